@@ -136,7 +136,7 @@ def encode_values(_: Workspace) -> Prepared:
     def encode() -> int:
         buffer.reset()
         buffer.put_values(given, 0, TIME, NO_LIMIT)
-        return len(buffer.sealed())
+        return len(buffer.finish())
 
     by_one = BatchBuffer(1 << 18)
     for value in given:
@@ -304,7 +304,7 @@ def put_rows(_: Workspace) -> Prepared:
     def put() -> int:
         buffer.reset()
         count = arrow_batches.put_rows(buffer, order, times, None, column, None)
-        buffer.sealed()
+        buffer.finish()
         return count
 
     return put, len(positions)

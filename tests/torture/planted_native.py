@@ -70,7 +70,8 @@ BUGS: dict[str, NativeBug] = {
         "io-errors", EACH,
     ),
     "compaction keeps the oldest of a key": NativeBug(
-        "compaction/record_filter.pyx", "stays = offset >= found and", "stays = offset < found and",
+        "compaction/record_filter.pyx",
+        "retain = offset >= found and", "retain = offset < found and",
         "crash-states", ("compaction",), ("kill",),
     ),
     "a sequence does not begin again at 0": NativeBug(

@@ -421,10 +421,10 @@ class Round:
             producer, last = indexer.producer_id, indexer.batch_last_offset
             if indexer.is_control:
                 transactions.is_removable_marker(producer, last, indexer.control_type)
-                return indexer.skip()
+                return indexer.skip_batch()
             if transactions.is_aborted(producer, last, transactional=True):
-                return indexer.skip()
-            return indexer.take()
+                return indexer.skip_batch()
+            return indexer.index_batch()
 
         bases = sorted(base for base in self._views if base < self._stop)
         first = max((n for n, base in enumerate(bases) if base <= self._dirty), default=0)
@@ -435,7 +435,7 @@ class Round:
             if not self._walk(indexer, view, decide):
                 break
             following = bases[number + 1] if number + 1 < len(bases) else self._stop
-            indexer.note_latest(following - 1)
+            indexer.update_latest_offset(following - 1)
         indexer.finish()
         return indexer.latest + 1, indexer.invalid
 

@@ -180,7 +180,7 @@ class SegmentImporter:
         state.files.rename(placed.path, path)
         view = SegmentView(base, path, size=placed.size, next_offset=placed.next_offset)
         view.load_entries(placed.index, placed.time_index)
-        view.entries_are_written(0, 0)  # no file has them yet
+        view.mark_entries_written(0, 0)  # no file has them yet
         view.note_timestamp(placed.max_timestamp, placed.max_timestamp_offset)
         view.is_largest_known = True
         return view

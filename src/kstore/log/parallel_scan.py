@@ -56,7 +56,7 @@ def scan_in_parallel(run: Run, slices: Iterable[tuple[Slice, int]], threads: int
         for data, offset in slices:
             begin = 0
             while begin < data.size:
-                end = data.part_end(begin, limit)
+                end = data.batch_end_after(begin, limit)
                 yield _Range(run, data, offset, begin, end)
                 begin = end
 

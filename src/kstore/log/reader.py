@@ -423,7 +423,7 @@ class LogReader:
     def read_whole(self, view: SegmentView) -> Slice:
         """All of a segment, including corrupt bytes at the end that no batch follows."""
         if view.sealed and self._own:
-            return view.whole()
+            return view.all_published()
         fd = segments_on_disk.open_log(self._files, view)
         try:
             beyond = self._damage is not None and self._fence is None and not view.sealed

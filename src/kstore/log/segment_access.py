@@ -51,7 +51,7 @@ class SegmentAccess:
         """
         state = self._state
         with state.names_lock:
-            if view.holds_log:
+            if view.maps_published:
                 return
             self._check_current(view)
             reserve = 0
@@ -77,7 +77,7 @@ class SegmentAccess:
     def keep_mapped(self, view: SegmentView) -> None:
         """Map a segment while its view is in use: its name is about to be removed."""
         maps = self._state.maps
-        while view.size > 0 and not view.holds_log:
+        while view.size > 0 and not view.maps_published:
             self.map(view)
             maps.release(view)
         maps.release(view)

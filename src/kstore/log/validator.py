@@ -55,7 +55,7 @@ def refuse(
         kind = InvalidTimestampError
     elif name == "BAD_CODEC":
         kind = UnsupportedCompressionTypeError
-    elif name == "NO_PLACE":
+    elif name == "UNSUPPORTED_BY_FORMAT":
         kind = UnsupportedForMessageFormatError
     elif name in ("BAD_SIZE", "BAD_MAGIC", "BAD_CRC", "TRUNCATED"):
         kind = CorruptRecordError

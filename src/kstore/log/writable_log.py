@@ -56,7 +56,7 @@ class WritableLog(Log):
         self._state = writer.state
         self._is_extending = False
         self._stable_end = StableEnd(self, files)
-        writer.state.appender.answer_with(AppendInfo)
+        writer.state.appender.set_append_info_type(AppendInfo)
         self._appender = writer.state.appender
 
     # --- start and end ---------------------------------------------------------------------
@@ -263,7 +263,7 @@ class WritableLog(Log):
         return self._writer.access
 
     def _read_whole(self, view: SegmentView) -> Slice:
-        return view.whole()
+        return view.all_published()
 
     def _require_writer(self) -> LogWriter:
         if not self._appender.ready:

@@ -83,7 +83,7 @@ def correct_open_transactions(
     now_open = {entry[0]: entry[-1] for entry in replayed.entries()}
     for ended in transaction_index.parse(replayed.aborted):
         if opened.get(ended.producer_id) == ended.first_offset:
-            table.correct_open(ended.producer_id, now_open[ended.producer_id])
+            table.set_open_transaction(ended.producer_id, now_open[ended.producer_id])
 
 
 class AbortedFinder:

@@ -238,7 +238,7 @@ class ProducerState:
             entries = self._read(active, segments) if exists else []
         else:
             entries = self._rebuild(active, segments.views, path)
-        replayed = self.table.aborted_of(active.base_offset)
+        replayed = self.table.transaction_index_of(active.base_offset)
         if replayed:  # a reader's replay may be ahead of the file
             entries = sorted({*entries, *transaction_index.parse(replayed)}, key=_by_last_offset)
         entries = [entry for entry in entries if entry.last_offset < segments.end_offset]
@@ -433,7 +433,7 @@ class ProducerState:
         markers, the index was lost and is rebuilt. A caller that needs several segments in
         ascending order passes one ``finder`` to all calls, which reads no segment twice.
         """
-        active = self.table.aborted_of(view.base_offset)
+        active = self.table.transaction_index_of(view.base_offset)
         if active is not None:
             return transaction_index.parse(active)
         aborted = self._aborted.get(view)

@@ -115,7 +115,7 @@ class Headers:
         total = int(self.counts.sum())
         positions = np.empty((2, total), np.int64)
         lengths = np.empty((2, total), np.int32)
-        ragged_bytes.place_headers(
+        ragged_bytes.locate_headers(
             self.data, self.positions, self.counts,
             positions[0], lengths[0], positions[1], lengths[1],
         )  # fmt: skip

@@ -16,7 +16,7 @@ from kstore._native.format import batch_fields
 from kstore._native.format.status import reason
 from kstore._native.recovery.salvage import (
     ValidBatches,
-    find_extent,
+    find_end_by_checksum,
     find_valid_batch,
     scan_valid_batches,
     skip_to,
@@ -206,7 +206,7 @@ def find_next(
         None,
     )
     stop = min(position + _MOST_SUMMED, end) if known is None else known
-    if (found := find_extent(data, position, stop, low, high)) >= 0:
+    if (found := find_end_by_checksum(data, position, stop, low, high)) >= 0:
         return found
     if size > 0 and (declared == end or _leads_to_batch(data, declared, low, high)):
         return declared  # the size is right, the payload is corrupt

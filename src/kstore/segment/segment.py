@@ -146,7 +146,7 @@ def write_entries(files: Files, view: SegmentView, opened: WritableFiles) -> Non
     first_time, times = view.pending_times()
     if times:
         files.pwrite(opened.time_fd, times, first_time * TIME_ENTRY_SIZE)
-    view.entries_are_written(view.index_count, view.time_index_count)
+    view.mark_entries_written(view.index_count, view.time_index_count)
 
 
 def trim_indexes(files: Files, view: SegmentView, opened: WritableFiles) -> None:
@@ -186,7 +186,7 @@ class Cut:
 def beginning(view: SegmentView, end: Slice) -> SegmentView:
     """A segment's beginning, up to a batch: its entries are in memory, none in its files."""
     base, size = view.base_offset, end.position
-    view.entries_are_written(0, 0)  # so that all of them are returned
+    view.mark_entries_written(0, 0)  # so that all of them are returned
     _, entries = view.pending_entries()
     _, times = view.pending_times()
     offset = batch_fields.base_offset(end.memory())
@@ -202,9 +202,9 @@ def beginning(view: SegmentView, end: Slice) -> SegmentView:
     kept.load_entries(
         entries[: entry_count * OFFSET_ENTRY_SIZE], times[: time_count * TIME_ENTRY_SIZE]
     )
-    kept.entries_are_written(0, 0)
+    kept.mark_entries_written(0, 0)
     _, start = kept.last_indexed(size)
-    data = view.whole().memory()[:size]
+    data = view.all_published().memory()[:size]
     kept.publish(size, find_end(data[start:], 0, base, False)[1])
     learn_active_times(kept, lambda position, count: data[position : position + count])
     return kept
@@ -337,7 +337,7 @@ def learn_active_times(view: SegmentView, read_at: ReadAt) -> None:
     """
     learn_largest_time(view, view, read_at)
     if view.is_time_index_wrong:
-        view.forget_times()
+        view.clear_time_index()
         view.is_time_index_wrong = False
 
 
@@ -431,7 +431,7 @@ def map_log(files: Files, view: SegmentView, reserve: int, *, path: str | None =
     finally:
         files.close(fd)
     if view.sealed and path is None and view.size:
-        leave_out_zeros(files, view, view.whole().memory()[-_HEADER:])
+        leave_out_zeros(files, view, view.all_published().memory()[-_HEADER:])
 
 
 def leave_out_zeros(files: Files, view: SegmentView, last: bytes | memoryview) -> None:

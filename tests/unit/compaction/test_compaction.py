@@ -319,14 +319,14 @@ def test_old_views_keep_what_they_saw(tmp_path):
     log = fill(tmp_path / "t-0")
     wanted = contents(log)
     segments, view = log.segments, log.view()
-    slices = [each.whole() for each in segments.views]
+    slices = [each.all_published() for each in segments.views]
     bytes_before = [bytes(each) for each in slices]
     log.compact()
     log.append(b"1", key=b"k01", timestamp=NOW)
     log.roll()
     log.compact()
     assert [bytes(each) for each in slices] == bytes_before
-    assert [bytes(each.whole()) for each in segments.views[:-1]] == bytes_before[:-1]
+    assert [bytes(each.all_published()) for each in segments.views[:-1]] == bytes_before[:-1]
     assert segments.read(30) is not None
     assert len(list(view)) < len(wanted)
     log.close()
@@ -337,7 +337,7 @@ def test_unmapped_old_views_are_still_read(tmp_path):
     log.park()
     segments = log.segments
     log.compact()
-    assert [each.whole().size for each in segments.views[:-1]] == [
+    assert [each.all_published().size for each in segments.views[:-1]] == [
         each.size for each in segments.views[:-1]
     ]
     assert bytes(segments.read(45).memory()[:8]) != b""

@@ -171,7 +171,7 @@ def test_a_view_may_be_unmapped_while_it_is_being_read(tmp_path: Path) -> None:
     assert len(opened) == 2
     view.unmap()
     opened.clear()
-    assert len(view.whole()) == view.size
+    assert len(view.all_published()) == view.size
     log.close()
 
 

@@ -124,7 +124,7 @@ def fill(leader: Leader, count: int, partition: int = 0) -> None:
 
 def copied(store: Store, partition: int = 0) -> bytes:
     log = store["t"][partition]
-    return b"".join(bytes(view.whole()) for view in log.segments.views)
+    return b"".join(bytes(view.all_published()) for view in log.segments.views)
 
 
 def run(leader: Leader, here: Store, **options: object) -> MirrorReport:

@@ -224,7 +224,7 @@ def test_a_batch_beyond_two_gib_is_refused_before_memory_is_asked():
 def test_a_sealed_batch_is_not_copied():
     batch = BatchBuffer(256)
     batch.put(b"v", None, None, T)
-    with batch.sealed(5, 1) as view:
+    with batch.finish(5, 1) as view:
         assert view == batch.to_bytes(5, 1)
         with pytest.raises(BufferError):
             batch.put_values([bytes(5000)], 0, T, 1 << 20)

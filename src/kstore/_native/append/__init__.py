@@ -3,14 +3,14 @@
 Modules:
 
 - append_info: the result of an append
-- batch_appender: appends batches of clients (as leader) and of leaders (as follower)
+- batch_appender: appends batches from clients (as leader) and from a leader (as follower)
 - clock: the wall clock
 - encode: records to one batch v2
-- log_end: makes room, writes, publishes and adds index entries, for every kind of append
+- log_end: rolls, writes, publishes and adds index entries, for every kind of append
 - producer_table: epochs, sequences and open transactions of producers
 - record_appender: appends records of this process
 - reentrant_lock: the lock of a log
-- stamp_batch: sets offset, leader epoch and timestamps of a batch, outside of its checksum
-- validate_batch: checks of a batch v2, as a leader makes them
-- validate_messages: checks of messages v0 and v1, as a leader makes them
+- stamp_batch: sets offset, leader epoch and timestamps of a batch
+- validate_batch: validates a v2 batch as a leader does
+- validate_messages: validates v0 and v1 messages as a leader does
 """

@@ -1,4 +1,4 @@
-"""Appends client batches: a leader checks them, a follower takes them unchanged."""
+"""Appends client batches: a leader validates them, a follower keeps them unchanged."""
 
 from libc.stdint cimport int16_t, int32_t, int64_t, uint8_t
 
@@ -32,27 +32,27 @@ cdef class BatchAppender(LogEnd):
         self, batch, Py_buffer* view, LeaderRules* rules, LeaderCheck* check, Status status
     )
     cdef object _append_messages(self, messages, Py_buffer* view, LeaderRules* rules)
-    cdef object _unpack(
+    cdef object _decompress(
         self, data, Py_ssize_t size, LeaderRules* rules, LeaderCheck* check
     )
-    cdef int _unwrap(self, data, LeaderRules* rules, MessageCheck* check) except -1
+    cdef int _check_wrapper(self, data, LeaderRules* rules, MessageCheck* check) except -1
     cdef int _refuse_messages(
         self, Status status, MessageCheck* check, Py_ssize_t size
     ) except -1
-    cdef object _append_rebuilt(self, batches, int codec, int64_t now)
+    cdef object _rebuild_and_append(self, batches, int codec, int64_t now)
     cdef object _converter(self, batches, int codec)
-    cdef object _append_anew(
-        self, batches, int codec, LeaderRules* rules, MessageCheck* in_place
+    cdef object _append_rewritten(
+        self, batches, int codec, LeaderRules* rules, MessageCheck* stamp_only
     )
-    cdef object _judged(self, LeaderCheck* check, bint client)
+    cdef object _check_producer(self, LeaderCheck* check, bint client)
     cdef int _refuse_producer(
         self, Verdict verdict, int64_t producer_id, int epoch, int sequence
     ) except -1
     cdef void _end_marker(self, uint8_t* batch, BatchHeader* header, Marker* marker) noexcept
-    cdef object _append_trusted(self, data, bint made)
+    cdef object _append_trusted(self, data, bint is_own)
     cdef Py_ssize_t _append_run(
         self, const uint8_t* data, Py_ssize_t start, Py_ssize_t count
     ) except -1
     cdef Py_ssize_t _scan(
-        self, const uint8_t* data, int64_t size, Status* status, int64_t* whole
+        self, const uint8_t* data, int64_t size, Status* status, int64_t* complete_size
     ) except -1

@@ -1,8 +1,8 @@
-"""Appends client batches: a leader checks them and assigns offsets, a follower
-keeps the offsets that a leader gave.
+"""Appends client batches: a leader validates them and assigns offsets, a follower keeps the
+leader's offsets.
 
-The bytes are written as they came but for offset and leader epoch (and, where Kafka does so too,
-timestamp type and largest timestamp). Rules: Kafka's LogValidator and UnifiedLog.append.
+The log stores the client's bytes, except for offset and leader epoch (and, where Kafka does it,
+too, timestamp type and largest timestamp). Rules: Kafka's LogValidator and UnifiedLog.append.
 """
 
 from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_Release, PyObject_GetBuffer
@@ -31,36 +31,36 @@ from kstore._native.format.layout cimport (
     TRANSACTIONAL_BIT, V2_HEADER_SIZE,
 )
 from kstore._native.format.status cimport (
-    BAD_CRC, BAD_OFFSET, CONTROL_BATCH, MESSAGE_TOO_LARGE, NO_PLACE, OK, Status, raise_for_status,
+    BAD_CRC, BAD_OFFSET, CONTROL_BATCH, MESSAGE_TOO_LARGE, OK, UNSUPPORTED_BY_FORMAT, Status,
+    raise_for_status,
 )
 
 from kstore._native.format.converter import Converter
 
 cdef enum:
-    # Checking fewer bytes than this takes less time than giving the GIL up and taking it back.
+    # To verify fewer bytes takes less time than to release and reacquire the GIL.
     GIL_THRESHOLD = 4096
     END_MARKER_SIZE = 78
 
 
 cdef class BatchAppender(LogEnd):
-    """Takes client batches to the log's end."""
+    """Appends client batches to a log."""
 
     def __dealloc__(self):
         free(self.rows)
 
     cdef object append_validated(self, batch, bint client):
-        """Check one complete v2 batch, or messages v0 or v1, as Kafka's leader does, give it
-        offsets, append it.
+        """Validate one complete v2 batch, or v0 or v1 messages, as Kafka's leader does, assign
+        offsets, and append.
 
-        Takes the log's lock once the checks are through. Nothing of the caller's bytes is
-        changed: what the log must write into them goes into a header of its own, and what must
-        get another format or codec is rebuilt. Returns an
+        Acquires the log's lock after validation. Does not change the caller's bytes: it writes
+        a header of its own, and rebuilds a batch that needs another format or codec. Returns an
         `info` of (first offset, last offset, largest timestamp, bytes); `refuse` and
-        `refuse_producer` raise. A producer's repeated batch is answered with the offsets it
-        has, and 0 bytes.
+        `refuse_producer` raise. For a producer's duplicate batch, returns the offsets of the
+        original, and 0 bytes.
 
-        Not `client`: the batch is of this process's own coordinator. Of a producer only the
-        epoch is checked, not the sequence (offsets that belong to a transaction have none).
+        Without `client`, the batch is from this process's own coordinator: only the producer's
+        epoch is checked, not the sequence (transactional offset commits have none).
         """
         cdef Py_buffer view
         cdef LeaderRules rules
@@ -81,7 +81,7 @@ cdef class BatchAppender(LogEnd):
                 status = validate_leader(<const uint8_t*>view.buf, view.len, &rules, &check)
             if status == OK and check.header.attributes & CONTROL_BIT:
                 status = CONTROL_BATCH
-            if not self.as_is:
+            if not self.keeps_client_batches:
                 return self._append_changed(batch, &view, &rules, &check, status)
             if status != OK or check.header.size != view.len:
                 self._refuse(status, &check, view.len)
@@ -102,29 +102,29 @@ cdef class BatchAppender(LogEnd):
         return 0
 
     cdef int _refuse(self, Status status, LeaderCheck* check, Py_ssize_t size) except -1:
-        """Call `refuse`, which raises."""
+        """Call `refuse`, which must raise."""
         self.refuse(
             <int>status, size, check.header.size, check.header.magic, check.bad_position,
             check.bad_record, check.header.producer_id)
-        raise RuntimeError("a refused batch was not refused")
+        raise RuntimeError("the callback did not raise")
 
     cdef object _append_changed(
         self, batch, Py_buffer* view, LeaderRules* rules, LeaderCheck* check, Status status
     ):
-        """As append_validated, where the topic wants a codec of its own, or an old format."""
+        """As append_validated, for a topic with a compression.type or an old message format."""
         cdef int codec = check.header.attributes & CODEC_MASK
         if self.message_magic < 2 and check.header.crc_state == 1 and (
             check.header.producer_id >= 0 or check.header.attributes & TRANSACTIONAL_BIT
         ) and (status == OK or check.bad_record >= 0):
-            status = NO_PLACE           # Kafka sees that before it looks at records
+            status = UNSUPPORTED_BY_FORMAT  # Kafka checks this before the records
             check.bad_position = check.bad_record = -1
         if status != OK or check.header.size != view.len:
             self._refuse(status, check, view.len)
         if self.message_magic == 2:
             return self._append_compressed(batch, view, rules, check)
         if codec:
-            self._unpack(batch, view.len, rules, check)
-        return self._append_anew(
+            self._decompress(batch, view.len, rules, check)
+        return self._append_rewritten(
             batch, self.target_codec if self.target_codec >= 0 else codec, rules, NULL)
 
     cdef object _append_compressed(
@@ -134,14 +134,14 @@ cdef class BatchAppender(LogEnd):
         cdef int codec = check.header.attributes & CODEC_MASK
         cdef HeldBytes rebuilt
         if codec:
-            records = self._unpack(data, view.len, rules, check)
+            records = self._decompress(data, view.len, rules, check)
         else:
             records = memoryview(data).cast("B")[V2_HEADER_SIZE:]
         if self.target_codec < 0 or self.target_codec == codec:
             return self._append_checked(
                 <const uint8_t*>view.buf, view.len, check, rules.from_client)
         if check.header.attributes & (LOG_APPEND_TIME_BIT | DELETE_HORIZON_BIT):
-            # The header says something else of the records' timestamps than they do.
+            # Header and records differ in timestamps: rebuild the records.
             rebuilt = hold_bytes(
                 self._converter(data, self.target_codec).rebuild(0, -1, None))
         else:
@@ -154,10 +154,10 @@ cdef class BatchAppender(LogEnd):
             check.header.attributes & TRANSACTIONAL_BIT) | self.target_codec
         return self._append_checked(rebuilt.data, rebuilt.size, check, rules.from_client)
 
-    cdef object _unpack(
+    cdef object _decompress(
         self, data, Py_ssize_t size, LeaderRules* rules, LeaderCheck* check
     ):
-        """The records of a compressed v2 batch, decompressed and checked."""
+        """Decompress and validate the records of a v2 batch."""
         cdef HeldBytes raw
         cdef Status status
         records = self.decompress(
@@ -170,34 +170,34 @@ cdef class BatchAppender(LogEnd):
         return records
 
     cdef object _append_messages(self, messages, Py_buffer* view, LeaderRules* rules):
-        """As append_validated, for messages v0 and v1; skips an incomplete one at the end."""
+        """As append_validated, for v0 and v1 messages; skips an incomplete one at the end."""
         cdef MessageCheck check
         cdef Status status
         cdef int codec
-        cdef bint in_place
+        cdef bint stamp_only
         with nogil:
             status = check_messages(<const uint8_t*>view.buf, view.len, rules, &check)
         if status != OK:
             self._refuse_messages(status, &check, view.len)
         if check.codec:
-            self._unwrap(messages, rules, &check)
+            self._check_wrapper(messages, rules, &check)
         if check.count == 0:
             return new_info(self.info, -1, -1, -1, 0)
         codec = self.target_codec if self.target_codec >= 0 else check.codec
-        in_place = check.first.magic == self.message_magic and codec == check.codec and (
+        stamp_only = check.first.magic == self.message_magic and codec == check.codec and (
             codec == 0 or (check.in_order and check.first.magic == 1))
-        return self._append_anew(
+        return self._append_rewritten(
             memoryview(messages).cast("B")[:check.size], codec, rules,
-            &check if in_place else NULL)
+            &check if stamp_only else NULL)
 
-    cdef int _unwrap(self, data, LeaderRules* rules, MessageCheck* check) except -1:
-        """Check the messages inside a wrapper."""
+    cdef int _check_wrapper(self, data, LeaderRules* rules, MessageCheck* check) except -1:
+        """Validate the messages inside a wrapper."""
         cdef HeldBytes raw
         cdef Status status
         raw = hold_bytes(self.decompress(
             check.codec, check.first.magic,
             memoryview(data).cast("B")[
-                check.packed_position:check.packed_position + check.packed_size]))
+                check.compressed_position:check.compressed_position + check.compressed_size]))
         with nogil:
             status = check_wrapped(raw.data, raw.size, rules, check)
         if status != OK:
@@ -207,43 +207,43 @@ cdef class BatchAppender(LogEnd):
     cdef int _refuse_messages(
         self, Status status, MessageCheck* check, Py_ssize_t size
     ) except -1:
-        """Call `refuse`, which raises."""
+        """Call `refuse`, which must raise."""
         self.refuse(
             <int>status, size, check.size, check.first.magic, check.bad_position,
             check.bad_record, -1)
-        raise RuntimeError("refused messages were not refused")
+        raise RuntimeError("the callback did not raise")
 
-    cdef object _append_rebuilt(self, batches, int codec, int64_t now):
-        """Append checked batches as new ones in the topic's format; the lock is held."""
-        made = self._converter(batches, codec).rebuild(
+    cdef object _rebuild_and_append(self, batches, int codec, int64_t now):
+        """Append validated batches, rebuilt in the topic's format; the caller holds the lock."""
+        rebuilt = self._converter(batches, codec).rebuild(
             self.next_offset, self.leader_epoch, now if self.log_append_time else None)
-        return self._append_trusted(made, True)
+        return self._append_trusted(rebuilt, True)
 
     cdef object _converter(self, batches, int codec):
         return Converter(
             batches, self.message_magic, codec=codec, decompress=self.decompress,
             compress=self.compress)
 
-    cdef object _append_anew(
-        self, batches, int codec, LeaderRules* rules, MessageCheck* in_place
+    cdef object _append_rewritten(
+        self, batches, int codec, LeaderRules* rules, MessageCheck* stamp_only
     ):
-        """Append checked batches, rebuilt with this codec, or messages as they are but for
-        what is stamped into them. Takes the log's lock."""
+        """Append validated batches, rebuilt with this codec; or, with stamp_only, messages with
+        new offsets and timestamps only. Acquires the log's lock."""
         cdef bytes data
         cdef bint flush
-        self.lock.take(True)
+        self.lock.acquire_native(True)
         try:
             if self.busy or not self.ready:
-                self._enter()
-            if in_place == NULL:
-                info = self._append_rebuilt(batches, codec, rules.now)
+                self._begin_append()
+            if stamp_only == NULL:
+                info = self._rebuild_and_append(batches, codec, rules.now)
             else:
                 data = bytes(batches)
-                stamp_messages(<uint8_t*>data, in_place, self.next_offset, rules)
+                stamp_messages(<uint8_t*>data, stamp_only, self.next_offset, rules)
                 info = self._append_trusted(data, True)
             flush = self.next_offset >= self.flush_at
         finally:
-            self.lock.give()
+            self.lock.release_native()
         if flush:
             self.flush_due()
         return info
@@ -259,12 +259,12 @@ cdef class BatchAppender(LogEnd):
         cdef bint flush
         if self.log_append_time:
             attributes |= LOG_APPEND_TIME_BIT
-        self.lock.take(True)
+        self.lock.acquire_native(True)
         try:
             if self.busy or not self.ready:
-                self._enter()
+                self._begin_append()
             if check.header.producer_id >= 0:
-                answer = self._judged(check, client)
+                answer = self._check_producer(check, client)
                 if answer is not None:
                     return answer
             last = wrapping_add(self.next_offset, delta)
@@ -278,22 +278,22 @@ cdef class BatchAppender(LogEnd):
             else:
                 split = stamp_prefix(head, data, first, self.leader_epoch)
             self._write(head, split, data + split, size - split)
-            # Published and noted before anything can be interrupted; then it is indexed.
-            self._move_end(size, last)
+            # Publish and update the producer before anything can raise; then add index entries.
+            self._advance_end(size, last)
             if check.header.producer_id >= 0:
                 self.producers.add_batch(&check.header, first, last, check.max_timestamp)
             self._index(self.active.size - size, size, last, check.max_timestamp)
             flush = self.next_offset >= self.flush_at
         finally:
-            self.lock.give()
+            self.lock.release_native()
         if flush:
             self.flush_due()
         return new_info(self.info, first, last, check.max_timestamp, size)
 
-    cdef object _judged(self, LeaderCheck* check, bint client):
-        """None where the producer may append this batch; the answer to a repeated one."""
+    cdef object _check_producer(self, LeaderCheck* check, bint client):
+        """None if the producer may append this batch; the result for a duplicate; else raise."""
         cdef const KeptBatch* kept = NULL
-        cdef Verdict verdict = self.producers.judge(&check.header, client, &kept)
+        cdef Verdict verdict = self.producers.check_batch(&check.header, client, &kept)
         if verdict == DUPLICATE:
             return new_info(
                 self.info, kept.last_offset - kept.offset_delta, kept.last_offset,
@@ -308,7 +308,7 @@ cdef class BatchAppender(LogEnd):
     cdef int _refuse_producer(
         self, Verdict verdict, int64_t producer_id, int epoch, int sequence
     ) except -1:
-        """Call `refuse_producer`, which raises."""
+        """Call `refuse_producer`, which must raise."""
         cdef Producer* known = self.producers.find(producer_id)
         cdef int last = -1
         if known.kept > 0:
@@ -316,17 +316,17 @@ cdef class BatchAppender(LogEnd):
         if verdict == FENCED:
             last = known.coordinator_epoch
         self.refuse_producer(<int>verdict, producer_id, epoch, sequence, known.epoch, last)
-        raise RuntimeError("a refused batch was not refused")
+        raise RuntimeError("the callback did not raise")
 
     cdef object append_marker(
         self, producer_id, producer_epoch, bint commit, coordinator_epoch, transaction_version,
         timestamp,
     ):
-        """Append the control batch that ends a transaction, as a coordinator has it written.
+        """Append the control batch that ends a transaction, for a coordinator.
 
-        `timestamp` in ms; -1, or a log that appends its own times: now.
+        `timestamp` in ms; now if it is -1 or the topic has LogAppendTime.
 
-        Takes the log's lock. Returns an `info` as append_validated; `refuse_producer` raises.
+        Acquires the log's lock. Returns an `info` as append_validated; `refuse_producer` raises.
         """
         cdef uint8_t[END_MARKER_SIZE] batch
         cdef BatchHeader header
@@ -343,12 +343,13 @@ cdef class BatchAppender(LogEnd):
         marker.commit = commit
         if self.message_magic < 2:
             self.refuse(
-                <int>NO_PLACE, END_MARKER_SIZE, END_MARKER_SIZE, 2, -1, -1, marker.producer_id)
-        self.lock.take(True)
+                <int>UNSUPPORTED_BY_FORMAT, END_MARKER_SIZE, END_MARKER_SIZE, 2, -1, -1,
+                marker.producer_id)
+        self.lock.acquire_native(True)
         try:
             if self.busy or not self.ready:
-                self._enter()
-            verdict = self.producers.judge_marker(&marker, version)
+                self._begin_append()
+            verdict = self.producers.check_marker(&marker, version)
             if verdict != ACCEPTED:
                 self._refuse_producer(
                     verdict, marker.producer_id, marker.epoch, marker.coordinator_epoch)
@@ -360,7 +361,7 @@ cdef class BatchAppender(LogEnd):
                 END_MARKER_SIZE, self.next_offset, self.next_offset, marker.timestamp)
             self._end_marker(batch, &header, &marker)
             self._write(batch, END_MARKER_SIZE, NULL, 0)
-            self._move_end(END_MARKER_SIZE, marker.offset)
+            self._advance_end(END_MARKER_SIZE, marker.offset)
             aborts = self.producers.add_marker(&marker)
             self._index(
                 self.active.size - END_MARKER_SIZE, END_MARKER_SIZE, marker.offset,
@@ -369,14 +370,14 @@ cdef class BatchAppender(LogEnd):
                 self.aborted()
             flush = self.next_offset >= self.flush_at
         finally:
-            self.lock.give()
+            self.lock.release_native()
         if flush:
             self.flush_due()
         return new_info(
             self.info, marker.offset, marker.offset, marker.timestamp, END_MARKER_SIZE)
 
     cdef void _end_marker(self, uint8_t* batch, BatchHeader* header, Marker* marker) noexcept:
-        """Write the batch of one end marker at the log's end (EndTransactionMarker, KIP-98)."""
+        """Build the batch of one end marker at the log end (EndTransactionMarker, KIP-98)."""
         cdef uint8_t* record = batch + V2_HEADER_SIZE
         memset(batch, 0, END_MARKER_SIZE)
         marker.offset = self.next_offset
@@ -397,33 +398,33 @@ cdef class BatchAppender(LogEnd):
         write_header(batch, header)
 
     cdef object append_unchanged(self, batches):
-        """Append complete batches as they are, offsets and epochs kept (a leader checked them).
+        """Append complete batches unchanged, with their offsets and epochs (from a leader).
 
-        Takes the log's lock. Checked here: structure, CRC, that offsets increase from the
-        log's end on. Skips an incomplete batch at the end, as Kafka does. Returns an `info` of
-        (first offset, last offset, largest timestamp, bytes): -1 where there was no batch.
+        Acquires the log's lock. Checks structure, CRC, and that offsets increase from the log
+        end. Skips an incomplete batch at the end, as Kafka does. Returns an `info` of (first
+        offset, last offset, largest timestamp, bytes), with -1 if there was no batch.
         """
         cdef bint flush
         if not self.ready:
             self.usable()
-        self.lock.take(True)
+        self.lock.acquire_native(True)
         try:
             info = self._append_trusted(batches, False)
             flush = self.next_offset >= self.flush_at
         finally:
-            self.lock.give()
+            self.lock.release_native()
         if flush:
             self.flush_due()
         return info
 
-    cdef object _append_trusted(self, data, bint made):
-        """Append complete batches whose offsets are right; made: this log assigned them."""
+    cdef object _append_trusted(self, data, bint is_own):
+        """Append complete batches that have their offsets; is_own: this log assigned them."""
         cdef Py_buffer view
         cdef Py_ssize_t n, count = 0, stop = 0
         cdef int64_t size = 0, largest = -1, first
         cdef Status status = OK
         if self.busy or not self.ready:
-            self._enter()
+            self._begin_append()
         first = self.next_offset
         PyObject_GetBuffer(data, &view, PyBUF_SIMPLE)
         try:
@@ -433,7 +434,7 @@ cdef class BatchAppender(LogEnd):
             if count == 0:
                 return new_info(self.info, -1, -1, -1, 0)
             for n in range(count):
-                if made and self.rows[n].size > self.max_message_bytes:
+                if is_own and self.rows[n].size > self.max_message_bytes:
                     self.refuse_own("batch", self.rows[n].size, self.max_message_bytes)
             while stop < count:
                 stop = self._append_run(<const uint8_t*>view.buf, stop, count)
@@ -442,13 +443,13 @@ cdef class BatchAppender(LogEnd):
         for n in range(count):
             largest = max(largest, self.rows[n].max_timestamp)
         return new_info(
-            self.info, first if made else self.rows[0].base_offset,
+            self.info, first if is_own else self.rows[0].base_offset,
             self.rows[count - 1].last_offset, largest, size)
 
     cdef Py_ssize_t _append_run(
         self, const uint8_t* data, Py_ssize_t start, Py_ssize_t count
     ) except -1:
-        """Append the rows from start whose offsets fit one segment; returns the one after them."""
+        """Append the rows from start that fit in one segment; returns the index after them."""
         cdef BatchHeader* row = &self.rows[start]
         cdef int64_t first = row.base_offset
         cdef int64_t position, size = 0, largest = -1
@@ -458,7 +459,7 @@ cdef class BatchAppender(LogEnd):
             size += self.rows[stop].size
             largest = max(largest, self.rows[stop].max_timestamp)
             stop += 1
-        if row.magic < 2:               # a wrapper states only its last offset
+        if row.magic < 2:               # a wrapper has only its last offset
             first = self.rows[stop - 1].last_offset - MAX_RELATIVE
         self._make_room(size, first, self.rows[stop - 1].last_offset, largest)
         self.producers.reserve(stop - start)
@@ -470,9 +471,9 @@ cdef class BatchAppender(LogEnd):
         except BaseException:
             self.ready, self.epochs_ahead = False, True
             raise
-        # All that was written counts before anything can be interrupted; then it is indexed.
+        # Publish and update producers before anything can raise; then add index entries.
         position = self.active.size
-        self._move_end(size, self.rows[stop - 1].last_offset)
+        self._advance_end(size, self.rows[stop - 1].last_offset)
         for row in self.rows[start:stop]:
             aborts |= self.producers.add_replicated(data, row)
         for row in self.rows[start:stop]:
@@ -483,15 +484,15 @@ cdef class BatchAppender(LogEnd):
         return stop
 
     cdef Py_ssize_t _scan(
-        self, const uint8_t* data, int64_t size, Status* status, int64_t* whole
+        self, const uint8_t* data, int64_t size, Status* status, int64_t* complete_size
     ) except -1:
-        """Fill `rows`; returns how many complete batches there are and their bytes."""
+        """Fill `rows` with the headers of complete batches; returns their number."""
         cdef Py_ssize_t count = 0
         cdef int64_t position = 0
         cdef int64_t expected = self.next_offset
         cdef BatchHeader* grown
         cdef BatchHeader* row
-        cdef bint whole_batch
+        cdef bint is_intact
         while True:
             if count >= self.row_capacity:
                 grown = <BatchHeader*>realloc(
@@ -505,22 +506,22 @@ cdef class BatchAppender(LogEnd):
             status[0] = read_header(data, position, size, &self.rows[count])
             if status[0] != OK:
                 if self.rows[count].size == 0 or position + self.rows[count].size > size:
-                    status[0] = OK          # a cut batch at the end
+                    status[0] = OK          # an incomplete batch at the end
                 break
             row = &self.rows[count]
             if row.size >= GIL_THRESHOLD:
                 with nogil:
-                    whole_batch = crc_matches(data, row)
+                    is_intact = crc_matches(data, row)
             else:
-                whole_batch = crc_matches(data, row)
-            if not whole_batch:
+                is_intact = crc_matches(data, row)
+            if not is_intact:
                 status[0] = BAD_CRC
                 break
             if (
                 row.last_offset < expected
                 or (row.magic == 2 and row.base_offset < expected)
                 or row.last_offset < row.base_offset
-                or row.last_offset == INT64_MAX     # no offset comes after it
+                or row.last_offset == INT64_MAX     # the next offset would overflow
                 or row.base_offset < 0
             ):
                 status[0] = BAD_OFFSET
@@ -528,5 +529,5 @@ cdef class BatchAppender(LogEnd):
             expected = row.last_offset + 1
             position += row.size
             count += 1
-        whole[0] = position
+        complete_size[0] = position
         return count

@@ -1,4 +1,4 @@
-"""The wall clock, as a kernel asks for it."""
+"""The wall clock."""
 
 from libc.stdint cimport int64_t
 from posix.time cimport CLOCK_REALTIME, clock_gettime, timespec

@@ -1,4 +1,4 @@
-"""A record batch under construction, for other kernels."""
+"""The builder of a record batch, for other kernels."""
 
 from libc.stdint cimport int16_t, int32_t, int64_t, uint8_t
 
@@ -6,12 +6,12 @@ from kstore._native.format.record_span cimport RecordSpan
 
 
 cdef class BatchBuffer:
-    cdef uint8_t* data              # the batch: 61 bytes of header to come, then records
-    cdef Py_ssize_t size            # bytes of data in use, never below 61
+    cdef uint8_t* data              # 61 bytes reserved for the header, then records
+    cdef Py_ssize_t size            # bytes of data in use, at least 61
     cdef Py_ssize_t capacity
-    cdef Py_ssize_t views           # exported buffers: while there are any, data may not move
+    cdef Py_ssize_t views           # number of exported buffers; data may not move while above 0
     cdef int32_t count
-    cdef bint replaced              # the records are the caller's bytes: no more puts
+    cdef bint replaced              # the caller replaced the records: put fails
     cdef int64_t base_timestamp     # the first record's
     cdef int64_t max_timestamp
     cdef readonly int64_t producer_id
@@ -23,7 +23,7 @@ cdef class BatchBuffer:
     cpdef Py_ssize_t put_values(
         self, list values, Py_ssize_t start, int64_t timestamp, Py_ssize_t size_limit
     ) except -1
-    cdef void seal(
+    cdef void finish_batch(
         self, int64_t base_offset, int32_t leader_epoch, int16_t attributes
     ) noexcept nogil
     cdef int grow(self, int64_t room) except -1

@@ -7,9 +7,9 @@ _Headers = Iterable[tuple[str | bytes, ReadableBuffer | None]]
 
 @final
 class BatchBuffer:
-    """One record batch v2 under construction, in memory that is used again and again.
+    """Builds v2 record batches, one at a time, in memory that it reuses.
 
-    Every method leaves the batch as it was before the record that failed. Not safe to share
+    If a record fails, the batch keeps the records before it. Not safe to share
     between threads. At most 2 GiB; ``MessageTooLargeError`` beyond.
     """
 
@@ -22,15 +22,15 @@ class BatchBuffer:
         """Records in the batch."""
     @property
     def byte_size(self) -> int:
-        """Size of the complete batch so far, its header of 61 bytes included."""
+        """Size of the batch so far, including its header of 61 bytes."""
     @property
     def first_timestamp(self) -> int:
-        """Milliseconds of the first record, -1 where there is none."""
+        """Timestamp of the first record in ms; -1 if none."""
     @property
     def largest_timestamp(self) -> int:
-        """The largest record timestamp in milliseconds, -1 where there is none."""
+        """The largest record timestamp in ms; -1 if none."""
     def reset(self) -> None:
-        """Forget the records and keep the memory."""
+        """Drop the records and keep the memory."""
     def put(
         self,
         value: ReadableBuffer | None,
@@ -51,28 +51,28 @@ class BatchBuffer:
         timestamp: int,
         size_limit: int,
     ) -> bool:
-        """As ``put``; but False, and nothing changed, where a batch with records in it would
-        pass ``size_limit`` bytes."""
+        """As ``put``, but returns False without a change if a batch that has records would
+        exceed ``size_limit`` bytes."""
     def put_values(self, values: list[Any], start: int, timestamp: int, size_limit: int) -> int:
-        """Append ``values[start:]`` with null keys until the batch would pass ``size_limit`` bytes.
+        """Append ``values[start:]`` with null keys, up to ``size_limit`` bytes of batch.
 
-        Returns how many were taken: at least one where the batch was empty, possibly none
-        where it was not. After an error the records before the bad value are in the batch.
+        Returns the number of values appended: at least one if the batch was empty, else possibly
+        none. After an error, the batch has the values before the invalid one.
         """
     def set_producer(self, producer_id: int, producer_epoch: int, base_sequence: int) -> None:
-        """Producer fields of the header, -1 each for none; ``reset`` keeps them."""
-    def sealed(
+        """Set the producer fields of the header, -1 each for none; ``reset`` keeps them."""
+    def finish(
         self, base_offset: int = 0, leader_epoch: int = -1, attributes: int = 0
     ) -> memoryview:
         """Write header and CRC and return the complete batch without a copy.
 
-        The bytes change with the next record or ``reset``; the batch cannot grow meanwhile.
+        The next record or ``reset`` changes the bytes; the batch cannot grow while the view exists.
         """
     def to_bytes(self, base_offset: int = 0, leader_epoch: int = -1, attributes: int = 0) -> bytes:
         """Write header and CRC and return a copy of the complete batch."""
     @property
     def records(self) -> memoryview:
-        """The records' bytes, not copied; the batch cannot grow while this view is open."""
+        """The records' bytes, without a copy; the batch cannot grow while this view exists."""
     def replace_records(self, records: ReadableBuffer) -> None:
-        """Put other bytes (compressed records) instead of the records; count and times stay."""
+        """Replace the records by other bytes (compressed); keeps count and timestamps."""
     def __buffer__(self, flags: int, /) -> memoryview: ...

@@ -1,7 +1,7 @@
-"""Records in, one record batch v2 out.
+"""Encodes records into a v2 record batch.
 
-A BatchBuffer owns one growing buffer and is used again for batch after batch. Its
-state changes only at the end of each record: an exception leaves it as it was before.
+A BatchBuffer owns one growing buffer, which it reuses for each batch. It changes its state after
+a record is complete, so an exception leaves it unchanged.
 """
 
 cimport cython
@@ -27,8 +27,8 @@ cdef int64_t INT32_MAX = 0x7FFFFFFF
 cdef int64_t NO_LIMIT = 0x7FFFFFFFFFFFFFFF
 
 
-cdef int _take_buffer(object source, str what, Py_buffer* view) except -1:
-    """Open any object with a flat buffer; text is refused with what to do about it."""
+cdef int _get_buffer(object source, str what, Py_buffer* view) except -1:
+    """Get the flat buffer of any object; rejects str with advice to encode it."""
     if isinstance(source, str):
         word = what.split()[-1]
         raise TypeError(f"a {what} is bytes, not str: encode it first, {word}.encode()")
@@ -39,11 +39,11 @@ cdef int _take_buffer(object source, str what, Py_buffer* view) except -1:
     return 0
 
 
-cdef bytes _flat(object source, str what):
+cdef bytes _to_bytes(object source, str what):
     cdef Py_buffer view
     if PyBytes_CheckExact(source):
         return <bytes>source
-    _take_buffer(source, what, &view)
+    _get_buffer(source, what, &view)
     try:
         return PyBytes_FromStringAndSize(<char*>view.buf, view.len)
     finally:
@@ -51,7 +51,7 @@ cdef bytes _flat(object source, str what):
 
 
 cdef list _flatten_headers(object headers, RecordSpan* span):
-    """[name, value, name, value ...] as bytes, a value may be None; fills the span's sizes."""
+    """[name, value, name, value ...] as bytes or None; sets the span's header sizes."""
     cdef list flat = []
     cdef int64_t size = 0
     cdef bytes text
@@ -61,14 +61,14 @@ cdef list _flatten_headers(object headers, RecordSpan* span):
         if not isinstance(pair, (tuple, list)) or len(pair) != 2:
             raise TypeError(f"a header is a pair (name, value), not {pair!r}")
         name, value = pair
-        text = (<str>name).encode() if isinstance(name, str) else _flat(name, "header name")
+        text = (<str>name).encode() if isinstance(name, str) else _to_bytes(name, "header name")
         size += zigzag_size(PyBytes_GET_SIZE(text)) + PyBytes_GET_SIZE(text)
         flat.append(text)
         if value is None:
             size += 1
             flat.append(None)
             continue
-        text = _flat(value, "header value")
+        text = _to_bytes(value, "header value")
         size += zigzag_size(PyBytes_GET_SIZE(text)) + PyBytes_GET_SIZE(text)
         flat.append(text)
     if size > INT32_MAX:
@@ -79,22 +79,22 @@ cdef list _flatten_headers(object headers, RecordSpan* span):
 
 
 cdef uint8_t* _put_headers(uint8_t* at, list flat) noexcept:
-    cdef object part
+    cdef object item
     cdef Py_ssize_t size
-    for part in flat:
-        if part is None:
+    for item in flat:
+        if item is None:
             at = put_varint(at, -1)
             continue
-        size = PyBytes_GET_SIZE(part)
+        size = PyBytes_GET_SIZE(item)
         at = put_varint(at, size)
-        memcpy(at, PyBytes_AS_STRING(part), size)
+        memcpy(at, PyBytes_AS_STRING(item), size)
         at += size
     return at
 
 
 @cython.final
 cdef class BatchBuffer:
-    """One batch under construction; not safe to share between threads."""
+    """Builds one batch at a time; not safe to share between threads."""
 
     def __cinit__(self, Py_ssize_t capacity=16384):
         self.producer_id = -1
@@ -108,7 +108,7 @@ cdef class BatchBuffer:
         free(self.data)
 
     cpdef void reset(self) noexcept:
-        """Forget the records; the memory is kept for the next batch."""
+        """Drop the records and keep the memory."""
         self.size = V2_HEADER_SIZE
         self.count = 0
         self.replaced = False
@@ -116,13 +116,13 @@ cdef class BatchBuffer:
         self.max_timestamp = -1
 
     cdef int grow(self, int64_t room) except -1:
-        """Make room for that many bytes more; the only code that reallocates."""
+        """Reserve room more bytes; the only code that reallocates."""
         cdef int64_t wanted = self.size + room
         cdef int64_t capacity
         cdef void* data
         if wanted <= self.capacity:
             return 0
-        if wanted - 64 > INT32_MAX:     # 64: the slack that a record's fixed fields ask for
+        if wanted - 64 > INT32_MAX:     # 64: put_span reserves up to that much more than it needs
             raise_named("MessageTooLargeError", "a batch is at most 2147483647 bytes")
         if self.views:
             raise BufferError("the batch cannot grow while a view of its records is open")
@@ -137,9 +137,9 @@ cdef class BatchBuffer:
     cdef int put_span(
         self, RecordSpan* span, int64_t timestamp, list headers, int64_t size_limit
     ) except -1:
-        """Append one record whose parts stay put until this returns; no Python code runs here.
+        """Append one record; runs no Python code, so the span's pointers stay valid.
 
-        Returns 1, or 0 where the batch holds records and would pass size_limit.
+        Returns 0 if the batch has records and would exceed size_limit, else 1.
         """
         cdef int64_t base = self.base_timestamp if self.count else timestamp
         cdef int64_t body
@@ -195,7 +195,7 @@ cdef class BatchBuffer:
             span.value = <const uint8_t*>PyBytes_AS_STRING(value)
             span.value_size = <int32_t>PyBytes_GET_SIZE(value)
         elif value is not None:
-            _take_buffer(value, "value", &value_view)
+            _get_buffer(value, "value", &value_view)
             release_value = True
             span.value = <const uint8_t*>value_view.buf
             span.value_size = <int32_t>value_view.len
@@ -205,7 +205,7 @@ cdef class BatchBuffer:
                     span.key = <const uint8_t*>PyBytes_AS_STRING(key)
                     span.key_size = <int32_t>PyBytes_GET_SIZE(key)
                 else:
-                    _take_buffer(key, "key", &key_view)
+                    _get_buffer(key, "key", &key_view)
                     release_key = True
                     span.key = <const uint8_t*>key_view.buf
                     span.key_size = <int32_t>key_view.len
@@ -222,7 +222,7 @@ cdef class BatchBuffer:
     cpdef Py_ssize_t put_values(
         self, list values, Py_ssize_t start, int64_t timestamp, Py_ssize_t size_limit
     ) except -1:
-        """Values with null keys and no headers, all of one timestamp; returns how many fitted."""
+        """Append values without keys and headers, with one timestamp; returns their number."""
         cdef Py_ssize_t n = start, taken
         cdef object value
         if start < 0:
@@ -235,7 +235,7 @@ cdef class BatchBuffer:
             taken = self.put_plain(values, n, timestamp, size_limit)
             n += taken
             if taken == 0:
-                # What stopped the fast loop: another type, no memory left, or the limit.
+                # put_plain stopped at another type, the end of its memory, or the limit.
                 value = values[n]
                 if not self.add(value, None, None, timestamp, size_limit):
                     break
@@ -245,9 +245,9 @@ cdef class BatchBuffer:
     cdef Py_ssize_t put_plain(
         self, list values, Py_ssize_t start, int64_t timestamp, int64_t size_limit
     ) noexcept:
-        """The bytes objects from start on, as many as fit into memory and limit without a fuss.
+        """Append bytes objects from start, as many as fit in the allocated memory and the limit.
 
-        No Python code runs in this loop, so all is kept in locals and published at its end.
+        The loop runs no Python code, so it keeps its state in local variables.
         """
         cdef Py_ssize_t n, end = PyList_GET_SIZE(values), size
         cdef int64_t delta = timestamp - self.base_timestamp if self.count else 0
@@ -289,7 +289,7 @@ cdef class BatchBuffer:
             return n
         return 0
 
-    cdef void seal(
+    cdef void finish_batch(
         self, int64_t base_offset, int32_t leader_epoch, int16_t attributes
     ) noexcept nogil:
         """Write the header and its CRC: data[0:size] is then a complete batch."""
@@ -307,7 +307,7 @@ cdef class BatchBuffer:
         header.count = self.count
         write_header(self.data, &header)
 
-    # --- the Python side ----------------------------------------------------------------
+    # --- Python interface ---------------------------------------------------------------
 
     def __len__(self):
         return self.count
@@ -329,14 +329,14 @@ cdef class BatchBuffer:
         self.producer_epoch = producer_epoch
         self.base_sequence = base_sequence
 
-    def sealed(self, int64_t base_offset=0, int32_t leader_epoch=-1, int16_t attributes=0):
+    def finish(self, int64_t base_offset=0, int32_t leader_epoch=-1, int16_t attributes=0):
         with nogil:
-            self.seal(base_offset, leader_epoch, attributes)
+            self.finish_batch(base_offset, leader_epoch, attributes)
         return memoryview(self)
 
     def to_bytes(self, int64_t base_offset=0, int32_t leader_epoch=-1, int16_t attributes=0):
         with nogil:
-            self.seal(base_offset, leader_epoch, attributes)
+            self.finish_batch(base_offset, leader_epoch, attributes)
         return PyBytes_FromStringAndSize(<char*>self.data, self.size)
 
     @property
@@ -347,7 +347,7 @@ cdef class BatchBuffer:
         cdef Py_buffer view
         if self.views:
             raise BufferError("the records cannot be replaced while a view of them is open")
-        _take_buffer(records, "records", &view)
+        _get_buffer(records, "records", &view)
         try:
             if V2_HEADER_SIZE + view.len > INT32_MAX:
                 raise_named("MessageTooLargeError", "a batch is at most 2147483647 bytes")

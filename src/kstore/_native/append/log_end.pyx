@@ -1,8 +1,8 @@
-"""The end of a log: make room, write, publish, index; in that order for every kind of append.
+"""The end of a log. Every kind of append rolls if due, writes, publishes and adds index entries.
 
-Order is everything: bytes first, then the published end by assignment under the GIL, then the
-index, which is a cache. An append that raises has not published: its bytes are cut off again.
-Where a log is prewritten its file reaches beyond the end, with zeros and nothing else there.
+The order matters: first the bytes, then the published end (by assignment under the GIL), then the
+index, which is a cache. An append that raises has not published, and truncates its bytes. The
+file of a prewritten log extends beyond the log end with zeros.
 Rules: Kafka's UnifiedLog.append, LogSegment.append and shouldRoll.
 """
 
@@ -16,21 +16,20 @@ from kstore._native.format.layout cimport OFFSET_INDEX_ENTRY_SIZE, TIME_INDEX_EN
 from kstore._native.read.segment_view cimport SegmentView
 
 cdef enum:
-    # Index entries go to their files in groups: a system call per entry would cost a tenth of
-    # an append. Lookups in this process see an entry at once; others walk a little further.
+    # Index entries are written in groups: a system call per entry would cost a tenth of an
+    # append. Lookups in this process use an entry immediately; others walk a little further.
     ENTRIES_PER_WRITE = 64
-    # Zeros are written up to the next multiple of this, in front of appends below LARGE_WRITE: for
-    # larger ones they would cost more than they save.
+    # Before an append below LARGE_WRITE, zeros are written up to the next multiple of this. For
+    # larger appends they would cost more than they save.
     ZEROS_STEP = 1 << 20
     LARGE_WRITE = 1 << 17
 
 
 cdef class LogEnd:
-    """Where a log grows. Callers hold the log's lock where it is not said that a method takes it.
-    """
+    """The end of a log. The caller holds the log's lock, unless a method says it acquires it."""
 
     def __cinit__(self, ReentrantLock lock not None, files, to_ms, path):
-        """path: the log's directory, for errors."""
+        """path: the log's directory, for error messages."""
         self.lock = lock
         self.path = path
         self.info = tuple
@@ -48,7 +47,7 @@ cdef class LogEnd:
         max_message_bytes, batch_size, before_max_ms, after_max_ms, log_append_time,
         key_required, codec, target_codec, message_magic, compress, decompress, recompress, clock,
     ):
-        """Take over a log's settings. clock: None, or a callable that returns milliseconds."""
+        """Set the log's configuration. clock: None, or a callable that returns milliseconds."""
         self.segment_bytes = segment_bytes
         self.roll_ms = roll_ms
         self.index_interval = index_interval_bytes
@@ -62,70 +61,70 @@ cdef class LogEnd:
         self.codec, self.target_codec = codec, target_codec
         if self.message_magic != message_magic:
             self.message_magic = message_magic
-            self.ready = False      # the first v2 batch may begin a leader epoch
-        self.as_is = target_codec < 0 and message_magic == 2
+            self.ready = False      # the first v2 batch may start a leader epoch
+        self.keeps_client_batches = target_codec < 0 and message_magic == 2
         self.compress, self.decompress = compress, decompress
         self.recompress = recompress
         self.clock = clock
 
-    def answer_with(self, info):
-        """Let appends of batches answer with this NamedTuple of four numbers."""
+    def set_append_info_type(self, info):
+        """Set the NamedTuple of four numbers that appends of batches return."""
         if not issubclass(info, tuple):
-            raise TypeError("answers are tuples")
+            raise TypeError("the type of append results is a tuple")
         self.info = info
 
     def attach(
         self, SegmentView active not None, int fd, int index_fd, int time_fd, int64_t file_size=-1
     ):
-        """Write to this segment from now on; its size and next offset are the log's end.
+        """Write to this segment from now on; its size and next offset are the log end.
 
-        With a file_size (not below the segment's, zeros in between) appends go to their positions
-        and `prewrite` is called for more zeros; else fd was opened with O_APPEND.
+        With a file_size (the segment's size or more, zeros in between), appends write at
+        positions and call `prewrite` for more zeros; else fd was opened with O_APPEND.
         """
         self.active = active
         self.next_offset = active.next_offset
         self.fd, self.index_fd, self.time_fd = fd, index_fd, time_fd
         self.file_size = file_size
-        # Kafka begins at 0; a log that is parked often would never get an entry by that.
+        # Kafka starts at 0; a log whose files are closed often would never get an entry.
         self.bytes_since_index = active.size - <int64_t>active.last_indexed(active.size)[1]
         self.ready = True
 
     def reset(self, SegmentView active not None):
-        """Continue at this segment's end, which may lie elsewhere than before; not yet writable."""
+        """Continue at the end of this segment; the next append calls `prepare`."""
         self.detach()
         self.active = active
         self.next_offset = active.next_offset
 
     def relocate(self, files, path):
-        """Write through other files, in another directory, from the next `attach` on."""
+        """Use other files, in another directory, after the next `attach`."""
         self.detach()
         self.files, self.path, self.native = files, path, files.native
 
     def make_ready(self):
-        """Call `prepare` unless the appender may write as it is; the caller holds the lock."""
+        """Call `prepare` unless the appender is ready; the caller holds the lock."""
         if not self.ready:
             self.prepare()
 
     def detach(self):
-        """Forget the files; the next append calls `prepare`."""
+        """Drop the file descriptors; the next append calls `prepare`."""
         self.ready = False
         self.fd = self.index_fd = self.time_fd = -1
         self.file_size = -1
 
     cdef int64_t _to_record_timestamp(self, timestamp) except? -1:
-        """Milliseconds of what a caller gave; `refuse_own` and `to_ms` raise."""
+        """A caller's timestamp in ms; `refuse_own` and `to_ms` raise."""
         cdef int64_t ms = int64_of(timestamp) if type(timestamp) is int else self.to_ms(timestamp)
-        if <uint64_t>ms > <uint64_t>LAST_RECORD_TIMESTAMP:      # negative ones too
+        if <uint64_t>ms > <uint64_t>LAST_RECORD_TIMESTAMP:      # also if negative
             self.refuse_own("timestamp", timestamp, 0)
         return ms
 
     cdef int64_t _now(self) except? -1:
         return now_ms() if self.clock is None else <int64_t>self.clock()
 
-    # --- the steps all of them share ---------------------------------------------------
+    # --- steps of every append ---------------------------------------------------------
 
-    cdef int _enter(self) except -1:
-        """What every append begins with, under the lock; a signal handler may hold that, too."""
+    cdef int _begin_append(self) except -1:
+        """Start an append under the lock, which a signal handler may have acquired again."""
         if self.busy:
             self.refuse_own("within", self.next_offset, 0)
         if not self.ready:
@@ -135,7 +134,7 @@ cdef class LogEnd:
     cdef int _make_room(
         self, int64_t size, int64_t first, int64_t last, int64_t max_timestamp
     ) except -1:
-        """Roll first if the batch does not fit (Kafka's LogSegment.shouldRoll)."""
+        """Roll first if due (Kafka's LogSegment.shouldRoll)."""
         cdef int64_t held = self.active.size
         cdef int64_t waited
         cdef bint due
@@ -168,14 +167,14 @@ cdef class LogEnd:
     cdef int _write(
         self, const uint8_t* a, size_t a_size, const uint8_t* b, size_t b_size
     ) except -1:
-        """Put bytes at the end of the active file, or raise with the file as it was."""
+        """Write bytes to the end of the active file; if that fails, truncate them and raise."""
         cdef int failure
         cdef int64_t position = -1
         cdef SegmentView active = self.active
         if self.file_size >= 0:
             position = self.active.size
             if position + <int64_t>(a_size + b_size) > self.file_size:
-                self._reach(position + <int64_t>(a_size + b_size), <int64_t>(a_size + b_size))
+                self._extend_file(position + <int64_t>(a_size + b_size), <int64_t>(a_size + b_size))
                 if self.active is not active or active.size != position:
                     self.refuse_own("within", self.next_offset, 0)
         if not self.native:
@@ -183,13 +182,13 @@ cdef class LogEnd:
         with nogil:
             failure = write_all(self.fd, a, a_size, b, b_size, position)
         if failure:
-            self._cut_back(failure)
+            self._truncate_unpublished(failure)
         return 0
 
-    cdef int _reach(self, int64_t end, int64_t size) except -1:
-        """Have the file reach to the end of an append, by zeros in front of a small one.
+    cdef int _extend_file(self, int64_t end, int64_t size) except -1:
+        """Extend file_size to the end of an append; before a small one, prewrite zeros.
 
-        None where `prewrite` is None, or says that there is no room for them.
+        Writes no zeros if `prewrite` is None, or returns False for lack of disk space.
         """
         cdef int64_t target = end
         cdef int64_t start = self.file_size
@@ -200,7 +199,7 @@ cdef class LogEnd:
                 if not self.prewrite(start, target):
                     target = end
             except BaseException:
-                self._cut_back(0)
+                self._truncate_unpublished(0)
                 raise
             finally:
                 self.busy = False
@@ -217,14 +216,14 @@ cdef class LogEnd:
             else:
                 self.files.pwrite(self.fd, b"".join(parts), self.active.size)
         except BaseException:
-            self._cut_back(0)
+            self._truncate_unpublished(0)
             raise
         return 0
 
-    cdef int _cut_back(self, int failure) except -1:
-        """Take the unpublished tail off again; if even that fails, nothing more is written.
+    cdef int _truncate_unpublished(self, int failure) except -1:
+        """Truncate the unpublished tail; if that fails, the log accepts no more appends.
 
-        Zeros behind it go too: nothing but zeros may lie in front of the next append.
+        Truncates prewritten zeros, too: after the log end, the file may have only zeros.
         """
         try:
             self.files.truncate(self.fd, self.active.size)
@@ -239,16 +238,16 @@ cdef class LogEnd:
         return 0
 
     cdef int _publish(self, int64_t size, int64_t last, int64_t max_timestamp) except -1:
-        """Make one written batch visible, then index it."""
-        self._move_end(size, last)
+        """Publish a written batch, then add its index entries."""
+        self._advance_end(size, last)
         return self._index(self.active.size - size, size, last, max_timestamp)
 
-    cdef void _move_end(self, int64_t size, int64_t last) noexcept:
+    cdef void _advance_end(self, int64_t size, int64_t last) noexcept:
         self.active.next_offset = self.next_offset = last + 1
         self.active.size += size
 
     cdef int _index(self, int64_t position, int64_t size, int64_t last, int64_t newest) except -1:
-        """Note the largest timestamp, and an index entry where one is due; notify waiters."""
+        """Update the largest timestamp, add an index entry if due, and notify waiters."""
         cdef SegmentView active = self.active
         if newest > active.max_timestamp:
             active.max_timestamp = newest
@@ -267,15 +266,15 @@ cdef class LogEnd:
         return 0
 
     def write_index(self):
-        """Write index entries that are only in memory to their files. Returns whether all are.
+        """Write pending index entries to their files. Returns whether all are written.
 
-        A failure is not the append's: the index is a cache, its entries stay in memory and are
-        tried again; a log that could not write them does not close as clean.
+        A failure does not fail the append: the index is a cache. The entries stay in memory for
+        the next attempt; a log with unwritten entries does not close as clean.
         """
         cdef SegmentView active = self.active
         if self.on_index_write is not None:
             self.on_index_write()
-            if self.index_fd < 0:       # it found the log's files gone
+            if self.index_fd < 0:       # it found that the log's files no longer exist
                 return False
         first, entries = active.pending_entries()
         first_time, times = active.pending_times()
@@ -286,5 +285,5 @@ cdef class LogEnd:
                 self.files.pwrite(self.time_fd, times, first_time * TIME_INDEX_ENTRY_SIZE)
         except OSError:
             return False
-        active.entries_are_written(active.entry_count, active.time_count)
+        active.mark_entries_written(active.entry_count, active.time_count)
         return True

@@ -1,8 +1,8 @@
-"""What a log knows of each producer: epoch, its last batches, its open transaction.
+"""The state of each producer of a log: its epoch, last batches and open transaction.
 
-A hash table of plain structs: an idempotent append costs one look-up, no Python object. State is
-changed only after its batch was written and published, by functions that cannot
-fail, so that an append that failed leaves none behind.
+A hash table of C structs: an idempotent append costs one lookup and no Python object. Functions
+that cannot fail change the state after a batch is written and published, so a failed append does
+not change it.
 
 Rules: Kafka's ProducerStateManager, ProducerStateEntry, ProducerAppendInfo (checkSequence,
 checkProducerEpoch, appendEndTxnMarker; KIP-98, KIP-890).
@@ -52,16 +52,16 @@ cdef inline KeptBatch* newest(Producer* producer) noexcept:
     return &producer.batches[(producer.oldest + producer.kept - 1) % BATCHES_KEPT]
 
 
-cdef inline void take_epoch(Producer* producer, int16_t epoch) noexcept:
+cdef inline void update_epoch(Producer* producer, int16_t epoch) noexcept:
     if producer.epoch != epoch:
         producer.kept = producer.oldest = 0
         producer.epoch = epoch
 
 
 cdef bint read_marker(const uint8_t* data, const BatchHeader* batch, Marker* marker) noexcept:
-    """Whether the control batch holds a transaction marker; unknown kinds are skipped.
+    """Whether the control batch is a commit or abort marker; fills marker.
 
-    An empty batch (its marker was compacted away) holds none; add_replicated has its rule.
+    A batch that the cleaner has emptied is not; see add_replicated.
     """
     cdef Cursor at
     cdef int64_t timestamp_delta
@@ -96,9 +96,9 @@ cdef bint read_marker(const uint8_t* data, const BatchHeader* batch, Marker* mar
 
 
 cdef class ProducerTable:
-    """Producers of one log, its open transactions, and one segment's aborted ones.
+    """Producers and open transactions of one log, and the aborted ones of one segment.
 
-    Not thread safe: the log's lock is held. ``first_open`` may be read by anybody.
+    Not thread safe: the caller holds the log's lock, except to read ``first_open``.
     """
 
     def __cinit__(self):
@@ -108,7 +108,7 @@ cdef class ProducerTable:
     def __dealloc__(self):
         free(self.rows)
         free(self.slots)
-        free(self.opened)
+        free(self.open_transactions)
         free(self.aborted_data)
 
     def __len__(self):
@@ -117,7 +117,7 @@ cdef class ProducerTable:
     # --- the table -------------------------------------------------------------------------
 
     cdef Py_ssize_t _slot(self, int64_t producer_id) noexcept:
-        """Where the producer is, or where it would go."""
+        """The producer's slot, or the free one for it."""
         cdef Py_ssize_t mask = self.slot_count - 1
         cdef Py_ssize_t at = <Py_ssize_t>(
             (<uint64_t>producer_id * <uint64_t>0x9E3779B97F4A7C15) >> 32) & mask
@@ -126,7 +126,7 @@ cdef class ProducerTable:
         return at
 
     cdef Producer* find(self, int64_t producer_id) noexcept:
-        """The producer's row, NULL where there is none. Valid until the next reserve."""
+        """The producer's row, NULL if none. Valid until the next reserve."""
         cdef int32_t row
         if self.latest < self.count and self.rows[self.latest].producer_id == producer_id:
             return &self.rows[self.latest]
@@ -136,22 +136,22 @@ cdef class ProducerTable:
         self.latest = row
         return &self.rows[row]
 
-    cdef Producer* entry(self, int64_t producer_id) noexcept:
-        """The producer's row, made where there is none; reserve gave the room."""
-        cdef Producer* made = self.find(producer_id)
-        if made == NULL:
-            made = &self.rows[self.count]
-            memset(made, 0, sizeof(Producer))
-            made.producer_id = producer_id
-            made.last_timestamp = made.transaction_first_offset = made.coordinator_epoch = -1
-            made.epoch = -1
+    cdef Producer* find_or_add(self, int64_t producer_id) noexcept:
+        """The producer's row, added if it is new; call reserve before."""
+        cdef Producer* row = self.find(producer_id)
+        if row == NULL:
+            row = &self.rows[self.count]
+            memset(row, 0, sizeof(Producer))
+            row.producer_id = producer_id
+            row.last_timestamp = row.transaction_first_offset = row.coordinator_epoch = -1
+            row.epoch = -1
             self.slots[self._slot(producer_id)] = <int32_t>self.count
             self.latest = self.count
             self.count += 1
-        return made
+        return row
 
     cdef int reserve(self, Py_ssize_t more) except -1:
-        """Memory for so many more producers, open transactions and aborted ones."""
+        """Reserve memory for more producers, open transactions and aborted ones."""
         cdef void* grown
         cdef Py_ssize_t wanted
         if self.count + more > self.capacity:
@@ -167,10 +167,10 @@ cdef class ProducerTable:
             self.rehash(wanted)
         if self.open_count + more > self.open_capacity:
             wanted = max(self.open_count + more, 2 * self.open_capacity)
-            grown = realloc(self.opened, wanted * sizeof(OpenTransaction))
+            grown = realloc(self.open_transactions, wanted * sizeof(OpenTransaction))
             if grown == NULL:
                 raise MemoryError
-            self.opened, self.open_capacity = <OpenTransaction*>grown, wanted
+            self.open_transactions, self.open_capacity = <OpenTransaction*>grown, wanted
         if self.aborted_size + more * TRANSACTION_INDEX_ENTRY_SIZE > self.aborted_capacity:
             wanted = max(
                 self.aborted_size + more * TRANSACTION_INDEX_ENTRY_SIZE, 2 * self.aborted_capacity)
@@ -193,17 +193,16 @@ cdef class ProducerTable:
             self.slots[self._slot(self.rows[n].producer_id)] = <int32_t>n
         return 0
 
-    # --- what may be appended ------------------------------------------------------------------
+    # --- checks before an append ---------------------------------------------------------------
 
-    cdef Verdict judge(
+    cdef Verdict check_batch(
         self, const BatchHeader* batch, bint client, const KeptBatch** duplicate
     ) noexcept:
-        """Whether a leader takes this data batch; client: its sequence counts, not only its epoch.
-        """
+        """Whether a leader accepts this data batch; checks its sequence only for a client."""
         cdef Producer* known = self.find(batch.producer_id)
         cdef KeptBatch* kept
         cdef int32_t n, last = last_sequence_of(batch)
-        if known == NULL:               # a new producer, or one that was forgotten: any sequence
+        if known == NULL:               # a new or expired producer may start at any sequence
             return ACCEPTED
         if client and batch.producer_epoch == known.epoch:
             for n in range(known.kept):
@@ -223,9 +222,9 @@ cdef class ProducerTable:
             return NOT_TRANSACTIONAL
         return ACCEPTED
 
-    cdef Verdict judge_marker(self, const Marker* marker, int transaction_version) noexcept:
-        """Whether a leader takes this marker. From transaction version 2 on its epoch must be
-        above the records', unless it repeats one that was written."""
+    cdef Verdict check_marker(self, const Marker* marker, int transaction_version) noexcept:
+        """Whether a leader accepts this marker. From transaction version 2, its epoch must be above
+        the records', unless the transaction has already ended."""
         cdef Producer* known = self.find(marker.producer_id)
         if known == NULL:
             return ACCEPTED
@@ -240,15 +239,15 @@ cdef class ProducerTable:
             return FENCED
         return ACCEPTED
 
-    # --- what was appended -------------------------------------------------------------------
+    # --- updates after an append -------------------------------------------------------------
 
     cdef void add_batch(
         self, const BatchHeader* batch, int64_t first, int64_t last, int64_t timestamp
     ) noexcept:
-        """Note a data batch that stands at these offsets."""
-        cdef Producer* producer = self.entry(batch.producer_id)
+        """Record a data batch that was appended at these offsets."""
+        cdef Producer* producer = self.find_or_add(batch.producer_id)
         cdef KeptBatch* kept
-        take_epoch(producer, batch.producer_epoch)
+        update_epoch(producer, batch.producer_epoch)
         if producer.kept == BATCHES_KEPT:
             producer.oldest = (producer.oldest + 1) % BATCHES_KEPT
         else:
@@ -260,15 +259,15 @@ cdef class ProducerTable:
         kept.timestamp = producer.last_timestamp = timestamp
         if batch.attributes & TRANSACTIONAL_BIT and producer.transaction_first_offset < 0:
             producer.transaction_first_offset = first
-            self.opened[self.open_count].first_offset = first
-            self.opened[self.open_count].producer_id = batch.producer_id
+            self.open_transactions[self.open_count].first_offset = first
+            self.open_transactions[self.open_count].producer_id = batch.producer_id
             self.open_count += 1
 
     cdef bint add_marker(self, const Marker* marker) noexcept:
-        """Note a transaction marker; returns whether it aborted a transaction, which the
-        transaction index has now."""
-        cdef Producer* producer = self.entry(marker.producer_id)
-        take_epoch(producer, marker.epoch)
+        """Record a marker; returns whether it aborted a transaction, which is then in the
+        transaction index."""
+        cdef Producer* producer = self.find_or_add(marker.producer_id)
+        update_epoch(producer, marker.epoch)
         producer.coordinator_epoch = marker.coordinator_epoch
         producer.last_timestamp = marker.timestamp
         return self.end_transaction(producer, marker.offset, marker.commit)
@@ -276,7 +275,7 @@ cdef class ProducerTable:
     cdef bint end_transaction(
         self, Producer* producer, int64_t marker_offset, bint commit
     ) noexcept:
-        """Close what the producer has open; returns whether that aborted a transaction."""
+        """End the producer's open transaction; returns whether it was aborted."""
         cdef int64_t first = producer.transaction_first_offset
         cdef int64_t stable = marker_offset + 1
         cdef uint8_t* at
@@ -285,16 +284,16 @@ cdef class ProducerTable:
             return False
         producer.transaction_first_offset = -1
         for n in range(self.open_count):
-            if self.opened[n].producer_id == producer.producer_id:
+            if self.open_transactions[n].producer_id == producer.producer_id:
                 self.open_count -= 1
                 memmove(
-                    &self.opened[n], &self.opened[n + 1],
+                    &self.open_transactions[n], &self.open_transactions[n + 1],
                     (self.open_count - n) * sizeof(OpenTransaction))
                 break
         if commit:
             return False
         if self.open_count > 0:
-            stable = self.opened[0].first_offset
+            stable = self.open_transactions[0].first_offset
         at = self.aborted_data + self.aborted_size
         put_i16(at, 0)
         put_i64(at + 2, producer.producer_id)
@@ -305,9 +304,9 @@ cdef class ProducerTable:
         return True
 
     cdef bint add_replicated(self, const uint8_t* data, const BatchHeader* batch) noexcept:
-        """Note a batch as it stands in a log; returns whether it aborted a transaction.
+        """Record a batch of a log; returns whether it aborted a transaction.
 
-        Nothing is checked, as in Kafka's replication and recovery: a leader has accepted it.
+        Checks nothing, as in Kafka's replication and recovery: a leader has accepted the batch.
         """
         cdef Marker marker
         cdef Producer* producer
@@ -317,15 +316,15 @@ cdef class ProducerTable:
             self.add_batch(batch, batch.base_offset, batch.last_offset, batch.max_timestamp)
             return False
         if batch.count == 0 and batch.attributes & TRANSACTIONAL_BIT:
-            # The cleaner has emptied the marker: that the transaction ended is all it says, so
-            # what is left of it is not known to be committed. Kafka passes over such a batch.
+            # The cleaner has emptied the marker. It proves only that the transaction ended, so
+            # its remaining records count as aborted. Kafka skips such a batch.
             producer = self.find(batch.producer_id)
             return producer != NULL and self.end_transaction(producer, batch.base_offset, False)
         return read_marker(data, batch, &marker) and self.add_marker(&marker)
 
     def replay(self, data, int64_t start=0, int64_t stop=0x7FFFFFFFFFFFFFFF):
-        """Note complete batches as they stand in a log, those that end at or after start and begin
-        before stop; returns the bytes of all complete batches there are."""
+        """Record the complete batches in data that end at or after start and begin before stop;
+        returns the position after the last complete batch."""
         cdef Py_buffer view
         cdef BatchHeader batch
         cdef int64_t position = 0
@@ -333,7 +332,7 @@ cdef class ProducerTable:
         PyObject_GetBuffer(data, &view, PyBUF_SIMPLE)
         try:
             while True:
-                with nogil:     # over what no producer has a name in
+                with nogil:     # skip batches without a producer id
                     status = read_header(<const uint8_t*>view.buf, position, view.len, &batch)
                     while status == OK and batch.base_offset < stop and (
                         batch.producer_id < 0 or batch.last_offset < start
@@ -351,15 +350,15 @@ cdef class ProducerTable:
             PyBuffer_Release(&view)
         return position
 
-    # --- as Python sees it -------------------------------------------------------------------
+    # --- Python interface --------------------------------------------------------------------
 
     @property
     def first_open(self):
-        """First offset of the oldest open transaction, -1 where none is open."""
-        return self.opened[0].first_offset if self.open_count > 0 else -1
+        """First offset of the oldest open transaction; -1 if none."""
+        return self.open_transactions[0].first_offset if self.open_count > 0 else -1
 
     def entries(self):
-        """One tuple for each producer, in the order of a snapshot's fields."""
+        """One tuple for each producer, with the fields of a snapshot entry."""
         cdef Py_ssize_t n
         cdef Producer* producer
         cdef KeptBatch* last
@@ -378,14 +377,14 @@ cdef class ProducerTable:
         return found
 
     def load(self, entries):
-        """Take over the entries of a snapshot, beside the existing ones."""
+        """Add the entries of a snapshot."""
         cdef Producer* producer
         for (
             producer_id, epoch, last_sequence, last_offset, offset_delta, timestamp,
             coordinator_epoch, first_offset,
         ) in sorted(entries, key=_by_first_offset):
             self.reserve(1)
-            producer = self.entry(producer_id)
+            producer = self.find_or_add(producer_id)
             producer.epoch = epoch
             producer.last_timestamp = timestamp
             producer.coordinator_epoch = coordinator_epoch
@@ -398,12 +397,12 @@ cdef class ProducerTable:
                 producer.batches[0].timestamp = timestamp
             if first_offset >= 0 and producer.transaction_first_offset < 0:
                 producer.transaction_first_offset = first_offset
-                self.opened[self.open_count].first_offset = first_offset
-                self.opened[self.open_count].producer_id = producer_id
+                self.open_transactions[self.open_count].first_offset = first_offset
+                self.open_transactions[self.open_count].producer_id = producer_id
                 self.open_count += 1
 
-    def correct_open(self, int64_t producer_id, int64_t first_offset):
-        """Let a producer's open transaction begin at another offset; -1: none is open."""
+    def set_open_transaction(self, int64_t producer_id, int64_t first_offset):
+        """Set the first offset of a producer's open transaction; -1: none is open."""
         cdef Producer* producer = self.find(producer_id)
         cdef Py_ssize_t n, kept = 0
         if producer == NULL:
@@ -412,25 +411,25 @@ cdef class ProducerTable:
         producer = self.find(producer_id)
         producer.transaction_first_offset = first_offset
         for n in range(self.open_count):
-            if self.opened[n].producer_id != producer_id:
-                self.opened[kept] = self.opened[n]
+            if self.open_transactions[n].producer_id != producer_id:
+                self.open_transactions[kept] = self.open_transactions[n]
                 kept += 1
         self.open_count = kept
         if first_offset < 0:
             return
         n = kept
-        while n > 0 and self.opened[n - 1].first_offset > first_offset:
-            self.opened[n] = self.opened[n - 1]
+        while n > 0 and self.open_transactions[n - 1].first_offset > first_offset:
+            self.open_transactions[n] = self.open_transactions[n - 1]
             n -= 1
-        self.opened[n].first_offset = first_offset
-        self.opened[n].producer_id = producer_id
+        self.open_transactions[n].first_offset = first_offset
+        self.open_transactions[n].producer_id = producer_id
         self.open_count = kept + 1
 
     def snapshot(self):
-        """The bytes of a producer snapshot."""
+        """A producer snapshot, as on disk."""
         cdef Py_ssize_t n
-        cdef bytes made = bytes(SNAPSHOT_HEADER_SIZE + self.count * SNAPSHOT_ENTRY_SIZE)
-        cdef uint8_t* start = <uint8_t*><char*>made     # not shared yet
+        cdef bytes out = bytes(SNAPSHOT_HEADER_SIZE + self.count * SNAPSHOT_ENTRY_SIZE)
+        cdef uint8_t* start = <uint8_t*><char*>out      # not shared yet
         cdef uint8_t* at = start + SNAPSHOT_HEADER_SIZE
         cdef Producer* producer
         cdef KeptBatch* last
@@ -448,18 +447,18 @@ cdef class ProducerTable:
             put_i32(at + 34, producer.coordinator_epoch)
             put_i64(at + 38, producer.transaction_first_offset)
             at += SNAPSHOT_ENTRY_SIZE
-        put_u32(start + 2, crc32c(0, start + 6, len(made) - 6))
-        return made
+        put_u32(start + 2, crc32c(0, start + 6, len(out) - 6))
+        return out
 
     def clear(self):
-        """Forget every producer and transaction; the segment's aborted ones stay."""
+        """Remove all producers and open transactions; keeps the segment's aborted ones."""
         self.count = self.open_count = self.latest = 0
         self.rehash(self.slot_count)
 
     def expire(self, int64_t now, int64_t expiration_ms):
-        """Forget producers without an open transaction that wrote nothing for so long.
+        """Remove producers without an open transaction whose last record is too old.
 
-        Returns how many. The age is that of their records' timestamps, as in Kafka.
+        Returns their number. The age is that of the record's timestamp, as in Kafka.
         """
         cdef Py_ssize_t n, kept = 0
         cdef Producer* producer
@@ -484,12 +483,12 @@ cdef class ProducerTable:
         """The transaction index of the segment at ``aborted_base``, as on disk."""
         return (<char*>self.aborted_data)[:self.aborted_size] if self.aborted_size > 0 else b""
 
-    def aborted_of(self, int64_t base_offset):
-        """The transaction index of the segment with that base offset; None if it is not held."""
+    def transaction_index_of(self, int64_t base_offset):
+        """The transaction index of that segment; None if this table has another segment's."""
         return self.aborted if self.aborted_base == base_offset else None
 
     def begin_segment(self, int64_t base_offset, entries=b""):
-        """Hold another segment's transaction index from now on; entries: what its file has."""
+        """Switch to another segment's transaction index; entries: the contents of its file."""
         cdef Py_ssize_t size = len(entries) // TRANSACTION_INDEX_ENTRY_SIZE
         cdef HeldBytes given
         self.aborted_size = 0

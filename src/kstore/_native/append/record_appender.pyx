@@ -1,11 +1,12 @@
-"""The one door into a log: this process's own records, encoded and written by one native call.
+"""Appends this process's own records: one native call encodes and writes a batch.
 
-The steady state (no roll, no flush due) is one call that holds the file descriptor, write(2)
-included. What needs a decision calls back: `prepare` when the writer is not ready (closed,
-parked, forked, failed), `roll` when the next batch does not fit.
+The steady state (no roll, no flush due) is one native call, including write(2). Rare cases call
+back into Python: `prepare` if the writer is not ready (files closed, process forked, earlier
+failure), `roll` if the next batch does not fit.
 
-Client batches come by :mod:`kstore._native.append.batch_appender`; what all appends share is in
-:mod:`kstore._native.append.log_end`. The functions at the end are the append methods of a log.
+:mod:`kstore._native.append.batch_appender` appends client batches;
+:mod:`kstore._native.append.log_end` has what all appends share. The functions at the end are the
+append methods of a log.
 """
 
 from cpython.buffer cimport PyBUF_READ
@@ -21,9 +22,9 @@ from kstore._native.format.record cimport Record
 
 
 cdef class RecordAppender(BatchAppender):
-    """Appends to one log. Callers hold the log's lock where it is not said that a method takes it.
+    """Appends to one log. The caller holds the log's lock, unless a method says it acquires it.
 
-    Attributes that a log sets: where to write (`attach`), how (`configure`), and what to call.
+    A log sets where to write (`attach`), how (`configure`), and the callbacks.
     """
 
     cdef BatchBuffer buffer
@@ -32,13 +33,13 @@ cdef class RecordAppender(BatchAppender):
         self.buffer = BatchBuffer()
 
     def append_values(self, list values, Py_ssize_t start, timestamp):
-        """Append values from start as one batch of at most batch.size; return how many went in.
+        """Append values from start as one batch of up to batch.size bytes; returns their number.
 
         The caller holds the lock. Each value is a bytes-like object or None.
         """
         cdef Py_ssize_t taken
         if self.busy or not self.ready:
-            self._enter()
+            self._begin_append()
         if self.key_required:
             self.refuse_own("key", 0, 0)
         self.buffer.reset()
@@ -47,14 +48,14 @@ cdef class RecordAppender(BatchAppender):
         return taken
 
     def append_records(self, list records, Py_ssize_t start, timestamp):
-        """As append_values, for a list that holds Records, perhaps among values."""
+        """As append_values, for a list that contains Records, and possibly values."""
         cdef Py_ssize_t n = start
         cdef Py_ssize_t size
         cdef int64_t largest
         cdef int64_t when
         cdef int64_t fallback = self._timestamp(timestamp)
         if self.busy or not self.ready:
-            self._enter()
+            self._begin_append()
         self.buffer.reset()
         while n < len(records):
             size = self.buffer.size
@@ -73,7 +74,7 @@ cdef class RecordAppender(BatchAppender):
             else:
                 self.buffer.put(item, None, None, fallback)
             if self.buffer.size > self.batch_size and n > start:
-                self.buffer.size = size         # one too many: it begins the next batch
+                self.buffer.size = size         # exceeds batch.size: it starts the next batch
                 self.buffer.max_timestamp = largest
                 self.buffer.count -= 1
                 break
@@ -87,7 +88,7 @@ cdef class RecordAppender(BatchAppender):
             return self._now()
         ms = int64_of(timestamp) if type(timestamp) is int else -1
         if <uint64_t>ms > <uint64_t>LAST_RECORD_TIMESTAMP:
-            ms = self._to_record_timestamp(timestamp)       # raises, or it is no int
+            ms = self._to_record_timestamp(timestamp)       # raises, unless it is a datetime
         self._check_age(ms)
         return ms
 
@@ -103,13 +104,13 @@ cdef class RecordAppender(BatchAppender):
         return 0
 
     cdef int _append_buffer(self) except -1:
-        """Write the batch under construction: roll if due, seal, write, publish, index."""
+        """Append the batch in buffer: roll if due, finish, write, publish, index."""
         cdef BatchBuffer buffer = self.buffer
         cdef int16_t attributes = self.codec
         cdef int64_t last
         if self.message_magic != 2:
-            buffer.seal(self.next_offset, -1, 0)
-            self._append_rebuilt(
+            buffer.finish_batch(self.next_offset, -1, 0)
+            self._rebuild_and_append(
                 PyMemoryView_FromMemory(<char*>buffer.data, buffer.size, PyBUF_READ),
                 self.codec, self._now())
             return 0
@@ -122,7 +123,7 @@ cdef class RecordAppender(BatchAppender):
             self.refuse_own("batch", buffer.size, self.max_message_bytes)
         last = wrapping_add(self.next_offset, buffer.count - 1)
         self._make_room(buffer.size, self.next_offset, last, buffer.max_timestamp)
-        buffer.seal(self.next_offset, self.leader_epoch, attributes)
+        buffer.finish_batch(self.next_offset, self.leader_epoch, attributes)
         self._write(buffer.data, buffer.size, NULL, 0)
         self._publish(buffer.size, last, buffer.max_timestamp)
         return 0
@@ -130,19 +131,19 @@ cdef class RecordAppender(BatchAppender):
 
 # --- methods of a log, for the body of its class (kstore.log.writable_log) --------------------
 
-# As functions that its class takes over they cost no frame of Python, which would be a seventh of
+# The class uses these functions as methods: without a Python frame, which would cost a seventh of
 # a small append (decision 25). The log's appender is `log._appender`.
 
 
 def append(log, value, *, key=None, headers=None, timestamp=None):
-    """Log.append: one record as one batch; returns its offset. Takes the log's lock."""
+    """Log.append: one record as one batch; returns its offset. Acquires the log's lock."""
     cdef RecordAppender to = <RecordAppender?>log._appender
     cdef int64_t offset
     cdef bint flush
-    to.lock.take(True)
+    to.lock.acquire_native(True)
     try:
         if to.busy or not to.ready:
-            to._enter()
+            to._begin_append()
         if key is None and to.key_required:
             to.refuse_own("key", 0, 0)
         to.buffer.reset()
@@ -151,19 +152,19 @@ def append(log, value, *, key=None, headers=None, timestamp=None):
         offset = to.next_offset - 1
         flush = to.next_offset >= to.flush_at
     finally:
-        to.lock.give()
+        to.lock.release_native()
     if flush:
         to.flush_due()
     return offset
 
 
 def append_as_leader(log, batch):
-    """Log.append_as_leader: a client batch, with every check that Kafka's leader makes."""
+    """Log.append_as_leader: a client batch, validated as Kafka's leader does."""
     return (<RecordAppender?>log._appender).append_validated(batch, True)
 
 
 def append_as_coordinator(log, batch):
-    """Log.append_as_coordinator: a batch of this process's own coordinator."""
+    """Log.append_as_coordinator: a batch from this process's own coordinator."""
     return (<RecordAppender?>log._appender).append_validated(batch, False)
 
 
@@ -177,5 +178,5 @@ def append_end_marker(
 
 
 def append_as_follower(log, batches):
-    """Log.append_as_follower: complete batches, with the offsets that a leader gave them."""
+    """Log.append_as_follower: complete batches, with the offsets that a leader assigned."""
     return (<RecordAppender?>log._appender).append_unchanged(batches)

@@ -1,4 +1,4 @@
-"""The lock of a log: reentrant, and taken from native code without a Python call."""
+"""The lock of a log: reentrant, and acquired from native code without a Python call."""
 
 
 cdef extern from "pythread.h":
@@ -7,9 +7,9 @@ cdef extern from "pythread.h":
 
 cdef class ReentrantLock:
     cdef PyThread_type_lock lock
-    cdef unsigned long owner        # the thread that holds it; means nothing while count is 0
-    cdef unsigned long count        # how often that thread has taken it
+    cdef unsigned long owner        # the thread that holds it; undefined while count is 0
+    cdef unsigned long count        # how often that thread has acquired it
 
-    cdef int take(self, bint blocking) except -1
-    cdef int give(self) except -1
+    cdef int acquire_native(self, bint blocking) except -1
+    cdef int release_native(self) except -1
     cpdef bint _is_owned(self)

@@ -1,8 +1,8 @@
-"""A reentrant lock that native code takes in ten nanoseconds, Python code as any other.
+"""A reentrant lock that native code acquires in ten nanoseconds; Python code uses it as any other.
 
-`threading.RLock` through its methods costs an append of one record a tenth of its time. Rules
-are RLock's: the thread that took it may take it again, must give it back as often, and a signal
-may interrupt a wait. Owner and count are read and written under the GIL only.
+The methods of `threading.RLock` would cost a tenth of an append of one record. The rules are
+RLock's: its owner may acquire it again and must release it as often, and a signal may interrupt a
+wait. Owner and count are accessed under the GIL only.
 """
 
 cimport cython
@@ -27,7 +27,7 @@ cdef extern from "pythread.h":
 
 @cython.final
 cdef class ReentrantLock:
-    """As `threading.RLock`, which a `threading.Condition` may be made of. Thread safe."""
+    """As `threading.RLock`; a `threading.Condition` can use it. Thread safe."""
 
     def __cinit__(self):
         self.lock = PyThread_allocate_lock()
@@ -40,11 +40,11 @@ cdef class ReentrantLock:
                 PyThread_release_lock(self.lock)
             PyThread_free_lock(self.lock)
 
-    cdef int take(self, bint blocking) except -1:
-        """1 when this thread has it, 0 when it did not want to wait."""
-        cdef unsigned long here = PyThread_get_thread_ident()
+    cdef int acquire_native(self, bint blocking) except -1:
+        """Returns 1 if this thread now holds the lock, 0 if it is not free and not blocking."""
+        cdef unsigned long this_thread = PyThread_get_thread_ident()
         cdef PyLockStatus got
-        if self.count and self.owner == here:
+        if self.count and self.owner == this_thread:
             self.count += 1
             return 1
         if not PyThread_acquire_lock(self.lock, NOWAIT_LOCK):
@@ -55,12 +55,12 @@ cdef class ReentrantLock:
                     got = PyThread_acquire_lock_timed(self.lock, -1, 1)
                 if got == PY_LOCK_ACQUIRED:
                     break
-                PyErr_CheckSignals()        # raises what a handler raised, KeyboardInterrupt say
-        self.owner = here
+                PyErr_CheckSignals()        # may raise, for example KeyboardInterrupt
+        self.owner = this_thread
         self.count = 1
         return 1
 
-    cdef int give(self) except -1:
+    cdef int release_native(self) except -1:
         if not self._is_owned():
             raise RuntimeError("cannot release a lock that this thread does not hold")
         self.count -= 1
@@ -69,25 +69,25 @@ cdef class ReentrantLock:
         return 0
 
     def acquire(self, bint blocking=True):
-        """Take it; False if another thread has it and blocking is false."""
-        return self.take(blocking) == 1
+        """Acquire the lock; False if another thread holds it and blocking is false."""
+        return self.acquire_native(blocking) == 1
 
     def release(self):
-        """Give it back; RuntimeError if this thread does not have it."""
-        self.give()
+        """Release the lock; RuntimeError if this thread does not hold it."""
+        self.release_native()
 
     def __enter__(self):
-        self.take(True)
+        self.acquire_native(True)
         return True
 
     def __exit__(self, *_):
-        self.give()
+        self.release_native()
 
     def attempt(self):
-        """For a with statement: whether it was free, and is held until the block ends."""
+        """For a with statement: acquires the lock if it is free, and yields whether it did."""
         return Attempt(self)
 
-    # --- what threading.Condition asks of its lock, and threading of locks in a forked child ----
+    # --- called by threading.Condition, and by threading in a forked child ----------------------
 
     cpdef bint _is_owned(self):
         return self.count > 0 and self.owner == PyThread_get_thread_ident()
@@ -101,24 +101,24 @@ cdef class ReentrantLock:
         return count
 
     def _acquire_restore(self, unsigned long count):
-        self.take(True)
+        self.acquire_native(True)
         self.count = count
 
     def _at_fork_reinit(self):
-        """Become an unlocked lock: the holder of the old one is not in this process."""
+        """Become an unlocked lock: the owner does not exist in the forked process."""
         cdef PyThread_type_lock fresh = PyThread_allocate_lock()
         if fresh == NULL:
             raise MemoryError
-        self.lock = fresh       # the old one is left as it is: it may be in any state
+        self.lock = fresh       # do not free the old one: its state is undefined
         self.count = 0
 
 
 @cython.final
 cdef class Attempt:
-    """Takes a lock only if no thread has it, this thread included. Used once, by one thread.
+    """Acquires a lock if no thread holds it, not even this one. Use it once, in one thread.
 
-    ``acquire(blocking=False)`` in front of a ``try`` would leave it locked for ever where a
-    signal comes between the two; nothing can come between a with statement and its lock.
+    With ``acquire(blocking=False)`` before a ``try``, a signal between the two would leave the
+    lock held forever; a signal cannot interrupt a with statement before its block.
     """
 
     cdef ReentrantLock lock
@@ -128,9 +128,9 @@ cdef class Attempt:
         self.lock = lock
 
     def __enter__(self):
-        self.taken = self.lock.count == 0 and self.lock.take(False) == 1
+        self.taken = self.lock.count == 0 and self.lock.acquire_native(False) == 1
         return self.taken
 
     def __exit__(self, *_):
         if self.taken:
-            self.lock.give()
+            self.lock.release_native()

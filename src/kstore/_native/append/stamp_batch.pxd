@@ -1,4 +1,4 @@
-"""What a log writes into a batch that it takes: offset and leader epoch, outside the CRC.
+"""Writes offset, leader epoch and timestamp fields into a batch before it is appended.
 
 Rules: Kafka's DefaultRecordBatch.setLastOffset, setPartitionLeaderEpoch, setMaxTimestamp.
 """
@@ -28,7 +28,7 @@ cdef inline void restamp(
     uint8_t* out, const uint8_t* batch, int64_t size, int64_t base_offset, int32_t leader_epoch,
     int16_t attributes, int64_t max_timestamp
 ) noexcept nogil:
-    """Write a new 61-byte header: attributes and max timestamp changed, CRC rewritten."""
+    """Write a 61-byte header with new attributes, max timestamp and CRC."""
     memcpy(out, batch, V2_HEADER_SIZE)
     put_i64(out, base_offset)
     put_i32(out + V2_LEADER_EPOCH_POSITION, leader_epoch)

@@ -1,8 +1,8 @@
-"""Complete batches: validation as Kafka's leader does it, and stamping.
+"""Validation of a batch as Kafka's leader does it, and stamping.
 
-Safe to call from several threads; validation releases the GIL. A status is a number whose name
-and sentence ``status.name`` and ``status.reason`` give. Sources of the rules: Kafka's
-``LogValidator``, ``DefaultRecordBatch`` and ``DefaultRecord``.
+Safe to call from several threads; validation releases the GIL. ``status.name`` and
+``status.reason`` describe a status. Rules: Kafka's ``LogValidator``, ``DefaultRecordBatch`` and
+``DefaultRecord``.
 """
 
 from _typeshed import ReadableBuffer, WriteableBuffer
@@ -13,25 +13,25 @@ from kstore._native.format.batch_table import scan as scan
 from kstore._native.format.batch_table import walk_frames as walk_frames
 
 class LeaderReport:
-    """What ``validate_leader`` or ``validate_records`` found; read-only."""
+    """The result of ``validate_leader`` or ``validate_records``; read-only."""
 
     status: int
-    """0 if right; else the fault that Kafka would put on top."""
+    """0 if valid; else the fault that Kafka reports first."""
     bad_position: int
-    """Byte where a check failed, counted from the buffer's start; -1 if none did."""
+    """Position in the buffer where a check failed; -1 if none."""
     bad_record: int
-    """Index of the record that failed, -1 if none did."""
+    """Index of the invalid record; -1 if none."""
     base_offset: int
     last_offset: int
     size: int
-    """Bytes of the complete batch; more bytes may follow it in the buffer."""
+    """Size of the batch; more bytes may follow it in the buffer."""
     count: int
     attributes: int
     max_timestamp: int
-    """What the header should say: now for a LogAppendTime topic, else the largest of the records
-    (-1 if none has one). Of a compressed batch only ``validate_records`` knows."""
+    """Correct value of the header field: now for a LogAppendTime topic, else the largest of the
+    records (-1 if none). For a compressed batch, only ``validate_records`` sets it."""
     restamp: bool
-    """The header's timestamp type or max timestamp differ: ``stamp_timestamp`` is due."""
+    """The header's timestamp type or max timestamp is wrong: call ``stamp_timestamp``."""
     @property
     def ok(self) -> bool: ...
     @property
@@ -50,14 +50,14 @@ def validate_leader(
     key_required: bool = False,
     from_client: bool = True,
 ) -> LeaderReport:
-    """Check the v2 batch at the start of a buffer as Kafka's leader does.
+    """Validate the v2 batch at the start of a buffer as Kafka's leader does.
 
-    Size limits, magic, CRC, count against lastOffsetDelta, codec; from a client also base
-    offset 0, no control batch and a sequence beside a producer id. An uncompressed batch is
-    walked: every length, offset deltas 0, 1, 2 ..., header sections, nothing left over,
-    timestamps from ``now - before_max`` to ``now + after_max`` (ms) unless the topic has
-    LogAppendTime, a key in every record of a compacted topic. A negative
-    ``max_message_bytes`` is no limit. Raises nothing for bad bytes: see the report.
+    Checks size limits, magic, CRC, count against lastOffsetDelta, and codec; from a client also
+    base offset 0, that it is not a control batch, and that a producer id has a sequence. In an
+    uncompressed batch, checks every length, offset deltas 0, 1, 2 ..., headers, that no bytes
+    are left, timestamps from ``now - before_max`` to ``now + after_max`` (ms) unless the topic has
+    LogAppendTime, and that every record of a compacted topic has a key. A negative
+    ``max_message_bytes`` is no limit. Reports invalid bytes in the result, without an exception.
     """
 
 def validate_records(
@@ -73,19 +73,19 @@ def validate_records(
     log_append_time: bool = False,
     key_required: bool = False,
 ) -> LeaderReport:
-    """Check decompressed records, exactly the buffer, against the header they came with."""
+    """Validate the decompressed records of a batch against its header fields."""
 
 def stamp(buffer: WriteableBuffer, *, base_offset: int, leader_epoch: int) -> None:
-    """Write both into the v2 batch at the start of a writable buffer, outside its CRC.
+    """Write both fields, which the CRC does not cover, into the v2 batch at the start of a buffer.
 
     Raises ``CorruptRecordError`` without a complete v2 batch.
     """
 
 def stamp_timestamp(buffer: WriteableBuffer, *, log_append_time: bool, max_timestamp: int) -> None:
-    """Write timestamp type, max timestamp and a new CRC into the v2 batch at the start.
+    """Write timestamp type, max timestamp and a new CRC into the v2 batch at the start of a buffer.
 
     Raises ``CorruptRecordError`` without a complete v2 batch.
     """
 
 def prefix(*, base_offset: int, size: int, leader_epoch: int) -> bytes:
-    """The first 16 bytes of a v2 batch of ``size`` bytes: all that stamping changes."""
+    """The first 16 bytes of a v2 batch of ``size`` bytes: the fields outside its CRC."""

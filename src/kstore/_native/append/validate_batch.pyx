@@ -1,5 +1,4 @@
-"""Complete batches: validation as Kafka's leader does it, and stamping. Scans are in
-batch_table.pyx."""
+"""Validation of a batch as Kafka's leader does it, and stamping; batch_table.pyx scans batches."""
 
 from cpython.buffer cimport (
     PyBUF_SIMPLE,
@@ -35,10 +34,10 @@ cdef extern from "format/record_template.h" nogil:
     ctypedef struct record_template:
         pass
     void template_start(record_template* template) noexcept
-    bint read_like_template(
+    bint read_by_template(
         const uint8_t* at, const uint8_t* end, record_template* template, plain_record* out
     ) noexcept
-    void template_note(
+    void template_observe(
         record_template* template, const uint8_t* at, const uint8_t* stop, const uint8_t* end
     ) noexcept
 
@@ -50,7 +49,7 @@ cdef enum:
 # --- records -------------------------------------------------------------------------------
 
 cdef inline Status skip_bytes(Cursor* cursor, int32_t size) noexcept nogil:
-    """Pass over a field of a length that was just read; -1 is null."""
+    """Skip a field of the given length; -1 is null."""
     if size > 0:
         if size > cursor.end - cursor.position:
             return BAD_LENGTH
@@ -84,7 +83,7 @@ cdef Status skip_headers(Cursor* cursor, int32_t count) noexcept nogil:
 
 
 cdef Status take_fields(Cursor* cursor, plain_record* out) noexcept nogil:
-    """One complete record; the cursor ends behind it. TRUNCATED: it is incomplete."""
+    """Parse one complete record and move the cursor after it. TRUNCATED: it is incomplete."""
     cdef int32_t size
     cdef int32_t count
     cdef Cursor body
@@ -127,18 +126,18 @@ cdef Status take_fields(Cursor* cursor, plain_record* out) noexcept nogil:
 
 
 cdef inline int64_t saturating_add(int64_t left, int64_t right) noexcept nogil:
-    """right is not negative; the largest means no limit, as it does for Kafka."""
+    """right is 0 or more; its largest value means no limit, as in Kafka."""
     return left + right if left <= INT64_MAX - right else INT64_MAX
 
 
 cdef inline int64_t saturating_subtract(int64_t left, int64_t right) noexcept nogil:
-    """right is not negative; the largest means no limit, as it does for Kafka."""
+    """right is 0 or more; its largest value means no limit, as in Kafka."""
     if right == INT64_MAX or left < INT64_MIN + right:
         return INT64_MIN
     return left - right
 
 
-cdef Status fault(
+cdef Status report_fault(
     LeaderCheck* out, Status status, int64_t position, int32_t record
 ) noexcept nogil:
     out.bad_position = position
@@ -150,15 +149,15 @@ cdef Status validate_records(
     const uint8_t* data, int64_t size, const LeaderRules* rules, LeaderCheck* out
 ) noexcept nogil:
     cdef Cursor cursor, rest
-    cdef plain_record plain, apart
+    cdef plain_record plain, parsed
     cdef plain_guess guess
     cdef record_template template
     cdef Status status
-    cdef Status pending = OK        # a record that parses but is refused: Kafka reads on
+    cdef Status deferred = OK       # of a well-formed invalid record: Kafka reports malformed first
     cdef const uint8_t* start
     cdef int32_t index
     cdef int32_t count = out.header.count
-    cdef bint flagged = out.header.attributes & LOG_APPEND_TIME_BIT
+    cdef bint claims_append_time = out.header.attributes & LOG_APPEND_TIME_BIT
     cdef bint key_required = rules.key_required
     cdef bint bounded = not rules.log_append_time
     cdef int64_t lowest = saturating_subtract(rules.now, rules.before_max)
@@ -174,85 +173,85 @@ cdef Status validate_records(
     for index in range(count):
         start = cursor.position
         if unlikely(start == cursor.end):
-            return fault(out, BAD_COUNT, start - data, index)
-        if likely(read_like_template(start, cursor.end, &template, &plain)):
+            return report_fault(out, BAD_COUNT, start - data, index)
+        if likely(read_by_template(start, cursor.end, &template, &plain)):
             cursor.position = plain.end
         else:
-            guess = NO_GUESS    # records of one size are the template's
+            guess = NO_GUESS    # the template covers records of equal size
             if likely(read_short_record(start, cursor.end, &guess, &plain, True)):
                 cursor.position = plain.end
-                template_note(&template, start, plain.end, cursor.end)
+                template_observe(&template, start, plain.end, cursor.end)
             else:
-                rest = cursor   # its address goes to a call: the loop's own stays in registers
-                status = take_fields(&rest, &apart)
+                rest = cursor   # pass a copy, so that cursor itself stays in registers
+                status = take_fields(&rest, &parsed)
                 if unlikely(status != OK):
                     if status == TRUNCATED:
                         status = BAD_RECORD_SIZE
-                    return fault(out, status, start - data, index)
+                    return report_fault(out, status, start - data, index)
                 cursor.position = rest.position
-                plain.timestamp_delta = apart.timestamp_delta
-                plain.offset_delta = apart.offset_delta
-                plain.key_size = apart.key_size
+                plain.timestamp_delta = parsed.timestamp_delta
+                plain.offset_delta = parsed.offset_delta
+                plain.key_size = parsed.key_size
         if unlikely(plain.offset_delta != index):
-            return fault(out, BAD_OFFSET, start - data, index)
-        if not flagged:             # else every record has the header's max timestamp
+            return report_fault(out, BAD_OFFSET, start - data, index)
+        if not claims_append_time:             # else all records have the header's max timestamp
             timestamp = <int64_t>(<uint64_t>base + <uint64_t>plain.timestamp_delta)
         if timestamp > largest:
             largest = timestamp
         if unlikely(key_required and plain.key_size < 0):
-            if pending == OK:
-                pending = fault(out, MISSING_KEY, start - data, index)
-        elif unlikely(timestamp < lowest or timestamp > highest or flagged):
-            if pending != BAD_TIMESTAMP and not timestamp_allowed(
-                timestamp, lowest, highest, bounded, flagged
+            if deferred == OK:
+                deferred = report_fault(out, MISSING_KEY, start - data, index)
+        elif unlikely(timestamp < lowest or timestamp > highest or claims_append_time):
+            if deferred != BAD_TIMESTAMP and not timestamp_allowed(
+                timestamp, lowest, highest, bounded, claims_append_time
             ):
-                pending = fault(out, BAD_TIMESTAMP, start - data, index)
+                deferred = report_fault(out, BAD_TIMESTAMP, start - data, index)
     if cursor.position != cursor.end:
-        return fault(out, TRAILING_BYTES, cursor.position - data, -1)
+        return report_fault(out, TRAILING_BYTES, cursor.position - data, -1)
     out.max_timestamp = rules.now if rules.log_append_time else largest
-    out.restamp = flagged != rules.log_append_time or (
+    out.restamp = claims_append_time != rules.log_append_time or (
         out.max_timestamp != out.header.max_timestamp
     )
-    return pending
+    return deferred
 
 
 cdef bint timestamp_allowed(
-    int64_t timestamp, int64_t lowest, int64_t highest, bint bounded, bint flagged
+    int64_t timestamp, int64_t lowest, int64_t highest, bint bounded, bint claims_append_time
 ) noexcept nogil:
-    """Kafka's LogValidator.validateTimestamp: only where the topic takes the records' own
-    timestamps are they bounded; elsewhere a client may not have set the type itself."""
+    """Kafka's LogValidator.validateTimestamp: limits apply only to a CreateTime topic; a batch
+    for a LogAppendTime topic may not already have that timestamp type."""
     if bounded and timestamp != -1:
         return lowest <= timestamp <= highest
-    return not flagged
+    return not claims_append_time
 
 
 cdef bint timestamp_fits(
-    const LeaderRules* rules, int64_t timestamp, bint flagged
+    const LeaderRules* rules, int64_t timestamp, bint claims_append_time
 ) noexcept nogil:
     return timestamp_allowed(
         timestamp, saturating_subtract(rules.now, rules.before_max),
-        saturating_add(rules.now, rules.after_max), not rules.log_append_time, flagged,
+        saturating_add(rules.now, rules.after_max), not rules.log_append_time, claims_append_time,
     )
 
 
 # --- batches -------------------------------------------------------------------------------
 
 cdef Status validate_header(const LeaderRules* rules, LeaderCheck* out) noexcept nogil:
-    """What a batch of right size and checksum may say (LogValidator.validateBatch)."""
+    """Validate the header of a batch with valid size and CRC (LogValidator.validateBatch)."""
     cdef BatchHeader* header = &out.header
     if header.count <= 0:
-        return fault(out, BAD_COUNT, V2_COUNT_POSITION, -1)
+        return report_fault(out, BAD_COUNT, V2_COUNT_POSITION, -1)
     if <uint64_t>header.last_offset - <uint64_t>header.base_offset != <uint64_t>(
         <int64_t>header.count - 1
     ):
-        return fault(out, BAD_COUNT, V2_LAST_OFFSET_DELTA_POSITION, -1)
+        return report_fault(out, BAD_COUNT, V2_LAST_OFFSET_DELTA_POSITION, -1)
     if rules.from_client:
         if header.attributes & CONTROL_BIT:
-            return fault(out, CONTROL_BATCH, V2_ATTRIBUTES_POSITION, -1)
+            return report_fault(out, CONTROL_BATCH, V2_ATTRIBUTES_POSITION, -1)
         if header.producer_id != -1 and header.base_sequence < 0:
-            return fault(out, BAD_SEQUENCE, V2_BASE_SEQUENCE_POSITION, -1)
+            return report_fault(out, BAD_SEQUENCE, V2_BASE_SEQUENCE_POSITION, -1)
     if header.attributes & CODEC_MASK >= CODECS:
-        return fault(out, BAD_CODEC, V2_ATTRIBUTES_POSITION, -1)
+        return report_fault(out, BAD_CODEC, V2_ATTRIBUTES_POSITION, -1)
     return OK
 
 
@@ -265,20 +264,20 @@ cdef Status validate_leader(
     out.bad_position = -1
     out.bad_record = -1
     out.restamp = False
-    memset(header, 0, sizeof(BatchHeader))  # what cannot be read is 0: callers look at it
+    memset(header, 0, sizeof(BatchHeader))  # callers read fields even if the header is invalid
     if size >= HEADER_UP_TO_MAGIC and data[MAGIC_POSITION] != 2:
         header.magic = <int8_t>data[MAGIC_POSITION]
-        return fault(out, BAD_MAGIC, MAGIC_POSITION, -1)
+        return report_fault(out, BAD_MAGIC, MAGIC_POSITION, -1)
     status = read_header(data, 0, size, header)
     if status != OK:
-        return fault(out, status, 0, -1)
+        return report_fault(out, status, 0, -1)
     if rules.from_client and header.base_offset != 0:
-        return fault(out, BAD_BASE_OFFSET, 0, -1)
+        return report_fault(out, BAD_BASE_OFFSET, 0, -1)
     if rules.max_message_bytes >= 0 and header.size > rules.max_message_bytes:
-        return fault(out, MESSAGE_TOO_LARGE, LOG_OVERHEAD - 4, -1)
+        return report_fault(out, MESSAGE_TOO_LARGE, LOG_OVERHEAD - 4, -1)
     if not crc_matches(data, header):
         header.crc_state = -1
-        return fault(out, BAD_CRC, V2_CRC_POSITION, -1)
+        return report_fault(out, BAD_CRC, V2_CRC_POSITION, -1)
     header.crc_state = 1
     status = validate_header(rules, out)
     if status != OK or header.attributes & CODEC_MASK:
@@ -310,10 +309,10 @@ cdef void stamp_timestamp(
     )
 
 
-# --- Python's face of them -----------------------------------------------------------------
+# --- Python interface ----------------------------------------------------------------------
 
 cdef class LeaderReport:
-    """What validate_leader or validate_records found."""
+    """The result of validate_leader or validate_records."""
 
     cdef readonly int status
     cdef readonly int64_t bad_position, base_offset, last_offset, max_timestamp
@@ -433,7 +432,7 @@ def _validate_records(
 
 
 cdef uint8_t* writable_batch(object buffer, Py_buffer* view, BatchHeader* header) except NULL:
-    """A writable buffer that begins with a complete v2 batch; the caller releases the view."""
+    """Get a writable buffer that starts with a complete v2 batch; the caller releases the view."""
     PyObject_GetBuffer(buffer, view, PyBUF_WRITABLE)
     cdef Status status = read_header(<const uint8_t*>view.buf, 0, view.len, header)
     if status == OK and header.magic != 2:
@@ -471,7 +470,7 @@ def prefix(*, int64_t base_offset, int32_t size, int32_t leader_epoch):
     return (<char*>out)[:V2_PREFIX_SIZE]
 
 
-# The cdef functions have the short names (other kernels cimport them); Python gets them here.
+# The cdef functions have the public names, for cimport; define the Python functions of that name.
 for _name, _function in (
     ("validate_leader", _validate_leader),
     ("validate_records", _validate_records),

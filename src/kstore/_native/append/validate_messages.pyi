@@ -1,1 +1,1 @@
-"""A client's messages v0 and v1 on their way into a log; for other kernels only."""
+"""Validation of a client's v0 and v1 messages; for other kernels only."""

@@ -1,8 +1,8 @@
-"""A client's messages v0 and v1 on their way into a log: what a leader checks, what it stamps.
+"""Validation of a client's v0 and v1 messages as Kafka's leader does it, and stamping.
 
 Rules: Kafka's UnifiedLog.analyzeAndValidateRecords, LogValidator and AbstractLegacyRecordBatch
-(3.9). Stricter than Kafka: a message whose lengths do not fit it, and a wrapper that ends in a
-cut message, are refused, since no reader could read them.
+(3.9). Stricter than Kafka: rejects a message whose lengths do not match its size, and a wrapper
+that ends in an incomplete message, because no reader could read them.
 """
 
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint64_t
@@ -16,7 +16,7 @@ from kstore._native.format.layout cimport (
     CODEC_MASK, HEADER_UP_TO_MAGIC, LEGACY_ATTRIBUTES_POSITION, LEGACY_CRC_POSITION,
     LEGACY_CRC_START, LOG_APPEND_TIME_BIT, MAGIC_POSITION, V0_OVERHEAD, V1_TIMESTAMP_POSITION,
 )
-from kstore._native.format.record_rows cimport take_legacy
+from kstore._native.format.record_rows cimport parse_legacy
 from kstore._native.format.record_span cimport RecordSpan
 from kstore._native.format.status cimport (
     BAD_ATTRIBUTES, BAD_CODEC, BAD_COUNT, BAD_CRC, BAD_LENGTH, BAD_OFFSET, BAD_RECORD_SIZE,
@@ -28,7 +28,7 @@ cdef enum:
     ZSTD = 4
 
 
-cdef Status fault(
+cdef Status report_fault(
     MessageCheck* out, Status status, int64_t position, int64_t record
 ) noexcept nogil:
     out.bad_position = position
@@ -37,19 +37,19 @@ cdef Status fault(
 
 
 cdef Status check_record(
-    const uint8_t* entry, const BatchHeader* message, int64_t timestamp, bint flagged,
+    const uint8_t* entry, const BatchHeader* message, int64_t timestamp, bint claims_append_time,
     const LeaderRules* rules, MessageCheck* out,
 ) noexcept nogil:
-    """Key and timestamp of one record. In v0 there is no timestamp, so none can be wrong."""
+    """Validate key and timestamp of one record; v0 has no timestamp."""
     cdef RecordSpan span
-    cdef Status status = take_legacy(entry, message, &span)
+    cdef Status status = parse_legacy(entry, message, &span)
     if status != OK:
         return status
     if rules.key_required and span.key_size < 0:
         return MISSING_KEY
     if message.magic == 0:
         return OK
-    if not timestamp_fits(rules, timestamp, flagged):
+    if not timestamp_fits(rules, timestamp, claims_append_time):
         return BAD_TIMESTAMP
     if timestamp > out.max_timestamp:
         out.max_timestamp = timestamp
@@ -59,7 +59,7 @@ cdef Status check_record(
 cdef Status scan_messages(
     const uint8_t* data, int64_t size, const LeaderRules* rules, MessageCheck* out
 ) noexcept nogil:
-    """The pass over everything that was sent, before any of it is looked into."""
+    """The first pass: frames, sizes, checksums and codecs of all messages."""
     cdef BatchHeader message
     cdef Status status
     cdef int64_t position = 0
@@ -69,14 +69,14 @@ cdef Status scan_messages(
         if status == TRUNCATED:
             break
         if status != OK:
-            return fault(out, status, position, -1)
+            return report_fault(out, status, position, -1)
         if rules.max_message_bytes >= 0 and message.size > rules.max_message_bytes:
-            return fault(out, MESSAGE_TOO_LARGE, position, -1)
+            return report_fault(out, MESSAGE_TOO_LARGE, position, -1)
         if not crc_matches(data, &message):
-            return fault(out, BAD_CRC, position, -1)
+            return report_fault(out, BAD_CRC, position, -1)
         codec = message.attributes & CODEC_MASK
         if codec > ZSTD:
-            return fault(out, BAD_CODEC, position, -1)
+            return report_fault(out, BAD_CODEC, position, -1)
         if codec:
             out.codec = codec
         if out.count == 0:
@@ -85,9 +85,9 @@ cdef Status scan_messages(
         position += message.size
     out.size = position
     if out.codec and out.count > 1:
-        return fault(out, SEVERAL_BATCHES, out.first.size, -1)
+        return report_fault(out, SEVERAL_BATCHES, out.first.size, -1)
     if out.codec == ZSTD:
-        return fault(out, BAD_ATTRIBUTES, LEGACY_ATTRIBUTES_POSITION, -1)
+        return report_fault(out, BAD_ATTRIBUTES, LEGACY_ATTRIBUTES_POSITION, -1)
     return OK
 
 
@@ -104,13 +104,13 @@ cdef Status check_messages(
     if status != OK:
         return status
     if out.codec:
-        status = take_legacy(data, &out.first, &span)
+        status = parse_legacy(data, &out.first, &span)
         if status == OK and span.value_size < 0:
             status = BAD_LENGTH
         if status != OK:
-            return fault(out, status, 0, -1)
-        out.packed_position = span.value - data
-        out.packed_size = span.value_size
+            return report_fault(out, status, 0, -1)
+        out.compressed_position = span.value - data
+        out.compressed_size = span.value_size
         return OK
     while position < out.size:
         status = read_header(data, position, size, &message)
@@ -122,16 +122,16 @@ cdef Status check_messages(
                 message.attributes & LOG_APPEND_TIME_BIT, rules, out,
             )
         if status != OK:
-            return fault(out, status, position, out.record_count)
+            return report_fault(out, status, position, out.record_count)
         out.record_count += 1
         position += message.size
     return OK
 
 
-cdef Status take_inner(
+cdef Status read_inner_header(
     const uint8_t* data, int64_t size, int64_t position, int magic, BatchHeader* inner
 ) noexcept nogil:
-    """The header of a message inside a wrapper."""
+    """Read the header of a message inside a wrapper."""
     cdef Status status
     if size - position >= HEADER_UP_TO_MAGIC and data[position + MAGIC_POSITION] != magic and (
         get_i32(data + position + 8) >= V0_OVERHEAD
@@ -146,46 +146,46 @@ cdef Status check_wrapped(
 ) noexcept nogil:
     cdef BatchHeader inner
     cdef Status status
-    cdef Status pending = OK        # a record that parses but is refused: Kafka reads on
+    cdef Status deferred = OK       # of a well-formed invalid record: Kafka reports malformed first
     cdef int64_t position = 0, base = 0
     cdef int64_t timestamp
     cdef int magic = out.first.magic
-    cdef bint flagged = magic == 1 and out.first.attributes & LOG_APPEND_TIME_BIT
+    cdef bint claims_append_time = magic == 1 and out.first.attributes & LOG_APPEND_TIME_BIT
     while position < size:
-        status = take_inner(data, size, position, magic, &inner)
+        status = read_inner_header(data, size, position, magic, &inner)
         if status != OK:
-            return fault(out, status, position, out.record_count)
+            return report_fault(out, status, position, out.record_count)
         position += inner.size
         out.record_count += 1
     if position == 0:
-        return fault(out, BAD_COUNT, 0, -1)
+        return report_fault(out, BAD_COUNT, 0, -1)
     if magic == 1 and out.first.base_offset != 0:
-        # 0 is what some versions of librdkafka send.
+        # Some versions of librdkafka send 0.
         if out.first.base_offset < inner.base_offset:
-            return fault(out, BAD_OFFSET, 0, -1)
+            return report_fault(out, BAD_OFFSET, 0, -1)
         base = <int64_t>(<uint64_t>out.first.base_offset - <uint64_t>inner.base_offset)
     out.in_order = True
     out.record_count = position = 0
     while position < size:
-        status = take_inner(data, size, position, magic, &inner)
+        status = read_inner_header(data, size, position, magic, &inner)
         if status == OK and inner.attributes & CODEC_MASK:
             status = BAD_ATTRIBUTES
         if status == OK and not crc_matches(data, &inner):
             status = BAD_CRC
         if status != OK:
-            return fault(out, status, position, out.record_count)
-        timestamp = out.first.max_timestamp if flagged else inner.base_timestamp
-        status = check_record(data + position, &inner, timestamp, flagged, rules, out)
+            return report_fault(out, status, position, out.record_count)
+        timestamp = out.first.max_timestamp if claims_append_time else inner.base_timestamp
+        status = check_record(data + position, &inner, timestamp, claims_append_time, rules, out)
         if status == BAD_TIMESTAMP or status == MISSING_KEY:
-            if pending == OK or (status == BAD_TIMESTAMP and pending != BAD_TIMESTAMP):
-                pending = fault(out, status, position, out.record_count)
+            if deferred == OK or (status == BAD_TIMESTAMP and deferred != BAD_TIMESTAMP):
+                deferred = report_fault(out, status, position, out.record_count)
         elif status != OK:
-            return fault(out, status, position, out.record_count)
+            return report_fault(out, status, position, out.record_count)
         if wrapping_add(base, inner.base_offset) != out.record_count:
             out.in_order = False
         out.record_count += 1
         position += inner.size
-    return pending
+    return deferred
 
 
 cdef void stamp_messages(
@@ -212,7 +212,7 @@ cdef void stamp_messages(
         elif check.codec:
             timestamp = check.max_timestamp
         elif timestamp < -1:
-            timestamp = -1          # as Kafka, whose largest timestamp starts there
+            timestamp = -1          # as in Kafka, whose largest timestamp starts at -1
         attributes = <uint8_t>(message.attributes & CODEC_MASK)
         if rules.log_append_time:
             attributes |= LOG_APPEND_TIME_BIT

@@ -6,12 +6,12 @@ from kstore._native.read.batch_walk import BatchWalk
 
 @final
 class KeyIndexer(BatchWalk):
-    """The cleaner's first pass: the latest offset of every key, from ``first_offset`` on.
+    """The cleaner's first pass: finds the latest offset of every key, from ``first_offset``.
 
-    ``run``, ``take`` and ``skip`` answer 0 at the end of the buffer, 1 where the batch is
-    transactional or a control batch and the caller has to say ``take()`` or ``skip()``, 2 where
-    the map is full (the batch then counts as not indexed). Works without the GIL between two
-    such batches, but for compressed ones.
+    ``run``, ``index_batch`` and ``skip_batch`` return 0 at the end of the buffer; 1 at a
+    transactional or control batch, for which the caller calls ``index_batch`` or ``skip_batch``;
+    2 if the map is full (the current batch is not indexed). Releases the GIL, except for
+    compressed batches.
     """
 
     latest: int
@@ -22,9 +22,9 @@ class KeyIndexer(BatchWalk):
         decompress: Callable[[int, int, memoryview], bytes],
     ) -> None: ...
     def run(self) -> int: ...
-    def take(self) -> int: ...
-    def skip(self) -> int: ...
-    def note_latest(self, offset: int) -> None:
-        """All up to this offset is indexed, whether a record has it or not."""
+    def index_batch(self) -> int: ...
+    def skip_batch(self) -> int: ...
+    def update_latest_offset(self, offset: int) -> None:
+        """Treat offsets up to this one as indexed, even without a record."""
     def finish(self) -> None:
-        """Put what is still on its way into the map; before anybody asks the map."""
+        """Add the pending keys to the map; call it before a lookup in the map."""

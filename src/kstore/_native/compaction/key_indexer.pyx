@@ -1,4 +1,4 @@
-"""The cleaner's first pass: which key is where last, from the first dirty offset on.
+"""The cleaner's first pass: finds the latest offset of every key, from the first dirty offset.
 
 Rules: Kafka's Cleaner.buildOffsetMapForSegment.
 """
@@ -6,13 +6,15 @@ Rules: Kafka's Cleaner.buildOffsetMapForSegment.
 from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_Release, PyObject_GetBuffer
 from libc.stdint cimport int64_t, uint8_t
 
-from kstore._native.compaction.offset_map cimport OffsetMap, KeyTable, add_key, put_pending
+from kstore._native.compaction.offset_map cimport OffsetMap, KeyTable, add_key, flush_pending
 from kstore._native.format.status cimport OK
-from kstore._native.read.batch_walk cimport AT_END, ASK, CODED, DAMAGED, FULL, BatchWalk, Event
+from kstore._native.read.batch_walk cimport (
+    AT_END, COMPRESSED, DAMAGED, DECIDE, FULL, BatchWalk, Event,
+)
 
 
 cdef class KeyIndexer(BatchWalk):
-    """The first pass: the latest offset of every key from first_offset on."""
+    """The first pass: finds the latest offset of every key, from first_offset."""
 
     cdef OffsetMap map
     cdef int64_t first_offset
@@ -25,44 +27,44 @@ cdef class KeyIndexer(BatchWalk):
         self.latest = -1
 
     def run(self):
-        """Walk until something is to be decided: 0 at the buffer's end, 1 ask, 2 map full."""
+        """Walk to the next event: 0 end of the buffer, 1 the caller decides, 2 the map is full."""
         cdef Event event
         while True:
             with nogil:
                 event = self.walk()
-            if event == CODED:
-                event = self.index_unpacked()
+            if event == COMPRESSED:
+                event = self.index_decompressed()
                 if event == AT_END:
                     continue
             if event == DAMAGED:
                 self.fail()
             return <int>event
 
-    def take(self):
-        """Index the batch that was asked about; returns as run."""
+    def index_batch(self):
+        """Index the current batch and continue; returns as run."""
         cdef Event event
-        if self.is_coded():
-            event = self.index_unpacked()
+        if self.is_compressed():
+            event = self.index_decompressed()
         else:
             with nogil:
-                event = self.index_plain()
+                event = self.index_uncompressed()
         if event == DAMAGED:
             self.fail()
         return self.run() if event == AT_END else <int>event
 
-    def skip(self):
-        """Leave the batch that was asked about out; returns as run."""
+    def skip_batch(self):
+        """Skip the current batch and continue; returns as run."""
         self.records += max(self.batch.count, 0)
         self.close_batch()
         return self.run()
 
-    def note_latest(self, int64_t offset):
-        """All up to this offset counts as indexed (Kafka's updateLatestOffset)."""
+    def update_latest_offset(self, int64_t offset):
+        """Treat offsets up to this one as indexed (Kafka's updateLatestOffset)."""
         self.latest = max(self.latest, offset)
 
     def finish(self):
-        """Put what is still on its way into the map."""
-        put_pending(&self.map.table)
+        """Add the pending keys to the map."""
+        flush_pending(&self.map.table)
 
     cdef void close_batch(self) noexcept nogil:
         if self.batch.last_offset >= self.first_offset:
@@ -73,33 +75,33 @@ cdef class KeyIndexer(BatchWalk):
         cdef Event event
         while True:
             event = self.next_batch()
-            if event != ASK or self.decided_by_transaction():
+            if event != DECIDE or self.is_decided_by_transaction():
                 return event
             if self.batch.last_offset < self.first_offset:
                 self.step()
                 continue
-            if self.is_coded():
-                return CODED
-            event = self.index_plain()
+            if self.is_compressed():
+                return COMPRESSED
+            event = self.index_uncompressed()
             if event != AT_END:
                 return event
 
-    cdef Event index_plain(self) noexcept nogil:
+    cdef Event index_uncompressed(self) noexcept nogil:
         cdef const uint8_t* at
         cdef const uint8_t* stop
-        self.status = self.fill_plain(&at, &stop)
+        self.status = self.fill_uncompressed(&at, &stop)
         if self.status != OK:
             return DAMAGED
         return self.index_rows(at)
 
-    cdef Event index_unpacked(self) except *:
+    cdef Event index_decompressed(self) except *:
         cdef Py_buffer view
         cdef Event event
-        unpacked = self.unpacked()
-        PyObject_GetBuffer(unpacked, &view, PyBUF_SIMPLE)
+        decompressed = self.decompress_batch()
+        PyObject_GetBuffer(decompressed, &view, PyBUF_SIMPLE)
         try:
             with nogil:
-                self.status = self.fill_unpacked(<const uint8_t*>view.buf, view.len)
+                self.status = self.fill_decompressed(<const uint8_t*>view.buf, view.len)
                 if self.status != OK:
                     event = DAMAGED
                 else:
@@ -109,7 +111,7 @@ cdef class KeyIndexer(BatchWalk):
         return event
 
     cdef Event index_rows(self, const uint8_t* data) noexcept nogil:
-        """AT_END: they are in the map, and the batch is done."""
+        """Index the batch's rows; AT_END: done, FULL: the map is full."""
         cdef int64_t n, without_key = 0
         cdef KeyTable* table = &self.map.table
         for n in range(self.rows.count):

@@ -1,7 +1,7 @@
-"""The cleaner's map from a key's hash to the latest offset of that key, for other kernels.
+"""The cleaner's map from the hash of a key to its latest offset, for other kernels.
 
-Open addressing with 24 bytes a slot, as many as Kafka's SkimpyOffsetMap takes for the same keys:
-128 bits of a keyed hash, and the offset. Keys are compared by their hash only.
+Open addressing with 24 bytes a slot, as in Kafka's SkimpyOffsetMap: 128 bits of a keyed hash, and
+the offset. Compares keys by their hash only.
 """
 
 from libc.stdint cimport int64_t, uint8_t, uint64_t
@@ -26,7 +26,7 @@ cdef extern from * nogil:
     #define KSTORE_MOVING ((uint64_t)1 << 63)
     """
     const uint64_t MOVING "KSTORE_MOVING"
-    void fetch_slot "KSTORE_FETCH_SLOT"(const void*) noexcept
+    void prefetch_slot "KSTORE_FETCH_SLOT"(const void*) noexcept
 
 cdef enum:
     SLOT_SIZE = 24
@@ -36,7 +36,7 @@ cdef enum:
 
 cdef struct Slot:
     sip_hash hash
-    uint64_t tag                # offset + 1; 0: empty. Its top bit marks a slot still to be moved
+    uint64_t tag                # offset + 1; 0: empty; top bit: grow_table has yet to move it
 
 
 cdef struct Pending:
@@ -45,16 +45,16 @@ cdef struct Pending:
 
 
 cdef struct KeyTable:
-    Slot* slots                 # room for most_slots, all zeros beyond slot_count
+    Slot* slots                 # memory for max_slots, zeros beyond slot_count
     void* reserved
     int64_t slot_count
-    int64_t most_slots
+    int64_t max_slots
     int64_t count
-    int64_t fill_limit          # keys that may be in it
+    int64_t fill_limit          # maximum number of keys
     sip_key key
-    uint64_t mask               # of the hash; all ones, but for tests of what collisions do
+    uint64_t mask               # of the hash; all ones, except in tests of collisions
     int64_t pending_count
-    Pending[64] pending         # put as soon as their slots had time to come into cache
+    Pending[64] pending         # keys whose slots are being prefetched into cache
 
 
 cdef inline sip_hash hash_key(
@@ -67,7 +67,7 @@ cdef inline sip_hash hash_key(
 
 
 cdef inline Slot* find_slot(const KeyTable* table, sip_hash wanted) noexcept nogil:
-    """The slot of a hash, or the empty one where it would go. There is always an empty one."""
+    """The slot of a hash, or the free one for it. The table always has a free slot."""
     cdef int64_t at = sip_home(wanted.low, table.slot_count)
     cdef Slot* slot
     while True:
@@ -80,12 +80,12 @@ cdef inline Slot* find_slot(const KeyTable* table, sip_hash wanted) noexcept nog
 
 
 cdef inline void grow_table(KeyTable* table) noexcept nogil:
-    """Twice as many slots, or as many as there may be, moved in place: no second table.
+    """Double the number of slots, up to max_slots, in place: without a second table.
 
-    An entry that is not yet at its new home is marked. Each is taken out and put into the first
-    slot from its home that holds no moved entry; what stood there is the next to be moved.
+    Marks all entries, then moves each to the first slot from its new home that has no moved
+    entry; a marked entry in that slot is the next to move.
     """
-    cdef int64_t old = table.slot_count, count = min(2 * old, table.most_slots), n, at
+    cdef int64_t old = table.slot_count, count = min(2 * old, table.max_slots), n, at
     cdef Slot moving, other
     table.slot_count = count
     for n in range(old):
@@ -114,11 +114,11 @@ cdef inline void grow_table(KeyTable* table) noexcept nogil:
 
 
 cdef inline void put_hash(KeyTable* table, sip_hash wanted, int64_t offset) noexcept nogil:
-    """Set the offset of a hash; the caller has looked whether the map is full."""
+    """Set the offset of a hash; the caller has checked that the map is not full."""
     cdef Slot* slot = find_slot(table, wanted)
     if slot.tag == 0:
-        # Above three quarters probing gets long; the last growth may go nearer to full.
-        if table.slot_count < table.most_slots and table.count * 4 >= table.slot_count * 3:
+        # Above three quarters, probe sequences get long; at max_slots the table may be fuller.
+        if table.slot_count < table.max_slots and table.count * 4 >= table.slot_count * 3:
             grow_table(table)
             slot = find_slot(table, wanted)
         slot.hash = wanted
@@ -126,7 +126,7 @@ cdef inline void put_hash(KeyTable* table, sip_hash wanted, int64_t offset) noex
     slot.tag = <uint64_t>(offset + 1)
 
 
-cdef inline void put_pending(KeyTable* table) noexcept nogil:
+cdef inline void flush_pending(KeyTable* table) noexcept nogil:
     cdef int64_t n
     for n in range(table.pending_count):
         put_hash(table, table.pending[n].hash, table.pending[n].offset)
@@ -136,14 +136,14 @@ cdef inline void put_pending(KeyTable* table) noexcept nogil:
 cdef inline bint add_key(
     KeyTable* table, const uint8_t* key, int64_t size, int64_t offset
 ) noexcept nogil:
-    """Put a key, sooner or later; False where there was no room, as Kafka sees it."""
+    """Add a key to pending or to the map; False if the map is full, by Kafka's rule."""
     cdef sip_hash found
     if table.pending_count == PENDING or table.count + table.pending_count >= table.fill_limit:
-        put_pending(table)
+        flush_pending(table)
         if table.count >= table.fill_limit:
             return False
     found = hash_key(table, key, size)
-    fetch_slot(table.slots + sip_home(found.low, table.slot_count))
+    prefetch_slot(table.slots + sip_home(found.low, table.slot_count))
     table.pending[table.pending_count].hash = found
     table.pending[table.pending_count].offset = offset
     table.pending_count += 1
@@ -151,7 +151,7 @@ cdef inline bint add_key(
 
 
 cdef inline int64_t offset_of(const KeyTable* table, sip_hash wanted) noexcept nogil:
-    """The offset of a hash, -1 where it is not known."""
+    """The offset of a hash; -1 if it is not in the map."""
     return <int64_t>find_slot(table, wanted).tag - 1
 
 

@@ -4,21 +4,21 @@ from typing_extensions import Buffer
 
 @final
 class OffsetMap:
-    """Maps keys to the latest offset put for each, by 128 bits of SipHash-2-4 under a secret.
+    """Maps each key to its latest offset, by 128 bits of SipHash-2-4 with a secret.
 
     Parameters
     ----------
     memory
-        Bytes that it may take; it begins small and grows in place. Kafka's
+        Maximum size in bytes; the map starts small and grows in place. Kafka's
         ``log.cleaner.dedupe.buffer.size``, at most 2147483647.
     load_factor
-        Which part of the slots may be used (Kafka's ``log.cleaner.io.buffer.load.factor``).
+        Maximum fraction of used slots (Kafka's ``log.cleaner.io.buffer.load.factor``).
     key
-        16 secret bytes: who does not know them cannot make two keys collide.
+        16 secret bytes: without them, an attacker cannot construct keys that collide.
     hash_bits
-        How many bits of the hash are used: fewer only to see what collisions would do.
+        Number of bits of the hash to use; below 128 only in tests of collisions.
 
-    A slot takes 24 bytes. Raises ``ValueError`` where no key would fit. One thread at a time.
+    A slot takes 24 bytes. Raises ``ValueError`` if not even one key fits. One thread at a time.
     """
 
     def __init__(
@@ -27,21 +27,21 @@ class OffsetMap:
     def __len__(self) -> int: ...
     @property
     def limit(self) -> int:
-        """How many keys it may hold."""
+        """Maximum number of keys."""
     @property
     def slots(self) -> int:
-        """How many slots it may have."""
+        """Maximum number of slots."""
     @property
     def memory(self) -> int:
-        """Bytes that it has now."""
+        """Current size in bytes."""
     @property
-    def most_memory(self) -> int:
-        """Bytes that it may have."""
+    def max_memory(self) -> int:
+        """Maximum size in bytes."""
     def clear(self) -> None:
-        """Forget all keys; the memory stays."""
+        """Remove all keys; keeps the memory."""
     def put(self, key: Buffer, offset: int) -> bool:
-        """Set a key's offset; False, and nothing done, where ``limit`` keys are in already."""
+        """Set a key's offset; returns False without a change if the map has ``limit`` keys."""
     def get(self, key: Buffer) -> int:
-        """A key's offset, -1 where it was never put."""
+        """A key's offset; -1 if it is not in the map."""
     def hash_of(self, key: Buffer) -> bytes:
-        """The 16 bytes that stand for a key."""
+        """The 16 bytes of a key's hash."""

@@ -1,4 +1,4 @@
-"""The cleaner's map from keys to the latest offset of each: bounded, and without Python objects."""
+"""The cleaner's map from keys to their latest offsets: bounded, without Python objects."""
 
 from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_Release, PyObject_GetBuffer
 from libc.stdint cimport int64_t, uint8_t, uint64_t
@@ -21,30 +21,30 @@ cdef class OffsetMap:
         PyObject_GetBuffer(key, &view, PyBUF_SIMPLE)
         try:
             if view.len != KEY_SIZE:
-                raise ValueError("the key of the hash is 16 bytes")
+                raise ValueError("the key of the hash has 16 bytes")
             memcpy(&self.table.key, view.buf, KEY_SIZE)
         finally:
             PyBuffer_Release(&view)
-        self.table.most_slots = min(memory, <int64_t>MOST_MEMORY) // SLOT_SIZE
-        # One slot stays empty, so that every search ends.
+        self.table.max_slots = min(memory, <int64_t>MOST_MEMORY) // SLOT_SIZE
+        # One slot is always free, so that every search ends.
         self.table.fill_limit = min(
-            <int64_t>(self.table.most_slots * load_factor), self.table.most_slots - 1
+            <int64_t>(self.table.max_slots * load_factor), self.table.max_slots - 1
         )
         if self.table.fill_limit < 1:
-            raise ValueError("the map has no room for a single key")
+            raise ValueError("the memory is too small for a single key")
         self.table.mask = ~<uint64_t>0
-        if hash_bits < 128:         # the upper bits of either half, of which the slot is chosen
+        if hash_bits < 128:         # the upper bits of each half, which determine the slot
             self.table.mask <<= 64 - hash_bits // 2
-        self.table.slot_count = min(self.table.most_slots, <int64_t>FIRST_SLOTS)
+        self.table.slot_count = min(self.table.max_slots, <int64_t>FIRST_SLOTS)
         self.table.slots = <Slot*>reserve_memory(
-            self.table.most_slots * SLOT_SIZE, &self.table.reserved
+            self.table.max_slots * SLOT_SIZE, &self.table.reserved
         )
         if self.table.slots == NULL:
             raise MemoryError
 
     def __dealloc__(self):
         if self.table.slots != NULL:
-            release_memory(self.table.reserved, self.table.most_slots * SLOT_SIZE)
+            release_memory(self.table.reserved, self.table.max_slots * SLOT_SIZE)
 
     def __len__(self):
         return self.table.count
@@ -55,15 +55,15 @@ cdef class OffsetMap:
 
     @property
     def slots(self):
-        return self.table.most_slots
+        return self.table.max_slots
 
     @property
     def memory(self):
         return self.table.slot_count * SLOT_SIZE
 
     @property
-    def most_memory(self):
-        return self.table.most_slots * SLOT_SIZE
+    def max_memory(self):
+        return self.table.max_slots * SLOT_SIZE
 
     def clear(self):
         self.table.count = self.table.pending_count = 0
@@ -76,7 +76,7 @@ cdef class OffsetMap:
             raise ValueError("an offset is 0 or more")
         found = add_key(&self.table, held.data, held.size, offset)
         if found:
-            put_pending(&self.table)
+            flush_pending(&self.table)
         return found
 
     def get(self, key):

@@ -6,27 +6,27 @@ from kstore._native.read.batch_walk import BatchWalk
 
 @final
 class RecordFilter(BatchWalk):
-    """The cleaner's second pass: the batches that stay, as bytes of a new segment.
+    """The cleaner's second pass: writes the retained records as bytes of a new segment.
 
     Parameters
     ----------
     keys
-        Of the first pass, finished; not to be changed any more.
+        The map from the first pass, complete; do not change it during this pass.
     first_dirty, latest
-        Offsets between which every record with a key is in the map; later ones stay.
+        Range of offsets whose keys are in the map; the filter retains later records.
     upper_bound
-        Where this cleaning ends: the batch before it stays, if only as a header.
+        End offset of this cleaning: the batch before it keeps at least its header.
     now, delete_retention
-        Milliseconds: tombstones whose batch has a delete horizon of now or before go; others
-        get now + delete_retention as their horizon.
+        Milliseconds. Removes tombstones whose batch has a delete horizon of now or earlier; sets
+        the horizon of others to now + delete_retention.
     last_offsets
-        Of each active producer's last batch, which stays, if only as a header.
+        Last offset of each active producer's last batch, which keeps at least its header.
     decompress, compress
         ``(codec, magic, data) -> bytes``.
 
-    ``run`` and ``decide`` answer 0 at the end of the buffer, 1 where the caller has to
-    ``decide()``. Memory: the output until it is cleared, one batch decompressed, and a bit for
-    each dirty offset where those bits fit into what the map leaves of its memory.
+    ``run`` and ``decide`` return 0 at the end of the buffer, 1 if the caller must call
+    ``decide``. Memory: the output until it is cleared, one decompressed batch, and one bit for
+    each dirty offset if those bits fit in the unused memory of the map.
     """
 
     first_dirty: int
@@ -47,18 +47,18 @@ class RecordFilter(BatchWalk):
     ) -> None: ...
     @property
     def memory(self) -> int:
-        """Bytes of the marks beside the map; 0 where there are none."""
+        """Bytes of the bitmap of latest offsets; 0 if there is none."""
     def begin_segment(self, path: str, base_offset: int, keep_old_tombstones: bool) -> None:
-        """As ``begin``; messages v0 and v1 have no horizon, their tombstones go by segment."""
+        """As ``begin``; for v0 and v1 messages, tombstones are kept or removed by segment."""
     def run(self) -> int: ...
     def decide(self, discard: bool, keep_empty: bool, set_horizon: bool) -> int:
-        """What becomes of the batch that was asked about.
+        """Filter the current batch and continue; returns as ``run``.
 
-        discard: its records go; keep_empty: its header stays even so; set_horizon: it gets a
-        delete horizon if it has none.
+        discard: remove its records; keep_empty: keep the header of a batch without records;
+        set_horizon: set its delete horizon if it has none.
         """
     @property
     def output_size(self) -> int: ...
     def output(self) -> memoryview:
-        """What stays so far, good until the next call."""
+        """The output so far, valid until the next call."""
     def clear_output(self) -> None: ...

@@ -1,7 +1,7 @@
-"""The cleaner's second pass: what stays, copied as it is or rebuilt.
+"""The cleaner's second pass: copies or rebuilds batches with the retained records.
 
 Rules: Kafka's Cleaner.cleanInto and shouldRetainRecord, MemoryRecords.filterTo. Messages v0 and
-v1 keep their format, as until Kafka 3.9.
+v1 keep their format, as in Kafka up to 3.9.
 """
 
 from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_Release, PyObject_GetBuffer
@@ -11,44 +11,46 @@ from libc.stdlib cimport calloc, free
 from libc.string cimport memcpy
 
 from kstore._native.compaction.offset_map cimport (
-    OffsetMap, KeyTable, fetch_slot, hash_key, offset_of, sip_hash, sip_home,
+    OffsetMap, KeyTable, prefetch_slot, hash_key, offset_of, sip_hash, sip_home,
 )
 from kstore._native.format.batch_assembly cimport (
-    Bytes, Group, open_group, put_rows, put_wrapper, reserve, LARGEST, NOTHING, TOO_LARGE,
+    Bytes, Group, open_group, put_rows, put_wrapper, reserve, MAX_BATCH_SIZE, NO_REFUSAL, TOO_LARGE,
     ILLEGAL_TIMESTAMP,
 )
 from kstore._native.format.batch_header cimport BatchHeader, read_header, write_header
 from kstore._native.format.layout cimport *
 from kstore._native.format.record_rows cimport Rows
 from kstore._native.format.status cimport Status, OK, BAD_OFFSET, BAD_TIMESTAMP, MESSAGE_TOO_LARGE
-from kstore._native.read.batch_walk cimport ASK, CODED, DAMAGED, BatchWalk, Event, horizon_of
+from kstore._native.read.batch_walk cimport (
+    COMPRESSED, DAMAGED, DECIDE, BatchWalk, Event, delete_horizon_of,
+)
 
 cdef extern from "Python.h":
     int PyBUF_READ
 
 cdef enum:
-    AHEAD = 32                  # keys looked up together, so that their slots load at once
+    LOOKUP_BATCH = 32           # keys to look up together, so that their cache misses overlap
 
 
 cdef class RecordFilter(BatchWalk):
-    """The second pass: what stays goes to an output, as bytes of the segment to be."""
+    """The second pass: appends the retained records to an output, as bytes of a segment."""
 
     cdef OffsetMap map
     cdef object compress
-    cdef uint8_t* latest_ones       # a bit for each offset from first_dirty to latest
+    cdef uint8_t* latest_bits       # bitmap of the offsets from first_dirty to latest
     cdef readonly int64_t first_dirty
     cdef readonly int64_t latest
     cdef int64_t upper_bound
     cdef int64_t now
-    cdef int64_t horizon            # of tombstones that are met for the first time
+    cdef int64_t horizon            # for tombstones without a delete horizon
     cdef bint keep_old_tombstones   # of messages v0 and v1
-    cdef int64_t* last_ones         # last offsets of batches that active producers need
-    cdef int64_t last_count, last_at
+    cdef int64_t* required_offsets  # last offsets of active producers' last batches
+    cdef int64_t required_count, next_required
     cdef Bytes out
     cdef Bytes inner
-    cdef int64_t kept               # rows that stay
+    cdef int64_t retained_count
     cdef bint has_tombstone
-    cdef bint changed               # the batch's bytes cannot stay as they are
+    cdef bint changed               # the batch must be rebuilt
     cdef readonly int64_t records_kept
 
     def __cinit__(
@@ -64,83 +66,83 @@ cdef class RecordFilter(BatchWalk):
         self.decompress = decompress
         self.compress = compress
         ordered = sorted(last_offsets)
-        self.last_ones = <int64_t*>calloc(len(ordered) + 1, sizeof(int64_t))
-        if self.last_ones == NULL:
+        self.required_offsets = <int64_t*>calloc(len(ordered) + 1, sizeof(int64_t))
+        if self.required_offsets == NULL:
             raise MemoryError
         for offset in ordered:
-            self.last_ones[self.last_count] = offset
-            self.last_count += 1
+            self.required_offsets[self.required_count] = offset
+            self.required_count += 1
         self.mark_latest()
 
     def __dealloc__(self):
-        free(self.latest_ones)
-        free(self.last_ones)
+        free(self.latest_bits)
+        free(self.required_offsets)
         free(self.out.data)
         free(self.inner.data)
 
     cdef int mark_latest(self) except -1:
-        """One bit for each offset that some key has in the map, if the bits fit in beside it.
+        """Set the bit of each offset in the map, if the bitmap fits in the map's unused memory.
 
-        Then a dirty record needs neither a hash nor a look into the map.
+        A dirty record then needs neither a hash nor a lookup.
         """
         cdef int64_t span = self.latest - self.first_dirty + 1
         cdef int64_t n, at
         cdef KeyTable* table = &self.map.table
-        if span <= 0 or span >> 3 >= (table.most_slots - table.slot_count) * 24:
+        if span <= 0 or span >> 3 >= (table.max_slots - table.slot_count) * 24:
             return 0
-        self.latest_ones = <uint8_t*>calloc((span >> 3) + 1, 1)
-        if self.latest_ones == NULL:
+        self.latest_bits = <uint8_t*>calloc((span >> 3) + 1, 1)
+        if self.latest_bits == NULL:
             raise MemoryError
         with nogil:
             for n in range(table.slot_count):
                 if table.slots[n].tag:
                     at = <int64_t>table.slots[n].tag - 1 - self.first_dirty
                     if 0 <= at < span:
-                        self.latest_ones[at >> 3] |= <uint8_t>(1 << (at & 7))
+                        self.latest_bits[at >> 3] |= <uint8_t>(1 << (at & 7))
         return 0
 
     @property
     def memory(self):
-        """Bytes of the marks beside the map."""
-        return ((self.latest - self.first_dirty + 1) >> 3) + 1 if self.latest_ones else 0
+        """Bytes of the bitmap."""
+        return ((self.latest - self.first_dirty + 1) >> 3) + 1 if self.latest_bits else 0
 
     def begin_segment(self, path, int64_t base_offset, bint keep_old_tombstones):
         self.begin(path, base_offset)
         self.keep_old_tombstones = keep_old_tombstones
 
     def run(self):
-        """Walk until something is to be decided: 0 at the buffer's end, 1 ask."""
+        """Walk to the next event: 0 end of the buffer, 1 the caller decides."""
         cdef Event event
         while True:
             with nogil:
                 event = self.walk()
-            if event == CODED:
-                self.filter_unpacked(False, self.is_needed(), False)
+            if event == COMPRESSED:
+                self.filter_decompressed(False, self.must_keep_header(), False)
                 continue
             if event == DAMAGED:
                 self.fail()
             return <int>event
 
     def decide(self, bint discard, bint keep_empty, bint set_horizon):
-        """Say what becomes of the batch that was asked about; returns as run.
+        """Filter the current batch and continue; returns as run.
 
-        discard: its records go. keep_empty: the batch stays even without records. set_horizon:
-        from this cleaning on counts the time after which it may go.
+        discard: remove its records. keep_empty: keep the header of a batch without records.
+        set_horizon: set its delete horizon if it has none.
         """
         keep_empty = keep_empty or self.batch.last_offset + 1 == self.upper_bound
         if discard:
             if keep_empty:
-                self.put_empty()
+                self.write_empty()
             self.count_batch()
             self.step()
-        elif self.is_coded():
-            self.filter_unpacked(self.is_control, keep_empty, set_horizon)
-        elif not self.filter_plain(self.is_control, keep_empty, set_horizon):
+        elif self.is_compressed():
+            self.filter_decompressed(self.is_control, keep_empty, set_horizon)
+        elif not self.filter_uncompressed(self.is_control, keep_empty, set_horizon):
             self.fail()
         return self.run()
 
     def output(self):
-        """What is kept so far, as a view that is good until the next call."""
+        """The output so far, as a view that is valid until the next call."""
         return PyMemoryView_FromMemory(<char*>self.out.data, self.out.size, PyBUF_READ)
 
     @property
@@ -152,21 +154,21 @@ cdef class RecordFilter(BatchWalk):
 
     # --- decisions ------------------------------------------------------------------------
 
-    cdef bint is_needed(self) noexcept nogil:
-        """Whether the batch stays even if it is empty, as far as its last offset tells."""
-        while self.last_at < self.last_count and (
-            self.last_ones[self.last_at] < self.batch.last_offset
+    cdef bint must_keep_header(self) noexcept nogil:
+        """Whether the batch's last offset requires its header even without records."""
+        while self.next_required < self.required_count and (
+            self.required_offsets[self.next_required] < self.batch.last_offset
         ):
-            self.last_at += 1
+            self.next_required += 1
         return self.batch.last_offset + 1 == self.upper_bound or (
-            self.batch.producer_id >= 0 and self.last_at < self.last_count
-            and self.last_ones[self.last_at] == self.batch.last_offset
+            self.batch.producer_id >= 0 and self.next_required < self.required_count
+            and self.required_offsets[self.next_required] == self.batch.last_offset
         )
 
-    cdef bint none_is_latest(self) noexcept nogil:
-        """Whether the marks alone tell that no record of the batch stays."""
+    cdef bint has_no_latest(self) noexcept nogil:
+        """Whether, by the bitmap alone, no record of the batch is the latest of its key."""
         cdef int64_t at, stop
-        if self.latest_ones == NULL or self.batch.magic < 2 or (
+        if self.latest_bits == NULL or self.batch.magic < 2 or (
             self.batch.base_offset < self.first_dirty or self.batch.last_offset > self.latest
         ):
             return False
@@ -174,11 +176,11 @@ cdef class RecordFilter(BatchWalk):
         stop = self.batch.last_offset - self.first_dirty + 1
         while at < stop:
             if at & 7 == 0 and stop - at >= 8:
-                if self.latest_ones[at >> 3]:
+                if self.latest_bits[at >> 3]:
                     return False
                 at += 8
                 continue
-            if self.latest_ones[at >> 3] >> (at & 7) & 1:
+            if self.latest_bits[at >> 3] >> (at & 7) & 1:
                 return False
             at += 1
         return True
@@ -190,26 +192,28 @@ cdef class RecordFilter(BatchWalk):
         cdef Event event
         while True:
             event = self.next_batch()
-            if event != ASK or self.decided_by_transaction():
+            if event != DECIDE or self.is_decided_by_transaction():
                 return event
-            if self.none_is_latest() and not self.is_needed():
+            if self.has_no_latest() and not self.must_keep_header():
                 self.count_batch()
                 self.step()
                 continue
-            if self.is_coded():
-                return CODED
-            if not self.filter_plain(False, self.is_needed(), False):
+            if self.is_compressed():
+                return COMPRESSED
+            if not self.filter_uncompressed(False, self.must_keep_header(), False):
                 return DAMAGED
 
-    cdef bint filter_plain(self, bint control, bint keep_empty, bint set_horizon) noexcept nogil:
-        """Filter the batch at the position, which is not compressed; False if it is damaged."""
+    cdef bint filter_uncompressed(
+        self, bint control, bint keep_empty, bint set_horizon
+    ) noexcept nogil:
+        """Filter the uncompressed batch at the position; False if it is corrupt."""
         cdef const uint8_t* at
         cdef const uint8_t* stop
-        self.status = self.fill_plain(&at, &stop)
+        self.status = self.fill_uncompressed(&at, &stop)
         if self.status == OK:
-            self.choose(at, control)
-            if self.kept == 0:
-                self.status = self.empty_output(keep_empty)
+            self.select_rows(at, control)
+            if self.retained_count == 0:
+                self.status = self.write_empty_if(keep_empty)
             elif self.must_rebuild(set_horizon):
                 self.status = self.rebuild(at, stop, set_horizon, &self.out)
             else:
@@ -219,66 +223,66 @@ cdef class RecordFilter(BatchWalk):
         self.step()
         return True
 
-    cdef int filter_unpacked(self, bint control, bint keep_empty, bint set_horizon) except -1:
-        """Filter the compressed batch at the position, and compress what stays, if it changed."""
+    cdef int filter_decompressed(self, bint control, bint keep_empty, bint set_horizon) except -1:
+        """Filter the compressed batch at the position; recompress it if records were removed."""
         cdef Py_buffer view
         cdef const uint8_t* at
-        cdef bint rebuilt = False
-        unpacked = self.unpacked()
-        PyObject_GetBuffer(unpacked, &view, PyBUF_SIMPLE)
+        cdef bint is_rebuilt = False
+        decompressed = self.decompress_batch()
+        PyObject_GetBuffer(decompressed, &view, PyBUF_SIMPLE)
         try:
             with nogil:
                 at = <const uint8_t*>view.buf
-                self.status = self.fill_unpacked(at, view.len)
+                self.status = self.fill_decompressed(at, view.len)
                 if self.status == OK:
-                    self.choose(at, control)
+                    self.select_rows(at, control)
                     if self.batch.magic < 2:
-                        self.look_for_others(at, view.len)
-                    if self.kept == 0:
-                        self.status = self.empty_output(keep_empty)
+                        self.check_inner_magic(at, view.len)
+                    if self.retained_count == 0:
+                        self.status = self.write_empty_if(keep_empty)
                     elif self.must_rebuild(set_horizon):
-                        rebuilt = True
+                        is_rebuilt = True
                         self.inner.size = 0
                         self.status = self.rebuild(at, at + view.len, set_horizon, &self.inner)
                     else:
                         self.status = self.copy_batch()
         finally:
             PyBuffer_Release(&view)
-        if self.status == OK and rebuilt:
-            self.pack()
+        if self.status == OK and is_rebuilt:
+            self.write_compressed()
         if self.status != OK:
             self.fail()
         self.step()
         return 0
 
-    cdef void choose(self, const uint8_t* data, bint control) noexcept nogil:
-        """Leave the rows that stay, and say what is to be known of them."""
+    cdef void select_rows(self, const uint8_t* data, bint control) noexcept nogil:
+        """Reduce rows to the retained ones; set retained_count, changed, has_tombstone."""
         cdef Rows* rows = &self.rows
         cdef int64_t n, to = 0, offset, found
-        cdef int64_t horizon = horizon_of(&self.batch)
+        cdef int64_t horizon = delete_horizon_of(&self.batch)
         cdef bint keep_tombstones = (
             self.keep_old_tombstones if self.batch.magic < 2
             else (horizon < 0 or self.now < horizon)
         )
-        cdef bint stays
-        cdef int64_t[AHEAD] found_at
+        cdef bint retain
+        cdef int64_t[LOOKUP_BATCH] found_at
         self.has_tombstone = False
         self.changed = False
         self.records += rows.count
         for n in range(rows.count):
-            if n % AHEAD == 0 and not control:
-                self.look_up(data, n, found_at)
+            if n % LOOKUP_BATCH == 0 and not control:
+                self.find_latest(data, n, found_at)
             offset = rows.offsets[n]
             if control or offset > self.latest:
-                stays = True
+                retain = True
             elif rows.key_lengths[n] < 0:
-                if offset < self.first_dirty:   # the others were counted when they were indexed
+                if offset < self.first_dirty:   # the first pass has counted the others
                     self.invalid += 1
-                stays = False
+                retain = False
             else:
-                found = found_at[n % AHEAD]
-                stays = offset >= found and (rows.value_lengths[n] >= 0 or keep_tombstones)
-            if not stays:
+                found = found_at[n % LOOKUP_BATCH]
+                retain = offset >= found and (rows.value_lengths[n] >= 0 or keep_tombstones)
+            if not retain:
                 continue
             if rows.value_lengths[n] < 0:
                 self.has_tombstone = True
@@ -293,41 +297,41 @@ cdef class RecordFilter(BatchWalk):
                 rows.header_counts[to] = rows.header_counts[n]
             to += 1
         self.changed = to != rows.count
-        self.kept = to
+        self.retained_count = to
         rows.count = to
 
-    cdef void look_up(self, const uint8_t* data, int64_t first, int64_t* found) noexcept nogil:
-        """What the map says of the next rows' keys; of dirty ones the marks know it sooner.
+    cdef void find_latest(self, const uint8_t* data, int64_t first, int64_t* found) noexcept nogil:
+        """Find the latest offsets of the next rows' keys; for dirty rows, from the bitmap.
 
-        A marked offset is the latest of its key, so it is found as itself; any other dirty one
-        is below the latest.
+        A dirty offset in the bitmap is the latest of its key: found is -1, so that the row's
+        offset is not below. For any other dirty offset, found is INT64_MAX.
         """
         cdef Rows* rows = &self.rows
-        cdef sip_hash[AHEAD] hashes
-        cdef bint[AHEAD] open
-        cdef int64_t n, at, count = min(<int64_t>AHEAD, rows.count - first)
+        cdef sip_hash[LOOKUP_BATCH] hashes
+        cdef bint[LOOKUP_BATCH] is_unknown
+        cdef int64_t n, at, count = min(<int64_t>LOOKUP_BATCH, rows.count - first)
         cdef const KeyTable* table = &self.map.table
-        cdef bint any_open = False
+        cdef bint any_unknown = False
         for n in range(count):
             at = rows.offsets[first + n] - self.first_dirty
-            open[n] = False
+            is_unknown[n] = False
             if rows.offsets[first + n] > self.latest or rows.key_lengths[first + n] < 0:
                 continue
-            if at >= 0 and self.latest_ones != NULL:
-                found[n] = -1 if self.latest_ones[at >> 3] >> (at & 7) & 1 else INT64_MAX
+            if at >= 0 and self.latest_bits != NULL:
+                found[n] = -1 if self.latest_bits[at >> 3] >> (at & 7) & 1 else INT64_MAX
                 continue
-            open[n] = any_open = True
+            is_unknown[n] = any_unknown = True
             hashes[n] = hash_key(
                 table, data + rows.key_positions[first + n], rows.key_lengths[first + n]
             )
-            fetch_slot(table.slots + sip_home(hashes[n].low, table.slot_count))
-        if any_open:
+            prefetch_slot(table.slots + sip_home(hashes[n].low, table.slot_count))
+        if any_unknown:
             for n in range(count):
-                if open[n]:
+                if is_unknown[n]:
                     found[n] = offset_of(table, hashes[n])
 
-    cdef void look_for_others(self, const uint8_t* data, int64_t size) noexcept nogil:
-        """A wrapper whose messages are of another magic is rebuilt (KAFKA-4298)."""
+    cdef void check_inner_magic(self, const uint8_t* data, int64_t size) noexcept nogil:
+        """Mark a wrapper for rebuild if its messages have another magic (KAFKA-4298)."""
         cdef BatchHeader inner
         cdef int64_t position = 0
         while position < size and read_header(data, position, size, &inner) == OK:
@@ -337,7 +341,7 @@ cdef class RecordFilter(BatchWalk):
 
     cdef bint must_rebuild(self, bint set_horizon) noexcept nogil:
         return self.changed or (
-            self.batch.magic == 2 and horizon_of(&self.batch) < 0
+            self.batch.magic == 2 and delete_horizon_of(&self.batch) < 0
             and (set_horizon or self.has_tombstone)
         )
 
@@ -350,25 +354,25 @@ cdef class RecordFilter(BatchWalk):
                 self.out.data + self.out.size, self.data() + self.position, self.batch.size
             )
             self.out.size += self.batch.size
-            self.records_kept += self.kept
+            self.records_kept += self.retained_count
         return status
 
-    cdef Status empty_output(self, bint keep_empty) noexcept nogil:
+    cdef Status write_empty_if(self, bint keep_empty) noexcept nogil:
         if not keep_empty:
             return OK
-        return self.empty_batch()
+        return self.append_empty()
 
-    cdef int put_empty(self) except -1:
-        self.status = self.empty_batch()
+    cdef int write_empty(self) except -1:
+        self.status = self.append_empty()
         if self.status != OK:
             self.fail()
         return 0
 
-    cdef Status empty_batch(self) noexcept nogil:
-        """The batch without its records (Kafka: DefaultRecordBatch.writeEmptyHeader).
+    cdef Status append_empty(self) noexcept nogil:
+        """Append the batch's header without records (Kafka: DefaultRecordBatch.writeEmptyHeader).
 
-        In place of messages v0 and v1, which have no such form, stands an empty batch v2: their
-        end has to be known as well.
+        For v0 and v1 messages, which have no such form, an empty v2 batch marks their end
+        offset.
         """
         cdef BatchHeader header = self.batch
         cdef Status status = reserve(&self.out, V2_HEADER_SIZE)
@@ -385,38 +389,39 @@ cdef class RecordFilter(BatchWalk):
     cdef Status rebuild(
         self, const uint8_t* data, const uint8_t* stop, bint set_horizon, Bytes* to
     ) noexcept nogil:
-        """Write the rows that stay into one batch or wrapper; pack() ends a compressed one."""
+        """Write the retained rows as one batch; for a compressed one, write_compressed follows."""
         cdef Group group
         cdef Status status
-        cdef int64_t horizon = horizon_of(&self.batch)
+        cdef int64_t horizon = delete_horizon_of(&self.batch)
         cdef BatchHeader header = self.batch
         group.magic = self.batch.magic
         group.codec = self.batch.attributes & CODEC_MASK
         group.renumber = False
-        group.stamped = group.magic > 0 and (self.batch.attributes & LOG_APPEND_TIME_BIT) != 0
+        group.log_append_time = group.magic > 0 and (
+            self.batch.attributes & LOG_APPEND_TIME_BIT) != 0
         group.append_time = self.batch.max_timestamp
-        group.lowest = -INT64_MAX - 1
-        group.refusal = NOTHING
+        group.first_offset = -INT64_MAX - 1
+        group.refusal = NO_REFUSAL
         status = open_group(&group, to)
         if status != OK:
             return status
         if group.magic == 2:
             if horizon < 0 and (set_horizon or self.has_tombstone):
                 horizon = self.horizon
-            group.fixed = True
+            group.has_base = True
             group.base_offset = self.batch.base_offset
             group.base_timestamp = horizon if horizon >= 0 else self.rows.timestamps[0]
         else:
-            group.fixed = False
+            group.has_base = False
         status = put_rows(&group, to, &self.rows, data, stop, True)
         if status != OK:
             return status
-        if group.refusal != NOTHING:
-            return refusal_status(group.refusal)
-        self.records_kept += self.kept
-        header.count = <int32_t>self.kept
+        if group.refusal != NO_REFUSAL:
+            return status_of_refusal(group.refusal)
+        self.records_kept += self.retained_count
+        header.count = <int32_t>self.retained_count
         header.base_timestamp = group.base_timestamp
-        if group.stamped:
+        if group.log_append_time:
             group.max_timestamp = group.append_time
         header.max_timestamp = group.max_timestamp
         header.attributes &= (
@@ -424,29 +429,29 @@ cdef class RecordFilter(BatchWalk):
         )
         if horizon >= 0:
             header.attributes |= DELETE_HORIZON_BIT
-        if group.codec == 0:        # of v2: a plain message is one record, and never rebuilt
+        if group.codec == 0:        # v2: an uncompressed v0 or v1 message has one record
             header.size = <int32_t>(to.size - group.start)
             write_header(to.data + group.start, &header)
             return OK
         header.base_offset = group.base_offset
         if group.magic < 2:
             header.last_offset = group.last_offset
-        self.rebuilt = header
+        self.rebuilt_header = header
         return OK
 
-    cdef BatchHeader rebuilt        # what pack() writes in front of the compressed records
+    cdef BatchHeader rebuilt_header     # for write_compressed
 
-    cdef int pack(self) except -1:
-        """Compress the records in inner with the batch's own codec, and put the batch out."""
+    cdef int write_compressed(self) except -1:
+        """Compress the records in inner with the batch's codec, and append the batch."""
         cdef Py_buffer view
-        cdef BatchHeader header = self.rebuilt
-        packed = self.compress(
+        cdef BatchHeader header = self.rebuilt_header
+        compressed = self.compress(
             header.attributes & CODEC_MASK, header.magic,
             PyMemoryView_FromMemory(<char*>self.inner.data, self.inner.size, PyBUF_READ),
         )
-        PyObject_GetBuffer(packed, &view, PyBUF_SIMPLE)
+        PyObject_GetBuffer(compressed, &view, PyBUF_SIMPLE)
         try:
-            if view.len > LARGEST - 2 * V2_HEADER_SIZE:
+            if view.len > MAX_BATCH_SIZE - 2 * V2_HEADER_SIZE:
                 self.status = MESSAGE_TOO_LARGE
                 return 0
             if header.magic < 2:
@@ -468,7 +473,7 @@ cdef class RecordFilter(BatchWalk):
         return 0
 
 
-cdef Status refusal_status(int refusal) noexcept nogil:
+cdef Status status_of_refusal(int refusal) noexcept nogil:
     if refusal == TOO_LARGE:
         return MESSAGE_TOO_LARGE
     if refusal == ILLEGAL_TIMESTAMP:

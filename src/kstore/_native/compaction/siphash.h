@@ -1,6 +1,6 @@
-/* SipHash-2-4 with 128 bits of output, after its authors' description (Aumasson, Bernstein).
+/* SipHash-2-4 with 128 bits of output (Aumasson and Bernstein).
  *
- * A keyed hash: without the key one cannot choose two inputs that collide.
+ * A keyed hash: without the key, an attacker cannot choose inputs that collide.
  */
 #ifndef KSTORE_SIPHASH_H
 #define KSTORE_SIPHASH_H
@@ -31,7 +31,7 @@ typedef struct {
 
 static inline sip_hash sip_hash_of(const sip_key *key, const uint8_t *data, int64_t size) {
     uint64_t v0 = 0x736f6d6570736575ULL ^ key->k0;
-    uint64_t v1 = 0x646f72616e646f6dULL ^ key->k1 ^ 0xee; /* 0xee: 128 bits are wanted */
+    uint64_t v1 = 0x646f72616e646f6dULL ^ key->k1 ^ 0xee; /* 0xee: 128-bit output */
     uint64_t v2 = 0x6c7967656e657261ULL ^ key->k0;
     uint64_t v3 = 0x7465646279746573ULL ^ key->k1;
     uint64_t word, last = (uint64_t)size << 56;
@@ -73,7 +73,7 @@ static inline sip_hash sip_hash_of(const sip_key *key, const uint8_t *data, int6
     return out;
 }
 
-/* Where a hash belongs among count slots: its share of all hashes, by the upper bits. */
+/* Home slot of a hash among count slots, by its upper bits. */
 static inline int64_t sip_home(uint64_t low, int64_t count) {
     return (int64_t)(((unsigned __int128)low * (uint64_t)count) >> 64);
 }

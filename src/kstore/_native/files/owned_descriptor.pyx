@@ -1,8 +1,8 @@
-"""A file descriptor that is closed, at the latest, when nothing refers to it any more.
+"""A file descriptor that is closed, at the latest, with its last reference.
 
-A Python finalizer is no place for that: in a cycle of garbage it runs while other finalizers may
-still write through the descriptor, whose number another file may have by then. This is closed
-when its memory is freed, after all of them. close(2) takes no lock and does not wait for a disk.
+A Python finalizer must not close it: in a garbage cycle, it runs while other finalizers may still
+write to the descriptor, and its number may already belong to another file. This class closes it
+when its memory is freed, after all finalizers. close(2) neither locks nor waits for a disk.
 """
 
 cimport cython
@@ -13,7 +13,7 @@ cdef extern from "<unistd.h>" nogil:
 
 @cython.final
 cdef class OwnedDescriptor:
-    """Holds one descriptor, or -1. Not thread safe: its owner has a lock."""
+    """Owns one descriptor, or -1. Not thread safe: the owner locks."""
 
     cdef public int fd
 
@@ -25,7 +25,7 @@ cdef class OwnedDescriptor:
             c_close(self.fd)
 
     def take(self):
-        """The descriptor, which the caller has to close; -1 from here on."""
+        """Hand over the descriptor, which the caller must close; fd is -1 afterwards."""
         cdef int fd = self.fd
         self.fd = -1
         return fd

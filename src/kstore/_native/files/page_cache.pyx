@@ -1,4 +1,4 @@
-"""Pages of a file, brought in or written while other threads work."""
+"""Reads or writes pages of a file while other threads run."""
 
 from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_Release, PyObject_GetBuffer
 from libc.errno cimport errno
@@ -24,7 +24,7 @@ cdef extern from *:
 
 
 def populate(object mapped, Py_ssize_t start, Py_ssize_t size, int advice):
-    """madvise on a part of a map without the GIL (Python's own keeps it); 0, or the errno.
+    """madvise on a range of a mapping, without the GIL (mmap.madvise keeps it); 0, or the errno.
 
     start is a multiple of the page size.
     """
@@ -33,7 +33,7 @@ def populate(object mapped, Py_ssize_t start, Py_ssize_t size, int advice):
     PyObject_GetBuffer(mapped, &view, PyBUF_SIMPLE)
     try:
         if not 0 <= start <= start + size <= view.len:
-            raise ValueError(f"{start} to {start + size} is not within the {view.len} bytes given")
+            raise ValueError(f"range {start} to {start + size} is not within {view.len} bytes")
         with nogil:
             if madvise(<uint8_t*>view.buf + start, size, advice) != 0:
                 failed = errno
@@ -43,9 +43,9 @@ def populate(object mapped, Py_ssize_t start, Py_ssize_t size, int advice):
 
 
 def start_writing(int fd, int64_t position, int64_t size):
-    """Have the kernel write a part of a file to disk, without waiting for it; 0, or the errno.
+    """Start to write a range of a file to disk, without waiting; returns 0, or the errno.
 
-    Nothing is durable by it: an fdatasync that follows finds less to do.
+    This makes nothing durable: it shortens a later fdatasync.
     """
     cdef int failed
     with nogil:

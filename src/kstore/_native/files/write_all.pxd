@@ -1,4 +1,4 @@
-"""write(2) of one or two buffers to a file's end, or to a position in it, until all is written."""
+"""Writes one or two buffers to the end of a file, or to a position, until all bytes are written."""
 
 from libc.errno cimport EINTR, errno
 from libc.stdint cimport int64_t, uint8_t
@@ -8,26 +8,26 @@ cdef extern from "<sys/uio.h>" nogil:
     struct iovec:
         void* iov_base
         size_t iov_len
-    ssize_t writev(int fd, const iovec* parts, int count)
-    ssize_t pwritev(int fd, const iovec* parts, int count, int64_t position)
+    ssize_t writev(int fd, const iovec* buffers, int count)
+    ssize_t pwritev(int fd, const iovec* buffers, int count, int64_t position)
 
 cdef extern from "<unistd.h>" nogil:
     ssize_t write(int fd, const void* data, size_t size)
     ssize_t pwrite(int fd, const void* data, size_t size, int64_t position)
 
 cdef enum:
-    # Copying this much into one piece takes less time than the kernel takes for two pieces.
+    # Up to this size, a copy into one buffer is faster than writev of two.
     SMALL_WRITE = 2048
 
 
 cdef inline int write_all(
     int fd, const uint8_t* a, size_t a_size, const uint8_t* b, size_t b_size, int64_t position
 ) noexcept nogil:
-    """0 when a and then b are written, else the errno; then it is unknown how much is.
+    """Write a, then b. Returns 0, or the errno; after an error, some bytes may be written.
 
-    position: where, or -1 for the end of a file that was opened with O_APPEND.
+    position: -1 for the end of a file that was opened with O_APPEND.
     """
-    cdef iovec[2] parts
+    cdef iovec[2] buffers
     cdef uint8_t[SMALL_WRITE] joined
     cdef size_t left = a_size + b_size
     cdef ssize_t done
@@ -38,21 +38,21 @@ cdef inline int write_all(
         a_size = left
         b_size = 0
     while b_size:
-        parts[0].iov_base = <void*>a
-        parts[0].iov_len = a_size
-        parts[1].iov_base = <void*>b
-        parts[1].iov_len = b_size
+        buffers[0].iov_base = <void*>a
+        buffers[0].iov_len = a_size
+        buffers[1].iov_base = <void*>b
+        buffers[1].iov_len = b_size
         if position < 0:
-            done = writev(fd, &parts[0], 2)
+            done = writev(fd, &buffers[0], 2)
         else:
-            done = pwritev(fd, &parts[0], 2, position)
+            done = pwritev(fd, &buffers[0], 2, position)
         if done < 0:
             if errno == EINTR:
                 continue
             return errno
         if position >= 0:
             position += done
-        if <size_t>done >= a_size:          # what is left is one piece
+        if <size_t>done >= a_size:          # only a range of b is left
             a = b + (done - a_size)
             a_size = b_size - (done - a_size)
             b_size = 0

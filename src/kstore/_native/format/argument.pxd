@@ -1,7 +1,7 @@
-"""Arguments of kernels: bytes and columns of numbers, held as long as an object of this lives.
+"""Buffers that callers pass to kernels: an object of these classes holds one until it is freed.
 
-Typed memoryviews would do the same, but cost each module four seconds of a C compiler's time and
-each call three times the instructions.
+Typed memoryviews would do the same, but cost four seconds of compile time in each module, and three
+times the instructions in each call.
 """
 
 from libc.stdint cimport int32_t, int64_t, uint8_t
@@ -17,13 +17,13 @@ cdef class HeldColumn:
     cdef Py_buffer view
     cdef uint8_t* data
     cdef Py_ssize_t count
-    cdef Py_ssize_t stride      # bytes from one item to the next
+    cdef Py_ssize_t stride      # bytes from one item to the next item
 
 
 cdef HeldBytes hold_bytes(object source)
 cdef HeldBytes hold_writable_bytes(object source)
 
-# One-dimensional, contiguous: data is an array. The strided ones are read by the functions below.
+# One-dimensional and contiguous: data is an array. Read strided ones with the functions below.
 cdef HeldColumn hold_int64s(object source, str name)
 cdef HeldColumn hold_int32s(object source, str name)
 cdef HeldColumn hold_writable_int64s(object source, str name)
@@ -32,7 +32,7 @@ cdef HeldColumn hold_strided_int64s(object source, str name)
 cdef HeldColumn hold_strided_int32s(object source, str name)
 
 
-# Not checked: the caller keeps row within 0 and count.
+# No bounds check: 0 <= row < count.
 
 cdef inline int64_t int64_at(HeldColumn column, Py_ssize_t row) noexcept nogil:
     return (<const int64_t*>(column.data + row * column.stride))[0]

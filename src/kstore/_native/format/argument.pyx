@@ -1,4 +1,4 @@
-"""Arguments of kernels: bytes and columns of numbers, held as long as an object of this lives."""
+"""Buffers that callers pass to kernels: an object of these classes holds one until it is freed."""
 
 cimport cython
 from cpython.buffer cimport (
@@ -11,7 +11,7 @@ from libc.stdint cimport uint8_t
 @cython.final
 @cython.freelist(8)
 cdef class HeldBytes:
-    """Contiguous bytes of anything that exports a buffer."""
+    """Contiguous bytes of an object that exports a buffer."""
 
     def __dealloc__(self):
         PyBuffer_Release(&self.view)

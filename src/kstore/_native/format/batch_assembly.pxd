@@ -1,9 +1,8 @@
-"""Rows of any source in one format: a batch v2, a wrapper, or plain messages.
+"""Builds a v2 batch, a wrapper, or uncompressed v0 or v1 messages from rows of records.
 
-The encoders of single records are record_span.pxd (v2) and legacy_message.pxd (v0, v1). What is
-derived from the records is derived as Kafka's MemoryRecordsBuilder does it: the base timestamp is
-the first record's, a wrapper's offset is its last record's, offsets inside a v1 wrapper are
-relative.
+record_span.pxd (v2) and legacy_message.pxd (v0, v1) encode single records. As in Kafka's
+MemoryRecordsBuilder, the base timestamp is the first record's, a wrapper's offset is its last
+record's, and offsets inside a v1 wrapper are relative.
 """
 
 from libc.stdint cimport int32_t, int64_t, uint8_t
@@ -21,12 +20,12 @@ from kstore._native.format.record_span cimport (
 from kstore._native.format.status cimport Status, OK, NO_MEMORY
 
 cdef enum:
-    LARGEST = 0x7FFFFFFF        # a batch, and the distance of offsets within one
-    RECORD_SLACK = 32           # what the fixed fields of a v2 record and its length take at most
+    MAX_BATCH_SIZE = 0x7FFFFFFF     # bytes of a batch, and range of offsets in it
+    RECORD_SLACK = 32               # maximum size of a v2 record's length and fixed fields
 
 
 cdef enum Refusal:
-    NOTHING
+    NO_REFUSAL
     TOO_LARGE
     ILLEGAL_TIMESTAMP
     ILLEGAL_OFFSET
@@ -46,7 +45,7 @@ cdef struct Bytes:
 
 
 cdef inline Status reserve(Bytes* to, int64_t room) noexcept nogil:
-    """Room for that many bytes more."""
+    """Reserve room more bytes."""
     cdef int64_t wanted = to.size + room, capacity
     cdef void* data
     if wanted <= to.capacity:
@@ -61,16 +60,16 @@ cdef inline Status reserve(Bytes* to, int64_t room) noexcept nogil:
 
 
 cdef struct Group:
-    # The batch, wrapper or run of plain messages under construction, and how to build it.
+    # The batch, wrapper or run of uncompressed messages to build, and how to build it.
     int magic
     int codec
-    bint fixed              # base offset and base timestamp are given, not the first record's
-    bint renumber           # offsets count on from next_offset instead of being kept
-    bint stamped            # LogAppendTime
+    bint has_base           # the caller sets base offset and timestamp, not the first record
+    bint renumber           # assign offsets from next_offset instead of keeping them
+    bint log_append_time    # the timestamp type is LogAppendTime
     int64_t append_time     # the LogAppendTime
     int64_t next_offset
-    int64_t lowest          # records below are skipped
-    int64_t start           # where it begins in the bytes that take its records
+    int64_t first_offset    # skip records below
+    int64_t start           # position in the output
     int64_t count
     int64_t base_offset
     int64_t last_offset
@@ -80,11 +79,11 @@ cdef struct Group:
 
 
 cdef inline Status open_group(Group* group, Bytes* to) noexcept nogil:
-    """Start with no record; a batch v2 that is not to be compressed leaves room for its header."""
+    """Start an empty group; for an uncompressed v2 batch, reserve its header."""
     cdef Status status
     group.start = to.size
     group.count = 0
-    if not group.fixed:
+    if not group.has_base:
         group.base_timestamp = -1
     group.max_timestamp = -1
     if group.magic == 2 and group.codec == 0:
@@ -101,17 +100,17 @@ cdef inline bint refuse(Group* group, Refusal refusal) noexcept nogil:
     return False
 
 
-cdef inline bint place_record(Group* group, int64_t offset, int64_t timestamp) noexcept nogil:
-    """Whether the record fits the group, which counts it then."""
-    # A plain message may have any offset: clients write -1. A wrapper's would not be found again.
+cdef inline bint admit_record(Group* group, int64_t offset, int64_t timestamp) noexcept nogil:
+    """Add a record to the group's count, offsets and timestamps; False if it is refused."""
+    # An uncompressed message may have any offset: clients write -1. Not in a wrapper.
     if offset < 0 and (group.renumber or (group.codec and group.magic < 2)):
         return refuse(group, ILLEGAL_OFFSET)
     if timestamp < -1:
         return refuse(group, ILLEGAL_TIMESTAMP)
-    if group.count == 0 and not group.fixed:
+    if group.count == 0 and not group.has_base:
         group.base_offset = offset
         group.base_timestamp = timestamp
-    if group.magic == 2 and offset - group.base_offset > LARGEST:
+    if group.magic == 2 and offset - group.base_offset > MAX_BATCH_SIZE:
         return refuse(group, FAR_OFFSET)
     group.last_offset = offset
     if timestamp > group.max_timestamp:
@@ -123,17 +122,17 @@ cdef inline bint place_record(Group* group, int64_t offset, int64_t timestamp) n
 cdef inline Status put_row(
     Group* group, Bytes* to, RecordSpan* span, int64_t offset, int64_t timestamp
 ) noexcept nogil:
-    """Append one record in the group's format. OK with a refusal set: nothing was appended."""
+    """Append one record in the group's format. Appends nothing if it sets a refusal."""
     cdef int64_t size, inner_offset = offset
     cdef Status status
-    if group.magic < 2 and group.stamped and timestamp >= -1:
+    if group.magic < 2 and group.log_append_time and timestamp >= -1:
         timestamp = group.append_time
-    if not place_record(group, offset, timestamp):
+    if not admit_record(group, offset, timestamp):
         return OK
     if group.magic == 2:
         span.attributes = 0
         span.offset_delta = <int32_t>(offset - group.base_offset)
-        # Unsigned: base -1 and a time at the end of all times wrap, as they do in Java.
+        # Unsigned: the difference to base -1 may overflow; it wraps, as in Java.
         span.timestamp_delta = <int64_t>(
             <unsigned long long>timestamp - <unsigned long long>group.base_timestamp
         )
@@ -142,9 +141,9 @@ cdef inline Status put_row(
         size = message_size(span, group.magic)
         if group.magic == 1 and group.codec:
             inner_offset = offset - group.base_offset
-    # A run of plain messages is no batch: only each message has to fit its size field.
-    if size + RECORD_SLACK > LARGEST or (
-        (group.magic == 2 or group.codec) and to.size - group.start + size > LARGEST
+    # Uncompressed messages are not a batch: only the size field of each limits its size.
+    if size + RECORD_SLACK > MAX_BATCH_SIZE or (
+        (group.magic == 2 or group.codec) and to.size - group.start + size > MAX_BATCH_SIZE
     ):
         refuse(group, TOO_LARGE)
         return OK
@@ -156,7 +155,7 @@ cdef inline Status put_row(
     else:
         put_message(
             to.data + to.size, span, group.magic,
-            LOG_APPEND_TIME_BIT if group.magic == 1 and group.stamped else 0,
+            LOG_APPEND_TIME_BIT if group.magic == 1 and group.log_append_time else 0,
             inner_offset, timestamp, size,
         )
         to.size += size
@@ -167,14 +166,14 @@ cdef inline Status put_rows(
     Group* group, Bytes* to, const Rows* rows, const uint8_t* data, const uint8_t* end,
     bint keep_headers,
 ) noexcept nogil:
-    """Append the rows, whose positions count from data, until one is refused."""
+    """Append rows, whose positions are relative to data, until one is refused."""
     cdef RecordSpan span
     cdef Cursor cursor
     cdef Status status
     cdef int64_t n, offset
     for n in range(rows.count):
         offset = rows.offsets[n]
-        if offset < group.lowest:
+        if offset < group.first_offset:
             continue
         if group.renumber:
             offset = group.next_offset
@@ -198,48 +197,48 @@ cdef inline Status put_rows(
             span.header_count = rows.header_counts[n]
             span.header_size = <int32_t>(cursor.position - span.headers)
         status = put_row(group, to, &span, offset, rows.timestamps[n])
-        if status != OK or group.refusal != NOTHING:
+        if status != OK or group.refusal != NO_REFUSAL:
             return status
     return OK
 
 
 cdef inline Status put_wrapper(
-    Bytes* to, const uint8_t* packed, int32_t size, int magic, uint8_t attributes,
+    Bytes* to, const uint8_t* compressed, int32_t size, int magic, uint8_t attributes,
     int64_t offset, int64_t timestamp,
 ) noexcept nogil:
-    """Append the one message whose value is the group's messages, compressed."""
+    """Append the wrapper, whose value is the group's compressed messages."""
     cdef RecordSpan span
-    cdef int64_t whole
+    cdef int64_t message_bytes
     cdef Status status
     span.key_size = -1
-    span.value = packed
+    span.value = compressed
     span.value_size = size
-    whole = message_size(&span, magic)
-    status = reserve(to, whole)
+    message_bytes = message_size(&span, magic)
+    status = reserve(to, message_bytes)
     if status == OK:
-        put_message(to.data + to.size, &span, magic, attributes, offset, timestamp, whole)
-        to.size += whole
+        put_message(to.data + to.size, &span, magic, attributes, offset, timestamp, message_bytes)
+        to.size += message_bytes
     return status
 
 
-cdef inline void describe_group(
+cdef inline void fill_group_header(
     const Group* group, BatchHeader* header, int64_t size
 ) noexcept nogil:
-    """The fields of a v2 header that follow from the records."""
+    """Set the fields of a v2 header that depend on the records."""
     header.base_offset = group.base_offset
     header.last_offset = group.last_offset
     header.size = <int32_t>size
     header.count = <int32_t>group.count
     header.base_timestamp = group.base_timestamp
-    header.max_timestamp = group.append_time if group.stamped else group.max_timestamp
+    header.max_timestamp = group.append_time if group.log_append_time else group.max_timestamp
     header.attributes = (
         (header.attributes & TRANSACTIONAL_BIT) | group.codec
-        | (LOG_APPEND_TIME_BIT if group.stamped else 0)
+        | (LOG_APPEND_TIME_BIT if group.log_append_time else 0)
     )
 
 
-cdef inline void no_producer(BatchHeader* header) noexcept nogil:
-    """The header fields of a batch that no producer and no leader marked."""
+cdef inline void clear_producer(BatchHeader* header) noexcept nogil:
+    """Set the header fields of a batch without producer id and leader epoch."""
     header.leader_epoch = -1
     header.producer_id = -1
     header.producer_epoch = -1

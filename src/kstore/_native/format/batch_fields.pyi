@@ -1,20 +1,19 @@
-"""Single fields of the header of a batch or message, at a position of its first byte.
+"""Single fields of the header of a batch or message at ``position``.
 
-Every function raises ``CorruptRecordError`` where the bytes end before the field does, and
-``ValueError`` for a negative position. What a field says is not checked: sizes may be negative,
-counts absurd. Safe from any thread. The layout is that of Kafka's ``DefaultRecordBatch`` and
-``LegacyRecord``; docs/format draws it.
+Every function raises ``CorruptRecordError`` if the bytes end before the field, and ``ValueError``
+for a negative position. Values are not validated: sizes and counts may be corrupt. Thread safe.
+The layout is that of Kafka's ``DefaultRecordBatch`` and ``LegacyRecord``; see docs/format.
 """
 
 from typing_extensions import Buffer
 
-LOG_OVERHEAD: int  # bytes of offset and size, which the size field does not count
-HEADER_UP_TO_MAGIC: int  # bytes of any format up to its magic byte, and with it
-V0_OVERHEAD: int  # what the size field of the shortest message says
-V2_PREFIX_SIZE: int  # bytes in front of the magic byte: offset, size, leader epoch
+LOG_OVERHEAD: int  # bytes of offset and size fields, which the size field does not include
+HEADER_UP_TO_MAGIC: int  # bytes up to and including the magic byte, in any format
+V0_OVERHEAD: int  # value of the shortest message's size field
+V2_PREFIX_SIZE: int  # bytes before the magic byte: offset, size, leader epoch
 V2_LEADER_EPOCH_POSITION: int
 V2_CRC_POSITION: int
-V2_CRC_START: int  # the checksum covers everything from here on
+V2_CRC_START: int  # the checksum covers the bytes from this position
 V2_ATTRIBUTES_POSITION: int
 V2_BASE_TIMESTAMP_POSITION: int
 V2_PRODUCER_EPOCH_POSITION: int
@@ -27,38 +26,38 @@ CONTROL_BIT: int
 # --- every format ---
 
 def base_offset(data: Buffer, position: int = 0) -> int:
-    """The offset field: of a wrapper message v0 or v1 it is its last inner offset."""
+    """The offset field; in a v0 or v1 wrapper, its last inner offset."""
 
 def frame_size(data: Buffer, position: int = 0) -> int:
-    """Bytes of the whole batch or message by its size field; below 12 if that is negative."""
+    """Size of the batch or message, from its size field; below 12 if that is negative."""
 
 def declared_size(data: Buffer, position: int = 0) -> int:
-    """As :func:`frame_size`; 0 where fewer than 12 bytes are left, or the position is behind."""
+    """As :func:`frame_size`; 0 if fewer than 12 bytes follow the position."""
 
 def next_position(data: Buffer, position: int = 0) -> int:
-    """Where the next batch or message begins; the end of the data if the size leads beyond it.
+    """Position of the next batch or message; at most the end of the data.
 
-    Also the end where the size field is negative, so that a walk always ends.
+    Returns the end for a negative size field, too, so that a walk always terminates.
     """
 
 def magic(data: Buffer, position: int = 0) -> int:
     """The magic byte, 0 to 255."""
 
 def last_offset(data: Buffer, position: int = 0) -> int:
-    """Of a batch v2 base offset and last offset delta; of messages v0 and v1 the offset field."""
+    """v2: base offset + last offset delta; v0 and v1: the offset field."""
 
 # --- record batches v2 ---
 
 def leader_epoch(data: Buffer, position: int = 0) -> int: ...
 def stored_crc(data: Buffer, position: int = 0) -> int:
-    """The checksum that the batch says it has, unsigned."""
+    """The checksum field, unsigned."""
 
 def attributes(data: Buffer, position: int = 0) -> int: ...
 def last_offset_delta(data: Buffer, position: int = 0) -> int: ...
 def producer_id(data: Buffer, position: int = 0) -> int: ...
 def record_count(data: Buffer, position: int = 0) -> int: ...
 def stamp(data: Buffer, position: int, base_offset: int, leader_epoch: int) -> None:
-    """Write base offset and leader epoch, which no checksum covers, into a writable buffer.
+    """Write base offset and leader epoch, which the checksum does not cover, to a buffer.
 
     Raises ``BufferError`` for a read-only one, ``OverflowError`` for numbers beyond int64 and
     int32.

@@ -1,7 +1,7 @@
-"""Single fields of the header of a batch or message, for Python, which knows no positions itself.
+"""Single fields of the header of a batch or message, for Python code.
 
-Positions are those of layout.pxd. Each function checks that the field lies within the bytes; what
-a field says is for the caller to check.
+Positions are those of layout.pxd. Each function checks that the bytes contain the field; the
+caller validates its value.
 """
 
 from cpython.buffer cimport PyBUF_SIMPLE, PyBUF_WRITABLE, PyBuffer_Release, PyObject_GetBuffer
@@ -17,7 +17,7 @@ cdef enum:
 
 
 cdef int64_t _read(object buffer, int64_t position, int field, int width) except? -1:
-    """The big-endian integer at a field of the header that begins at a position."""
+    """Read a big-endian integer field of the header at a position."""
     cdef Py_buffer view
     cdef const uint8_t* at
     cdef int64_t value = 0
@@ -45,7 +45,7 @@ cdef int64_t _read(object buffer, int64_t position, int field, int width) except
 
 
 cdef int64_t _left(object buffer, int64_t position) except -1:
-    """Bytes from a position on; 0 behind the end."""
+    """Number of bytes from a position to the end; 0 after the end."""
     cdef Py_buffer view
     if position < 0:
         raise ValueError(f"a position is not negative: {position}")
@@ -126,7 +126,7 @@ def stamp(data, int64_t position, int64_t base_offset, int32_t leader_epoch):
     PyBuffer_Release(&view)
 
 
-# Python gets the numbers of layout.pxd under their names there.
+# Export the constants of layout.pxd to Python.
 globals().update(
     LOG_OVERHEAD=LOG_OVERHEAD,
     HEADER_UP_TO_MAGIC=HEADER_UP_TO_MAGIC,

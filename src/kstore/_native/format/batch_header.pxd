@@ -1,7 +1,7 @@
-"""The header of one batch of any magic, read with bounds. A batch here is also one v0/v1 entry.
+"""Reads and writes the header of one batch of any magic; a v0/v1 entry is a batch here, too.
 
 Rules: Kafka's FileLogInputStream (sequential scan) and AbstractLegacyRecordBatch,
-DefaultRecordBatch (fields). Drawn in docs/format/.
+DefaultRecordBatch (fields). See docs/format/.
 """
 
 from libc.stdint cimport int8_t, int16_t, int32_t, int64_t, uint8_t, uint32_t
@@ -17,11 +17,11 @@ from kstore._native.format.status cimport Status, OK, TRUNCATED, BAD_SIZE, BAD_M
 cdef packed struct BatchHeader:
     int64_t base_offset         # v0/v1: the offset field (a wrapper's is its last inner offset)
     int64_t last_offset         # v2: base + lastOffsetDelta; v0/v1: the offset field
-    int64_t position            # of the first byte, in the scanned bytes
+    int64_t position            # in the scanned bytes
     int64_t base_timestamp      # v0: -1; v1: the message's; v2: may be a delete horizon
     int64_t max_timestamp       # v0: -1
     int64_t producer_id         # v0/v1: -1
-    int32_t size                # complete batch, the 12 leading bytes included
+    int32_t size                # complete batch, including offset and size fields
     int32_t count               # v2: recordsCount; v0/v1: 1 if not compressed, else -1 (unknown)
     int32_t leader_epoch        # v0/v1: -1
     int32_t base_sequence       # v0/v1: -1
@@ -29,18 +29,17 @@ cdef packed struct BatchHeader:
     int16_t producer_epoch      # v0/v1: -1
     int16_t attributes
     int8_t magic
-    int8_t crc_state            # 0 not checked, 1 right, -1 wrong
-    int16_t[3] reserved         # zero; makes a row 80 bytes, so that columns are aligned
+    int8_t crc_state            # 0 not verified, 1 valid, -1 invalid
+    int16_t[3] reserved         # zero; pads a row to 80 bytes, so that columns are aligned
 
 
 cdef inline Status read_header(
     const uint8_t* data, int64_t position, int64_t end, BatchHeader* out
 ) noexcept nogil:
-    """Read the batch at data[position:end].
+    """Read the header of the batch at data[position:end].
 
-    TRUNCATED: the batch is incomplete (a tail, for a log that is still written).
-    BAD_SIZE, BAD_MAGIC: no batch can start like this. On TRUNCATED, out.size is the declared
-    size where 12 bytes were present, else 0.
+    TRUNCATED: the batch is incomplete (the tail of an active log); out.size is then its declared
+    size, or 0 with fewer than 17 bytes. BAD_SIZE, BAD_MAGIC: these bytes cannot be a batch.
     """
     cdef const uint8_t* at = data + position
     cdef int64_t left = end - position
@@ -96,7 +95,7 @@ cdef inline Status read_header(
 
 
 cdef inline bint crc_matches(const uint8_t* data, const BatchHeader* header) noexcept nogil:
-    """Whether the stored checksum is that of the batch's bytes (data is the scanned buffer)."""
+    """Whether the stored checksum matches the batch's bytes (data is the scanned buffer)."""
     cdef const uint8_t* at = data + header.position
     if header.magic == 2:
         return crc32c(0, at + V2_CRC_START, header.size - V2_CRC_START) == header.crc
@@ -104,9 +103,9 @@ cdef inline bint crc_matches(const uint8_t* data, const BatchHeader* header) noe
 
 
 cdef inline void write_header(uint8_t* at, const BatchHeader* header) noexcept nogil:
-    """Write the 61 bytes of a batch v2 in front of its records, which are there, and its CRC.
+    """Write the 61-byte header of a v2 batch, with its CRC, before its records, already at at + 61.
 
-    header.size is that of the batch; position, crc, magic and crc_state are not checked.
+    header.size is that of the batch; ignores header.position, crc, magic and crc_state.
     """
     put_i64(at, header.base_offset)
     put_i32(at + 8, header.size - LOG_OVERHEAD)

@@ -1,8 +1,8 @@
-"""Many batches at once: the table of a buffer's batches, and where its frames start.
+"""Scans the batches of a buffer: their headers as a table, or only their positions.
 
 Functions release the GIL while they walk and are safe to call from several threads. Results are
-read-only, own their memory and may be shared between threads. A status is a number whose name
-``kstore._native.format.status.name`` gives.
+read-only, own their memory and may be shared between threads.
+``kstore._native.format.status.name`` has the name of a status.
 """
 
 from collections.abc import Sequence
@@ -10,31 +10,31 @@ from collections.abc import Sequence
 from _typeshed import ReadableBuffer
 
 class FramePositions:
-    """Positions of frames' first bytes in the walked buffer, ascending, through the buffer
-    protocol: int32 where every position fits, else int64."""
+    """Positions of frames (batches or messages) in the buffer, ascending, through the buffer
+    protocol: int32 if every position fits, else int64."""
 
     status: int
     """Why the walk ended: OK at the end of the range, else TRUNCATED, BAD_SIZE or BAD_MAGIC."""
     stop: int
-    """Byte where it ended: the first one that is not part of a whole frame."""
+    """Position after the last complete frame."""
     def __len__(self) -> int: ...
     def __buffer__(self, flags: int, /) -> memoryview: ...
 
 class BatchTable:
     """One row for every batch; each attribute is a column, a ``memoryview`` that shares the
-    table's memory (``numpy.asarray(table.base_offset)`` copies nothing). A v0 or v1 entry is a
+    table's memory (``numpy.asarray(table.base_offset)`` does not copy). A v0 or v1 entry is a
     batch here, too."""
 
     status: int
     """Why the scan ended: OK at the end of the range, else TRUNCATED, BAD_SIZE or BAD_MAGIC."""
     start: int
     stop: int
-    """Byte where it ended: the first one that is not part of a complete batch."""
+    """Position after the last complete batch."""
     bad_crc_count: int
     def __len__(self) -> int: ...
     @property
     def base_offset(self) -> memoryview[int]:
-        """v2: base offset; v0 and v1: the offset field (a wrapper's is its last inner offset)."""
+        """v2: base offset; v0 and v1: the offset field (in a wrapper, its last inner offset)."""
 
     @property
     def last_offset(self) -> memoryview[int]:
@@ -42,7 +42,7 @@ class BatchTable:
 
     @property
     def position(self) -> memoryview[int]:
-        """Byte of the batch's start in the scanned buffer."""
+        """Position of the batch in the scanned buffer."""
 
     @property
     def base_timestamp(self) -> memoryview[int]:
@@ -54,15 +54,15 @@ class BatchTable:
 
     @property
     def producer_id(self) -> memoryview[int]:
-        """-1 where there is none."""
+        """-1 if none."""
 
     @property
     def size(self) -> memoryview[int]:
-        """Bytes of the complete batch, its 12 leading ones included."""
+        """Size of the batch, including offset and size fields."""
 
     @property
     def count(self) -> memoryview[int]:
-        """Records; of a compressed v0 or v1 wrapper -1 (unknown)."""
+        """Number of records; -1 (unknown) for a compressed v0 or v1 wrapper."""
 
     @property
     def leader_epoch(self) -> memoryview[int]:
@@ -70,15 +70,15 @@ class BatchTable:
 
     @property
     def base_sequence(self) -> memoryview[int]:
-        """-1 where there is none."""
+        """-1 if none."""
 
     @property
     def crc(self) -> memoryview[int]:
-        """The checksum as stored."""
+        """The checksum field."""
 
     @property
     def producer_epoch(self) -> memoryview[int]:
-        """-1 where there is none."""
+        """-1 if none."""
 
     @property
     def attributes(self) -> memoryview[int]:
@@ -90,7 +90,7 @@ class BatchTable:
 
     @property
     def crc_state(self) -> memoryview[int]:
-        """1 right, -1 wrong, 0 not checked."""
+        """1 valid, -1 invalid, 0 not verified."""
 
 def scan(
     buffer: ReadableBuffer,
@@ -103,19 +103,19 @@ def scan(
 ) -> BatchTable:
     """Read the header of every batch of any magic in ``buffer[start:end]`` (-1: its end).
 
-    A wrong checksum is noted in ``crc_state`` and does not stop the scan; what cannot be a batch
-    does: a size below the smallest, an unknown magic, or (TRUNCATED) more bytes than present,
-    which for a log that is still written is its tail.
+    A wrong checksum sets ``crc_state`` and does not stop the scan. Bytes that cannot be a batch
+    stop it: a size below the minimum, an unknown magic, or (TRUNCATED) an incomplete batch, which
+    is normal at the end of an active log.
 
     Parameters
     ----------
     threads
-        1 to 64. More than one shares out the range at ``seeds``: ascending positions where
-        batches start, from the offset index, say. They are hints: a wrong one costs time and
-        never changes the result. Without seeds the headers are walked first.
+        1 to 64. Several threads split the range at ``seeds``: ascending positions of batches, for
+        example from the offset index. Seeds are hints: a wrong one costs time and never changes
+        the result. Without seeds, the scan first walks the headers to find positions.
 
-    Raises ``ValueError`` for a range outside the buffer. Memory: 80 bytes a batch, and up to
-    twice that while it works.
+    Raises ``ValueError`` for a range outside the buffer. Memory: 80 bytes for each batch, and
+    temporarily up to twice that.
     """
 
 def walk_frames(
@@ -125,10 +125,10 @@ def walk_frames(
     start: int = 0,
     end: int = -1,
 ) -> FramePositions:
-    """Where every batch or message in ``buffer[start:end]`` starts; ends as ``scan`` does.
+    """Positions of all batches or messages in ``buffer[start:end]``; stops as ``scan`` does.
 
-    With ``seeds`` (as in ``scan``) sixteen walks run side by side, four times as fast on small
-    messages. No checksum is read. Memory: 4 bytes a frame and, with seeds, up to 16 bytes
-    for every 100 bytes between seventeen of them. Up to 64 MiB of a result that was released stay
-    at hand for the next large one; the system may take them back when memory is short.
+    With ``seeds`` (as in ``scan``), sixteen interleaved walks are four times as fast for small
+    messages. Verifies no checksum. Memory: 4 bytes for each frame and, with seeds, up to 16 bytes
+    for every 100 bytes between seventeen of them. Keeps up to 64 MiB of a released result for the
+    next large one; the kernel may reclaim them if memory is short.
     """

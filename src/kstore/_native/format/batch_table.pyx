@@ -1,4 +1,4 @@
-"""Many batches at once: the table of a buffer's batches, and where its frames start."""
+"""Scans the batches of a buffer: their headers as a table, or only their positions."""
 
 from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_Release, PyObject_GetBuffer
 from cpython.number cimport PyNumber_Index
@@ -41,10 +41,10 @@ cdef extern from "format/frame_walk.h" nogil:
     void frame_positions_64(int64_t* out, const uint32_t* start, int64_t count, int64_t base)
 
 
-# --- what both share ----------------------------------------------------------------------
+# --- ranges and seeds ---------------------------------------------------------------------
 
 cdef list pick_seeds(object seeds, int64_t start, int64_t end, int64_t stride):
-    """Some of the seeds, ascending, inside the range, about a stride apart."""
+    """Select ascending seeds within the range, about a stride apart."""
     cdef list picked = []
     cdef int64_t last = start, seed
     cdef Py_ssize_t count, step, n
@@ -68,7 +68,7 @@ cdef int64_t checked_end(int64_t start, int64_t end, int64_t size) except -1:
     return end
 
 
-# --- walking frames ------------------------------------------------------------------------
+# --- frame positions -----------------------------------------------------------------------
 
 cdef extern from "<sys/mman.h>" nogil:
     int madvise(void* address, size_t size, int advice)
@@ -81,28 +81,28 @@ cdef extern from "<stdlib.h>" nogil:
 
 cdef enum:
     HUGE_PAGE = 2097152
-    MOST_SPARE = 67108864       # bytes kept for the next large walk
-    WALK_STRIDE = 262144        # bytes of one chain between two seeds, where seeds are dense
+    MAX_SPARE = 67108864        # bytes kept for the next large walk
+    WALK_STRIDE = 262144        # minimum bytes between two seeds, if seeds are dense
 
-# The memory of the last large result that was released. New memory is zeroed by the system page by
-# page, a tenth of a walk; this has its pages still. The system may take them when it runs short.
+# The memory of the last released large result. The kernel zeroes new memory page by page, which
+# costs a tenth of a walk; this memory keeps its pages, unless the kernel reclaims them (MADV_FREE).
 cdef void* _spare = NULL
 cdef size_t _spare_size = 0
 
 
-cdef void keep_spare(void* data, size_t size) noexcept:
+cdef void keep_memory(void* data, size_t size) noexcept:
     global _spare, _spare_size
-    if size < 2 * HUGE_PAGE or size > MOST_SPARE or size <= _spare_size:
+    if size < 2 * HUGE_PAGE or size > MAX_SPARE or size <= _spare_size:
         free(data)
         return
     free(_spare)
-    madvise(data, size, MADV_FREE)      # advice: without it the pages just stay
+    madvise(data, size, MADV_FREE)      # advice only: ignore a failure
     _spare = data
     _spare_size = size
 
 
-cdef void* take_spare(size_t size) noexcept:
-    """Spare memory of at least that size, which is not much larger, or NULL."""
+cdef void* reuse_memory(size_t size) noexcept:
+    """Returns spare memory of size to twice that, or NULL."""
     global _spare, _spare_size
     cdef void* data = _spare
     if size < 2 * HUGE_PAGE or size > _spare_size or size < _spare_size // 2:
@@ -113,7 +113,7 @@ cdef void* take_spare(size_t size) noexcept:
 
 
 cdef class FramePositions:
-    """Where frames start: one malloc'd array behind the buffer protocol."""
+    """Positions of frames: one malloc'd array behind the buffer protocol."""
 
     cdef void* data
     cdef int64_t count, capacity
@@ -124,7 +124,7 @@ cdef class FramePositions:
     cdef readonly int64_t stop
 
     def __dealloc__(self):
-        keep_spare(self.data, self.capacity * self.item_size)
+        keep_memory(self.data, self.capacity * self.item_size)
 
     def __len__(self):
         return self.count
@@ -134,10 +134,9 @@ cdef class FramePositions:
                   else b"q", self.count, self.shape, self.strides, self.item_size)
 
     cdef bint reserve(self, int64_t capacity) noexcept nogil:
-        """Make room for so many positions in all; False if there is no memory.
+        """Allocate memory for capacity positions; False without memory.
 
-        A large array is put on huge pages: touching it for the first time in pages of 4 KiB
-        would cost a tenth of the walk.
+        A large array uses huge pages: page faults of 4 KiB would cost a tenth of the walk.
         """
         cdef size_t size = capacity * self.item_size
         cdef void* grown
@@ -147,7 +146,7 @@ cdef class FramePositions:
             size = (size + HUGE_PAGE - 1) // HUGE_PAGE * HUGE_PAGE
             grown = aligned_alloc(HUGE_PAGE, size)
             if grown != NULL:
-                madvise(grown, size, MADV_HUGEPAGE)     # advice: nothing is lost without it
+                madvise(grown, size, MADV_HUGEPAGE)     # advice only: ignore a failure
                 if self.count:
                     memcpy(grown, self.data, self.count * self.item_size)
                 free(self.data)
@@ -158,9 +157,9 @@ cdef class FramePositions:
         return True
 
     cdef bint reuse(self, int64_t capacity) noexcept:
-        """Move into the memory of an earlier result, if there is some of that capacity."""
+        """Move to the memory of an earlier result, if some of that capacity is spare."""
         cdef size_t size = _spare_size
-        cdef void* data = take_spare(capacity * self.item_size)
+        cdef void* data = reuse_memory(capacity * self.item_size)
         if data == NULL:
             return False
         if self.count:
@@ -170,8 +169,8 @@ cdef class FramePositions:
         self.capacity = size // self.item_size
         return True
 
-    cdef bint take(self, const uint32_t* positions, int64_t count, int64_t base) noexcept nogil:
-        """Append positions; False if there is no memory."""
+    cdef bint append(self, const uint32_t* positions, int64_t count, int64_t base) noexcept nogil:
+        """Append positions; False without memory."""
         if self.count + count > self.capacity and not self.reserve(2 * (self.count + count)):
             return False
         if self.item_size == 4:
@@ -183,14 +182,14 @@ cdef class FramePositions:
 
 
 cdef Status stop_status(const uint8_t* data, int64_t position, int64_t end) noexcept nogil:
-    """Why no frame can be taken at a position; OK at the very end."""
+    """Why the walk stops at a position; OK at the end."""
     cdef BatchHeader header
     if position == end:
         return OK
     return read_header(data, position, end, &header)
 
 
-cdef struct Group:              # of chains that run together
+cdef struct Group:              # interleaved chains
     frame_chain[FRAME_CHAINS] chains
     int64_t[FRAME_CHAINS] starts
     int count
@@ -204,10 +203,10 @@ cdef Status walk_group(
     uint32_t* scratch,
     FramePositions out,
 ) noexcept nogil:
-    """Walk all chains of a group, then join them.
+    """Walk all chains of a group, then concatenate their positions.
 
-    A chain that starts where the one before it ended is right because that one was. One that
-    does not had a wrong seed: its range is walked again from the true position.
+    A chain is correct if it starts where its predecessor ended. Otherwise its seed was wrong:
+    walk its range again from the correct position.
     """
     cdef int n
     cdef frame_chain* chain
@@ -226,7 +225,7 @@ cdef Status walk_group(
             chain.position = position[0]
             chain.count = 0
             frame_walk(data, base, end, chain, 1)
-        if not out.take(chain.out, chain.count, base):
+        if not out.append(chain.out, chain.count, base):
             return NO_MEMORY
         position[0] = chain.position
         if chain.position < chain.limit:
@@ -255,13 +254,13 @@ cdef int walk_all(
                         starts[first + n + 1] if first + n + 1 < total else end
                     )
                 first += group.count
-            else:                       # no seeds: one chain, a stretch at a time
+            else:                       # no seeds: one chain, a range at a time
                 group.count = 1
                 group.starts[0] = position
                 group.chains[0].limit = min(end, position + 16 * WALK_STRIDE)
             last = group.chains[group.count - 1].limit
             if last - group.starts[0] > INT32_MAX:
-                total = 1               # seeds too far apart to be of use: continue without them
+                total = 1               # seeds too far apart: continue without them
                 continue
             needed = (last - group.starts[0]) // FRAME_SMALLEST + FRAME_CHAINS + 1
             if needed > room:
@@ -273,7 +272,7 @@ cdef int walk_all(
             with nogil:
                 status = walk_group(data, &position, end, &group, scratch, out)
             if first <= FRAME_CHAINS and status == OK and position < end and out.count:
-                # The first group tells how many there will be, about.
+                # Estimate the number of positions from the first group.
                 needed = <int64_t>(1.02 * out.count * (end - start) / (position - start)) + 4096
                 if needed > out.capacity and not out.reuse(needed) and not out.reserve(needed):
                     raise MemoryError
@@ -304,26 +303,26 @@ def walk_frames(buffer, seeds=None, *, int64_t start=0, int64_t end=-1):
 # --- the table of batches ------------------------------------------------------------------
 
 cdef enum:
-    MOST_THREADS = 64
-    RANGES = 4                  # per thread, so that a slow core does not hold up the others
+    MAX_THREADS = 64
+    RANGES = 4                  # per thread, so that the threads share the work evenly
 
 
-cdef struct ScanRange:          # of the scanned range, walked by one thread
-    int64_t start               # claimed to be a batch's first byte
-    int64_t limit               # batches that start here or later belong to the next range
-    int64_t position            # where the walk ended
+cdef struct ScanRange:          # a range that one thread scans
+    int64_t start               # position of a batch, if the seed is correct
+    int64_t limit               # batches from here on belong to the next range
+    int64_t position            # end of the scan
     Status status
     BatchHeader* rows
     int64_t count, capacity
 
 
-cdef struct Job:                # what the threads share
+cdef struct Job:                # shared by the threads
     const uint8_t* data
     int64_t end
     bint check_crc
     ScanRange* ranges
     int64_t count
-    int64_t next                # taken by atomic addition
+    int64_t next                # index of the next range; atomic
 
 
 cdef BatchHeader* next_row(ScanRange* range_) noexcept nogil:
@@ -369,19 +368,19 @@ cdef void* scan_worker(void* argument) noexcept nogil:
         scan_range(job, &job.ranges[n])
 
 
-cdef void scan_pieces(Job* job, int threads) noexcept nogil:
-    """Scan all ranges by some threads, this one included, then join them in order.
+cdef void scan_ranges(Job* job, int threads) noexcept nogil:
+    """Scan all ranges in several threads, including this one, then check them in order.
 
-    A range is right if it starts where the one before it ended. One that does not had a wrong
-    seed: it is scanned again from the true position.
+    A range is correct if it starts where its predecessor ended. Otherwise its seed was wrong:
+    scan it again from the correct position.
     """
-    cdef pthread_t[MOST_THREADS] started
+    cdef pthread_t[MAX_THREADS] started
     cdef int count = 0, n
     cdef int64_t index
     cdef int64_t position = job.ranges[0].start
     while count < threads - 1:
         if pthread_create(&started[count], NULL, scan_worker, job) != 0:
-            break                       # no thread to be had: the others do its work
+            break                       # no more threads: the others do the work
         count += 1
     scan_worker(job)
     for n in range(count):
@@ -399,7 +398,7 @@ cdef void scan_pieces(Job* job, int threads) noexcept nogil:
 cdef list split_points(
     const uint8_t* data, int64_t start, int64_t end, int ranges, object seeds
 ):
-    """Frame starts (claimed by seeds, or found by walking headers) that share out the range."""
+    """Positions of frames, from seeds or a header walk, that split the range evenly."""
     cdef int64_t stride = max(<int64_t>1, (end - start) // ranges)
     cdef int64_t position = start, size
     cdef int64_t due = start + stride
@@ -419,7 +418,7 @@ cdef list split_points(
     return points
 
 
-cdef BatchHeader _row              # where the fields are in a row
+cdef BatchHeader _row              # for the offsets of its fields
 
 
 cdef class BatchTable:
@@ -443,16 +442,16 @@ cdef class BatchTable:
             f"{statuses.name(self.status)}, {self.bad_crc_count} with a wrong CRC)"
         )
 
-    cdef object column(self, const char* form, Py_ssize_t size, Py_ssize_t place):
+    cdef object column(self, const char* form, Py_ssize_t size, Py_ssize_t field_offset):
         cdef _BatchColumn column = _BatchColumn.__new__(_BatchColumn)
         column.table = self
         column.form = form
         column.item_size = size
-        column.place = place
+        column.field_offset = field_offset
         return memoryview(column)
 
     cdef int gather(self, Job* job) except -1:
-        """Take over the rows of all ranges."""
+        """Move the rows of all ranges to the table."""
         cdef int64_t n, total = 0, at = 0
         cdef ScanRange* range_
         for n in range(job.count):
@@ -543,14 +542,14 @@ cdef class _BatchColumn:
 
     cdef BatchTable table
     cdef const char* form
-    cdef Py_ssize_t item_size, place
+    cdef Py_ssize_t item_size, field_offset
     cdef Py_ssize_t[1] shape
     cdef Py_ssize_t[1] strides
 
     def __getbuffer__(self, Py_buffer* view, int flags):
         cdef char* first = NULL
         if self.table.count:
-            first = <char*>self.table.rows + self.place
+            first = <char*>self.table.rows + self.field_offset
         fill_view(view, flags, self, first, self.item_size, self.form, self.table.count,
                   self.shape, self.strides, sizeof(BatchHeader))
 
@@ -563,8 +562,8 @@ def scan(
     cdef BatchTable table = BatchTable.__new__(BatchTable)
     cdef list points
     cdef int64_t n
-    if not 1 <= threads <= MOST_THREADS:
-        raise ValueError(f"threads must be 1 to {MOST_THREADS}, not {threads}")
+    if not 1 <= threads <= MAX_THREADS:
+        raise ValueError(f"threads must be 1 to {MAX_THREADS}, not {threads}")
     job.ranges = NULL
     job.count = 0
     PyObject_GetBuffer(buffer, &view, PyBUF_SIMPLE)
@@ -586,7 +585,7 @@ def scan(
             job.ranges[n].limit = points[n + 1]
         n = job.count
         with nogil:
-            scan_pieces(&job, threads)
+            scan_ranges(&job, threads)
         table.start = start
         table.gather(&job)
         job.count = n

@@ -1,4 +1,4 @@
-"""Columns of memory that a class owns, shown through the buffer protocol."""
+"""Exports a column of native memory through the buffer protocol."""
 
 from cpython.buffer cimport PyBUF_FORMAT, PyBUF_ND, PyBUF_STRIDES, PyBUF_WRITABLE
 
@@ -15,11 +15,11 @@ cdef inline void fill_view(
     Py_ssize_t* strides,
     Py_ssize_t stride,
 ) except *:
-    """A read-only column. Its shape and strides live in the owner."""
+    """Fill view with a read-only column. The owner has its shape and strides."""
     if flags & PyBUF_WRITABLE:
         raise BufferError("this buffer is read-only")
     if stride != item_size and flags & PyBUF_STRIDES != PyBUF_STRIDES:
-        raise BufferError("this buffer is strided: ask for strides")
+        raise BufferError("this buffer is strided: request strides")
     shape[0] = count
     strides[0] = stride
     view.buf = data if data != NULL else <void*>shape

@@ -1,4 +1,4 @@
-"""Checksums for other kernels: seed 0 starts, an earlier result continues."""
+"""Checksums for other kernels; seed is 0, or the result for the preceding bytes."""
 
 from libc.stdint cimport uint8_t, uint32_t
 

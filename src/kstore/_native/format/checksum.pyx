@@ -1,6 +1,6 @@
-"""CRC-32C (record batch v2) and CRC-32 (message v0 and v1), by the fastest path of this CPU.
+"""CRC-32C (record batch v2) and CRC-32 (message v0 and v1), by the fastest path for this CPU.
 
-The path is chosen once, at import: ``KSTORE_CPU=table|sse42|pclmul|avx2|avx512`` forces one.
+The import chooses a path; ``KSTORE_CPU=table|sse42|pclmul|avx2|avx512`` forces one.
 """
 
 from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_Release, PyObject_GetBuffer
@@ -18,8 +18,8 @@ cdef extern from "format/crc.h" nogil:
     crc_function crc32c_of(int path) noexcept
     crc_function crc32_of(int path) noexcept
 
-# From this size on a call is long enough (about a microsecond on the fastest path) that letting
-# other threads run is worth the price of giving the GIL back and taking it again (about 40 ns).
+# From this size, a call takes long enough (about a microsecond on the fastest path) to justify the
+# cost of releasing and reacquiring the GIL (about 40 ns).
 cdef enum:
     RELEASE_GIL_FROM = 131072
 
@@ -30,7 +30,7 @@ cdef crc_function _crc32
 
 
 cdef int _path_number(object name) except -1:
-    """The number of a path by name; ValueError if unknown or not of this CPU."""
+    """The number of a path by name; ValueError if it is unknown or unsupported."""
     if name not in _NAMES:
         raise ValueError(f"unknown path {name!r}; known are: {', '.join(_NAMES)}")
     cdef int number = _NAMES.index(name)
@@ -110,7 +110,7 @@ def cpu_path():
     return _NAMES[_path]
 
 
-# The cdef functions have the short names (other kernels cimport them); Python gets them here.
+# The cdef functions have the public names, for cimport; define the Python functions of that name.
 for _name, _function in (("crc32c", _python_crc32c), ("crc32", _python_crc32)):
     _function.__name__ = _function.__qualname__ = _name
     globals()[_name] = _function

@@ -5,33 +5,33 @@ from _typeshed import ReadableBuffer
 
 @final
 class Converter:
-    """One conversion of complete batches: created, called once, discarded.
+    """Converts complete batches; create one for each conversion and call one method once.
 
     Parameters
     ----------
     batches
-        Complete batches of any magic; held open as long as the converter lives.
+        Complete batches of any magic; the converter holds the buffer.
     magic
-        Of what comes out: 0, 1 or 2.
+        Of the result: 0, 1 or 2.
     codec
-        Of what comes out; -1: each batch keeps its own (``rebuild``: none).
+        Of the result; -1: each batch keeps its own (``rebuild``: none).
     keep_lower
-        Batches of a lower magic stay as they are.
+        Do not convert batches of a lower magic.
     keep_smaller
-        A batch that ``codec`` would make larger stays as it is; one that changes its magic, or is
-        merged, stays uncompressed where that is smaller.
+        Keep a batch unchanged if ``codec`` would make it larger; leave a batch that changes its
+        magic, or is merged, uncompressed if that is smaller.
     first_offset
-        Records below are dropped from uncompressed batches that are converted.
+        Drop records below this offset from uncompressed batches that are converted.
     decompress, compress
         ``(codec, magic, data) -> bytes``.
 
-    Every checksum is checked. Raises ``CorruptRecordError`` for damage and for a cut batch at
-    the end, with its position. One thread at a time. Memory: the result, 52 bytes a record of
-    the largest batch, and its records once more where they are compressed.
+    Verifies every checksum. Raises ``CorruptRecordError`` with the position of a corrupt batch, or
+    of an incomplete one at the end. One thread at a time. Memory: the result, 52 bytes for each
+    record of the largest batch, and its decompressed records.
     """
 
-    kept_count: int  # batches that stayed as they were since they would have grown
-    merged_count: int  # batches that became part of the one before them
+    kept_count: int  # batches kept unchanged because they would have grown
+    merged_count: int  # batches merged into their predecessor
     def __init__(
         self,
         batches: ReadableBuffer,
@@ -45,17 +45,18 @@ class Converter:
         compress: Callable[[int, int, memoryview], bytes] | None = None,
     ) -> None: ...
     def convert(self) -> bytes:
-        """Batch after batch, offsets kept."""
-    def merge(self, most: int, final: bool) -> tuple[bytes, int]:
-        """Neighbours of magic 2 as one batch of at most ``most`` bytes before compression.
+        """Convert each batch, with its offsets."""
+    def merge(self, max_size: int, final: bool) -> tuple[bytes, int]:
+        """Merge adjacent v2 batches into batches of up to ``max_size`` bytes before compression.
 
-        Only such as follow each other without a gap and have none within, without producer id,
-        transaction, control records or time of deletion, of one leader epoch and timestamp type
-        (with LogAppendTime of one time). The others, and those that would grow with
-        ``keep_smaller``, stay as they are; ``codec`` is for merged ones only, and has to be given.
+        Merges only batches without a gap between or within them, without producer id,
+        transaction, control records or delete horizon, and with the same leader epoch and
+        timestamp type (with LogAppendTime, the same timestamp). Keeps other batches unchanged,
+        and with ``keep_smaller`` those that would grow. ``codec`` applies to merged batches and
+        is required.
 
-        Returns the batches, and where the next call's input begins: with ``final`` its end,
-        else that and more is to be given again, with what follows.
+        Returns the batches, and the position where the next call's input must begin: the end
+        with ``final``, else the start of the last group, which more batches may extend.
         """
     def rebuild(self, base_offset: int, leader_epoch: int, append_time: int | None) -> bytes:
-        """All records as one batch, wrapper or run of messages, with offsets in a row."""
+        """Write all records as one batch, wrapper or run of messages, with consecutive offsets."""

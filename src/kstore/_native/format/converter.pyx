@@ -1,7 +1,7 @@
-"""Batches of any magic in, batches of another magic out, a batch at a time or all into one.
+"""Converts batches to another magic or codec: batch by batch, merged, or all into one.
 
 The reader is record_rows.pxd, the writer batch_assembly.pxd. Uncompressed batches are
-converted in one loop without the GIL; for the others Python callables (un)pack.
+converted in one loop without the GIL; Python callables (de)compress the others.
 
 Rules: Kafka's RecordsUtil.downConvert, MemoryRecords.filterTo (4.0 and later: messages become
 batches), LogValidator (rebuilding) and MemoryRecordsBuilder.
@@ -16,13 +16,15 @@ from libc.stdlib cimport free
 from libc.string cimport memcpy
 
 from kstore._native.format.batch_assembly cimport (
-    LARGEST, RECORD_SLACK, Bytes, Group, Refusal, describe_group, no_producer, open_group, put_rows,
-    put_wrapper, reserve, NOTHING, TOO_LARGE, ILLEGAL_TIMESTAMP, ILLEGAL_OFFSET, FAR_OFFSET,
-    HEADERS, TRANSACTION, PRODUCER, CONTROL, SEVERAL, ZSTANDARD,
+    MAX_BATCH_SIZE, RECORD_SLACK, Bytes, Group, Refusal, clear_producer, fill_group_header,
+    open_group, put_rows, put_wrapper, reserve, NO_REFUSAL, TOO_LARGE, ILLEGAL_TIMESTAMP,
+    ILLEGAL_OFFSET, FAR_OFFSET, HEADERS, TRANSACTION, PRODUCER, CONTROL, SEVERAL, ZSTANDARD,
 )
 from kstore._native.format.batch_header cimport BatchHeader, crc_matches, read_header, write_header
 from kstore._native.format.layout cimport *
-from kstore._native.format.record_rows cimport Rows, fill_legacy, fill_v2, fill_wrapped, take_legacy
+from kstore._native.format.record_rows cimport (
+    Rows, fill_legacy, fill_v2, fill_wrapped, parse_legacy,
+)
 from kstore._native.format.record_span cimport RecordSpan
 from kstore._native.format.status cimport (
     Status, OK, BAD_CODEC, BAD_CRC, BAD_LENGTH, BAD_OFFSET, raise_for_status, raise_named,
@@ -40,10 +42,10 @@ _REFUSALS = {
     ILLEGAL_TIMESTAMP: ("InvalidTimestampError", "a record's timestamp is below -1 (none)"),
     ILLEGAL_OFFSET: (
         "InvalidRecordError",
-        "the offsets of a wrapper's messages, and those that a leader gives, are 0 or more",
+        "the offsets of a wrapper's messages, and those that a leader assigns, are 0 or more",
     ),
     FAR_OFFSET: (
-        "InvalidRecordError", "the offsets of a message lie too far apart for one batch v2",
+        "InvalidRecordError", "the offsets are too far apart for one v2 batch",
     ),
     HEADERS: (
         "UnsupportedForMessageFormatError", "messages v0 and v1 cannot carry record headers",
@@ -57,7 +59,7 @@ _REFUSALS = {
     ),
     CONTROL: ("InvalidRecordError", "a control batch cannot be rebuilt"),
     SEVERAL: (
-        "InvalidRecordError", "a batch with a producer id is rebuilt on its own only",
+        "InvalidRecordError", "a batch with a producer id cannot be merged with others",
     ),
     ZSTANDARD: (
         "UnsupportedCompressionTypeError", "messages v0 and v1 cannot be compressed with zstd",
@@ -67,7 +69,7 @@ _REFUSALS = {
 
 cdef enum Event:
     AT_END
-    CODED           # the batch has to be decompressed, or compressed, or both
+    COMPRESSED      # the batch must be decompressed, compressed, or both
     DAMAGED
     REFUSED
 
@@ -80,7 +82,7 @@ cdef enum Action:
 
 @cython.final
 cdef class Converter:
-    """One conversion: created, called once for ``convert()`` or ``rebuild()``, thrown away."""
+    """One conversion: call convert(), merge() or rebuild() once."""
 
     cdef Py_buffer view
     cdef object source
@@ -89,18 +91,18 @@ cdef class Converter:
     cdef int64_t position, end
     cdef int magic
     cdef int codec              # -1: each batch keeps its own
-    cdef bint keep_lower        # batches of a lower magic stay as they are
-    cdef bint keep_smaller      # a batch that the codec would make larger stays as it is
+    cdef bint keep_lower        # do not convert batches of a lower magic
+    cdef bint keep_smaller      # keep a batch that the codec would make larger
     cdef int64_t first_offset
     cdef BatchHeader batch      # the one at position
-    cdef BatchHeader first      # rebuilding: the first one, whose producer fields are kept
+    cdef BatchHeader first      # for rebuild: the first batch, whose producer fields remain
     cdef Status status
     cdef Group group
     cdef Rows rows
     cdef Bytes out
-    cdef Bytes inner            # what will be compressed
-    cdef readonly int64_t kept_count    # batches that stay since they would grow
-    cdef readonly int64_t merged_count  # batches that became part of the one before them
+    cdef Bytes inner            # records to compress
+    cdef readonly int64_t kept_count    # batches kept because they would grow
+    cdef readonly int64_t merged_count  # batches merged into their predecessor
 
     def __cinit__(
         self, batches, int magic, *, int codec=-1, bint keep_lower=False,
@@ -112,7 +114,7 @@ cdef class Converter:
             name, sentence = _REFUSALS[ZSTANDARD]
             raise_named(name, sentence)
         PyObject_GetBuffer(batches, &self.view, PyBUF_SIMPLE)
-        self.source = batches       # from here on the view is released at the end
+        self.source = batches       # from here on, __dealloc__ releases the view
         self.end = self.view.len
         self.magic = magic
         self.codec = codec
@@ -130,13 +132,13 @@ cdef class Converter:
         free(self.out.data)
         free(self.inner.data)
 
-    # --- what is the same for both ways ---------------------------------------------------
+    # --- shared steps ---------------------------------------------------------------------
 
     cdef const uint8_t* data(self) noexcept nogil:
         return <const uint8_t*>self.view.buf
 
-    cdef Status take_batch(self) noexcept nogil:
-        """Read and check the header at the position."""
+    cdef Status read_batch(self) noexcept nogil:
+        """Read the header at the position and verify the batch."""
         cdef Status status
         self.batch.base_offset = -1
         status = read_header(self.data(), self.position, self.end, &self.batch)
@@ -152,8 +154,8 @@ cdef class Converter:
             return BAD_CODEC
         return OK
 
-    cdef Status fill_plain(self, const uint8_t** start, const uint8_t** stop) noexcept nogil:
-        """Rows of the uncompressed batch at the position; start is what they count from."""
+    cdef Status fill_uncompressed(self, const uint8_t** start, const uint8_t** stop) noexcept nogil:
+        """Parse the uncompressed batch at the position; row positions are relative to start."""
         cdef const uint8_t* at = self.data() + self.position
         self.rows.count = 0
         stop[0] = at + self.batch.size
@@ -166,7 +168,7 @@ cdef class Converter:
         )
 
     cdef int fail(self, Event event, object error) except -1:
-        """Raise what was found wrong, with the position of the batch."""
+        """Raise the error, with the position of the batch."""
         cdef int64_t offset = self.batch.base_offset
         if event == DAMAGED:
             raise_for_status(self.status, None, self.position, offset)
@@ -180,13 +182,13 @@ cdef class Converter:
             error.at(position=self.position, offset=offset if offset >= 0 else None)
         raise error
 
-    cdef object packed_records(self):
-        """The compressed records or messages of the batch at the position."""
+    cdef object compressed_records(self):
+        """The records section of the batch at the position, or a wrapper's value, as stored."""
         cdef RecordSpan span
         cdef int64_t at = self.position + V2_HEADER_SIZE
         cdef int64_t size = self.batch.size - V2_HEADER_SIZE
         if self.batch.magic < 2:
-            self.status = take_legacy(self.data() + self.position, &self.batch, &span)
+            self.status = parse_legacy(self.data() + self.position, &self.batch, &span)
             if self.status == OK and span.value_size < 0:
                 self.status = BAD_LENGTH
             if self.status != OK:
@@ -195,24 +197,24 @@ cdef class Converter:
             size = span.value_size
         return memoryview(self.source).cast("B")[at:at + size]
 
-    cdef object plain_records(self):
-        """The records of the batch at the position, decompressed; a plain message has none."""
+    cdef object read_records(self):
+        """The decompressed records of the batch; None for an uncompressed message."""
         cdef int codec = self.batch.attributes & CODEC_MASK
         if codec == 0 and self.batch.magic < 2:
             return None
-        packed = self.packed_records()
+        compressed = self.compressed_records()
         if codec == 0:
-            return packed
+            return compressed
         try:
-            return self.decompress(codec, self.batch.magic, packed)
+            return self.decompress(codec, self.batch.magic, compressed)
         except ValueError as error:
             failure = error
         self.fail(REFUSED, failure)
 
-    cdef int fill_any(self, object plain) except -1:
-        """Rows of the batch at the position; plain is its records, if it is compressed."""
+    cdef int fill_from_records(self, object records) except -1:
+        """Parse the decompressed records of the batch at the position into rows."""
         cdef Py_buffer view
-        PyObject_GetBuffer(plain, &view, PyBUF_SIMPLE)
+        PyObject_GetBuffer(records, &view, PyBUF_SIMPLE)
         try:
             self.rows.count = 0
             with nogil:
@@ -231,10 +233,10 @@ cdef class Converter:
             self.fail(DAMAGED, None)
         return 0
 
-    cdef int put_unpacked(self, object plain, Bytes* to, bint keep_headers) except -1:
-        """Append the rows of fill_any to the group."""
+    cdef int append_rows(self, object records, Bytes* to, bint keep_headers) except -1:
+        """Append the rows from fill_from_records to the group."""
         cdef Py_buffer view
-        PyObject_GetBuffer(plain, &view, PyBUF_SIMPLE)
+        PyObject_GetBuffer(records, &view, PyBUF_SIMPLE)
         try:
             with nogil:
                 self.status = put_rows(
@@ -245,16 +247,16 @@ cdef class Converter:
             PyBuffer_Release(&view)
         if self.status != OK:
             self.fail(DAMAGED, None)
-        if self.group.refusal != NOTHING:
+        if self.group.refusal != NO_REFUSAL:
             self.fail(REFUSED, None)
         return 0
 
-    cdef int put_whole(self, BatchHeader* header, object records) except -1:
-        """Append a batch v2: a header, whose size is set here, and ready records."""
+    cdef int append_v2(self, BatchHeader* header, object records) except -1:
+        """Append a v2 batch with this header, whose size is set here, and these records."""
         cdef Py_buffer view
         PyObject_GetBuffer(records, &view, PyBUF_SIMPLE)
         try:
-            if V2_HEADER_SIZE + view.len > LARGEST:
+            if V2_HEADER_SIZE + view.len > MAX_BATCH_SIZE:
                 self.group.refusal = TOO_LARGE
                 self.fail(REFUSED, None)
             if reserve(&self.out, V2_HEADER_SIZE + view.len) != OK:
@@ -267,18 +269,18 @@ cdef class Converter:
         self.out.size += header.size
         return 0
 
-    cdef int put_packed(self, object packed) except -1:
-        """Append the one message whose value is the group's messages, compressed."""
+    cdef int append_wrapper(self, object compressed) except -1:
+        """Append the wrapper, whose value is the group's compressed messages."""
         cdef Py_buffer view
         cdef int64_t timestamp = self.group.max_timestamp
         cdef uint8_t attributes = <uint8_t>self.group.codec
-        if self.group.stamped:
+        if self.group.log_append_time:
             timestamp = self.group.append_time
             if self.magic == 1:
                 attributes |= LOG_APPEND_TIME_BIT
-        PyObject_GetBuffer(packed, &view, PyBUF_SIMPLE)
+        PyObject_GetBuffer(compressed, &view, PyBUF_SIMPLE)
         try:
-            if view.len > LARGEST - RECORD_SLACK - LOG_OVERHEAD - V1_OVERHEAD:
+            if view.len > MAX_BATCH_SIZE - RECORD_SLACK - LOG_OVERHEAD - V1_OVERHEAD:
                 self.group.refusal = TOO_LARGE
                 self.fail(REFUSED, None)
             if put_wrapper(
@@ -290,51 +292,51 @@ cdef class Converter:
             PyBuffer_Release(&view)
         return 0
 
-    cdef Bytes* records_go_to(self) noexcept nogil:
+    cdef Bytes* record_output(self) noexcept nogil:
         return &self.inner if self.group.codec else &self.out
 
-    cdef void finish_plain(self, BatchHeader* header) noexcept nogil:
-        """End a group without a codec; a batch v2 gets its header, or vanishes if empty."""
+    cdef void finish_uncompressed(self, BatchHeader* header) noexcept nogil:
+        """End a group without a codec: write the header of a v2 batch, or remove an empty one."""
         cdef int64_t size = self.out.size - self.group.start
         if self.magic < 2:
             return
         if self.group.count == 0:
             self.out.size = self.group.start
             return
-        describe_group(&self.group, header, size)
+        fill_group_header(&self.group, header, size)
         write_header(self.out.data + self.group.start, header)
 
     cdef int finish_group(self, BatchHeader* header) except -1:
-        """End the group; header has the fields that do not follow from the records."""
+        """End the group; header has the fields that do not depend on the records."""
         if self.group.codec == 0:
-            self.finish_plain(header)
+            self.finish_uncompressed(header)
             return 0
         if self.group.count == 0:
             self.inner.size = 0
             return 0
-        plain = PyMemoryView_FromMemory(<char*>self.inner.data, self.inner.size, PyBUF_READ)
-        packed = self.pack(plain)
-        if self.keep_smaller and self.magic == 2 and len(packed) >= self.inner.size:
+        records = PyMemoryView_FromMemory(<char*>self.inner.data, self.inner.size, PyBUF_READ)
+        compressed = self.compress_records(records)
+        if self.keep_smaller and self.magic == 2 and len(compressed) >= self.inner.size:
             self.group.codec = 0
-            packed = plain
+            compressed = records
         if self.magic < 2:
-            self.put_packed(packed)
+            self.append_wrapper(compressed)
         else:
-            describe_group(&self.group, header, 0)
-            self.put_whole(header, packed)
+            fill_group_header(&self.group, header, 0)
+            self.append_v2(header, compressed)
         self.inner.size = 0
         return 0
 
-    cdef object pack(self, object records):
+    cdef object compress_records(self, object records):
         return self.compress(self.group.codec, self.magic, records)
 
-    cdef bytes taken(self):
+    cdef bytes output_bytes(self):
         return PyBytes_FromStringAndSize(<char*>self.out.data, self.out.size)
 
-    # --- a batch at a time ----------------------------------------------------------------
+    # --- batch by batch -------------------------------------------------------------------
 
     cdef Action decide(self) noexcept nogil:
-        """What becomes of the batch at the position; sets the group's codec or a refusal."""
+        """What to do with the batch at the position; sets the group's codec or a refusal."""
         cdef BatchHeader* batch = &self.batch
         cdef int codec = batch.attributes & CODEC_MASK
         cdef bint control = batch.magic == 2 and batch.attributes & CONTROL_BIT
@@ -349,25 +351,25 @@ cdef class Converter:
         if batch.magic == self.magic and (self.group.codec == codec or control):
             return KEEP
         if self.magic == 2 and batch.magic == 2 and batch.count == 0 and codec == 0:
-            return KEEP         # what compaction leaves of a batch: no stream, not one of nothing
-        # As Kafka: a plain batch loses what was not asked for, a compressed one stays whole.
-        self.group.lowest = INT64_MIN if codec else self.first_offset
-        self.group.stamped = batch.magic > 0 and batch.attributes & LOG_APPEND_TIME_BIT
+            return KEEP         # emptied by compaction: nothing to compress
+        # As in Kafka, only an uncompressed batch drops records below first_offset.
+        self.group.first_offset = INT64_MIN if codec else self.first_offset
+        self.group.log_append_time = batch.magic > 0 and batch.attributes & LOG_APPEND_TIME_BIT
         self.group.append_time = batch.max_timestamp
         return CONVERT
 
     cdef Event run(self) noexcept nogil:
-        """Convert until the end, or until something has to be done with the GIL."""
+        """Convert batches up to the end, or to one that needs the GIL."""
         cdef Action action
         cdef BatchHeader header
         cdef const uint8_t* start = NULL
         cdef const uint8_t* stop = NULL
         while self.position < self.end:
-            self.status = self.take_batch()
+            self.status = self.read_batch()
             if self.status != OK:
                 return DAMAGED
             action = self.decide()
-            if self.group.refusal != NOTHING:
+            if self.group.refusal != NO_REFUSAL:
                 return REFUSED
             if action == KEEP:
                 self.status = self.keep(self.position, self.batch.size)
@@ -375,8 +377,8 @@ cdef class Converter:
                     return DAMAGED
             elif action == CONVERT:
                 if self.group.codec or self.batch.attributes & CODEC_MASK:
-                    return CODED
-                self.status = self.fill_plain(&start, &stop)
+                    return COMPRESSED
+                self.status = self.fill_uncompressed(&start, &stop)
                 if self.status == OK:
                     self.status = open_group(&self.group, &self.out)
                 if self.status == OK:
@@ -385,36 +387,36 @@ cdef class Converter:
                     )
                 if self.status != OK:
                     return DAMAGED
-                if self.group.refusal != NOTHING:
+                if self.group.refusal != NO_REFUSAL:
                     return REFUSED
-                no_producer(&header)
-                self.finish_plain(&header)
+                clear_producer(&header)
+                self.finish_uncompressed(&header)
             self.position += self.batch.size
         return AT_END
 
-    cdef int convert_coded(self) except -1:
-        """Convert the batch at the position, which is compressed or is to be."""
+    cdef int convert_compressed(self) except -1:
+        """Convert the batch at the position, whose input or output is compressed."""
         cdef BatchHeader header
         cdef int64_t before
-        plain = self.plain_records()
+        records = self.read_records()
         if self.batch.magic == self.magic == 2:
-            # Only the codec differs: the records stay, byte for byte.
-            self.fill_any(plain)
+            # Only the codec differs: keep the records, byte for byte.
+            self.fill_from_records(records)
             header = self.batch
             header.attributes = <int16_t>(
                 (header.attributes & ~CODEC_MASK) | self.group.codec
             )
             if self.group.codec:
-                plain = self.pack(plain)
-            if self.keep_smaller and V2_HEADER_SIZE + <int64_t>len(plain) > self.batch.size:
+                records = self.compress_records(records)
+            if self.keep_smaller and V2_HEADER_SIZE + <int64_t>len(records) > self.batch.size:
                 self.kept_count += 1
                 self.keep_or_fail(self.position, self.batch.size)
                 return 0
-            self.put_whole(&header, plain)
+            self.append_v2(&header, records)
             return 0
-        no_producer(&header)
+        clear_producer(&header)
         before = self.out.size
-        self.put_coded(plain, False)
+        self.start_group(records, False)
         self.finish_group(&header)
         if (
             self.keep_smaller and self.batch.magic == self.magic
@@ -426,7 +428,7 @@ cdef class Converter:
         return 0
 
     cdef Status keep(self, int64_t position, int64_t size) noexcept nogil:
-        """Append complete batches as they are."""
+        """Append complete batches unchanged."""
         cdef Status status = reserve(&self.out, size)
         if status == OK:
             memcpy(self.out.data + self.out.size, self.data() + position, size)
@@ -437,29 +439,29 @@ cdef class Converter:
         if self.keep(position, size) != OK:
             raise MemoryError
 
-    cdef int put_coded(self, object plain, bint keep_headers) except -1:
-        """Open a group and append the records of the batch at the position."""
-        if open_group(&self.group, self.records_go_to()) != OK:
+    cdef int start_group(self, object records, bint keep_headers) except -1:
+        """Start a group with the records of the batch at the position."""
+        if open_group(&self.group, self.record_output()) != OK:
             raise MemoryError
-        self.append_batch(plain, keep_headers)
+        self.append_batch(records, keep_headers)
         return 0
 
-    cdef int append_batch(self, object plain, bint keep_headers) except -1:
-        """Append the batch at the position; plain is its records, decompressed."""
+    cdef int append_batch(self, object records, bint keep_headers) except -1:
+        """Append the batch at the position to the group; records: decompressed, or None."""
         cdef const uint8_t* start = NULL
         cdef const uint8_t* stop = NULL
         if self.batch.attributes & CODEC_MASK:
-            self.fill_any(plain)
-            self.put_unpacked(plain, self.records_go_to(), keep_headers)
+            self.fill_from_records(records)
+            self.append_rows(records, self.record_output(), keep_headers)
             return 0
-        self.status = self.fill_plain(&start, &stop)
+        self.status = self.fill_uncompressed(&start, &stop)
         if self.status == OK:
             self.status = put_rows(
-                &self.group, self.records_go_to(), &self.rows, start, stop, keep_headers
+                &self.group, self.record_output(), &self.rows, start, stop, keep_headers
             )
         if self.status != OK:
             self.fail(DAMAGED, None)
-        if self.group.refusal != NOTHING:
+        if self.group.refusal != NO_REFUSAL:
             self.fail(REFUSED, None)
         return 0
 
@@ -469,16 +471,16 @@ cdef class Converter:
             with nogil:
                 event = self.run()
             if event == AT_END:
-                return self.taken()
-            if event != CODED:
+                return self.output_bytes()
+            if event != COMPRESSED:
                 self.fail(event, None)
-            self.convert_coded()
+            self.convert_compressed()
             self.position += self.batch.size
 
-    # --- small ones together --------------------------------------------------------------
+    # --- merge ----------------------------------------------------------------------------
 
     cdef bint can_merge(self) noexcept nogil:
-        """Whether the batch at the position may be put together with others at all."""
+        """Whether the batch at the position may be merged with others."""
         cdef BatchHeader* batch = &self.batch
         return (
             batch.magic == 2 and batch.producer_id < 0 and batch.count > 0
@@ -486,27 +488,27 @@ cdef class Converter:
             and batch.count == batch.last_offset - batch.base_offset + 1
         )
 
-    cdef bint follows(self) noexcept nogil:
-        """Whether the batch at the position continues where the group ends, and is like it."""
+    cdef bint continues_group(self) noexcept nogil:
+        """Whether the batch at the position directly follows the group and has its attributes."""
         cdef BatchHeader* batch = &self.batch
         return (
             batch.base_offset == self.group.last_offset + 1
             and batch.leader_epoch == self.first.leader_epoch
             and not (batch.attributes ^ self.first.attributes) & LOG_APPEND_TIME_BIT
-            and not (self.group.stamped and batch.max_timestamp != self.first.max_timestamp)
+            and not (self.group.log_append_time and batch.max_timestamp != self.first.max_timestamp)
         )
 
-    cdef int begin_merge(self, object plain) except -1:
-        """Open a group with the batch at the position."""
+    cdef int begin_merge(self, object records) except -1:
+        """Start a merge with the batch at the position."""
         self.first = self.batch
         self.group.codec = self.codec
-        self.group.lowest = INT64_MIN
-        self.group.stamped = self.batch.attributes & LOG_APPEND_TIME_BIT
+        self.group.first_offset = INT64_MIN
+        self.group.log_append_time = self.batch.attributes & LOG_APPEND_TIME_BIT
         self.group.append_time = self.batch.max_timestamp
-        return self.put_coded(plain, True)
+        return self.start_group(records, True)
 
     cdef int end_merge(self, int64_t start, int64_t joined) except -1:
-        """Append the group that began at start; its batches as they are, if that is smaller."""
+        """Append the group from position start; its batches unchanged, if they are smaller."""
         cdef int64_t before = self.out.size if self.group.codec else self.group.start
         if joined:
             self.finish_group(&self.first)
@@ -517,21 +519,23 @@ cdef class Converter:
         self.inner.size = 0
         return self.keep_or_fail(start, self.position - start)
 
-    def merge(self, int64_t most, bint final):
+    def merge(self, int64_t max_size, bint final):
         cdef int64_t start = -1, joined = 0, size
         cdef Bytes* to
         cdef Group group
         while self.position < self.end:
-            self.status = self.take_batch()
+            self.status = self.read_batch()
             if self.status != OK:
                 self.fail(DAMAGED, None)
-            plain = self.plain_records() if self.batch.size <= most and self.can_merge() else None
-            if start >= 0 and plain is not None and self.follows():
+            records = None
+            if self.batch.size <= max_size and self.can_merge():
+                records = self.read_records()
+            if start >= 0 and records is not None and self.continues_group():
                 group = self.group
-                to = self.records_go_to()
+                to = self.record_output()
                 size = to.size
-                self.append_batch(plain, True)
-                if to.size - group.start + (V2_HEADER_SIZE if group.codec else 0) <= most:
+                self.append_batch(records, True)
+                if to.size - group.start + (V2_HEADER_SIZE if group.codec else 0) <= max_size:
                     joined += 1
                     self.position += self.batch.size
                     continue
@@ -540,26 +544,26 @@ cdef class Converter:
             if start >= 0:
                 self.end_merge(start, joined)
             joined, start = 0, -1
-            if plain is None:
+            if records is None:
                 self.keep_or_fail(self.position, self.batch.size)
             else:
                 start = self.position
-                self.begin_merge(plain)
+                self.begin_merge(records)
             self.position += self.batch.size
         if start >= 0 and not final:
             self.out.size = self.out.size if self.group.codec else self.group.start
-            return self.taken(), start
+            return self.output_bytes(), start
         if start >= 0:
             self.end_merge(start, joined)
-        return self.taken(), self.end
+        return self.output_bytes(), self.end
 
-    # --- all into one ---------------------------------------------------------------------
+    # --- rebuild --------------------------------------------------------------------------
 
-    cdef Refusal why_not(self) noexcept nogil:
-        """Why the batch at the position cannot be part of the group, or NOTHING."""
+    cdef Refusal find_refusal(self) noexcept nogil:
+        """Why the batch at the position cannot be in the group, or NO_REFUSAL."""
         cdef BatchHeader* batch = &self.batch
         if batch.magic < 2:
-            return SEVERAL if self.first.producer_id >= 0 else NOTHING
+            return SEVERAL if self.first.producer_id >= 0 else NO_REFUSAL
         if batch.attributes & CONTROL_BIT:
             return CONTROL
         if self.magic < 2 and batch.attributes & TRANSACTIONAL_BIT:
@@ -568,7 +572,7 @@ cdef class Converter:
             return PRODUCER
         if self.position and (batch.producer_id >= 0 or self.first.producer_id >= 0):
             return SEVERAL
-        return NOTHING
+        return NO_REFUSAL
 
     def rebuild(self, int64_t base_offset, int32_t leader_epoch, append_time):
         if base_offset < 0:
@@ -576,25 +580,25 @@ cdef class Converter:
         self.group.codec = max(self.codec, 0)
         self.group.renumber = True
         self.group.next_offset = base_offset
-        self.group.lowest = INT64_MIN
-        self.group.stamped = append_time is not None
+        self.group.first_offset = INT64_MIN
+        self.group.log_append_time = append_time is not None
         self.group.append_time = -1 if append_time is None else append_time
-        if open_group(&self.group, self.records_go_to()) != OK:
+        if open_group(&self.group, self.record_output()) != OK:
             raise MemoryError
-        no_producer(&self.first)
+        clear_producer(&self.first)
         while self.position < self.end:
-            self.status = self.take_batch()
+            self.status = self.read_batch()
             if self.status != OK:
                 self.fail(DAMAGED, None)
-            self.group.refusal = self.why_not()
-            if self.group.refusal != NOTHING:
+            self.group.refusal = self.find_refusal()
+            if self.group.refusal != NO_REFUSAL:
                 self.fail(REFUSED, None)
             if self.position == 0:
                 self.first = self.batch
-                if self.batch.magic < 2:        # where a message has unknown bits, v2 has flags
+                if self.batch.magic < 2:        # unknown bits of a message are flags in v2
                     self.first.attributes = 0
-            self.append_batch(self.plain_records(), True)
+            self.append_batch(self.read_records(), True)
             self.position += self.batch.size
         self.first.leader_epoch = leader_epoch
         self.finish_group(&self.first)
-        return self.taken()
+        return self.output_bytes()

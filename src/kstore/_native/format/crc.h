@@ -1,9 +1,9 @@
-/* The checksums of Kafka's formats, by every path that this CPU has; one is chosen at import.
+/* The checksums of Kafka's formats, with one path for each CPU feature, chosen at import.
  *
- *   table    anywhere: eight bytes a step
- *   sse42    CRC-32C by instruction, three streams (CRC-32: as table)
+ *   table    any CPU: eight bytes a step
+ *   sse42    CRC-32C instruction, three streams (CRC-32: as table)
  *   pclmul   128-bit folding
- *   avx2     as pclmul (other kernels have a path of their own)
+ *   avx2     as pclmul (other kernels have an AVX2 path)
  *   avx512   512-bit folding (VPCLMULQDQ, VBMI)
  */
 #ifndef KSTORE_CRC_H
@@ -46,7 +46,7 @@ static void crc_fill(void) {
     crc_sse42_fill();
 }
 
-/* __builtin_cpu_supports also asks (XGETBV) whether the system saves the wide registers. */
+/* __builtin_cpu_supports also checks (XGETBV) that the kernel saves the wide registers. */
 static int crc_supported(int path) {
     __builtin_cpu_init();
     switch (path) {

@@ -1,8 +1,8 @@
 /* CRC by carry-less multiplication of 64-byte registers (AVX-512 VPCLMULQDQ).
  *
- * The same folding as in crc_fold.h, four lanes at once: 64 bytes cost two multiplications, so
- * the limit is 32 bytes a cycle. Eight registers hide the latency; what is left goes through
- * four, then one. A tail of 1..63 bytes costs one byte rotation (VBMI) and one more fold.
+ * The folding of crc_fold.h in four lanes: 64 bytes cost two multiplications, so the limit is 32
+ * bytes a cycle. Eight registers hide the latency; the rest uses four, then one. A tail of 1..63
+ * bytes costs one byte rotation (VBMI) and one more fold.
  */
 #ifndef KSTORE_CRC_AVX512_H
 #define KSTORE_CRC_AVX512_H
@@ -29,7 +29,7 @@ WIDE_INLINE __m512i wide_onto(__m512i from, __m512i factor, __m512i onto) {
     return _mm512_ternarylogic_epi64(low, high, onto, 0x96); /* exclusive or of three */
 }
 
-/* The four lanes onto the last one. */
+/* Fold the four lanes into the last one. */
 WIDE_INLINE __m128i wide_narrow(const crc_folder *folder, __m512i last) {
     __m512i factor = _mm512_loadu_si512(folder->lanes);
     __m512i low = _mm512_clmulepi64_epi128(last, factor, 0x00);
@@ -62,7 +62,7 @@ WIDE_INLINE __m512i wide_tail(const crc_folder *folder, __m512i last, const uint
     return wide_onto(moved, wide_factor(folder->over[4]), onto);
 }
 
-/* 4..63 bytes: blanks in front cost nothing, so the message is put at the register's end. */
+/* 4..63 bytes: leading zeros do not change a CRC, so load the message at the register's end. */
 WIDE_INLINE __m512i wide_short(uint32_t state, const uint8_t *data, size_t size) {
     __mmask64 ending = ~(__mmask64)0 << (64 - size);
     __m512i seed = _mm512_zextsi128_si512(_mm_cvtsi32_si128((int)state));
@@ -83,7 +83,7 @@ WIDE_INLINE uint32_t wide_run(const crc_folder *folder, int castagnoli, uint32_t
         size_t head = -(uintptr_t)data & 63;
         if (head && size >= WIDE_ALIGN_FROM) {
             /* Loads that cross a cache line halve the speed beyond L1. So the first register
-             * takes only the `head` bytes before a boundary, blanks in front; the seed belongs
+             * has only the `head` bytes before a boundary, after zeros; the seed belongs
              * to the first four bytes of the message, which may end in the second register. */
             __mmask64 ending = ~(__mmask64)0 << (64 - head);
             __m512i turned = _mm512_permutexvar_epi8(wide_rotation(head), seed);

@@ -1,11 +1,11 @@
 /* CRC by carry-less multiplication: 128-bit folding (PCLMULQDQ), for both polynomials.
  *
- * A 16-byte register stands for a polynomial of degree 127; in reflected order its low half is
- * the high half of the polynomial. To move it over D bits of message,
+ * A 16-byte register represents a polynomial of degree 127; in reflected order its low half is
+ * the high half of the polynomial. To fold it over D bits of message,
  *     low * x**(64 + D)  +  high * x**D        (modulo the polynomial)
- * is added to the 16 bytes that stand there. A product of two reflected words comes out one bit
- * too low, hence the "- 1" in fold_over_bits(). Each fold is independent of its neighbours, so
- * several registers hide the latency of the multiplication.
+ * is added to the 16 bytes at that distance. The product of two reflected words is one bit too
+ * low, hence the "- 1" in fold_over_bits(). Folds are independent of each other, so several
+ * registers hide the latency of the multiplication.
  */
 #ifndef KSTORE_CRC_FOLD_H
 #define KSTORE_CRC_FOLD_H
@@ -26,7 +26,7 @@ typedef struct {
     crc_table table;
     /* over[n]: a fold over n * 16 bytes; the distances in use are 1..4, 8, 16 and 32 registers */
     fold_pair over[33];
-    fold_pair lanes[4]; /* the four lanes of a 64-byte register onto the last of them */
+    fold_pair lanes[4]; /* fold the four lanes of a 64-byte register into the last */
     uint64_t reduce96;  /* 128 to 96 bits */
     uint64_t reduce64;  /* 96 to 64 bits */
     uint64_t quotient;  /* Barrett: x**64 divided by the polynomial, 33 bits */
@@ -49,7 +49,7 @@ static void crc_folder_fill(crc_folder *folder, uint32_t polynomial) {
         folder->over[n] = fold_over_bits(128 * n, polynomial);
     for (unsigned lane = 0; lane < 3; lane++)
         folder->lanes[lane] = folder->over[3 - lane];
-    folder->lanes[3].low = folder->lanes[3].high = 0; /* stays where it is */
+    folder->lanes[3].low = folder->lanes[3].high = 0; /* not folded */
     folder->reduce96 = fold_constant(95, polynomial);
     folder->reduce64 = fold_constant(63, polynomial);
     folder->divisor = (uint64_t)polynomial << 1 | 1;
@@ -72,14 +72,14 @@ FOLD_INLINE __m128i fold_factor(fold_pair pair) {
     return _mm_set_epi64x((int64_t)pair.high, (int64_t)pair.low);
 }
 
-/* `from` moved over the distance that `factor` stands for, added to `onto` */
+/* Fold `from` over the distance of `factor` onto `onto`. */
 FOLD_INLINE __m128i fold_onto(__m128i from, __m128i factor, __m128i onto) {
     __m128i low = _mm_clmulepi64_si128(from, factor, 0x00);
     __m128i high = _mm_clmulepi64_si128(from, factor, 0x11);
     return _mm_xor_si128(_mm_xor_si128(low, high), onto);
 }
 
-/* The state that the last 16 bytes, as a polynomial, leave behind. */
+/* The state after the last 16 bytes, given as a polynomial. */
 FOLD_INLINE uint32_t fold_finish(const crc_folder *folder, int castagnoli, __m128i last) {
     if (castagnoli) { /* the crc32 instruction is exactly this reduction */
         uint64_t state = _mm_crc32_u64(0, (uint64_t)_mm_cvtsi128_si64(last));
@@ -91,7 +91,7 @@ FOLD_INLINE uint32_t fold_finish(const crc_folder *folder, int castagnoli, __m12
     __m128i rest = _mm_xor_si128(_mm_clmulepi64_si128(last, by96, 0x00), high);
     __m128i folded = _mm_clmulepi64_si128(rest, by64, 0x00);
     __m128i word = _mm_srli_si128(_mm_xor_si128(folded, rest), 8);
-    /* Barrett: quotient = high half * (x**64 / P); what is left is word - quotient * P. */
+    /* Barrett: quotient = high half * (x**64 / P); the rest is word - quotient * P. */
     const __m128i half = _mm_set_epi32(0, 0, 0, -1);
     __m128i q = _mm_clmulepi64_si128(_mm_and_si128(word, half),
                                      _mm_cvtsi64_si128((int64_t)folder->quotient), 0x00);
@@ -111,11 +111,11 @@ FOLD_INLINE __m128i fold_tail(const crc_folder *folder, __m128i last, const uint
                               size_t size) {
     if (size == 0)
         return last;
-    /* data - 16 is inside the message: at least one complete register came before */
+    /* data - 16 is in the message: at least one complete register precedes */
     __m128i ending = fold_load(data + size - 16);
     __m128i kept = _mm_shuffle_epi8(last, fold_load(fold_slide + 16 + size));
     __m128i moved = _mm_shuffle_epi8(last, fold_load(fold_slide + size));
-    /* bytes of `ending` that came before the tail are already in `last`: blank them */
+    /* bytes of `ending` before the tail are already in `last`: zero them */
     __m128i mask = _mm_cmpgt_epi8(
         _mm_set_epi8(15, 14, 13, 12, 11, 10, 9, 8, 7, 6, 5, 4, 3, 2, 1, 0),
         _mm_set1_epi8((char)(15 - (int)size)));
@@ -130,21 +130,21 @@ FOLD_INLINE uint32_t fold_run(const crc_folder *folder, int castagnoli, uint32_t
     __m128i seed = _mm_cvtsi32_si128((int)state);
     __m128i last;
     if (size >= 128) {
-        __m128i part[8];
+        __m128i lane[8];
         for (int n = 0; n < 8; n++)
-            part[n] = fold_load(data + 16 * n);
-        part[0] = _mm_xor_si128(part[0], seed);
+            lane[n] = fold_load(data + 16 * n);
+        lane[0] = _mm_xor_si128(lane[0], seed);
         const __m128i by8 = fold_factor(folder->over[8]);
         for (data += 128, size -= 128; size >= 128; data += 128, size -= 128)
             for (int n = 0; n < 8; n++)
-                part[n] = fold_onto(part[n], by8, fold_load(data + 16 * n));
+                lane[n] = fold_onto(lane[n], by8, fold_load(data + 16 * n));
         const __m128i by4 = fold_factor(folder->over[4]);
         for (int n = 0; n < 4; n++)
-            part[n] = fold_onto(part[n], by4, part[n + 4]);
+            lane[n] = fold_onto(lane[n], by4, lane[n + 4]);
         const __m128i by2 = fold_factor(folder->over[2]);
         for (int n = 0; n < 2; n++)
-            part[n] = fold_onto(part[n], by2, part[n + 2]);
-        last = fold_onto(part[0], by1, part[1]);
+            lane[n] = fold_onto(lane[n], by2, lane[n + 2]);
+        last = fold_onto(lane[0], by1, lane[1]);
     } else {
         last = _mm_xor_si128(fold_load(data), seed);
         data += 16;

@@ -1,8 +1,8 @@
 /* CRC-32C by the crc32 instruction of SSE4.2, three independent streams at a time.
  *
- * The instruction takes 3 cycles but one can start every cycle, so three streams triple the
- * speed. Their states are joined by shifting the earlier ones over the later one's bytes, which
- * is a multiplication by a fixed power of x: four table lookups.
+ * The instruction has a latency of 3 cycles and a throughput of one per cycle, so three streams
+ * triple the speed. To combine their states, the earlier ones are shifted over the later one's
+ * bytes: a multiplication by a fixed power of x, four table lookups.
  */
 #ifndef KSTORE_CRC_SSE42_H
 #define KSTORE_CRC_SSE42_H
@@ -13,8 +13,8 @@
 
 #include <nmmintrin.h>
 
-#define SSE42_LONG 4096 /* bytes of one stream per round, while there is much left ... */
-#define SSE42_SHORT 256 /* ... and when there is little */
+#define SSE42_LONG 4096 /* bytes of one stream per round, for long input */
+#define SSE42_SHORT 256 /* the same for short input */
 
 static uint32_t sse42_shift_long[4][256];
 static uint32_t sse42_shift_short[4][256];
@@ -43,7 +43,7 @@ __attribute__((target("sse4.2"))) static inline uint64_t sse42_word(uint64_t sta
     return _mm_crc32_u64(state, word);
 }
 
-/* One stream: for what is too short to split. */
+/* One stream, for input that is too short to split. */
 __attribute__((target("sse4.2"))) static inline uint32_t sse42_tail(uint32_t state,
                                                                     const uint8_t *data,
                                                                     size_t size) {
@@ -66,7 +66,7 @@ __attribute__((target("sse4.2"))) static inline uint32_t sse42_tail(uint32_t sta
     return size & 1 ? _mm_crc32_u8(state, *data) : state;
 }
 
-/* One round: three streams of `stride` bytes each, joined. */
+/* One round: three streams of `stride` bytes each, combined. */
 __attribute__((target("sse4.2"))) static inline uint32_t
 sse42_round(uint32_t state, const uint8_t *data, size_t stride, uint32_t shift[4][256]) {
     uint64_t first = state, second = 0, third = 0;

@@ -1,8 +1,8 @@
-/* CRC by table, eight bytes at a time ("slicing by 8"): portable, and the measure for the rest.
+/* CRC by table, eight bytes at a time ("slicing by 8"): portable, the reference for other paths.
  *
  * Both checksums are reflected: bit 0 of a byte is the highest power. A "state" below is the
- * checksum before its final inversion. crc_power() and crc_multiply() are the small polynomial
- * arithmetic from which every constant of the faster paths is made, once, at import.
+ * checksum before its final inversion. crc_power() and crc_multiply() compute every constant of
+ * the faster paths, once, at import.
  */
 #ifndef KSTORE_CRC_TABLE_H
 #define KSTORE_CRC_TABLE_H
@@ -11,7 +11,7 @@
 #include <stdint.h>
 #include <string.h>
 
-/* KSTORE_PORTABLE takes x86's paths away, to see here what another machine would build. */
+/* KSTORE_PORTABLE removes the x86 paths, to test the build of another machine. */
 #if defined(__x86_64__) && !defined(KSTORE_PORTABLE)
 #define KSTORE_X86 1
 #endif

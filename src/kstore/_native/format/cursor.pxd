@@ -1,6 +1,6 @@
-"""Bounded reads and writes. A cursor never passes its end, whatever the bytes say.
+"""Bounded reads and writes: a cursor never passes its end, even for corrupt bytes.
 
-Only this code moves a pointer by what a file says.
+No other code advances a pointer by a value from a file.
 """
 
 from libc.stdint cimport int8_t, int16_t, int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
@@ -29,7 +29,7 @@ cdef struct Cursor:
 
 
 cdef inline int64_t wrapping_add(int64_t a, int64_t b) noexcept nogil:
-    """a + b where a hostile or very late offset may pass 2^63; the caller checks what it gets."""
+    """a + b, which may overflow for a corrupt or very large offset; the caller checks it."""
     return <int64_t>(<uint64_t>a + <uint64_t>b)
 
 
@@ -99,8 +99,7 @@ cdef inline Status take_varlong_slow(Cursor* cursor, int64_t* out) noexcept nogi
 
 
 cdef inline Status take_varlong(Cursor* cursor, int64_t* out) noexcept nogil:
-    # The slow path works on copies: a cursor whose address is handed on could not stay in
-    # registers.
+    # The slow path uses copies: a cursor whose address is passed on cannot stay in registers.
     cdef Cursor copy
     cdef int64_t value = 0
     cdef uint64_t byte, next_byte
@@ -169,7 +168,7 @@ cdef inline Status take_varint(Cursor* cursor, int32_t* out) noexcept nogil:
 
 
 cdef inline uint8_t* put_varint(uint8_t* at, int64_t value) noexcept nogil:
-    """Write a zig-zag varint; the caller has made room for ten bytes. Returns the next position."""
+    """Write a zig-zag varint, up to ten bytes; returns the next position."""
     cdef uint64_t zigzag = (<uint64_t>value << 1) ^ (0 - (<uint64_t>value >> 63))
     while zigzag >= 0x80:
         at[0] = <uint8_t>(zigzag | 0x80)

@@ -1,8 +1,8 @@
-/* Finding where batches start, header by header, several chains at a time.
+/* Finds the positions of batches (frames), header by header, in several interleaved chains.
  *
- * A frame states where the next one starts, so one walk is a chain of dependent loads and memory
- * latency sets its speed. Chains that start at known frames run side by side instead. Where a
- * chain cannot continue it just stops: the caller looks again at that position and says why.
+ * The position of a frame depends on the size of its predecessor, so one walk is a chain of
+ * dependent loads, limited by memory latency. Chains from several known frames overlap their
+ * cache misses. A chain stops at an invalid frame; the caller determines the status.
  */
 #ifndef KSTORE_FRAME_WALK_H
 #define KSTORE_FRAME_WALK_H
@@ -11,21 +11,21 @@
 #include <string.h>
 
 enum {
-    FRAME_CHAINS = 16,      /* side by side; 8 and 16 reach the speed of memory */
+    FRAME_CHAINS = 16,      /* interleaved; 8 and 16 reach memory bandwidth */
     FRAME_SMALLEST = 26,    /* bytes of a frame: a v0 message without key and value */
     FRAME_AHEAD = 1024      /* bytes to prefetch ahead of a chain */
 };
 
 typedef struct {
-    int64_t position; /* next frame to look at; where it stopped, in the end */
-    int64_t limit;    /* frames that start here or later belong to the next chain */
+    int64_t position; /* of the next frame; at the end, where the chain stopped */
+    int64_t limit;    /* frames from here on belong to the next chain */
     uint32_t *out;    /* room for (limit - position) / FRAME_SMALLEST + 1 */
     int64_t count;
 } frame_chain;
 
-/* Size of the whole frame at data[position], 0 if none can be there or it passes the end. */
+/* Size of the frame at data[position]; 0 if it is invalid or extends beyond the end. */
 static inline int64_t frame_size(const uint8_t *data, int64_t position, int64_t end) {
-    static const uint8_t smallest[3] = {14, 22, 49}; /* of the size field, by magic */
+    static const uint8_t smallest[3] = {14, 22, 49}; /* value of the size field, by magic */
     int64_t left = end - position;
     uint32_t raw;
     if (left < FRAME_SMALLEST)
@@ -38,8 +38,8 @@ static inline int64_t frame_size(const uint8_t *data, int64_t position, int64_t 
     return size + 12;
 }
 
-/* Run every chain to its limit, or to where it cannot continue. Positions are written relative to
- * base. Each chain starts below its limit. */
+/* Run every chain to its limit, or to an invalid frame. Writes positions relative to base. Each
+ * chain starts below its limit. */
 static void frame_walk(const uint8_t *data, int64_t base, int64_t end, frame_chain *chains,
                        int count) {
     frame_chain *live[FRAME_CHAINS];

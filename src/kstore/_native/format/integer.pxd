@@ -1,4 +1,4 @@
-"""Whole numbers that a caller passes to a kernel, which takes no others for them."""
+"""Bounds checks of integer arguments."""
 
 from libc.stdint cimport int64_t
 
@@ -9,7 +9,7 @@ cdef extern from "Python.h":
 cdef inline int64_t integer_of(
     str name, value, int64_t low, int64_t high
 ) except? -1:
-    """As kstore.integers.check_integer, which refuses what is out of bounds, or no number."""
+    """As kstore.integers.check_integer, which raises for values out of bounds and non-integers."""
     cdef int overflow = 0
     cdef int64_t number
     if type(value) is int:
@@ -21,7 +21,7 @@ cdef inline int64_t integer_of(
 
 
 cdef inline int64_t int64_of(value) except? -1:
-    """The value of an int alone: TypeError for all else, OverflowError beyond 64 bits."""
+    """The value of an int; TypeError for other types, OverflowError beyond 64 bits."""
     if type(value) is not int:
         raise TypeError("not an int")
     return value

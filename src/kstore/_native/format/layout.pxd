@@ -1,6 +1,6 @@
-"""Byte offsets and sizes of every structure on disk, defined only here.
+"""Positions and sizes of the fields of every structure on disk; no other module defines them.
 
-The formats are drawn in docs/format/. All integers are big-endian.
+See docs/format/. All integers are big-endian.
 """
 
 cdef enum:

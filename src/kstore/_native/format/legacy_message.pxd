@@ -1,6 +1,6 @@
-"""Messages v0 and v1, written: one message for a record, or for a wrapper around many.
+"""Writes v0 and v1 messages: one for a record, or a wrapper around many.
 
-The layouts and the choice of attributes are Kafka's LegacyRecord. Reading is in record_rows.pxd.
+Layout and attributes are those of Kafka's LegacyRecord. record_rows.pxd reads messages.
 """
 
 from libc.stdint cimport int32_t, int64_t, uint8_t
@@ -16,7 +16,7 @@ from kstore._native.format.record_span cimport RecordSpan
 
 
 cdef inline int64_t message_size(const RecordSpan* span, int magic) noexcept nogil:
-    """Bytes of the complete message, offset and size fields included."""
+    """Size of the message, including offset and size fields."""
     cdef int64_t size = LOG_OVERHEAD + (V1_OVERHEAD if magic == 1 else V0_OVERHEAD)
     if span.key_size > 0:
         size += span.key_size
@@ -25,12 +25,12 @@ cdef inline int64_t message_size(const RecordSpan* span, int magic) noexcept nog
     return size
 
 
-cdef inline uint8_t* put_part(uint8_t* at, const uint8_t* part, int32_t size) noexcept nogil:
-    """A four-byte length (-1: null) and the bytes."""
+cdef inline uint8_t* put_field(uint8_t* at, const uint8_t* field, int32_t size) noexcept nogil:
+    """Write a four-byte length (-1: null) and the bytes."""
     put_i32(at, size)
     at += 4
     if size > 0:
-        memcpy(at, part, size)
+        memcpy(at, field, size)
         at += size
     return at
 
@@ -41,18 +41,18 @@ cdef inline uint8_t* put_message(
 ) noexcept nogil:
     """Write key and value as one message with its CRC; returns the next position.
 
-    size is message_size's, at most 2147483647, and there is room for it. v0 has neither a
-    timestamp nor its type. Headers do not exist in either format.
+    size is from message_size, at most 2147483647; the caller has reserved it. v0 has neither a
+    timestamp nor a timestamp type. Neither format has headers.
     """
-    cdef uint8_t* next_part = at + LEGACY_ATTRIBUTES_POSITION + 1
+    cdef uint8_t* next_field = at + LEGACY_ATTRIBUTES_POSITION + 1
     put_i64(at, offset)
     put_i32(at + 8, <int32_t>(size - LOG_OVERHEAD))
     at[MAGIC_POSITION] = <uint8_t>magic
     at[LEGACY_ATTRIBUTES_POSITION] = attributes
     if magic == 1:
         put_i64(at + V1_TIMESTAMP_POSITION, timestamp)
-        next_part += 8
-    next_part = put_part(next_part, span.key, span.key_size)
-    next_part = put_part(next_part, span.value, span.value_size)
+        next_field += 8
+    next_field = put_field(next_field, span.key, span.key_size)
+    next_field = put_field(next_field, span.value, span.value_size)
     put_u32(at + LEGACY_CRC_POSITION, crc32(0, at + LEGACY_CRC_START, size - LEGACY_CRC_START))
-    return next_part
+    return next_field

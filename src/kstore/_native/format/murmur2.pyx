@@ -1,4 +1,4 @@
-"""Which partition a key belongs to: the hash and the rule of Kafka's Java client."""
+"""The partition of a key: hash and rule of Kafka's Java client."""
 
 from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_Release, PyObject_GetBuffer
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t
@@ -55,13 +55,13 @@ def _murmur2_of(key, /):
     return _hash_buffer(key)
 
 
-# Kernels know murmur2 as a C function; the module's Python name for it is this one.
+# murmur2 is the C function, for cimport; define the Python function of that name.
 _murmur2_of.__name__ = _murmur2_of.__qualname__ = "murmur2"
 globals()["murmur2"] = _murmur2_of
 
 
 def partition_for_key(key, int partitions, /):
-    """The partition Kafka's Java client picks: ``(murmur2(key) & 0x7fffffff) % partitions``.
+    """The partition that Kafka's Java client chooses: ``(murmur2(key) & 0x7fffffff) % partitions``.
 
     Raises ``ValueError`` unless ``partitions`` is at least 1. An empty key is a key; a null key
     has no partition, and passing None is a ``TypeError``.
@@ -75,7 +75,7 @@ cdef Py_ssize_t _hash_many(
     const uint8_t* data, Py_ssize_t data_size, const int64_t* positions, const int32_t* lengths,
     Py_ssize_t count, int32_t partitions, int32_t* out,
 ) noexcept nogil:
-    """Returns the row whose key does not lie within the data, or count."""
+    """Returns the first row whose key is outside the data, or count."""
     cdef Py_ssize_t row
     for row in range(count):
         if lengths[row] < 0:
@@ -93,14 +93,14 @@ def partitions_for_keys(data, positions, lengths, int partitions, out=None):
     Parameters
     ----------
     data
-        The bytes that the keys lie in.
+        The bytes that contain the keys.
     positions, lengths
         One-dimensional contiguous int64 and int32, as a ``Ragged`` column has them. A length
         below 0 is a null key, whose partition is -1.
     out
-        A writable buffer of as many int32. None: a new one, as a memoryview.
+        A writable buffer of as many int32. None: allocate one, as a memoryview.
 
-    Raises ``ValueError`` where a key does not lie within the data.
+    Raises ``ValueError`` for a key outside the data.
     """
     cdef HeldBytes keys = hold_bytes(data)
     cdef HeldColumn starts = hold_int64s(positions, "positions")
@@ -120,5 +120,5 @@ def partitions_for_keys(data, positions, lengths, int partitions, out=None):
             sizes.count, partitions, <int32_t*>hashes.data,
         )
     if stopped < sizes.count:
-        raise ValueError(f"the key of row {stopped} does not lie within the data")
+        raise ValueError(f"the key of row {stopped} is outside the data")
     return out

@@ -1,8 +1,8 @@
-/* One record of a v2 batch read the quick way: the shape that nearly every record has.
+/* Fast path for one record of a v2 batch.
  *
- * A record is plain if its lengths and deltas take few bytes, its value is not null and it has
- * no headers. Whatever is not certainly a sound plain record is left to take_record (record_span.pxd),
- * which alone says what is wrong with it: this reader only ever says yes or "not me".
+ * A record is plain if its lengths and deltas take few bytes, its value is not null and it has no
+ * headers, as nearly every record. This reader returns 0 for any other record, and for a corrupt
+ * one; parse_record (record_span.pxd) reads those, and determines the status.
  */
 #ifndef KSTORE_PLAIN_RECORD_H
 #define KSTORE_PLAIN_RECORD_H
@@ -11,13 +11,13 @@
 #include <string.h>
 
 enum {
-    /* Bytes that may be read from a record's start before its size is known: a size of at
-     * most three bytes, attributes, three numbers of at most four, and four bytes of read-ahead. */
+    /* Bytes that the reader may read before it knows a record's size: a size of up to three
+     * bytes, attributes, three numbers of up to four bytes, and four bytes of read-ahead. */
     PLAIN_RECORD_ROOM = 24
 };
 
 typedef struct {
-    const uint8_t *key; /* where it would be, if key_size is -1 (null) */
+    const uint8_t *key; /* also set if key_size is -1 (null) */
     const uint8_t *value;
     const uint8_t *end; /* the next record's first byte */
     int64_t timestamp_delta;
@@ -26,13 +26,13 @@ typedef struct {
     int32_t value_size;
 } plain_record;
 
-/* The size field of the record before. Records of one batch often have the same, and where the
- * next one starts hangs on it: comparing (and being right) lets the CPU begin with the next
- * record at once instead of after a load and the decoding of a varint. */
+/* The size field of the previous record. Records of a batch often have the same size. Comparing
+ * with it lets the CPU speculate the position of the next record, instead of waiting for a load
+ * and the decoding of a varint. */
 typedef struct {
     uint32_t raw; /* its first two bytes; more than 16 bits: none */
     int32_t width;
-    int64_t whole; /* of the record, size field included */
+    int64_t record_size; /* size field included */
 } plain_guess;
 
 #define PLAIN_GUESS_NONE ((plain_guess){UINT32_MAX, 0, 0})
@@ -40,7 +40,7 @@ typedef struct {
 #define KSTORE_ALWAYS_INLINE static inline __attribute__((always_inline))
 #define KSTORE_RARE(condition) __builtin_expect(!!(condition), 0)
 
-/* Zig-zag varint of one to four bytes at *at, which moves behind it; 0 if it is longer. */
+/* Read a zig-zag varint of one to four bytes and advance *at; returns 0 if it is longer. */
 KSTORE_ALWAYS_INLINE int plain_varint(const uint8_t **at, int32_t *out) {
     uint32_t raw, bits;
     memcpy(&raw, *at, 4);
@@ -63,8 +63,8 @@ KSTORE_ALWAYS_INLINE int plain_varint(const uint8_t **at, int32_t *out) {
     return 1;
 }
 
-/* Whether headers, their count first, fill the bytes from `at` to `stop`, of a run that ends at
- * `end`; 0 also where that is not certain. */
+/* Whether a header count and headers fill the bytes from `at` to `stop`; `end` is the end of the
+ * records. May return 0 for valid headers. */
 static inline int long_headers(const uint8_t *at, const uint8_t *stop, const uint8_t *end) {
     int32_t count, size;
     if (end - at < 4 || !plain_varint(&at, &count) || count < 0)
@@ -80,8 +80,8 @@ static inline int long_headers(const uint8_t *at, const uint8_t *stop, const uin
     return at == stop;
 }
 
-/* The same, quicker where count and sizes take one byte each and none is negative: one test says
- * both, and such a count is, in zig-zag, the number of sizes that follow. */
+/* As long_headers; faster if count and sizes have one byte each and none is negative. One test
+ * checks both, and the zig-zag value of such a count is the number of sizes that follow. */
 KSTORE_ALWAYS_INLINE int short_headers(const uint8_t *at, const uint8_t *stop,
                                        const uint8_t *end) {
     const uint8_t *start = at;
@@ -96,8 +96,8 @@ KSTORE_ALWAYS_INLINE int short_headers(const uint8_t *at, const uint8_t *stop,
     return at == stop;
 }
 
-/* Read the record at `at`, of a run of records that ends at `end`; 1 if it is plain, or with
- * `any` if it is at least short: its value may be null then, and it may have headers. */
+/* Read the record at `at`; `end` is the end of the records. Returns 1 if the record is plain; with
+ * `any`, also if its value is null or it has headers. */
 KSTORE_ALWAYS_INLINE int read_short_record(const uint8_t *at, const uint8_t *end,
                                            plain_guess *guess, plain_record *out, int any) {
     uint16_t raw;
@@ -110,27 +110,27 @@ KSTORE_ALWAYS_INLINE int read_short_record(const uint8_t *at, const uint8_t *end
         int32_t size;
         if (KSTORE_RARE(raw & 1)) /* negative */
             return 0;
-        /* The way to the next record: as few steps as will do for one byte and for two. */
+        /* The critical path to the next record: few steps for sizes of one or two bytes. */
         guess->raw = raw;
         if (!(raw & 0x80)) {
             guess->width = 1;
-            guess->whole = 1 + (raw >> 1 & 0x3F);
+            guess->record_size = 1 + (raw >> 1 & 0x3F);
         } else if (!(raw & 0x8000)) {
             guess->width = 2;
-            guess->whole = 2 + (raw >> 1 & 0x3F) + (raw >> 2 & 0x1FC0);
+            guess->record_size = 2 + (raw >> 1 & 0x3F) + (raw >> 2 & 0x1FC0);
         } else {
             if (!plain_varint(&body, &size) || body - at > 3)
                 return 0;
             guess->raw = UINT32_MAX;
             guess->width = 3;
-            guess->whole = 3 + (int64_t)size;
+            guess->record_size = 3 + (int64_t)size;
         }
-        /* Keeps the compiler from computing this without asking first. */
-        __asm__("" : "+r"(guess->whole), "+r"(guess->width));
+        /* Keeps the compiler from computing this before the comparison. */
+        __asm__("" : "+r"(guess->record_size), "+r"(guess->width));
     }
-    if (KSTORE_RARE(guess->whole > left))
+    if (KSTORE_RARE(guess->record_size > left))
         return 0;
-    const uint8_t *stop = at + guess->whole;
+    const uint8_t *stop = at + guess->record_size;
     const uint8_t *body = at + guess->width + 1; /* attributes are unused */
     const uint8_t *key;
     int32_t timestamp_delta, size = -1;
@@ -148,8 +148,8 @@ KSTORE_ALWAYS_INLINE int read_short_record(const uint8_t *at, const uint8_t *end
     out->key_size = size;
     if (!plain_varint(&body, &size))
         return 0;
-    /* The value ends one byte before the record does, and that byte counts no headers. This says
-     * too that nothing above was read from beyond the record: body has only moved forward. */
+    /* A plain value ends one byte before the record, and that byte is a header count of 0. This
+     * also proves that no field above is beyond the record, because body only moves forward. */
     if (size < 0 || size != stop - body - 1 || KSTORE_RARE(stop[-1] != 0)) {
         if (!any || size < -1 || size > stop - body)
             return 0;

@@ -7,12 +7,12 @@ from numpy.typing import NDArray
 _Data = ReadableBuffer | NDArray[Any]
 
 def gather(data: _Data, positions: NDArray[int64], lengths: NDArray[int32]) -> list[bytes | None]:
-    """The rows as bytes, None where the length is negative; ``ValueError`` outside the data."""
+    """The rows as bytes, None for a negative length; ``ValueError`` outside the data."""
 
 def read_headers(data: _Data, position: int, count: int) -> tuple[tuple[str, bytes | None], ...]:
-    """The ``count`` headers whose encoding starts at ``position``."""
+    """Parse ``count`` encoded headers at ``position``."""
 
-def place_headers(
+def locate_headers(
     data: _Data,
     positions: NDArray[int64],
     counts: NDArray[int32],
@@ -21,7 +21,7 @@ def place_headers(
     value_positions: NDArray[int64],
     value_lengths: NDArray[int32],
 ) -> int:
-    """Fill the last four arrays with the positions of all headers of all rows; returns how many."""
+    """Fill the last four arrays with the positions of all rows' headers; returns their number."""
 
 def pack(
     data: _Data,
@@ -30,11 +30,11 @@ def pack(
     offsets: _Data,
     out: _Data,
 ) -> int:
-    """Copy the rows one after another into ``out``, and where each begins into ``offsets``.
+    """Copy the rows to ``out``, without gaps, and their starts to ``offsets``.
 
-    ``offsets`` takes one int32 more than there are rows (Arrow's binary layout); null rows are
-    empty. Both are writable buffers. Returns how many rows are null; ``ValueError`` for rows
-    outside the data, or more bytes than ``out`` has.
+    ``offsets`` has one int32 more than there are rows (Arrow's binary layout); null rows are
+    empty. Both are writable buffers. Returns the number of null rows; ``ValueError`` for rows
+    outside the data, or if ``out`` is too small.
     """
 
 def total_size(lengths: NDArray[int32]) -> int:
@@ -43,4 +43,4 @@ def total_size(lengths: NDArray[int32]) -> int:
 def binary_views(
     data: _Data, positions: NDArray[int64], lengths: NDArray[int32], out: NDArray[uint8]
 ) -> None:
-    """Write Arrow's 16-byte binary views of the rows into ``out``; longer rows are not copied."""
+    """Write Arrow's 16-byte binary views of the rows to ``out``; does not copy long rows."""

@@ -13,7 +13,7 @@ from kstore._native.format.argument cimport (
 )
 from kstore._native.format.cursor cimport Cursor
 from kstore._native.format.record cimport parse_headers
-from kstore._native.format.record_span cimport take_header
+from kstore._native.format.record_span cimport parse_header
 from kstore._native.format.status cimport OK
 
 
@@ -24,7 +24,7 @@ cdef int _check(Py_buffer* view, int64_t position, int64_t length, Py_ssize_t ro
 
 
 def gather(data, positions, lengths):
-    """The rows as a list of bytes, None where the length is negative."""
+    """The rows as a list of bytes, None for a negative length."""
     cdef HeldColumn starts = hold_strided_int64s(positions, "positions")
     cdef HeldColumn sizes = hold_strided_int32s(lengths, "lengths")
     cdef Py_buffer view
@@ -49,7 +49,7 @@ def gather(data, positions, lengths):
 
 
 def read_headers(data, int64_t position, int32_t count):
-    """The headers that start at a position, as ((name, value), ...)."""
+    """Parse the headers at a position, as ((name, value), ...)."""
     cdef Py_buffer view
     if count <= 0:
         return ()
@@ -64,10 +64,10 @@ def read_headers(data, int64_t position, int32_t count):
         PyBuffer_Release(&view)
 
 
-def place_headers(
+def locate_headers(
     data, positions, counts, name_positions, name_lengths, value_positions, value_lengths
 ):
-    """Fill the positions of all headers of all rows, one after another."""
+    """Fill the arrays with the positions of all rows' headers; returns their number."""
     cdef HeldColumn starts = hold_strided_int64s(positions, "positions")
     cdef HeldColumn header_counts = hold_strided_int32s(counts, "counts")
     cdef HeldColumn names = hold_writable_int64s(name_positions, "name_positions")
@@ -95,8 +95,8 @@ def place_headers(
             cursor.end = <const uint8_t*>view.buf + view.len
             for _k in range(int32_at(header_counts, n)):
                 if to == room:
-                    raise ValueError("more headers than room for them")
-                if take_header(&cursor, &name_size, &value_size, &name, &value) != OK:
+                    raise ValueError("the output arrays are too small for the headers")
+                if parse_header(&cursor, &name_size, &value_size, &name, &value) != OK:
                     raise ValueError(f"the headers of row {n} do not parse")
                 (<int64_t*>names.data)[to] = name - <const uint8_t*>view.buf
                 (<int32_t*>name_sizes.data)[to] = name_size
@@ -122,7 +122,7 @@ cdef Py_ssize_t _pack(
     const Py_buffer* data, const int64_t* positions, const int32_t* lengths, Py_ssize_t count,
     int32_t* offsets, uint8_t* out, Py_ssize_t room, Py_ssize_t* nulls,
 ) noexcept nogil:
-    """Rows that were packed: all of them, or those before the first that does not fit."""
+    """Returns the number of rows copied: all, or those before the first that does not fit."""
     cdef const uint8_t* source = <const uint8_t*>data.buf
     cdef Py_ssize_t n, at = 0
     cdef int64_t position
@@ -136,7 +136,7 @@ cdef Py_ssize_t _pack(
                 return n
             if length > room - at:
                 return n
-            # What follows in the data may be copied along: cheaper than to ask how much.
+            # A copy of fixed size is faster; the next row overwrites what is too much.
             if length <= 16 and room - at >= 16 and data.len - position >= 16:
                 memcpy(out + at, source + position, 16)
             else:
@@ -149,7 +149,7 @@ cdef Py_ssize_t _pack(
 
 
 def pack(data, positions, lengths, offsets, out):
-    """Copy the rows one after another into out, and where each begins into offsets."""
+    """Copy the rows to out, without gaps, and their starts to offsets."""
     cdef HeldColumn rows = hold_int64s(positions, "positions")
     cdef HeldColumn sizes = hold_int32s(lengths, "lengths")
     cdef Py_buffer view, starts, target
@@ -163,7 +163,7 @@ def pack(data, positions, lengths, offsets, out):
             PyObject_GetBuffer(out, &target, PyBUF_WRITABLE)
             try:
                 if starts.len < 4 * (count + 1) or target.len > 0x7FFFFFFF:
-                    raise ValueError("there is no room for the offsets, or the output is too large")
+                    raise ValueError("offsets is too small, or the output is too large")
                 if count == 0:
                     (<int32_t*>starts.buf)[0] = 0
                     return 0
@@ -184,7 +184,7 @@ def pack(data, positions, lengths, offsets, out):
 
 
 def binary_views(data, positions, lengths, out):
-    """Write Arrow's 16-byte views of the rows; only rows of 12 bytes or less are copied.
+    """Write Arrow's 16-byte views of the rows; copies only rows of up to 12 bytes.
 
     A view is the length, then either the bytes themselves, or the first four of them, buffer
     number 0 and the position, which must be below 2 GiB (Arrow columnar format 1.4).
@@ -214,7 +214,7 @@ def binary_views(data, positions, lengths, out):
                 memcpy(at + 4, <const uint8_t*>view.buf + start, length)
                 continue
             if start > 0x7FFFFFFF:
-                raise ValueError("Arrow's views reach 2 GiB of data, no further")
+                raise ValueError("Arrow's views address only 2 GiB of data")
             position = <int32_t>start
             memcpy(at + 4, <const uint8_t*>view.buf + start, 4)
             memcpy(at + 12, &position, 4)

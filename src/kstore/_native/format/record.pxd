@@ -1,4 +1,4 @@
-"""A record as an object, for other kernels that make them."""
+"""The class Record, for other kernels that create records."""
 
 from libc.stdint cimport int8_t, int32_t, int64_t, uint8_t
 
@@ -7,13 +7,13 @@ cdef class Record:
     cdef readonly int64_t offset
     cdef readonly int32_t leader_epoch
     cdef int8_t timestamp_kind          # -1 none, 0 CreateTime, 1 LogAppendTime
-    cdef bint made
-    # The four objects after the mark are member descriptors of the type: CPython reads those
-    # several times faster than properties. Their order is known to record.pyx.
+    cdef bint is_initialized
+    # The four objects after mark become member descriptors of the type, which CPython reads
+    # several times faster than properties. record.pyx depends on their order.
     cdef int64_t mark
     cdef object key
     cdef object value
-    cdef object timestamp               # an int, made once
+    cdef object timestamp               # a Python int
     cdef object headers
 
 

@@ -7,9 +7,9 @@ class Record:
     """One record of a log. Immutable, hashable, comparable, picklable; safe to share.
 
     ``key`` and ``value`` are bytes or None. ``timestamp`` is milliseconds since 1970 (UTC),
-    -1 where the record has none (message v0, or a producer that gave none).
-    ``headers`` are (name, value) pairs; a name that is not UTF-8 reads as Java reads it.
-    ``leader_epoch`` is that of the record's batch, -1 where unknown.
+    -1 if none (message v0, or the producer set none). ``headers`` are (name, value) pairs;
+    invalid UTF-8 in a name is replaced as in Java. ``leader_epoch`` is that of the record's
+    batch, -1 if unknown.
     """
 
     offset: int
@@ -35,7 +35,7 @@ class Record:
         """Kafka's name: ``CreateTime``, ``LogAppendTime``, or ``NoTimestampType`` (v0)."""
     @property
     def datetime(self) -> _datetime | None:
-        """The timestamp as an aware UTC datetime, None where there is none.
+        """The timestamp as an aware UTC datetime; None if none.
 
         Raises ``InvalidTimestampError`` for a timestamp beyond the year 9999.
         """

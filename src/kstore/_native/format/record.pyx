@@ -9,14 +9,14 @@ from libc.stdint cimport INT32_MAX, INT32_MIN, INT64_MAX, INT64_MIN, int32_t, in
 
 from kstore._native.format.cursor cimport Cursor
 from kstore._native.format.integer cimport integer_of
-from kstore._native.format.record_span cimport take_header
+from kstore._native.format.record_span cimport parse_header
 from kstore._native.format.status cimport OK, Status, raise_for_status, raise_named
 
-_KINDS = ("NoTimestampType", "CreateTime", "LogAppendTime")     # Kafka's names, from -1 on
+_KINDS = ("NoTimestampType", "CreateTime", "LogAppendTime")     # Kafka's names, from -1
 
 
 cdef tuple parse_headers(const uint8_t* at, const uint8_t* end, int32_t count):
-    """Headers as ((name, value), ...); a name that is not UTF-8 is read as Java reads it."""
+    """Headers as ((name, value), ...); invalid UTF-8 in a name is replaced as in Java."""
     cdef Cursor cursor
     cdef int32_t _n, key_size = 0, value_size = 0
     cdef const uint8_t* key = NULL
@@ -26,7 +26,7 @@ cdef tuple parse_headers(const uint8_t* at, const uint8_t* end, int32_t count):
     cursor.position = at
     cursor.end = end
     for _n in range(count):
-        status = take_header(&cursor, &key_size, &value_size, &key, &value)
+        status = parse_header(&cursor, &key_size, &value_size, &key, &value)
         if status != OK:
             raise_for_status(status, None, -1, -1)
         name = (<const char*>key)[:key_size].decode("utf-8", "replace")
@@ -39,14 +39,14 @@ cdef tuple parse_headers(const uint8_t* at, const uint8_t* end, int32_t count):
 
 
 @cython.final
-@cython.no_gc           # holds only bytes and tuples of str and bytes: never part of a cycle
+@cython.no_gc           # has only bytes and tuples of str and bytes: no reference cycles
 @cython.freelist(256)
 cdef class Record:
     def __init__(
         self, offset, timestamp, bytes key, bytes value, headers=(), *,
         str timestamp_type="CreateTime", leader_epoch=-1,
     ):
-        if self.made:
+        if self.is_initialized:
             raise AttributeError("a Record is immutable")
         try:
             self.timestamp = integer_of("timestamp", timestamp, INT64_MIN, INT64_MAX)
@@ -65,7 +65,7 @@ cdef class Record:
         self.key = key
         self.value = value
         self.headers = tuple(pairs)
-        self.made = True
+        self.is_initialized = True
 
     @property
     def timestamp_type(self):
@@ -94,13 +94,13 @@ cdef class Record:
         return _restore, _fields(self)
 
     def __repr__(self):
-        parts = [f"offset={self.offset}", f"timestamp={self.timestamp}"]
+        fields = [f"offset={self.offset}", f"timestamp={self.timestamp}"]
         if self.key is not None:
-            parts.append(f"key={self.key!r}")
-        parts.append(f"value={self.value!r}")
+            fields.append(f"key={self.key!r}")
+        fields.append(f"value={self.value!r}")
         if self.headers:
-            parts.append(f"headers={self.headers!r}")
-        return f"Record({', '.join(parts)})"
+            fields.append(f"headers={self.headers!r}")
+        return f"Record({', '.join(fields)})"
 
 
 cdef tuple _fields(Record record):
@@ -131,7 +131,7 @@ cdef PyMemberDef[4] _members
 
 
 cdef int _add_members() except -1:
-    """Make key, value, timestamp and headers member descriptors of Record, as slots are."""
+    """Add member descriptors for key, value, timestamp and headers to Record, as for slots."""
     cdef Record record = Record(1, 2, b"key", b"value", [("name", None)])
     cdef PyTypeObject* kind = <PyTypeObject*>Record
     cdef Py_ssize_t first = <char*>&record.mark - <char*><void*>record + sizeof(int64_t)
@@ -148,14 +148,14 @@ cdef int _add_members() except -1:
     plain = <object>record
     assert (plain.key, plain.value, plain.timestamp, plain.headers) == (
         b"key", b"value", 2, (("name", None),)
-    ), "the compiler laid Record out in another order"
+    ), "the compiler has changed the order of Record's fields"
     return 0
 
 _add_members()
 
 
 def _restore(offset, timestamp, key, value, headers, timestamp_type, leader_epoch):
-    """The other half of pickling."""
+    """Unpickle a Record."""
     return Record(
         offset, timestamp, key, value, headers,
         timestamp_type=timestamp_type, leader_epoch=leader_epoch,

@@ -1,7 +1,7 @@
-"""Columns under construction: where each record's parts are, one row a record.
+"""Decodes records into columns: the positions and lengths of each record's fields, one row each.
 
-fill_* append the rows of one batch or none: the count moves only once a complete batch was read
-without fault, so a damaged batch costs itself and nothing else.
+fill_* append all rows of a batch, or none: count changes only after the complete batch was parsed
+without an error, so a corrupt batch does not affect others.
 """
 
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint64_t
@@ -12,7 +12,7 @@ from kstore._native.format.batch_header cimport BatchHeader, crc_matches, read_h
 from kstore._native.format.cursor cimport Cursor, get_i32, get_i64
 from kstore._native.format.layout cimport *
 from kstore._native.format.record_span cimport (
-    NO_GUESS, RecordSpan, likely, plain_guess, plain_record, read_plain_record, take_record,
+    NO_GUESS, RecordSpan, likely, plain_guess, plain_record, read_plain_record, parse_record,
 )
 from kstore._native.format.status cimport (
     Status, OK, TRUNCATED, BAD_CODEC, BAD_COUNT, BAD_CRC, BAD_LENGTH, BAD_OFFSET, BAD_RECORD_SIZE,
@@ -27,14 +27,14 @@ cdef extern from * nogil:
 
 cdef enum:
     ROW_SIZE = 5 * 8 + 3 * 4
-    LEAST_AHEAD = 4096          # how far ahead of the parser memory is fetched: a batch, within
-    MOST_AHEAD = 1 << 19        # what a core's L2 cache holds beside the rows
-    SPAN_ROW_SIZE = 8 + 4       # rows that hold values only
+    LEAST_AHEAD = 4096          # prefetch distance: the size of the batch, within these limits
+    MOST_AHEAD = 1 << 19        # fits in a core's L2 cache beside the rows
+    SPAN_ROW_SIZE = 8 + 4       # of rows with values only
     SMALLEST_RECORD = 7         # length, attributes, two deltas, two lengths, header count
 
 
 cdef struct Rows:
-    # One allocation: the columns lie in it in this order, capacity items each.
+    # One allocation contains the columns in this order, capacity items each.
     uint8_t* memory
     int64_t* value_positions
     int64_t* offsets
@@ -46,11 +46,11 @@ cdef struct Rows:
     int32_t* header_counts
     int64_t count
     int64_t capacity
-    bint values_only            # then only the two value columns exist
+    bint values_only            # only the two value columns exist
     int timestamp_type          # of all rows: -1 none (v0), 0 CreateTime, 1 LogAppendTime
 
 
-cdef inline void place_rows(Rows* rows, uint8_t* memory, int64_t capacity) noexcept nogil:
+cdef inline void lay_out_rows(Rows* rows, uint8_t* memory, int64_t capacity) noexcept nogil:
     cdef int64_t* wide = <int64_t*>memory
     cdef int32_t* narrow
     rows.memory = memory
@@ -70,7 +70,7 @@ cdef inline void place_rows(Rows* rows, uint8_t* memory, int64_t capacity) noexc
 
 
 cdef inline Status grow_rows(Rows* rows, int64_t wanted) noexcept nogil:
-    """Room for wanted rows in all. What a header claims was checked against its bytes before."""
+    """Grow to wanted rows; the caller has checked a header's count against its size."""
     cdef Rows old = rows[0]
     cdef int64_t capacity = max(wanted, 2 * old.capacity)
     cdef int64_t row_size = SPAN_ROW_SIZE if rows.values_only else ROW_SIZE
@@ -80,7 +80,7 @@ cdef inline Status grow_rows(Rows* rows, int64_t wanted) noexcept nogil:
     memory = <uint8_t*>malloc(capacity * row_size)
     if memory == NULL:
         return NO_MEMORY
-    place_rows(rows, memory, capacity)
+    lay_out_rows(rows, memory, capacity)
     if old.memory == NULL:
         return OK
     memcpy(rows.value_positions, old.value_positions, old.count * 8)
@@ -97,7 +97,7 @@ cdef inline Status grow_rows(Rows* rows, int64_t wanted) noexcept nogil:
 
 
 cdef inline int64_t wrapping_sum(int64_t a, int64_t b) noexcept nogil:
-    """As Java adds: a hostile delta wraps instead of being undefined."""
+    """Add with wraparound, as in Java: a corrupt delta must not overflow."""
     return <int64_t>(<uint64_t>a + <uint64_t>b)
 
 
@@ -105,7 +105,7 @@ cdef inline void put_row(
     Rows* rows, int64_t row, const RecordSpan* span, int64_t shift, int64_t offset,
     int64_t timestamp,
 ) noexcept nogil:
-    """Write one row, for which there is room. An address plus shift is a position."""
+    """Write one row within capacity. shift converts an address to a position."""
     rows.value_positions[row] = <int64_t>span.value + shift
     rows.value_lengths[row] = span.value_size
     if not rows.values_only:
@@ -122,7 +122,7 @@ cdef inline void put_row(
 cdef inline Status fill_v2(
     const uint8_t* at, int64_t size, int64_t shift, const BatchHeader* batch, Rows* rows
 ) noexcept nogil:
-    """Append the records in at[0:size] (uncompressed); at[0] has position shift."""
+    """Append the uncompressed records at[0:size]; shift is the position of at[0]."""
     cdef Cursor cursor, rest
     cdef RecordSpan span
     cdef plain_record plain
@@ -143,12 +143,12 @@ cdef inline Status fill_v2(
     status = grow_rows(rows, end)
     if status != OK:
         return status
-    to = rows[0]            # a copy, which stores into the columns cannot be thought to change
+    to = rows[0]            # a copy: the compiler knows that column stores do not alias it
     cursor.position = at
     cursor.end = at + size
     shift -= <int64_t>at
     while row < end:
-        # These bytes are in cache, the checksum saw them. The next batch comes meanwhile.
+        # The checksum has loaded these bytes into cache; prefetch the next batch.
         prefetch(cursor.position + ahead)
         prefetch(cursor.position + ahead + 64)
         if likely(read_plain_record(cursor.position, cursor.end, &guess, &plain)):
@@ -169,8 +169,8 @@ cdef inline Status fill_v2(
                 to.header_counts[row] = 0
             row += 1
             continue
-        rest = cursor           # its address goes to a call: the loop's own stays in registers
-        status = take_record(&rest, &span)
+        rest = cursor           # pass a copy, so that cursor itself stays in registers
+        status = parse_record(&rest, &span)
         cursor.position = rest.position
         if status != OK:
             return BAD_COUNT if cursor.position == cursor.end else (
@@ -192,16 +192,16 @@ cdef inline Status fill_v2(
 
 # --- messages v0 and v1 -------------------------------------------------------------------
 
-cdef inline Status take_legacy(
+cdef inline Status parse_legacy(
     const uint8_t* entry, const BatchHeader* batch, RecordSpan* out
 ) noexcept nogil:
-    """Key and value of one v0 or v1 message, whose header was read and lies in bounds."""
+    """Parse key and value of one v0 or v1 message, given its header."""
     cdef const uint8_t* at = entry + (
         V1_KEY_SIZE_POSITION if batch.magic == 1 else V0_KEY_SIZE_POSITION
     )
     cdef const uint8_t* end = entry + batch.size
     cdef int32_t size
-    # Both overheads count the two length fields, so four bytes are present.
+    # V0_OVERHEAD and V1_OVERHEAD include the length fields, so four bytes are present.
     size = get_i32(at)
     at += 4
     out.key = at
@@ -216,7 +216,7 @@ cdef inline Status take_legacy(
     at += 4
     out.value = at
     out.value_size = size if size >= 0 else -1
-    out.headers = at            # messages had none yet
+    out.headers = at            # v0 and v1 have none
     out.header_count = 0
     if size > 0:
         if size > end - at:
@@ -228,9 +228,9 @@ cdef inline Status take_legacy(
 cdef inline Status fill_legacy(
     const uint8_t* entry, int64_t shift, const BatchHeader* batch, Rows* rows
 ) noexcept nogil:
-    """Append one uncompressed v0 or v1 message; entry[0] has position shift."""
+    """Append one uncompressed v0 or v1 message; shift is the position of entry[0]."""
     cdef RecordSpan span
-    cdef Status status = take_legacy(entry, batch, &span)
+    cdef Status status = parse_legacy(entry, batch, &span)
     if status == OK:
         status = grow_rows(rows, rows.count + 1)
     if status != OK:
@@ -246,13 +246,13 @@ cdef inline Status fill_wrapped(
     const uint8_t* data, int64_t size, int64_t shift, const BatchHeader* wrapper,
     bint check_crc, Rows* rows, bint any_offsets=False,
 ) noexcept nogil:
-    """Append the messages of a decompressed v0 or v1 wrapper; data[0] has position shift.
+    """Append the messages of a decompressed v0 or v1 wrapper; shift is the position of data[0].
 
-    Offsets by Kafka's rules: a v0 wrapper holds absolute ones; in a v1 wrapper the last inner
-    message has the wrapper's own offset, and the others count back from there. Some librdkafka
-    versions wrote wrappers with offset 0: their inner offsets are taken as they are. Inner
-    messages may be of the other magic (KAFKA-4298); those of v0 have no time in any wrapper.
-    any_offsets: for who gives them new ones; old clients sent only zeros.
+    Offsets follow Kafka's rules. A v0 wrapper has absolute inner offsets. In a v1 wrapper they
+    are relative, and the last inner message has the wrapper's offset; if the wrapper's offset is
+    0 (some librdkafka versions), they are absolute. Inner messages may have the other magic
+    (KAFKA-4298); v0 messages have no timestamp in any wrapper. any_offsets: the caller assigns
+    new offsets, so do not check them; old clients send only zeros.
     """
     cdef BatchHeader inner
     cdef RecordSpan span
@@ -286,7 +286,7 @@ cdef inline Status fill_wrapped(
     while position < size:
         status = read_header(data, position, size, &inner)
         if status == OK:
-            status = take_legacy(data + position, &inner, &span)
+            status = parse_legacy(data + position, &inner, &span)
         if status != OK:
             rows.count = start
             return status
@@ -303,7 +303,7 @@ cdef inline Status fill_wrapped(
 
 
 cdef inline void keep_window(Rows* rows, int64_t first, int64_t start, int64_t stop) noexcept nogil:
-    """Of the rows from first on, keep those with start <= offset < stop. Needs all columns."""
+    """Keep only rows with start <= offset < stop, from row first. Requires all columns."""
     cdef int64_t row, to = first
     for row in range(first, rows.count):
         if start <= rows.offsets[row] < stop:

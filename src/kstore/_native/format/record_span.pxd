@@ -1,7 +1,7 @@
-"""One record of a v2 batch as addresses in memory: the pivot between all parsers and encoders.
+"""Parses and encodes one record of a v2 batch; RecordSpan has the addresses of its fields.
 
-The layout of a record is Kafka's DefaultRecord. A negative key or value length is null, as
-there. Every length is checked against the record's own declared size before it is used.
+The layout is that of Kafka's DefaultRecord, where a negative key or value length is null, too.
+Every length is checked against the record's declared size before use.
 """
 
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
@@ -41,7 +41,7 @@ cdef extern from "format/plain_record.h" nogil:
 
 
 cdef struct RecordSpan:
-    const uint8_t* key          # undefined where key_size is -1
+    const uint8_t* key          # undefined if key_size is -1
     const uint8_t* value
     const uint8_t* headers      # the first header's key length
     int64_t timestamp_delta
@@ -49,7 +49,7 @@ cdef struct RecordSpan:
     int32_t key_size            # -1: null
     int32_t value_size
     int32_t header_count
-    int32_t header_size         # bytes of all headers, their count not included
+    int32_t header_size         # bytes of all headers, without their count
     uint8_t attributes
 
 
@@ -58,13 +58,15 @@ cdef inline uint64_t zigzag(int64_t value) noexcept nogil:
 
 
 cdef inline int64_t zigzag_size(int64_t value) noexcept nogil:
-    """Bytes of a zig-zag varint, without a loop: (9 * bits + 64) / 64 for 1 to 64 bits."""
+    """Size of a zig-zag varint, without a loop: (9 * bits + 64) / 64 for 1 to 64 bits."""
     return (9 * KSTORE_BITS(zigzag(value)) + 64) >> 6
 
 
-cdef inline Status take_header(Cursor* cursor, int32_t* key_size, int32_t* value_size,
-                               const uint8_t** key, const uint8_t** value) noexcept nogil:
-    """One header; its value's size is -1 where null."""
+cdef inline Status parse_header(
+    Cursor* cursor, int32_t* key_size, int32_t* value_size, const uint8_t** key,
+    const uint8_t** value,
+) noexcept nogil:
+    """Parse one header; value_size is -1 for null."""
     cdef Status status = take_varint(cursor, key_size)
     if status != OK:
         return status
@@ -86,7 +88,7 @@ cdef inline Status take_header(Cursor* cursor, int32_t* key_size, int32_t* value
 
 
 cdef inline Status skip_headers(Cursor* cursor, int32_t count) noexcept nogil:
-    """Walk count headers. A header takes two bytes or more, which bounds the loop."""
+    """Skip count headers. A header has at least two bytes, which bounds the loop."""
     cdef int32_t _n, key_size, value_size
     cdef const uint8_t* key
     cdef const uint8_t* value
@@ -94,14 +96,14 @@ cdef inline Status skip_headers(Cursor* cursor, int32_t count) noexcept nogil:
     if count < 0 or count > (cursor.end - cursor.position) >> 1:
         return BAD_LENGTH
     for _n in range(count):
-        status = take_header(cursor, &key_size, &value_size, &key, &value)
+        status = parse_header(cursor, &key_size, &value_size, &key, &value)
         if status != OK:
             return status
     return OK
 
 
 cdef inline Status take_bytes(Cursor* cursor, int32_t* size, const uint8_t** at) noexcept nogil:
-    """A length and that many bytes; any negative length is null, reported as -1."""
+    """Read a length and that many bytes; a negative length is null, returned as -1."""
     cdef Status status = take_varint(cursor, size)
     if status != OK:
         return status
@@ -115,10 +117,10 @@ cdef inline Status take_bytes(Cursor* cursor, int32_t* size, const uint8_t** at)
     return OK
 
 
-cdef inline Status take_record(Cursor* cursor, RecordSpan* out) noexcept nogil:
-    """Read the record at the cursor and step over it. On a bad status the cursor is anywhere."""
-    # Locals, and a copy for the loop over headers: what has its address handed on to a call
-    # could not stay in registers.
+cdef inline Status parse_record(Cursor* cursor, RecordSpan* out) noexcept nogil:
+    """Parse the record at the cursor and advance. After an error, the cursor is undefined."""
+    # Local variables, and a copy for the header loop: a variable whose address is passed to a
+    # call cannot stay in registers.
     cdef int32_t size
     cdef Cursor body, rest
     cdef Status status = take_varint(cursor, &size)
@@ -143,7 +145,7 @@ cdef inline Status take_record(Cursor* cursor, RecordSpan* out) noexcept nogil:
     if status == OK:
         status = take_varint(&body, &out.header_count)
     if status != OK:
-        # The batch continues, but this record's fields do not fit its own size.
+        # The batch may continue, but this record's fields exceed its size.
         return BAD_RECORD_SIZE if status == TRUNCATED else status
     out.headers = body.position
     if out.header_count:
@@ -157,7 +159,7 @@ cdef inline Status take_record(Cursor* cursor, RecordSpan* out) noexcept nogil:
 
 
 cdef inline int64_t record_body_size(const RecordSpan* span) noexcept nogil:
-    """Bytes after the record's own length field."""
+    """Size of the record without its length field."""
     cdef int64_t size = (
         1 + zigzag_size(span.timestamp_delta) + zigzag_size(span.offset_delta)
         + zigzag_size(span.key_size) + zigzag_size(span.value_size)
@@ -173,10 +175,10 @@ cdef inline int64_t record_body_size(const RecordSpan* span) noexcept nogil:
 cdef inline uint8_t* put_record(
     uint8_t* at, const RecordSpan* span, int64_t body_size
 ) noexcept nogil:
-    """Write a record whose room the caller has made; returns the next position.
+    """Write a record to memory that the caller has reserved; returns the next position.
 
-    body_size is record_body_size's. Headers are copied as one range, already encoded; with
-    span.headers NULL the caller writes span.header_size bytes at the returned place itself.
+    body_size is from record_body_size. Copies headers as one encoded range; if span.headers is
+    NULL, the caller writes span.header_size bytes at the returned position.
     """
     at = put_varint(at, body_size)
     at[0] = span.attributes

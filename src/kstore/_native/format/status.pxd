@@ -1,4 +1,4 @@
-"""What a kernel found. Kernels return a status; raise_for_status alone makes an exception."""
+"""Status codes that kernels return; raise_for_status converts one to an exception."""
 
 
 cdef enum Status:
@@ -8,24 +8,24 @@ cdef enum Status:
     BAD_SIZE = 3              # a size field below its minimum, or negative
     BAD_MAGIC = 4
     BAD_CRC = 5
-    BAD_COUNT = 6             # record count negative, or not what the batch holds
+    BAD_COUNT = 6             # record count negative, or different from the records
     BAD_RECORD_SIZE = 7       # a record does not fill its declared size exactly
-    BAD_LENGTH = 8            # a key, value or header length outside what is left
+    BAD_LENGTH = 8            # a key, value or header length exceeds the bytes that are left
     BAD_OFFSET = 9            # offset deltas out of order or beyond the batch
     BAD_CODEC = 10
     BAD_TIMESTAMP = 11
     BAD_ATTRIBUTES = 12
     TRAILING_BYTES = 13
     NO_MEMORY = 14
-    # What a leader refuses although the bytes are well-formed.
-    MESSAGE_TOO_LARGE = 15    # the batch is beyond max.message.bytes
+    # Well-formed bytes that a leader rejects.
+    MESSAGE_TOO_LARGE = 15    # the batch exceeds max.message.bytes
     BAD_BASE_OFFSET = 16      # a client's batch must have base offset 0
     CONTROL_BATCH = 17        # a client may not write control batches
     BAD_SEQUENCE = 18         # a producer id without a sequence
-    MISSING_KEY = 19          # a compacted topic needs a key in every record
-    SEVERAL_BATCHES = 20      # a compressed message comes alone
-    OTHER_MAGIC = 21          # a message of another format than the first, or than its wrapper
-    NO_PLACE = 22             # a producer's batch for a log of messages v0 or v1
+    MISSING_KEY = 19          # a compacted topic requires a key in every record
+    SEVERAL_BATCHES = 20      # a compressed message with others in one request
+    OTHER_MAGIC = 21          # a message with another magic than the first, or its wrapper
+    UNSUPPORTED_BY_FORMAT = 22  # a producer id or transaction in a log of v0 or v1 messages
 
 
 cdef object raise_for_status(

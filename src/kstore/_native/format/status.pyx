@@ -1,4 +1,4 @@
-"""The one translator from a kernel's status to an exception."""
+"""Converts the status of a kernel to an exception."""
 
 _REASONS = {
     TRUNCATED: "the bytes end before the structure does",
@@ -22,7 +22,7 @@ _REASONS = {
     MISSING_KEY: "a compacted topic needs a key in every record",
     SEVERAL_BATCHES: "a compressed message comes alone, not with others",
     OTHER_MAGIC: "a message has another format than the first, or than the wrapper around it",
-    NO_PLACE: (
+    UNSUPPORTED_BY_FORMAT: (
         "messages v0 and v1 cannot carry an idempotent producer's id, nor a transaction: "
         "the topic's message.format.version is below 0.11.0"
     ),
@@ -32,17 +32,18 @@ _NAMES = (
     "OK", "TRUNCATED", "MALFORMED_VARINT", "BAD_SIZE", "BAD_MAGIC", "BAD_CRC", "BAD_COUNT",
     "BAD_RECORD_SIZE", "BAD_LENGTH", "BAD_OFFSET", "BAD_CODEC", "BAD_TIMESTAMP",
     "BAD_ATTRIBUTES", "TRAILING_BYTES", "NO_MEMORY", "MESSAGE_TOO_LARGE", "BAD_BASE_OFFSET",
-    "CONTROL_BATCH", "BAD_SEQUENCE", "MISSING_KEY", "SEVERAL_BATCHES", "OTHER_MAGIC", "NO_PLACE",
+    "CONTROL_BATCH", "BAD_SEQUENCE", "MISSING_KEY", "SEVERAL_BATCHES", "OTHER_MAGIC",
+    "UNSUPPORTED_BY_FORMAT",
 )
 
 
 def name(int status):
-    """The name of a status code, as the enumeration in status.pxd has it."""
+    """The name of a status code in status.pxd."""
     return _NAMES[status] if 0 <= status < len(_NAMES) else f"STATUS_{status}"
 
 
 def reason(int status):
-    """The sentence for a status code."""
+    """A sentence that describes a status code."""
     return _REASONS.get(status, f"status {status}")
 
 
@@ -64,6 +65,6 @@ cdef object raise_for_status(
 
 
 cdef int raise_named(str error, str reason) except -1:
-    """Raise one of kstore.errors by name: for a caller's mistake, without a position in a file."""
+    """Raise an error of kstore.errors by name, for an invalid argument."""
     import kstore.errors as errors
     raise getattr(errors, error)(reason)

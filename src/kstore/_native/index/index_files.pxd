@@ -1,8 +1,8 @@
 """Searches in Kafka's offset and time index files, for other kernels.
 
-Both take the mapped entries as they lie in the file (big-endian) and a count of entries that
-are there; they read nothing beyond, whatever the entries say, and always end. The order of
-hostile entries decides only which slot is returned, never whether it lies within the count.
+All functions take the mapped entries as in the file (big-endian) and their count. They never read
+beyond the count and always terminate, even for corrupt entries: unsorted keys change only which
+slot below the count is returned.
 """
 
 from libc.stdint cimport int32_t, int64_t, uint8_t
@@ -18,16 +18,16 @@ cdef Py_ssize_t floor_time(
     const uint8_t* entries, Py_ssize_t count, int64_t timestamp
 ) noexcept nogil
 
-# How many entries are used: a preallocated file ends in zeros, which are not entries.
+# Number of used entries: a preallocated file ends in zeros, which are not entries.
 cdef Py_ssize_t used_offset_entries(const uint8_t* entries, Py_ssize_t count) noexcept nogil
 cdef Py_ssize_t used_time_entries(const uint8_t* entries, Py_ssize_t count) noexcept nogil
 
-# Byte position in the log file where a walk towards offset may start; 0 if none is nearer.
+# Position in the log file from which a walk finds offset; 0 without an entry at or below it.
 cdef int64_t offset_position(
     const uint8_t* entries, Py_ssize_t count, int64_t base_offset, int64_t offset
 ) noexcept nogil
 
-# Offset from which a walk towards timestamp may start; base_offset if none is nearer.
+# Offset from which a walk finds timestamp; base_offset without an entry at or below it.
 cdef int64_t time_offset(
     const uint8_t* entries, Py_ssize_t count, int64_t base_offset, int64_t timestamp
 ) noexcept nogil

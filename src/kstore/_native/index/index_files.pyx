@@ -1,7 +1,7 @@
-"""Offset index and time index: the largest entry at or below a target, searched in the file.
+"""Offset index and time index: finds the largest entry at or below a target in the file.
 
-Kafka looks first at the newest 8 KiB (OffsetIndex's "warm section"), so that lookups near the
-end touch no cold page. So does this search; the loops below it are in search_entries.pxd.
+As Kafka, the search starts with the last 8 KiB (OffsetIndex's "warm section"), so that lookups
+near the end read no cold page. search_entries.pxd has the search loops.
 """
 
 from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_Release, PyObject_GetBuffer
@@ -15,8 +15,8 @@ from kstore._native.format.argument cimport HeldColumn, hold_int64s, hold_writab
 from kstore._native.format.cursor cimport get_i32, get_i64, get_u32
 from kstore._native.format.layout cimport OFFSET_INDEX_ENTRY_SIZE, TIME_INDEX_ENTRY_SIZE
 from kstore._native.index.search_entries cimport (
-    KSTORE_PREFETCH, LANES, between_offsets, between_times, halve_lanes, halve_sampled, offset_key,
-    time_key,
+    KSTORE_PREFETCH, LANES, between_offsets, between_times, bisect_lanes, bisect_sampled,
+    offset_key, time_key,
 )
 
 cdef extern from "index/index_gather.h" nogil:
@@ -28,13 +28,13 @@ cdef extern from "index/index_gather.h" nogil:
     ) noexcept
     kstore_gather kstore_gather_of(bint avx2, bint avx512) noexcept
 
-# One setting forces the path of every kernel: KSTORE_CPU, which the checksums read.
+# The environment variable KSTORE_CPU selects the path of every kernel; checksum reads it.
 cdef kstore_gather _gather = kstore_gather_of(cpu_path() == "avx2", cpu_path() == "avx512")
 
 cdef enum:
-    WARM_SIZE = 8192            # bytes at the end that are searched first, as Kafka does
-    STRIDE = 64                 # every 64th key is sampled for many lookups
-    SAMPLE_FROM = 512           # lookups in one call that pay for sampling
+    WARM_SIZE = 8192            # bytes at the end to search first, as in Kafka
+    STRIDE = 64                 # lookup_many samples every 64th key
+    SAMPLE_FROM = 512           # minimum number of lookups for which a sample pays off
 
 
 # --- one search --------------------------------------------------------------------------
@@ -86,10 +86,10 @@ cdef Py_ssize_t floor_time(
     return between_times(entries, 0, last, first_key, last_key, timestamp)
 
 
-# --- what a slot means ---------------------------------------------------------------------
+# --- entries -------------------------------------------------------------------------------
 
 cdef inline int32_t relative_of(int64_t base_offset, int64_t offset) noexcept nogil:
-    """Offset relative to the base, at most what an entry can hold; -1 below the base."""
+    """Offset relative to the base, at most 2^31 - 1; -1 below the base."""
     cdef uint64_t distance
     if offset < base_offset:
         return -1
@@ -98,7 +98,7 @@ cdef inline int32_t relative_of(int64_t base_offset, int64_t offset) noexcept no
 
 
 cdef inline int64_t position_at(const uint8_t* entries, Py_ssize_t slot) noexcept nogil:
-    """The position that a slot holds. No batch starts below 0: such an entry is not believed."""
+    """The position in a slot; 0 for a negative, corrupt one."""
     cdef int64_t position = get_i32(entries + slot * OFFSET_INDEX_ENTRY_SIZE + 4)
     return position if position > 0 else 0
 
@@ -137,9 +137,8 @@ cdef inline bint zero_time_entry(const uint8_t* entries, Py_ssize_t slot) noexce
 
 
 cdef Py_ssize_t used_offset_entries(const uint8_t* entries, Py_ssize_t count) noexcept nogil:
-    """Slots before the zero tail, found by halving. Slot 0 may hold relative offset 0, so it is
-    part of the tail only when the rest is and its position is 0 too: that entry would say no
-    more than an empty index does."""
+    """Number of slots before the tail of zeros, by binary search. Slot 0 may have relative offset
+    0, so it belongs to the tail only if its position is 0, too, and all others do."""
     cdef Py_ssize_t low = 0, high = count, middle
     if count <= 0:
         return 0
@@ -187,16 +186,16 @@ cdef void lookup_block(
         relative = relative_of(base_offset, offsets[lane]) if lane < lanes else 0
         wanted[lane] = <uint32_t>relative if relative >= 0 else 0
     if sample != NULL:
-        halve_sampled(sample, blocks, wanted, low)
+        bisect_sampled(sample, blocks, wanted, low)
     else:
-        halve_lanes(entries, STRIDE * OFFSET_INDEX_ENTRY_SIZE, blocks, wanted, low)
+        bisect_lanes(entries, STRIDE * OFFSET_INDEX_ENTRY_SIZE, blocks, wanted, low)
     for lane in range(LANES):
         low[lane] *= STRIDE
         if low[lane] > count - width:      # the last block may be short: start it earlier
             low[lane] = count - width
         KSTORE_PREFETCH(entries + (low[lane] + 16) * OFFSET_INDEX_ENTRY_SIZE)
         KSTORE_PREFETCH(entries + (low[lane] + 48) * OFFSET_INDEX_ENTRY_SIZE)
-    halve_lanes(entries, OFFSET_INDEX_ENTRY_SIZE, width, wanted, low)
+    bisect_lanes(entries, OFFSET_INDEX_ENTRY_SIZE, width, wanted, low)
     for lane in range(<int>lanes):
         if offset_key(entries, low[lane]) <= wanted[lane] and offsets[lane] >= base_offset:
             positions[lane] = position_at(entries, low[lane])
@@ -208,11 +207,10 @@ cdef void lookup_offsets(
     const uint8_t* entries, Py_ssize_t count, int64_t base_offset,
     const int64_t* offsets, int64_t* positions, Py_ssize_t wanted, kstore_gather gather,
 ) noexcept nogil:
-    """Positions of many offsets; ``gather`` NULL: without vectors.
+    """Positions of many offsets; ``gather`` NULL: without vector instructions.
 
-    A sample of every 64th key is small enough to stay in the nearest
-    cache; it is rebuilt for each call, so it cannot be stale, and only where enough lookups
-    share its cost. Without memory for it the entries themselves are searched.
+    If there are enough lookups to share its cost, the call samples every 64th key; the sample
+    fits in the L1 cache. Without memory for it, the call searches the entries themselves.
     """
     cdef Py_ssize_t blocks = (count + STRIDE - 1) // STRIDE
     cdef Py_ssize_t n
@@ -241,23 +239,24 @@ cdef void lookup_offsets(
     free(sample)
 
 
-# --- from Python ---------------------------------------------------------------------------
+# --- Python interface ----------------------------------------------------------------------
 
 cdef HeldColumn _result_for(object out, Py_ssize_t size):
     cdef HeldColumn result = hold_writable_int64s(out, "out")
     if result.count != size:
-        raise ValueError(f"out holds {result.count} items, {size} are needed")
+        raise ValueError(f"out has {result.count} items, {size} are required")
     return result
 
 
 cdef Py_ssize_t _entry_count(
     Py_ssize_t length, Py_ssize_t entry_size, object count
 ) except -1:
-    cdef Py_ssize_t there = length // entry_size
-    cdef Py_ssize_t asked = count
-    if asked < 0 or asked > there:
-        raise ValueError(f"count {asked} is not within the {there} entries of the buffer")
-    return asked
+    cdef Py_ssize_t available = length // entry_size
+    cdef Py_ssize_t requested = count
+    if requested < 0 or requested > available:
+        raise ValueError(
+            f"count {requested} is not within the {available} entries of the buffer")
+    return requested
 
 
 cdef class OffsetIndex:
@@ -266,17 +265,17 @@ cdef class OffsetIndex:
     Parameters
     ----------
     buffer
-        The file's bytes: an mmap, bytes, or an ndarray of uint8. Held, and kept from being
-        closed, for as long as this object lives; never written.
+        The file's bytes: an mmap, bytes, or an ndarray of uint8. This object holds the buffer,
+        so that an mmap cannot be closed, and never writes to it.
     base_offset
-        The segment's base offset, which entries are relative to.
+        The segment's base offset; entries are relative to it.
     count
-        How many entries are used. None: all of them but the zero tail that a preallocated
-        file ends in (found in a few probes, not by reading the file).
+        Number of used entries. None: all except the tail of zeros of a preallocated file
+        (found by binary search).
 
-    Safe to use from several threads: it never changes. Answers are hints, as in Kafka: an
-    index has no checksum, so users of a position check the batch found there. Content
-    that is not sorted gives some position of the file's, and no error; ``find_fault`` finds it.
+    Immutable, safe to share between threads. As in Kafka, results are hints: an index has no
+    checksum, so verify the batch at the position. For unsorted entries a lookup returns the
+    position of some entry, without an error; ``find_fault`` detects them.
     """
 
     cdef Py_buffer _view
@@ -312,12 +311,12 @@ cdef class OffsetIndex:
         return (self.base_offset + <int64_t>get_u32(at), get_i32(at + 4))
 
     def lookup(self, int64_t offset, /):
-        """Position in the log file from which a walk finds ``offset``; 0 if no entry is nearer."""
+        """Position in the log file from which a walk finds ``offset``; 0 without such an entry."""
         return offset_position(self._entries, self.count, self.base_offset, offset)
 
     def entry(self, int64_t offset, /):
-        """The largest entry at or below ``offset``, ``(offset, position)``, as Kafka has it:
-        ``(base_offset, 0)`` if there is none."""
+        """The largest entry at or below ``offset``, as ``(offset, position)``; as in Kafka,
+        ``(base_offset, 0)`` if none."""
         cdef Py_ssize_t slot = floor_offset(
             self._entries, self.count, relative_of(self.base_offset, offset)
         )
@@ -329,7 +328,7 @@ cdef class OffsetIndex:
         )
 
     def slot(self, int64_t offset, /):
-        """The slot of the largest entry at or below ``offset``; -1 if there is none."""
+        """The slot of the largest entry at or below ``offset``; -1 if none."""
         return floor_offset(self._entries, self.count, relative_of(self.base_offset, offset))
 
     def lookup_many(self, object offsets, out=None):
@@ -340,12 +339,12 @@ cdef class OffsetIndex:
         offsets
             One-dimensional contiguous int64: an ndarray, an ``array.array("q")``.
         out
-            A writable buffer of as many int64, which may be ``offsets`` itself. None: a new one.
+            A writable buffer of as many int64; may be ``offsets`` itself. None: allocate one.
 
         Returns
         -------
-        ``out``, or a memoryview of int64 (``numpy.asarray`` of it copies nothing). Beside the
-        result the call takes at most a 128th of the index file's size, for its duration.
+        ``out``, or a memoryview of int64 (``numpy.asarray`` does not copy it). Temporary memory:
+        up to a 128th of the index file's size.
         """
         cdef HeldColumn wanted = hold_int64s(offsets, "offsets")
         cdef HeldColumn result
@@ -361,7 +360,7 @@ cdef class OffsetIndex:
         return out
 
     def lookup_many_by(self, str path, object offsets, out):
-        """``lookup_many`` by a named path, for tests and comparisons."""
+        """``lookup_many`` by a named CPU path, for tests and benchmarks."""
         cdef HeldColumn wanted = hold_int64s(offsets, "offsets")
         cdef HeldColumn result = _result_for(out, wanted.count)
         cdef kstore_gather gather
@@ -377,14 +376,14 @@ cdef class OffsetIndex:
         return out
 
     def find_fault(self, log_size=None):
-        """Read every entry; None if the index is sound; else what is wrong and where.
+        """Check every entry; returns None if the index is valid, else the first fault.
 
-        Returns ``(sentence, position, offset)``: the position is that of the entry in the index
-        file, the offset what it says (None where the file's size is wrong).
+        A fault is ``(sentence, position, offset)``: the position of the entry in the index file,
+        and its offset (None if the file has a wrong size).
 
-        Sound means, as for Kafka's sanity check and DumpLogSegments: the file is a multiple of
-        8 bytes, offsets strictly increase and none is negative, positions never go back, and
-        all are below ``log_size`` (the log file's size in bytes) where that is given.
+        As in Kafka's sanity check and DumpLogSegments, an index is valid if its size is a
+        multiple of 8 bytes, offsets strictly increase and none is negative, and positions do not
+        decrease and are below ``log_size`` (the size of the log file in bytes), if given.
         """
         cdef Py_ssize_t slot
         cdef int64_t offset, position, last_offset = -1, last_position = -1
@@ -413,8 +412,8 @@ cdef class OffsetIndex:
 cdef class TimeIndex:
     """Kafka's time index (``.timeindex``): 12-byte entries, timestamp and relative offset.
 
-    An entry ``(timestamp, offset)`` says that no record up to ``offset`` is newer than
-    ``timestamp``. Parameters and thread safety are those of ``OffsetIndex``.
+    An entry ``(timestamp, offset)`` means that no record up to ``offset`` has a later timestamp.
+    Parameters and thread safety are those of ``OffsetIndex``.
     """
 
     cdef Py_buffer _view
@@ -450,13 +449,13 @@ cdef class TimeIndex:
     def lookup(self, int64_t timestamp, /):
         """The offset of the largest entry at or below ``timestamp``, or ``base_offset``.
 
-        Every record before it is at or below ``timestamp``, so a walk may start there.
+        No earlier record has a later timestamp, so a walk may start there.
         """
         return time_offset(self._entries, self.count, self.base_offset, timestamp)
 
     def entry(self, int64_t timestamp, /):
-        """The largest entry at or below ``timestamp``: ``(timestamp, offset)``, or
-        ``(-1, base_offset)`` as Kafka has it."""
+        """The largest entry at or below ``timestamp``, as ``(timestamp, offset)``; as in Kafka,
+        ``(-1, base_offset)`` if none."""
         cdef Py_ssize_t slot = floor_time(self._entries, self.count, timestamp)
         if slot < 0:
             return (-1, self.base_offset)
@@ -465,15 +464,15 @@ cdef class TimeIndex:
         )
 
     def slot(self, int64_t timestamp, /):
-        """The slot of the largest entry at or below ``timestamp``; -1 if there is none."""
+        """The slot of the largest entry at or below ``timestamp``; -1 if none."""
         return floor_time(self._entries, self.count, timestamp)
 
     def find_fault(self, end_offset=None):
-        """Read every entry; None if the index is sound, else ``(sentence, position, offset)``
-        as in ``OffsetIndex.find_fault``.
+        """Check every entry; returns None if the index is valid, else the first fault, as
+        ``OffsetIndex.find_fault``.
 
-        Sound means: the file is a multiple of 12 bytes, timestamps strictly increase and none
-        is negative, offsets never go back, and all are below ``end_offset`` where that is given.
+        An index is valid if its size is a multiple of 12 bytes, timestamps strictly increase and
+        none is negative, and offsets do not decrease and are below ``end_offset``, if given.
         """
         cdef Py_ssize_t slot
         cdef int64_t timestamp, relative, last_timestamp = -1, last_relative = 0

@@ -1,4 +1,4 @@
-/* Many lookups in an offset index at once: 2 x 16 lanes of AVX-512 gathers, or 4 x 8 of AVX2's. */
+/* 32 lookups in an offset index at once: 2 x 16 lanes of AVX-512 gathers, or 4 x 8 of AVX2. */
 
 #ifndef KSTORE_INDEX_GATHER_H
 #define KSTORE_INDEX_GATHER_H
@@ -9,9 +9,9 @@
 enum { KSTORE_GATHER_LANES = 32 };
 
 /*
- * Positions of KSTORE_GATHER_LANES offsets. sample[n] is the key of slot n * stride, for every
- * block that begins below count; 1 <= count < 2^31. Each lane's slot stays below count, since
- * low + size never grows past the end of what is halved.
+ * Find the positions of KSTORE_GATHER_LANES offsets. sample[n] is the key of slot n * stride, for
+ * every block that begins below count; 1 <= count < 2^31. Each lane's slot stays below count,
+ * because low + size never exceeds the end of the searched range.
  */
 typedef void (*kstore_gather)(
     const uint8_t *entries, ptrdiff_t count, const uint32_t *sample, ptrdiff_t stride,
@@ -30,7 +30,7 @@ static inline __m512i kstore_gather_swapped(const uint8_t *entries, __m512i slot
     return _mm512_shuffle_epi8(_mm512_i32gather_epi32(slots, entries, 8), order);
 }
 
-/* Relative offsets of 16 offsets, at most 2^31 - 1; ok has no lanes below the base. */
+/* Relative offsets of 16 offsets, at most 2^31 - 1; ok is 0 in lanes below the base. */
 KSTORE_GATHER_TARGET
 static inline __m512i kstore_gather_wanted(const int64_t *offsets, int64_t base, __mmask16 *ok) {
     const __m512i start = _mm512_set1_epi64(base);
@@ -86,9 +86,9 @@ static void kstore_gather_avx512(
     }
     for (group = 0; group < 2; group++) {
         const __m512i key = kstore_gather_swapped(entries, low[group]);
-        const __mmask16 there = ok[group] & _mm512_cmple_epu32_mask(key, wanted[group]);
+        const __mmask16 exists = ok[group] & _mm512_cmple_epu32_mask(key, wanted[group]);
         __m512i found = kstore_gather_swapped(entries + 4, low[group]);
-        found = _mm512_maskz_max_epi32(there, found, _mm512_setzero_si512());
+        found = _mm512_maskz_max_epi32(exists, found, _mm512_setzero_si512());
         _mm512_storeu_si512(
             positions + 16 * group, _mm512_cvtepi32_epi64(_mm512_castsi512_si256(found)));
         _mm512_storeu_si512(
@@ -97,7 +97,7 @@ static void kstore_gather_avx512(
     }
 }
 
-/* --- the same by AVX2, which compares signed only and masks entire lanes ------------------------- */
+/* --- AVX2: only signed comparisons, and masks of entire lanes ------------------------------------ */
 
 KSTORE_GATHER_AVX2
 static inline __m256i kstore_gather8(const uint8_t *entries, __m256i slots) {
@@ -106,7 +106,7 @@ static inline __m256i kstore_gather8(const uint8_t *entries, __m256i slots) {
     return _mm256_shuffle_epi8(_mm256_i32gather_epi32((const int *)entries, slots, 8), order);
 }
 
-/* Where key > wanted as unsigned numbers; wanted, below 2^31, is given with its sign bit flipped. */
+/* Unsigned key > wanted; wanted is below 2^31 and has its sign bit flipped. */
 KSTORE_GATHER_AVX2
 static inline __m256i kstore_above(__m256i key, __m256i wanted) {
     return _mm256_cmpgt_epi32(_mm256_xor_si256(key, _mm256_set1_epi32((int)0x80000000u)), wanted);
@@ -170,7 +170,7 @@ static void kstore_gather_avx2(
     }
 }
 
-/* The widest that is allowed and that this CPU has; NULL: none. */
+/* The widest version that is allowed and that this CPU supports; NULL if none. */
 static kstore_gather kstore_gather_of(int avx2, int avx512) {
     if (avx512 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw"))
         return kstore_gather_avx512;

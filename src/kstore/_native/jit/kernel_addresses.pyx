@@ -13,7 +13,7 @@ from kstore._native.format.layout cimport (
     CODEC_MASK, OFFSET_INDEX_ENTRY_SIZE, TIME_INDEX_ENTRY_SIZE, V2_HEADER_SIZE,
 )
 from kstore._native.format.murmur2 cimport murmur2
-from kstore._native.format.record_span cimport RecordSpan, take_record
+from kstore._native.format.record_span cimport RecordSpan, parse_record
 from kstore._native.format.status cimport OK, TRUNCATED, BAD_CODEC, BAD_MAGIC, Status
 from kstore._native.index.index_files cimport offset_position, time_offset, used_offset_entries
 from kstore._native.index.index_files cimport used_time_entries
@@ -105,7 +105,7 @@ cdef int64_t next_record(
         return TRUNCATED
     cursor.position = data + position
     cursor.end = data + end
-    status = take_record(&cursor, &span)
+    status = parse_record(&cursor, &span)
     if status != OK:
         return status
     out[0] = cursor.position - data

@@ -3,11 +3,11 @@
 Modules:
 
 - aborted_transactions: open, committed and aborted transactions, from batch headers
-- batch_order: whether the offsets and sequences of batches rise
-- batch_walk: every batch of a buffer, with its checksum checked and its records unpacked
+- batch_order: whether a batch's offsets fit between its neighbours'
+- batch_walk: every batch of a buffer, with its checksum verified and its records decompressed
 - decode: batches to columns, lists of values or Record objects
 - dump_lines: the output of Kafka's DumpLogSegments
-- header_walk: from a batch to the one that holds an offset, by headers
+- header_walk: from a known batch to the one that contains an offset, by headers only
 - segment_end: where the complete batches of a segment end, and their largest timestamp
 - segment_view: from an offset to a slice of a segment's file
 """

@@ -5,10 +5,10 @@ from _typeshed import ReadableBuffer
 
 @final
 class AbortedRanges:
-    """(producer id, first offset, offset of the abort marker) of aborted transactions.
+    """Aborted transactions, each as (producer id, first offset, offset of the abort marker).
 
-    A transactional batch of that producer with a base offset from the first up to the last is
-    not committed. Immutable; safe to share between threads.
+    A transactional batch is aborted if a range of its producer contains its base offset.
+    Immutable; safe to share between threads.
     """
 
     count: int
@@ -18,13 +18,14 @@ class AbortedRanges:
 
 @final
 class TransactionWalk:
-    """Follows transactions over the headers of batches: which are open, which were aborted.
+    """Tracks open and aborted transactions while it walks batch headers.
 
-    ``open`` maps producer ids to first offsets, ``aborted`` lists (producer id, first offset,
-    offset of the marker) since it was last emptied, ``next_offset`` is where the walk continues.
-    ``unproven`` lists those of ``aborted`` that ended by a marker without a record: the cleaner
-    has emptied it, and nothing in the log says that they were committed.
-    Checksums are checked of markers only. One thread at a time.
+    ``open`` maps each producer id with an open transaction to its first offset. ``aborted`` lists
+    (producer id, first offset, offset of the marker) since the caller last emptied the list.
+    ``unproven`` lists the transactions in ``aborted`` whose marker the cleaner has emptied: the
+    log does not show whether they were committed. ``next_offset`` is where the walk continues.
+
+    Verifies the checksums of markers only. One thread at a time.
     """
 
     open: dict[int, int]
@@ -40,6 +41,6 @@ class TransactionWalk:
     ) -> int:
         """Walk the batches in ``data[start:]`` with base offsets below ``stop_offset``.
 
-        Returns the position behind the last one, or -1 where a header is damaged. ``to_marker``
-        ends the walk behind the first marker.
+        Returns the position after the last one, or -1 at a corrupt header. ``to_marker`` ends the
+        walk after the first marker.
         """

@@ -1,13 +1,12 @@
 """Transactions from the headers of batches: open, committed, aborted.
 
 Rules: Kafka's ProducerAppendInfo (what opens and closes a transaction), ControlRecordType and
-EndTransactionMarker (markers). Only headers are read, and the one record of a control batch.
+EndTransactionMarker (markers). The walk reads only headers, and the one record of a control batch.
 
 A control batch without records is a marker that the cleaner has emptied. It proves that the
-transaction ended. Kafka empties a marker only after every record of its transaction is gone, so
-records that are still here were copied before that, and nothing says that they were committed:
-they count as aborted. ProducerAppendInfo passes over such a batch and leaves the transaction open
-for ever.
+transaction ended, not how. Kafka empties a marker only after it has removed every record of the
+transaction, so any record that remains was copied earlier and counts as aborted.
+ProducerAppendInfo skips such a batch, which leaves the transaction open forever.
 """
 
 cimport cython
@@ -25,7 +24,7 @@ cdef enum:
     ABORT = 0
     COMMIT = 1
     OTHER = -1
-    EMPTIED = 2                 # by the cleaner: which of the two it was is not known any more
+    EMPTIED = 2                 # by the cleaner, which keeps neither ABORT nor COMMIT
 
 
 @cython.final
@@ -34,7 +33,7 @@ cdef class AbortedRanges:
         cdef list rows = sorted(ranges)
         cdef Py_ssize_t n
         if self.ranges != NULL:
-            raise ValueError("the ranges exist already")
+            raise ValueError("the ranges are already initialized")
         self.ranges = <AbortedRange*>malloc(max(1, len(rows)) * sizeof(AbortedRange))
         if self.ranges == NULL:
             raise MemoryError
@@ -88,7 +87,7 @@ cdef class TransactionWalk:
     cdef public list aborted
     cdef public list unproven
     cdef public int64_t next_offset
-    cdef int64_t[RECENT] recent     # producers with a transaction open, by their lowest bits
+    cdef int64_t[RECENT] recent     # cache: producer ids with an open transaction, by low bits
 
     def __init__(self, int64_t next_offset, open_transactions=None):
         cdef int n
@@ -139,7 +138,7 @@ cdef class TransactionWalk:
             if batch.last_offset < batch.base_offset:
                 return -1
             if batch.base_offset >= stop_offset:
-                self.next_offset = max(next_offset, stop_offset)    # a gap lies before it
+                self.next_offset = max(next_offset, stop_offset)    # a gap before it
                 return position
             position += batch.size
             next_offset = batch.last_offset + 1
@@ -148,7 +147,7 @@ cdef class TransactionWalk:
                 return position
 
     cdef bint take(self, const uint8_t* data, const BatchHeader* batch) except -1:
-        """Note a transactional batch; whether it was a marker."""
+        """Record a transactional batch; returns whether it is a valid marker."""
         cdef int kind
         if not batch.attributes & CONTROL_BIT:
             if batch.producer_id not in self.open:
@@ -156,7 +155,7 @@ cdef class TransactionWalk:
             self.recent[batch.producer_id & (RECENT - 1)] = batch.producer_id
             return False
         if not crc_matches(data, batch):
-            return False        # damage decides nothing: the transaction stays open
+            return False        # a corrupt marker leaves the transaction open
         kind = EMPTIED if batch.count == 0 else marker_type(data, batch)
         if kind == OTHER:
             return False

@@ -9,14 +9,14 @@ from kstore._native.format.status cimport Status
 
 
 cdef enum Event:
-    AT_END = 0                  # of the complete batches in the buffer
-    ASK = 1                     # the caller decides about the batch
-    FULL = 2                    # the map is; the batch counts as not read
-    CODED = 3                   # the batch has to be decompressed
+    AT_END = 0                  # no more complete batches in the buffer
+    DECIDE = 1                  # the caller decides what happens to the batch
+    FULL = 2                    # the offset map is full; the batch is not processed
+    COMPRESSED = 3              # the batch must be decompressed first
     DAMAGED = 4
 
 
-cdef inline int64_t horizon_of(const BatchHeader* batch) noexcept nogil:
+cdef inline int64_t delete_horizon_of(const BatchHeader* batch) noexcept nogil:
     if batch.magic == 2 and batch.attributes & DELETE_HORIZON_BIT:
         return batch.base_timestamp
     return -1
@@ -30,7 +30,7 @@ cdef class BatchWalk:
     cdef int64_t position       # in the buffer
     cdef int64_t end
     cdef int64_t start          # of the buffer, in the file
-    cdef int64_t last_offset    # of the batch before
+    cdef int64_t last_offset    # of the previous batch
     cdef BatchHeader batch
     cdef Status status
     cdef Rows rows
@@ -40,9 +40,11 @@ cdef class BatchWalk:
     cdef const uint8_t* data(self) noexcept nogil
     cdef int fail(self) except -1
     cdef Event next_batch(self) noexcept nogil
-    cdef bint decided_by_transaction(self) noexcept nogil
-    cdef bint is_coded(self) noexcept nogil
+    cdef bint is_decided_by_transaction(self) noexcept nogil
+    cdef bint is_compressed(self) noexcept nogil
     cdef void step(self) noexcept nogil
-    cdef Status fill_plain(self, const uint8_t** from_, const uint8_t** stop) noexcept nogil
-    cdef object unpacked(self)
-    cdef Status fill_unpacked(self, const uint8_t* at, int64_t size) noexcept nogil
+    cdef Status fill_uncompressed(
+        self, const uint8_t** start_out, const uint8_t** stop_out
+    ) noexcept nogil
+    cdef object decompress_batch(self)
+    cdef Status fill_decompressed(self, const uint8_t* at, int64_t size) noexcept nogil

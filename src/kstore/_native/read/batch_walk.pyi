@@ -1,27 +1,27 @@
 from typing_extensions import Buffer
 
 class BatchWalk:
-    """Complete batches of any magic in a buffer: what the cleaner's two passes have in common.
+    """Walks complete batches of any magic in a buffer; base of both passes of the cleaner.
 
-    ``begin`` names a segment, ``attach`` gives a chunk of it that starts with a batch. One
-    thread at a time. Memory: 52 bytes for each record of the largest batch. Raises
-    ``CorruptRecordError`` with path, position and offset for damage: every checksum is checked.
+    ``begin`` starts a segment, ``attach`` passes a chunk of it that starts at a batch. Verifies
+    every checksum; raises ``CorruptRecordError`` with path, position and offset. One thread at a
+    time. Memory: 52 bytes for each record of the largest batch.
     """
 
     records: int
     invalid: int
     def begin(self, path: str, base_offset: int) -> None:
-        """The next bytes are of another segment."""
+        """Start another segment."""
     def attach(self, buffer: Buffer, start: int) -> None:
-        """Walk these bytes next; start is where they stand in the file."""
+        """Walk this chunk next; ``start`` is its position in the file."""
     def detach(self) -> None:
         """Release the buffer."""
     @property
     def consumed(self) -> int:
-        """Bytes of the buffer that were walked."""
+        """Bytes of the buffer walked so far."""
     @property
     def wanted(self) -> int:
-        """Size of the batch that the buffer ends in, 0 if unknown."""
+        """Declared size of the incomplete batch at the buffer's end; 0 if none or unknown."""
     @property
     def is_control(self) -> bool: ...
     @property
@@ -34,7 +34,7 @@ class BatchWalk:
     def batch_last_offset(self) -> int: ...
     @property
     def delete_horizon(self) -> int:
-        """Of the batch that is asked about, ms; -1 where it has none."""
+        """Delete horizon of the current batch in ms; -1 if none."""
     @property
     def control_type(self) -> int | None:
-        """Of a control batch: 0 abort, 1 commit; -1 unknown; None where it has no record."""
+        """Of the current control batch: 0 abort, 1 commit, -1 unknown, None without a record."""

@@ -1,7 +1,7 @@
-"""Complete batches of any magic in a buffer, one after another: read, checked, taken apart.
+"""Walks complete batches of any magic in a buffer: verifies, decompresses and parses them.
 
-What the cleaner's two passes have in common. Every checksum is checked: a damaged batch must
-neither hide a key nor be rebuilt under a checksum that fits.
+Both passes of the cleaner share this walk. It verifies every checksum: a corrupt batch must
+neither hide a key nor be rewritten under a valid checksum.
 """
 
 from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_Release, PyObject_GetBuffer
@@ -12,7 +12,7 @@ from libc.stdlib cimport free
 from kstore._native.format.batch_header cimport crc_matches, read_header
 from kstore._native.format.cursor cimport get_i16
 from kstore._native.format.layout cimport CODEC_MASK, CONTROL_BIT, TRANSACTIONAL_BIT, V2_HEADER_SIZE
-from kstore._native.format.record_rows cimport fill_legacy, fill_v2, fill_wrapped, take_legacy
+from kstore._native.format.record_rows cimport fill_legacy, fill_v2, fill_wrapped, parse_legacy
 from kstore._native.format.record_span cimport RecordSpan
 from kstore._native.format.status cimport (
     Status, OK, TRUNCATED, BAD_CODEC, BAD_CRC, BAD_LENGTH, BAD_OFFSET, raise_for_status,
@@ -34,12 +34,12 @@ cdef class BatchWalk:
         free(self.rows.memory)
 
     def begin(self, path, int64_t base_offset):
-        """The next bytes are of another segment."""
+        """Start another segment."""
         self.path = path
         self.last_offset = base_offset - 1
 
     def attach(self, buffer, int64_t start):
-        """Walk these bytes next, which stand at start in the file and begin with a batch."""
+        """Walk this chunk next, which is at start in the file and begins with a batch."""
         if self.source is not None:
             self.source = None
             PyBuffer_Release(&self.view)
@@ -61,10 +61,10 @@ cdef class BatchWalk:
 
     @property
     def wanted(self):
-        """Bytes of the batch that the buffer ends in, as far as it says so; else 0."""
+        """Declared size of the incomplete batch at the buffer's end; 0 if none or unknown."""
         return self.batch.size if self.status == TRUNCATED else 0
 
-    # --- the batch that is asked about --------------------------------------------------
+    # --- the current batch --------------------------------------------------------------
 
     @property
     def is_control(self):
@@ -88,8 +88,8 @@ cdef class BatchWalk:
 
     @property
     def delete_horizon(self):
-        """Of the batch, -1 if it has none."""
-        return horizon_of(&self.batch)
+        """Delete horizon of the batch; -1 if none."""
+        return delete_horizon_of(&self.batch)
 
     @property
     def control_type(self):
@@ -112,7 +112,7 @@ cdef class BatchWalk:
         key = at + self.rows.key_positions[0]
         return get_i16(key + 2)
 
-    # --- for the two passes -------------------------------------------------------------
+    # --- for subclasses -----------------------------------------------------------------
 
     cdef const uint8_t* data(self) noexcept nogil:
         return <const uint8_t*>self.view.buf
@@ -123,7 +123,7 @@ cdef class BatchWalk:
         )
 
     cdef Event next_batch(self) noexcept nogil:
-        """Read and check the batch at the position."""
+        """Read and verify the batch at the position."""
         cdef Status status
         self.batch.base_offset = -1
         self.batch.size = 0
@@ -150,14 +150,14 @@ cdef class BatchWalk:
         self.status = status
         if status != OK:
             return DAMAGED
-        return ASK
+        return DECIDE
 
-    cdef bint decided_by_transaction(self) noexcept nogil:
+    cdef bint is_decided_by_transaction(self) noexcept nogil:
         return self.batch.magic == 2 and (
             self.batch.attributes & (CONTROL_BIT | TRANSACTIONAL_BIT)
         ) != 0
 
-    cdef bint is_coded(self) noexcept nogil:
+    cdef bint is_compressed(self) noexcept nogil:
         return self.batch.attributes & CODEC_MASK != 0 and (
             self.batch.magic < 2 or self.batch.count > 0
         )
@@ -166,27 +166,29 @@ cdef class BatchWalk:
         self.last_offset = self.batch.last_offset
         self.position += self.batch.size
 
-    cdef Status fill_plain(self, const uint8_t** from_, const uint8_t** stop) noexcept nogil:
-        """Rows of the batch at the position, which is not compressed."""
+    cdef Status fill_uncompressed(
+        self, const uint8_t** start_out, const uint8_t** stop_out
+    ) noexcept nogil:
+        """Parse the records of the uncompressed batch at the position into rows."""
         cdef const uint8_t* at = self.data() + self.position
         self.rows.count = 0
-        stop[0] = at + self.batch.size
+        stop_out[0] = at + self.batch.size
         if self.batch.magic < 2:
-            from_[0] = at
+            start_out[0] = at
             return fill_legacy(at, 0, &self.batch, &self.rows)
-        from_[0] = at + V2_HEADER_SIZE
+        start_out[0] = at + V2_HEADER_SIZE
         return fill_v2(
-            from_[0], self.batch.size - V2_HEADER_SIZE, 0, &self.batch, &self.rows
+            start_out[0], self.batch.size - V2_HEADER_SIZE, 0, &self.batch, &self.rows
         )
 
-    cdef object unpacked(self):
-        """The records of the compressed batch at the position."""
+    cdef object decompress_batch(self):
+        """Decompress the records of the batch at the position."""
         cdef RecordSpan span
         cdef const uint8_t* at = self.data() + self.position
         cdef int64_t size = self.batch.size - V2_HEADER_SIZE
         cdef int codec = self.batch.attributes & CODEC_MASK
         if self.batch.magic < 2:
-            self.status = take_legacy(at, &self.batch, &span)
+            self.status = parse_legacy(at, &self.batch, &span)
             if self.status == OK and span.value_size < 0:
                 self.status = BAD_LENGTH
             if self.status != OK:
@@ -207,7 +209,7 @@ cdef class BatchWalk:
                 )
             raise
 
-    cdef Status fill_unpacked(self, const uint8_t* at, int64_t size) noexcept nogil:
+    cdef Status fill_decompressed(self, const uint8_t* at, int64_t size) noexcept nogil:
         self.rows.count = 0
         if self.batch.magic == 2:
             return fill_v2(at, size, 0, &self.batch, &self.rows)

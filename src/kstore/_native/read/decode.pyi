@@ -8,10 +8,10 @@ from kstore._native.read.aborted_transactions import AbortedRanges
 
 @final
 class Block:
-    """Rows of one run of records; every position is in ``data``.
+    """Rows of consecutive records; every position is an index into ``data``.
 
-    Exports its memory, read-only; ``layout`` maps each column's name to its dtype and the
-    byte where it starts. All columns hold ``len(block)`` rows.
+    Exports its memory as one read-only buffer; ``layout`` maps each column's name to its dtype
+    and first byte. All columns have ``len(block)`` rows.
     """
 
     data: ReadableBuffer
@@ -23,50 +23,50 @@ class Block:
         """Whether only ``value_positions`` and ``value_lengths`` are filled."""
     @property
     def timestamp_type(self) -> int:
-        """Of all rows: -1 none (message v0), 0 CreateTime, 1 LogAppendTime."""
+        """Timestamp type of all rows: -1 none (message v0), 0 CreateTime, 1 LogAppendTime."""
     @property
     def layout(self) -> dict[str, tuple[str, int]]: ...
     def __buffer__(self, flags: int, /) -> memoryview: ...
 
 @final
 class Scanner:
-    """Walks the batches in ``buffer[start:end]`` (any magic) and hands out their records.
+    """Walks the batches in ``buffer[start:end]`` (any magic) and returns their records.
 
     Parameters
     ----------
     start_offset, stop_offset
-        Records outside ``start_offset <= offset < stop_offset`` are dropped; batches entirely
-        below are not even checked.
+        The scanner drops records outside ``start_offset <= offset < stop_offset``; it does not
+        verify batches entirely below.
     check_crc
-        Check every batch that is handed out, and inner messages of v0 and v1 wrappers.
+        Verify every returned batch, and inner messages of v0 and v1 wrappers.
     control
-        Hand out the records of control batches (transaction markers) as well.
+        Return the records of control batches (transaction markers) as well.
     values_only
-        Blocks hold only where the values are (an offset window brings all columns back).
+        Blocks have only the positions and lengths of values. Ignored with an offset window.
     next_offset
-        The batches are a log's and end below it: one that does not, whose offsets do not continue
-        from the batch before, or reach into the next, is damage. Without it offsets are free.
+        The log's next offset. A batch that ends at or above it, starts at or below the last
+        offset of the previous batch, or overlaps the next, is corrupt. Without it, the scanner
+        does not check offsets.
     decompress
-        ``(codec, magic, data) -> bytes``; needed as soon as a compressed batch is met.
+        ``(codec, magic, data) -> bytes``; required if a batch is compressed.
     on_damage
-        ``"raise"`` a ``CorruptRecordError``, or ``"skip"`` the batch and note it in
-        ``skipped`` as (position, size, offset, reason); one bad batch costs one batch.
+        ``"raise"`` a ``CorruptRecordError``, or ``"skip"`` that one batch and append
+        (position, size, offset, reason) to ``skipped``.
     on_tail
         An incomplete batch at the end: ``"stop"`` before it, or treat it as ``"damage"``.
     path, position_base
-        For errors: the file, and where in it the buffer starts.
+        For errors: the file, and the buffer's position in it.
     row_target
         A block ends with the batch that reaches this many rows; a list of objects with the
         one that reaches 512, or fewer.
     find_aborted
-        Leave out batches of aborted transactions: called once, when the first transactional
-        batch is met, to determine which those are. Without it all batches are handed out.
-
+        Returns the aborted transactions, whose batches the scanner then skips; called once, at the
+        first transactional batch. Without it, the scanner returns all batches.
     seen_offset
-        Last offset of the batch in front of ``start``, where it is known: what does not rise
-        above it is damage (with ``next_offset``).
+        Last offset of the batch before ``start``, if known: with ``next_offset``, a first batch
+        that starts at or below it is corrupt.
 
-    Not safe to share between threads. The buffer is held open until ``close``; blocks keep
+    Not safe to share between threads. The scanner holds the buffer until ``close``; blocks keep
     the data they point into. Memory: 52 bytes a row (12 with ``values_only``) for at least
     16,384 rows or the largest batch, and the decompressed bytes of about 8 MiB or one batch.
     """
@@ -97,34 +97,33 @@ class Scanner:
     ) -> None: ...
     @property
     def position(self) -> int:
-        """Where the next batch starts, in the buffer."""
+        """Position of the next batch in the buffer."""
     @property
     def seen_offset(self) -> int:
-        """Last offset of the batch in front of ``position``; the smallest int64 before any."""
+        """Last offset of the batch before ``position``; the smallest int64 before the first."""
     @property
     def at_end(self) -> bool:
-        """Whether every byte of the range was walked."""
+        """Whether the scan has reached the end of the range."""
     def close(self) -> None:
-        """Release the buffer; what was handed out stays valid."""
+        """Release the buffer; blocks and records already returned stay valid."""
     def next_block(self) -> Block | None:
-        """The next rows as columns, None at the end."""
+        """The next rows as columns; None at the end."""
     def next_values(self) -> list[bytes | None] | None:
-        """The values of the next batches, None at the end."""
+        """The values of the next batches; None at the end."""
     def records(self) -> RecordScan:
         """The records from here on as objects, one at a time."""
     def next_records(self) -> list[Record] | None:
-        """The records of the next batches as objects, None at the end."""
+        """The records of the next batches as objects; None at the end."""
     def __iter__(self) -> Iterator[Block]: ...
     def __next__(self) -> Block: ...
 
 @final
 class RecordScan:
-    """Iterates over the records of a scanner; each is made when it is asked for.
+    """Iterates over the records of a scanner; creates each when the caller requests it.
 
-    A batch is checked, decoded and copied when its first record is asked for: what happens to
-    the buffer (or to the scanner's ``close``) later does not touch its other records. Memory:
-    that copy and 52 bytes a record of the batch. One thread at a time; a second one gets a
-    ``ValueError`` where the two would meet.
+    Verifies, decodes and copies a batch at its first record: later changes to the buffer, or
+    ``close`` of the scanner, do not affect its other records. Memory: that copy, and 52 bytes for
+    each record of the batch. One thread at a time; a concurrent call raises ``ValueError``.
     """
 
     def __init__(self, scanner: Scanner) -> None: ...

@@ -1,7 +1,7 @@
 """Batches of any magic in, rows out: columns, lists of values, or Record objects.
 
-One kernel (record_rows.pxd) finds where each record's parts are; every sink is made from that.
-Bytes are never trusted: see cursor.pxd, batch_header.pxd, record_span.pxd for the checks.
+One kernel (record_rows.pxd) finds the positions of each record's fields; every output format is
+built from those. It checks every length: see cursor.pxd, batch_header.pxd, record_span.pxd.
 """
 
 cimport cython
@@ -19,30 +19,30 @@ from kstore._native.format.batch_header cimport BatchHeader, crc_matches, read_h
 from kstore._native.format.layout cimport *
 from kstore._native.format.record cimport Record, parse_headers
 from kstore._native.format.record_rows cimport (
-    ROW_SIZE, SPAN_ROW_SIZE, Rows, fill_legacy, fill_v2, fill_wrapped, keep_window, place_rows,
-    take_legacy,
+    ROW_SIZE, SPAN_ROW_SIZE, Rows, fill_legacy, fill_v2, fill_wrapped, keep_window, lay_out_rows,
+    parse_legacy,
 )
 from kstore._native.format.record_span cimport RecordSpan
 from kstore._native.format.status cimport (
     Status, OK, BAD_CODEC, BAD_CRC, BAD_LENGTH, BAD_OFFSET, BAD_SIZE, TRUNCATED, raise_for_status,
 )
-from kstore._native.read.batch_order cimport rises
+from kstore._native.read.batch_order cimport is_in_order
 from kstore._native.format.status import reason
 from kstore._native.read.aborted_transactions cimport AbortedRanges, is_aborted
 
 cdef int64_t INT64_MAX = 0x7FFFFFFFFFFFFFFF
 cdef enum:
-    BLOCK_ROWS = 16384          # rows of a block: with all columns it fits in a core's L2 cache
-    POOL_SIZE = 8               # blocks kept for the next scan: their pages are already there
-    OBJECT_ROWS = 512           # objects made at a time: they are read while still in cache
-    ARENA_TARGET = 8 << 20      # decompressed bytes after which a block is handed out
+    BLOCK_ROWS = 16384          # rows of a block: all columns together fit in a core's L2 cache
+    POOL_SIZE = 8               # blocks kept for the next scan: their pages are already mapped
+    OBJECT_ROWS = 512           # objects created at a time: the caller reads them while in cache
+    ARENA_TARGET = 8 << 20      # decompressed bytes after which a block is complete
 
 ctypedef uint8_t* Memory
 cdef Memory[POOL_SIZE] _pool
 cdef int _pooled = 0
 
 
-cdef uint8_t* _take_memory() noexcept:
+cdef uint8_t* _acquire_memory() noexcept:
     global _pooled
     if _pooled:
         _pooled -= 1
@@ -50,7 +50,7 @@ cdef uint8_t* _take_memory() noexcept:
     return <uint8_t*>malloc(BLOCK_ROWS * ROW_SIZE)
 
 
-cdef void _give_memory(uint8_t* memory) noexcept:
+cdef void _release_memory(uint8_t* memory) noexcept:
     global _pooled
     if _pooled < POOL_SIZE:
         _pool[_pooled] = memory
@@ -61,26 +61,26 @@ cdef void _give_memory(uint8_t* memory) noexcept:
 
 @cython.final
 cdef class Block:
-    """Rows of one run of records, all of them ranges of one buffer.
+    """Rows of consecutive records, whose positions are in one buffer.
 
-    Exports its memory as one read-only buffer; ``layout`` says where each column lies in it.
+    Exports its memory as one read-only buffer; ``layout`` has the position of each column.
     """
 
     def __cinit__(self, *, bint values_only=False):
-        cdef uint8_t* memory = _take_memory()
+        cdef uint8_t* memory = _acquire_memory()
         if memory == NULL:
             raise MemoryError
         self.rows.values_only = values_only
         self.rows.count = 0
         self.rows.timestamp_type = -1
-        place_rows(&self.rows, memory, BLOCK_ROWS)
+        lay_out_rows(&self.rows, memory, BLOCK_ROWS)
 
     def __dealloc__(self):
-        # Memory that grew beyond the common size goes back to the system.
+        # The pool keeps blocks of the default capacity only.
         if self.rows.memory == NULL:
             return
         if self.rows.capacity == BLOCK_ROWS:
-            _give_memory(self.rows.memory)
+            _release_memory(self.rows.memory)
         else:
             free(self.rows.memory)
 
@@ -122,17 +122,17 @@ cdef inline int timestamp_type_of(const BatchHeader* batch) noexcept nogil:
 
 
 cdef Event advance(Scan* scan, Rows* rows, int64_t target) noexcept nogil:
-    """Fill rows from the batches at scan.position, until something has to be decided.
+    """Fill rows from the batches at scan.position, until an event needs the caller.
 
-    On every event but AT_END scan.position is that of the batch in question, scan.batch its
-    header as far as it was read, and the rows of the batches before it are complete.
+    On every event but AT_END, scan.position is the position of the batch that caused it,
+    scan.batch the fields read of its header, and the rows of earlier batches are complete.
     """
     cdef BatchHeader* batch = &scan.batch
     cdef int64_t first
     cdef int timestamp_type
     while scan.position < scan.end and not scan.done:
         if rows.count >= target:
-            return FULL         # before the next header is read: scan.batch is the last one in
+            return FULL         # before the next header: scan.batch is the last one in rows
         batch.base_offset = -1
         scan.status = read_header(scan.data, scan.position, scan.end, batch)
         if scan.status != OK:
@@ -140,11 +140,11 @@ cdef Event advance(Scan* scan, Rows* rows, int64_t target) noexcept nogil:
         if batch.last_offset < batch.base_offset:
             scan.status = BAD_OFFSET
             return DAMAGED
-        if scan.next_offset != INT64_MIN and not rises(scan):
+        if scan.next_offset != INT64_MIN and not is_in_order(scan):
             return DAMAGED
         if batch.last_offset < scan.start_offset:
-            scan.seen = batch.last_offset
-            scan.skipped = scan.position
+            scan.last_offset = batch.last_offset
+            scan.skipped_position = scan.position
             scan.position += batch.size
             continue
         if batch.magic == 2 and batch.base_offset >= scan.stop_offset:
@@ -161,16 +161,16 @@ cdef Event advance(Scan* scan, Rows* rows, int64_t target) noexcept nogil:
             scan.status = BAD_CRC
             return DAMAGED
         if batch.magic == 2 and batch.attributes & CONTROL_BIT and not scan.control:
-            scan.seen = batch.last_offset
+            scan.last_offset = batch.last_offset
             scan.position += batch.size
             continue
-        if scan.committed and batch.magic == 2 and batch.attributes & TRANSACTIONAL_BIT:
-            if not scan.final:
-                return UNSETTLED
+        if scan.read_committed and batch.magic == 2 and batch.attributes & TRANSACTIONAL_BIT:
+            if not scan.has_aborted:
+                return NEEDS_ABORTED
             if is_aborted(
                 scan.aborted, scan.aborted_count, batch.producer_id, batch.base_offset
             ):
-                scan.seen = batch.last_offset
+                scan.last_offset = batch.last_offset
                 scan.position += batch.size
                 continue
         if batch.attributes & CODEC_MASK:
@@ -191,15 +191,15 @@ cdef Event advance(Scan* scan, Rows* rows, int64_t target) noexcept nogil:
 
 
 cdef inline void finish_batch(Scan* scan, Rows* rows, int64_t first) noexcept nogil:
-    """Step over a batch whose rows are in, less those outside the wanted offsets."""
+    """Advance past a batch whose rows were filled; drop rows outside the offset window."""
     cdef BatchHeader* batch = &scan.batch
-    # A legacy wrapper's header states its last offset only.
+    # A legacy wrapper's header has only its last offset.
     if (
         batch.base_offset < scan.start_offset or batch.last_offset >= scan.stop_offset
         or (batch.magic < 2 and batch.count < 0)
     ) and not rows.values_only:
         keep_window(rows, first, scan.start_offset, scan.stop_offset)
-    scan.seen = batch.last_offset
+    scan.last_offset = batch.last_offset
     scan.position += batch.size
     if batch.last_offset >= scan.stop_offset - 1:
         scan.done = True
@@ -220,7 +220,7 @@ cdef class Scanner:
         if on_tail not in ("stop", "damage"):
             raise ValueError(f"on_tail is 'stop' or 'damage', not {on_tail!r}")
         PyObject_GetBuffer(buffer, &self.view, PyBUF_SIMPLE)
-        self.source = buffer        # from here on the view is released at the end
+        self.source = buffer        # from here on, close releases the view
         if end < 0:
             end = self.view.len
         if start < 0 or start > end or end > self.view.len:
@@ -234,15 +234,15 @@ cdef class Scanner:
         self.scan.check_crc = check_crc
         self.scan.control = control
         self.scan.next_offset = next_offset
-        self.scan.seen = seen_offset
-        self.scan.skipped = -1
-        # Offsets are needed to cut by offset.
+        self.scan.last_offset = seen_offset
+        self.scan.skipped_position = -1
+        # An offset window needs the offset column.
         self.values_only = (
             values_only and start_offset == INT64_MIN and stop_offset == INT64_MAX
         )
         self.decompress = decompress
         self.find_aborted = find_aborted
-        self.scan.committed = find_aborted is not None
+        self.scan.read_committed = find_aborted is not None
         self.skip_damage = on_damage == "skip"
         self.tail_is_damage = on_tail == "damage"
         self.path = path
@@ -258,7 +258,7 @@ cdef class Scanner:
 
     @property
     def seen_offset(self):
-        return self.scan.seen
+        return self.scan.last_offset
 
     @property
     def at_end(self):
@@ -285,25 +285,25 @@ cdef class Scanner:
         cdef list arena_chunks = []
         cdef int64_t arena = 0
         cdef Event event
-        # The rows of a block lie in one buffer: the source itself, or an arena of what
-        # was decompressed. Where a log changes from one to the other, a block ends.
+        # All rows of a block point into one buffer: the source, or an arena of decompressed
+        # bytes. A block ends where the log changes from one to the other.
         while True:
             self.scan.in_arena = len(arena_chunks) > 0
-            event = self._step(block, self.row_target, True)
+            event = self._next_event(block, self.row_target, True)
             if event == FULL and block.rows.count == 0:
-                arena_chunks.clear()      # nothing of the arena was in the window
+                arena_chunks.clear()      # no row of the arena was in the window
                 arena = 0
                 continue
             if event == AT_END or event == FULL:
                 break
             if block.rows.count and not arena_chunks or arena >= ARENA_TARGET:
                 break
-            unpacked = self._unpack()
-            if unpacked is None:
+            decompressed = self._decompress()
+            if decompressed is None:
                 continue
-            if self._fill_unpacked(unpacked, arena, block):
-                arena_chunks.append(unpacked)
-                arena += len(unpacked)
+            if self._fill_decompressed(decompressed, arena, block):
+                arena_chunks.append(decompressed)
+                arena += len(decompressed)
         if block.rows.count == 0:
             return None
         if not arena_chunks:
@@ -312,8 +312,8 @@ cdef class Scanner:
             block.data = arena_chunks[0] if len(arena_chunks) == 1 else b"".join(arena_chunks)
         return block
 
-    cdef Event _step(self, Block block, int64_t target, bint unlock) except? DAMAGED:
-        """Advance to what next_block or a sink has to deal with; damage is dealt with here."""
+    cdef Event _next_event(self, Block block, int64_t target, bint unlock) except? DAMAGED:
+        """Advance to the next event that the caller handles; handle corruption here."""
         cdef Event event
         while True:
             if self.scan.done:
@@ -327,29 +327,31 @@ cdef class Scanner:
                 if not self.tail_is_damage:
                     self.scan.done = True
                     return AT_END
-                self._damage(TRUNCATED, None)
+                self._handle_damage(TRUNCATED, None)
             elif event == DAMAGED:
-                self._damage(self.scan.status, None)
-            elif event == UNSETTLED:
-                self._settle()
+                self._handle_damage(self.scan.status, None)
+            elif event == NEEDS_ABORTED:
+                self._load_aborted()
             else:
                 return event
 
-    cdef int _settle(self) except -1:
-        """Ask, once, which transactions were aborted: the first transactional batch is met."""
+    cdef int _load_aborted(self) except -1:
+        """Load the aborted transactions, once, at the first transactional batch."""
         cdef AbortedRanges aborted = self.find_aborted()
         self.aborted = aborted
         self.scan.aborted = aborted.ranges
         self.scan.aborted_count = aborted.count
-        self.scan.final = True
+        self.scan.has_aborted = True
         return 0
 
-    cdef int _damage(self, Status status, object error) except -1:
-        """Raise, or note what is skipped and step over it."""
+    cdef int _handle_damage(self, Status status, object error) except -1:
+        """Raise, or record the batch as skipped and advance past it."""
         cdef int64_t position = self.scan.position, size = self.scan.batch.size
         cdef int64_t left = self.scan.end - position, offset = self.scan.batch.base_offset
-        if offset < 0:              # unreadable: what would have come next
-            offset = self.scan.start_offset if self.scan.seen < 0 else self.scan.seen + 1
+        if offset < 0:              # unreadable: report the offset that should follow
+            offset = self.scan.last_offset + 1
+            if self.scan.last_offset < 0:
+                offset = self.scan.start_offset
         offset = max(offset, -1)    # unknown
         if not self.skip_damage:
             if error is not None:
@@ -361,7 +363,7 @@ cdef class Scanner:
                 raise error
             raise_for_status(status, self.path, self.position_base + position, offset)
         if size < LOG_OVERHEAD + V0_OVERHEAD or size > left or status == BAD_SIZE:
-            size = left         # unknown where the next batch starts
+            size = left         # no size to trust: skip to the end
         self.skipped.append((
             self.position_base + position, size, offset,
             reason(status) if error is None else getattr(error, "reason", str(error)),
@@ -369,8 +371,8 @@ cdef class Scanner:
         self.scan.position += size
         return 0
 
-    cdef object _unpack(self):
-        """The decompressed records of the batch at the position; None where it was skipped."""
+    cdef object _decompress(self):
+        """Decompress the records of the batch at the position; None if it was skipped."""
         cdef BatchHeader* batch = &self.scan.batch
         cdef int codec = batch.attributes & CODEC_MASK
         cdef int64_t at = self.scan.position + V2_HEADER_SIZE
@@ -378,32 +380,32 @@ cdef class Scanner:
         cdef RecordSpan span
         cdef Status status
         if codec > 4 or (codec == 4 and batch.magic < 2):
-            self._damage(BAD_CODEC, None)
+            self._handle_damage(BAD_CODEC, None)
             return None
         if batch.magic < 2:
-            status = take_legacy(self.scan.data + self.scan.position, batch, &span)
+            status = parse_legacy(self.scan.data + self.scan.position, batch, &span)
             if status != OK or span.value_size < 0:
-                self._damage(BAD_LENGTH if status == OK else status, None)
+                self._handle_damage(BAD_LENGTH if status == OK else status, None)
                 return None
             at = span.value - self.scan.data
             size = span.value_size
         if self.decompress is None:
-            raise ValueError("the batch is compressed, and no decompress was given")
+            raise ValueError("the batch is compressed; pass decompress")
         try:
             return self.decompress(
                 codec, batch.magic,
                 memoryview(self.source).cast("B")[at:at + size],
             )
         except ValueError as error:
-            self._damage(OK, error)
+            self._handle_damage(OK, error)
             return None
 
-    cdef int _fill_unpacked(self, object unpacked, int64_t shift, Block block) except -1:
-        """1 if the batch's decompressed records are in the block, 0 if it was skipped."""
+    cdef int _fill_decompressed(self, object decompressed, int64_t shift, Block block) except -1:
+        """Add decompressed records to the block; returns 0 if the batch was skipped, else 1."""
         cdef Py_buffer view
         cdef int64_t first = block.rows.count
         cdef Status status
-        PyObject_GetBuffer(unpacked, &view, PyBUF_SIMPLE)
+        PyObject_GetBuffer(decompressed, &view, PyBUF_SIMPLE)
         try:
             with nogil:
                 if self.scan.batch.magic == 2:
@@ -421,10 +423,10 @@ cdef class Scanner:
             PyBuffer_Release(&view)
         if status == OK:
             return 1
-        self._damage(status, None)
+        self._handle_damage(status, None)
         return 0
 
-    # --- sinks that make objects ----------------------------------------------------------
+    # --- output as objects ----------------------------------------------------------------
 
     def next_values(self):
         cdef Block block = Block(values_only=self.values_only)
@@ -433,15 +435,15 @@ cdef class Scanner:
         cdef Py_ssize_t target = min(self.row_target, OBJECT_ROWS)
         self.scan.in_arena = False
         while True:
-            event = self._step(block, target, False)
+            event = self._next_event(block, target, False)
             if event != COMPRESSED or block.rows.count:
-                break           # a compressed batch after others is for the next list
-            unpacked = self._unpack()
-            if unpacked is None or not self._fill_unpacked(unpacked, 0, block):
+                break           # a compressed batch starts the next list
+            decompressed = self._decompress()
+            if decompressed is None or not self._fill_decompressed(decompressed, 0, block):
                 continue
             if block.rows.count == 0:
                 continue
-            PyObject_GetBuffer(unpacked, &view, PyBUF_SIMPLE)
+            PyObject_GetBuffer(decompressed, &view, PyBUF_SIMPLE)
             try:
                 return make_values(&block.rows, <const uint8_t*>view.buf)
             finally:
@@ -462,7 +464,7 @@ cdef class Scanner:
 
 
 cdef list make_values(Rows* rows, const uint8_t* data):
-    """All values of some rows, whose positions count from data."""
+    """The values of all rows; their positions are relative to data."""
     cdef list out = PyList_New(rows.count)
     cdef object value
     cdef int64_t n
@@ -479,10 +481,10 @@ cdef list make_values(Rows* rows, const uint8_t* data):
 
 @cython.final
 cdef class RecordScan:
-    """Makes the records of a scanner's batches one at a time: each is used while in cache.
+    """Creates the records of a scanner's batches one at a time, while their bytes are in cache.
 
-    Between two records the caller may do anything, and another process may change the file. So
-    the bytes of the batch at hand are a copy, taken when its checksum was right.
+    Between two records the caller may close the scanner, and another process may change the
+    file. So the current batch is a copy, taken right after its checksum was verified.
     """
 
     def __cinit__(self, Scanner scanner not None):
@@ -508,20 +510,22 @@ cdef class RecordScan:
         cdef Event event
         cdef bint found = False
         if self.filling:
-            raise ValueError("the records are being read by another thread already")
+            raise ValueError("another thread is already reading these records")
         self.filling = True
         try:
             scanner.scan.in_arena = False
             while True:
                 self.row = 0
                 self.block.rows.count = 0
-                event = scanner._step(self.block, 1, False)
+                event = scanner._next_event(self.block, 1, False)
                 if event == COMPRESSED:
-                    unpacked = scanner._unpack()
-                    if unpacked is None or not scanner._fill_unpacked(unpacked, 0, self.block):
+                    decompressed = scanner._decompress()
+                    if decompressed is None or not scanner._fill_decompressed(
+                        decompressed, 0, self.block
+                    ):
                         continue
                     if self.block.rows.count:
-                        self.keep_unpacked(unpacked)
+                        self.keep_decompressed(decompressed)
                         break
                 elif self.block.rows.count:
                     self.keep(scanner.scan.data + batch.position, batch.size, batch.position)
@@ -532,12 +536,12 @@ cdef class RecordScan:
         finally:
             self.filling = False
             if not found:
-                self.block.rows.count = 0       # no rows without their bytes
+                self.block.rows.count = 0       # the copy does not match these rows
         return True
 
-    cdef int keep_unpacked(self, object unpacked) except -1:
+    cdef int keep_decompressed(self, object decompressed) except -1:
         cdef Py_buffer view
-        PyObject_GetBuffer(unpacked, &view, PyBUF_SIMPLE)
+        PyObject_GetBuffer(decompressed, &view, PyBUF_SIMPLE)
         try:
             self.keep(<const uint8_t*>view.buf, view.len, 0)
         finally:
@@ -545,7 +549,7 @@ cdef class RecordScan:
         return 0
 
     cdef int keep(self, const uint8_t* data, int64_t size, int64_t position) except -1:
-        """Copy the bytes that the rows are positions in; data[0] has that position."""
+        """Copy the bytes that the rows point into; position is that of data[0]."""
         cdef uint8_t* memory
         if size > self.room:
             memory = <uint8_t*>malloc(size)
@@ -562,13 +566,13 @@ cdef class RecordScan:
         return 0
 
     cdef Record make(self):
-        """The record of the next row, which must exist."""
+        """Create the record of the next row, which must exist."""
         cdef Rows* rows = &self.block.rows
         cdef const char* data = <const char*>self.memory - self.shift
         cdef int64_t n = self.row
         cdef Record record = Record.__new__(Record)
         self.row = n + 1
-        record.made = True
+        record.is_initialized = True
         if rows.value_lengths[n] >= 0:
             record.value = PyBytes_FromStringAndSize(
                 data + rows.value_positions[n], rows.value_lengths[n]
@@ -578,7 +582,7 @@ cdef class RecordScan:
                 data + rows.key_positions[n], rows.key_lengths[n]
             )
         record.offset = rows.offsets[n]
-        if rows.timestamps[n] != self.last:     # records of one batch often share their time
+        if rows.timestamps[n] != self.last:     # records of a batch often share one timestamp
             self.last = rows.timestamps[n]
             self.timestamp = self.last
         record.timestamp = self.timestamp

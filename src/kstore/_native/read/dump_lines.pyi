@@ -5,31 +5,30 @@ from _typeshed import ReadableBuffer
 
 @final
 class LineDumper:
-    """The lines that Kafka's DumpLogSegments prints of a log's batches, made in bulk.
+    """Formats batches as Kafka's DumpLogSegments prints them, many lines at a time.
 
     Parameters
     ----------
     deep
-        A line for every record too.
+        Print a line for each record, too.
     contents
-        Keys and payloads as text in it; bytes that are not UTF-8 show as U+FFFD, as in Java.
+        Include keys and payloads as text; invalid UTF-8 shows as U+FFFD, as in Java.
     metadata
-        False leaves only key and payload of each record, and no control records.
+        False prints only the key and payload of each record, and no control records.
     decompress
-        ``(codec, magic, data) -> bytes``; needed as soon as a compressed batch is met.
+        ``(codec, magic, data) -> bytes``; required if a batch is compressed.
     render
         ``(offset, key, value) -> text`` replaces `` key: ... payload: ...``.
     render_control
-        ``(key, value) -> text`` for what stands behind a control record's metadata.
+        ``(key, value) -> text`` to print after a control record's metadata.
 
-    Not safe to share between threads. Memory: a block of lines of about 1 MiB, or one batch's.
+    Not safe to share between threads. Memory: about 1 MiB of lines, or those of one batch.
     """
 
     gaps: list[tuple[int, int]]
-    """(offset, the next one) wherever a record does not follow its predecessor; deep only."""
+    """(offset, next offset) where two consecutive offsets are not adjacent; deep only."""
     damaged: list[tuple[int, int, str]]
     """(position, base offset, reason) of batches whose records could not be read; deep only."""
-    """How many batches had a checksum that is not that of their bytes."""
 
     def __init__(
         self,
@@ -42,16 +41,16 @@ class LineDumper:
         render_control: Callable[[bytes | None, bytes | None], str] | None = None,
     ) -> None: ...
     wanted: int
-    """Size that the batch at ``position`` claims to have, where it is incomplete; else 0."""
+    """Declared size of the incomplete batch at ``position``; else 0."""
     def feed(self, chunk: ReadableBuffer, position: int) -> None:
-        """Continue with bytes of the log, any magic, that lie at position; held until ``close``."""
+        """Continue with a chunk of the log at ``position``, of any magic; held until ``close``."""
     @property
     def position(self) -> int:
-        """Where in the log the walk stands: behind the last complete batch."""
+        """Position in the log after the last complete batch."""
     @property
     def stop(self) -> str | None:
-        """Why no batch can start at ``position``; None if there is merely none, or not all."""
+        """Why no batch can start at ``position``; None at the end or at an incomplete batch."""
     def next_lines(self) -> bytes | None:
-        """The next lines of the chunk, each with its newline; None at its last complete batch."""
+        """The next lines of the chunk, each with its newline; None after the last batch."""
     def close(self) -> None:
         """Release the buffer."""

@@ -1,7 +1,7 @@
-"""Text: the lines of Kafka's DumpLogSegments for batches and records, a block at a time.
+"""Formats batches and records as Kafka's DumpLogSegments prints them, many lines at a time.
 
-One more sink of the one parser (record_rows.pxd, decode.pyx). The shapes are those of Kafka 4.3
-(org.apache.kafka.tools.DumpLogSegments); docs/guide/command-line.md shows them.
+Uses the same parser as decode (record_rows.pxd). The format is that of Kafka 4.3
+(org.apache.kafka.tools.DumpLogSegments); docs/guide/command-line.md shows it.
 """
 
 cimport cython
@@ -18,14 +18,14 @@ from kstore._native.read.decode import Scanner
 from kstore._native.format.batch_header cimport BatchHeader, crc_matches, read_header
 from kstore._native.format.layout cimport *
 from kstore._native.format.record_rows cimport fill_legacy, fill_v2
-from kstore._native.format.record_span cimport take_header
+from kstore._native.format.record_span cimport parse_header
 from kstore._native.format.status cimport Status, OK, TRUNCATED
 from kstore._native.format.status import reason
 
 cdef enum:
-    LINES_TARGET = 1 << 20      # bytes after which a block of lines is handed out
+    LINES_TARGET = 1 << 20      # bytes after which next_lines returns
     BATCH_LINE = 640            # more than the longest batch line
-    RECORD_LINE = 256           # more than a record's numbers and names of fields
+    RECORD_LINE = 256           # more than a record's numbers and field names
     NUMBER = 20                 # characters of the longest int64
 
 cdef int32_t INT32_MAX = 0x7FFFFFFF
@@ -91,7 +91,7 @@ cdef inline int64_t sequence_at(int32_t base, int64_t delta) noexcept nogil:
 cdef uint8_t* put_batch(
     uint8_t* at, const BatchHeader* batch, int64_t base, bint valid
 ) noexcept nogil:
-    """Less than BATCH_LINE bytes."""
+    """Write a batch's line; at most BATCH_LINE bytes."""
     cdef int64_t delta = batch.last_offset - batch.base_offset
     if batch.magic == 2:
         at = put_field(at, "baseOffset: ", batch.base_offset)
@@ -139,15 +139,15 @@ cdef inline bint is_ascii(const uint8_t* at, int64_t size) noexcept nogil:
 @cython.final
 cdef class LineDumper:
     cdef Py_buffer view
-    cdef object source              # the chunk at hand; None: none
-    cdef int64_t at                 # of the next batch, in the chunk
-    cdef int64_t base               # of the chunk, in the file
+    cdef object source              # the current chunk, or None
+    cdef int64_t at                 # position of the next batch in the chunk
+    cdef int64_t base               # position of the chunk in the file
     cdef Status status
     cdef readonly int64_t wanted
     cdef bint deep, contents, metadata
     cdef object decompress, render, render_control
-    cdef int64_t last_offset        # of the last record seen; -1: none yet
-    cdef const uint8_t* data_end    # of the bytes in which the records at hand lie
+    cdef int64_t last_offset        # of the last record; -1 before the first
+    cdef const uint8_t* data_end    # of the bytes that the current rows point into
     cdef uint8_t* lines
     cdef int64_t size, capacity
     cdef readonly list gaps, damaged
@@ -179,7 +179,7 @@ cdef class LineDumper:
     def feed(self, chunk, int64_t position):
         self.close()
         PyObject_GetBuffer(chunk, &self.view, PyBUF_SIMPLE)
-        self.source = chunk         # from here on the view is released at the end
+        self.source = chunk         # from here on, close releases the view
         self.at = 0
         self.base = position
         self.wanted = 0
@@ -275,7 +275,7 @@ cdef class LineDumper:
         self, const uint8_t* data, Block block, int64_t row, const BatchHeader* batch,
         int64_t inner,
     ) except -1:
-        """One record's line; inner, and the next one returned: where a legacy message starts."""
+        """Write one record's line. inner is a legacy message's position; returns the next one's."""
         cdef int32_t key_size = block.rows.key_lengths[row]
         cdef int32_t value_size = block.rows.value_lengths[row]
         cdef const uint8_t* key = data + block.rows.key_positions[row]
@@ -304,7 +304,7 @@ cdef class LineDumper:
                 self.put(" payload: ")
                 self.put_string(value, value_size)
             elif key_size < 0 and not self.metadata:
-                self.size -= 1      # nothing to show: Kafka prints an empty line
+                self.size -= 1      # neither key nor value: Kafka prints an empty line
         self.put("\n")
         return inner
 
@@ -361,7 +361,7 @@ cdef class LineDumper:
         cursor.position = headers
         cursor.end = self.data_end
         for number in range(count):
-            if take_header(&cursor, &key_size, &value_size, &key, &value) != OK:
+            if parse_header(&cursor, &key_size, &value_size, &key, &value) != OK:
                 break
             if number:
                 self.put(",")
@@ -369,7 +369,7 @@ cdef class LineDumper:
         return 0
 
     cdef int64_t put_checksum(self, const uint8_t* data, int64_t inner) except -1:
-        """What Kafka adds for a legacy message (up to 3.9 with a stray brace behind it)."""
+        """The checksum of a legacy message (Kafka up to 3.9 prints a stray brace after it)."""
         cdef BatchHeader message
         cdef uint8_t* at
         if read_header(data, inner, self.data_end - data, &message) != OK:
@@ -381,7 +381,7 @@ cdef class LineDumper:
         self.size = at - self.lines
         return inner + message.size
 
-    # --- the block of lines -------------------------------------------------------------------
+    # --- output buffer ------------------------------------------------------------------------
 
     cdef int room(self, int64_t wanted) except -1:
         cdef int64_t capacity
@@ -409,7 +409,7 @@ cdef class LineDumper:
         return 0
 
     cdef int put_string(self, const uint8_t* at, int64_t size) except -1:
-        """Bytes as text; what is no UTF-8 becomes U+FFFD."""
+        """Write bytes as text; invalid UTF-8 becomes U+FFFD."""
         if is_ascii(at, size):
             self.room(size)
             memcpy(self.lines + self.size, at, size)

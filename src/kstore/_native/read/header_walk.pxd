@@ -1,4 +1,4 @@
-"""The short walk over headers from a known batch to the one that holds an offset."""
+"""The short walk over headers from a known batch to the one that contains an offset."""
 
 from libc.stdint cimport INT32_MAX, INT64_MIN, int32_t, int64_t, uint8_t
 
@@ -12,10 +12,10 @@ from kstore._native.format.status cimport (
     BAD_CRC, BAD_MAGIC, BAD_OFFSET, BAD_SIZE, OK, TRUNCATED, Status,
 )
 
-cdef inline bint is_contradicted(
+cdef inline bint next_batch_overlaps(
     const uint8_t* data, int64_t next_batch, int64_t end, int64_t last
 ) noexcept nogil:
-    """Whether the batch behind one that ends with an offset begins at or before that."""
+    """Whether the batch at next_batch starts at or below last, its predecessor's last offset."""
     return (
         end - next_batch >= HEADER_UP_TO_MAGIC
         and <uint8_t>data[next_batch + MAGIC_POSITION] <= 2
@@ -23,7 +23,7 @@ cdef inline bint is_contradicted(
     )
 
 
-cdef inline Status sum_of(const uint8_t* data, int64_t position, int64_t end) noexcept nogil:
+cdef inline Status check_batch(const uint8_t* data, int64_t position, int64_t end) noexcept nogil:
     cdef BatchHeader header
     cdef Status status = read_header(data, position, end, &header)
     if status == OK and not crc_matches(data, &header):
@@ -34,7 +34,7 @@ cdef inline Status sum_of(const uint8_t* data, int64_t position, int64_t end) no
 cdef inline Status header_at(
     const uint8_t* batch, int64_t left, int32_t* length, int64_t* base, int64_t* last
 ) noexcept nogil:
-    """What the walk needs of a header, of which 17 bytes are present: size field and offsets."""
+    """Read size field and offsets from a header, of which 17 bytes are present."""
     length[0] = get_i32(batch + 8)
     if length[0] < V0_OVERHEAD or length[0] > INT32_MAX - LOG_OVERHEAD:
         return BAD_SIZE
@@ -44,7 +44,7 @@ cdef inline Status header_at(
     if batch[MAGIC_POSITION] == 2:
         if length[0] < V2_MINIMUM_SIZE_FIELD:
             return BAD_SIZE
-        if get_i32(batch + V2_LAST_OFFSET_DELTA_POSITION) < 0:  # or it would be skipped
+        if get_i32(batch + V2_LAST_OFFSET_DELTA_POSITION) < 0:  # else the walk would skip it
             return BAD_OFFSET
         last[0] = <int64_t>(
             <unsigned long long>base[0]
@@ -55,26 +55,27 @@ cdef inline Status header_at(
     return OK
 
 
-cdef inline Status walk_to(
+cdef inline Status walk_to_offset(
     const uint8_t* data, int64_t* position, int64_t end, int64_t offset, int64_t before_last,
-    int64_t next_offset, bint again, int32_t* size
+    int64_t next_offset, bint is_retry, int32_t* size
 ) noexcept nogil:
     """Move position to the first batch whose last offset is at least offset.
 
-    before_last is the last offset in front of position, INT64_MIN where that is not known; all
-    batches end below next_offset. TRUNCATED: there is none before end. Otherwise size is that
-    batch's whole size.
+    before_last is the last offset before position, INT64_MIN if unknown; all batches end below
+    next_offset. Sets size to the size of the batch. Returns TRUNCATED if no batch before end
+    reaches offset.
 
-    Base offsets are outside checksums, and to step over a batch its checksum is not checked.
-    So where offset lies in a gap the batch in front of it is checked, and one that its
-    neighbours contradict is BAD_OFFSET. So is, unless again, a gap behind the very first batch
-    with nothing known in front of it: then the walk is to begin a batch earlier.
+    A checksum does not cover the base offset, and the walk does not verify the batches it skips.
+    So if offset is in a gap, the walk verifies the batch before the gap; it returns BAD_OFFSET for
+    a batch whose offsets contradict its neighbours. It also returns BAD_OFFSET, unless is_retry,
+    for a gap right after the first batch if before_last is unknown: the caller then retries from
+    an earlier batch.
     """
     cdef int64_t at = position[0], base, last
-    cdef int64_t skipped = -1               # the batch in front, stepped over
+    cdef int64_t skipped = -1               # the previous batch
     cdef int64_t first = at if before_last == INT64_MIN else -1
-    cdef bint doubtful = False              # its offsets contradict its neighbours
-    cdef bint holds
+    cdef bint is_contradicted = False       # the previous batch's offsets overlap its neighbours'
+    cdef bint is_above
     cdef int32_t length
     cdef Status status = TRUNCATED
     cdef const uint8_t* batch
@@ -86,35 +87,35 @@ cdef inline Status walk_to(
             position[0] = at
             return status
         batch = data + at
-        holds = base > before_last
-        if holds and last >= offset:
+        is_above = base > before_last
+        if is_above and last >= offset:
             if last >= next_offset or (
                 (before_last == INT64_MIN or base != before_last + 1)
-                and is_contradicted(data, at + length + LOG_OVERHEAD, end, last)
+                and next_batch_overlaps(data, at + length + LOG_OVERHEAD, end, last)
             ):
                 position[0] = at
                 return BAD_OFFSET
             if base > offset and skipped >= 0 and batch[MAGIC_POSITION] == 2:
-                if doubtful or (first == skipped and not again):
+                if is_contradicted or (first == skipped and not is_retry):
                     status = BAD_OFFSET
                 else:
-                    status = sum_of(data, skipped, at)
+                    status = check_batch(data, skipped, at)
                 if status != OK:
                     position[0] = skipped
                     return status
             position[0] = at
             size[0] = length + LOG_OVERHEAD
             return OK
-        doubtful = not holds or last >= next_offset
-        if holds and last < next_offset:
+        is_contradicted = not is_above or last >= next_offset
+        if is_above and last < next_offset:
             before_last = last
         skipped = at
         at += length + LOG_OVERHEAD
-    if at == end and skipped >= 0:          # a gap at the segment's end
-        if doubtful or (first == skipped and not again):
+    if at == end and skipped >= 0:          # a gap at the end of the segment
+        if is_contradicted or (first == skipped and not is_retry):
             status = BAD_OFFSET
         else:
-            status = sum_of(data, skipped, at)
+            status = check_batch(data, skipped, at)
         if status != OK:
             position[0] = skipped
             return status

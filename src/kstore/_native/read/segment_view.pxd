@@ -1,4 +1,4 @@
-"""The one door out of a log: from an offset to a slice of file bytes."""
+"""Every read of a log: from an offset to a slice of file bytes."""
 
 from libc.stdint cimport int32_t, int64_t, uint8_t
 
@@ -18,7 +18,7 @@ cdef class SegmentView:
     cdef readonly int64_t next_offset       # published: one past the last offset
     cdef public object opener               # called to map the files; returns nothing
     cdef public bint touched                # read since the last sweep of the map budget
-    cdef public bint sealed                 # not the active segment: nothing here changes
+    cdef public bint sealed                 # not the active segment: its contents are final
     cdef FileMap log_map
     cdef uint8_t* entries                   # offset index, 8 bytes each
     cdef Py_ssize_t entry_count, entry_capacity, entries_written
@@ -26,9 +26,9 @@ cdef class SegmentView:
     cdef Py_ssize_t time_count, time_capacity, times_written
     cdef readonly int64_t max_timestamp     # largest so far, -1 if none
     cdef readonly int64_t offset_of_max_timestamp
-    cdef public object inode                # of the file that was listed, None: any is the one
-    cdef public bint is_largest_known       # max_timestamp is that of every published batch
-    cdef public bint is_time_index_wrong    # the log contradicts the time index: not to be used
+    cdef public object inode                # of the listed file; None: not checked
+    cdef public bint is_largest_known       # max_timestamp covers every published batch
+    cdef public bint is_time_index_wrong    # the log contradicts the time index: do not use it
 
     cdef int _load(
         self, uint8_t** entries, Py_ssize_t* count, Py_ssize_t* capacity,
@@ -36,7 +36,7 @@ cdef class SegmentView:
     ) except -1
     cdef int64_t _floor(self, int64_t offset, int back) noexcept
     cdef Status _walk(
-        self, const uint8_t* data, int64_t* position, int64_t end, int64_t offset, bint again,
+        self, const uint8_t* data, int64_t* position, int64_t end, int64_t offset, bint is_retry,
         int32_t* size
     ) noexcept
     cdef bint _starts_at_or_below(

@@ -1,7 +1,7 @@
 """From an offset to a slice of file bytes: floor segment, index search, short header walk.
 
 Rules: Kafka's UnifiedLog.read, LogSegment.translateOffset and read. Everything here runs under
-the GIL: it takes less than a microsecond, and growing an index entry table needs no lock then.
+the GIL: it takes less than a microsecond, and index entry tables can grow without a lock.
 """
 
 cimport cython
@@ -21,7 +21,7 @@ from kstore._native.format.layout cimport (
 )
 from kstore._native.format.status cimport OK, TRUNCATED, Status, raise_for_status
 from kstore._native.index.index_files cimport floor_offset, floor_time
-from kstore._native.read.header_walk cimport walk_to
+from kstore._native.read.header_walk cimport walk_to_offset
 
 cdef enum:
     MAX_RELATIVE = 2147483647
@@ -29,10 +29,10 @@ cdef enum:
 
 
 cdef class FileMap:
-    """A read-only shared mapping of a file, longer than the file if asked.
+    """A read-only shared mapping of a file, which may extend beyond the end of the file.
 
-    The owner promises to touch only bytes that it knows to be in the file. The mapping lives
-    as long as anything refers to it; there is no close. Thread safe: it never changes.
+    The owner must read only bytes that are in the file. The mapping exists until its last
+    reference is gone; it has no close. Thread safe: immutable.
     """
 
     def __cinit__(self, int fd, Py_ssize_t size):
@@ -53,10 +53,10 @@ cdef class FileMap:
 @cython.final
 @cython.freelist(64)
 cdef class Slice:
-    """A promise of file bytes: complete batches from ``position``, perhaps a cut one at the end.
+    """A range of a segment's file: complete batches from ``position``, the last may be incomplete.
 
-    The first batch is the one that holds the offset asked for, so earlier records may come
-    first. ``memoryview(slice)`` is the bytes, without a copy; it keeps the mapping alive.
+    The first batch contains the requested offset, so earlier records may precede it.
+    ``memoryview(slice)`` has the bytes without a copy; it keeps the mapping alive.
     """
 
     def __getbuffer__(self, Py_buffer* view, int flags):
@@ -72,10 +72,10 @@ cdef class Slice:
         """The bytes as a read-only memoryview, not copied."""
         return memoryview(self)
 
-    def part_end(self, Py_ssize_t start, Py_ssize_t size):
-        """The end of about size bytes from start, which a batch begins at: where one ends.
+    def batch_end_after(self, Py_ssize_t start, Py_ssize_t size):
+        """End of the first batch that ends at least size bytes after start, a batch's position.
 
-        Corruption stays in the slice; its reader raises the error.
+        Returns the end of the slice at corruption; its reader raises the error.
         """
         cdef Py_ssize_t at = start
         cdef int32_t length
@@ -83,14 +83,14 @@ cdef class Slice:
             while at - start < size and self.size - at >= HEADER_UP_TO_MAGIC:
                 length = get_i32(self.data + at + 8)
                 if length < V0_OVERHEAD or length > self.size - at - LOG_OVERHEAD:
-                    at = self.size          # damage, or a cut batch
+                    at = self.size          # a corrupt or incomplete batch
                     break
                 at += length + LOG_OVERHEAD
         return at if self.size - at >= HEADER_UP_TO_MAGIC else self.size
 
     @property
     def path(self):
-        """The ``.log`` file that the bytes stand in."""
+        """The ``.log`` file that contains the bytes."""
         return self.segment.path
 
     def __repr__(self):
@@ -111,19 +111,19 @@ cdef Slice new_slice(
 
 
 def slice_of_bytes(SegmentView segment not None, bytes data not None, int64_t position):
-    """A Slice over bytes that were read from the segment's file at position."""
+    """A Slice of bytes that the caller has read from the segment's file at position."""
     return new_slice(segment, data, <const uint8_t*><char*>data, position, len(data))
 
 
 def find_batch_reaching(
     data, Py_ssize_t start, int64_t offset,
-    int64_t before_last=INT64_MIN, int64_t next_offset=INT64_MAX, bint again=True,
+    int64_t before_last=INT64_MIN, int64_t next_offset=INT64_MAX, bint is_retry=True,
 ):
-    """(position, size) of the first batch at or after start whose last offset reaches offset.
+    """(position, size) of the first batch at or after start whose last offset is offset or above.
 
-    Size 0: none of the complete batches does; position is where they end. Raises
-    CorruptRecordError on bytes that cannot be a batch, and on a batch whose offsets its
-    neighbours contradict; the other arguments are walk_to's.
+    If no complete batch qualifies: (their end, 0). Raises CorruptRecordError for bytes that
+    cannot be a batch, and for a batch whose offsets contradict its neighbours. The other
+    arguments are those of walk_to_offset.
     """
     cdef HeldBytes held = hold_bytes(data)
     cdef int64_t position = start
@@ -131,8 +131,8 @@ def find_batch_reaching(
     cdef Status status
     if start < 0 or start >= held.size:
         return start, 0
-    status = walk_to(
-        held.data, &position, held.size, offset, before_last, next_offset, again, &size
+    status = walk_to_offset(
+        held.data, &position, held.size, offset, before_last, next_offset, is_retry, &size
     )
     if status == TRUNCATED:
         return position, 0
@@ -141,8 +141,8 @@ def find_batch_reaching(
 
 
 def find_time(data, Py_ssize_t start, int64_t timestamp):
-    """Position and size of the first batch at or after start whose largest timestamp reaches
-    timestamp, or None. A v0 message has none and never does."""
+    """(position, size) of the first batch at or after start whose largest timestamp is timestamp
+    or later, or None. A v0 message has no timestamp and never qualifies."""
     cdef HeldBytes held = hold_bytes(data)
     cdef BatchHeader header
     cdef int64_t position = start
@@ -161,7 +161,7 @@ def find_time(data, Py_ssize_t start, int64_t timestamp):
 
 
 cdef class SegmentView:
-    """One segment as this process knows it: what is published, its index entries, its map.
+    """One segment as this process knows it: its published end, index entries and mapping.
 
     Not thread safe for writing (the log's lock guards that); safe to read under the GIL.
     """
@@ -179,18 +179,18 @@ cdef class SegmentView:
         free(self.time_entries)
 
     def publish(self, int64_t size, int64_t next_offset):
-        """Publish that bytes up to size, offsets below next_offset, may be read."""
+        """Allow readers the bytes up to size, with offsets below next_offset."""
         self.size = size
         self.next_offset = next_offset
 
     def note_timestamp(self, int64_t timestamp, int64_t offset):
-        """Keep the largest timestamp and the last offset of its (earliest) batch."""
+        """Update the largest timestamp, and the last offset of the first batch that has it."""
         if timestamp > self.max_timestamp:
             self.max_timestamp = timestamp
             self.offset_of_max_timestamp = offset
 
     def load_entries(self, offset_entries, time_entries):
-        """Take over index entries (copied) as they stand in the files, in place of any held."""
+        """Replace the index entries by copies of those in the files."""
         self._load(
             &self.entries, &self.entry_count, &self.entry_capacity, hold_bytes(offset_entries),
             OFFSET_INDEX_ENTRY_SIZE)
@@ -200,8 +200,8 @@ cdef class SegmentView:
         self.entries_written = self.entry_count
         self.times_written = self.time_count
 
-    def forget_times(self):
-        """Drop the entries of the time index: the next ones replace them in the file too."""
+    def clear_time_index(self):
+        """Drop the time index entries; later ones overwrite them in the file."""
         self.time_count = self.times_written = 0
 
     cdef int _load(
@@ -222,7 +222,7 @@ cdef class SegmentView:
         return 0
 
     def unmap(self):
-        """Give back the mapping; a sealed segment forgets its entries too (read again on use)."""
+        """Release the mapping, and the index entries of a rolled segment (reloaded on use)."""
         self.log_map = None
         if self.sealed:
             free(self.entries)
@@ -232,17 +232,17 @@ cdef class SegmentView:
             self.time_count = self.time_capacity = self.times_written = 0
 
     def attach_log(self, FileMap log_map not None):
-        """Give the mapping of the log file."""
+        """Set the mapping of the log file."""
         self.log_map = log_map
 
     @property
     def mapped(self):
-        """Whether there is something to be given back by `unmap`."""
+        """Whether `unmap` would release anything."""
         return self.log_map is not None or (self.sealed and self.entry_count > 0)
 
     @property
-    def holds_log(self):
-        """Whether the published bytes can be read whatever becomes of the file's name."""
+    def maps_published(self):
+        """Whether all published bytes are mapped, so that the file may be renamed or deleted."""
         return self.log_map is not None and self.log_map.size >= self.size
 
     @property
@@ -269,25 +269,25 @@ cdef class SegmentView:
             first * TIME_INDEX_ENTRY_SIZE:self.time_count * TIME_INDEX_ENTRY_SIZE]
 
     def note_position(self, int64_t offset, int64_t position):
-        """Remember that the batches up to position hold offsets below offset (for a reader)."""
+        """Add an index entry: the batches before position end below offset (for a reader)."""
         cdef int64_t relative = offset - self.base_offset
         cdef const uint8_t* last
         if relative > MAX_RELATIVE or position > MAX_RELATIVE:
             return
         if self.entry_count:
             last = self.entries + (self.entry_count - 1) * OFFSET_INDEX_ENTRY_SIZE
-            # As sparse as an index: a reader that looks often must not keep an entry each time.
+            # As sparse as an index: a reader that polls must not add an entry each time.
             if relative <= get_i32(last) or position - get_i32(last + 4) < NOTE_INTERVAL:
                 return
         self.add_entry(<int32_t>relative, <int32_t>position)
 
-    def entries_are_written(self, Py_ssize_t entries, Py_ssize_t times):
-        """Publish that the files hold this many entries."""
+    def mark_entries_written(self, Py_ssize_t entries, Py_ssize_t times):
+        """Record how many entries the index files have."""
         self.entries_written = entries
         self.times_written = times
 
     def close_time_index(self):
-        """Add the closing entry of a segment that is sealed (Kafka: onBecomeInactiveSegment)."""
+        """Add the last entry when the segment rolls (Kafka: onBecomeInactiveSegment)."""
         if self.max_timestamp >= 0:
             self.add_time(
                 self.max_timestamp, <int32_t>(self.offset_of_max_timestamp - self.base_offset)
@@ -309,7 +309,7 @@ cdef class SegmentView:
         return 0
 
     cdef int add_time(self, int64_t timestamp, int32_t relative) except -1:
-        """Kafka's maybeAppend: only a timestamp beyond the last one makes an entry."""
+        """Kafka's maybeAppend: add an entry only for a timestamp after the last entry's."""
         cdef uint8_t* grown
         cdef Py_ssize_t capacity
         cdef uint8_t* at
@@ -335,12 +335,12 @@ cdef class SegmentView:
     # --- reading ---------------------------------------------------------------------
 
     def floor_position(self, int64_t offset, int back=0):
-        """Byte position to start walking from for an offset (0 where the index has none), or
-        that of the entry so many earlier."""
+        """Position to start the walk to an offset: that of the index entry at or below it, or of
+        the entry `back` earlier; 0 without such an entry."""
         return self._floor(offset, back)
 
     cdef int64_t _floor(self, int64_t offset, int back) noexcept:
-        """Position of the entry at or below offset, `back` entries earlier; 0 if none or wild."""
+        """As floor_position; 0 also for an entry beyond the published end."""
         cdef int64_t relative = offset - self.base_offset
         cdef Py_ssize_t slot
         cdef int64_t position
@@ -355,9 +355,9 @@ cdef class SegmentView:
         return position if 0 <= position < self.size else 0
 
     def last_indexed(self, int64_t size):
-        """(offset, position) of the last index entry that lies within size bytes of log.
+        """(offset, position) of the last index entry within the first size bytes of the log.
 
-        Without one (base offset - 1, 0): what is in front of the segment, and its begin.
+        Without an entry: (base offset - 1, 0).
         """
         cdef Py_ssize_t slot = self.entry_count - 1
         cdef const uint8_t* at
@@ -371,7 +371,7 @@ cdef class SegmentView:
         return self.base_offset - 1, 0
 
     def time_entry(self, Py_ssize_t slot):
-        """(timestamp, offset) of a time index entry; (-1, base offset) where there is none."""
+        """(timestamp, offset) of a time index entry; (-1, base offset) if slot is out of range."""
         cdef const uint8_t* at
         if not 0 <= slot < self.time_count:
             return -1, self.base_offset
@@ -379,12 +379,12 @@ cdef class SegmentView:
         return get_i64(at), self.base_offset + get_i32(at + 8)
 
     def entry_before_time(self, int64_t timestamp):
-        """The time index entry in front of the one at or below timestamp, as time_entry gives it:
-        a search that begins there misses nothing by one wrong entry."""
+        """The time index entry before the one at or below timestamp, as from time_entry: a search
+        from it finds the batch even if one entry is wrong."""
         return self.time_entry(floor_time(self.time_entries, self.time_count, timestamp) - 1)
 
     cdef Slice locate(self, int64_t offset, int64_t max_bytes):
-        """The slice that begins with the batch holding offset; None if all batches end before."""
+        """The slice from the batch that contains offset; None if all batches end below it."""
         cdef int64_t position
         cdef int64_t end = self.size
         cdef int32_t size = 0
@@ -395,11 +395,11 @@ cdef class SegmentView:
         if end == 0:
             return None
         while log_map is None or log_map.size < end:
-            # Not mapped, or the file may grow larger now. Another thread may unmap the view as
-            # soon as it is mapped, so what is used from here on is a reference of its own.
+            # Not mapped, or the file has outgrown the mapping. Another thread may unmap the view
+            # at any time, so this method keeps its own reference.
             self.opener(self)
             log_map = self.log_map
-            end = min(end, self.size)  # a mapping may have had zeros at its end
+            end = min(end, self.size)  # opening may shrink the view: zeros at the end
         self.touched = True
         data = log_map.data
         position = self._floor(offset, 0)
@@ -410,7 +410,7 @@ cdef class SegmentView:
         start = position
         status = self._walk(data, &position, end, offset, False, &size)
         if status != OK and position != end and start > 0:
-            # Either the index misled or the log is damaged: the log alone decides.
+            # Either the index entry is wrong or the log is corrupt: retry from earlier batches.
             position = self._floor(offset, 1)
             if not 0 < position < start:
                 position = 0
@@ -428,25 +428,27 @@ cdef class SegmentView:
             self, log_map, data + position, position, min(max_bytes, end - position))
 
     cdef Status _walk(
-        self, const uint8_t* data, int64_t* position, int64_t end, int64_t offset, bint again,
+        self, const uint8_t* data, int64_t* position, int64_t end, int64_t offset, bint is_retry,
         int32_t* size
     ) noexcept:
         cdef int64_t before_last = self.base_offset - 1 if position[0] == 0 else INT64_MIN
-        return walk_to(data, position, end, offset, before_last, self.next_offset, again, size)
+        return walk_to_offset(
+            data, position, end, offset, before_last, self.next_offset, is_retry, size
+        )
 
     cdef bint _starts_at_or_below(
         self, const uint8_t* data, int64_t position, int64_t end, int64_t offset
     ) noexcept:
-        """Whether a batch that can be trusted to begin at or before offset stands here.
+        """Whether a batch at position starts at or below offset.
 
-        A v0/v1 wrapper names only its last offset, so a wrapper beyond offset proves nothing.
+        A v0/v1 wrapper has only its last offset, so a wrapper above offset is not evidence.
         """
         if end - position < HEADER_UP_TO_MAGIC:
             return False
         return get_i64(data + position) <= offset
 
-    def whole(self):
-        """Everything published, as one Slice."""
+    def all_published(self):
+        """All published bytes as one Slice."""
         if self.size == 0:
             return new_slice(self, b"", <const uint8_t*>b"", 0, 0)
         cdef int64_t end = self.size
@@ -460,7 +462,7 @@ cdef class SegmentView:
 
 
 cdef class SegmentList:
-    """The segments of a log at one moment, oldest first, and the log start offset. Immutable."""
+    """Snapshot of a log's segments, oldest first, and its log start offset. Immutable."""
 
     def __cinit__(self, views, int64_t start_offset):
         cdef Py_ssize_t n
@@ -475,7 +477,7 @@ cdef class SegmentList:
         for n in range(self.count):
             self.bases[n] = (<SegmentView?>self.views[n]).base_offset
             if n and self.bases[n] <= self.bases[n - 1]:
-                raise ValueError("segments must be in order of their base offsets")
+                raise ValueError("segments must be in order of base offset")
 
     def __dealloc__(self):
         free(self.bases)
@@ -484,7 +486,7 @@ cdef class SegmentList:
         return self.count
 
     def floor(self, int64_t offset):
-        """Number of the last segment whose base offset is at or below offset; -1 if none."""
+        """Index of the last segment whose base offset is at or below offset; -1 if none."""
         return self._floor(offset)
 
     cdef Py_ssize_t _floor(self, int64_t offset) noexcept:
@@ -506,7 +508,7 @@ cdef class SegmentList:
         return (<SegmentView>self.views[self.count - 1]).next_offset
 
     def read(self, offset, max_bytes=1048576):
-        """The slice that begins with the batch holding offset; None at or past the end.
+        """The slice from the batch that contains offset; None at the end of the log.
 
         Raises LookupError below the log start or beyond the end; TypeError, OverflowError.
         """

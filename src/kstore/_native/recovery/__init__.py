@@ -4,6 +4,6 @@ Modules:
 
 - batch_audit: compares batch headers with both indexes
 - header_checksums: checksums of the header fields that the batch checksum does not cover
-- salvage: finds valid batches between corrupt bytes
+- salvage: finds valid batches among corrupt bytes
 - segment_scan: checks every batch of a segment and rebuilds both indexes
 """

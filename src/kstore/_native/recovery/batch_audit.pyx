@@ -1,7 +1,7 @@
-"""The walk of verification: batch headers in order, compared with both indexes.
+"""The header walk of verification: compares batch headers with both indexes.
 
-Unlike recovery it continues behind damage, at the next position in the offset index. It reads
-headers only; checksums and records are the decoder's work.
+Unlike recovery, it continues after corruption, at the next position in the offset index. It reads
+headers only; the decoder verifies checksums and records.
 """
 
 cimport cython
@@ -16,7 +16,7 @@ from kstore._native.format.layout cimport (
 from kstore._native.format.status cimport OK, TRUNCATED, Status
 
 cdef enum:
-    EVENTS_AT_ONCE = 64
+    MAX_EVENTS = 64
 
 
 cdef enum EventKind:
@@ -34,16 +34,16 @@ cdef struct Event:
     int kind
     int64_t position            # in the log file; in the index file for the index kinds
     int64_t offset
-    int64_t other               # STRUCTURE: the status; EPOCH: the epoch
+    int64_t other               # STRUCTURE: status; EPOCH: epoch; OFFSETS: last offset
 
 
 @cython.final
 cdef class BatchAudit:
-    """Walks one segment, fed with windows of its file; compares batches, index and time index.
+    """Walks one segment in windows of its file; compares batches, offset index and time index.
 
-    ``index`` and ``time_index`` are the used entries of the index files, without a preallocated
-    tail. Entries must point at batches, and nothing at or above an entry's offset may lie in
-    front of its position; no record up to a time index entry's offset may be newer than it says.
+    ``index`` and ``time_index`` are the entries of the index files, without a preallocated tail.
+    Each offset index entry must point to a batch, and every offset before that position must be
+    below the entry's. No record up to a time index entry's offset may have a later timestamp.
 
     Not thread-safe. ``walk`` releases the GIL.
     """
@@ -52,16 +52,16 @@ cdef class BatchAudit:
     cdef const uint8_t* _index
     cdef const uint8_t* _times
     cdef Py_ssize_t _slot, _slots, _time_slot, _time_slots
-    cdef Event[EVENTS_AT_ONCE] _events
+    cdef Event[MAX_EVENTS] _events
     cdef int _event_count
     cdef int32_t _epoch
     cdef readonly int64_t base_offset, file_size
     cdef readonly int64_t position      # in the file: where the next window must begin
-    cdef readonly int64_t wanted        # bytes it must have
-    cdef readonly int64_t tail_position  # of an incomplete batch at the end; -1 if there is none
+    cdef readonly int64_t wanted        # minimum size of the next window
+    cdef readonly int64_t tail_position  # of an incomplete batch at the end; -1 if none
     cdef readonly int64_t last_offset, max_timestamp, batches
     cdef readonly bint at_end
-    cdef readonly bint has_gaps         # offsets within the segment that no record has
+    cdef readonly bint has_gaps         # some offsets within the segment have no record
 
     def __cinit__(self, int64_t base_offset, int64_t file_size, object index, object time_index):
         PyObject_GetBuffer(index, &self._index_view, PyBUF_SIMPLE)
@@ -86,16 +86,16 @@ cdef class BatchAudit:
     def walk(self, object window):
         """Walk the complete batches in a window of the file that begins at ``position``.
 
-        Returns ``(size, events)``: the first size bytes of the window are complete batches, events
-        are ``(kind, position, offset, other)``. To be called until ``at_end``, each time with a
-        window from ``position`` of at least ``wanted`` bytes (or up to the file's end).
+        Returns ``(size, events)``: the first size bytes of the window are complete batches, an
+        event is ``(kind, position, offset, other)``. Call it until ``at_end``, each time with a
+        window from ``position`` of at least ``wanted`` bytes (or up to the end of the file).
         """
         cdef Py_buffer view
         cdef int64_t start = self.position, end
         PyObject_GetBuffer(window, &view, PyBUF_SIMPLE)
         try:
             if view.len < min(self.wanted, self.file_size - self.position):
-                raise ValueError(f"a window of {view.len} bytes where {self.wanted} are wanted")
+                raise ValueError(f"the window has {view.len} bytes, not {self.wanted}")
             with nogil:
                 end = self._walk(<const uint8_t*>view.buf, view.len)
         finally:
@@ -103,9 +103,9 @@ cdef class BatchAudit:
         return end - start, self._take_events()
 
     def finish(self):
-        """Compare what the indexes say of the end; returns events."""
-        while self._slot < self._slots and self._event_count < EVENTS_AT_ONCE:
-            self._note_slot(INDEX_POSITION)
+        """Check the index entries after the last batch; returns events."""
+        while self._slot < self._slots and self._event_count < MAX_EVENTS:
+            self._report_entry(INDEX_POSITION)
         self._check_times(0x7FFFFFFFFFFFFFFF)
         return self._take_events()
 
@@ -121,10 +121,10 @@ cdef class BatchAudit:
         self._event_count = 0
         return events
 
-    cdef void _note(
+    cdef void _add_event(
         self, EventKind kind, int64_t position, int64_t offset, int64_t other
     ) noexcept nogil:
-        if self._event_count < EVENTS_AT_ONCE:
+        if self._event_count < MAX_EVENTS:
             self._events[self._event_count] = Event(kind, position, offset, other)
             self._event_count += 1
 
@@ -134,14 +134,14 @@ cdef class BatchAudit:
     cdef int64_t _slot_offset(self) noexcept nogil:
         return self.base_offset + get_i32(self._index + self._slot * OFFSET_INDEX_ENTRY_SIZE)
 
-    cdef void _note_slot(self, EventKind kind) noexcept nogil:
-        self._note(
+    cdef void _report_entry(self, EventKind kind) noexcept nogil:
+        self._add_event(
             kind, self._slot * OFFSET_INDEX_ENTRY_SIZE, self._slot_offset(), self._slot_position()
         )
         self._slot += 1
 
     cdef void _check_times(self, int64_t last_offset) noexcept nogil:
-        """Entries below last_offset speak of batches that were all seen by now."""
+        """Check the time index entries below last_offset: the walk has read all their batches."""
         cdef const uint8_t* at
         cdef int64_t offset
         while self._time_slot < self._time_slots:
@@ -150,13 +150,13 @@ cdef class BatchAudit:
             if offset >= last_offset:
                 return
             if self.max_timestamp > get_i64(at):
-                self._note(
+                self._add_event(
                     TIME_INDEX, self._time_slot * TIME_INDEX_ENTRY_SIZE, offset, get_i64(at)
                 )
             self._time_slot += 1
 
     cdef bint _resume(self) noexcept nogil:
-        """Behind damage, continue where the offset index knows the next batch."""
+        """Continue after corruption, at the next position in the offset index."""
         while self._slot < self._slots and self._slot_position() <= self.position:
             self._slot += 1
         if self._slot == self._slots or self._slot_position() >= self.file_size:
@@ -167,11 +167,11 @@ cdef class BatchAudit:
         return True
 
     cdef int64_t _walk(self, const uint8_t* window, int64_t size) noexcept nogil:
-        """Returns the position in the file up to which complete batches were seen."""
+        """Returns the position in the file after the last complete batch."""
         cdef BatchHeader batch
         cdef Status status
         cdef int64_t at = 0, left
-        while self._event_count < EVENTS_AT_ONCE // 2:
+        while self._event_count < MAX_EVENTS // 2:
             left = self.file_size - self.position
             if left == 0:
                 self.at_end = True
@@ -179,28 +179,28 @@ cdef class BatchAudit:
             if size - at < V2_HEADER_SIZE and size - at < left:
                 self.wanted = V2_HEADER_SIZE
                 return self.position
-            # read_header touches nothing behind the header, so it may count on the entire file.
+            # read_header reads only the header, so its limit may be the end of the file.
             status = read_header(window, at, at + left, &batch)
             if status != OK:
                 left = self.position
-                if status == TRUNCATED and not self._named_later():
+                if status == TRUNCATED and not self._is_indexed_later():
                     self.tail_position = self.position
                     self.at_end = True
                 else:
-                    self._note(STRUCTURE, self.position, self.last_offset + 1, <int64_t>status)
+                    self._add_event(STRUCTURE, self.position, self.last_offset + 1, <int64_t>status)
                     self._resume()
                 return left
             if batch.size > size - at:
                 self.wanted = batch.size
                 return self.position
-            self._see(&batch)
+            self._check_batch(&batch)
             self.position += batch.size
             at += batch.size
         self.wanted = V2_HEADER_SIZE
         return self.position
 
-    cdef bint _named_later(self) noexcept nogil:
-        """Whether the offset index knows batches behind this position: then it is no tail."""
+    cdef bint _is_indexed_later(self) noexcept nogil:
+        """Whether the offset index has a batch after this position: then it is not the tail."""
         cdef Py_ssize_t slot = self._slots - 1
         cdef int64_t position
         if slot < self._slot:
@@ -208,12 +208,12 @@ cdef class BatchAudit:
         position = get_i32(self._index + slot * OFFSET_INDEX_ENTRY_SIZE + 4)
         return self.position < position < self.file_size
 
-    cdef void _see(self, const BatchHeader* batch) noexcept nogil:
+    cdef void _check_batch(self, const BatchHeader* batch) noexcept nogil:
         while self._slot < self._slots and self._slot_position() < self.position:
-            self._note_slot(INDEX_POSITION)
+            self._report_entry(INDEX_POSITION)
         if self._slot < self._slots and self._slot_position() == self.position:
             if self._slot_offset() <= self.last_offset:
-                self._note_slot(INDEX_OFFSET)
+                self._report_entry(INDEX_OFFSET)
             else:
                 self._slot += 1
         if (
@@ -221,9 +221,9 @@ cdef class BatchAudit:
             or batch.last_offset < batch.base_offset
             or batch.last_offset - self.base_offset > INT32_MAX
         ):
-            self._note(OFFSETS, self.position, batch.base_offset, batch.last_offset)
+            self._add_event(OFFSETS, self.position, batch.base_offset, batch.last_offset)
         else:
-            # A wrapper of v0 or v1 (count -1) does not say at which offset its records begin.
+            # A v0 or v1 wrapper (count -1) does not have the offset of its first record.
             if batch.count >= 0 and batch.last_offset - self.last_offset != batch.count:
                 self.has_gaps = True
             self.last_offset = batch.last_offset
@@ -232,5 +232,5 @@ cdef class BatchAudit:
                 self.max_timestamp = batch.max_timestamp
         if batch.leader_epoch >= 0 and batch.leader_epoch != self._epoch:
             self._epoch = batch.leader_epoch
-            self._note(EPOCH, self.position, batch.base_offset, batch.leader_epoch)
+            self._add_event(EPOCH, self.position, batch.base_offset, batch.leader_epoch)
         self.batches += 1

@@ -1,7 +1,7 @@
-"""Checksums over the bytes of batches that their own checksums leave out, in groups of batches.
+"""Checksums over the header bytes that a batch's own checksum does not cover, 64 batches each.
 
-The first 21 bytes of a batch v2 are its offset, size, leader epoch, magic and checksum; of a
-message v0 or v1 they hold its offset, size and checksum, which is all that is not covered there.
+The first 21 bytes of a v2 batch are its offset, size, leader epoch, magic and checksum. In a v0 or
+v1 message they contain offset, size and checksum, all that its own checksum does not cover.
 """
 
 from typing import final

@@ -1,7 +1,7 @@
-"""Checksums over the bytes of batches that their own checksums leave out, in groups of batches.
+"""Checksums over the header bytes that a batch's own checksum does not cover, 64 batches each.
 
-The first 21 bytes of a batch v2 are its offset, size, leader epoch, magic and checksum; of a
-message v0 or v1 they hold its offset, size and checksum, which is all that is not covered there.
+The first 21 bytes of a v2 batch are its offset, size, leader epoch, magic and checksum. In a v0 or
+v1 message they contain offset, size and checksum, all that its own checksum does not cover.
 """
 
 cimport cython
@@ -24,14 +24,14 @@ ENTRY_SIZE = ENTRY
 
 
 cdef inline int64_t frame_size(const uint8_t* at) noexcept nogil:
-    """Bytes of the frame whose first 12 bytes are present; 0 if none can be so small."""
+    """Size of the batch whose first 12 bytes are present; 0 if its size field is too small."""
     cdef int32_t size = get_i32(at + 8)
     return 0 if size < V0_OVERHEAD else <int64_t>size + LOG_OVERHEAD
 
 
 @cython.final
 cdef class ChecksumWriter:
-    """Walks a segment, fed with windows of its file, and gathers the checksum of each group.
+    """Walks a segment in windows of its file and computes the checksum of each group.
 
     Not thread-safe. ``feed`` releases the GIL.
     """
@@ -49,19 +49,19 @@ cdef class ChecksumWriter:
         free(self._data)
 
     def feed(self, object window):
-        """Take a window of the file that begins at ``position``; moves that on.
+        """Process a window of the file that begins at ``position``, and advance ``position``.
 
-        False where no batch can be there: the segment cannot be sealed.
+        Returns False at bytes that cannot be a batch: the segment gets no header checksums.
         """
         cdef Py_buffer view
-        cdef bint sound
+        cdef bint is_valid
         PyObject_GetBuffer(window, &view, PyBUF_SIMPLE)
         try:
             with nogil:
-                sound = self._walk(<const uint8_t*>view.buf, view.len)
+                is_valid = self._walk(<const uint8_t*>view.buf, view.len)
         finally:
             PyBuffer_Release(&view)
-        return sound
+        return is_valid
 
     cdef bint _walk(self, const uint8_t* data, int64_t size) noexcept nogil:
         cdef int64_t at = 0, frame
@@ -78,7 +78,7 @@ cdef class ChecksumWriter:
             if self._in_group == GROUP:
                 self._end()
             if frame > size - at:
-                return True     # the next window begins behind it
+                return True     # the next window begins after this batch
             at += frame
         return at > 0 or self.position == self.file_size
 
@@ -100,9 +100,9 @@ cdef class ChecksumWriter:
         self._in_group = 0
 
     def finish(self):
-        """The groups, 12 bytes each; to be called once ``position`` is the file's size."""
+        """The groups, 12 bytes each; call it once ``position`` is the file's size."""
         if self.position != self.file_size:
-            raise ValueError(f"{self.position} of {self.file_size} bytes were walked")
+            raise ValueError(f"only {self.position} of {self.file_size} bytes were processed")
         if self._in_group:
             self._end()
         return PyBytes_FromStringAndSize(<char*>self._data, self._count * ENTRY)
@@ -110,7 +110,7 @@ cdef class ChecksumWriter:
 
 @cython.final
 cdef class ChecksumCheck:
-    """Compares complete batches of a segment, in the order of the file, with the groups of a seal.
+    """Compares a segment's complete batches, in file order, with the groups of its checksum file.
 
     Not thread-safe. ``feed`` releases the GIL.
     """
@@ -119,7 +119,7 @@ cdef class ChecksumCheck:
     cdef const uint8_t* _groups
     cdef int64_t _group_count, _group, _next
     cdef uint32_t _crc
-    cdef bint _whole
+    cdef bint _is_complete
     cdef int64_t _bad_from, _bad_to
     cdef readonly int64_t file_size
 
@@ -139,61 +139,61 @@ cdef class ChecksumCheck:
         return get_i64(self._groups + group * ENTRY)
 
     def feed(self, object batches, int64_t position):
-        """Take complete batches that begin at a position of the file, and skip none but where
-        they are damaged. Returns ``(start, end)`` of each group that is not what it was."""
+        """Process complete batches from a position in the file; only corrupt ones may be skipped.
+        Returns ``(start, end)`` of each group whose checksum does not match."""
         cdef Py_buffer view
         cdef int64_t at = 0
         cdef list found = []
         if position != self._next:
-            self._whole = False
+            self._is_complete = False
         PyObject_GetBuffer(batches, &view, PyBUF_SIMPLE)
         try:
             while at < view.len:
                 with nogil:
                     at = self._walk(<const uint8_t*>view.buf, at, view.len, position)
-                self._take(found)
+                self._collect(found)
         finally:
             PyBuffer_Release(&view)
         self._next = position + at
         return found
 
     def finish(self):
-        """The same of what is left at the file's end."""
+        """Close the remaining groups at the end of the file; returns the same as ``feed``."""
         cdef list found = []
         while self._group < self._group_count:
             if self._next != self.file_size:
-                self._whole = False
+                self._is_complete = False
             self._close()
-            self._take(found)
-            self._whole = False
+            self._collect(found)
+            self._is_complete = False
         return found
 
-    cdef int _take(self, list found) except -1:
+    cdef int _collect(self, list found) except -1:
         if self._bad_to > self._bad_from:
             found.append((self._bad_from, self._bad_to))
             self._bad_from = self._bad_to = 0
         return 0
 
     cdef void _close(self) noexcept nogil:
-        """Judge the group that ends here, and continue to the next."""
+        """Compare the checksum of the group that ends here, and start the next."""
         if self._group >= 0 and (
-            not self._whole or self._crc != get_u32(self._groups + self._group * ENTRY + 8)
+            not self._is_complete or self._crc != get_u32(self._groups + self._group * ENTRY + 8)
         ):
             self._bad_from = self._start(self._group)
             self._bad_to = self._start(self._group + 1)
         self._group += 1
         self._crc = 0
-        self._whole = False
+        self._is_complete = False
 
     cdef int64_t _walk(
         self, const uint8_t* data, int64_t at, int64_t size, int64_t position
     ) noexcept nogil:
-        """Continues until there is something to report; returns where."""
+        """Walk until a group does not match; returns the position in data."""
         cdef int64_t frame
         while at < size:
             while self._group < self._group_count and self._start(self._group + 1) <= position + at:
                 self._close()
-                self._whole = self._start(self._group) == position + at
+                self._is_complete = self._start(self._group) == position + at
                 if self._bad_to > self._bad_from:
                     return at
             frame = frame_size(data + at) if size - at >= PREFIX else 0

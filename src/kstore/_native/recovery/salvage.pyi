@@ -1,14 +1,14 @@
-"""Finding complete batches in bytes that are damaged. Functions release the GIL; thread-safe."""
+"""Finds complete batches in corrupt bytes. Functions release the GIL; thread-safe."""
 
 from _typeshed import ReadableBuffer
 
 class ValidBatches:
-    """A run of sound batches with rising offsets, and why it ended.
+    """A run of valid batches with increasing offsets, and why it ended.
 
     ``second_position`` is the position of the second batch, or ``end``; ``offset_before_last`` the
-    last offset before the last batch. ``stop_status`` and ``stop_size`` (the declared size, 0:
-    unreadable) describe what lies at ``end``; ``is_in_order`` is False if that is a sound batch
-    whose offsets do not rise.
+    last offset before the last batch. ``stop_status`` and ``stop_size`` (declared size, 0 if
+    unreadable) describe the bytes at ``end``; ``is_in_order`` is False if a valid batch is at
+    ``end`` whose offsets do not increase.
     """
 
     end: int
@@ -25,39 +25,39 @@ class ValidBatches:
 def scan_valid_batches(
     buffer: ReadableBuffer, start: int, stop_offset: int = 0x7FFFFFFFFFFFFFFF
 ) -> ValidBatches:
-    """Walk sound batches with rising offsets from ``start``, as far as they go.
+    """Find the run of valid batches with increasing offsets at ``start``.
 
-    A batch whose last offset reaches ``stop_offset`` ends the run.
+    A batch whose last offset is ``stop_offset`` or above ends the run.
     """
 
 def skip_to(buffer: ReadableBuffer, start: int, end: int, offset: int) -> int:
-    """Where in the sound batches of ``buffer[start:end]`` the first with that base offset or a
-    higher one begins; ``end`` if there is none."""
+    """Position of the first batch with base offset ``offset`` or above in ``buffer[start:end]``,
+    which contains valid batches only; ``end`` if none."""
 
 def find_valid_batch(
     buffer: ReadableBuffer,
     start: int,
     low: int,
     high: int,
-    lands_at: int = -1,
+    next_position: int = -1,
     budget: int = 1 << 34,
 ) -> int:
-    """The first byte from ``start`` on where a sound batch with a base offset of low to high
-    begins; -1 if there is none.
+    """Position of the first valid batch at or after ``start`` with a base offset of low to high;
+    -1 if none.
 
-    A batch in the payload of another does not count: headers have to lead on from it, to the end
-    of the buffer or to where a damaged batch stands. With ``lands_at`` only batches in front of
-    it count, and only where a chain of headers leads from there exactly to it. ``budget`` bounds
-    the bytes that are checksummed on the way, for bytes made to look like headers everywhere.
+    Ignores a batch in the payload of another: from a candidate, headers must continue to the end
+    of the buffer or to a corrupt batch. With ``next_position``, the position of the next known
+    batch, they must end exactly there. ``budget`` bounds the bytes to checksum, in case the
+    buffer was crafted to look like headers everywhere.
     """
 
-def find_extent(buffer: ReadableBuffer, start: int, stop: int, low: int, high: int) -> int:
-    """Where the batch at ``start`` ends by its own checksum, whatever its size field says.
+def find_end_by_checksum(buffer: ReadableBuffer, start: int, stop: int, low: int, high: int) -> int:
+    """End of the batch at ``start`` according to its checksum, if its size field is corrupt.
 
-    That is the first position up to ``stop`` with which the checksum fits; where the buffer ends
-    or a batch with a base offset of low to high may begin; -1 if there is none.
+    Returns the first position up to ``stop`` for which the checksum matches, among the end of the
+    buffer and positions where a batch with a base offset of low to high may begin; -1 if none.
     """
 
 def epoch_runs(buffer: ReadableBuffer, start: int, end: int) -> list[tuple[int, int, int]]:
-    """(position, batches, leader epoch) of each run of batches v2 with one leader epoch in the
-    sound batches ``buffer[start:end]``; messages v0 and v1 have none."""
+    """(position, batches, leader epoch) of each run of v2 batches with one leader epoch in
+    ``buffer[start:end]``, which contains valid batches only; v0 and v1 messages have no epoch."""

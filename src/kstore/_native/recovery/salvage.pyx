@@ -1,6 +1,6 @@
-"""Finding complete batches in corrupt bytes: runs of valid ones, and the next behind corruption.
+"""Finds complete batches in corrupt bytes: runs of valid ones, and the next after corruption.
 
-A batch is sound here when its checksum fits and recovery would take it. Nothing is decompressed.
+A batch is valid here if its checksum matches and recovery would accept it. Nothing is decompressed.
 """
 
 from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_Release, PyObject_GetBuffer
@@ -21,11 +21,11 @@ cdef struct Run:
     int64_t batches
     int64_t second, last            # positions of the second batch (or end) and of the last one
     int64_t last_base, before_last  # base offset of the last batch; last offset before it
-    int64_t size_left               # declared size of the batch at `end` where it is not sound
-    bint in_order                   # ended at a sound batch whose offsets do not continue
+    int64_t stop_size               # declared size of the invalid batch at `end`
+    bint in_order                   # False: at `end` is a valid batch whose offsets do not increase
 
 
-cdef inline Status sound(
+cdef inline Status check_batch(
     const uint8_t* data, int64_t position, int64_t end, BatchHeader* out
 ) noexcept nogil:
     cdef Status status = read_header(data, position, end, out)
@@ -38,7 +38,7 @@ cdef inline Status sound(
     return OK
 
 
-cdef Status walk(
+cdef Status scan_run(
     const uint8_t* data, int64_t start, int64_t end, int64_t stop_offset, Run* run
 ) noexcept nogil:
     cdef BatchHeader batch
@@ -47,13 +47,13 @@ cdef Status walk(
     run.position = run.second = run.last = start
     run.batches = 0
     run.first_offset = run.last_offset = run.last_base = run.before_last = -1
-    run.size_left = 0
+    run.stop_size = 0
     run.in_order = True
     while position < end:
         batch.size = 0
-        status = sound(data, position, end, &batch)
+        status = check_batch(data, position, end, &batch)
         if status != OK:
-            run.size_left = batch.size
+            run.stop_size = batch.size
             break
         if run.batches and batch.base_offset <= run.last_offset:
             run.in_order = False
@@ -75,7 +75,7 @@ cdef Status walk(
 
 
 cdef class ValidBatches:
-    """A run of sound batches with rising offsets, and why it ended."""
+    """A run of valid batches with increasing offsets, and why it ended."""
 
     cdef readonly int64_t end, batch_count, first_offset, last_offset
     cdef readonly int64_t second_position, last_position, offset_before_last
@@ -94,7 +94,7 @@ def scan_valid_batches(object buffer, int64_t start, int64_t stop_offset=0x7FFFF
         if not 0 <= start <= view.len:
             raise ValueError(f"position {start} is not within {view.len} bytes")
         with nogil:
-            status = walk(<const uint8_t*>view.buf, start, view.len, stop_offset, &run)
+            status = scan_run(<const uint8_t*>view.buf, start, view.len, stop_offset, &run)
     finally:
         PyBuffer_Release(&view)
     found = ValidBatches.__new__(ValidBatches)
@@ -106,13 +106,13 @@ def scan_valid_batches(object buffer, int64_t start, int64_t stop_offset=0x7FFFF
     found.last_position = run.last
     found.offset_before_last = run.before_last
     found.stop_status = <int>status
-    found.stop_size = run.size_left
+    found.stop_size = run.stop_size
     found.is_in_order = run.in_order
     return found
 
 
 def skip_to(object buffer, int64_t start, int64_t end, int64_t offset):
-    """Position in sound batches buffer[start:end] of the first one with base offset >= offset."""
+    """Position of the first batch in buffer[start:end] with base offset >= offset."""
     cdef Py_buffer view
     cdef BatchHeader batch
     cdef int64_t position = start
@@ -132,10 +132,10 @@ def skip_to(object buffer, int64_t start, int64_t end, int64_t offset):
     return position
 
 
-cdef inline bint plausible(
+cdef inline bint may_be_header(
     const uint8_t* at, int64_t left, int64_t low, int64_t high
 ) noexcept nogil:
-    """Whether a header may begin here; cheap, for it is asked at every byte."""
+    """Whether a header may begin here; cheap, because it runs at every byte."""
     cdef int magic = at[MAGIC_POSITION]
     cdef int32_t size
     cdef int64_t offset
@@ -150,12 +150,12 @@ cdef inline bint plausible(
     return low <= offset <= high
 
 
-cdef inline bint stands_for_header(
+cdef inline bint may_be_corrupt_header(
     const uint8_t* at, int64_t left, int64_t low, int64_t high, int magic
 ) noexcept nogil:
-    """Whether a batch began here before it was damaged: two of three fields are still likely.
+    """Whether a corrupt batch may begin here: two of three header fields are plausible.
 
-    So are zeros, which a disk leaves that could not be read, and a tail of a few bytes.
+    Zeros (a block that the disk could not read) and a tail of a few bytes qualify, too.
     """
     cdef int64_t offset
     cdef int32_t size
@@ -175,12 +175,12 @@ cdef inline bint stands_for_header(
     return fits >= 2
 
 
-cdef bint goes_on(
+cdef bint headers_continue(
     const uint8_t* data, int64_t position, int64_t end, int64_t high, int64_t* budget
 ) noexcept nogil:
-    """Whether headers lead from a sound batch to the end, or to where a batch is damaged.
+    """Whether headers continue from a valid batch to the end, or to a corrupt batch.
 
-    From a batch in the payload of another they lead into the rest of that one.
+    From a batch in the payload of another, the next header is inside that other batch.
     """
     cdef BatchHeader batch
     cdef int64_t at = position, low = 0
@@ -190,7 +190,7 @@ cdef bint goes_on(
         if budget[0] < 0:
             return False
         if read_header(data, at, end, &batch) != OK or batch.base_offset < low:
-            return stands_for_header(data + at, end - at, low, high, magic)
+            return may_be_corrupt_header(data + at, end - at, low, high, magic)
         magic = batch.magic
         low = batch.last_offset + 1
         at += batch.size
@@ -198,7 +198,7 @@ cdef bint goes_on(
 
 
 def find_valid_batch(
-    object buffer, int64_t start, int64_t low, int64_t high, int64_t lands_at=-1,
+    object buffer, int64_t start, int64_t low, int64_t high, int64_t next_position=-1,
     int64_t budget=1 << 34,
 ):
     cdef Py_buffer view
@@ -210,23 +210,23 @@ def find_valid_batch(
         if start < 0:
             raise ValueError(f"a position is not negative: {start}")
         data = <const uint8_t*>view.buf
-        end = view.len if lands_at < 0 else min(view.len, lands_at)
+        end = view.len if next_position < 0 else min(view.len, next_position)
         with nogil:
             while position <= end - HEADER_UP_TO_MAGIC and budget > 0:
-                if not plausible(data + position, end - position, low, high):
+                if not may_be_header(data + position, end - position, low, high):
                     position += 1
                     continue
                 budget -= get_i32(data + position + 8)
-                if sound(data, position, end, &batch) != OK:
+                if check_batch(data, position, end, &batch) != OK:
                     position += 1
                     continue
-                if lands_at < 0:
-                    if goes_on(data, position, end, high, &budget):
+                if next_position < 0:
+                    if headers_continue(data, position, end, high, &budget):
                         found = position
                         break
                     position += 1
                     continue
-                # Only a chain of batches that ends where the next known one begins is no payload.
+                # Batches that end exactly at the next known one are not payload.
                 at = position
                 while at < end:
                     budget -= 64
@@ -242,7 +242,7 @@ def find_valid_batch(
     return found
 
 
-def find_extent(object buffer, int64_t start, int64_t stop, int64_t low, int64_t high):
+def find_end_by_checksum(object buffer, int64_t start, int64_t stop, int64_t low, int64_t high):
     cdef Py_buffer view
     cdef const uint8_t* data
     cdef int64_t position, summed, first, left, offset, found = -1
@@ -266,7 +266,7 @@ def find_extent(object buffer, int64_t start, int64_t stop, int64_t low, int64_t
                 first = start + LEGACY_CRC_START
                 position = start + LOG_OVERHEAD + (V0_OVERHEAD if magic == 0 else V1_OVERHEAD)
             if stored == 0 and get_i32(data + start + 8) == 0:
-                position = stop + 1  # zeros are no batch with a wrong size, however many there are
+                position = stop + 1  # zeros are not a batch with a corrupt size field
             crc, summed = 0, first
             while position <= view.len and position <= stop:
                 left = view.len - position
@@ -297,31 +297,31 @@ def epoch_runs(object buffer, int64_t start, int64_t end):
     cdef BatchHeader batch
     cdef int64_t position = start
     cdef int32_t epoch = 0
-    cdef bint begins            # a batch of another epoch lies at `position`
+    cdef bint is_new_epoch      # the batch at `position` has another epoch
     cdef list found = []
-    cdef int64_t began = start, count = 0
+    cdef int64_t run_start = start, count = 0
     PyObject_GetBuffer(buffer, &view, PyBUF_SIMPLE)
     try:
         if not 0 <= start <= end <= view.len:
             raise ValueError(f"range {start} to {end} is not within {view.len} bytes")
         while position < end:
             with nogil:
-                begins = False
-                while position < end and not begins:
+                is_new_epoch = False
+                while position < end and not is_new_epoch:
                     if read_header(<const uint8_t*>view.buf, position, end, &batch) != OK:
                         position = end
                         break
-                    begins = batch.magic == 2 and (count == 0 or batch.leader_epoch != epoch)
-                    if not begins:
+                    is_new_epoch = batch.magic == 2 and (count == 0 or batch.leader_epoch != epoch)
+                    if not is_new_epoch:
                         count += batch.magic == 2
                         position += batch.size
-            if begins:
+            if is_new_epoch:
                 if count:
-                    found.append((began, count, epoch))
-                began, count, epoch = position, 1, batch.leader_epoch
+                    found.append((run_start, count, epoch))
+                run_start, count, epoch = position, 1, batch.leader_epoch
                 position += batch.size
         if count:
-            found.append((began, count, epoch))
+            found.append((run_start, count, epoch))
     finally:
         PyBuffer_Release(&view)
     return found

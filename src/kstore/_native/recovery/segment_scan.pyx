@@ -1,10 +1,9 @@
-"""Recovery's one pass over a segment: every batch checked, both indexes rebuilt.
+"""Recovery's single pass over a segment: verifies every batch and rebuilds both indexes.
 
-The rules are those of Kafka's LogSegment.recover: a batch must be complete, its checksum right and
-its offsets in order within the segment; the first that is not ends the valid part. An index
-entry is made when more than ``index.interval.bytes`` lie between a batch and the last indexed
-one; with it goes a time index entry, if the largest timestamp so far has grown, and one more at
-the end.
+Rules: Kafka's LogSegment.recover. A batch must be complete, its checksum must match and its
+offsets must increase within the segment; the scan stops at the first that is not valid. A batch
+gets an offset index entry if it is more than ``index.interval.bytes`` after the last indexed one,
+and a time index entry if the largest timestamp has grown since; one more is added at the end.
 """
 
 from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_Release, PyObject_GetBuffer
@@ -21,8 +20,8 @@ from kstore._native.format.layout cimport (
 from kstore._native.format.status cimport BAD_CRC, BAD_OFFSET, NO_MEMORY, OK, TRUNCATED, Status
 
 
-cdef uint8_t* _grow(Growing* buffer, size_t more) noexcept nogil:
-    """Room for more bytes at the buffer's end, counted as used; NULL without memory."""
+cdef uint8_t* _grow(GrowingBuffer* buffer, size_t more) noexcept nogil:
+    """Extend the buffer by more bytes; returns their address, NULL without memory."""
     cdef size_t capacity
     cdef uint8_t* data
     if buffer.capacity - buffer.size < more:
@@ -37,7 +36,7 @@ cdef uint8_t* _grow(Growing* buffer, size_t more) noexcept nogil:
 
 
 cdef Status _add_time_entry(ScanState* state) noexcept nogil:
-    """Kafka's TimeIndex.maybeAppend: only a timestamp beyond the last entry's makes an entry."""
+    """Kafka's TimeIndex.maybeAppend: add an entry only for a timestamp after the last entry's."""
     cdef uint8_t* at
     if state.max_timestamp <= state.last_indexed_timestamp:
         return OK
@@ -56,7 +55,7 @@ cdef Status _add_entries(
     cdef uint8_t* at
     if (
         <int64_t>state.index.size > state.index_limit - OFFSET_INDEX_ENTRY_SIZE
-        # One slot of the time index stays free for the closing entry.
+        # One slot of the time index is reserved for the closing entry.
         or <int64_t>state.time_index.size > state.index_limit - 2 * TIME_INDEX_ENTRY_SIZE
         or position > INT32_MAX
     ):
@@ -84,9 +83,9 @@ cdef Status _add_epoch(ScanState* state, const BatchHeader* batch) noexcept nogi
 cdef inline Status _accept(
     ScanState* state, const BatchHeader* batch, int64_t position
 ) noexcept nogil:
-    """Take a batch whose checksum is right, if its offsets fit; position: in the file.
+    """Accept a batch with a valid checksum if its offsets increase; position: in the file.
 
-    last_offset never falls below base_offset - 1, so no difference here can overflow.
+    last_offset is never below base_offset - 1, so no difference here can overflow.
     """
     cdef Status status
     if (
@@ -121,7 +120,7 @@ cdef inline Status _accept(
 cdef void scan_begin(
     ScanState* state, int64_t base_offset, int64_t start, int64_t file_size
 ) noexcept nogil:
-    """Prepare a scan from a batch's first byte; by default it checks CRCs and builds no index."""
+    """Initialize a scan from a batch's first byte; it verifies CRCs and builds no index."""
     memset(state, 0, sizeof(ScanState))
     state.base_offset = base_offset
     state.file_size = file_size
@@ -140,8 +139,8 @@ cdef void scan_begin(
     state.status = OK
 
 
-cdef int64_t _carry_on(ScanState* state, const uint8_t* chunk, int64_t size) noexcept nogil:
-    """Continue the batch that ran over the last chunk; returns the bytes taken of this one."""
+cdef int64_t _continue_batch(ScanState* state, const uint8_t* chunk, int64_t size) noexcept nogil:
+    """Continue the batch from the previous chunk; returns the bytes it has in this one."""
     cdef int64_t taken = min(size, state.pending)
     if state.check_crc:
         if state.header.magic == 2:
@@ -158,8 +157,8 @@ cdef int64_t _carry_on(ScanState* state, const uint8_t* chunk, int64_t size) noe
     return taken
 
 
-cdef void _begin_long(ScanState* state, const uint8_t* at, int64_t available) noexcept nogil:
-    """Begin a batch of which only the first bytes, header included, are in this chunk."""
+cdef void _begin_batch(ScanState* state, const uint8_t* at, int64_t available) noexcept nogil:
+    """Begin a batch that continues in the next chunk; its header is in this one."""
     if state.check_crc:
         if state.header.magic == 2:
             state.running = crc32c(0, at + V2_CRC_START, available - V2_CRC_START)
@@ -170,10 +169,10 @@ cdef void _begin_long(ScanState* state, const uint8_t* at, int64_t available) no
 
 
 cdef void scan_feed(ScanState* state, const uint8_t* chunk, int64_t size) noexcept nogil:
-    """Scan the bytes that stand at state.position in the file.
+    """Scan the bytes at state.position of the file.
 
-    Afterwards state.position is the next byte wanted: at most 60 bytes before the chunk's end
-    where a header was incomplete. Nothing more is wanted once state.status is not OK.
+    Advances state.position to the next byte to process: up to 60 bytes before the end of the
+    chunk if a header is incomplete. The scan has stopped once state.status is not OK.
     """
     cdef BatchHeader* batch = &state.header
     cdef int64_t at = 0
@@ -182,18 +181,18 @@ cdef void scan_feed(ScanState* state, const uint8_t* chunk, int64_t size) noexce
         return
     size = min(size, left)
     if state.pending > 0:
-        at = _carry_on(state, chunk, size)
+        at = _continue_batch(state, chunk, size)
         left -= at
     while state.status == OK and state.pending == 0 and left > 0:
-        # Not before the whole header is here, unless the file itself ends: then read_header may
-        # be given the size of the entire file, as it touches no byte behind the header.
+        # Wait for the complete header, unless the file ends before. read_header reads only the
+        # header, so its limit may be the end of the file.
         if size - at < V2_HEADER_SIZE and size - at < left:
             return
         state.status = read_header(chunk, at, at + left, batch)
         if state.status != OK:
             return
         if batch.size > size - at:
-            _begin_long(state, chunk + at, size - at)
+            _begin_batch(state, chunk + at, size - at)
             return
         if state.check_crc and not crc_matches(chunk, batch):
             state.status = BAD_CRC
@@ -205,7 +204,7 @@ cdef void scan_feed(ScanState* state, const uint8_t* chunk, int64_t size) noexce
 
 
 cdef void scan_finish(ScanState* state) noexcept nogil:
-    """Close the scan where the file ends: an incomplete batch is a torn tail."""
+    """End the scan at the end of the file: an incomplete batch is a torn tail."""
     if state.status == OK and state.valid_size < state.file_size:
         state.status = TRUNCATED
     if (
@@ -220,19 +219,18 @@ cdef void scan_free(ScanState* state) noexcept nogil:
     free(state.index.data)
     free(state.time_index.data)
     free(state.epochs.data)
-    memset(&state.index, 0, sizeof(Growing))
-    memset(&state.time_index, 0, sizeof(Growing))
-    memset(&state.epochs, 0, sizeof(Growing))
+    memset(&state.index, 0, sizeof(GrowingBuffer))
+    memset(&state.time_index, 0, sizeof(GrowingBuffer))
+    memset(&state.epochs, 0, sizeof(GrowingBuffer))
 
 
-cdef void walk_tail_in(
+cdef void scan_range(
     ScanState* state, const uint8_t* data, int64_t base_offset, int64_t start, int64_t end,
     bint check_crc
 ) noexcept nogil:
-    """Walk data[start:end] from a batch's first byte to the last valid batch; allocates nothing.
+    """Scan data[start:end] from a batch's first byte to the last valid batch; allocates nothing.
 
-    The result is in state: valid_size (a position in data), last_offset, max_timestamp, batches,
-    status. Nothing has to be freed.
+    Sets in state: valid_size (a position in data), last_offset, max_timestamp, batches, status.
     """
     scan_begin(state, base_offset, start, end)
     state.check_crc = check_crc
@@ -240,24 +238,24 @@ cdef void walk_tail_in(
     scan_finish(state)
 
 
-cdef bytes _copy(const Growing* buffer):
+cdef bytes _copy(const GrowingBuffer* buffer):
     return (<char*>buffer.data)[:buffer.size] if buffer.size > 0 else b""
 
 
 cdef class SegmentScan:
-    """Checks one segment from position 0 and builds its indexes; fed with chunks of the file.
+    """Verifies one segment from position 0 and builds its indexes, in chunks of the file.
 
     ::
 
         scan = SegmentScan(base_offset, size)
         while scan.wants_more:
-            scan.feed(bytes that stand at scan.position)    # b"" where the file ended early
+            scan.feed(bytes at scan.position)    # b"" if the file was truncated
         scan.finish()
 
     Parameters
     ----------
     base_offset
-        Of the segment, 0 or more.
+        The segment's, 0 or more.
     file_size
         Bytes of the ``.log`` file.
     index_interval_bytes
@@ -265,7 +263,7 @@ cdef class SegmentScan:
     index_bytes
         Kafka's ``segment.index.bytes``: neither index grows beyond it.
     latest_epoch
-        The highest leader epoch known from before; only higher ones are reported.
+        The highest leader epoch already known; ``epochs`` has only higher ones.
 
     Memory: the indexes (about 20 bytes for every ``index_interval_bytes`` of log), 16 bytes for
     every new leader epoch. Not thread-safe; ``feed`` releases the GIL.
@@ -289,7 +287,7 @@ cdef class SegmentScan:
         scan_free(&self._state)
 
     def feed(self, object chunk):
-        """Scan the bytes that stand at ``position`` in the file; returns ``wants_more``."""
+        """Scan the bytes at ``position`` of the file; returns ``wants_more``."""
         cdef Py_buffer view
         cdef int64_t before = self._state.position
         if self._finished:
@@ -303,7 +301,7 @@ cdef class SegmentScan:
         if self._state.status == NO_MEMORY:
             raise MemoryError
         if self._state.position == before and self.wants_more:
-            self._state.status = TRUNCATED      # too short for a header: the file has shrunk
+            self._state.status = TRUNCATED      # no complete header: the file was truncated
         return self.wants_more
 
     def finish(self):
@@ -325,7 +323,7 @@ cdef class SegmentScan:
 
     @property
     def status(self):
-        """Why the scan stopped before the end of the file; 0 if it did not (see status.reason)."""
+        """Why the scan stopped before the end of the file, see status.reason; 0 if it did not."""
         return <int>self._state.status
 
     @property
@@ -338,7 +336,7 @@ cdef class SegmentScan:
 
     @property
     def valid_size(self):
-        """End of the last valid batch, a position in the file: what lies behind is to be cut."""
+        """Position after the last valid batch; recovery truncates the file to it."""
         return self._state.valid_size
 
     @property
@@ -352,17 +350,17 @@ cdef class SegmentScan:
 
     @property
     def next_offset(self):
-        """The offset after the last valid batch; the base offset if there is none."""
+        """The offset after the last valid batch; the base offset if none."""
         return self._state.last_offset + 1
 
     @property
     def first_timestamp(self):
-        """Largest timestamp of the first batch (ms), by which Kafka rolls; -1 if there is none."""
+        """Largest timestamp of the first batch (ms), where ``segment.ms`` starts; -1 if none."""
         return self._state.first_timestamp
 
     @property
     def max_timestamp(self):
-        """Largest timestamp of all valid batches (ms); -1 if there is none."""
+        """Largest timestamp of all valid batches (ms); -1 if none."""
         return self._state.max_timestamp
 
     @property
@@ -372,22 +370,22 @@ cdef class SegmentScan:
 
     @property
     def index(self):
-        """The offset index's bytes."""
+        """The offset index entries, as on disk."""
         return _copy(&self._state.index)
 
     @property
     def time_index(self):
-        """The time index's bytes; with the closing entry after ``finish``."""
+        """The time index entries, as on disk; with the closing entry after ``finish``."""
         return _copy(&self._state.time_index)
 
     @property
     def producer_batches(self):
-        """Batches of idempotent and transactional producers, markers among them."""
+        """Number of batches of idempotent and transactional producers, including markers."""
         return self._state.producer_batches
 
     @property
     def epochs(self):
-        """Leader epochs above the known ones: a list of (epoch, first offset)."""
+        """New leader epochs: a list of (epoch, first offset)."""
         cdef const int64_t* at = <const int64_t*>self._state.epochs.data
         cdef size_t n
         return [(at[2 * n], at[2 * n + 1]) for n in range(self._state.epochs.size // 16)]
@@ -396,22 +394,22 @@ cdef class SegmentScan:
 def walk_tail(
     object buffer, int64_t base_offset, int64_t start=0, int64_t end=-1, *, bint check_crc=True
 ):
-    """Walk from a batch's first byte to the end of the last complete, valid batch.
+    """Walk from a batch's first byte to the end of the last valid batch.
 
     Parameters
     ----------
     buffer
-        Bytes of a segment; ``start`` is the position in them of a batch's first byte (0, or
-        where an index entry points), ``end`` where to stop (-1: at their end).
+        Bytes of a segment. ``start`` is the position of a batch (0, or from an index entry),
+        ``end`` is where to stop (-1: at the end of the buffer).
     base_offset
         Of the segment; a batch below it, or not above the one before it, ends the walk.
 
     Returns
     -------
     (next_offset, position, max_timestamp, batches, status)
-        The offset after the last valid batch (base_offset if there is none), the position after
-        it, the largest timestamp walked over (-1 if there is none), their number, and why the
-        walk ended: 0 where the bytes did, else a status (see status.reason).
+        The offset after the last valid batch (base_offset if none), the position after it, the
+        largest timestamp (-1 if none), the number of batches, and why the walk ended: 0 at the
+        end of the bytes, else a status (see status.reason).
     """
     cdef Py_buffer view
     cdef ScanState state
@@ -422,9 +420,9 @@ def walk_tail(
         if end < 0:
             end = view.len
         if not 0 <= start <= end <= view.len:
-            raise ValueError(f"{start} to {end} is not within the {view.len} bytes given")
+            raise ValueError(f"range {start} to {end} is not within {view.len} bytes")
         with nogil:
-            walk_tail_in(&state, <const uint8_t*>view.buf, base_offset, start, end, check_crc)
+            scan_range(&state, <const uint8_t*>view.buf, base_offset, start, end, check_crc)
     finally:
         PyBuffer_Release(&view)
     return (

@@ -8,9 +8,9 @@ from kstore._native.format.cursor cimport get_i16
 from kstore._native.format.layout cimport (
     CODEC_MASK, CONTROL_BIT, LOG_APPEND_TIME_BIT, TRANSACTIONAL_BIT, V2_HEADER_SIZE,
 )
-from kstore._native.format.record_span cimport Cursor, take_header
+from kstore._native.format.record_span cimport Cursor, parse_header
 from kstore._native.format.status cimport OK, BAD_MAGIC, BAD_OFFSET, BAD_SIZE, NO_MEMORY
-from kstore._native.read.batch_walk cimport AT_END, ASK, CODED, DAMAGED, BatchWalk, Event
+from kstore._native.read.batch_walk cimport AT_END, COMPRESSED, DAMAGED, DECIDE, BatchWalk, Event
 from kstore._native.spark.tally cimport Rows as TallyRows, Tally, add_runs
 
 cdef extern from * nogil:
@@ -140,7 +140,7 @@ cdef class Survey(BatchWalk):
         while True:
             with nogil:
                 event = self.walk()
-            if event == CODED:
+            if event == COMPRESSED:
                 event = self.survey_unpacked()
                 if event == AT_END:
                     continue
@@ -167,14 +167,14 @@ cdef class Survey(BatchWalk):
         while True:
             event = self.next_batch()
             self.framed = event != AT_END and self.status not in (BAD_SIZE, BAD_MAGIC)
-            if event != ASK:
+            if event != DECIDE:
                 return event
             if self.batch.last_offset >= self.limit:
                 self.status = BAD_OFFSET
                 return DAMAGED
-            if self.is_coded():
-                return CODED
-            self.status = self.fill_plain(&at, &stop)
+            if self.is_compressed():
+                return COMPRESSED
+            self.status = self.fill_uncompressed(&at, &stop)
             if self.status != OK:
                 return DAMAGED
             event = self.survey_rows(at, stop, self.batch.size)
@@ -184,11 +184,11 @@ cdef class Survey(BatchWalk):
     cdef Event survey_unpacked(self) except *:
         cdef Py_buffer view
         cdef Event event
-        unpacked = self.unpacked()
-        PyObject_GetBuffer(unpacked, &view, PyBUF_SIMPLE)
+        decompressed = self.decompress_batch()
+        PyObject_GetBuffer(decompressed, &view, PyBUF_SIMPLE)
         try:
             with nogil:
-                self.status = self.fill_unpacked(<const uint8_t*>view.buf, view.len)
+                self.status = self.fill_decompressed(<const uint8_t*>view.buf, view.len)
                 if self.status != OK:
                     event = DAMAGED
                 else:
@@ -321,7 +321,7 @@ cdef class Survey(BatchWalk):
         cursor.position = at
         cursor.end = stop
         for _n in range(count):
-            if take_header(&cursor, &key_size, &value_size, &key, &value) != OK:
+            if parse_header(&cursor, &key_size, &value_size, &key, &value) != OK:
                 break
             size += key_size + max(value_size, 0)
         self.records_with_headers += 1

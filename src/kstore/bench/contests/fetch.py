@@ -58,7 +58,7 @@ def summed(log: kstore.Log) -> int:
 
 def as_one_view(log: kstore.Log) -> int:
     """Read every byte of a segment as one view; the exclusive or of its words."""
-    with log.segments.views[0].whole().memory() as memory:
+    with log.segments.views[0].all_published().memory() as memory:
         return memory_loops.read_all(memory)
 
 

@@ -93,7 +93,7 @@ def load_headers(log: kstore.Log, count: int, seed: int) -> Timed:
     of a lookup in mapped files when nothing is looked up."""
     view = log.segments.views[0]
     draw = random.Random(seed)
-    with view.whole().memory() as memory:
+    with view.all_published().memory() as memory:
         size = int.from_bytes(memory[8:12], "big") + 12  # of every batch
         positions = [draw.randrange(view.size // size) * size for _ in range(count)]
         took: list[int] = []
@@ -164,7 +164,7 @@ def reading(name: str, log: kstore.Log, peer: KafkaLog | None) -> Contest:
 
 def scanning(name: str, log: kstore.Log, peer: KafkaLog | None) -> Contest:
     one, two, _ = BARS[name]
-    segment = log.segments.views[0].whole()
+    segment = log.segments.views[0].all_published()
     calls: Calls = {
         "kstore, one core": partial(scan, log, 1),
         "kstore, two cores": partial(scan, log, 2),

@@ -31,7 +31,7 @@ class Encoding:
         """One batch from the list, CRC included, left in the encoder's memory."""
         self._buffer.reset()
         self._buffer.put_values(self.values, 0, TIME, NO_LIMIT)
-        return self._buffer.sealed()
+        return self._buffer.finish()
 
     def put_each(self) -> bytes:
         """The same batch with one call per record."""

@@ -142,7 +142,7 @@ class _Stream:
             with buffer.records as records:
                 packed = codec.compress(compression, 2, records)
             buffer.replace_records(packed)
-        with buffer.sealed(attributes=compression) as batch:
+        with buffer.finish(attributes=compression) as batch:
             max_size = min(config.max_message_bytes, config.segment_bytes)
             if len(batch) <= max_size:
                 self._add(batch)
