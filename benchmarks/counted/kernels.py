@@ -313,7 +313,7 @@ def put_rows(_: Workspace) -> Prepared:
 @operation("give staged batches their offsets", 10, "batch")
 def assign_offsets(_: Workspace) -> Prepared:
     data = bytearray(batches(150, 10))
-    return lambda: arrow_batches.place_batches(data, 0, NO_LIMIT, 70, 2), (len(data), 70 + 1500)
+    return lambda: arrow_batches.assign_offsets(data, 0, NO_LIMIT, 70, 2), (len(data), 70 + 1500)
 
 
 @operation("hash and partition keys", 1000, "key")

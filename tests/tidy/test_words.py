@@ -24,7 +24,7 @@ LIMITS = {
     "docs/pipeline": 0,
     "benchmarks": 0,
     "src": 28,
-    "src/kstore/_native": 181,
+    "src/kstore/_native": 0,
     "src/kstore/background": 0,
     "src/kstore/checkpoint": 0,
     "src/kstore/cli": 3,

@@ -458,9 +458,9 @@ class _Walk:
                 self.survey.run()
             except DAMAGE as error:
                 at = position + self.survey.consumed
-                ahead = self._behind(path, at, at + self.survey.claimed, size)
+                ahead = self._behind(path, at, at + self.survey.declared_size, size)
                 self._note(error, ahead - at)
-                if not self.survey.go_on_at(ahead):
+                if not self.survey.resume_at(ahead):
                     return ahead
                 continue
             if self.survey.consumed:

@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING
 
 from kstore._native.format import batch_fields
 from kstore._native.format.checksum import crc32
-from kstore._native.spark.arrow_batches import place_batches
+from kstore._native.spark.arrow_batches import assign_offsets
 from kstore.errors import (
     CorruptRecordError,
     InvalidConfigError,
@@ -495,7 +495,7 @@ def _append(log: Log, data: bytearray, path: str, append_time: int) -> None:
         while position < len(data):
             offset, epoch = writer.state.appender.next_offset, writer.state.appender.leader_epoch
             try:
-                end, _ = place_batches(data, position, max_size, offset, epoch, append_time)
+                end, _ = assign_offsets(data, position, max_size, offset, epoch, append_time)
             except CorruptRecordError as error:
                 raise error.at(path=path) from None
             with memoryview(data) as view, view[position:end] as batches:

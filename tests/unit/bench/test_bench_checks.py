@@ -178,7 +178,7 @@ def test_load_sums_few_bytes_and_checks_its_bounds(tmp_path):
         expected = memory_loops.read_all(data[position : position + size])
         assert memory_loops.load(data, position, size) == expected
     for position, size in ((140, 61), (-1, 4), (0, -1), (201, 0), (1 << 62, 1 << 62)):
-        with pytest.raises(ValueError, match="are not within the memory"):
+        with pytest.raises(ValueError, match="are outside the memory"):
             memory_loops.load(data, position, size)
 
 

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from kstore._native.append.encode import BatchBuffer
 from kstore._native.append.validate_batch import scan
-from kstore._native.spark.arrow_batches import ArrowBinary, ArrowHeaders, place_batches, put_rows
+from kstore._native.spark.arrow_batches import ArrowBinary, ArrowHeaders, assign_offsets, put_rows
 from kstore.errors import CorruptRecordError, InvalidRecordError
 
 NULLABLE = st.none() | st.binary(max_size=40)
@@ -84,7 +84,7 @@ def test_rows_outside_the_data_are_refused(offsets: list[int]) -> None:
     with pytest.raises(ValueError, match="outside the data"):
         put_rows(BatchBuffer(), rows, times, None, bad, None)
     with pytest.raises(ValueError, match="outside the data"):
-        bad.places(np.zeros(2, np.int64), np.zeros(2, np.int32))
+        bad.locate_rows(np.zeros(2, np.int64), np.zeros(2, np.int32))
 
 
 def test_short_buffers_and_wrong_lengths_are_refused() -> None:
@@ -126,29 +126,29 @@ def batch(*values: bytes) -> bytes:
 
 def test_batches_get_their_offsets() -> None:
     data = bytearray(batch(b"a", b"b") + batch(b"c") + batch(b"d", b"e", b"f"))
-    end, following = place_batches(data, 0, 1, 100, 3)  # always one
+    end, following = assign_offsets(data, 0, 1, 100, 3)  # always one
     assert (end, following) == (len(batch(b"a", b"b")), 102)
-    assert place_batches(data, end, len(data), following, 3) == (len(data), 106)
+    assert assign_offsets(data, end, len(data), following, 3) == (len(data), 106)
     table = scan(data)
     assert table.base_offset.tolist() == [100, 102, 103]
     assert table.leader_epoch.tolist() == [3, 3, 3]
     assert table.max_timestamp.tolist() == [7, 7, 7]
     stamped = bytearray(batch(b"a"))
-    place_batches(stamped, 0, 1 << 20, 5, 0, 1234)
+    assign_offsets(stamped, 0, 1 << 20, 5, 0, 1234)
     assert scan(stamped).max_timestamp.tolist() == [1234]
-    place_batches(stamped, 0, 1 << 20, 5, 0)  # the checksum is right
+    assign_offsets(stamped, 0, 1 << 20, 5, 0)  # the checksum is right
 
 
 def test_cut_and_damaged_batches_are_refused() -> None:
     complete = batch(b"a", b"b")
     for size in range(1, len(complete)):
         with pytest.raises(CorruptRecordError):
-            place_batches(bytearray(complete[:size]), 0, 1 << 20, 0, 0)
+            assign_offsets(bytearray(complete[:size]), 0, 1 << 20, 0, 0)
     for position in range(8, len(complete)):
         if not 12 <= position < 16:  # the epoch, which is written over
             data = bytearray(complete)
             data[position] ^= 4
             with pytest.raises(CorruptRecordError):
-                place_batches(data, 0, 1 << 20, 0, 0)
+                assign_offsets(data, 0, 1 << 20, 0, 0)
     with pytest.raises(CorruptRecordError):
-        place_batches(bytearray(complete), 0, 1 << 20, 2**63 - 1, 0)
+        assign_offsets(bytearray(complete), 0, 1 << 20, 2**63 - 1, 0)

@@ -1,7 +1,7 @@
-/* Plain loops around system calls and memory: what the machine does when nothing else is done.
+/* Minimal loops around system calls and memory: the ceilings of the benchmarks.
  *
- * Each returns 0 or an errno. The first eight bytes of a block say where it was put, exclusive-or a
- * salt, so that a reader can tell whether every block of this very run arrived. */
+ * Each returns 0 or an errno. The first eight bytes of a block are its position, XOR a salt: a
+ * reader can verify that every block of this run was written. */
 #ifndef KSTORE_LIMITS_DISK_H
 #define KSTORE_LIMITS_DISK_H
 
@@ -15,7 +15,7 @@
 
 #include "read_loops.h"
 
-#define LIMITS_PIECES 64
+#define LIMITS_IOVECS 64
 
 static int64_t limits_clock(void) {
     struct timespec now;
@@ -23,28 +23,28 @@ static int64_t limits_clock(void) {
     return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
 }
 
-static int limits_split(struct iovec *into, uint8_t *block, size_t size, int pieces) {
-    if (pieces < 1 || pieces > LIMITS_PIECES || size % (size_t)pieces)
+static int limits_split(struct iovec *into, uint8_t *block, size_t size, int iovecs) {
+    if (iovecs < 1 || iovecs > LIMITS_IOVECS || size % (size_t)iovecs)
         return EINVAL;
-    for (int n = 0; n < pieces; n++) {
-        into[n].iov_base = block + (size_t)n * (size / (size_t)pieces);
-        into[n].iov_len = size / (size_t)pieces;
+    for (int n = 0; n < iovecs; n++) {
+        into[n].iov_base = block + (size_t)n * (size / (size_t)iovecs);
+        into[n].iov_len = size / (size_t)iovecs;
     }
     return 0;
 }
 
-/* Write the block at each position; fdatasync after every `sync_every` of them (0: never). `each`,
- * unless it is NULL, gets the nanoseconds of every write with the sync that follows it. */
-static int limits_write(int fd, uint8_t *block, size_t size, int pieces, const int64_t *positions,
+/* Write the block at each position; fdatasync after every `sync_every` writes (0: never). `each`,
+ * if not NULL, receives the nanoseconds of every write, including its sync. */
+static int limits_write(int fd, uint8_t *block, size_t size, int iovecs, const int64_t *positions,
                         int64_t count, int64_t sync_every, int flags, int64_t salt,
                         int64_t *each) {
-    struct iovec parts[LIMITS_PIECES];
-    int wrong = limits_split(parts, block, size, pieces);
+    struct iovec parts[LIMITS_IOVECS];
+    int wrong = limits_split(parts, block, size, iovecs);
     int64_t before = each ? limits_clock() : 0;
     for (int64_t n = 0; n < count && !wrong; n++) {
         int64_t stamp = positions[n] ^ salt;
         memcpy(block, &stamp, 8);
-        ssize_t done = pwritev2(fd, parts, pieces, positions[n], flags);
+        ssize_t done = pwritev2(fd, parts, iovecs, positions[n], flags);
         if (done != (ssize_t)size)
             return done < 0 ? errno : ENOSPC;
         if (sync_every && (n + 1) % sync_every == 0 && fdatasync(fd))
@@ -58,13 +58,13 @@ static int limits_write(int fd, uint8_t *block, size_t size, int pieces, const i
     return wrong;
 }
 
-/* Read a block at each position, and, where `sum` is not NULL, exclusive-or all words of it. */
-static int limits_pread(int fd, uint8_t *block, size_t size, int pieces, const int64_t *positions,
+/* Read a block at each position; if `sum` is not NULL, XOR all its words into it. */
+static int limits_pread(int fd, uint8_t *block, size_t size, int iovecs, const int64_t *positions,
                         int64_t count, uint64_t *sum) {
-    struct iovec parts[LIMITS_PIECES];
-    int wrong = limits_split(parts, block, size, pieces);
+    struct iovec parts[LIMITS_IOVECS];
+    int wrong = limits_split(parts, block, size, iovecs);
     for (int64_t n = 0; n < count && !wrong; n++) {
-        ssize_t done = preadv(fd, parts, pieces, positions[n]);
+        ssize_t done = preadv(fd, parts, iovecs, positions[n]);
         if (done != (ssize_t)size)
             return done < 0 ? errno : ENODATA;
         if (sum)
@@ -79,7 +79,7 @@ static int limits_pread(int fd, uint8_t *block, size_t size, int pieces, const i
             memcpy(target + positions[n], block, SIZE);                                            \
         return
 
-/* Copy the block to each position of memory; small sizes without a call of memcpy. */
+/* Copy the block to each position of memory; small sizes without a call to memcpy. */
 static void limits_store(uint8_t *target, const uint8_t *block, size_t size,
                          const int64_t *positions, int64_t count) {
     switch (size) {
@@ -100,7 +100,7 @@ static void limits_store(uint8_t *target, const uint8_t *block, size_t size,
             memcpy(target, block, SIZE);                                                           \
         return
 
-/* Copy the block over all of a memory, one after another. */
+/* Fill the memory with copies of the block. */
 static void limits_store_all(uint8_t *target, size_t room, const uint8_t *block, size_t size) {
     switch (size) {
         LIMITS_STORE_ALL(4);
@@ -114,7 +114,7 @@ static void limits_store_all(uint8_t *target, size_t room, const uint8_t *block,
         memcpy(target, block, size);
 }
 
-/* The same, each block stamped with its position. */
+/* As limits_store, with each block's position in its first eight bytes. */
 static void limits_store_stamped(uint8_t *target, uint8_t *block, size_t size,
                                  const int64_t *positions, int64_t count, int64_t salt) {
     for (int64_t n = 0; n < count; n++) {
@@ -124,7 +124,7 @@ static void limits_store_stamped(uint8_t *target, uint8_t *block, size_t size,
     }
 }
 
-/* Read so many bytes at each position of memory; the exclusive or of all words. */
+/* Read size bytes at each position of memory; returns the XOR of all words. */
 static uint64_t limits_load(const uint8_t *source, size_t size, const int64_t *positions,
                             int64_t count) {
     uint64_t sum = 0;
@@ -147,7 +147,7 @@ static uint64_t limits_load(const uint8_t *source, size_t size, const int64_t *p
     return sum;
 }
 
-/* How many pages of a mapping are in memory. -1: the kernel would not tell. */
+/* Number of resident pages of a mapping; -1 if mincore fails. */
 static int64_t limits_resident(uint8_t *address, size_t size, size_t page) {
     unsigned char seen[4096];
     int64_t found = 0;

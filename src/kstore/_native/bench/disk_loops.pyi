@@ -1,7 +1,7 @@
-"""Loops around system calls and memory in C: what the benchmarks divide by.
+"""Minimal C loops around system calls and memory: the ceilings of the benchmarks.
 
-Positions are a contiguous array of int64 (an ``array("q")`` or NumPy's). All functions release the
-GIL for the whole loop; the caller's block is scratch memory and must not be shared by threads.
+Positions are a contiguous array of int64 (an ``array("q")`` or a NumPy array). All functions
+release the GIL during the loop; the caller's block is scratch memory of one thread.
 """
 
 from array import array
@@ -19,16 +19,16 @@ def write_at(
     *,
     sync_every: int = 0,
     flags: int = 0,
-    pieces: int = 1,
+    iovecs: int = 1,
     salt: int = 0,
     each: _Int64s | None = None,
 ) -> None:
-    """``pwritev2`` of the block at each position; its first 8 bytes become the
-    position, exclusive-or ``salt``.
+    """``pwritev2`` of the block at each position; sets its first 8 bytes to the position, XOR
+    ``salt``.
 
-    ``sync_every``: an ``fdatasync`` after so many writes, 0 for none. ``flags``: the kernel's
-    ``RWF_*``. ``pieces``: the block as so many equal parts of one vector. ``each`` (int64) gets
-    the nanoseconds of every write, with the sync that followed it. ``OSError`` as the kernel says.
+    ``sync_every``: number of writes before each ``fdatasync``, 0 for none. ``flags``: the kernel's
+    ``RWF_*``. ``iovecs``: split the block into that many equal iovecs. ``each`` (int64) receives
+    the nanoseconds of every write, including its sync. Raises ``OSError``.
     """
 
 def write_ring(
@@ -40,10 +40,10 @@ def write_ring(
     depth: int,
     salt: int = 0,
 ) -> float:
-    """Write a block of ``size`` bytes at each position through io_uring, ``depth`` (a power of two
-    up to 64) on their way at any time; stamped as by ``write_at``. ``blocks`` holds ``depth`` of
-    them. Seconds from the first write to the end of the last: without making the ring ready.
-    ``OSError`` as the kernel says, ``ENOSYS`` or ``EPERM`` where it has no io_uring."""
+    """Write a block of ``size`` bytes at each position through io_uring, with ``depth`` (a power of
+    two up to 64) writes in flight; stamps blocks as ``write_at``. ``blocks`` has room for
+    ``depth`` blocks. Returns the seconds from the first write to the end of the last, without the
+    setup of the ring. Raises ``OSError``: ``ENOSYS`` or ``EPERM`` without io_uring."""
 
 def read_at(
     fd: int,
@@ -51,11 +51,11 @@ def read_at(
     positions: _Int64s,
     *,
     summed: bool = False,
-    pieces: int = 1,
+    iovecs: int = 1,
 ) -> int:
-    """``preadv`` of a block at each position; the exclusive or of all words if ``summed``, or 0.
+    """``preadv`` of a block at each position; returns the XOR of all words if ``summed``, else 0.
 
-    ``OSError``: as the kernel says, ``ENODATA`` where the file ends within a block.
+    Raises ``OSError``: ``ENODATA`` if the file ends within a block.
     """
 
 def store_at(
@@ -66,14 +66,14 @@ def store_at(
     stamped: bool = False,
     salt: int = 0,
 ) -> None:
-    """Copy the block to each position of memory, stamped as by ``write_at`` if
-    ``stamped``. ``ValueError`` where one would reach outside."""
+    """Copy the block to each position of memory; if ``stamped``, stamps it as ``write_at``.
+    ``ValueError`` for a position where the block exceeds the memory."""
 
 def store_all(target: WriteableBuffer, block: ReadableBuffer) -> int:
-    """Copy the block over all of a memory, one after another; how many times it fitted."""
+    """Fill the memory with copies of the block; returns their number."""
 
 def load_at(source: ReadableBuffer, size: int, positions: _Int64s) -> int:
-    """Read ``size`` bytes at each position of memory; the exclusive or of all words."""
+    """Read ``size`` bytes at each position of memory; returns the XOR of all words."""
 
 def resident(mapping: ReadableBuffer, page: int) -> int:
-    """How many pages of a mapped file are in memory, by ``mincore``."""
+    """Number of resident pages of a mapped file, by ``mincore``."""

@@ -1,4 +1,4 @@
-"""Loops around system calls and memory in C: what the benchmarks divide by."""
+"""Minimal C loops around system calls and memory: the ceilings of the benchmarks."""
 
 from libc.stdint cimport int64_t, uint8_t, uint64_t
 
@@ -11,11 +11,11 @@ import os
 
 cdef extern from "bench/disk_loops.h" nogil:
     int limits_write(
-        int fd, uint8_t* block, size_t size, int pieces, const int64_t* positions, int64_t count,
+        int fd, uint8_t* block, size_t size, int iovecs, const int64_t* positions, int64_t count,
         int64_t sync_every, int flags, int64_t salt, int64_t* each,
     ) noexcept
     int limits_pread(
-        int fd, uint8_t* block, size_t size, int pieces, const int64_t* positions, int64_t count,
+        int fd, uint8_t* block, size_t size, int iovecs, const int64_t* positions, int64_t count,
         uint64_t* sum,
     ) noexcept
     void limits_store(
@@ -44,7 +44,7 @@ cdef extern from "bench/io_uring_loops.h" nogil:
 
 
 cdef int _check(HeldColumn positions, int64_t size, int64_t within) except -1:
-    """Refuse positions from which a block of so many bytes would reach outside."""
+    """Raise ValueError for a position where a block of size bytes would exceed the memory."""
     cdef int64_t n
     for n in range(positions.count):
         if int64_at(positions, n) < 0 or int64_at(positions, n) > within - size:
@@ -61,7 +61,7 @@ cdef int _raise(int number) except -1:
 
 def write_at(
     int fd, block, positions, *, int64_t sync_every=0, int flags=0,
-    int pieces=1, int64_t salt=0, each=None,
+    int iovecs=1, int64_t salt=0, each=None,
 ):
     cdef HeldColumn at = hold_int64s(positions, "positions")
     cdef HeldBytes held = hold_writable_bytes(block)
@@ -75,11 +75,11 @@ def write_at(
     if each is not None:
         times = hold_writable_int64s(each, "each")
         if times.count < at.count:
-            raise ValueError("no room for the time of each write")
+            raise ValueError("each is too short for the time of each write")
         noted = <int64_t*>times.data
     with nogil:
         number = limits_write(
-            fd, held.data, held.size, pieces, <const int64_t*>at.data, at.count,
+            fd, held.data, held.size, iovecs, <const int64_t*>at.data, at.count,
             sync_every, flags, salt, noted,
         )
     _raise(number)
@@ -109,7 +109,7 @@ def write_ring(
 
 
 def read_at(
-    int fd, block, positions, *, bint summed=False, int pieces=1
+    int fd, block, positions, *, bint summed=False, int iovecs=1
 ):
     cdef HeldColumn at = hold_int64s(positions, "positions")
     cdef HeldBytes held = hold_writable_bytes(block)
@@ -119,7 +119,7 @@ def read_at(
         return 0
     with nogil:
         number = limits_pread(
-            fd, held.data, held.size, pieces, <const int64_t*>at.data, at.count,
+            fd, held.data, held.size, iovecs, <const int64_t*>at.data, at.count,
             &value if summed else NULL,
         )
     _raise(number)
@@ -183,5 +183,5 @@ def resident(mapping, int64_t page):
     with nogil:
         found = limits_resident(held.data, held.size, page)
     if found < 0:
-        raise OSError("the kernel does not tell which pages of this memory are resident")
+        raise OSError("mincore failed for this memory")
     return found

@@ -1,4 +1,4 @@
-/* Searches to compare with, in plain C: each lookup waits for the one before it, as calls do. */
+/* Reference searches in plain C: each lookup depends on the previous one, as calls do. */
 #ifndef KSTORE_LIMITS_INDEX_H
 #define KSTORE_LIMITS_INDEX_H
 
@@ -18,7 +18,7 @@ static inline int64_t limits_position_at(const uint8_t *entries, ptrdiff_t slot)
     return __builtin_bswap32(raw);
 }
 
-/* The position of the last result is below 2^32; the compiler does not know. */
+/* Adds 0, because a position is below 2^32; the compiler cannot know. */
 #define LIMITS_NEXT(n) ((uint32_t)(targets[n] + (uint64_t)(last >> 40)))
 
 static int64_t limits_branchy(const uint8_t *entries, int64_t count, const int64_t *targets,

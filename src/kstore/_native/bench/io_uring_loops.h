@@ -1,4 +1,4 @@
-/* Writes through io_uring, without a library: several blocks on their way at any time. */
+/* Writes through io_uring, without a library, with several blocks in flight. */
 #ifndef KSTORE_LIMITS_RING_H
 #define KSTORE_LIMITS_RING_H
 
@@ -73,7 +73,7 @@ static void limits_ring_put(limits_ring *ring, int fd, uint8_t *block, size_t si
     memset(entry, 0, sizeof *entry);
     entry->opcode = ring->fixed ? IORING_OP_WRITE_FIXED : IORING_OP_WRITE;
     entry->fd = fd;
-    memcpy(&entry->addr, &block, sizeof block); /* little-endian, whatever a pointer's size */
+    memcpy(&entry->addr, &block, sizeof block); /* little-endian, for any pointer size */
     entry->len = (uint32_t)size;
     entry->off = (uint64_t)position;
     entry->user_data = (uint64_t)slot;
@@ -82,7 +82,7 @@ static void limits_ring_put(limits_ring *ring, int fd, uint8_t *block, size_t si
     __atomic_store_n(ring->sq_tail, tail + 1, __ATOMIC_RELEASE);
 }
 
-/* Take finished writes; their slots become free. The first error stays in `wrong`. */
+/* Collect completed writes and free their slots. `wrong` keeps the first error. */
 static int limits_ring_take(limits_ring *ring, size_t size, int *free_slots, int freed,
                             int *wrong) {
     uint32_t head = *ring->cq_head;
@@ -97,9 +97,9 @@ static int limits_ring_take(limits_ring *ring, size_t size, int *free_slots, int
     return freed;
 }
 
-/* `blocks` holds `depth` of them one after another. 0 or an errno; all writes have ended.
- * `took` gets the nanoseconds from the first write to the end of the last: the ring is ready
- * before, and closed after. */
+/* `blocks` has `depth` consecutive blocks. Returns 0 or an errno after all writes have ended.
+ * `took` receives the nanoseconds from the first write to the end of the last, without setup and
+ * close of the ring. */
 static int limits_ring_write(int fd, uint8_t *blocks, size_t size, int depth,
                              const int64_t *positions, int64_t count, int64_t salt,
                              int64_t *took) {
@@ -116,7 +116,7 @@ static int limits_ring_write(int fd, uint8_t *blocks, size_t size, int depth,
         registered[slot].iov_len = size;
         free_slots[freed++] = slot;
     }
-    /* refused where RLIMIT_MEMLOCK is too low: then the kernel pins pages for each write */
+    /* fails if RLIMIT_MEMLOCK is too low: the kernel then pins pages for each write */
     ring.fixed = !syscall(__NR_io_uring_register, ring.fd, IORING_REGISTER_BUFFERS, registered,
                           depth);
     int64_t began = limits_clock();
@@ -136,7 +136,7 @@ static int limits_ring_write(int fd, uint8_t *blocks, size_t size, int depth,
             unsent -= (unsigned)sent;
         } else if (errno != EINTR && errno != EAGAIN) {
             wrong = errno;
-            limits_ring_close(&ring); /* the kernel ends what is under way */
+            limits_ring_close(&ring); /* the kernel cancels writes in flight */
             return wrong;
         }
         freed = limits_ring_take(&ring, size, free_slots, freed, &wrong);

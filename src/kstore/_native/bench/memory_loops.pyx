@@ -1,4 +1,4 @@
-"""What the machine can do at best: the ceilings that the benchmarks divide by."""
+"""Minimal C loops over memory: the ceilings of the benchmarks."""
 
 from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_Release, PyObject_GetBuffer
 from libc.stdint cimport int64_t, uint8_t, uint64_t
@@ -43,7 +43,7 @@ def load(buffer, Py_ssize_t position, Py_ssize_t size):
     PyObject_GetBuffer(buffer, &view, PyBUF_SIMPLE)
     if position < 0 or size < 0 or size > view.len - position:
         PyBuffer_Release(&view)
-        raise ValueError(f"{size} bytes at {position} are not within the memory")
+        raise ValueError(f"{size} bytes at {position} are outside the memory")
     value = limits_read(<const uint8_t*>view.buf + position, size)
     PyBuffer_Release(&view)
     return value
@@ -78,14 +78,14 @@ def search(str how, entries, targets):
     cdef int64_t count = held.size // 8
     cdef const int64_t* first = <const int64_t*>wanted.data
     if count < 1 or wanted.count < 1:
-        raise ValueError("nothing to look up, or nothing to look it up in")
+        raise ValueError("entries or targets are empty")
     if how == "branchy":
         return limits_branchy(held.data, count, first, wanted.count)
     if how == "branchless":
         return limits_branchless(held.data, count, first, wanted.count, False)
     if how == "prefetching":
         return limits_branchless(held.data, count, first, wanted.count, True)
-    raise ValueError(f"no search {how}")
+    raise ValueError(f"unknown search {how!r}")
 
 
 def compiler():

@@ -1,4 +1,4 @@
-/* Reading memory at full width: the limit that a checksum or a walk is divided by. */
+/* Reads memory at full width: the ceiling of a checksum or a walk. */
 #ifndef KSTORE_LIMITS_READ_H
 #define KSTORE_LIMITS_READ_H
 

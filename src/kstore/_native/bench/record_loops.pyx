@@ -1,6 +1,6 @@
-"""Bare C loops that encode and decode records: the ceilings the real ones are measured against.
+"""Minimal C loops that encode and decode records: the ceilings of the benchmarks.
 
-They trust everything and check nothing but the end of their output; for benchmarks only.
+They check only the end of their output, and trust their input; for benchmarks only.
 """
 
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_GET_SIZE
@@ -15,7 +15,7 @@ from kstore._native.format.cursor cimport get_u32, put_varint
 
 
 def encode(bytes values, Py_ssize_t size, out):
-    """Encode values of one size that lie one after another; returns (bytes, CRC-32C)."""
+    """Encode consecutive values of one size; returns (bytes, CRC-32C)."""
     cdef HeldBytes room = hold_writable_bytes(out)
     cdef const uint8_t* at = <const uint8_t*>PyBytes_AS_STRING(values)
     cdef Py_ssize_t count = PyBytes_GET_SIZE(values) // size, n
@@ -52,7 +52,7 @@ cdef inline int32_t next_varint(const uint8_t** at) noexcept nogil:
 
 
 def decode(bytes batches, positions, lengths):
-    """Where the values of whole batches lie; returns (records, batches with another CRC-32C)."""
+    """Find the values in complete batches; returns (records, batches with a wrong CRC-32C)."""
     cdef HeldColumn starts = hold_writable_int64s(positions, "positions")
     cdef HeldColumn sizes = hold_writable_int32s(lengths, "lengths")
     cdef const uint8_t* start = <const uint8_t*>PyBytes_AS_STRING(batches)

@@ -1,4 +1,4 @@
-/* Plain loops that put a file into a socket, and that take it out again: 0 or an errno each. */
+/* Minimal loops that send a file to a socket, and receive it; each returns 0 or an errno. */
 #ifndef KSTORE_LIMITS_SOCKETS_H
 #define KSTORE_LIMITS_SOCKETS_H
 
@@ -51,7 +51,7 @@ static int limits_sendfile(int out, int in, int64_t size, int64_t chunk) {
     return 0;
 }
 
-/* Read a chunk into the buffer, send it. */
+/* Read chunks into the buffer and send them. */
 static int limits_read_send(int out, int in, uint8_t *buffer, int64_t size, int64_t chunk) {
     for (int64_t at = 0; at < size;) {
         ssize_t done = pread(in, buffer, (size_t)(chunk < size - at ? chunk : size - at), at);
@@ -65,7 +65,7 @@ static int limits_read_send(int out, int in, uint8_t *buffer, int64_t size, int6
     return 0;
 }
 
-/* Send memory by chunks; `step` 0: the same chunk again and again. */
+/* Send memory in chunks; `step` 0: the same chunk repeatedly. */
 static int limits_memory_send(int out, const uint8_t *data, int64_t size, int64_t chunk,
                               int64_t step) {
     for (int64_t at = 0; at < size; at += chunk) {
@@ -95,8 +95,8 @@ static int limits_splice(int out, int in, const int *ends, int64_t size, int64_t
     return 0;
 }
 
-/* Take what the kernel has to say about finished sends: how many, and how many of them it copied
- * after all. */
+/* Read the notifications of completed sends: count them, and those that the kernel copied
+ * nevertheless. */
 static int limits_completions(int out, int64_t *finished, int64_t *copied) {
     char control[256];
     for (;;) {
@@ -133,7 +133,7 @@ static int limits_zerocopy_send(int out, const uint8_t *data, int64_t size, int6
             if (done >= 0) {
                 at += done;
                 *sends += 1;
-            } else if (errno == ENOBUFS) { /* too many that are not finished */
+            } else if (errno == ENOBUFS) { /* too many incomplete sends */
                 full = 1;
             } else if (errno != EINTR) {
                 return errno;
@@ -151,7 +151,7 @@ static int limits_zerocopy_send(int out, const uint8_t *data, int64_t size, int6
     return 0;
 }
 
-/* Receive until the other end has sent everything; `drop`: the kernel throws the bytes away. */
+/* Receive until the peer closes; `drop`: the kernel discards the bytes. */
 static int limits_receive(int in, uint8_t *buffer, size_t room, int drop, int64_t *received) {
     for (;;) {
         ssize_t done = recv(in, buffer, room, drop ? MSG_TRUNC : 0);

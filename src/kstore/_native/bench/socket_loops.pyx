@@ -1,4 +1,4 @@
-"""Loops in C that put a file into a socket: what the benchmarks divide by."""
+"""Minimal C loops that send a file to a socket: the ceilings of the benchmarks."""
 
 from libc.stdint cimport int64_t, uint8_t
 
@@ -31,7 +31,7 @@ cdef int _raise(int number) except -1:
 
 cdef int _check(int64_t size, int64_t chunk) except -1:
     if size < 1 or chunk < 1:
-        raise ValueError(f"{size} bytes by chunks of {chunk}")
+        raise ValueError(f"size {size} and chunk {chunk} are at least 1")
     return 0
 
 
@@ -48,7 +48,7 @@ def read_and_send(int out, int file, buffer, int64_t size, int64_t chunk):
     cdef int number
     _check(size, chunk)
     if held.size < chunk:
-        raise ValueError("the buffer has no room for a chunk")
+        raise ValueError("the buffer is smaller than a chunk")
     with nogil:
         number = limits_read_send(out, file, held.data, size, chunk)
     _raise(number)
@@ -59,7 +59,7 @@ def send_memory(int out, data, int64_t size, int64_t chunk, *, bint repeated=Fal
     cdef int number
     _check(size, chunk)
     if held.size < (chunk if repeated else size):
-        raise ValueError("more is to be sent than there is")
+        raise ValueError("size exceeds the data")
     with nogil:
         number = limits_memory_send(
             out, held.data, size, chunk, 0 if repeated else 1
@@ -82,7 +82,7 @@ def send_zerocopy(int out, data, int64_t size, int64_t chunk):
     cdef int number
     _check(size, chunk)
     if held.size < size:
-        raise ValueError("more is to be sent than there is")
+        raise ValueError("size exceeds the data")
     with nogil:
         number = limits_zerocopy_send(
             out, held.data, size, chunk, &sends, &copied
@@ -96,7 +96,7 @@ def receive(int file, buffer, *, bint drop=False):
     cdef int64_t received = 0
     cdef int number
     if held.size < 1:
-        raise ValueError("a buffer has room for a byte at least")
+        raise ValueError("the buffer is empty")
     with nogil:
         number = limits_receive(
             file, held.data, held.size, drop, &received

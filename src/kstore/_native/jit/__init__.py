@@ -1,18 +1,18 @@
 """Compiled loops over mapped files and columns; importing this imports numba.
 
-Everything here may be called from Python and from inside a ``numba.njit`` function. The frame,
-index, record, hash and checksum functions are the Cython kernels themselves, called by symbol.
-They hold no state and may run in any number of threads; none needs the GIL.
+Call these functions from Python or from a ``numba.njit`` function. The frame, index, record, hash
+and checksum functions call the Cython kernels by symbol. All are stateless, thread safe, and run
+without the GIL.
 
 Modules:
 
-- aggregate: windows, groups and the largest, in one pass over columns
-- cache: machine code of predicates, kept across processes
-- kernel_addresses: the C entries of the kernels, by symbol
-- kernels: index search, batch walk, checksum and records inside compiled loops
-- select: which rows to keep: a range, or a user's predicate
-- symbols: registers the kernels with LLVM and calls them by symbol
-- views: bytes of one record, without a copy
+- aggregate: time windows, groups and top-k, in one pass over columns
+- cache: caches machine code of predicates across processes
+- kernel_addresses: addresses of the kernels' C functions, by symbol
+- kernels: index search, batch walk, checksum and records for compiled loops
+- select: selects rows by a range or a user's predicate
+- symbols: registers the kernels' symbols with LLVM
+- views: the bytes of one record, without a copy
 """
 
 from kstore._native.jit.aggregate import (

@@ -1,4 +1,4 @@
-"""Windows, groups and the largest: one pass over columns, no dictionary of Python objects."""
+"""Time windows, groups and top-k in one pass over columns, without Python objects."""
 
 from typing import Any, NamedTuple
 
@@ -13,7 +13,7 @@ Int64s = NDArray[np.int64]
 
 
 class Windows(NamedTuple):
-    """Tumbling windows that hold at least one row, by rising start; int64 arrays."""
+    """Tumbling windows with at least one row, in order of start; int64 arrays."""
 
     start: Int64s
     count: Int64s  # type: ignore[assignment]
@@ -23,7 +23,7 @@ class Windows(NamedTuple):
 
 
 class Groups(NamedTuple):
-    """Rows by equal key: int64 arrays."""
+    """Groups of rows with equal keys; int64 arrays."""
 
     first: Int64s  # per group, in order of appearance: its first row
     group: Int64s  # per row: its group
@@ -31,14 +31,14 @@ class Groups(NamedTuple):
 
 @njit(nogil=True, cache=True)
 def _slot_of(number: int, mask: int) -> Any:
-    """Where a number's probing starts (Fibonacci hashing: neighbours do not cluster)."""
+    """First slot of a number (Fibonacci hashing, so that neighbours do not cluster)."""
     mixed = np.uint64(number) * np.uint64(0x9E3779B97F4A7C15)
     return np.int64(mixed >> np.uint64(32)) & mask
 
 
 @njit(nogil=True, cache=True)
 def _with_room(table: Int64s, distinct: Int64s, known: int) -> Any:
-    """The hash table of the first ``known`` numbers, grown if it is half full."""
+    """The hash table of the first ``known`` numbers, doubled if it is half full."""
     if known * 2 < table.size:
         return table
     table = np.full(table.size * 2, -1, np.int64)
@@ -54,17 +54,16 @@ def _with_room(table: Int64s, distinct: Int64s, known: int) -> Any:
 def tumbling(timestamps: Int64s, values: Int64s, width: int) -> Any:
     """Count, sum, minimum and maximum of ``values`` per window of ``width`` milliseconds.
 
-    A window starts at a multiple of ``width`` (below zero too) and holds the timestamps from
-    its start to before the next. Sums wrap at 64 bits. ``timestamps`` and ``values`` are int64
-    of the same length, in any order (in order of time it is fastest); memory is about 60 bytes
-    a window, however far apart the timestamps lie. Returns ``Windows``; ``ValueError`` for a
-    width below 1 or lengths that differ.
+    A window starts at a multiple of ``width`` (also below 0). Sums wrap at 64 bits. ``timestamps``
+    and ``values`` are int64 of the same length, in any order (order of time is fastest). Memory:
+    about 60 bytes for each window that has rows. Returns ``Windows``; ``ValueError`` for a width
+    below 1 or lengths that differ.
     """
     if width < 1:
         raise ValueError("the width of a window is at least 1 ms")
     if timestamps.size != values.size:
         raise ValueError("timestamps and values differ in length")
-    # As large as could be needed, but only the windows that occur are ever touched.
+    # Reserves the maximum; only pages of windows that occur use memory.
     number = np.empty(values.size, np.int64)
     count = np.empty(values.size, np.int64)
     total = np.empty(values.size, np.int64)
@@ -77,7 +76,7 @@ def tumbling(timestamps: Int64s, values: Int64s, width: int) -> Any:
         start = wanted * width
         rows, added = 0, np.int64(0)
         low = high = values[row]
-        while row < values.size:  # a run of rows in one window, kept in registers
+        while row < values.size:  # consecutive rows of one window, in registers
             time = timestamps[row]
             if rows > 0 and (time < start or np.uint64(time - start) >= np.uint64(width)):
                 break
@@ -123,11 +122,11 @@ def _same_key(data: Bytes, positions: Int64s, lengths: Any, one: int, other: int
 
 @njit(nogil=True, cache=True)
 def group_by_key(data: Bytes, positions: Int64s, lengths: Any) -> Any:
-    """Which rows have equal keys, compared byte by byte behind Kafka's hash.
+    """Group rows by key, compared byte by byte after equal murmur2 hashes.
 
-    ``data`` is uint8, ``positions`` int64, ``lengths`` int32 with -1 for null, as a key column
-    has them. Null keys are a group, empty ones another. Returns ``Groups``; ``IndexError``
-    where a key does not lie within the data.
+    ``data`` is uint8, ``positions`` int64, ``lengths`` int32 with -1 for null, as in a key
+    column. Null and empty keys are different groups. Returns ``Groups``; ``IndexError`` for a key
+    outside the data.
     """
     if positions.size != lengths.size:
         raise ValueError("positions and lengths differ in length")
@@ -139,7 +138,7 @@ def group_by_key(data: Bytes, positions: Int64s, lengths: Any) -> Any:
     for row in range(lengths.size):
         length = np.int64(lengths[row])
         if length > 0 and (positions[row] < 0 or positions[row] > data.size - length):
-            raise IndexError("a key does not lie within its data")
+            raise IndexError("a key is outside the data")
         hashed = key_hash(data, positions[row], length) if length >= 0 else np.int64(-1) << 40
         table = _with_room(table, hashes, known)
         slot = _slot_of(hashed, table.size - 1)
@@ -159,9 +158,9 @@ def group_by_key(data: Bytes, positions: Int64s, lengths: Any) -> Any:
 
 @njit(nogil=True, cache=True)
 def sum_by_group(group: Int64s, values: Int64s, count: int) -> Any:
-    """How many rows and what sum each of ``count`` groups has: two int64 arrays.
+    """Number of rows and sum of values of each of ``count`` groups: two int64 arrays.
 
-    ``group`` is that of ``Groups``. Sums wrap at 64 bits. ``IndexError`` for a group outside
+    ``group`` is from ``Groups``. Sums wrap at 64 bits. ``IndexError`` for a group outside
     ``0..count - 1``, ``ValueError`` for lengths that differ.
     """
     if group.size != values.size:
@@ -170,7 +169,7 @@ def sum_by_group(group: Int64s, values: Int64s, count: int) -> Any:
     total = np.zeros(count, np.int64)
     for row in range(group.size):
         if group[row] < 0 or group[row] >= count:
-            raise IndexError("a group outside those counted")
+            raise IndexError("a group is outside 0 to count - 1")
         rows[group[row]] += 1
         total[group[row]] += values[row]
     return rows, total
@@ -178,17 +177,17 @@ def sum_by_group(group: Int64s, values: Int64s, count: int) -> Any:
 
 @njit(nogil=True, cache=True)
 def _below(values: Int64s, row: int, other: int) -> Any:
-    """Whether a row ranks below another: by value, then the later row."""
+    """Whether a row ranks below another: by value; of equal values, the later row."""
     return values[row] < values[other] or (values[row] == values[other] and row > other)
 
 
 @njit(nogil=True, cache=True)
 def top_k(values: Int64s, k: int) -> Any:
-    """Rows of the ``k`` largest values (int64), largest first; of equals the earlier row wins."""
+    """Rows of the ``k`` largest values (int64), largest first; of equal values, the first row."""
     heap = np.empty(max(0, min(k, values.size)), np.int64)
     size = 0
     for row in range(values.size):
-        if size < heap.size:  # a heap whose root is the least of the kept
+        if size < heap.size:  # a heap whose root is the smallest selected value
             at = size
             size += 1
             while at > 0:

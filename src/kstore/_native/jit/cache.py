@@ -1,8 +1,8 @@
-"""Keep a fused predicate's machine code across processes.
+"""Caches the machine code of a fused predicate across processes.
 
-Numba keys a cached closure by the pickled content of its cells, and a jitted function pickles
-to something new in every process, so that it would never be found again. Here the key is what
-of the predicate: its code and the values of the names it uses.
+Numba keys a cached closure by the pickled contents of its cells; a jitted function pickles
+differently in every process, so its cache would never hit. Here the key is the predicate's code
+and the values of the names it uses.
 """
 
 from hashlib import sha256
@@ -31,7 +31,7 @@ def _names(code: CodeType) -> set[str]:
 
 
 def _value(value: Any, seen: set[int]) -> object:
-    """What a value contributes to the key; None if it cannot be identified by value."""
+    """A value's contribution to the key; None if it has no identity by value."""
     if isinstance(value, _PLAIN):
         return (type(value).__name__, repr(value))
     if isinstance(value, ModuleType):
@@ -67,23 +67,23 @@ def _function(function: FunctionType, seen: set[int]) -> object:
 
 
 def fingerprint(function: FunctionType) -> str | None:
-    """A key for what a function computes; None where one cannot be made."""
+    """A key for what a function computes; None if it has none."""
     parts = _function(function, set())
     return None if parts is None else sha256(repr(parts).encode()).hexdigest()
 
 
 class PredicateCache(FunctionCache):
-    """Numba's cache of one function, with a predicate's fingerprint in place of its pickle."""
+    """Numba's cache of one function, keyed by a predicate's fingerprint instead of its pickle."""
 
     def __init__(self, function: Any, mark: str) -> None:
         super().__init__(function)
         self._mark = mark
 
     def load_overload(self, sig: Any, target_context: Any) -> Any:
-        """What was kept; None, so that it is compiled again, if its module does not exist now."""
+        """The cached code; None, so that Numba compiles again, if its module does not exist."""
         try:
             return super().load_overload(sig, target_context)
-        except ImportError:  # a predicate made by exec, or of a script that lies elsewhere
+        except ImportError:  # a predicate from exec, or from a script that was moved
             return None
 
     def _index_key(self, signature: Any, codegen: Any) -> Any:

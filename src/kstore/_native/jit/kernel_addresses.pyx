@@ -1,7 +1,7 @@
-"""Plain C entries of the kernels, by name, for compiled loops that cannot import.
+"""Addresses of the kernels' C functions, by symbol, for compiled loops, which cannot import.
 
-A name carries a version: compiled code that a user's machine keeps in a cache calls by name, so
-that a signature, once published, is never changed; a new one gets a new name.
+A symbol includes a version: machine code in a user's cache calls it by name, so a published
+signature never changes; a new signature gets a new name.
 """
 
 from libc.stdint cimport int64_t, uint8_t, uintptr_t
@@ -20,8 +20,8 @@ from kstore._native.index.index_files cimport used_time_entries
 
 
 cdef inline Py_ssize_t within(int64_t count, int64_t size, int64_t entry_size) noexcept nogil:
-    cdef int64_t there = size // entry_size
-    return <Py_ssize_t>(count if 0 <= count <= there else there)
+    cdef int64_t available = size // entry_size
+    return <Py_ssize_t>(count if 0 <= count <= available else available)
 
 
 cdef int64_t index_lookup(
@@ -59,7 +59,7 @@ cdef Status header_at(
 cdef int64_t next_frame(
     const uint8_t* data, int64_t size, int64_t position, int64_t* out
 ) noexcept nogil:
-    """Nine fields; on a bad status the end is the position itself and the rest is -1."""
+    """Writes nine fields; after an error, the end is the position and the others are -1."""
     cdef BatchHeader header
     cdef Status status = header_at(data, size, position, &header)
     cdef int n
@@ -89,7 +89,7 @@ cdef int64_t next_record(
     const uint8_t* data, int64_t size, int64_t position, int64_t end, int64_t magic,
     int64_t attributes, int64_t* out,
 ) noexcept nogil:
-    """Seven fields of the record at position of an uncompressed v2 batch that ends at end."""
+    """Writes seven fields of the record at position, in an uncompressed v2 batch up to end."""
     cdef Cursor cursor
     cdef RecordSpan span
     cdef Status status
@@ -129,14 +129,14 @@ cdef int64_t key_hash(
 cdef int64_t checksum(
     const uint8_t* data, int64_t size, int64_t position, int64_t length
 ) noexcept nogil:
-    """CRC-32C, or -1 where the bytes do not exist."""
+    """CRC-32C, or -1 for a range outside the data."""
     if length < 0 or position < 0 or position > size - length:
         return -1
     return crc32c(0, data + position, <size_t>length)
 
 
 def addresses():
-    """Symbol name -> address, for the process that asks."""
+    """Symbol -> address in this process."""
     return {
         "kstore_index_lookup_1": <uintptr_t>&index_lookup,
         "kstore_time_lookup_1": <uintptr_t>&time_lookup,

@@ -1,7 +1,7 @@
-"""Index search, frame walk, checksum and records, callable inside a user's compiled loop.
+"""Index search, frame walk, checksum and records for a user's compiled loop.
 
-Every function takes a contiguous uint8 array (``numpy.frombuffer`` of a mapped file, read-only
-is fine) and integers, and reads only inside the array, whatever its bytes say.
+Every function takes a contiguous uint8 array (``numpy.frombuffer`` of a mapped file; may be
+read-only) and integers, and never reads outside the array, even for corrupt bytes.
 """
 
 from typing import Any, NamedTuple
@@ -28,11 +28,11 @@ LOG_APPEND_TIME_BIT = 0x08
 
 
 class Frame(NamedTuple):
-    """One batch of any message version, as its header has it; all int64.
+    """The header of one batch of any magic; all int64.
 
-    ``status`` is 0 for a complete batch. 1: the bytes end before the batch does (the
-    tail of a log that is still written, or the end of the data); more: no batch can start so
-    (see ``kstore._native.format.status``). Then ``end`` is the position asked for and the rest -1.
+    ``status`` is 0 for a complete batch; 1 for an incomplete one (the tail of an active log, or
+    the end of the data); above 1 for bytes that cannot be a batch (see
+    ``kstore._native.format.status``). If it is not 0, ``end`` is the position and the rest is -1.
     """
 
     status: int
@@ -50,7 +50,7 @@ class Frame(NamedTuple):
 class FrameRecord(NamedTuple):
     """One record of an uncompressed version 2 batch; all int64, status as in ``Frame``.
 
-    Lengths are -1 for null. Positions are in the array that was given.
+    Lengths are -1 for null. Positions are indexes into the array.
     """
 
     status: int
@@ -67,15 +67,15 @@ class FrameRecord(NamedTuple):
 def index_lookup(entries: Bytes, count: int, base_offset: int, offset: int) -> Any:
     """Position in the log file from which a frame walk finds ``offset``.
 
-    ``entries`` is a mapped ``.index`` file, ``count`` how many of its entries are used
-    (``index_count``; where negative or more than there are: all).
+    ``entries`` is a mapped ``.index`` file, ``count`` its number of used entries
+    (``index_count``; a negative or too large count means all).
     """
     return _index_lookup(entries, count, base_offset, offset)
 
 
 @njit(nogil=True, cache=True)
 def time_lookup(entries: Bytes, count: int, base_offset: int, timestamp: int) -> Any:
-    """Offset before which every record is at or below ``timestamp`` (milliseconds).
+    """Offset before which no record is later than ``timestamp`` (milliseconds).
 
     ``entries`` is a mapped ``.timeindex`` file, ``count`` as in ``index_lookup``.
     """
@@ -84,19 +84,19 @@ def time_lookup(entries: Bytes, count: int, base_offset: int, timestamp: int) ->
 
 @njit(nogil=True, cache=True)
 def index_count(entries: Bytes) -> Any:
-    """Used entries of an offset index, which may end in preallocated zeros."""
+    """Number of used entries of an offset index, which may end in preallocated zeros."""
     return _index_count(entries)
 
 
 @njit(nogil=True, cache=True)
 def time_index_count(entries: Bytes) -> Any:
-    """Used entries of a time index, which may end in preallocated zeros."""
+    """Number of used entries of a time index, which may end in preallocated zeros."""
     return _time_index_count(entries)
 
 
 @njit(nogil=True, cache=True)
 def next_frame(data: Bytes, position: int) -> Any:
-    """The batch that starts at ``position``, as a ``Frame``, without a check of its checksum."""
+    """The batch at ``position`` as a ``Frame``; does not verify its checksum."""
     status, end, base, last, count, first_time, most_time, magic, attributes, epoch = _next_frame(
         data, position
     )
@@ -105,17 +105,17 @@ def next_frame(data: Bytes, position: int) -> Any:
 
 @njit(nogil=True, cache=True)
 def crc_ok(data: Bytes, position: int) -> Any:
-    """Whether a complete batch starts at ``position`` and its checksum is that of its bytes."""
+    """Whether a complete batch with a valid checksum is at ``position``."""
     return _crc_ok(data, position) != 0
 
 
 @njit(nogil=True, cache=True)
 def next_record(data: Bytes, position: int, frame: Frame) -> Any:
-    """The record at ``position`` of the batch that is ``frame``, as a ``FrameRecord``.
+    """The record at ``position`` of the batch ``frame``, as a ``FrameRecord``.
 
-    The first record of a batch that starts at ``start`` is at ``start + 61``; the next is at
-    ``end`` of the one before, until that is ``frame.end``. Status 10 where the batch is
-    compressed, 4 where it is a message of version 0 or 1.
+    The first record of a batch at ``start`` is at ``start + 61``, the next at ``end`` of the
+    previous one, until that is ``frame.end``. Status 10: the batch is compressed; 4: it is a v0
+    or v1 message.
     """
     status, end, offset, timestamp, key, key_length, value, value_length = _next_record(
         data, position, frame.end, frame.magic, frame.attributes
@@ -137,5 +137,5 @@ def key_hash(data: Bytes, position: int, length: int) -> Any:
 
 @njit(nogil=True, cache=True)
 def crc32c(data: Bytes, position: int, length: int) -> Any:
-    """CRC-32C of ``data[position:position + length]``; -1 if those bytes do not exist."""
+    """CRC-32C of ``data[position:position + length]``; -1 for a range outside the data."""
     return _crc32c(data, position, length)

@@ -1,4 +1,4 @@
-"""Which rows of a run of columns to keep: a range, or a user's own predicate in one loop."""
+"""Selects rows of columns by a range, or by a user's predicate, in one compiled loop."""
 
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -16,11 +16,11 @@ Int64s = NDArray[np.int64]
 
 
 class Row(NamedTuple):
-    """What a predicate is given: one record."""
+    """The argument of a predicate: one record."""
 
     offset: int
     timestamp: int  # milliseconds
-    key: Bytes  # a view of the record's bytes, empty where null; valid during the call only
+    key: Bytes  # a view of the record's bytes, empty if null; valid only during the call
     value: Bytes
     key_length: int  # -1: null
     value_length: int  # -1: null, a tombstone
@@ -28,9 +28,9 @@ class Row(NamedTuple):
 
 @njit(nogil=True, cache=True)
 def rows_between(column: Int64s, start: int, stop: int) -> Any:
-    """Rows whose number (a timestamp, an offset) is at least ``start`` and below ``stop``.
+    """Rows whose value (a timestamp or offset) is at least ``start`` and below ``stop``.
 
-    Returns int64 row numbers in rising order; the column need not be sorted.
+    Returns int64 row numbers in ascending order; the column need not be sorted.
     """
     rows = np.empty(column.size, np.int64)
     found = 0
@@ -41,7 +41,7 @@ def rows_between(column: Int64s, start: int, stop: int) -> Any:
 
 
 def _loop_over(predicate: Any) -> Any:
-    """The scan loop with one predicate compiled into it."""
+    """A scan loop that inlines the predicate."""
 
     @njit(nogil=True)
     def select(
@@ -77,9 +77,9 @@ def _loop_over(predicate: Any) -> Any:
 
 
 class Predicate:
-    """A user's predicate, fused into one loop over columns. Made by ``compile_predicate``.
+    """A user's predicate, fused into one loop over columns; see ``compile_predicate``.
 
-    It is compiled at its first use, without the GIL thereafter; safe to share among threads.
+    Compiles at the first call, then runs without the GIL; safe to share between threads.
     """
 
     def __init__(self, function: Callable[[Any], Any]) -> None:
@@ -92,11 +92,10 @@ class Predicate:
             self.loop._cache = PredicateCache(self.loop.py_func, mark)
 
     def rows(self, columns: Any) -> Int64s:
-        """Row numbers (int64, rising) of ``Columns`` for which the predicate is true.
+        """Row numbers (int64, ascending) of ``Columns`` for which the predicate is true.
 
-        Takes 8 bytes a row for the duration of the call. Raises ``TypeError`` where the
-        predicate cannot be compiled, with Numba's own explanation, and whatever the predicate
-        itself raises.
+        Temporary memory: 8 bytes for each row. Raises ``TypeError`` with Numba's explanation if
+        the predicate does not compile, and any exception of the predicate.
         """
         offsets = np.asarray(columns.offsets, np.int64)
         arrays = [offsets, np.asarray(columns.timestamps, np.int64)]
@@ -115,15 +114,15 @@ class Predicate:
 
 
 def compile_predicate(function: Callable[[Any], Any]) -> Predicate:
-    """Make a filter of a function of one ``Row`` that says whether to keep the record.
+    """Compile a filter from a function of one ``Row`` that returns whether to keep the record.
 
-    ``function`` is a plain function or a lambda of the subset of Python that Numba compiles, or
-    one already under ``numba.njit``::
+    ``function`` is a function or lambda in the subset of Python that Numba compiles, or a
+    ``numba.njit`` function::
 
         compile_predicate(lambda row: row.timestamp >= start and equals(row.key, b"alice"))
 
-    Values of outer variables are those of the moment it is compiled. The compiled loop is kept
-    in Numba's cache across processes where the function's outer names are numbers, strings,
-    bytes, modules or jitted functions; else it is compiled once per process.
+    Outer variables have their values at compile time. Numba caches the loop across processes if
+    the function's outer names are numbers, strings, bytes, modules or jitted functions; else it
+    compiles once in each process.
     """
     return Predicate(function)

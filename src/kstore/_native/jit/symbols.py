@@ -1,8 +1,7 @@
-"""How compiled code reaches the Cython kernels: by symbol, not by address.
+"""Lets compiled code call the Cython kernels by symbol.
 
-An address compiled into a function would forbid caching it; a symbol is looked up when cached
-code is loaded. So the symbols are registered on import of this module, which everything that calls
-them has done.
+Numba cannot cache a function that contains an address; a symbol is resolved when cached code is
+loaded. The import of this module registers the symbols; every caller imports it.
 """
 
 from collections.abc import Callable
@@ -36,9 +35,9 @@ def _declared(symbol: str, arguments: int, outputs: int) -> Callable[..., Any]:
     """Numba signature and code of one symbol; see ``kernel``."""
     width = outputs + 1
 
-    def answer(data: types.Type, *numbers: types.Type) -> Any:
+    def type_call(data: types.Type, *numbers: types.Type) -> Any:
         if not bytes_array(data):
-            raise TypingError(f"a contiguous array of uint8 is needed, not {data}")
+            raise TypingError(f"the data must be a contiguous uint8 array, not {data}")
         if not all(isinstance(number, types.Integer) for number in numbers):
             raise TypingError("positions, counts, offsets and timestamps are integers")
         result = types.UniTuple(types.int64, width) if outputs else types.int64
@@ -62,24 +61,24 @@ def _declared(symbol: str, arguments: int, outputs: int) -> Callable[..., Any]:
 
         return signature, code
 
-    return answer
+    return type_call
 
 
 def kernel(symbol: str, arguments: int, outputs: int = 0) -> Any:
     """A function for compiled code that calls one kernel.
 
-    The kernel takes the data pointer and size of a uint8 array, then ``arguments`` int64. It
-    returns an int64; where it has ``outputs``, it also fills as many int64, and the function
-    returns them all in one tuple, the returned one first. The array's size is passed by this
-    code and not by the caller, so that a kernel always knows where its bytes end.
+    The kernel takes the data pointer and size of a uint8 array, then ``arguments`` int64, and
+    returns an int64. With ``outputs``, it also writes as many int64, and the function returns a
+    tuple of the return value and the outputs. This code, not the caller, passes the array's
+    size, so that a kernel can check its bounds.
     """
-    answer = _declared(symbol, arguments, outputs)
+    type_call = _declared(symbol, arguments, outputs)
     if arguments == 0:
-        return intrinsic(lambda context, data: answer(data))
+        return intrinsic(lambda context, data: type_call(data))
     if arguments == 1:
-        return intrinsic(lambda context, data, a: answer(data, a))
+        return intrinsic(lambda context, data, a: type_call(data, a))
     if arguments == 2:
-        return intrinsic(lambda context, data, a, b: answer(data, a, b))
+        return intrinsic(lambda context, data, a, b: type_call(data, a, b))
     if arguments == 3:
-        return intrinsic(lambda context, data, a, b, c: answer(data, a, b, c))
-    return intrinsic(lambda context, data, a, b, c, d: answer(data, a, b, c, d))
+        return intrinsic(lambda context, data, a, b, c: type_call(data, a, b, c))
+    return intrinsic(lambda context, data, a, b, c, d: type_call(data, a, b, c, d))

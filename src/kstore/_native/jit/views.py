@@ -1,4 +1,4 @@
-"""Bytes of one record inside a compiled loop: views that copy and count nothing."""
+"""The bytes of one record in a compiled loop: views without a copy or reference count."""
 
 from typing import Any
 
@@ -17,9 +17,9 @@ Bytes = NDArray[np.uint8]
 
 @intrinsic
 def _borrowed(typingctx: Any, data: Any, position: Any, length: Any) -> Any:
-    """A read-only array over part of another, without a reference to it."""
+    """A read-only array over a range of another, without a reference to it."""
     if not bytes_array(data):
-        raise TypingError(f"a contiguous array of uint8 is needed, not {data}")
+        raise TypingError(f"the data must be a contiguous uint8 array, not {data}")
     result = types.Array(types.uint8, 1, "C", readonly=True)
     signature = result(data, types.int64, types.int64)
 
@@ -44,20 +44,20 @@ def _borrowed(typingctx: Any, data: Any, position: Any, length: Any) -> Any:
 def part(data: Bytes, position: int, length: int) -> Any:
     """``data[position:position + length]`` as a read-only array that borrows ``data``.
 
-    A slice would count references at every record; this does not, and may not outlive
-    ``data``: use it inside the loop only. A length below 0 (null) gives an empty view;
-    ``IndexError`` where the bytes do not lie within ``data``.
+    A slice would change a reference count for every record. This view does not, so it must not
+    outlive ``data``: use it only in the loop. A length below 0 (null) gives an empty view;
+    ``IndexError`` for a range outside ``data``.
     """
     if length <= 0:
         return _borrowed(data, 0, 0)
     if position < 0 or position > data.size - length:
-        raise IndexError("a key or value does not lie within its data")
+        raise IndexError("a key or value is outside the data")
     return _borrowed(data, position, length)
 
 
 @njit(nogil=True, cache=True)
 def equals(some: Bytes, wanted: bytes) -> Any:
-    """Whether a view's bytes are those of a ``bytes`` literal (or another view)."""
+    """Whether a view has the bytes of a ``bytes`` literal (or another view)."""
     if len(some) != len(wanted):
         return False
     for n in range(len(wanted)):  # noqa: SIM110 - a generator would not compile
@@ -68,7 +68,7 @@ def equals(some: Bytes, wanted: bytes) -> Any:
 
 @njit(nogil=True, cache=True)
 def starts_with(some: Bytes, wanted: bytes) -> Any:
-    """Whether a view's first bytes are ``wanted``."""
+    """Whether a view starts with ``wanted``."""
     if len(some) < len(wanted):
         return False
     for n in range(len(wanted)):  # noqa: SIM110
@@ -79,7 +79,7 @@ def starts_with(some: Bytes, wanted: bytes) -> Any:
 
 @njit(nogil=True, cache=True)
 def contains(some: Bytes, wanted: bytes) -> Any:
-    """Whether ``wanted`` occurs anywhere in a view."""
+    """Whether a view contains ``wanted``."""
     size = len(wanted)
     if size == 0:
         return True

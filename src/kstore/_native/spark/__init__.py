@@ -1,8 +1,8 @@
-"""Arrow's columns to batches, and statistics of columns, for Spark's tasks.
+"""Kernels for Spark's tasks: Arrow columns to batches, and statistics of records.
 
 Modules:
 
-- arrow_batches: arrow columns to batches v2, and offsets for prepared batches
-- log_statistics: counts, sizes, keys and times of a log in one walk
-- tally: counts and sizes by key and time window
+- arrow_batches: encodes Arrow columns into v2 batches; assigns offsets to staged batches
+- log_statistics: counts, sizes, keys and timestamps of a log in one walk
+- tally: counts and sizes of records by key and time window
 """

@@ -8,10 +8,10 @@ from kstore._native.append.encode import BatchBuffer
 
 @final
 class ArrowBinary:
-    """A binary or string column of Arrow's by its buffers, which stay alive with it.
+    """A binary or string column of Arrow, given by its buffers, which it holds.
 
-    ``offset`` is the array's; ``wide`` says that offsets have 64 bits. Buffers too short for the
-    rows raise ``ValueError`` here, rows that lie outside the data where they are read.
+    ``offset`` is the array's; ``wide``: offsets have 64 bits. Raises ``ValueError`` here if a
+    buffer is too short, and at the read of a row that is outside the data.
     """
 
     count: int
@@ -24,12 +24,12 @@ class ArrowBinary:
         data: ReadableBuffer | Any | None,
         wide: bool = False,
     ) -> None: ...
-    def places(self, positions: NDArray[int64], lengths: NDArray[int32]) -> None:
-        """Write where each row lies in the data, and its length; -1 is null."""
+    def locate_rows(self, positions: NDArray[int64], lengths: NDArray[int32]) -> None:
+        """Write the position and length of each row in the data; length -1 is null."""
 
 @final
 class ArrowHeaders:
-    """A column of lists of (key, value). Of ``lists`` only bitmap and offsets are used."""
+    """A column of lists of (key, value); uses only bitmap and offsets of ``lists``."""
 
     def __init__(self, lists: ArrowBinary, keys: ArrowBinary, values: ArrowBinary) -> None: ...
 
@@ -44,12 +44,13 @@ def put_rows(
     start: int = 0,
     size_limit: int = 0x7FFFFFFF,
 ) -> int:
-    """Append the records of ``rows[start:]`` to a batch, as far as they fit; returns how many.
+    """Append ``rows[start:]`` to a batch, up to ``size_limit``; returns how many rows.
 
-    ``timestamps`` has a row for each of the columns'. At least one is taken where the batch was
-    empty, possibly none where it was not. Raises ``ValueError`` for rows and positions that are not
-    there, ``InvalidRecordError`` for a header without a key, ``MessageTooLargeError`` beyond 2
-    GiB; rows before the bad one are in the batch then. No headers: null or empty lists.
+    ``timestamps`` has a value for each row of the columns. Appends at least one row if the batch
+    was empty, else possibly none. Raises ``ValueError`` for rows and positions that do not exist,
+    ``InvalidRecordError`` for a header without a key, ``MessageTooLargeError`` beyond 2 GiB; the
+    batch then has the rows before the invalid one. A null or empty list is a record without
+    headers.
     """
 
 def sum_row_hashes(
@@ -61,27 +62,27 @@ def sum_row_hashes(
     values: ArrowBinary,
     headers: ArrowHeaders | None,
 ) -> int:
-    """The sum, modulo 2^64, of a 64-bit hash of each of ``rows`` (None: all), order-free.
+    """The sum, modulo 2^64, of a 64-bit hash of each of ``rows`` (None: all), in any order.
 
-    A row's hash covers topic, key, value, headers, its number in ``timestamps`` and in
-    ``partitions`` (None: -1 for each). Null and empty keys and values differ; null and empty
-    headers do not. The same rows have the same sum in every process and version of kstore, so it
-    may be kept in files. It does not protect against rows that are chosen to collide. Raises
+    A row's hash covers topic, key, value, headers, its timestamp and its partition (-1 without
+    ``partitions``). Null and empty keys and values differ; null and empty headers do not. The
+    same rows have the same sum in every process and version of kstore, so files may store it. It
+    does not protect against rows constructed to collide. Raises
     ``ValueError`` for rows and positions that do not exist, ``InvalidRecordError`` for a header
     without a key.
     """
 
-def place_batches(
+def assign_offsets(
     buffer: WriteableBuffer,
     start: int,
-    most: int,
+    max_bytes: int,
     base_offset: int,
     leader_epoch: int,
     append_time: int = -1,
 ) -> tuple[int, int]:
-    """Give whole v2 batches from ``start`` on their offsets and leader epoch, in place.
+    """Write offsets and leader epoch into complete v2 batches from ``start``, in place.
 
-    As many as take ``most`` bytes together, but always one; returns where they end, and the
-    offset that follows. With ``append_time`` (ms) they get LogAppendTime and a new checksum.
-    Raises ``CorruptRecordError`` where a batch is cut, of another format, or damaged.
+    Processes up to ``max_bytes`` bytes of batches, but at least one batch; returns the position
+    and the offset after them. With ``append_time`` (ms), sets LogAppendTime and a new checksum.
+    Raises ``CorruptRecordError`` for an incomplete or corrupt batch, or another format.
     """

@@ -1,7 +1,7 @@
-"""Arrow's columns to record batches v2, and such batches, staged in a file, to an offset in a log.
+"""Encodes Arrow columns into v2 record batches, and assigns log offsets to staged batches.
 
-The columns are Arrow's own buffers: bitmap, offsets, data. A row's place is checked against the
-data before it is read, so that whatever built the buffers can at worst cause an error.
+Columns are Arrow buffers: bitmap, offsets, data. Each row's range is checked against the data
+before a read, so invalid buffers raise an error.
 """
 
 cimport cython
@@ -30,19 +30,19 @@ cdef extern from "spark/mix_hash.h" nogil:
     uint64_t mix_hash(const uint8_t* data, int64_t size, uint64_t seed, const uint64_t* secret)
 
 cdef int64_t INT32_MAX = 0x7FFFFFFF
-# Sums of these hashes are kept in files: the numbers never change.
+# Files store sums of these hashes: never change these numbers.
 cdef uint64_t[2] CHECKSUM_SECRET = [0xA0761D6478BD642FULL, 0xE7037ED1A0B428DBULL]
 cdef uint64_t NULL_SEED = 0x8EBC6AF09C88C6E3ULL
 
 
-cdef struct Place:
-    const uint8_t* at       # undefined where size is -1
+cdef struct Field:
+    const uint8_t* at       # undefined if size is -1
     int64_t size            # -1: null
 
 
 @cython.final
 cdef class ArrowBinary:
-    """A binary or string column by its buffers; keeps them alive."""
+    """A binary or string column, given by its buffers, which it holds."""
 
     cdef Py_buffer validity, offsets, data
     cdef bint has_validity, has_offsets, has_data, wide
@@ -54,7 +54,7 @@ cdef class ArrowBinary:
     ):
         cdef Py_ssize_t width = 8 if wide else 4
         if self.has_validity or self.has_offsets or self.has_data:
-            raise ValueError("a column is made once")
+            raise ValueError("the column is already initialized")
         if count < 0 or offset < 0 or offset > INT32_MAX or count > INT32_MAX:
             raise ValueError("count and offset are from 0 to 2147483647")
         self.wide = wide
@@ -97,42 +97,42 @@ cdef class ArrowBinary:
         return self.has_validity and not (
             (<const uint8_t*>self.validity.buf)[row >> 3] >> (row & 7)) & 1
 
-    cdef int find(self, Py_ssize_t row, Place* place) except -1:
-        """Where the row's bytes are; the caller has checked that there is such a row."""
+    cdef int locate(self, Py_ssize_t row, Field* field) except -1:
+        """Find the row's bytes; the caller has checked that the row exists."""
         cdef int64_t start, stop
         if self.is_null(row):
-            place.size = -1
+            field.size = -1
             return 0
         start = self.bound(row)
         stop = self.bound(row + 1)
         if start < 0 or stop < start or stop > (self.data.len if self.has_data else 0):
-            raise ValueError(f"row {row} lies outside the data")
+            raise ValueError(f"row {row} is outside the data")
         if stop - start > INT32_MAX:
             raise_named("MessageTooLargeError", f"row {row} has more than 2147483647 bytes")
-        place.at = <const uint8_t*>self.data.buf + start if self.has_data else NULL
-        place.size = stop - start
+        field.at = <const uint8_t*>self.data.buf + start if self.has_data else NULL
+        field.size = stop - start
         return 0
 
-    def places(self, positions, lengths):
+    def locate_rows(self, positions, lengths):
         cdef HeldColumn starts = hold_writable_int64s(positions, "positions")
         cdef HeldColumn sizes = hold_writable_int32s(lengths, "lengths")
         cdef Py_ssize_t row
-        cdef Place place
+        cdef Field field
         if starts.count != self.count or sizes.count != self.count:
             raise ValueError("the columns differ in length")
         for row in range(self.count):
-            self.find(row, &place)
-            (<int32_t*>sizes.data)[row] = <int32_t>place.size
+            self.locate(row, &field)
+            (<int32_t*>sizes.data)[row] = <int32_t>field.size
             (<int64_t*>starts.data)[row] = 0
-            if place.size >= 0 and self.has_data:
-                (<int64_t*>starts.data)[row] = place.at - <const uint8_t*>self.data.buf
+            if field.size >= 0 and self.has_data:
+                (<int64_t*>starts.data)[row] = field.at - <const uint8_t*>self.data.buf
 
 
 @cython.final
 cdef class ArrowHeaders:
-    """A column of lists of (key, value): the lists, and the columns that they point into."""
+    """A column of lists of (key, value): the lists, and the key and value columns."""
 
-    cdef ArrowBinary lists      # its offsets count pairs; it has no data
+    cdef ArrowBinary lists      # its offsets are indexes of pairs; it has no data
     cdef ArrowBinary keys, values
     cdef uint8_t* scratch
     cdef int64_t capacity
@@ -148,7 +148,7 @@ cdef class ArrowHeaders:
     def __dealloc__(self):
         free(self.scratch)
 
-    cdef int room(self, int64_t size) except -1:
+    cdef int reserve(self, int64_t size) except -1:
         cdef void* grown
         if size > INT32_MAX:
             raise_named("MessageTooLargeError", "headers are beyond 2147483647 bytes")
@@ -161,9 +161,9 @@ cdef class ArrowHeaders:
         return 0
 
     cdef int encode(self, Py_ssize_t row, RecordSpan* span) except -1:
-        """The row's headers in a record's spelling, in memory that the next row takes again."""
+        """Encode the row's headers, in memory that the next row reuses."""
         cdef int64_t start, stop, n, size = 0
-        cdef Place key, value
+        cdef Field key, value
         cdef uint8_t* at
         span.header_count = 0
         span.header_size = 0
@@ -172,13 +172,13 @@ cdef class ArrowHeaders:
         start = self.lists.bound(row)
         stop = self.lists.bound(row + 1)
         if start < 0 or stop < start or stop > self.keys.count or stop - start > INT32_MAX // 16:
-            raise ValueError(f"the headers of row {row} lie outside the data")
+            raise ValueError(f"the headers of row {row} are outside the data")
         for n in range(start, stop):
-            self.keys.find(n, &key)
-            self.values.find(n, &value)
+            self.keys.locate(n, &key)
+            self.values.locate(n, &value)
             if key.size < 0:
                 raise_named("InvalidRecordError", f"a header of row {row} has a null key")
-            self.room(size + key.size + max(value.size, <int64_t>0) + 20)
+            self.reserve(size + key.size + max(value.size, <int64_t>0) + 20)
             at = put_varint(self.scratch + size, key.size)
             if key.size:
                 memcpy(at, key.at, key.size)
@@ -197,7 +197,7 @@ def put_rows(
     BatchBuffer buffer not None, rows, timestamps, ArrowBinary keys, ArrowBinary values not None,
     ArrowHeaders headers, *, Py_ssize_t start=0, Py_ssize_t size_limit=0x7FFFFFFF,
 ):
-    """Append ``rows[start:]`` until the batch would pass size_limit; returns how many fitted."""
+    """Append ``rows[start:]`` up to size_limit bytes of batch; returns their number."""
     cdef HeldColumn chosen = hold_int64s(rows, "rows")
     cdef HeldColumn times = hold_int64s(timestamps, "timestamps")
     cdef const int64_t* wanted = <const int64_t*>chosen.data
@@ -205,7 +205,7 @@ def put_rows(
     cdef Py_ssize_t count = times.count, n
     cdef int64_t row
     cdef RecordSpan span
-    cdef Place place
+    cdef Field field
     if (
         (keys is not None and keys.count != count) or values.count != count
         or (headers is not None and headers.lists.count != count)
@@ -223,12 +223,12 @@ def put_rows(
         if row < 0 or row >= count:
             raise ValueError(f"there is no row {row}")
         if keys is not None:
-            keys.find(row, &place)
-            span.key = place.at
-            span.key_size = <int32_t>place.size
-        values.find(row, &place)
-        span.value = place.at
-        span.value_size = <int32_t>place.size
+            keys.locate(row, &field)
+            span.key = field.at
+            span.key_size = <int32_t>field.size
+        values.locate(row, &field)
+        span.value = field.at
+        span.value_size = <int32_t>field.size
         if headers is not None:
             headers.encode(row, &span)
         if not buffer.put_span(&span, stamps[row], None, size_limit):
@@ -236,17 +236,17 @@ def put_rows(
     return max(chosen.count - start, 0)
 
 
-cdef inline uint64_t hash_place(const Place* place, uint64_t seed) noexcept nogil:
-    if place.size < 0:
+cdef inline uint64_t hash_field(const Field* field, uint64_t seed) noexcept nogil:
+    if field.size < 0:
         return mix_hash(NULL, 0, seed ^ NULL_SEED, CHECKSUM_SECRET)
-    return mix_hash(place.at, place.size, seed, CHECKSUM_SECRET)
+    return mix_hash(field.at, field.size, seed, CHECKSUM_SECRET)
 
 
 def sum_row_hashes(
     topic, rows, timestamps, partitions, ArrowBinary keys, ArrowBinary values not None,
     ArrowHeaders headers,
 ):
-    """The sum, modulo 2^64, of a hash of each of the rows: the same in whatever order."""
+    """The sum, modulo 2^64, of a hash of each row, independent of their order."""
     cdef HeldBytes name = hold_bytes(topic)
     cdef HeldColumn times = hold_int64s(timestamps, "timestamps")
     cdef HeldColumn chosen = None if rows is None else hold_int64s(rows, "rows")
@@ -255,7 +255,7 @@ def sum_row_hashes(
     cdef int64_t row
     cdef uint64_t value, start, total = 0
     cdef RecordSpan span
-    cdef Place place
+    cdef Field field
     cdef uint8_t[12] numbers
     cdef int32_t partition = -1
     if (
@@ -269,18 +269,18 @@ def sum_row_hashes(
         row = n if chosen is None else int64_at(chosen, n)
         if row < 0 or row >= count:
             raise ValueError(f"there is no row {row}")
-        place.size = -1
+        field.size = -1
         if keys is not None:
-            keys.find(row, &place)
-        value = hash_place(&place, start)
-        values.find(row, &place)
-        value = hash_place(&place, value)
-        place.size = 0
+            keys.locate(row, &field)
+        value = hash_field(&field, start)
+        values.locate(row, &field)
+        value = hash_field(&field, value)
+        field.size = 0
         if headers is not None:
             headers.encode(row, &span)
-            place.at = span.headers
-            place.size = span.header_size
-        value = hash_place(&place, value)
+            field.at = span.headers
+            field.size = span.header_size
+        value = hash_field(&field, value)
         if numbered is not None:
             partition = int32_at(numbered, row)
         memcpy(&numbers[0], times.data + 8 * row, 8)
@@ -289,14 +289,14 @@ def sum_row_hashes(
     return total
 
 
-def place_batches(
-    buffer, Py_ssize_t start, Py_ssize_t most, int64_t base_offset, int32_t leader_epoch,
+def assign_offsets(
+    buffer, Py_ssize_t start, Py_ssize_t max_bytes, int64_t base_offset, int32_t leader_epoch,
     int64_t append_time=-1,
 ):
-    """Give batches v2 from start on offsets, epoch and (from 0 on) a LogAppendTime, in place.
+    """Write offsets, epoch and, if append_time is not negative, LogAppendTime into v2 batches.
 
-    Complete batches of together at most that many bytes, but always one. Returns where they end,
-    and the offset that follows. Every checksum is compared first.
+    Processes up to max_bytes bytes of complete batches, but at least one. Returns the position
+    and the offset after them. Verifies every checksum.
     """
     cdef Py_buffer view
     cdef BatchHeader header
@@ -308,7 +308,7 @@ def place_batches(
     PyObject_GetBuffer(buffer, &view, PyBUF_SIMPLE | PyBUF_WRITABLE)
     try:
         if start < 0 or start > view.len or base_offset < 0:
-            raise ValueError("start and base_offset lie within the buffer and the log")
+            raise ValueError("start is outside the buffer, or base_offset is negative")
         while position < view.len:
             status = read_header(<const uint8_t*>view.buf, position, view.len, &header)
             if status == OK and header.magic != 2:
@@ -319,7 +319,7 @@ def place_batches(
                 status = BAD_CRC
             if status != OK:
                 raise_for_status(status, None, position, offset)
-            if position > start and position + header.size - start > most:
+            if position > start and position + header.size - start > max_bytes:
                 break
             count = header.last_offset - header.base_offset + 1
             if offset > INT64_MAX - count:

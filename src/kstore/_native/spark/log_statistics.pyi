@@ -6,15 +6,16 @@ from kstore._native.spark.tally import Tally
 
 @final
 class Survey(BatchWalk):
-    """Counts and measures all batches of a log's segments, one after another.
+    """Counts and measures the batches of a log, segment by segment.
 
-    A batch counts once all of it was read without an error, or not at all. Records are those of
-    clients; control records are counted by themselves. The tally gets every record, by its
-    window of time, and must not be in use while run() works. One thread at a time; works without
-    the GIL but for compressed batches.
+    A batch counts only if it was read without an error. Record counts do not include control
+    records, which have their own count. The tally counts every record by time window; its buffers
+    must not be in use during run(). One thread at a time; releases the GIL, except for compressed
+    batches.
 
-    Sizes are bytes: of a batch as it is stored, of a record its key, value, names and values of
-    headers. ``missing`` offsets lie between two records and belong to none, in ``gaps`` gaps.
+    Sizes are in bytes: of a batch as stored, of a record its key, value, header names and values.
+    ``missing`` is the number of offsets between two records that have no record, in ``gaps``
+    gaps.
     """
 
     empty_batches: int
@@ -42,25 +43,25 @@ class Survey(BatchWalk):
     ) -> None: ...
     @property
     def last_record(self) -> int:
-        """Its offset; -1 before the first, as that of the first record, batch and end."""
+        """Offset of the last record; -1 before the first, as for the other offsets."""
     @property
     def spreads(self) -> dict[str, tuple[int, int, int, list[int]]]:
-        """By name: sum, least (2^63 - 1: none), largest, and counts by the bits of the size."""
+        """By name: sum, smallest (2^63 - 1: none), largest, and counts by bit length."""
     @property
     def by_codec(self) -> list[tuple[int, int, int, int]]:
-        """Batches, records, bytes, and bytes if nothing were compressed; by the codec's number."""
+        """Batches, records, bytes, and uncompressed bytes; by codec number."""
     @property
     def by_format(self) -> list[tuple[int, int, int, int]]:
-        """The same by the format's number."""
+        """The same by magic."""
     @property
     def key_registers(self) -> bytes:
-        """HyperLogLog of the keys, by 64 bits of a hash that is the same everywhere."""
+        """HyperLogLog registers of the keys, of a 64-bit hash that never changes."""
     def begin_segment(self, path: str, base_offset: int, limit: int) -> None:
-        """The next bytes are of another segment, all of whose offsets are below a limit."""
+        """Start another segment, whose offsets are all below limit."""
     def run(self) -> None:
-        """Walk to the end of the complete batches; raises where one is damaged."""
+        """Walk to the end of the complete batches; raises for a corrupt one."""
     @property
-    def claimed(self) -> int:
-        """Bytes that the batch at which run() raised says that it has; 0: it is no batch."""
-    def go_on_at(self, position: int) -> bool:
-        """Walk from this position in the file, ahead; False if it lies outside the buffer."""
+    def declared_size(self) -> int:
+        """Declared size of the batch at which run() raised; 0 if unreadable."""
+    def resume_at(self, position: int) -> bool:
+        """Continue at a later position in the file; False if it is outside the buffer."""

@@ -1,4 +1,4 @@
-"""A log surveyed in one walk: how many, how large, how packed, which keys, in which hour."""
+"""Statistics of a log in one walk: counts, sizes, compression, distinct keys, time windows."""
 
 from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_Release, PyObject_GetBuffer
 from libc.stdint cimport INT64_MAX, int32_t, int64_t, uint8_t, uint64_t
@@ -24,20 +24,20 @@ cdef enum:
     FORMATS = 3
     REGISTER_BITS = 14
     REGISTERS = 1 << REGISTER_BITS
-    BUCKETS = 40                # of sizes below 2^39: three sizes of 31 bits fit
+    BUCKETS = 40                # for sizes below 2^39, such as the sum of three 31-bit sizes
 
 cdef enum:
     ABORT = 0                   # types of control records
     COMMIT = 1
 
-# Of the hash of keys: the same everywhere and always, for the registers of all walks are put
-# together. Who knows it can choose keys that spoil the estimate, and nothing else.
+# Hash key of the keys' HyperLogLog. It never changes, so that registers of all walks can be merged.
+# Keys constructed with it could only distort the estimate.
 cdef sip_key KEY_HASH
 KEY_HASH.k0 = <uint64_t>0x6B73746F72652073
 KEY_HASH.k1 = <uint64_t>0x7461747320686C6C
 
 
-# Sizes that were met; buckets by how many bits a size has.
+# Distribution of sizes; one bucket for each bit length.
 cdef struct Spread:
     int64_t total
     int64_t least
@@ -50,29 +50,29 @@ cdef struct Kind:
     int64_t batches
     int64_t records
     int64_t size
-    int64_t plain_size          # that they would have without compression
+    int64_t plain_size          # without compression
 
 
-cdef inline void note_size(Spread* spread, int64_t size) noexcept nogil:
+cdef inline void add_size(Spread* spread, int64_t size) noexcept nogil:
     spread.total += size
     spread.least = min(spread.least, size)
     spread.most = max(spread.most, size)
     spread.buckets[bit_length(<uint64_t>size)] += 1
 
 
-cdef inline void note_kind(Kind* kind, int64_t records, int64_t size, int64_t plain) noexcept nogil:
+cdef inline void add_kind(Kind* kind, int64_t records, int64_t size, int64_t plain) noexcept nogil:
     kind.batches += 1
     kind.records += records
     kind.size += size
     kind.plain_size += plain
 
 
-cdef tuple told(const Spread* spread):
+cdef tuple spread_values(const Spread* spread):
     cdef int n
     return spread.total, spread.least, spread.most, [spread.buckets[n] for n in range(BUCKETS)]
 
 
-cdef list told_kinds(const Kind* kinds, int count):
+cdef list kind_values(const Kind* kinds, int count):
     cdef int n
     return [
         (kinds[n].batches, kinds[n].records, kinds[n].size, kinds[n].plain_size)
@@ -82,9 +82,9 @@ cdef list told_kinds(const Kind* kinds, int count):
 
 cdef class Survey(BatchWalk):
     cdef Tally tally
-    cdef int64_t limit              # every offset is below it
-    cdef bint framed                # the damaged batch says where it ends
-    cdef int64_t following          # offset behind the record in front, -1 before the first
+    cdef int64_t limit              # every offset is below
+    cdef bint has_size              # the corrupt batch has a valid size field
+    cdef int64_t next_offset        # after the previous record; -1 before the first
     cdef Spread batch_sizes, batch_records, record_sizes, key_sizes, value_sizes
     cdef Kind[CODECS] codecs
     cdef Kind[FORMATS] formats
@@ -101,36 +101,36 @@ cdef class Survey(BatchWalk):
         self.decompress = decompress
         self.batch_sizes.least = self.batch_records.least = self.record_sizes.least = INT64_MAX
         self.key_sizes.least = self.value_sizes.least = INT64_MAX
-        self.first_offset = self.end_offset = self.first_record = self.following = -1
+        self.first_offset = self.end_offset = self.first_record = self.next_offset = -1
 
     @property
     def last_record(self):
-        return self.following - 1 if self.following >= 0 else -1
+        return self.next_offset - 1 if self.next_offset >= 0 else -1
 
     @property
     def spreads(self):
         return {
-            "batch_sizes": told(&self.batch_sizes),
-            "batch_records": told(&self.batch_records),
-            "record_sizes": told(&self.record_sizes),
-            "key_sizes": told(&self.key_sizes),
-            "value_sizes": told(&self.value_sizes),
+            "batch_sizes": spread_values(&self.batch_sizes),
+            "batch_records": spread_values(&self.batch_records),
+            "record_sizes": spread_values(&self.record_sizes),
+            "key_sizes": spread_values(&self.key_sizes),
+            "value_sizes": spread_values(&self.value_sizes),
         }
 
     @property
     def by_codec(self):
-        return told_kinds(&self.codecs[0], CODECS)
+        return kind_values(&self.codecs[0], CODECS)
 
     @property
     def by_format(self):
-        return told_kinds(&self.formats[0], FORMATS)
+        return kind_values(&self.formats[0], FORMATS)
 
     @property
     def key_registers(self):
         return <bytes>(<char*>&self.registers[0])[:REGISTERS]
 
     def begin_segment(self, path, int64_t base_offset, int64_t limit):
-        """The next bytes are of another segment, all of whose offsets are below a limit."""
+        """Start another segment, whose offsets are all below limit."""
         self.begin(path, base_offset)
         self.limit = limit
 
@@ -141,7 +141,7 @@ cdef class Survey(BatchWalk):
             with nogil:
                 event = self.walk()
             if event == COMPRESSED:
-                event = self.survey_unpacked()
+                event = self.survey_decompressed()
                 if event == AT_END:
                     continue
             if event == DAMAGED:
@@ -149,12 +149,12 @@ cdef class Survey(BatchWalk):
             return
 
     @property
-    def claimed(self):
-        """Bytes that the batch at which run() failed says that it has; 0: it is no batch."""
-        return self.batch.size if self.framed else 0
+    def declared_size(self):
+        """Declared size of the batch at which run() raised; 0 if unreadable."""
+        return self.batch.size if self.has_size else 0
 
-    def go_on_at(self, int64_t position):
-        """Walk from this position in the file; False if it lies behind the buffer."""
+    def resume_at(self, int64_t position):
+        """Continue at a later position in the file; False if it is outside the buffer."""
         if not self.start + self.position < position <= self.start + self.end:
             return False
         self.position = position - self.start
@@ -166,7 +166,7 @@ cdef class Survey(BatchWalk):
         cdef const uint8_t* stop
         while True:
             event = self.next_batch()
-            self.framed = event != AT_END and self.status not in (BAD_SIZE, BAD_MAGIC)
+            self.has_size = event != AT_END and self.status not in (BAD_SIZE, BAD_MAGIC)
             if event != DECIDE:
                 return event
             if self.batch.last_offset >= self.limit:
@@ -181,7 +181,7 @@ cdef class Survey(BatchWalk):
             if event != AT_END:
                 return event
 
-    cdef Event survey_unpacked(self) except *:
+    cdef Event survey_decompressed(self) except *:
         cdef Py_buffer view
         cdef Event event
         decompressed = self.decompress_batch()
@@ -203,10 +203,10 @@ cdef class Survey(BatchWalk):
     cdef Event survey_rows(
         self, const uint8_t* data, const uint8_t* stop, int64_t plain_size
     ) noexcept nogil:
-        """Count a batch whose rows are read without fault; AT_END: it is done."""
+        """Count a batch whose rows were parsed; returns AT_END, or DAMAGED."""
         cdef int64_t count = self.rows.count
         if count and self.rows.offsets[0] <= self.last_offset:
-            self.status = BAD_OFFSET        # reaches back into the batch in front of it
+            self.status = BAD_OFFSET        # overlaps the previous batch
             return DAMAGED
         if self.batch.attributes & CONTROL_BIT and self.batch.magic == 2:
             self.survey_control(data)
@@ -221,10 +221,10 @@ cdef class Survey(BatchWalk):
     cdef void survey_batch(self, int64_t plain_size) noexcept nogil:
         cdef int64_t count = self.rows.count, size = self.batch.size
         cdef int attributes = self.batch.attributes
-        note_size(&self.batch_sizes, size)
-        note_size(&self.batch_records, count)
-        note_kind(&self.codecs[attributes & CODEC_MASK], count, size, plain_size)
-        note_kind(&self.formats[self.batch.magic], count, size, plain_size)
+        add_size(&self.batch_sizes, size)
+        add_size(&self.batch_records, count)
+        add_kind(&self.codecs[attributes & CODEC_MASK], count, size, plain_size)
+        add_kind(&self.formats[self.batch.magic], count, size, plain_size)
         self.empty_batches += count == 0
         if self.batch.magic == 2:
             self.control_batches += attributes & CONTROL_BIT != 0
@@ -237,22 +237,22 @@ cdef class Survey(BatchWalk):
             self.log_append_time_batches += attributes & LOG_APPEND_TIME_BIT != 0
 
     cdef void survey_offsets(self) noexcept nogil:
-        """Extents, and what no record has between two: control records have offsets as well."""
+        """Count first and last offsets, and gaps between records (including control records)."""
         cdef int64_t n, offset
         cdef int64_t first = self.batch.base_offset
-        if self.batch.magic < 2:            # a wrapper has its last one
+        if self.batch.magic < 2:            # a wrapper has only its last offset
             first = self.rows.offsets[0]
         if self.first_offset < 0:
             self.first_offset = first
         self.end_offset = self.batch.last_offset + 1
         for n in range(self.rows.count):
             offset = self.rows.offsets[n]
-            if self.following < 0:
+            if self.next_offset < 0:
                 self.first_record = offset
-            elif offset > self.following:
+            elif offset > self.next_offset:
                 self.gaps += 1
-                self.missing += offset - self.following
-            self.following = offset + 1
+                self.missing += offset - self.next_offset
+            self.next_offset = offset + 1
 
     cdef void survey_control(self, const uint8_t* data) noexcept nogil:
         cdef int64_t n
@@ -265,7 +265,7 @@ cdef class Survey(BatchWalk):
                 self.abort_markers += kind == ABORT
 
     cdef bint survey_records(self, const uint8_t* data, const uint8_t* stop) noexcept nogil:
-        """False without memory."""
+        """Count client records; False without memory."""
         cdef int64_t n, size, count = self.rows.count
         cdef int32_t key, value
         cdef TallyRows rows
@@ -283,25 +283,25 @@ cdef class Survey(BatchWalk):
             size = 0
             if key >= 0:
                 size += key
-                note_size(&self.key_sizes, key)
-                self.note_key(data + self.rows.key_positions[n] if key else NULL, key)
+                add_size(&self.key_sizes, key)
+                self.add_key(data + self.rows.key_positions[n] if key else NULL, key)
                 self.tombstones += value < 0
             else:
                 self.null_keys += 1
             if value >= 0:
                 size += value
-                note_size(&self.value_sizes, value)
+                add_size(&self.value_sizes, value)
             else:
                 self.null_values += 1
             if self.rows.header_counts[n]:
-                size += self.note_headers(
+                size += self.add_headers(
                     data + self.rows.header_positions[n], stop, self.rows.header_counts[n]
                 )
-            note_size(&self.record_sizes, size)
+            add_size(&self.record_sizes, size)
         return True
 
-    cdef inline void note_key(self, const uint8_t* key, int64_t size) noexcept nogil:
-        """HyperLogLog: a register keeps the longest run of zeros of the hashes that it gets."""
+    cdef inline void add_key(self, const uint8_t* key, int64_t size) noexcept nogil:
+        """HyperLogLog: a register has the longest run of leading zeros of its hashes."""
         cdef uint64_t hashed = sip_hash_of(&KEY_HASH, key, size).low
         cdef int64_t register = <int64_t>(hashed >> (64 - REGISTER_BITS))
         cdef uint64_t rest = hashed << REGISTER_BITS | <uint64_t>1 << (REGISTER_BITS - 1)
@@ -309,10 +309,10 @@ cdef class Survey(BatchWalk):
         if rank > self.registers[register]:
             self.registers[register] = <uint8_t>rank
 
-    cdef int64_t note_headers(
+    cdef int64_t add_headers(
         self, const uint8_t* at, const uint8_t* stop, int32_t count
     ) noexcept nogil:
-        """Bytes of names and values; the record was read before, so they are well-formed."""
+        """Size of names and values; the record was parsed before, so they are well-formed."""
         cdef Cursor cursor
         cdef int32_t _n, key_size, value_size
         cdef const uint8_t* key

@@ -1,7 +1,7 @@
-/* A quick keyed hash of byte strings for tables in memory: multiply and fold, 16 bytes a step.
+/* A fast keyed hash of byte strings for tables in memory: multiply and fold, 16 bytes a step.
  *
- * The secret numbers are drawn for every table, so that no client can choose keys that
- * meet in it. Equal hashes prove nothing: their users compare the bytes.
+ * Every table has random secrets, so that no client can construct keys that collide. After equal
+ * hashes, the tables compare the bytes.
  */
 #ifndef KSTORE_MIX_HASH_H
 #define KSTORE_MIX_HASH_H

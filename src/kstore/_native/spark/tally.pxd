@@ -1,17 +1,17 @@
-"""Groups of records that are counted and measured, for other kernels that count."""
+"""Counts and sizes of records by group, for other kernels."""
 
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint64_t
 
 
-# What a group has of its records; names and places are those of `layout`. One line of a CPU's cache
-# for what is always counted, one for the rest.
+# Measures of one group; names and positions match `layout`. The first cache line has the fields
+# that every mode updates, the second the others.
 cdef struct Group:
-    uint8_t[16] head            # of the key, zeros behind its end
+    uint8_t[16] head            # first bytes of the key, zero-padded
     int32_t key_length          # -1: null, or keys are not distinguished
     int32_t min_value_size      # INT32_MAX without a value
     int32_t max_value_size      # -1 without a value
     int32_t spare
-    int64_t window              # its number: it starts at so many times the width
+    int64_t window              # number of the window, which starts at number * width
     int64_t count
     int64_t value_bytes
     int64_t null_values
@@ -20,15 +20,15 @@ cdef struct Group:
     int64_t min_offset
     int64_t max_offset
     int64_t key_position        # in the bytes of all keys
-    int64_t key_bytes           # the rest only where keys are not distinguished
+    int64_t key_bytes           # this and the rest only if keys are not distinguished
     int64_t null_keys
     int32_t min_key_size
     int32_t max_key_size
 
 
-# A group where groups are only counted.
+# A group in the mode that only counts records.
 cdef struct Counter:
-    uint64_t[2] head            # of the key, zeros behind its end
+    uint64_t[2] head            # first bytes of the key, zero-padded
     int64_t window
     int64_t count
     int64_t key_position
@@ -36,7 +36,7 @@ cdef struct Counter:
     int32_t spare
 
 
-# Memory that is zero at first, in large pages where it is large, and moves as it grows.
+# Zeroed memory, in large pages if it is large, which moves when it grows.
 cdef struct Area:
     void* memory
     void* reserved
@@ -52,13 +52,13 @@ cdef struct Rows:
 
 
 cdef class Tally:
-    cdef Area group_area        # of either kind
+    cdef Area group_area        # Group or Counter
     cdef Area slot_area
     cdef Area key_area
     cdef Group* groups
     cdef Counter* counters
     cdef int64_t group_count
-    cdef uint64_t* slots        # the hash's upper half, and the group's number from 1 on
+    cdef uint64_t* slots        # upper half of the hash, and index of the group + 1
     cdef int64_t slot_count
     cdef uint8_t* arena
     cdef int64_t arena_size
@@ -68,11 +68,11 @@ cdef class Tally:
     cdef bint extents
     cdef bint only_counts       # the groups are counters
     cdef size_t group_size
-    cdef int exports            # buffers that are out: nothing may move while there are any
+    cdef int exports            # number of exported buffers; nothing may move while above 0
 
     cdef int _may_change(self) except -1
 
 
-# Count rows by window, keys not distinguished: all of them, or -1 without memory. The tally's
-# buffers must not be in use.
+# Count rows by window, without distinguishing keys; returns count, or -1 without memory. The
+# tally's buffers must not be in use.
 cdef int64_t add_runs(Tally self, const Rows* rows, int64_t count) noexcept nogil

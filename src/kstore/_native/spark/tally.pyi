@@ -6,35 +6,37 @@ from typing_extensions import Buffer
 
 @final
 class KeyBytes:
-    """The bytes of a tally's keys, one after another; read-only."""
+    """The bytes of a tally's keys, without gaps; read-only."""
 
     def __buffer__(self, flags: int, /) -> memoryview: ...
 
 @final
 class Tally:
-    """Counts and measures records in groups, by window of time and by key.
+    """Counts and measures records by time window and key.
 
     Parameters
     ----------
     key
-        16 secret bytes, random: who does not know them cannot make many keys meet.
+        16 random secret bytes: without them, a client cannot construct keys that collide.
     width
-        Of a window in milliseconds; 0: all times are one window. A window starts at a multiple
-        of the width, below zero too.
+        Width of a window in milliseconds; 0: one window. A window starts at a multiple of the
+        width, also below 0.
     by_key
-        Distinguish keys, byte by byte; null is a key of its own. Else all are one group. The sizes
-        of keys are counted only where they are not distinguished.
+        Group by key, compared byte by byte; null is a separate key. Without it, the tally also
+        measures sizes of keys.
     extents
-        With keys: least and largest offset and timestamp, too. Without it, quicker by a tenth.
+        With by_key: record smallest and largest offset and timestamp. Without it, a tenth faster.
     sizes
-        With keys: sizes of values and null ones, too. Without these and extents groups are only
-        counted, which is quickest: ``layout`` has ``window``, ``count`` and the key's place then.
+        With by_key: record sizes of values, and count null ones. Without sizes and extents, the
+        tally only counts records, which is fastest; ``layout`` then has only ``window``,
+        ``count`` and the fields of the key.
 
-    Exports its groups, read-only: ``len(tally)`` of them, ``stride`` bytes each, in which
-    ``layout`` maps a field's name to its dtype and place. ``window`` is a window's number (times
-    the width, it starts). ``min_..._size`` is 2147483647 and ``max_..._size`` -1 in a group where
-    all are null. ``key_positions`` and ``key_lengths`` (-1: null) are positions in ``key_data``.
-    While such a buffer is in use the tally cannot change (``BufferError``). One thread at a time.
+    Exports its groups as a read-only buffer: ``len(tally)`` groups of ``stride`` bytes each;
+    ``layout`` maps a field's name to its dtype and position. ``window`` is a window's number (it
+    starts at number * width). In a group of nulls only, ``min_..._size`` is 2147483647 and
+    ``max_..._size`` -1. ``key_positions`` and ``key_lengths`` (-1: null) are ranges in
+    ``key_data``. While such a buffer is in use, the tally cannot change (``BufferError``). One
+    thread at a time.
     """
 
     def __init__(
@@ -49,7 +51,7 @@ class Tally:
     def __len__(self) -> int: ...
     @property
     def memory(self) -> int:
-        """Bytes that it has: 136 a group (56 where only counted), its key, and free slots."""
+        """Bytes in use: 136 for each group (56 if only counted), its key, and free slots."""
     @property
     def layout(self) -> dict[str, tuple[str, int]]: ...
     @property
@@ -58,7 +60,7 @@ class Tally:
     def key_data(self) -> KeyBytes: ...
     def __buffer__(self, flags: int, /) -> memoryview: ...
     def clear(self) -> None:
-        """Forget all groups; the memory stays."""
+        """Remove all groups; keeps the memory."""
     def add(
         self,
         data: Buffer | NDArray[uint8],
@@ -68,4 +70,4 @@ class Tally:
         key_lengths: NDArray[int32],
         value_lengths: NDArray[int32],
     ) -> None:
-        """Count records, whose offsets rise; ``ValueError`` where a key is outside the data."""
+        """Count records in order of offset; ``ValueError`` for a key outside the data."""

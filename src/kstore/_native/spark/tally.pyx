@@ -1,4 +1,4 @@
-"""Records counted and measured in groups, by window of time and by key, as columns come by."""
+"""Counts and measures records by time window and key, from columns."""
 
 from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_FillInfo, PyBuffer_Release, PyObject_GetBuffer
 from libc.stdint cimport INT32_MAX, INT64_MAX, INT64_MIN, int32_t, int64_t, uint8_t, uint64_t
@@ -17,13 +17,13 @@ cdef extern from * nogil:
     """
     #define KSTORE_FETCH_GROUP(p) __builtin_prefetch((p), 1, 2)
     """
-    void fetch "KSTORE_FETCH_GROUP"(const void*) noexcept
+    void prefetch "KSTORE_FETCH_GROUP"(const void*) noexcept
 
 cdef enum:
     GROUP_SIZE = 128
-    HEAD = 16                   # bytes of a key that stand in its group
-    ROWS = 64                   # hashed before the first of them is looked for
-    MOST_GROUPS = 0x7FFFFFFF
+    HEAD = 16                   # bytes of a key stored in its group
+    ROWS = 64                   # rows to hash before the first lookup, so that prefetches overlap
+    MAX_GROUPS = 0x7FFFFFFF
     FIRST_SLOTS = 1 << 10
     FIRST_GROUPS = 1 << 9
     FIRST_KEYS = 1 << 13
@@ -47,7 +47,7 @@ assert sizeof(Group) == GROUP_SIZE and sizeof(Counter) == 48
 
 
 cdef class KeyBytes:
-    """The bytes of a tally's keys, one after another; read-only."""
+    """The bytes of a tally's keys, without gaps; read-only."""
 
     cdef Tally of
 
@@ -69,7 +69,7 @@ cdef class Tally:
         PyObject_GetBuffer(key, &view, PyBUF_SIMPLE)
         try:
             if view.len != sizeof(self.secret):
-                raise ValueError("the key of the hash is 16 bytes")
+                raise ValueError("the key of the hash has 16 bytes")
             memcpy(&self.secret[0], view.buf, sizeof(self.secret))
         finally:
             PyBuffer_Release(&view)
@@ -80,9 +80,9 @@ cdef class Tally:
         self.group_size = sizeof(Counter) if self.only_counts else sizeof(Group)
         self.slot_count = FIRST_SLOTS
         if not (
-            enlarge(&self.slot_area, 0, FIRST_SLOTS * sizeof(uint64_t))
-            and enlarge(&self.group_area, 0, FIRST_GROUPS * self.group_size)
-            and enlarge(&self.key_area, 0, FIRST_KEYS)
+            reallocate(&self.slot_area, 0, FIRST_SLOTS * sizeof(uint64_t))
+            and reallocate(&self.group_area, 0, FIRST_GROUPS * self.group_size)
+            and reallocate(&self.key_area, 0, FIRST_KEYS)
         ):
             raise MemoryError
         self.slots = <uint64_t*>self.slot_area.memory
@@ -113,9 +113,9 @@ cdef class Tally:
 
     @property
     def key_data(self):
-        cdef KeyBytes made = KeyBytes.__new__(KeyBytes)
-        made.of = self
-        return made
+        cdef KeyBytes key_bytes = KeyBytes.__new__(KeyBytes)
+        key_bytes.of = self
+        return key_bytes
 
     def __getbuffer__(self, Py_buffer* view, int flags):
         PyBuffer_FillInfo(
@@ -168,7 +168,7 @@ cdef class Tally:
         if done == -1:
             raise MemoryError
         if done < count:
-            raise ValueError(f"the key of row {done} does not lie within the data")
+            raise ValueError(f"the key of row {done} is outside the data")
 
     cdef int _may_change(self) except -1:
         if self.exports:
@@ -176,7 +176,7 @@ cdef class Tally:
         return 0
 
 
-# The window of a time: its number, and its first and last millisecond.
+# A window: its number, and its first and last millisecond.
 cdef struct Span:
     int64_t window
     int64_t low
@@ -188,7 +188,7 @@ cdef inline void span_of(Span* span, int64_t timestamp, int64_t width) noexcept 
     if width == 0:
         span.window, span.low, span.high = 0, INT64_MIN, INT64_MAX
         return
-    span.window, within = timestamp // width, timestamp % width     # towards zero, as C has it
+    span.window, within = timestamp // width, timestamp % width     # C rounds towards zero
     if within < 0:
         span.window -= 1
         within += width
@@ -200,7 +200,7 @@ cdef inline void span_of(Span* span, int64_t timestamp, int64_t width) noexcept 
 # --- the table ------------------------------------------------------------------------------------
 
 
-# A row that is looked for.
+# The key of a lookup.
 cdef struct Wanted:
     const uint8_t* key
     uint64_t hashed
@@ -243,8 +243,8 @@ cdef void release(Area* area) noexcept nogil:
     area.reserved = NULL
 
 
-cdef bint enlarge(Area* area, size_t used, size_t size) noexcept nogil:
-    """A new place of so many bytes, with the first ``used`` of the old one."""
+cdef bint reallocate(Area* area, size_t used, size_t size) noexcept nogil:
+    """Move to a new area of size bytes, with the first ``used`` bytes of the old one."""
     cdef Area larger
     larger.size = size
     larger.reserved = NULL
@@ -261,7 +261,7 @@ cdef bint enlarge(Area* area, size_t used, size_t size) noexcept nogil:
 cdef bint grow_slots(Tally self) noexcept nogil:
     cdef int64_t n, at, count = self.slot_count * 2
     cdef uint64_t hashed
-    if not enlarge(&self.slot_area, 0, count * sizeof(uint64_t)):
+    if not reallocate(&self.slot_area, 0, count * sizeof(uint64_t)):
         return False
     self.slots = <uint64_t*>self.slot_area.memory
     self.slot_count = count
@@ -274,19 +274,19 @@ cdef bint grow_slots(Tally self) noexcept nogil:
     return True
 
 
-cdef bint make_room(Tally self, int64_t key_size) noexcept nogil:
-    """For one more group and its key."""
+cdef bint reserve_group(Tally self, int64_t key_size) noexcept nogil:
+    """Reserve memory for one more group and its key; False without memory."""
     cdef size_t used = self.group_count * self.group_size
-    if self.group_count >= MOST_GROUPS:
+    if self.group_count >= MAX_GROUPS:
         return False
     if used == self.group_area.size:
-        if not enlarge(&self.group_area, used, 2 * used):
+        if not reallocate(&self.group_area, used, 2 * used):
             return False
         self.groups = <Group*>self.group_area.memory
         self.counters = <Counter*>self.group_area.memory
     used = self.arena_size
     if self.key_area.size - used < <size_t>key_size:
-        if not enlarge(&self.key_area, used, max(2 * self.key_area.size, used + key_size)):
+        if not reallocate(&self.key_area, used, max(2 * self.key_area.size, used + key_size)):
             return False
         self.arena = <uint8_t*>self.key_area.memory
     return self.group_count * 3 < self.slot_count * 2 or grow_slots(self)
@@ -304,15 +304,15 @@ cdef inline bint is_group(
     return memcmp(self.arena + group.key_position, key, length) == 0
 
 
-cdef bint take_number(
+cdef bint add_group(
     Tally self, uint64_t hashed, const uint8_t* key, int32_t length, int64_t* number,
     int64_t* position,
 ) noexcept nogil:
-    """The number of a group that does not exist yet, and where its key is; False without memory."""
+    """Add a group; sets its index and the position of its key. False without memory."""
     cdef int64_t at
-    if not make_room(self, max(length, 0)):
+    if not reserve_group(self, max(length, 0)):
         return False
-    at = <int64_t>(hashed & <uint64_t>(self.slot_count - 1))    # there may be more slots now
+    at = <int64_t>(hashed & <uint64_t>(self.slot_count - 1))    # slot_count may have changed
     while self.slots[at]:
         at = (at + 1) & (self.slot_count - 1)
     number[0] = self.group_count
@@ -328,7 +328,7 @@ cdef bint take_number(
 cdef Group* find_group(
     Tally self, uint64_t hashed, int64_t window, const uint8_t* key, int32_t length
 ) noexcept nogil:
-    """The group, made where it is missing; NULL without memory."""
+    """The group, added if it is new; NULL without memory."""
     cdef int64_t at = <int64_t>(hashed & <uint64_t>(self.slot_count - 1))
     cdef int64_t number, position
     cdef uint64_t slot
@@ -342,7 +342,7 @@ cdef Group* find_group(
             if is_group(self, group, window, key, length):
                 return group
         at = (at + 1) & (self.slot_count - 1)
-    if not take_number(self, hashed, key, length, &number, &position):
+    if not add_group(self, hashed, key, length, &number, &position):
         return NULL
     group = self.groups + number
     memset(group, 0, sizeof(Group))
@@ -358,7 +358,7 @@ cdef Group* find_group(
     return group
 
 
-# --- without keys: runs of rows in one window ----------------------------------------------------
+# --- without keys: consecutive rows in one window ------------------------------------------------
 
 
 cdef inline void add_sizes(
@@ -380,7 +380,7 @@ cdef inline void add_sizes(
 
 
 cdef int64_t add_runs(Tally self, const Rows* rows, int64_t count) noexcept nogil:
-    """Rows that were added: all of them, or -1 without memory."""
+    """Returns the number of rows added: all, or -1 without memory."""
     cdef int64_t first = 0, n, low, high
     cdef Span span
     cdef Group* group
@@ -400,7 +400,7 @@ cdef int64_t add_runs(Tally self, const Rows* rows, int64_t count) noexcept nogi
         group.count += n - first
         group.min_timestamp = min(group.min_timestamp, low)
         group.max_timestamp = max(group.max_timestamp, high)
-        group.min_offset = min(group.min_offset, rows.offsets[first])   # they rise
+        group.min_offset = min(group.min_offset, rows.offsets[first])   # in order
         group.max_offset = max(group.max_offset, rows.offsets[n - 1])
         add_sizes(
             rows.key_lengths + first, n - first, &group.key_bytes, &group.null_keys,
@@ -438,8 +438,8 @@ cdef inline void add_row(
 cdef int64_t add_by_key(
     Tally self, const uint8_t* data, int64_t size, const Rows* rows, int64_t count
 ) noexcept nogil:
-    """Rows that were added: all, those before a key outside the data, or -1 without memory."""
-    cdef int64_t first = 0, n, row, some
+    """Returns the number of rows added: up to a key outside the data; -1 without memory."""
+    cdef int64_t first = 0, n, row, block
     cdef Span span
     cdef int32_t length
     cdef uint64_t slot
@@ -448,8 +448,8 @@ cdef int64_t add_by_key(
     cdef Group* group
     span_of(&span, rows.timestamps[0], self.width)
     while first < count:
-        some = min(<int64_t>ROWS, count - first)
-        for n in range(some):
+        block = min(<int64_t>ROWS, count - first)
+        for n in range(block):
             row = first + n
             if not span.low <= rows.timestamps[row] <= span.high:
                 span_of(&span, rows.timestamps[row], self.width)
@@ -463,15 +463,15 @@ cdef int64_t add_by_key(
             hashes[n] = hash_group(
                 self, span.window, data + rows.key_positions[row] if length > 0 else NULL, length
             )
-            fetch(self.slots + (hashes[n] & <uint64_t>(self.slot_count - 1)))
-        for n in range(some):   # the slots are here by now; most lead to the right group at once
+            prefetch(self.slots + (hashes[n] & <uint64_t>(self.slot_count - 1)))
+        for n in range(block):   # the slots are in cache now; most point to the right group
             slot = self.slots[hashes[n] & <uint64_t>(self.slot_count - 1)]
             if slot:
                 group = &self.groups[number_of(slot)]
-                fetch(group)
+                prefetch(group)
                 if self.extents:
-                    fetch(&group.min_timestamp)
-        for n in range(some):
+                    prefetch(&group.min_timestamp)
+        for n in range(block):
             row = first + n
             length = rows.key_lengths[row]
             group = find_group(
@@ -481,7 +481,7 @@ cdef int64_t add_by_key(
             if group == NULL:
                 return -1
             add_row(group, rows, row, self.extents)
-        first += some
+        first += block
     return count
 
 
@@ -489,11 +489,11 @@ cdef int64_t add_by_key(
 
 
 cdef inline void head_of(
-    const uint8_t* key, int32_t length, bint roomy, uint64_t* head
+    const uint8_t* key, int32_t length, bint is_readable, uint64_t* head
 ) noexcept nogil:
-    """The first 16 bytes of a key, zeros behind its end; roomy: 16 bytes may be read there."""
+    """The first 16 bytes of a key, zero-padded; is_readable: 16 bytes at key are readable."""
     head[0] = head[1] = 0
-    if not roomy or length <= 0:
+    if not is_readable or length <= 0:
         memcpy(head, key, min(max(length, 0), <int32_t>HEAD))
         return
     memcpy(head, key, HEAD)
@@ -505,7 +505,7 @@ cdef inline void head_of(
 
 
 cdef inline Counter* find_counter(Tally self, const Wanted* wanted) noexcept nogil:
-    """The counter, made where it is missing; NULL without memory."""
+    """The counter, added if it is new; NULL without memory."""
     cdef int64_t at = <int64_t>(wanted.hashed & <uint64_t>(self.slot_count - 1))
     cdef int64_t number, position
     cdef uint64_t slot
@@ -526,7 +526,7 @@ cdef inline Counter* find_counter(Tally self, const Wanted* wanted) noexcept nog
             ):
                 return counter
         at = (at + 1) & (self.slot_count - 1)
-    if not take_number(self, wanted.hashed, wanted.key, wanted.length, &number, &position):
+    if not add_group(self, wanted.hashed, wanted.key, wanted.length, &number, &position):
         return NULL
     counter = self.counters + number
     memset(counter, 0, sizeof(Counter))
@@ -540,8 +540,8 @@ cdef inline Counter* find_counter(Tally self, const Wanted* wanted) noexcept nog
 cdef int64_t count_by_key(
     Tally self, const uint8_t* data, int64_t size, const Rows* rows, int64_t count
 ) noexcept nogil:
-    """Rows that were counted: all, those before a key outside the data, or -1 without memory."""
-    cdef int64_t first = 0, n, row, some, position
+    """Returns the number of rows counted: up to a key outside the data; -1 without memory."""
+    cdef int64_t first = 0, n, row, block, position
     cdef Span span
     cdef int32_t length
     cdef uint64_t slot
@@ -550,8 +550,8 @@ cdef int64_t count_by_key(
     cdef Counter* counter
     span_of(&span, rows.timestamps[0], self.width)
     while first < count:
-        some = min(<int64_t>ROWS, count - first)
-        for n in range(some):
+        block = min(<int64_t>ROWS, count - first)
+        for n in range(block):
             row = first + n
             if not span.low <= rows.timestamps[row] <= span.high:
                 span_of(&span, rows.timestamps[row], self.width)
@@ -565,15 +565,15 @@ cdef int64_t count_by_key(
             wanted.window = span.window
             head_of(wanted.key, length, size - position >= HEAD, &wanted.head[0])
             wanted.hashed = hash_group(self, span.window, wanted.key, length)
-            fetch(self.slots + (wanted.hashed & <uint64_t>(self.slot_count - 1)))
-        for n in range(some):
+            prefetch(self.slots + (wanted.hashed & <uint64_t>(self.slot_count - 1)))
+        for n in range(block):
             slot = self.slots[all_wanted[n].hashed & <uint64_t>(self.slot_count - 1)]
             if slot:
-                fetch(&self.counters[number_of(slot)])
-        for n in range(some):
+                prefetch(&self.counters[number_of(slot)])
+        for n in range(block):
             counter = find_counter(self, &all_wanted[n])
             if counter == NULL:
                 return -1
             counter.count += 1
-        first += some
+        first += block
     return count

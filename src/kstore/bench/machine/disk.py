@@ -61,7 +61,7 @@ class Method:
     """One way of writing blocks.
 
     ``flags`` are those of open(2), ``rwf`` of pwritev2(2); ``reserve``: blocks are preallocated;
-    ``zeros``: the file exists and is full of zeros; ``pieces``: parts of one vector.
+    ``zeros``: the file exists and is full of zeros; ``iovecs``: parts of one vector.
     """
 
     name: str
@@ -69,7 +69,7 @@ class Method:
     rwf: int = 0
     reserve: bool = False
     zeros: bool = False
-    pieces: int = 1
+    iovecs: int = 1
     sync_every: int = 0  # bytes; 1: after each write
 
     @property
@@ -80,7 +80,7 @@ class Method:
 
 SEQUENTIAL = (
     Method("write"),
-    Method("pwritev of 16 parts", pieces=16),
+    Method("pwritev of 16 parts", iovecs=16),
     Method("write, fallocated", reserve=True),
     Method("write over zeros", zeros=True),
     Method("write, fdatasync each MiB or block", sync_every=MIB),
@@ -155,7 +155,7 @@ class Writing:
 
     def why_not(self, method: Method) -> str:
         """Why a method cannot be used here with this block, or an empty string."""
-        if method.pieces > 1 and self.block // method.pieces < 1:
+        if method.iovecs > 1 and self.block // method.iovecs < 1:
             return "too small for a vector"
         direct = method.flags & os.O_DIRECT
         if not direct and not method.rwf:
@@ -200,7 +200,7 @@ class Writing:
                 positions,
                 sync_every=sync_every,
                 flags=method.rwf,
-                pieces=method.pieces,
+                iovecs=method.iovecs,
                 salt=salt,
                 each=took if each else None,
             )

@@ -88,7 +88,7 @@ class Reading:
         if reason := kept_pages(fd, self.size):
             raise AssertionError(reason)
 
-    def pread(self, block: int, *, pieces: int = 1, summed: bool = True) -> int:
+    def pread(self, block: int, *, iovecs: int = 1, summed: bool = True) -> int:
         """preadv of blocks into one buffer."""
         with opened(self.path, os.O_RDONLY) as fd:
             found = disk_loops.read_at(
@@ -96,7 +96,7 @@ class Reading:
                 self.buffer(block),
                 sequential(self.size // block, block),
                 summed=summed,
-                pieces=pieces,
+                iovecs=iovecs,
             )
         return found if summed else 0
 
@@ -188,7 +188,7 @@ def warm_reads(setting: Setting) -> Iterator[Contest]:
             name = size_text(block)
             calls: Calls = {
                 "pread": partial(work.pread, block),
-                "preadv of 16 parts": partial(work.pread, block, pieces=16),
+                "preadv of 16 parts": partial(work.pread, block, iovecs=16),
                 "pread, not summed": partial(work.pread, block, summed=False),
                 **mapped,
             }

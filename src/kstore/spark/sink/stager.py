@@ -212,7 +212,7 @@ class Stager:
         times = self._timestamps(batch)
         lengths = np.empty(batch.num_rows, np.int32)
         positions = np.empty(batch.num_rows, np.int64)
-        values.places(positions, lengths)
+        values.locate_rows(positions, lengths)
         sizes = np.maximum(lengths, 0) + 1
         chosen = self._partitions(batch, keys, sizes)
         for topic, rows in self._by_topic(batch):
@@ -286,7 +286,7 @@ class Stager:
         """Kafka's murmur2 partition of every row; -1 without a key."""
         positions: Any = np.empty(keys.count, np.int64)
         lengths: Any = np.empty(keys.count, np.int32)
-        keys.places(positions, lengths)
+        keys.locate_rows(positions, lengths)
         numbers: Any = np.empty(keys.count, np.int32)
         data: Any = as_binary(batch.column("key")).buffers()[2] or b""
         partitions_for_keys(data, positions, lengths, count, numbers)
@@ -571,7 +571,7 @@ def _check_keys(topic: str, keys: ArrowBinary | None, rows: Any) -> None:
     """Raise InvalidRecordError for a row without a key in a compacted topic, as a leader does."""
     if keys is not None:
         positions, lengths = np.empty(keys.count, np.int64), np.empty(keys.count, np.int32)
-        keys.places(positions, lengths)
+        keys.locate_rows(positions, lengths)
         if (lengths[rows] >= 0).all():
             return
     raise InvalidRecordError(f"a row for {topic}, which is compacted, has no key")
