@@ -1,7 +1,7 @@
 """Converts batches to another magic or codec: batch by batch, merged, or all into one.
 
-The reader is record_rows.pxd, the writer batch_assembly.pxd. Uncompressed batches are
-converted in one loop without the GIL; Python callables (de)compress the others.
+record_rows.pxd reads, batch_assembly.pxd writes. One loop converts uncompressed batches without the
+GIL; Python callables (de)compress the others.
 
 Rules: Kafka's RecordsUtil.downConvert, MemoryRecords.filterTo (4.0 and later: messages become
 batches), LogValidator (rebuilding) and MemoryRecordsBuilder.
@@ -22,9 +22,8 @@ from kstore._native.format.batch_assembly cimport (
 )
 from kstore._native.format.batch_header cimport BatchHeader, crc_matches, read_header, write_header
 from kstore._native.format.layout cimport *
-from kstore._native.format.record_rows cimport (
-    Rows, fill_legacy, fill_v2, fill_wrapped, parse_legacy,
-)
+from kstore._native.format.record_rows cimport Rows, fill_legacy, fill_v2, fill_wrapped
+from kstore._native.format.record_rows cimport parse_legacy
 from kstore._native.format.record_span cimport RecordSpan
 from kstore._native.format.status cimport (
     Status, OK, BAD_CODEC, BAD_CRC, BAD_LENGTH, BAD_OFFSET, raise_for_status, raise_named,
@@ -58,9 +57,7 @@ _REFUSALS = {
         "messages v0 and v1 cannot carry an idempotent producer's id",
     ),
     CONTROL: ("InvalidRecordError", "a control batch cannot be rebuilt"),
-    SEVERAL: (
-        "InvalidRecordError", "a batch with a producer id cannot be merged with others",
-    ),
+    SEVERAL: ("InvalidRecordError", "a batch with a producer id cannot be merged with others"),
     ZSTANDARD: (
         "UnsupportedCompressionTypeError", "messages v0 and v1 cannot be compressed with zstd",
     ),
@@ -479,11 +476,12 @@ cdef class Converter:
 
     # --- merge ----------------------------------------------------------------------------
 
-    cdef bint can_merge(self) noexcept nogil:
+    cdef bint can_merge(self, int64_t max_size) noexcept nogil:
         """Whether the batch at the position may be merged with others."""
         cdef BatchHeader* batch = &self.batch
         return (
-            batch.magic == 2 and batch.producer_id < 0 and batch.count > 0
+            batch.size <= max_size and batch.magic == 2
+            and batch.producer_id < 0 and batch.count > 0
             and not batch.attributes & (TRANSACTIONAL_BIT | CONTROL_BIT | DELETE_HORIZON_BIT)
             and batch.count == batch.last_offset - batch.base_offset + 1
         )
@@ -527,9 +525,7 @@ cdef class Converter:
             self.status = self.read_batch()
             if self.status != OK:
                 self.fail(DAMAGED, None)
-            records = None
-            if self.batch.size <= max_size and self.can_merge():
-                records = self.read_records()
+            records = self.read_records() if self.can_merge(max_size) else None
             if start >= 0 and records is not None and self.continues_group():
                 group = self.group
                 to = self.record_output()

@@ -335,8 +335,7 @@ cdef class SegmentView:
     # --- reading ---------------------------------------------------------------------
 
     def floor_position(self, int64_t offset, int back=0):
-        """Position to start the walk to an offset: that of the index entry at or below it, or of
-        the entry `back` earlier; 0 without such an entry."""
+        """Position of the index entry at or below offset, or `back` entries earlier; 0 if none."""
         return self._floor(offset, back)
 
     cdef int64_t _floor(self, int64_t offset, int back) noexcept:
@@ -433,8 +432,7 @@ cdef class SegmentView:
     ) noexcept:
         cdef int64_t before_last = self.base_offset - 1 if position[0] == 0 else INT64_MIN
         return walk_to_offset(
-            data, position, end, offset, before_last, self.next_offset, is_retry, size
-        )
+            data, position, end, offset, before_last, self.next_offset, is_retry, size)
 
     cdef bint _starts_at_or_below(
         self, const uint8_t* data, int64_t position, int64_t end, int64_t offset
