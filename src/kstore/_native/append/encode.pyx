@@ -21,7 +21,7 @@ from kstore._native.format.layout cimport V2_HEADER_SIZE
 from kstore._native.format.record_span cimport (
     RecordSpan, put_record, record_body_size, zigzag_size,
 )
-from kstore._native.format.status cimport OK, raise_named
+from kstore._native.format.status cimport raise_named
 
 cdef int64_t INT32_MAX = 0x7FFFFFFF
 cdef int64_t NO_LIMIT = 0x7FFFFFFFFFFFFFFF
