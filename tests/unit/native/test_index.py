@@ -258,7 +258,7 @@ def test_lookup_many_takes_int64_only(wrong):
 
 def test_lookup_many_needs_a_writable_out_of_the_same_length():
     index = OffsetIndex(offset_bytes([(4, 40)]), BASE)
-    with pytest.raises(ValueError, match="2 are needed"):
+    with pytest.raises(ValueError, match="2 are required"):
         index.lookup_many(array("q", [1, 2]), array("q", [1]))
     with pytest.raises(BufferError):
         index.lookup_many(array("q", [1]), memoryview(array("q", [1])).toreadonly())

@@ -106,7 +106,7 @@ def test_offsets_may_be_any():
 
 def test_a_map_without_room_is_refused():
     for memory, factor, secret in ((24, 0.9, SECRET), (1 << 20, 0, SECRET), (1 << 20, 0.9, b"x")):
-        with pytest.raises(ValueError, match=r"map|load factor|16 bytes"):
+        with pytest.raises(ValueError, match=r"too small|load factor|16 bytes"):
             OffsetMap(memory, factor, secret)
 
 

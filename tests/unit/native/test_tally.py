@@ -159,10 +159,10 @@ def test_only_counted_it_grows() -> None:
     tally.add(*columns(found[:10], 0))
     assert len(tally) == 10
     data, offsets, times, starts, lengths, sizes = columns([(b"abc", 1, 1), (b"de", 1, 1)])
-    with pytest.raises(ValueError, match="row 1 does not lie"):
+    with pytest.raises(ValueError, match="the key of row 1 is outside"):
         tally.add(data, offsets, times, starts * 2, lengths, sizes)
     for bad in (-1, 2**62):
-        with pytest.raises(ValueError, match="row 0 does not lie"):
+        with pytest.raises(ValueError, match="the key of row 0 is outside"):
             tally.add(data, offsets, times, starts + bad, lengths, sizes)
 
 
@@ -173,10 +173,10 @@ def test_what_is_refused() -> None:
         Tally(KEY[1:])
     tally = Tally(KEY, by_key=True)
     data, offsets, times, starts, lengths, sizes = columns([(b"abc", 1, 1), (b"de", 1, 1)])
-    with pytest.raises(ValueError, match="row 1 does not lie"):
+    with pytest.raises(ValueError, match="the key of row 1 is outside"):
         tally.add(data, offsets, times, starts * 2, lengths, sizes)
     for bad in (-1, 2**62):
-        with pytest.raises(ValueError, match="row 0 does not lie"):
+        with pytest.raises(ValueError, match="the key of row 0 is outside"):
             tally.add(data, offsets, times, starts + bad, lengths, sizes)
     with pytest.raises(ValueError, match="differ in length"):
         tally.add(data, offsets, times[:1], starts, lengths, sizes)
