@@ -38,17 +38,17 @@ if TYPE_CHECKING:
     from kstore.compaction.cleaner import CompactionReport as CompactionReport
     from kstore.compaction.cleaner import RoundOutput as RoundOutput
     from kstore.compaction.cleaner import RoundPlan as RoundPlan
+    from kstore.coordinator.group.offset_records import Commits as Commits
     from kstore.coordinator.group.offset_records import OffsetKey as OffsetKey
     from kstore.coordinator.group.offset_records import decode_offset_key as decode_offset_key
     from kstore.coordinator.group.offset_records import decode_offset_value as decode_offset_value
-    from kstore.coordinator.group.offsets import MAX_GROUP_FILE_SIZE as MAX_GROUP_FILE_SIZE
-    from kstore.coordinator.group.offsets import OFFSETS_TOPIC as OFFSETS_TOPIC
-    from kstore.coordinator.group.offsets import Commits as Commits
-    from kstore.coordinator.group.offsets import FiledOffsets as FiledOffsets
-    from kstore.coordinator.group.offsets import IsSameTopic as IsSameTopic
-    from kstore.coordinator.group.offsets import group_file_name as group_file_name
-    from kstore.coordinator.group.offsets import newest_commits as newest_commits
-    from kstore.coordinator.group.offsets import parse_group_file as parse_group_file
+    from kstore.coordinator.group.offset_records import newest_commits as newest_commits
+    from kstore.coordinator.group.offsets_file import MAX_GROUP_FILE_SIZE as MAX_GROUP_FILE_SIZE
+    from kstore.coordinator.group.offsets_file import FiledOffsets as FiledOffsets
+    from kstore.coordinator.group.offsets_file import IsSameTopic as IsSameTopic
+    from kstore.coordinator.group.offsets_file import group_file_name as group_file_name
+    from kstore.coordinator.group.offsets_file import parse_group_file as parse_group_file
+    from kstore.coordinator.group.offsets_table import OFFSETS_TOPIC as OFFSETS_TOPIC
     from kstore.coordinator.group.verify_keys import (
         warn_of_undecodable_keys as warn_of_undecodable_keys,
     )
@@ -185,9 +185,11 @@ _NAMES = {
     "kstore._native.read.segment_view": "SegmentView",
     "kstore.producer_state.snapshot": "ProducerEntry",
     # Committed offsets, in __consumer_offsets and in files.
-    "kstore.coordinator.group.offset_records": "OffsetKey decode_offset_key decode_offset_value",
-    "kstore.coordinator.group.offsets": "Commits FiledOffsets IsSameTopic MAX_GROUP_FILE_SIZE"
-    " OFFSETS_TOPIC group_file_name newest_commits parse_group_file",
+    "kstore.coordinator.group.offset_records": "Commits OffsetKey decode_offset_key"
+    " decode_offset_value newest_commits",
+    "kstore.coordinator.group.offsets_file": "FiledOffsets IsSameTopic MAX_GROUP_FILE_SIZE"
+    " group_file_name parse_group_file",
+    "kstore.coordinator.group.offsets_table": "OFFSETS_TOPIC",
     "kstore.coordinator.group.verify_keys": "warn_of_undecodable_keys",
     # An audit: of a partition, or of ranges of its segments, merged.
     "kstore.verify.partition": "Finding MAX_FINDINGS VerifyReport verify_partition",

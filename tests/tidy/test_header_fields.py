@@ -30,7 +30,7 @@ READERS = {"from_bytes", "unpack", "unpack_from", "iter_unpack"}
 OTHER_FORMATS = {
     "checkpoint/identity.py": "a topic id",
     "cli/dump_records.py": "keys and values of internal topics",
-    "coordinator/group/offsets.py": "a digest",
+    "coordinator/group/claims.py": "a digest",
     "coordinator/transaction/transaction_records.py": "values of __transaction_state",
     "files/files.py": "struct flock",
     "log/statistics.py": "columns of native memory",

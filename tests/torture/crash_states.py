@@ -28,7 +28,7 @@ from unittest.mock import patch
 
 from kstore import Store
 from kstore.client import producer, transactional_producer
-from kstore.coordinator.group import offsets
+from kstore.coordinator.group import group_offsets, offsets_table
 from kstore.errors import KStoreError
 from support.recording import Recorder, Trace, Tree
 from torture.checks import (
@@ -236,7 +236,7 @@ def explore_all(
     return figures
 
 
-CLOCKS = (time, producer, transactional_producer, offsets)
+CLOCKS = (time, producer, transactional_producer, group_offsets, offsets_table)
 
 
 @contextmanager

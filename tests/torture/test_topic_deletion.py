@@ -30,7 +30,7 @@ def path() -> Iterator[Path]:
 def few_partitions(monkeypatch: pytest.MonkeyPatch) -> None:
     small = {"segment.index.bytes": "100"}
     for module in (
-        "kstore.coordinator.group.offsets",
+        "kstore.coordinator.group.offsets_table",
         "kstore.coordinator.group.committed_offsets",
     ):
         monkeypatch.setattr(f"{module}.OFFSETS_PARTITIONS", 2)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from kstore.client.metadata import MetadataView
 from kstore.coordinator.group.offset_records import METADATA_MAX_BYTES, OffsetCommit
-from kstore.coordinator.group.offsets import TopicIds
+from kstore.coordinator.group.offsets_file import TopicIds
 from kstore.errors import (
     ClosedError,
     GroupConflictError,

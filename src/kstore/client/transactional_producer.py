@@ -237,7 +237,7 @@ class TransactionalProducer:
             check_offset,
             check_topic_ids,
         )
-        from kstore.coordinator.group.offsets import OFFSETS_TOPIC
+        from kstore.coordinator.group.offsets_table import OFFSETS_TOPIC
 
         with self._lock:
             self._check_open()

@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from kstore.client.consumer import Consumer
     from kstore.client.producer import Producer
     from kstore.client.transactional_producer import TransactionalProducer
-    from kstore.coordinator.group.offsets import OffsetsTable
+    from kstore.coordinator.group.offsets_table import OffsetsTable
     from kstore.coordinator.transaction.store_transactions import StoreTransactions
 
 Paths = str | os.PathLike[str] | Sequence[str | os.PathLike[str]]

@@ -5,13 +5,9 @@ from os.path import join
 from typing import TYPE_CHECKING
 
 from kstore.coordinator.group.committed_offsets import is_offsets_file
-from kstore.coordinator.group.offsets import (
-    MAX_GROUP_FILE_SIZE,
-    OFFSETS_TOPIC,
-    GroupOffsets,
-    OffsetsTable,
-    parse_group_file,
-)
+from kstore.coordinator.group.group_offsets import GroupOffsets
+from kstore.coordinator.group.offsets_file import MAX_GROUP_FILE_SIZE, parse_group_file
+from kstore.coordinator.group.offsets_table import OFFSETS_TOPIC, OffsetsTable
 from kstore.coordinator.internal_topics import filled_partitions
 from kstore.errors import CorruptFileError, KStoreError, NewerFormatError, StoreLockedError
 

@@ -9,7 +9,7 @@ import pytest
 import kstore
 from kstore import Store, StoreConfig
 from kstore.cli import main
-from kstore.coordinator.group.offsets import OffsetsTable
+from kstore.coordinator.group.offsets_table import OffsetsTable
 from kstore.errors import CorruptRecordError, RecoveryNeededError
 from kstore.handover.report import HandoverReport
 from kstore.handover.source import warn_of_offsets

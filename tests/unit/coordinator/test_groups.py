@@ -12,6 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kstore.coordinator.group.claims import Claims
+from kstore.coordinator.group.group_offsets import GroupOffsets
 from kstore.coordinator.group.offset_records import (
     OffsetCommit,
     OffsetKey,
@@ -19,14 +21,10 @@ from kstore.coordinator.group.offset_records import (
     decode_offset_value,
     encode_offset_key,
     encode_offset_value,
-)
-from kstore.coordinator.group.offsets import (
-    Claims,
-    GroupOffsets,
-    OffsetsTable,
-    group_file_name,
     newest_commits,
 )
+from kstore.coordinator.group.offsets_file import group_file_name
+from kstore.coordinator.group.offsets_table import OffsetsTable
 from kstore.errors import (
     CorruptFileError,
     CorruptRecordError,
@@ -377,7 +375,7 @@ def test_group_file_names_do_not_meet() -> None:
 
 CLAIM = """
 import sys
-from kstore.coordinator.group.offsets import Claims
+from kstore.coordinator.group.claims import (Claims)
 from kstore.files.files import DISK
 claims = Claims(DISK, sys.argv[1], sys.argv[2])
 claims.take(("t", int(sys.argv[3])))

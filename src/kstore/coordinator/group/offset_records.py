@@ -6,6 +6,7 @@ to newer group protocols. Keys are written as version 1 and values as version 3,
 since 2.1; values of versions 0 to 4 are read.
 """
 
+from collections.abc import Mapping
 from typing import NamedTuple
 
 from kstore.errors import CorruptRecordError, InvalidRecordError
@@ -33,6 +34,10 @@ class OffsetCommit(NamedTuple):
     metadata: str = ""
     leader_epoch: int = -1
     expire_timestamp: int = -1
+
+
+PartitionKey = tuple[str, int]  # topic, partition
+Commits = dict[PartitionKey, OffsetCommit]
 
 
 def encode_offset_key(key: OffsetKey) -> bytes:
@@ -96,3 +101,14 @@ def decode_offset_value(data: bytes) -> OffsetCommit:
         reader.tags()
     reader.finish()
     return OffsetCommit(offset, commit_timestamp, metadata, leader_epoch, expire_timestamp)
+
+
+def newest_commits(*tables: Mapping[PartitionKey, OffsetCommit]) -> Commits:
+    """For each partition the commit with the latest timestamp; the later table wins a tie."""
+    merged: Commits = {}
+    for table in tables:
+        for tp, commit in table.items():
+            known = merged.get(tp)
+            if known is None or commit.commit_timestamp >= known.commit_timestamp:
+                merged[tp] = commit
+    return merged

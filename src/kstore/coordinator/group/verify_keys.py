@@ -1,6 +1,6 @@
 """Extends the audit of ``__consumer_offsets``: decodes the keys of its records."""
 
-from kstore.coordinator.group.offsets import OFFSETS_TOPIC, find_undecodable_keys
+from kstore.coordinator.group.offsets_table import OFFSETS_TOPIC, find_undecodable_keys
 from kstore.log.log import Log
 from kstore.verify.partition import Finding, VerifyReport
 

@@ -1,0 +1,165 @@
+"""The commits in a partition of ``__consumer_offsets``, as Kafka's own records.
+
+Kafka's records have no field for a topic id: a deleted topic's commits get tombstones.
+"""
+
+import logging
+from collections.abc import Iterable, Iterator, Mapping
+from time import time_ns
+from typing import Protocol
+
+from kstore.coordinator.group.offset_records import (
+    Commits,
+    OffsetCommit,
+    OffsetKey,
+    PartitionKey,
+    decode_offset_key,
+    decode_offset_value,
+    encode_offset_key,
+    encode_offset_value,
+)
+from kstore.errors import CorruptRecordError
+from kstore.record import Record
+
+_LOGGER = logging.getLogger("kstore")
+
+OFFSETS_TOPIC = "__consumer_offsets"
+OFFSETS_PARTITIONS = 50  # offsets.topic.num.partitions
+OFFSETS_PROPERTIES = {"cleanup.policy": "compact", "segment.bytes": "104857600"}
+
+
+class StoredRecord(Protocol):
+    @property
+    def offset(self) -> int: ...
+    @property
+    def key(self) -> bytes | None: ...
+    @property
+    def value(self) -> bytes | None: ...
+
+
+class OffsetsLog(Protocol):
+    """The log of a partition of ``__consumer_offsets``."""
+
+    @property
+    def partition(self) -> int: ...
+    @property
+    def start_offset(self) -> int: ...
+    @property
+    def end_offset(self) -> int: ...
+    def extend(self, values: Iterable[Record]) -> range: ...
+    def flush(self) -> None: ...
+    @property
+    def last_stable_offset(self) -> int: ...
+    @property
+    def closed(self) -> bool: ...
+    def settled(self, start: int) -> Iterable[StoredRecord]:
+        """Records up to the end, without those of uncommitted transactions."""
+
+
+def commit_records(group: str, commits: Mapping[PartitionKey, OffsetCommit]) -> list[Record]:
+    """Records for ``__consumer_offsets``."""
+    now = time_ns() // 1_000_000
+    return [
+        Record(0, now, encode_offset_key(OffsetKey(group, *tp)), encode_offset_value(commit))
+        for tp, commit in commits.items()
+    ]
+
+
+def find_undecodable_keys(records: Iterable[StoredRecord]) -> Iterator[tuple[int, str]]:
+    """Offset and reason for each record of ``__consumer_offsets`` whose key does not decode."""
+    for record in records:
+        try:
+            if record.key is not None:
+                decode_offset_key(record.key)
+        except CorruptRecordError as error:
+            yield record.offset, error.reason
+
+
+class OffsetsTable:
+    """The commits in one partition of ``__consumer_offsets``, updated as the log grows.
+
+    Not thread-safe.
+    """
+
+    def __init__(self, log: OffsetsLog) -> None:
+        self._log = log
+        self._next = -1
+        # Values stay encoded until their group is read: a corrupt one affects only its group.
+        self._groups: dict[str, dict[PartitionKey, bytes | None]] = {}  # None: deleted
+        self._unstable: dict[str, dict[PartitionKey, bytes | None]] = {}
+        self._keys: dict[str, set[bytes]] = {}  # of valid commits, by topic
+        self._unstable_keys: dict[str, set[bytes]] = {}
+        self._skipped: set[int] = set()  # offsets of records whose keys do not decode
+
+    def group(self, group: str) -> Commits:
+        """A group's current commits; CorruptRecordError if one of them does not decode."""
+        self._catch_up()
+        merged = {**self._groups.get(group, {}), **self._unstable.get(group, {})}
+        return {tp: decode_offset_value(value) for tp, value in merged.items() if value is not None}
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether the log was closed: ``__consumer_offsets`` itself was deleted."""
+        return self._log.closed
+
+    def flush(self) -> None:
+        self._log.flush()
+
+    def forget_topic(self, topic: str) -> int:
+        """Append tombstones for all commits of a topic's partitions, and flush; returns how many.
+
+        Kafka's GroupCoordinator.onPartitionsDeleted. Each tombstone has the key of the commit
+        that it deletes, so that compaction removes the commit. A commit whose value does not
+        decode gets one, too.
+        """
+        self._catch_up()
+        now = time_ns() // 1_000_000
+        tombstones = [
+            Record(0, now, key, None)
+            for key in sorted(self._keys.get(topic, set()) | self._unstable_keys.get(topic, set()))
+        ]
+        if tombstones:
+            self._log.extend(tombstones)
+        self.flush()
+        return len(tombstones)
+
+    def append(self, group: str, commits: Mapping[PartitionKey, OffsetCommit]) -> None:
+        """Append commits in Kafka's format, in one batch; without a flush, as Kafka."""
+        self._log.extend(commit_records(group, commits))
+
+    def _catch_up(self) -> None:
+        """Read new records; those behind an open transaction are read again later.
+
+        A transaction's commit takes effect at its offset in the log, as in Kafka.
+        """
+        log, stable = self._log, self._log.last_stable_offset
+        if not log.start_offset <= self._next <= stable:
+            self._next, self._groups, self._keys = log.start_offset, {}, {}
+        self._unstable, self._unstable_keys = {}, {}
+        for record in log.settled(self._next):
+            data = record.key
+            try:
+                key = None if data is None else decode_offset_key(data)
+            except CorruptRecordError as error:
+                self._warn_of_key(record.offset, error)
+                continue
+            if key is None or data is None:
+                continue
+            is_stable = record.offset < stable
+            changes = self._groups if is_stable else self._unstable
+            changes.setdefault(key.group, {})[key.topic, key.partition] = record.value
+            keys = (self._keys if is_stable else self._unstable_keys).setdefault(key.topic, set())
+            if record.value is not None:
+                keys.add(data)
+            elif is_stable:
+                keys.discard(data)
+        self._next = stable
+
+    def _warn_of_key(self, offset: int, error: CorruptRecordError) -> None:
+        """Warn once of a record that is skipped because its key does not decode."""
+        if offset not in self._skipped:
+            self._skipped.add(offset)
+            _LOGGER.warning(
+                "%s-%d: the record at offset %d is skipped, its key does not decode: %s",
+                OFFSETS_TOPIC, self._log.partition, offset, error,
+            )  # fmt: skip
