@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from functools import partial
 
 from kstore.errors import CorruptFileError
-from kstore.handover.broker import Broker
+from kstore.handover.broker_folders import Broker
 from kstore.handover.compare_folder import TargetContents, compare_logs, is_copied
 from kstore.handover.report import KRAFT, ZOOKEEPER, HandoverReport, PartitionPlan
 from kstore.handover.source import check_transactions, warn_of_offsets

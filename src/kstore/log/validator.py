@@ -29,7 +29,7 @@ from kstore.errors import (
 from kstore.record import codec
 from kstore.record.timestamp import refuse_record_timestamp
 
-_OUT_OF_ORDER, _OLD_EPOCH, _FENCED = 2, 3, 5  # producers.pxd, Verdict
+_OUT_OF_ORDER, _OLD_EPOCH, _FENCED = 2, 3, 5  # producer_table.pxd, Verdict
 
 
 def refuse(

@@ -1,6 +1,6 @@
 """Applies retention to all partitions of a store, then removes ``-delete`` folders.
 
-The rules are in :mod:`kstore.log.retention`, their application in :mod:`kstore.log.log`.
+The rules are in :mod:`kstore.log.retention`, their application in :mod:`kstore.log.writable_log`.
 """
 
 import time

@@ -28,7 +28,8 @@ from kstore.spark.source.offset_ranges import OffsetRange, Plan, plan_ranges
 from kstore.spark.source.options import SourceOptions, parse_source
 from kstore.spark.source.range_reader import check_visible, open_store
 from kstore.spark.source.read_task import read_ranges
-from kstore.spark.source.snapshot import resolve, take_snapshot
+from kstore.spark.source.snapshot import take_snapshot
+from kstore.spark.source.time_bounds import resolve
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -10,13 +10,8 @@ from kstore.spark.source.offset_ranges import Plan, plan_ranges
 from kstore.spark.source.offsets import EARLIEST, LATEST, TopicPartition
 from kstore.spark.source.options import SourceOptions
 from kstore.spark.source.range_reader import open_store
-from kstore.spark.source.snapshot import (
-    Snapshot,
-    check_extent,
-    check_identity,
-    find_identity,
-    resolve,
-)
+from kstore.spark.source.snapshot import Snapshot, check_extent, check_identity, find_identity
+from kstore.spark.source.time_bounds import resolve
 
 
 def plan_batch(options: SourceOptions, snapshot: Snapshot, parallelism: int) -> Plan:

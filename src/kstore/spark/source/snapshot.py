@@ -2,25 +2,22 @@
 
 ``load()`` takes it once, and the DataFrame keeps it: however often Spark plans a query over the
 frame, records that are appended later are not read, and both sides of a self-join read the same
-records. Bounds by time or "latest" are resolved within the snapshot.
+records. Bounds by time or "latest" are resolved within the snapshot
+(:mod:`kstore.spark.source.time_bounds`).
 """
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from kstore.errors import (
-    CorruptRecordError,
-    InvalidConfigError,
     KStoreError,
     OffsetOutOfRangeError,
     UnknownTopicOrPartitionError,
 )
-from kstore.log.log import Log
-from kstore.partition_files import TopicIdentity, check_isolation, filenames, find_offset_for_time
+from kstore.partition_files import TopicIdentity, check_isolation, filenames
 from kstore.spark.java_pattern import compile_topic_pattern
-from kstore.spark.source.data_loss import report_data_loss
-from kstore.spark.source.offsets import EARLIEST, LATEST, Offsets, TopicPartition, format_names
-from kstore.spark.source.options import Bound, SourceOptions
+from kstore.spark.source.offsets import Offsets, TopicPartition
+from kstore.spark.source.options import SourceOptions
 from kstore.store.store import Store
 
 
@@ -102,56 +99,6 @@ def take_snapshot(store: Store, options: SourceOptions) -> Snapshot:
 def find_identity(store: Store, topic: str) -> TopicIdentity:
     """A topic's identity as of the last listing of the directories."""
     return store._manager.identities.find(topic)
-
-
-def resolve(store: Store, snapshot: Snapshot, bound: Bound, options: SourceOptions) -> Offsets:
-    """The offset of a bound in each partition; the end if no record is as late as a time.
-
-    Raises InvalidConfigError if a bound by partition does not have exactly the snapshot's
-    partitions, or if no record is as late as a starting time (unless the option
-    ``startingOffsetsByTimestampStrategy`` is ``latest``).
-    """
-    partitions = snapshot.extents
-    if bound.common is None and set(bound.offsets) != set(partitions):
-        lacking = set(partitions) - set(bound.offsets)
-        surplus = set(bound.offsets) - set(partitions)
-        raise InvalidConfigError(
-            f"{bound.option} must name exactly the partitions that are read"
-            + (f"; it lacks {format_names(lacking)}" if lacking else "")
-            + (f"; it also has {format_names(surplus)}" if surplus else "")
-            + ("; write -2 for the earliest, -1 for the latest" if not bound.is_time else "")
-        )
-    resolved = {}
-    for tp, (start, end) in partitions.items():
-        value = bound.value_of(tp)
-        if bound.is_time:
-            value = _at_time(store, tp, value, end, bound, options)
-        resolved[tp] = start if value == EARLIEST else end if value == LATEST else value
-    return resolved
-
-
-def _at_time(
-    store: Store, tp: TopicPartition, time_ms: int, end: int, bound: Bound, options: SourceOptions
-) -> int:
-    log = _log(store, tp)
-    try:
-        offset = log.offset_at(time_ms)
-    except CorruptRecordError:
-        found, lost = find_offset_for_time(log, time_ms)
-        report_data_loss(lost, options.fail_on_data_loss)
-        offset = end if found is None else found
-    if offset < end:
-        return offset
-    if bound.option.startswith("starting") and options.error_if_no_offset:
-        raise InvalidConfigError(
-            f"{bound.option}: no record of {tp[0]}-{tp[1]} is as late as {time_ms}; use an "
-            "earlier time, or set startingOffsetsByTimestampStrategy to latest"
-        )
-    return end
-
-
-def _log(store: Store, tp: TopicPartition) -> Log:
-    return store[tp[0]][tp[1]]
 
 
 def check_identity(topic: str, known: str | None, current: TopicIdentity) -> KStoreError | None:

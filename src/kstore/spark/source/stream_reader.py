@@ -41,7 +41,8 @@ from kstore.spark.source.offsets import (
 from kstore.spark.source.options import SourceOptions
 from kstore.spark.source.range_reader import open_store
 from kstore.spark.source.read_task import run_task
-from kstore.spark.source.snapshot import Snapshot, check_extent, resolve, take_snapshot
+from kstore.spark.source.snapshot import Snapshot, check_extent, take_snapshot
+from kstore.spark.source.time_bounds import resolve
 from kstore.store.store import Store
 
 _LISTING_INTERVAL = 1.0  # seconds between listings of the directories, which show new partitions

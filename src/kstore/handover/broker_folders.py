@@ -11,6 +11,7 @@ from kstore.errors import (
     StorageError,
 )
 from kstore.handover.report import KRAFT, ZOOKEEPER, HandoverReport
+from kstore.handover.stray_folders import find_stray_reason
 from kstore.partition_files import (
     ClusterMetadata,
     Contents,
@@ -21,7 +22,6 @@ from kstore.partition_files import (
     Paths,
     absolute_paths,
     filenames,
-    is_reserved_uuid,
     marker,
     peek_end_offset,
     read_clean_shutdown,
@@ -36,6 +36,16 @@ _CHECKPOINTS = (
     filenames.LOG_STARTS,
     filenames.HIGH_WATERMARKS,
     filenames.CLEANER_OFFSETS,
+)
+
+_UNCHECKED = (
+    "Whether the broker knows the topics by the ids in its folders was not checked; what it does "
+    "not know it renames to -stray"
+)
+_REPLICATED = (
+    "what is appended while the broker is down is unknown to the other replicas. As a follower it "
+    "cuts its log back to the leader's by leader epoch; as the leader its followers part from it "
+    "unseen, since the epoch is not raised. Append only where this is the only replica"
 )
 
 
@@ -147,42 +157,9 @@ class Broker:
     def stray(self, key: tuple[str, int], topic_id: str | None) -> str | None:
         """Why the broker would not serve a folder with this topic id; None if it would, or if
         that is unknown."""
-        known, topic = self.metadata, key[0]
-        if known is None or topic_id is None:
+        if self.metadata is None or topic_id is None:
             return None
-        expected = known.topic_ids.get(topic)
-        if expected is None:
-            return (
-                f"the cluster has no topic {topic!r} (metadata up to offset {known.end_offset}): "
-                f"the broker would rename the folder to -stray. {_CREATE.format(topic)}"
-            )
-        if expected != topic_id:
-            return (
-                f"the cluster knows {topic!r} by the id {expected}, not {topic_id}: the broker "
-                "would rename the folder to -stray and begin an empty one"
-            )
-        replicas = known.partition(topic_id, key[1])
-        if replicas is None:
-            return (
-                f"the cluster's topic {topic!r} has {len(known.topics[topic_id])} partitions, and "
-                f"no {key[1]}: the broker would rename the folder to -stray. Add partitions first"
-            )
-        if self.node_id not in replicas.nodes:
-            return (
-                f"the partition is assigned to nodes {list(replicas.nodes)}, not to "
-                f"{self.node_id}: the broker would rename the folder to -stray"
-            )
-        return self._elsewhere(replicas.directory_of(self.node_id))
-
-    def _elsewhere(self, directory: str | None) -> str | None:
-        """The partition may be in a directory of the broker that was not given."""
-        if directory is None or is_reserved_uuid(directory) or directory in self.directory_ids:
-            return None
-        return (
-            f"the partition is assigned to the directory with id {directory}, which is none of "
-            "those given: name all log.dirs of the broker. Where that one is lost for good, start "
-            "the broker without it and stop it again: it then informs the cluster"
-        )
+        return find_stray_reason(self.metadata, self.node_id, self.directory_ids, key, topic_id)
 
     def assigned_log_dir(self, key: tuple[str, int]) -> LogDir | None:
         """The directory that the cluster metadata assigns a partition to, if known."""
@@ -298,15 +275,3 @@ class Broker:
                 "whether other brokers have replicas of these partitions cannot be seen from "
                 "here. If so: " + _REPLICATED,
             )
-
-
-_CREATE = "Create the topic on it first (kafka-topics --create --topic {}), stop it cleanly"
-_UNCHECKED = (
-    "Whether the broker knows the topics by the ids in its folders was not checked; what it does "
-    "not know it renames to -stray"
-)
-_REPLICATED = (
-    "what is appended while the broker is down is unknown to the other replicas. As a follower it "
-    "cuts its log back to the leader's by leader epoch; as the leader its followers part from it "
-    "unseen, since the epoch is not raised. Append only where this is the only replica"
-)
