@@ -49,8 +49,14 @@ def fill(java: Clients, prefix: str, count: int) -> None:
 
 
 def marker_at(node: Node, offset: int) -> PlainBatch | None:
-    found = [b for b, _ in batches_of(node.log_dir / "t-0") if b.control]
-    return next((batch for batch in found if batch.base_offset == offset), None)
+    """The marker on disk; read until two listings agree, as the cleaner may swap a segment."""
+    directory = node.log_dir / "t-0"
+    while True:
+        before = sorted(directory.glob("*.log*"))
+        found = [b for b, _ in batches_of(directory) if b.control]
+        time.sleep(0.2)
+        if sorted(directory.glob("*.log*")) == before:
+            return next((batch for batch in found if batch.base_offset == offset), None)
 
 
 def clean_until(node: Node, java: Clients, offset: int, *, gone: bool) -> None:
