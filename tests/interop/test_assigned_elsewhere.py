@@ -14,6 +14,7 @@ from kafka import KafkaAdminClient
 from kafka.admin import NewTopic
 
 import kstore
+from interop.assignment import wait_until_assigned
 from interop.node import Node, two_nodes
 from kstore.errors import SourceError
 from kstore.handover import HandoverReport, check_broker, plan_handover
@@ -85,6 +86,8 @@ def test_a_folder_of_a_directory_that_was_not_named(kafka: str, tmp_path: Path) 
         admin.close()
         for number in range(4):
             assert end_of(node, f"t{number}") == 0
+        for path in two.glob("t?-0"):
+            wait_until_assigned(node, path.name[:-2], two)
         node.stop()
         topic = next(path for path in sorted(two.glob("t?-0"))).name[:-2]
         fill(two, topic, 7)
@@ -99,6 +102,7 @@ def test_a_folder_of_a_directory_that_was_not_named(kafka: str, tmp_path: Path) 
         node.start()
         with pytest.raises(SourceError):
             end_of(node, topic, patience=4)
+        wait_until_assigned(node, topic, one)
         node.stop()
         # It has reported to the cluster, and serves it now.
         assert refusals(check_broker(one)) == []

@@ -4,22 +4,20 @@ Each case is read first, then given to a real broker as it is.
 """
 
 import shutil
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from kafka import KafkaAdminClient
 
 import kstore
+from interop.assignment import wait_until, wait_until_assigned
 from interop.node import Node
-from kstore.checkpoint.identity import format_topic_id, random_uuid, read_meta_properties
+from kstore.checkpoint.identity import format_topic_id, random_uuid
 from kstore.errors import SourceError
-from kstore.files.files import DISK
 from kstore.handover import check_broker, plan_handover
 from kstore.mirror.source import KafkaSource
 from kstore.mirror.source_types import LATEST
-from kstore.store.cluster_metadata import read_cluster_metadata
 from support.stores import QUIET
 
 TOPICS = ("kept", "moved", "other", "lost")
@@ -59,13 +57,6 @@ def is_served(node: Node, topic: str) -> bool:
         except SourceError:
             return False
     return True
-
-
-def wait_until(is_so: Callable[[], bool], what: str) -> None:
-    """The broker takes a directory offline a moment after its start, when it loads its logs."""
-    deadline = time.monotonic() + 60
-    while not is_so():
-        assert time.monotonic() < deadline, what
 
 
 def refusals(node: Node) -> list[str]:
@@ -125,32 +116,14 @@ def test_ids_that_the_cluster_does_not_know(node: Node, tmp_path: Path) -> None:
     assert refusals(node) == []
 
 
-def wait_until_assigned(node: Node, topic: str, log_dir: Path) -> None:
-    """The controller records in which directory a partition is, some time after the broker's start.
-
-    A broker that is stopped before, and then loses that directory, makes the partition again in
-    another one, empty, and serves it.
-    """
-    properties = read_meta_properties(DISK, log_dir)
-    assert properties is not None
-    assert properties.directory_id is not None
-
-    def is_assigned() -> bool:
-        known = read_cluster_metadata(DISK, str(folder(node, "__cluster_metadata-0")))
-        replicas = known.partition(known.topic_ids[topic], 0)
-        return replicas is not None and properties.directory_id in replicas.directories
-
-    node.start()
-    wait_until(is_assigned, f"{topic}-0 is assigned to {log_dir}")
-    node.stop()
-
-
 def test_files_that_do_not_parse(node: Node) -> None:
     """The broker takes a directory offline: what is in it is not served."""
     log_dir = node.log_dirs[1]
     if folder(node, "moved-0").parent != log_dir:
         folder(node, "moved-0").rename(log_dir / "moved-0")
+    node.start()
     wait_until_assigned(node, "moved", log_dir)
+    node.stop()
     for path, said in (
         (log_dir / "recovery-point-offset-checkpoint", "Error while reading checkpoint file"),
         (log_dir / "moved-0" / "partition.metadata", "Error while reading partition metadata file"),
