@@ -78,7 +78,8 @@ def test_damage_and_the_command(spark: Any, log_dir: Path, capsys: Any) -> None:
     assert main(["spark", "reindex", "--log-dir", str(log_dir)]) == 1
     lines = capsys.readouterr().out.splitlines()
     assert any(
-        line.startswith(f"  {chosen} position 0 offset {int(chosen.stem)}") for line in lines
+        line.startswith(f"  unchanged: {chosen} position 0 offset {int(chosen.stem)}: ")
+        for line in lines
     )
     assert lines[-1] == "4 partitions: 1 not ok"
     assert main(["spark", "reindex", "--json", "--topic", "orders", "--log-dir", str(log_dir)]) == 0
