@@ -51,12 +51,13 @@ def fill(java: Clients, prefix: str, count: int) -> None:
 def marker_at(node: Node, offset: int) -> PlainBatch | None:
     """The marker on disk; read until two listings agree, as the cleaner may swap a segment."""
     directory = node.log_dir / "t-0"
-    while True:
+    for _ in range(50):
         before = sorted(directory.glob("*.log*"))
         found = [b for b, _ in batches_of(directory) if b.control]
-        time.sleep(0.2)
+        time.sleep(0.2)  # the broker is another process, and announces no swap
         if sorted(directory.glob("*.log*")) == before:
             return next((batch for batch in found if batch.base_offset == offset), None)
+    raise AssertionError("the cleaner swaps segments all the time")
 
 
 def clean_until(node: Node, java: Clients, offset: int, *, gone: bool) -> None:

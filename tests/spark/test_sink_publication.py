@@ -491,7 +491,7 @@ def test_abort_before_the_last_task_and_after_a_publish(log_dir: Path) -> None:
     assert publish(options(log_dir), "other", staged(log_dir, job="other"), of_query("q", 0))
     abort(options(log_dir), "other")
     assert ends(log_dir) == [301] * 3
-    path = log_dir / late[0].file  # type: ignore[union-attr]
+    path = log_dir / next(each.file for each in late if each is not None)
     assert path.exists()
     sweep(options(log_dir))
     assert path.exists()

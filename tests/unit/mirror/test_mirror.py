@@ -172,11 +172,12 @@ def test_a_batch_beyond_the_fetch_size(
     leader.store["t"][0].append(b"x" * 1800)
     monkeypatch.setattr(engine, "_PARTITION_BYTES", 1000)
     answer_all = leader._answer
-    leader._answer = (
-        lambda n, at, size: (a := answer_all(n, at, size))._replace(  # type: ignore[method-assign]
-            records=a.records[:size]
-        )
-    )
+
+    def answer_cut(number: int, at: Position, size: int) -> Fetched:
+        answer = answer_all(number, at, size)
+        return answer._replace(records=answer.records[:size])
+
+    monkeypatch.setattr(leader, "_answer", answer_cut)
     mirror = Mirror(here, leader)
     monkeypatch.setattr(engine._Copy, "__init__", _small_room(engine._Copy.__init__))
     mirror.run()

@@ -21,8 +21,8 @@ from support.stores import QUIET
 NO_DELAY = LogConfig(file_delete_delay_ms=0)
 
 
-def fill(path: object, partitions: int) -> None:
-    with kstore.open(path, config=QUIET) as store:  # type: ignore[arg-type]
+def fill(path: Path | list[Path], partitions: int) -> None:
+    with kstore.open(path, config=QUIET) as store:
         for log in store.create_topic("t", partitions):
             log.extend([b"old"] * 10)
 
