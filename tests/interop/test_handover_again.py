@@ -31,7 +31,7 @@ def killed(own: Path, target: Path, topic: str, at: int) -> int:
     if child == 0:
         disk = DeadlyDisk(at, "before")
         hand_over(own, target, topics=[topic], files=disk)
-        os.write(writing, disk.count.to_bytes(4, "big"))
+        os.write(writing, disk.changes().to_bytes(4, "big"))
         os._exit(0)
     os.close(writing)
     _, status = os.waitpid(child, 0)

@@ -6,6 +6,7 @@ value, one for each flush. SIGKILL comes when the n-th change is due. With AT -1
 the last line says how many changes there were.
 """
 
+import itertools
 import os
 import signal
 import sys
@@ -34,22 +35,31 @@ class DeadlyDisk(Files):
     def __init__(self, at: int, how: str) -> None:
         self.at = at
         self.how = how
-        self.count = -1
         self.real_sync = False
+        self._numbers = itertools.count()  # one for each change, whichever thread makes it
 
-    def step(self, *, after: bool) -> None:
-        if not after:
-            self.count += 1
-        if self.count == self.at and after == (self.how == "after"):
+    def changes(self) -> int:
+        """How many there were; to be asked once, at the end."""
+        return next(self._numbers)
+
+    def begin(self, half: Callable[[], object] = lambda: None) -> int:
+        """The number of the change that begins; dies, if it is not to begin or not to end."""
+        number = next(self._numbers)
+        if number == self.at and self.how != "after":
+            if self.how == "half":
+                half()
+            os.kill(os.getpid(), signal.SIGKILL)
+        return number
+
+    def end(self, number: int) -> None:
+        if number == self.at and self.how == "after":
             os.kill(os.getpid(), signal.SIGKILL)
 
     def write(self, fd: int, *buffers: Any) -> int:
-        if self.count + 1 == self.at and self.how == "half":
-            data = b"".join(bytes(buffer) for buffer in buffers)
-            os.write(fd, data[: max(1, len(data) // 2)])
-        self.step(after=False)
+        data = b"".join(bytes(buffer) for buffer in buffers)
+        number = self.begin(half=lambda: os.write(fd, data[: max(1, len(data) // 2)]))
         size = super().write(fd, *buffers)
-        self.step(after=True)
+        self.end(number)
         return size
 
 
@@ -59,10 +69,10 @@ def _deadly(name: str) -> Callable[..., Any]:
     def call(self: DeadlyDisk, *arguments: Any, **named: Any) -> Any:
         if name == "open" and not (len(arguments) > 1 and arguments[1] & os.O_CREAT):
             return original(self, *arguments, **named)
-        self.step(after=False)
+        number = self.begin()
         syncs = name in ("fdatasync", "fsync", "sync_directory") and not self.real_sync
         found = None if syncs else original(self, *arguments, **named)
-        self.step(after=True)
+        self.end(number)
         return found
 
     return call
@@ -145,7 +155,7 @@ def run(directory: Path, scenario: str, at: int, how: str) -> None:
     SCENARIOS[scenario](log)
     clean = log.close()
     say("closed", clean)
-    say("changes", disk.count + 1)
+    say("changes", disk.changes())
 
 
 if __name__ == "__main__":

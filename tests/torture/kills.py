@@ -15,6 +15,7 @@ system. What was left is opened and checked as after a mere kill: everything tha
 there.
 """
 
+import itertools
 import os
 import pickle
 import select
@@ -54,32 +55,36 @@ class DeadlyDisk(Files):
 
     def __init__(self, at: int, how: str, share: float) -> None:
         self.at, self.how, self.share = at, how, share
-        self.count = 0
+        self._numbers = itertools.count()  # one for each change, whichever thread makes it
 
-    def _strike(self, how: str) -> None:
-        if self.count == self.at and self.how == how:
+    def changes(self) -> int:
+        """How many changes there were; to be asked once, at the end."""
+        return next(self._numbers)
+
+    def _strike(self, number: int, how: str) -> None:
+        if number == self.at and self.how == how:
             os.kill(os.getpid(), signal.SIGKILL)
 
     def write(self, fd: int, *buffers: Any) -> int:
-        self._strike("before")
-        if self.count == self.at and self.how == "torn":
+        number = next(self._numbers)
+        self._strike(number, "before")
+        if number == self.at and self.how == "torn":
             data = b"".join(bytes(buffer) for buffer in buffers)
             os.write(fd, data[: int(len(data) * self.share)])
-            self._strike("torn")
+            self._strike(number, "torn")
         size = super().write(fd, *buffers)
-        self._strike("after")
-        self.count += 1
+        self._strike(number, "after")
         return size
 
     def pwrite(self, fd: int, data: Any, position: int) -> int:
-        self._strike("before")
-        if self.count == self.at and self.how == "torn":
+        number = next(self._numbers)
+        self._strike(number, "before")
+        if number == self.at and self.how == "torn":
             part = bytes(data)
             os.pwrite(fd, part[: int(len(part) * self.share)], position)
-            self._strike("torn")
+            self._strike(number, "torn")
         size = super().pwrite(fd, data, position)
-        self._strike("after")
-        self.count += 1
+        self._strike(number, "after")
         return size
 
 
@@ -90,11 +95,11 @@ def _deadly(name: str) -> Callable[..., Any]:
     def call(self: DeadlyDisk, *arguments: Any, **named: Any) -> Any:
         if name == "open" and not (len(arguments) > 1 and arguments[1] & os.O_CREAT):
             return original(self, *arguments, **named)
-        self._strike("before")
-        self._strike("torn")  # what is not a write is done completely or not at all
+        number = next(self._numbers)
+        self._strike(number, "before")
+        self._strike(number, "torn")  # what is not a write is done completely or not at all
         found = None if syncs else original(self, *arguments, **named)
-        self._strike("after")
-        self.count += 1
+        self._strike(number, "after")
         return found
 
     return call
@@ -125,7 +130,7 @@ def live(root: str, point: Point, share: float, say: Say) -> int:
         wander(world, point.number)
     else:
         SCENARIOS[point.name].run(world)
-    return getattr(disk, "count", 0)
+    return disk.changes() if isinstance(disk, DeadlyDisk) else 0
 
 
 def recover(root: str, dirs: int, at: int, how: str, share: float) -> None:
