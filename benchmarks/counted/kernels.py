@@ -13,9 +13,9 @@ from kstore._native.append.producer_table import ProducerTable
 from kstore._native.compaction.key_indexer import KeyIndexer
 from kstore._native.compaction.offset_map import OffsetMap
 from kstore._native.compaction.record_filter import RecordFilter
-from kstore._native.format import batch_fields, checksum, murmur2, ragged_bytes, status
+from kstore._native.format import batch_fields, crc, murmur2, ragged_bytes, status
 from kstore._native.format.converter import Converter
-from kstore._native.index.index_files import OffsetIndex, TimeIndex
+from kstore._native.index.index_lookup import OffsetIndex, TimeIndex
 from kstore._native.jit import kernel_addresses
 from kstore._native.read.aborted_transactions import AbortedRanges, TransactionWalk
 from kstore._native.read.decode import Scanner
@@ -24,7 +24,7 @@ from kstore._native.recovery import salvage
 from kstore._native.recovery.batch_audit import BatchAudit
 from kstore._native.recovery.header_checksums import ChecksumCheck, ChecksumWriter
 from kstore._native.recovery.segment_scan import SegmentScan, walk_tail
-from kstore._native.spark import arrow_batches
+from kstore._native.spark import encode_arrow
 from kstore._native.spark.log_statistics import Survey
 from kstore._native.spark.tally import Tally
 from kstore.bench.data.batches import message
@@ -69,7 +69,7 @@ def no_codec(*_: object) -> bytes:
 
 # --- checksums ----------------------------------------------------------------------------------
 
-for _name, _function in (("crc32c", checksum.crc32c), ("crc32", checksum.crc32)):
+for _name, _function in (("crc32c", crc.crc32c), ("crc32", crc.crc32)):
     for _size in (100, 1024, 65536):
 
         @operation(f"{_name} of {_size} bytes", rounds=20, by_path=True)
@@ -297,13 +297,13 @@ def survey(_: Workspace) -> Prepared:
 def put_rows(_: Workspace) -> Prepared:
     data, positions, _lengths = rows()
     ends = np.arange(1001, dtype=np.int32) * 100
-    column = arrow_batches.ArrowBinary(1000, 0, None, ends, data)
+    column = encode_arrow.ArrowBinary(1000, 0, None, ends, data)
     order, times = np.arange(1000, dtype=np.int64), np.full(1000, TIME, np.int64)
     buffer = BatchBuffer(1 << 18)
 
     def put() -> int:
         buffer.reset()
-        count = arrow_batches.put_rows(buffer, order, times, None, column, None)
+        count = encode_arrow.put_rows(buffer, order, times, None, column, None)
         buffer.finish()
         return count
 
@@ -313,7 +313,7 @@ def put_rows(_: Workspace) -> Prepared:
 @operation("give staged batches their offsets", 10, "batch")
 def assign_offsets(_: Workspace) -> Prepared:
     data = bytearray(batches(150, 10))
-    return lambda: arrow_batches.assign_offsets(data, 0, NO_LIMIT, 70, 2), (len(data), 70 + 1500)
+    return lambda: encode_arrow.assign_offsets(data, 0, NO_LIMIT, 70, 2), (len(data), 70 + 1500)
 
 
 @operation("hash and partition keys", 1000, "key")

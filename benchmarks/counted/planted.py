@@ -40,7 +40,7 @@ SLOWDOWNS: dict[str, Slowdown] = {
         "    volatile uint32_t twice = crc32c_pclmul_state(&crc_castagnoli, 0, data, size / 2);\n"
         "    (void)twice;\n"
         "    return ~crc32c_pclmul_state(",
-        "crc32c of 65536 bytes", "instructions", "format/checksum",
+        "crc32c of 65536 bytes", "instructions", "format/crc",
     ),
     "an append encodes its record twice": Slowdown(
         "_native/append/record_appender.pyx",

@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 
 import kstore
-from kstore._native.format.checksum import cpu_path, crc32c
+from kstore._native.format.crc import cpu_path, crc32c
 
 ROUNDS = 31  # of a read: milliseconds each
 WRITES = 7  # each leaves SIZE bytes on the disk

@@ -12,8 +12,8 @@ if TYPE_CHECKING:
     from kstore._native.compaction.offset_map import OffsetMap as OffsetMap
     from kstore._native.format import batch_fields as batch_fields
     from kstore._native.format import batch_table as batch_table
-    from kstore._native.index.index_files import OffsetIndex as OffsetIndex
-    from kstore._native.index.index_files import TimeIndex as TimeIndex
+    from kstore._native.index.index_lookup import OffsetIndex as OffsetIndex
+    from kstore._native.index.index_lookup import TimeIndex as TimeIndex
     from kstore._native.read.aborted_transactions import AbortedRanges as AbortedRanges
     from kstore._native.read.decode import Scanner as Scanner
     from kstore._native.read.dump_lines import LineDumper as LineDumper
@@ -221,7 +221,7 @@ _NAMES = {
     # Entries of indexes, and dumps of a log and of its indexes.
     "kstore.segment.index_entry": "OFFSET_ENTRY_SIZE TIME_ENTRY_SIZE offset_entry time_entry",
     "kstore.segment.index_sanity": "read_entries",
-    "kstore._native.index.index_files": "OffsetIndex TimeIndex",
+    "kstore._native.index.index_lookup": "OffsetIndex TimeIndex",
     "kstore._native.read.decode": "Scanner",
     "kstore._native.read.dump_lines": "LineDumper",
 }

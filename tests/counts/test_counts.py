@@ -100,7 +100,7 @@ def test_where_it_lies_changes_nothing(tmp_path: Path, monkeypatch: pytest.Monke
 
 @pytest.mark.counted
 def test_a_path_that_the_processor_lacks_is_an_import_error() -> None:
-    code = "from kstore._native.format import checksum"
+    code = "from kstore._native.format import crc"
     done = subprocess.run(
         ["valgrind", "-q", "--tool=none", sys.executable, "-c", code],
         env={**os.environ, "KSTORE_CPU": "avx512", "PYTHONPATH": os.pathsep.join(sys.path)},

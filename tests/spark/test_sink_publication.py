@@ -16,7 +16,7 @@ import pyarrow as pa
 import pytest
 
 import kstore
-from kstore._native.format.checksum import crc32c
+from kstore._native.format.crc import crc32c
 from kstore.errors import (
     CorruptRecordError,
     InvalidConfigError,

@@ -1,6 +1,6 @@
 """kstore's kernels read the same records as the oracle from every file of another program."""
 
-from kstore._native.index.index_files import OffsetIndex, TimeIndex
+from kstore._native.index.index_lookup import OffsetIndex, TimeIndex
 from kstore._native.read.decode import Scanner
 from kstore._native.recovery.segment_scan import SegmentScan
 from kstore.record.codec import decompress

@@ -72,7 +72,7 @@ VOCABULARY = (
 )
 SPARK_KERNELS = (
     "kstore._native.append.encode",
-    "kstore._native.format.checksum",
+    "kstore._native.format.crc",
     "kstore._native.format.murmur2",
     "kstore._native.format.ragged_bytes",
     "kstore._native.spark",
@@ -105,7 +105,7 @@ HOMES = {
     "cramjam": ("kstore.record.codec",),
     "regex": ("kstore.spark.java_pattern",),
     "kafka": ("kstore.mirror.source", "kstore.spark.jobs.cluster_sender"),
-    "crc32c": ("kstore._native.format.checksum", "kstore.bench"),
+    "crc32c": ("kstore._native.format.crc", "kstore.bench"),
     "asyncio": ("kstore.log.follow", "kstore.log.view"),
 }
 
@@ -452,8 +452,8 @@ def test_the_layer_check_sees(
         ("kstore/handover/plan.py", "from kstore.store.open_store import Paths", False),
         ("kstore/handover/plan.py", "from kstore.handover.report import KRAFT", True),
         ("kstore/cli/verify.py", "from kstore.partition_files import DISK", True),
-        ("kstore/cli/verify.py", "from kstore._native.format.checksum import crc32", False),
-        ("kstore/spark/sink/stager.py", "from kstore._native.format.checksum import crc32", True),
+        ("kstore/cli/verify.py", "from kstore._native.format.crc import crc32", False),
+        ("kstore/spark/sink/stager.py", "from kstore._native.format.crc import crc32", True),
         ("kstore/spark/sink/stager.py", "from kstore._native.format import ragged_bytes", True),
         ("kstore/spark/sink/stager.py", "from kstore._native.read.decode import Scanner", False),
         ("kstore/spark/sink/stager.py", "from kstore.record import codec", True),

@@ -22,7 +22,7 @@ from kstore.files.files import Files, Lock
 from kstore.log import group_commit
 from kstore.log.flush import Flusher
 from kstore.recovery import apply
-from kstore.recovery import plan as recovery
+from kstore.recovery import recover_partition as recovery
 from kstore.segment import scan as segment_scan
 from kstore.segment import segment
 from kstore.store import manager

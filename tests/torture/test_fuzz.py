@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from kstore._native.append.validate_batch import scan, validate_leader, walk_frames
-from kstore._native.index.index_files import OffsetIndex, TimeIndex
+from kstore._native.index.index_lookup import OffsetIndex, TimeIndex
 from kstore._native.read.decode import Scanner
 from kstore._native.read.segment_end import find_end
 from kstore._native.read.segment_view import find_batch_reaching, find_time

@@ -16,7 +16,7 @@ from typing import Any
 
 from kstore import Log, LogConfig, Store, StoreConfig
 from kstore._native.append.encode import BatchBuffer
-from kstore._native.format.checksum import crc32
+from kstore._native.format.crc import crc32
 from kstore.errors import KStoreError
 from kstore.files.files import DISK, Files
 from kstore.store.atomic_publish import PartitionPublication, Publication, StagedRange

@@ -20,7 +20,7 @@ Modules:
 
 from importlib.util import find_spec
 
-if find_spec("kstore._native.format.checksum") is None:
+if find_spec("kstore._native.format.crc") is None:
     raise ImportError(
         "kstore's native kernels are not built. From a checkout run `make build` "
         "(needs a C compiler and Python's headers); otherwise reinstall the package."

@@ -14,11 +14,11 @@ from pathlib import Path
 from time import perf_counter
 from types import FrameType
 
-from kstore.bench import noise
 from kstore.bench.contest import Contest, describe_error, scale
 from kstore.bench.machine import sockets
 from kstore.bench.peers import availability
 from kstore.bench.report import results
+from kstore.bench.runner import noise
 from kstore.bench.runner.environment import (
     Environment,
     available_memory,

@@ -14,6 +14,7 @@ Modules:
 - group_commit: Group commit: appends continue during a sync, and one sync serves all that wait
 - import_segment: Imports a file of record batches that another program wrote: a rename makes it a
   segment
+- leader_errors: The errors of Kafka's leader, as exceptions with Kafka's error code
 - log: A log: one partition, to append to and to read
 - parallel_scan: A scan in which threads read ahead, range by range and in order, with bounded
   memory
@@ -31,7 +32,6 @@ Modules:
 - statistics: Statistics of a log: sizes, keys, codecs, offsets and times, of ranges that add up
 - time_lookup: Finds offsets by time, and collects the facts for retention
 - truncate: Moves a log's end: truncation, or a higher end offset
-- validator: The errors of Kafka's leader, as exceptions with Kafka's error code
 - view: A window of a log: iterated as records, scanned as columns, followed as it grows
 - writable_log: A log that is open for writing: :class:`kstore.Log` on a
   :class:`kstore.log.writer.LogWriter`

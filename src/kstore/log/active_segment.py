@@ -18,7 +18,7 @@ from kstore._native.read.segment_view import SegmentList, SegmentView
 from kstore.config import LogConfig, codec_of_batches
 from kstore.errors import CorruptRecordError, StorageError
 from kstore.files import filenames
-from kstore.log import validator
+from kstore.log import leader_errors
 from kstore.log.segment_access import SegmentAccess
 from kstore.log.writer_state import WriterState
 from kstore.record import codec
@@ -54,9 +54,9 @@ class ActiveSegment:
         appender.on_index_write = self._on_index_write
         appender.epoch_begins = self._begin_epoch
         appender.aborted = self._write_aborted
-        appender.refuse = validator.refuse
-        appender.refuse_producer = validator.refuse_producer
-        appender.refuse_own = validator.refuse_own
+        appender.refuse = leader_errors.refuse
+        appender.refuse_producer = leader_errors.refuse_producer
+        appender.refuse_own = leader_errors.refuse_own
         appender.prewrite = self._prewrite
         appender.reset(state.active)
 
@@ -96,7 +96,7 @@ class ActiveSegment:
             message_magic=config.message_magic,
             compress=codec.compress,
             decompress=codec.decompress,
-            recompress=validator.recompress,
+            recompress=leader_errors.recompress,
             clock=self._state.clock,
         )
 

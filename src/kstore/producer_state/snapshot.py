@@ -6,7 +6,7 @@ Layout and rules: Kafka's ProducerStateManager.
 from struct import Struct
 from typing import NamedTuple
 
-from kstore._native.format.checksum import crc32c
+from kstore._native.format.crc import crc32c
 from kstore.errors import CorruptFileError
 
 _HEADER = Struct(">hIi")  # version, CRC-32C of the bytes after it, number of entries

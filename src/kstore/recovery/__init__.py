@@ -11,8 +11,9 @@ Modules:
 - loader: Loads a partition directory for a writer: segments, epochs, recovery point
 - lost_segments: ``kstore.lost``: offsets whose segments disappeared while no program had the log
   open
-- plan: Recovers a partition directory before a writer opens it: Kafka's LogLoader
-- report: Reports of a recovery: immutable values that :mod:`kstore.recovery.plan` creates
+- recover_partition: Recovers a partition directory before a writer opens it: Kafka's LogLoader
+- report: Reports of a recovery: immutable values that
+  :mod:`kstore.recovery.recover_partition` creates
 - swap_files: Finishes or undoes an interrupted compaction, split or deletion in a partition
   directory
 - unsynced: ``kstore.unsynced``: a sync of a partition's files failed, so the disk may lack what

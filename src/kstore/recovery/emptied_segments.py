@@ -12,7 +12,7 @@ from collections.abc import Callable, Container
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from kstore._native.index.index_files import OffsetIndex, TimeIndex
+from kstore._native.index.index_lookup import OffsetIndex, TimeIndex
 from kstore.errors import NewerFormatError, StorageError
 from kstore.files import filenames
 from kstore.files.files import Files

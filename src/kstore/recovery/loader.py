@@ -1,8 +1,9 @@
 """Loads a partition directory for a writer: segments, epochs, recovery point.
 
 The order is Kafka's LogLoader: finish interrupted changes, open the segments,
-recover what may be torn, create the first segment where none exists. For the differences see
-:mod:`kstore.recovery.plan`: nothing is cut below the recovery point, and cut bytes are kept.
+recover what may be torn, create the first segment where none exists. For the differences
+see :mod:`kstore.recovery.recover_partition`: nothing is cut below the recovery point, and cut
+bytes are kept.
 """
 
 import itertools
@@ -20,7 +21,7 @@ from kstore.files import filenames
 from kstore.files.files import Files
 from kstore.producer_state.state import ProducerState, UncleanStop
 from kstore.recovery.lost_segments import LostRange
-from kstore.recovery.plan import recover_partition, unflushed_from
+from kstore.recovery.recover_partition import recover_partition, unflushed_from
 from kstore.recovery.report import Recovered, RecoveryReport
 from kstore.recovery.unsynced import has_failed_sync, write_again
 from kstore.segment import segment as segments_on_disk
@@ -67,7 +68,7 @@ def load(
         From the directory's checkpoints; 0 without an entry. After a clean stop the recovery
         point only shows whether the log has lost its end since.
     mode, on_progress, cleaned_below
-        See :func:`kstore.recovery.plan.recover_partition`.
+        See :func:`kstore.recovery.recover_partition.recover_partition`.
     clock
         The log's clock, in ms since 1970, by which producers expire. None: the system's.
 

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
-from kstore._native.index.index_files import TimeIndex
+from kstore._native.index.index_lookup import TimeIndex
 from kstore._native.read.segment_view import SegmentView
 from kstore.checkpoint.known_gaps import Range, is_known, merge_ranges, read_known_gaps
 from kstore.errors import CorruptFileError, CorruptRecordError, NewerFormatError, StorageError

@@ -1,4 +1,4 @@
-"""Reports of a recovery: immutable values that :mod:`kstore.recovery.plan` creates."""
+"""Reports of a recovery: immutable values that :mod:`kstore.recovery.recover_partition` creates."""
 
 import os
 from collections.abc import Sequence

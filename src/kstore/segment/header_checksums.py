@@ -16,7 +16,7 @@ from contextlib import contextmanager
 from errno import ENOENT
 from typing import NamedTuple
 
-from kstore._native.format.checksum import crc32c
+from kstore._native.format.crc import crc32c
 from kstore._native.recovery.header_checksums import ENTRY_SIZE, ChecksumCheck, ChecksumWriter
 from kstore.errors import NewerFormatError, StorageError
 from kstore.files import filenames

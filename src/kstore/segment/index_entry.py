@@ -1,6 +1,6 @@
 """One entry of an index file, where no complete index is in memory.
 
-``kstore._native.index.index_files`` searches complete indexes; these functions read a single entry
+``kstore._native.index.index_lookup`` searches complete indexes; these functions read a single entry
 of bytes that need not be a valid index. Formats: docs/format, Kafka's OffsetIndex and TimeIndex.
 """
 

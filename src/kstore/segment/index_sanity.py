@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from kstore._native.format import batch_fields
-from kstore._native.index.index_files import OffsetIndex, TimeIndex
+from kstore._native.index.index_lookup import OffsetIndex, TimeIndex
 from kstore._native.read.segment_end import first_batch_timestamp
 from kstore.files import filenames
 from kstore.files.files import Files

@@ -12,7 +12,7 @@ from errno import EDQUOT, ENOSPC, ESTALE
 
 from kstore._native.files.owned_descriptor import OwnedDescriptor
 from kstore._native.format import batch_fields
-from kstore._native.index.index_files import OffsetIndex, TimeIndex
+from kstore._native.index.index_lookup import OffsetIndex, TimeIndex
 from kstore._native.read.segment_end import find_end, first_batch_timestamp
 from kstore._native.read.segment_view import FileMap, SegmentList, SegmentView, Slice
 from kstore.config import LogConfig

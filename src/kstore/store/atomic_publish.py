@@ -25,8 +25,8 @@ from itertools import groupby
 from typing import TYPE_CHECKING
 
 from kstore._native.format import batch_fields
-from kstore._native.format.checksum import crc32
-from kstore._native.spark.arrow_batches import assign_offsets
+from kstore._native.format.crc import crc32
+from kstore._native.spark.encode_arrow import assign_offsets
 from kstore.errors import (
     CorruptRecordError,
     InvalidConfigError,

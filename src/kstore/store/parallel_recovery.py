@@ -20,7 +20,7 @@ from kstore.files import filenames
 from kstore.files.filenames import LOG, partition_directory
 from kstore.files.files import Files
 from kstore.log.log import Log
-from kstore.recovery.plan import unflushed_from
+from kstore.recovery.recover_partition import unflushed_from
 from kstore.recovery.report import RecoveryReport
 from kstore.segment.scan import OnProgress
 

@@ -13,7 +13,7 @@ from importlib.util import find_spec
 import pytest
 
 from kstore._native.bench import disk_loops
-from kstore.bench import noise, suite
+from kstore.bench import suite
 from kstore.bench.contest import Contest, Timed
 from kstore.bench.contests import latency
 from kstore.bench.data.raw_files import (
@@ -25,7 +25,7 @@ from kstore.bench.data.raw_files import (
     shuffled,
 )
 from kstore.bench.report import html_page, results, text_table
-from kstore.bench.runner import environment, estimate
+from kstore.bench.runner import environment, estimate, noise
 from kstore.bench.runner.rounds import run
 from kstore.bench.workload import GROUPS, LEVELS, Setting, Workload, workloads
 from kstore.cli import main

@@ -11,9 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from kstore.bench import noise, suite
+from kstore.bench import suite
 from kstore.bench.contest import Contest, Timed
 from kstore.bench.report import results, text_table
+from kstore.bench.runner import noise
 from kstore.bench.workload import Workload
 from kstore.cli import bench, main
 

@@ -7,7 +7,7 @@ import tracemalloc
 import pytest
 
 from kstore._native.append.encode import BatchBuffer
-from kstore._native.format.checksum import crc32c
+from kstore._native.format.crc import crc32c
 from kstore.cli import dump_log, main
 from kstore.errors import CorruptRecordError
 from kstore.producer_state import snapshot

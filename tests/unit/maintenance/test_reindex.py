@@ -100,7 +100,7 @@ def test_a_seal_that_contradicts_its_segment_is_not_written_over(log_dir: Path) 
     data = bytearray(chosen.read_bytes())
     data[15] ^= 1
     write_damaged(chosen, data)
-    from kstore._native.format.checksum import crc32c
+    from kstore._native.format.crc import crc32c
 
     new = index_segment(DISK, str(folder), int(chosen.stem), CONFIG, last=False)
     name = staged_path(folder, new.staging.token, seal.name)

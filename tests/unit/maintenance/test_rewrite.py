@@ -317,7 +317,7 @@ def test_a_wrong_offset_that_only_the_seal_knows(tmp_path: Path) -> None:
 
 def restamped(seal: bytes, old: int, new: int) -> bytes:
     """A seal that counts for a file that was changed in place."""
-    from kstore._native.format.checksum import crc32c
+    from kstore._native.format.crc import crc32c
 
     assert str(old).encode() in seal
     body = seal[:-4].replace(str(old).encode(), str(new).encode())

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from kstore._native.append.encode import BatchBuffer
 from kstore._native.append.validate_batch import scan
-from kstore._native.spark.arrow_batches import ArrowBinary, ArrowHeaders, assign_offsets, put_rows
+from kstore._native.spark.encode_arrow import ArrowBinary, ArrowHeaders, assign_offsets, put_rows
 from kstore.errors import CorruptRecordError, InvalidRecordError
 
 NULLABLE = st.none() | st.binary(max_size=40)

@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kstore._native.format.checksum import supported_paths
-from kstore._native.index.index_files import OffsetIndex, TimeIndex
+from kstore._native.format.crc import supported_paths
+from kstore._native.index.index_lookup import OffsetIndex, TimeIndex
 
 BASE = 5_000_000_000
 MOST = 2**31 - 1
@@ -74,7 +74,7 @@ def test_many_lookups_agree_on_every_path(path):
 import random, struct
 from array import array
 from bisect import bisect_right
-from kstore._native.index.index_files import OffsetIndex
+from kstore._native.index.index_lookup import OffsetIndex
 random.seed(1)
 for count in (1, 2, 31, 63, 64, 65, 129, 1000, 4097):
     keys = sorted(random.sample(range(1, 2**31), count))

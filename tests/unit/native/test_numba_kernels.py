@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 
 from kstore import jit
 from kstore._native.format import murmur2
-from kstore._native.index import index_files
+from kstore._native.index import index_lookup
 from oracle import writer
 from oracle.plain import LOG_APPEND_TIME, PlainRecord
 
@@ -201,7 +201,7 @@ def test_index_search_is_that_of_the_index(slots, target, count):
     content = b"".join(struct.pack(">ii", key, n + 1) for n, key in enumerate(sorted(slots)))
     used = count if 0 <= count <= len(slots) else len(slots)
     for offset in (target, base + (max(slots, default=0)) // 2):
-        assert jit.index_lookup(as_bytes(content), count, base, offset) == index_files.OffsetIndex(
+        assert jit.index_lookup(as_bytes(content), count, base, offset) == index_lookup.OffsetIndex(
             content, base, used
         ).lookup(offset)
     assert jit.index_count(as_bytes(content + bytes(80))) == len(slots)
@@ -212,7 +212,7 @@ def test_time_index_search():
     count = jit.time_index_count(as_bytes(content + bytes(1200)))
     assert count == 500
     for time in (0, 5, 14, 15, 2000, 10**15):
-        expected = index_files.TimeIndex(content, 70).lookup(time)
+        expected = index_lookup.TimeIndex(content, 70).lookup(time)
         assert jit.time_lookup(as_bytes(content), count, 70, time) == expected
 
 

@@ -151,7 +151,7 @@ def recover_as_kafka_from_the_first_segment(directory: Path) -> Work:
 
     def work(disk: CountingDisk) -> None:
         from kstore.config import LogConfig
-        from kstore.recovery.plan import recover_partition
+        from kstore.recovery.recover_partition import recover_partition
 
         found = recover_partition(disk, directory, 0, LogConfig(), mode="kafka")
         assert len(found.segments) == 1
@@ -170,7 +170,7 @@ def recover_as_kafka_with_damage_everywhere(directory: Path) -> Work:
 
     def work(disk: CountingDisk) -> None:
         from kstore.config import LogConfig
-        from kstore.recovery.plan import recover_partition
+        from kstore.recovery.recover_partition import recover_partition
 
         found = recover_partition(disk, directory, None, LogConfig(), mode="kafka")
         assert len(found.report.kept) == len(found.segments) - 2

@@ -12,7 +12,7 @@ from kstore.checkpoint.leader_epochs import LeaderEpochs
 from kstore.errors import RecoveryNeededError, StorageError
 from kstore.files import filenames
 from kstore.files.files import DISK, Files
-from kstore.recovery.plan import recover_partition
+from kstore.recovery.recover_partition import recover_partition
 from kstore.recovery.swap_files import finish_swaps
 from oracle import writer
 from oracle.plain import PlainRecord

@@ -7,7 +7,7 @@ import pytest
 from kstore.checkpoint.leader_epochs import LeaderEpochs
 from kstore.files import filenames
 from kstore.files.files import DISK, Files
-from kstore.recovery.plan import recover_partition
+from kstore.recovery.recover_partition import recover_partition
 from oracle import writer
 from oracle.recovery import recover
 from support.segments import CONFIG, Unsynced, batches, check_indexes, contents, write_segment

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 import kstore
-from kstore._native.spark.arrow_batches import sum_row_hashes
+from kstore._native.spark.encode_arrow import sum_row_hashes
 from kstore.errors import InvalidConfigError, InvalidRecordError
 from kstore.spark.sink.arrow_columns import binary_column, header_column
 from kstore.spark.sink.commit import publish

@@ -15,7 +15,7 @@ from libc.string cimport memcpy, memmove, memset
 
 from kstore._native.format.argument cimport HeldBytes, hold_bytes
 from kstore._native.format.batch_header cimport BatchHeader, read_header
-from kstore._native.format.checksum cimport crc32c
+from kstore._native.format.crc cimport crc32c
 from kstore._native.format.cursor cimport (
     Cursor, get_i16, get_i32, put_i16, put_i32, put_i64, put_u32, take_varint, take_varlong,
 )

@@ -6,7 +6,7 @@ Rules: Kafka's DefaultRecordBatch.setLastOffset, setPartitionLeaderEpoch, setMax
 from libc.stdint cimport int16_t, int32_t, int64_t, uint8_t
 from libc.string cimport memcpy
 
-from kstore._native.format.checksum cimport crc32c
+from kstore._native.format.crc cimport crc32c
 from kstore._native.format.cursor cimport put_i16, put_i32, put_i64, put_u32
 from kstore._native.format.layout cimport (
     V2_ATTRIBUTES_POSITION, V2_CRC_POSITION, V2_CRC_START, V2_HEADER_SIZE, V2_LEADER_EPOCH_POSITION,

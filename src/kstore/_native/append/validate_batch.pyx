@@ -11,7 +11,7 @@ from libc.stdint cimport uint64_t
 from libc.string cimport memset
 
 from kstore._native.format.batch_header cimport BatchHeader, crc_matches, read_header
-from kstore._native.format.checksum cimport crc32c
+from kstore._native.format.crc cimport crc32c
 from kstore._native.format.cursor cimport (
     Cursor, get_i16, put_i16, put_i32, put_i64, put_u32, take_varint, take_varlong,
 )

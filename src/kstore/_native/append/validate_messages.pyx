@@ -10,7 +10,7 @@ from libc.string cimport memset
 
 from kstore._native.append.validate_batch cimport LeaderRules, timestamp_fits
 from kstore._native.format.batch_header cimport BatchHeader, crc_matches, read_header
-from kstore._native.format.checksum cimport crc32
+from kstore._native.format.crc cimport crc32
 from kstore._native.format.cursor cimport get_i32, get_i64, put_i64, put_u32, wrapping_add
 from kstore._native.format.layout cimport (
     CODEC_MASK, HEADER_UP_TO_MAGIC, LEGACY_ATTRIBUTES_POSITION, LEGACY_CRC_POSITION,

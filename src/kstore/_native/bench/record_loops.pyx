@@ -10,7 +10,7 @@ from libc.string cimport memcpy
 from kstore._native.format.argument cimport (
     HeldBytes, HeldColumn, hold_writable_bytes, hold_writable_int32s, hold_writable_int64s,
 )
-from kstore._native.format.checksum cimport crc32c
+from kstore._native.format.crc cimport crc32c
 from kstore._native.format.cursor cimport get_u32, put_varint
 
 

@@ -8,8 +8,8 @@ Modules:
 - batch_header: the header of a batch of any magic
 - batch_table: the headers of many batches as columns, and the positions of batches
 - buffer_view: columns of native memory, exported through the buffer protocol
-- checksum: CRC-32C and CRC-32, by the fastest path for this CPU
 - converter: converts batches to another magic or codec
+- crc: CRC-32C and CRC-32, by the fastest path for this CPU
 - cursor: bounded reads and writes of integers and varints
 - integer: bounds checks of integer arguments
 - layout: sizes, positions and attribute bits of every structure on disk

@@ -6,7 +6,7 @@ DefaultRecordBatch (fields). See docs/format/.
 
 from libc.stdint cimport int8_t, int16_t, int32_t, int64_t, uint8_t, uint32_t
 
-from kstore._native.format.checksum cimport crc32, crc32c
+from kstore._native.format.crc cimport crc32, crc32c
 from kstore._native.format.cursor cimport (
     get_i16, get_i32, get_i64, get_u32, put_i16, put_i32, put_i64, put_u32,
 )

@@ -6,7 +6,7 @@ Layout and attributes are those of Kafka's LegacyRecord. record_rows.pxd reads m
 from libc.stdint cimport int32_t, int64_t, uint8_t
 from libc.string cimport memcpy
 
-from kstore._native.format.checksum cimport crc32
+from kstore._native.format.crc cimport crc32
 from kstore._native.format.cursor cimport put_i32, put_i64, put_u32
 from kstore._native.format.layout cimport (
     LEGACY_ATTRIBUTES_POSITION, LEGACY_CRC_POSITION, LEGACY_CRC_START, LOG_OVERHEAD, MAGIC_POSITION,

@@ -2,6 +2,6 @@
 
 Modules:
 
-- index_files: lookups in an offset index and a time index, with Kafka's warm section
+- index_lookup: lookups in an offset index and a time index, with Kafka's warm section
 - search_entries: the search loops: interpolation, then branchless bisection
 """

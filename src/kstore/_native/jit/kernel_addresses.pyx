@@ -7,7 +7,7 @@ signature never changes; a new signature gets a new name.
 from libc.stdint cimport int64_t, uint8_t, uintptr_t
 
 from kstore._native.format.batch_header cimport BatchHeader, crc_matches, read_header
-from kstore._native.format.checksum cimport crc32c
+from kstore._native.format.crc cimport crc32c
 from kstore._native.format.cursor cimport Cursor
 from kstore._native.format.layout cimport (
     CODEC_MASK, OFFSET_INDEX_ENTRY_SIZE, TIME_INDEX_ENTRY_SIZE, V2_HEADER_SIZE,
@@ -15,8 +15,8 @@ from kstore._native.format.layout cimport (
 from kstore._native.format.murmur2 cimport murmur2
 from kstore._native.format.record_span cimport RecordSpan, parse_record
 from kstore._native.format.status cimport OK, TRUNCATED, BAD_CODEC, BAD_MAGIC, Status
-from kstore._native.index.index_files cimport offset_position, time_offset, used_offset_entries
-from kstore._native.index.index_files cimport used_time_entries
+from kstore._native.index.index_lookup cimport offset_position, time_offset, used_offset_entries
+from kstore._native.index.index_lookup cimport used_time_entries
 
 
 cdef inline Py_ssize_t within(int64_t count, int64_t size, int64_t entry_size) noexcept nogil:

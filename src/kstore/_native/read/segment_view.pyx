@@ -20,7 +20,7 @@ from kstore._native.format.layout cimport (
     HEADER_UP_TO_MAGIC, LOG_OVERHEAD, OFFSET_INDEX_ENTRY_SIZE, TIME_INDEX_ENTRY_SIZE, V0_OVERHEAD,
 )
 from kstore._native.format.status cimport OK, TRUNCATED, Status, raise_for_status
-from kstore._native.index.index_files cimport floor_offset, floor_time
+from kstore._native.index.index_lookup cimport floor_offset, floor_time
 from kstore._native.read.header_walk cimport walk_to_offset
 
 cdef enum:

@@ -10,7 +10,7 @@ from cpython.bytes cimport PyBytes_FromStringAndSize
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t
 from libc.stdlib cimport free, realloc
 
-from kstore._native.format.checksum cimport crc32c
+from kstore._native.format.crc cimport crc32c
 from kstore._native.format.cursor cimport get_i32, get_i64, get_u32, put_i64, put_u32
 from kstore._native.format.layout cimport LOG_OVERHEAD, V0_OVERHEAD, V2_CRC_START
 

@@ -7,7 +7,7 @@ from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_Release, PyObject_GetBuffer
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t
 
 from kstore._native.format.batch_header cimport BatchHeader, crc_matches, read_header
-from kstore._native.format.checksum cimport crc32, crc32c
+from kstore._native.format.crc cimport crc32, crc32c
 from kstore._native.format.cursor cimport get_i32, get_i64, get_u32
 from kstore._native.format.layout cimport (
     HEADER_UP_TO_MAGIC, LEGACY_CRC_POSITION, LEGACY_CRC_START, LOG_OVERHEAD, MAGIC_POSITION,

@@ -12,7 +12,7 @@ from libc.stdlib cimport free, realloc
 from libc.string cimport memcpy, memset
 
 from kstore._native.format.batch_header cimport BatchHeader, crc_matches, read_header
-from kstore._native.format.checksum cimport crc32, crc32c
+from kstore._native.format.crc cimport crc32, crc32c
 from kstore._native.format.cursor cimport put_i32, put_i64
 from kstore._native.format.layout cimport (
     LEGACY_CRC_START, OFFSET_INDEX_ENTRY_SIZE, TIME_INDEX_ENTRY_SIZE, V2_CRC_START, V2_HEADER_SIZE,

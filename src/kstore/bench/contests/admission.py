@@ -11,7 +11,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from time import perf_counter, time_ns
 
-from kstore._native.format.checksum import crc32c
+from kstore._native.format.crc import crc32c
 from kstore.bench.contest import Contest, Timed, scaled
 from kstore.bench.contests.log_append import append_batches
 from kstore.bench.data.batches import build_batch

@@ -14,7 +14,7 @@ import numpy as np
 
 from kstore import jit
 from kstore._native.bench import memory_loops
-from kstore._native.format import checksum
+from kstore._native.format import crc
 from kstore.bench.contest import Bar, Calls, Contest, Timed
 from kstore.bench.peers.availability import optional
 from kstore.bench.peers.kafka import KafkaLog, kafka_log
@@ -54,8 +54,8 @@ def by_java(peer: KafkaLog, path: Path) -> Timed:
 
 def by_path(data: bytes) -> Calls:
     """Each code path that this CPU supports; avx2 is the same code as pclmul."""
-    paths = [path for path in checksum.supported_paths() if path != "avx2"]
-    return {f"path {path}": partial(checksum.crc32c_by, path, data) for path in paths}
+    paths = [path for path in crc.supported_paths() if path != "avx2"]
+    return {f"path {path}": partial(crc.crc32c_by, path, data) for path in paths}
 
 
 def crc32c_contest(size: int, directory: Path, peer: KafkaLog | None) -> Contest:
@@ -64,7 +64,7 @@ def crc32c_contest(size: int, directory: Path, peer: KafkaLog | None) -> Contest
     data = random_bytes(size)
     package_bar, aiokafka_bar, google_bar = BARS.get(size, (None, None, None))
     calls: Calls = {
-        "kstore": partial(checksum.crc32c, data),
+        "kstore": partial(crc.crc32c, data),
         "crc32c (PyPI)": partial(package.crc32c, data),
         **by_path(data),
         FLOOR: lambda: memory_loops.read_all(data) and None,

@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 
 from kstore import jit
 from kstore._native.bench import memory_loops
-from kstore._native.format.checksum import supported_paths
-from kstore._native.index.index_files import OffsetIndex
+from kstore._native.format.crc import supported_paths
+from kstore._native.index.index_lookup import OffsetIndex
 from kstore.bench.contest import Bar, Calls, Contest, Timed, scaled
 from kstore.bench.peers.kafka import KafkaLog, kafka_log
 

@@ -11,7 +11,7 @@ from numba import njit
 from numpy.typing import NDArray
 
 from kstore import jit
-from kstore._native.format.checksum import crc32c
+from kstore._native.format.crc import crc32c
 from kstore.bench.contest import Contest, scaled
 
 Int64s = NDArray[np.int64]

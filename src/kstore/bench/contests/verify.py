@@ -18,7 +18,7 @@ from kstore.bench.runner.child_process import run_program
 from kstore.config import LogConfig
 from kstore.files import filenames
 from kstore.files.files import DISK
-from kstore.recovery.plan import recover_partition
+from kstore.recovery.recover_partition import recover_partition
 
 TOOL = "kafka.tools.DumpLogSegments"
 RECORDS = 150  # in a batch of 16 KB

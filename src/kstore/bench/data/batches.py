@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from time import time_ns
 
 from kstore._native.append.encode import BatchBuffer
-from kstore._native.format.checksum import crc32
+from kstore._native.format.crc import crc32
 
 TIME = 1_700_000_000_000  # milliseconds
 VALUE_SIZE = 100

@@ -23,9 +23,9 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from kstore.bench import noise
 from kstore.bench.report import text_table
 from kstore.bench.report.results import Tree
+from kstore.bench.runner import noise
 from kstore.bench.runner.estimate import Estimate, at_least_tiny, quotient
 
 LEAST = 0.1  # of a change of one figure: two quiet runs differ by as much

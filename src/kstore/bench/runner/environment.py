@@ -8,7 +8,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from kstore._native.bench import memory_loops
-from kstore._native.format.checksum import cpu_path, supported_paths
+from kstore._native.format.crc import cpu_path, supported_paths
 
 Environment = dict[str, dict[str, str]]
 NO_DISK = "{} is memory: no figure of this run is a disk's; --dir names a directory on one"

@@ -21,7 +21,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from kstore._native.append.encode import BatchBuffer
-from kstore._native.spark.arrow_batches import put_rows, sum_row_hashes
+from kstore._native.spark.encode_arrow import put_rows, sum_row_hashes
 from kstore.errors import InvalidRecordError, KStoreError, MessageTooLargeError
 from kstore.partition_files import StagedRange, absolute_paths, batch_fields, filenames
 from kstore.record import codec

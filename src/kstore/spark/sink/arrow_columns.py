@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from kstore._native.spark.arrow_batches import ArrowBinary, ArrowHeaders
+from kstore._native.spark.encode_arrow import ArrowBinary, ArrowHeaders
 from kstore.errors import InvalidRecordError
 
 _NO_TIME = -(1 << 63)

@@ -25,9 +25,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from kstore._native.append.encode import BatchBuffer
-from kstore._native.format.checksum import crc32
+from kstore._native.format.crc import crc32
 from kstore._native.format.murmur2 import partitions_for_keys
-from kstore._native.spark.arrow_batches import ArrowBinary, ArrowHeaders, put_rows, sum_row_hashes
+from kstore._native.spark.encode_arrow import ArrowBinary, ArrowHeaders, put_rows, sum_row_hashes
 from kstore.config import LogConfig, codec_of_batches
 from kstore.errors import (
     InvalidConfigError,

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from kstore._native.bench import memory_loops
-from kstore._native.format.checksum import crc32c
+from kstore._native.format.crc import crc32c
 from kstore.bench.contest import Contest, scaled
 from kstore.bench.data.raw_files import block_of, fresh
 from kstore.bench.runner.estimate import paired

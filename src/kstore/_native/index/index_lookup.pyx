@@ -9,7 +9,7 @@ from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
 from libc.stdlib cimport free, malloc
 from libc.string cimport memset
 
-from kstore._native.format.checksum import cpu_path, supported_paths
+from kstore._native.format.crc import cpu_path, supported_paths
 
 from kstore._native.format.argument cimport HeldColumn, hold_int64s, hold_writable_int64s
 from kstore._native.format.cursor cimport get_i32, get_i64, get_u32

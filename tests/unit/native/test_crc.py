@@ -12,13 +12,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kstore._native.format import checksum
+from kstore._native.format import crc
 
-PATHS = checksum.supported_paths()
+PATHS = crc.supported_paths()
 NOISE = bytes((n * 151 + (n >> 8) * 37 + (n >> 3)) & 0xFF for n in range(1 << 17))
 KINDS = {
-    "crc32c": (checksum.crc32c_by, checksum.crc32c, crc32c_package.crc32c, 0x82F63B78),
-    "crc32": (checksum.crc32_by, checksum.crc32, zlib.crc32, 0xEDB88320),
+    "crc32c": (crc.crc32c_by, crc.crc32c, crc32c_package.crc32c, 0x82F63B78),
+    "crc32": (crc.crc32_by, crc.crc32, zlib.crc32, 0xEDB88320),
 }
 
 
@@ -39,11 +39,11 @@ def _kind(request):
 
 @pytest.mark.parametrize("path", PATHS)
 def test_check_values_of_the_standards(path):
-    assert checksum.crc32c_by(path, b"123456789") == 0xE3069283
-    assert checksum.crc32_by(path, b"123456789") == 0xCBF43926
-    assert checksum.crc32c_by(path, bytes(32)) == 0x8A9136AA  # RFC 3720, B.4
-    assert checksum.crc32c_by(path, b"\xff" * 32) == 0x62A8AB43
-    assert checksum.crc32c_by(path, bytes(range(32))) == 0x46DD794E
+    assert crc.crc32c_by(path, b"123456789") == 0xE3069283
+    assert crc.crc32_by(path, b"123456789") == 0xCBF43926
+    assert crc.crc32c_by(path, bytes(32)) == 0x8A9136AA  # RFC 3720, B.4
+    assert crc.crc32c_by(path, b"\xff" * 32) == 0x62A8AB43
+    assert crc.crc32c_by(path, bytes(range(32))) == 0x46DD794E
 
 
 @pytest.mark.parametrize("path", PATHS)
@@ -165,7 +165,7 @@ def _import_with(value: str) -> subprocess.CompletedProcess[str]:
         [
             sys.executable,
             "-c",
-            "from kstore._native.format import checksum as c; "
+            "from kstore._native.format import crc as c; "
             "print(c.cpu_path(), c.crc32c(b'123456789'))",
         ],
         env={**os.environ, "KSTORE_CPU": value},

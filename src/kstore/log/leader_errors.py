@@ -9,7 +9,7 @@ from typing import Any
 
 from kstore._native.format import batch_fields
 from kstore._native.format import status as native_status
-from kstore._native.format.checksum import crc32c
+from kstore._native.format.crc import crc32c
 from kstore.errors import (
     CorruptRecordError,
     InvalidProducerEpochError,

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kstore._native.append import validate_batch as kernel
-from kstore._native.format import checksum
+from kstore._native.format import crc
 from kstore.errors import CorruptRecordError
 from oracle.plain import LOG_APPEND_TIME, PlainRecord
 from oracle.writer import batch, message, record_v2, variable, variable_bytes
@@ -32,7 +32,7 @@ def records(count=3, timestamp=NOW, key=b"k"):
 def sealed(data: bytes) -> bytes:
     """The batch with a right CRC again."""
     out = bytearray(data)
-    struct.pack_into(">I", out, 17, checksum.crc32c(data[21:]))
+    struct.pack_into(">I", out, 17, crc.crc32c(data[21:]))
     return bytes(out)
 
 
