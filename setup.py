@@ -8,10 +8,12 @@ their instructions at run time.
 """
 
 import os
+import sysconfig
 from pathlib import Path
 
 from Cython.Build import cythonize
 from setuptools import Extension, setup
+from setuptools.command.build_ext import build_ext
 from setuptools.command.sdist import sdist
 
 NATIVE = Path("src/kstore/_native")
@@ -69,6 +71,27 @@ def extensions() -> list[Extension]:
     ]
 
 
+def is_built_in_place(extension: Extension) -> bool:
+    """The module stands beside its sources and is as new as all of them."""
+    name = extension.name.replace(".", os.sep) + sysconfig.get_config_var("EXT_SUFFIX")
+    module = Path("src", name)
+    return module.exists() and all(
+        Path(source).stat().st_mtime <= module.stat().st_mtime
+        for source in [*extension.sources, *extension.depends]
+    )
+
+
+class BuildExtensions(build_ext):
+    """An editable install compiles nothing that ``build_ext --inplace`` has just compiled.
+
+    setuptools gives it an empty build directory, in which no module is up to date.
+    """
+
+    def run(self) -> None:
+        if not (self.editable_mode and all(map(is_built_in_place, self.extensions))):
+            super().run()
+
+
 class SourceDistribution(sdist):
     """Ships what Cython compiles; setuptools knows only what Cython made of it."""
 
@@ -80,7 +103,7 @@ class SourceDistribution(sdist):
 # Cython's worker processes may import this file.
 if __name__ == "__main__":
     setup(
-        cmdclass={"sdist": SourceDistribution},
+        cmdclass={"build_ext": BuildExtensions, "sdist": SourceDistribution},
         ext_modules=cythonize(
             extensions(),
             include_path=["src"],

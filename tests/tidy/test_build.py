@@ -3,6 +3,8 @@
 Read from the ELF files themselves, so that a flag that got lost on the way shows.
 """
 
+import os
+import runpy
 import struct
 import sysconfig
 from pathlib import Path
@@ -82,6 +84,37 @@ def test_no_word_of_the_building_machine_s_cpu() -> None:
         text = (ROOT / name).read_text()
         for flag in ("march=", "mtune=", "mcpu=", "-Ofast", "-ffast-math"):
             assert flag not in text, f"{name}: kernels choose their instructions at run time"
+
+
+def test_an_editable_install_compiles_only_if_a_source_has_changed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from setuptools import Distribution, Extension
+    from setuptools.command.build_ext import build_ext
+
+    runs: list[object] = []
+    monkeypatch.setattr(build_ext, "run", lambda command: runs.append(command))
+    monkeypatch.chdir(tmp_path)
+    source, header = tmp_path / "a.c", tmp_path / "a.h"
+    built = tmp_path / "src" / f"a{sysconfig.get_config_var('EXT_SUFFIX')}"
+    built.parent.mkdir()
+    for number, path in enumerate([source, header, built]):
+        path.touch()
+        os.utime(path, (number, number))
+    command = runpy.run_path(str(ROOT / "setup.py"))["BuildExtensions"](Distribution())
+    command.extensions = [Extension("a", [str(source)], depends=[str(header)])]
+
+    command.run()
+    assert len(runs) == 1  # not an editable install
+    command.editable_mode = True
+    command.run()
+    assert len(runs) == 1
+    os.utime(header, (3, 3))
+    command.run()
+    assert len(runs) == 2
+    built.unlink()
+    command.run()
+    assert len(runs) == 3
 
 
 def test_a_soft_build_is_seen(tmp_path: Path) -> None:
