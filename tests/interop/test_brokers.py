@@ -58,7 +58,7 @@ def leave_one_of_each(log_dir, topic):
     with kstore.open(log_dir) as store:
         store[topic][0].roll()
         store[topic][0].flush()
-    with kstore.open(log_dir, "r") as reader, reader.consumer("billing", topics=[topic]) as reads:
+    with kstore.open(log_dir, "r") as reader, reader.consumer(topic, group="billing") as reads:
         assert reads.poll()
         reads.commit()
     (log_dir / f"{topic}-0" / MOVED).write_bytes(b'{"format":1}')

@@ -43,7 +43,7 @@ def check(broker: Node | OldNode) -> None:
     assert offsets(broker) == {"t": "0", "u": "0"}
     broker.stop()
     with kstore.open(broker.log_dir, config=QUIET) as store:
-        with store.consumer("g", assignment=[T0, U0]) as consumer:
+        with store.consumer(group="g", assignment=[T0, U0]) as consumer:
             assert (consumer.committed(T0), consumer.committed(U0)) == (0, 0)
             consumer.commit({T0: 0, U0: 0}, metadata="kstore's")
         store.delete_topic("t", foreign=True)  # which the broker knows, and makes again
@@ -54,7 +54,7 @@ def check(broker: Node | OldNode) -> None:
     broker.stop()
     with (
         kstore.open(broker.log_dir, config=QUIET) as store,
-        store.consumer("g", assignment=[T0, U0]) as consumer,
+        store.consumer(group="g", assignment=[T0, U0]) as consumer,
     ):
         assert (consumer.committed(T0), consumer.committed(U0)) == (0, 0)
 

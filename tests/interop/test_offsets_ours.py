@@ -13,7 +13,7 @@ _RECORD = re.compile(r"^\| offset: .* headerKeys: \[\] key: (\{.*\}) payload: (\
 def test_committed_offsets_are_kafkas(kafka, tmp_path):
     with kstore.open(tmp_path) as store:
         store.create_topic("t", 2)
-        with store.consumer("my-group", topics=["t"]) as consumer:
+        with store.consumer("t", group="my-group") as consumer:
             consumer.commit({("t", 0): 258, ("t", 1): 7}, metadata="a note")
             consumer.commit({("t", 0): 259})
     path = tmp_path / "__consumer_offsets-12" / f"{0:020}.log"

@@ -32,7 +32,7 @@ def make_store(root: Path) -> None:
         log.seal()
         with (
             kstore.open(root, "r", config=QUIET) as reader,
-            reader.consumer("g", topics=["t"]) as consumer,
+            reader.consumer("t", group="g") as consumer,
         ):
             consumer.commit({("t", 0): 1})
 

@@ -423,7 +423,7 @@ def _check_groups(store: Store, witness: Witness, *, power: bool) -> None:
     for group, (low, high, synced) in witness.committed.items():
         if "t" not in store:
             continue
-        with store.consumer(group, topics=["t"]) as consumer:
+        with store.consumer("t", group=group) as consumer:
             found = consumer.committed(("t", 0)) or 0
         lowest = synced if power else low
         expect(lowest <= found <= high, "group", group, "is at", found, "not in", lowest, high)

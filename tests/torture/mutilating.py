@@ -90,7 +90,7 @@ def _plain(root: str) -> None:
         plain[1].extend([b"other %d " % n for n in range(12)])
         plain[0].flush()
         store.create_topic("__consumer_offsets", 1)
-        with store.consumer("g", topics=["plain"]) as consumer:
+        with store.consumer("plain", group="g") as consumer:
             consumer.commit({("plain", 0): 3})
 
 

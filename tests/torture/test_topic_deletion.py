@@ -48,10 +48,10 @@ def prepare(root: Path) -> None:
         for name in ("t", "u"):
             store.create_topic(name, 2)[0].extend([b"old"] * 10)
         for group in ("g", "h"):
-            with store.consumer(group, topics=["t", "u"]) as consumer:
+            with store.consumer(["t", "u"], group=group) as consumer:
                 consumer.commit({T0: 5, U0: 6})
     with kstore.open(root, "r", config=QUIET) as reader:
-        with reader.consumer("file", topics=["t", "u"]) as consumer:
+        with reader.consumer(["t", "u"], group="file") as consumer:
             consumer.commit({T0: 5, U0: 6})
         beside = (root / "kstore.offsets.file").read_bytes()
     with kstore.open(root, config=QUIET):
@@ -100,7 +100,7 @@ def states(trace: Trace, models: tuple[str, ...]) -> list[tuple[str, str, Tree]]
 def committed(store: Store, topic_partition: tuple[str, int]) -> list[int | None]:
     found = []
     for group in ("g", "h", "file"):
-        with store.consumer(group, assignment=[U0]) as consumer:
+        with store.consumer(group=group, assignment=[U0]) as consumer:
             found.append(consumer.committed(topic_partition))
     return found
 
@@ -122,7 +122,7 @@ def check(root: Path, said: str) -> str:
         assert (log.end_offset, log.last_stable_offset) == (0, 0)
         log.append(b"new")
         for group in ("g", "h", "file"):
-            with store.consumer(group, topics=["t"]) as consumer:
+            with store.consumer("t", group=group) as consumer:
                 assert [r.value for rs in consumer.poll().values() for r in rs] == [b"new"]
         rows = [record.value for record in store["u"][0].view(isolation="read_committed")]
         assert rows == [b"old"] * 10 + [b"next"]

@@ -97,7 +97,7 @@ def test_all_or_nothing_after_a_kill_at_any_step(
         with kstore.open(copy, config=QUIET) as store:
             again = store.transactional_producer("id")
             seen = [committed_values(store, name) for name in ("a", "b")]
-            with store.consumer("g") as consumer:
+            with store.consumer(group="g") as consumer:
                 offset = consumer.committed(("a", 0))
             committed = seen == [[b"first", b"second"]] * 2 and offset == 1
             nothing = seen == [[b"first"]] * 2 and offset is None

@@ -568,7 +568,7 @@ class World:
         self.say("commit", group, low, offset, synced)
 
         def work() -> None:
-            with store.consumer(group, topics=[tp[0]]) as consumer:
+            with store.consumer(tp[0], group=group) as consumer:
                 consumer.commit({tp: offset})
 
         if self._try(work)[0]:

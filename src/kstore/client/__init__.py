@@ -5,6 +5,7 @@ Modules:
 - consumer: A consumer: its assigned partitions, their positions, and the committed offsets of a
   group
 - metadata: Decides when a consumer refreshes its topics and partitions
+- open_clients: Methods of a store that open producers, consumers and transactions
 - partitioner: Chooses the partition of a record: murmur2 of the key, else sticky (KIP-794)
 - producer: A producer: collects records into batches by partition; one thread writes them
 - transactional_producer: A transactional producer: writes to several partitions atomically

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from kstore.background.failures import attempt
 from kstore.checkpoint.log_dir import absolute_paths
-from kstore.client.partitioner import Partitioner
+from kstore.client import open_clients
 from kstore.config import (
     LogConfig,
     StoreConfig,
@@ -36,12 +36,9 @@ from kstore.store.manager import LogDirInfo, LogManager
 from kstore.store.parallel_recovery import Progress, StoreRecovery
 from kstore.store.topic import Topic, TopicHandles
 from kstore.store.topic_registry import check_partitions
-from kstore.topic_partition import TopicPartition, as_partition, as_topic_partition
+from kstore.topic_partition import TopicPartition, as_partition
 
 if TYPE_CHECKING:
-    from kstore.client.consumer import Consumer
-    from kstore.client.producer import Producer
-    from kstore.client.transactional_producer import TransactionalProducer
     from kstore.coordinator.group.offsets_table import OffsetsTable
     from kstore.coordinator.transaction.store_transactions import StoreTransactions
 
@@ -321,149 +318,10 @@ class Store(Mapping[str, Topic]):
 
     # --- producers and consumers ----------------------------------------------------------
 
-    def producer(
-        self,
-        topic: str,
-        *,
-        batch_size: int | None = None,
-        linger_ms: float = 5,
-        compression: str | None = None,
-        acks: int | str = "all",
-        buffer_memory: int = 32 << 20,
-        max_block_ms: float = 60_000,
-        partitioner: Partitioner | None = None,
-        enable_idempotence: bool = False,
-    ) -> "Producer":
-        """A producer for a topic; close it, or use it as a context manager.
-
-        Parameters
-        ----------
-        batch_size, compression
-            Of a batch, in bytes before compression; the topic's ``batch.size`` and
-            ``batch.compression`` by default.
-        linger_ms
-            How long a record may wait for others to share its batch.
-        acks
-            ``"all"``: a record counts when it is on disk; ``1``: when the operating system has
-            it; ``0``: at once.
-        buffer_memory, max_block_ms
-            How many bytes may be in flight, and how long ``send`` waits for room.
-        partitioner
-            ``(key, value, count) -> partition``; the topic's by default.
-        enable_idempotence
-            Number the batches under a producer id, as Kafka's producers do by default. kstore
-            never retries a send, because there is no network between producer and log, so
-            the numbers prevent no duplicates; they cost an entry in the producer state.
-        """
-        self._check_writable()
-        from kstore.client.producer import Producer
-
-        producer = Producer(
-            self.topic(topic),
-            batch_size=batch_size,
-            linger_ms=linger_ms,
-            compression=compression,
-            acks=acks,
-            buffer_memory=buffer_memory,
-            max_block_ms=max_block_ms,
-            partitioner=partitioner,
-            enable_idempotence=enable_idempotence,
-        )
-        self._dependants.add(producer)
-        return producer
-
-    def consumer(
-        self,
-        group: str | None = None,
-        *,
-        topics: Iterable[str] = (),
-        assignment: Iterable[tuple[str, int]] = (),
-        auto_offset_reset: str = "earliest",
-        max_poll_records: int = 500,
-        timeout: float | None = None,
-        isolation_level: str = "read_uncommitted",
-        metadata_max_age_ms: int = 1000,
-    ) -> "Consumer":
-        """A consumer of all partitions of topics, and of those in assignment.
-
-        Partitions added later are read from their beginning. Raises
-        GroupConflictError if another consumer of the group, in any process, reads one of the
-        partitions.
-
-        Parameters
-        ----------
-        group
-            Whose committed offsets to use; None reads without any.
-        auto_offset_reset
-            Where to begin without a committed offset, or with one outside the log:
-            ``"earliest"`` (Kafka's clients say ``latest`` by default), ``"latest"``, or
-            ``"none"`` for an error.
-        max_poll_records
-            The most records in one batch.
-        timeout
-            Seconds without a record after which iteration ends; None waits for more.
-        isolation_level
-            ``"read_committed"``: only records of committed transactions and of none.
-        metadata_max_age_ms
-            How often a store with ``mode="r"`` looks for partitions that another process created.
-        """
-        self._check()
-        from kstore.client.consumer import Consumer
-        from kstore.coordinator.group.committed_offsets import StoreGroup
-
-        consumer = Consumer(
-            self,
-            None if group is None else StoreGroup(self, group),
-            [as_topic_partition(pair) for pair in assignment],
-            topics=[topics] if isinstance(topics, str) else topics,
-            auto_offset_reset=auto_offset_reset,
-            max_poll_records=max_poll_records,
-            timeout=timeout,
-            isolation_level=isolation_level,
-            metadata_max_age_ms=metadata_max_age_ms,
-        )
-        self._dependants.add(consumer)
-        return consumer
-
-    def transactional_producer(
-        self,
-        transactional_id: str,
-        *,
-        timeout_ms: int = 60_000,
-        batch_size: int | None = None,
-        compression: str | None = None,
-        acks: int | str = "all",
-    ) -> "TransactionalProducer":
-        """A producer that writes to any partitions of any topics, all or nothing.
-
-        Raises InvalidConfigError, InvalidTransactionTimeoutError, ReadOnlyError.
-
-        Parameters
-        ----------
-        transactional_id
-            A name that stays the same over restarts. An earlier producer with this id is fenced,
-            and its open transaction is aborted.
-        timeout_ms
-            How long a transaction may take before it is aborted and its producer fenced.
-        batch_size, compression
-            Of a batch, as for :meth:`producer`.
-        acks
-            ``"all"``: a commit returns when it is on disk; ``1``: when the operating system has
-            it.
-        """
-        self._check_writable()
-        from kstore.client.transactional_producer import TransactionalProducer
-
-        producer = TransactionalProducer(
-            self,
-            transactional_id,
-            timeout_ms=timeout_ms,
-            batch_size=batch_size,
-            compression=compression,
-            acks=acks,
-        )
-        self._dependants.add(producer)
-        return producer
+    producer = open_clients.producer
+    consumer = open_clients.consumer
+    transactional_producer = open_clients.transactional_producer
+    transaction = open_clients.transaction
 
     def _transactions(self) -> "StoreTransactions":
         """The transaction coordinator, created on first use."""

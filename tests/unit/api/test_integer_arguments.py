@@ -31,7 +31,7 @@ class Calls:
         self.log.extend([b"a", b"b", b"c"])
         self.outside = kstore.open(path, mode="r")
         self.reader = self.outside["t"][0]
-        self.consumer = self.store.consumer("g", topics=["t"])
+        self.consumer = self.store.consumer("t", group="g")
         self.producer = self.store.producer("t")
         self.transactional = self.store.transactional_producer("x")
         self.transactional.begin_transaction()
@@ -133,9 +133,9 @@ CALLS: list[Case] = [
     ("Store.add_partitions", "partitions", lambda at, n: at.store.add_partitions("t", n),
      (1, 1_000_000), 2),
     ("Store.consumer", "max_poll_records",
-     lambda at, n: at.store.consumer(topics=["t"], max_poll_records=n), (1, INT64[1]), 1),
+     lambda at, n: at.store.consumer("t", max_poll_records=n), (1, INT64[1]), 1),
     ("Store.consumer", "metadata_max_age_ms",
-     lambda at, n: at.store.consumer(topics=["t"], metadata_max_age_ms=n), (0, INT64[1]), 1),
+     lambda at, n: at.store.consumer("t", metadata_max_age_ms=n), (0, INT64[1]), 1),
     ("Store.consumer", "assignment", lambda at, n: at.store.consumer(assignment=[("t", n)]),
      INT32, 1),
     ("Store.create_topic", "partitions", lambda at, n: at.store.create_topic("new", n),

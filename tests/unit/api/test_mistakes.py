@@ -66,7 +66,7 @@ def test_offsets_that_are_none(tmp_path: Path) -> None:
 def test_a_consumer_of_nothing(tmp_path: Path) -> None:
     with kstore.open(tmp_path, config=QUIET) as store:
         store.create_topic("t")
-        consumer = store.consumer("g")
+        consumer = store.consumer(group="g")
         with pytest.raises(InvalidConfigError, match="nothing to read"):
             next(iter(consumer))  # it would wait for ever
         with pytest.raises(TypeError, match=r"a pair \(topic, number\), not 't'"):

@@ -61,7 +61,7 @@ for name in ("a", "b", "c"):
     for log in store[name]:
         log.append(b"x", key=b"k")
 store._manager.cleaner.wake()
-consumer = store.consumer("group", topics=["a"])
+consumer = store.consumer("a", group="group")
 kept = weakref.ref(store)
 """
 
@@ -157,7 +157,7 @@ def test_a_dropped_store_releases_its_resources(tmp_path: Path) -> None:
     for log in topic:
         log.extend([Record(-1, 1, b"k%d" % n, b"v") for n in range(100)])
     kept[0]._manager.cleaner.wake()
-    consumer = kept[0].consumer("group", topics=["t"])
+    consumer = kept[0].consumer("t", group="group")
     assert descriptors() > before
     assert background_threads()
     del topic, log, consumer
@@ -167,7 +167,7 @@ def test_a_dropped_store_releases_its_resources(tmp_path: Path) -> None:
     assert not (tmp_path / MARKER).exists()
     with kstore.open(tmp_path, config=QUIET) as store:
         assert [log.end_offset for log in store["t"]] == [100] * 3
-        store.consumer("group", topics=["t"]).close()
+        store.consumer("t", group="group").close()
 
 
 def test_a_dropped_store_lets_go_where_warnings_are_errors(

@@ -278,7 +278,7 @@ def test_an_offset_beyond_the_end_is_reported(filled, caplog, reset):
     else:
         with (
             kstore.open(filled.path, mode="r") as store,
-            store.consumer(None, assignment=[("orders", 1)], auto_offset_reset=reset) as consumer,
+            store.consumer(assignment=[("orders", 1)], auto_offset_reset=reset) as consumer,
         ):
             consumer.seek(("orders", 1), 99)
             (batch,) = consumer.batches(timeout=0)

@@ -60,7 +60,7 @@ def python(code: str, *arguments: object) -> str:
 
 
 def test_everything_is_read_in_turn(store: Store) -> None:
-    with store.consumer(topics=["t"], max_poll_records=4, timeout=0) as consumer:
+    with store.consumer("t", max_poll_records=4, timeout=0) as consumer:
         assert consumer.assignment == {T0, T1}
         seen: dict[int, list[bytes]] = {0: [], 1: []}
         order = []
@@ -106,7 +106,7 @@ def test_seek_by_offset_and_time(store: Store) -> None:
 
 
 def test_paused_partitions_wait(store: Store) -> None:
-    with store.consumer(topics=["t"]) as consumer:
+    with store.consumer("t") as consumer:
         consumer.pause(T1)
         assert consumer.paused == {T1}
         assert set(consumer.poll(100)) == {T0}
@@ -168,7 +168,7 @@ def test_iteration_waits_for_more(store: Store, assignment: list[TopicPartition]
 
 
 def test_a_closed_consumer_says_so(store: Store) -> None:
-    consumer = store.consumer("g", topics=["t"])
+    consumer = store.consumer("t", group="g")
     consumer.close()
     consumer.close()
     for use in (consumer.poll, lambda: consumer.position(T0), consumer.commit):
@@ -187,22 +187,22 @@ def test_a_closed_consumer_says_so(store: Store) -> None:
 )
 def test_wrong_options_are_refused(store: Store, options: dict[str, str]) -> None:
     with pytest.raises(InvalidConfigError):
-        store.consumer("g", topics=["t"], **options)
-    with store.consumer("g", topics=["t"]) as consumer:  # and nothing stays claimed
+        store.consumer("t", group="g", **options)
+    with store.consumer("t", group="g") as consumer:  # and nothing stays claimed
         assert consumer.assignment
 
 
 def test_unknown_partitions_are_refused(store: Store) -> None:
     with pytest.raises(UnknownTopicOrPartitionError):
-        store.consumer(topics=["nope"])
+        store.consumer("nope")
     with pytest.raises(UnknownTopicOrPartitionError):
-        store.consumer("g", assignment=[T0, ("t", 2)])
-    with store.consumer("g", assignment=[T0]) as consumer:
+        store.consumer(group="g", assignment=[T0, ("t", 2)])
+    with store.consumer(group="g", assignment=[T0]) as consumer:
         with pytest.raises(UnknownTopicOrPartitionError):
             consumer.assign([T1, ("t", 2)])
         assert consumer.assignment == {T0}
         consumer.assign([T1])
-        with store.consumer("g", assignment=[T0]) as other:
+        with store.consumer(group="g", assignment=[T0]) as other:
             assert other.assignment == {T0}
 
 
@@ -210,18 +210,18 @@ def test_unknown_partitions_are_refused(store: Store) -> None:
 
 
 def test_a_batch_is_committed_when_its_block_succeeds(store: Store) -> None:
-    with store.consumer("g", assignment=[T0], max_poll_records=4, timeout=0) as consumer:
+    with store.consumer(group="g", assignment=[T0], max_poll_records=4, timeout=0) as consumer:
         assert consumer.committed(T0) is None
         for batch in consumer:
             with batch:
                 assert consumer.committed(T0) in (None, batch.start_offset)
             assert consumer.committed(T0) == batch.stop_offset
-    with store.consumer("g", assignment=[T0]) as consumer:
+    with store.consumer(group="g", assignment=[T0]) as consumer:
         assert consumer.position(T0) == 10
 
 
 def test_a_batch_that_failed_comes_again(store: Store) -> None:
-    with store.consumer("g", assignment=[T0], max_poll_records=4, timeout=0) as consumer:
+    with store.consumer(group="g", assignment=[T0], max_poll_records=4, timeout=0) as consumer:
         first = next(iter(consumer))
         with first:
             pass
@@ -239,7 +239,7 @@ def test_a_batch_that_failed_comes_again(store: Store) -> None:
 
 def test_commits_are_kafkas_records(store: Store) -> None:
     group = "my-group"
-    with store.consumer(group, topics=["t"]) as consumer:
+    with store.consumer("t", group=group) as consumer:
         consumer.poll(100)
         consumer.commit(metadata="note")
         consumer.commit({T0: 3})
@@ -260,11 +260,11 @@ def test_commits_are_kafkas_records(store: Store) -> None:
 
 
 def test_wrong_commits_are_refused(store: Store) -> None:
-    with store.consumer(topics=["t"]) as consumer:
+    with store.consumer("t") as consumer:
         assert consumer.committed(T0) is None
         with pytest.raises(InvalidConfigError):
             consumer.commit()
-    with store.consumer("g", assignment=[T0]) as consumer:
+    with store.consumer(group="g", assignment=[T0]) as consumer:
         with pytest.raises(OffsetOutOfRangeError):
             consumer.commit({T0: -1})
         with pytest.raises(UnknownTopicOrPartitionError):
@@ -274,13 +274,13 @@ def test_wrong_commits_are_refused(store: Store) -> None:
         assert consumer.committed(T0) is None
     for group in ("", "x" * 32768, 7):
         with pytest.raises(InvalidGroupError):
-            store.consumer(group, topics=["t"])  # type: ignore[arg-type]
+            store.consumer("t", group=group)  # type: ignore[arg-type]
 
 
 def test_the_directorys_own_count_of_offset_partitions_counts(path: Path) -> None:
     with kstore.open(path, config=QUIET) as store:
         store.create_topic("__consumer_offsets", 3, config=LogConfig(cleanup_policy="compact"))
-        with store.consumer("my-group", assignment=[T0]) as consumer:
+        with store.consumer(group="my-group", assignment=[T0]) as consumer:
             consumer.commit({T0: 4})
         assert store["__consumer_offsets"][1906497762 % 3].end_offset == 1
 
@@ -290,7 +290,8 @@ def test_the_directorys_own_count_of_offset_partitions_counts(path: Path) -> Non
 READ_AND_COMMIT = """
 import sys, kstore
 with kstore.open(sys.argv[1], "r") as store:
-    with store.consumer("g", assignment=[("t", 0)], max_poll_records=3, timeout=0) as consumer:
+    settings = dict(assignment=[("t", 0)], max_poll_records=3, timeout=0)
+    with store.consumer(group="g", **settings) as consumer:
         for batch in consumer:
             with batch:
                 print(batch.start_offset, batch.stop_offset, consumer.committed(("t", 0)))
@@ -307,16 +308,16 @@ def test_a_reader_commits_into_a_file_that_the_next_writer_folds_in(path: Path) 
     with kstore.open(path, config=QUIET) as store:
         assert not file.exists()
         assert store["__consumer_offsets"][partition_for_name("g", 50)].end_offset == 1
-        with store.consumer("g", assignment=[T0]) as consumer:
+        with store.consumer(group="g", assignment=[T0]) as consumer:
             assert consumer.committed(T0) == 6
     assert python(READ_AND_COMMIT, path) == "6 9 6\n"
 
 
 def test_a_reader_beside_a_writer_and_the_newer_commit_counts(store: Store, path: Path) -> None:
-    with store.consumer("g", assignment=[T0]) as consumer:
+    with store.consumer(group="g", assignment=[T0]) as consumer:
         consumer.commit({T0: 2})
     assert python(READ_AND_COMMIT, path) == "2 5 2\n"
-    with store.consumer("g", assignment=[T0]) as consumer:
+    with store.consumer(group="g", assignment=[T0]) as consumer:
         assert consumer.committed(T0) == 5
         consumer.commit({T0: 1})
         assert consumer.committed(T0) == 1
@@ -325,7 +326,7 @@ def test_a_reader_beside_a_writer_and_the_newer_commit_counts(store: Store, path
 
 HOLD = """
 import sys, kstore
-with kstore.open(sys.argv[1], "r") as store, store.consumer("g", assignment=[("t", 0)]):
+with kstore.open(sys.argv[1], "r") as store, store.consumer(group="g", assignment=[("t", 0)]):
     print("reading", flush=True)
     sys.stdin.readline()
 """
@@ -339,11 +340,11 @@ def test_one_partition_has_one_reader_of_a_group(store: Store, path: Path) -> No
         assert process.stdout is not None
         assert process.stdout.readline() == "reading\n"
         with pytest.raises(GroupConflictError) as caught:
-            store.consumer("g", topics=["t"])
+            store.consumer("t", group="g")
         assert caught.value.code == 25
         with (
-            store.consumer("g", assignment=[T1]) as other,
-            store.consumer("h", assignment=[T0]) as another,
+            store.consumer(group="g", assignment=[T1]) as other,
+            store.consumer(group="h", assignment=[T0]) as another,
         ):
             assert other.poll(1)
             assert another.poll(1)
@@ -352,7 +353,7 @@ def test_one_partition_has_one_reader_of_a_group(store: Store, path: Path) -> No
             assert other.assignment == {T1}
         process.communicate("\n", timeout=60)
         assert process.returncode == 0
-    with store.consumer("g", topics=["t"]) as consumer:
+    with store.consumer("t", group="g") as consumer:
         assert consumer.assignment == {T0, T1}
 
 
@@ -372,14 +373,14 @@ def test_a_damaged_file_of_offsets_is_left_and_named(
 def test_a_directory_of_kafkas_without_the_groups_partition_keeps_a_file(path: Path) -> None:
     (path / "__consumer_offsets-49").mkdir()
     with kstore.open(path, config=QUIET) as store:
-        with store.consumer("g1", assignment=[T0]) as consumer:  # g1 lives in partition 42
+        with store.consumer(group="g1", assignment=[T0]) as consumer:  # g1 lives in partition 42
             consumer.commit({T0: 5})
             assert consumer.committed(T0) == 5
         assert store["__consumer_offsets"].partitions == (49,)
     assert (path / "kstore.offsets.g1").exists()
     with kstore.open(path, config=QUIET) as store:
         assert (path / "kstore.offsets.g1").exists()
-        with store.consumer("g1", assignment=[T0]) as consumer:
+        with store.consumer(group="g1", assignment=[T0]) as consumer:
             assert consumer.committed(T0) == 5
 
 

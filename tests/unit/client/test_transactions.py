@@ -280,7 +280,7 @@ def test_consume_transform_produce(store) -> None:
     store["a"][0].extend([b"%d" % n for n in range(10)])
     producer = store.transactional_producer("id")
     with store.consumer(
-        "g", assignment=[("a", 0)], isolation_level=COMMITTED, max_poll_records=4, timeout=0
+        group="g", assignment=[("a", 0)], isolation_level=COMMITTED, max_poll_records=4, timeout=0
     ) as consumer:
         failed = False
         for batch in consumer:
@@ -298,32 +298,32 @@ def test_consume_transform_produce(store) -> None:
             assert consumer.committed(("a", 0)) == batch.stop_offset
     assert failed
     assert committed(store, "b") == [b"<%d>" % n for n in range(10)]
-    with store.consumer("g", assignment=[("a", 0)], timeout=0) as consumer:
+    with store.consumer(group="g", assignment=[("a", 0)], timeout=0) as consumer:
         assert consumer.position(("a", 0)) == 10
 
 
 def test_offsets_of_an_open_transaction_do_not_count(store) -> None:
     producer = store.transactional_producer("id")
-    with store.consumer("g", assignment=[("a", 0), ("a", 1)]) as consumer:
+    with store.consumer(group="g", assignment=[("a", 0), ("a", 1)]) as consumer:
         consumer.commit({("a", 0): 5})
         producer.begin_transaction()
         producer.send_offsets_to_transaction({("a", 0): 7, ("a", 1): 8}, "g")
         producer.flush()
-        with store.consumer("g") as other:
+        with store.consumer(group="g") as other:
             assert other.committed(("a", 0)) == 5
             assert other.committed(("a", 1)) is None
         consumer.commit({("a", 1): 3})  # beside the open one, and later: it counts at once
-        with store.consumer("g") as other:
+        with store.consumer(group="g") as other:
             assert other.committed(("a", 1)) == 3
         producer.commit_transaction()
-        with store.consumer("g") as other:
+        with store.consumer(group="g") as other:
             assert other.committed(("a", 0)) == 7
             assert other.committed(("a", 1)) == 3
 
 
 def test_a_consumer_that_looked_before_sees_the_commit(store) -> None:
     producer = store.transactional_producer("id")
-    with store.consumer("g") as watcher:
+    with store.consumer(group="g") as watcher:
         for offset, commit in ((1, True), (2, False), (3, True)):
             producer.begin_transaction()
             producer.send_offsets_to_transaction({("a", 0): offset}, "g")
@@ -344,7 +344,7 @@ def test_offsets_survive_a_restart_and_show_to_readers(tmp_path: Path) -> None:
         aborted.flush()
         aborted.abort_transaction()
     for mode in ("r", "a"):
-        with kstore.open(tmp_path, mode=mode) as store, store.consumer("g") as consumer:
+        with kstore.open(tmp_path, mode=mode) as store, store.consumer(group="g") as consumer:
             assert consumer.committed(("a", 0)) == 7
 
 
@@ -352,7 +352,7 @@ def test_whose_offsets_has_to_be_said(store) -> None:
     with store.transactional_producer("id").transaction() as transaction:
         with pytest.raises(InvalidConfigError, match="name it"):
             transaction.send_offsets_to_transaction({("a", 0): 7})
-        with store.consumer(topics=["a"]) as consumer, pytest.raises(InvalidConfigError):
+        with store.consumer("a") as consumer, pytest.raises(InvalidConfigError):
             transaction.send_offsets_to_transaction(consumer)
 
 

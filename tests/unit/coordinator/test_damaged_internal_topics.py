@@ -31,7 +31,7 @@ def store(tmp_path: Path) -> Iterator[Store]:
 
 
 def commit(store: Store, group: str, topic: str) -> None:
-    with store.consumer(group, topics=[topic]) as consumer:
+    with store.consumer(topic, group=group) as consumer:
         consumer.poll()
         consumer.commit()
 
@@ -55,7 +55,7 @@ def test_a_deletion_takes_along_a_committed_offset_that_does_not_decode(
     store.close()
     with kstore.open(tmp_path, config=QUIET) as again:
         again.create_topic("t").append(b"new")
-        with again.consumer("g", topics=["t"]) as consumer:
+        with again.consumer("t", group="g") as consumer:
             assert consumer.committed(T0) is None
 
 
@@ -65,11 +65,11 @@ def test_a_committed_offset_that_does_not_decode_hinders_its_group_only(store: S
     key = next(iter(log)).key
     assert key is not None
     log.append(JUNK, key=key.replace(b"\x00\x01g", b"\x00\x01h"))
-    with store.consumer("g", topics=["t"]) as consumer:
+    with store.consumer("t", group="g") as consumer:
         assert consumer.committed(T0) == 1
     log.append(JUNK, key=key)
     with (
-        store.consumer("g", topics=["t"]) as consumer,
+        store.consumer("t", group="g") as consumer,
         pytest.raises(CorruptRecordError, match="version 5; known versions: 0 to 4"),
     ):
         consumer.committed(T0)
@@ -87,10 +87,10 @@ def test_a_key_that_does_not_decode_is_skipped_and_reported(
     name = f"{OFFSETS}-{log.partition}"
     offset = log.append(JUNK, key=CUT_KEY)
     commit(store, "g", "u")
-    with store.consumer("g", topics=["t", "u"]) as consumer:
+    with store.consumer(["t", "u"], group="g") as consumer:
         assert [consumer.committed((each, 0)) for each in "tu"] == [1, 1]
     store.delete_topic("t")
-    with store.consumer("g", topics=["u"]) as consumer:
+    with store.consumer("u", group="g") as consumer:
         assert consumer.committed(("u", 0)) == 1
         assert consumer.committed(T0) is None
     assert f"{name}: the record at offset {offset} is skipped" in caplog.text

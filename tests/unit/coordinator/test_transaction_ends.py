@@ -92,7 +92,7 @@ def test_an_abort_that_failed_rewinds_the_consumer_once_it_came_through(
     store["a"][0].append(b"input")
     producer = store.transactional_producer("id")
     effects = store._transactions()
-    with store.consumer("g", assignment=[("a", 0)], timeout=0) as consumer:
+    with store.consumer(group="g", assignment=[("a", 0)], timeout=0) as consumer:
         tp = ("a", 0)
 
         def fail() -> None:
@@ -118,7 +118,7 @@ def test_an_abort_that_failed_rewinds_the_consumer_once_it_came_through(
 def test_an_abort_does_not_mind_that_the_consumer_is_closed(store: kstore.Store) -> None:
     producer = store.transactional_producer("id")
     producer.begin_transaction()
-    with store.consumer("g", assignment=[("a", 0)]) as consumer:
+    with store.consumer(group="g", assignment=[("a", 0)]) as consumer:
         producer.send_offsets_to_transaction(consumer)
     producer.abort_transaction()
     assert not producer.in_transaction

@@ -251,12 +251,12 @@ def test_committed_offsets_are_named(own: Path, tmp_path: Path) -> None:
     there = broker(tmp_path / "there", "t-0", "t-1")
     with kstore.open(own, config=QUIET) as store:
         store.create_topic("other").append(b"v")
-        with store.consumer("readers", topics=["t", "other"]) as consumer:
+        with store.consumer(["t", "other"], group="readers") as consumer:
             consumer.poll()
             consumer.commit()
     with (
         kstore.open(own, "r") as reader,  # beside: into a file of its own
-        reader.consumer("beside", topics=["t"]) as consumer,
+        reader.consumer("t", group="beside") as consumer,
     ):
         consumer.poll(5)
         consumer.commit()
@@ -277,7 +277,7 @@ def test_offsets_that_a_reader_of_the_broker_s_directory_committed(
     hand_over(own, there)
     with (
         kstore.open(there, "r") as reader,
-        reader.consumer("beside", topics=["t"]) as consumer,
+        reader.consumer("t", group="beside") as consumer,
     ):
         consumer.poll(7)
         consumer.commit()

@@ -215,7 +215,7 @@ def test_a_consumer_reads_committed(tmp_path: Path) -> None:
         teller.data(-1, 2)
         teller.data(8, 5)
         with store.consumer(
-            "g", topics=["t"], isolation_level=COMMITTED, max_poll_records=2, timeout=0
+            "t", group="g", isolation_level=COMMITTED, max_poll_records=2, timeout=0
         ) as consumer:
             assert [record.offset for batch in consumer for record in batch] == [6, 7]
             assert consumer.position(("t", 0)) == log.last_stable_offset == 8
@@ -231,7 +231,7 @@ def test_a_waiting_consumer_sees_the_commit(tmp_path: Path) -> None:
     with kstore.open(tmp_path, config=QUIET) as store:
         teller = Teller(store.create_topic("t")[0])
         teller.data(7)
-        with store.consumer(topics=["t"], isolation_level=COMMITTED) as consumer:
+        with store.consumer("t", isolation_level=COMMITTED) as consumer:
             assert consumer.poll(timeout=0.01) == {}
             timer = threading.Timer(0.05, teller.end, (7,), {"commit": True})
             timer.start()
@@ -239,7 +239,7 @@ def test_a_waiting_consumer_sees_the_commit(tmp_path: Path) -> None:
             timer.join()
             assert [record.offset for record in records] == [0]
         with pytest.raises(InvalidConfigError, match=r"isolation\.level"):
-            store.consumer(topics=["t"], isolation_level="committed")
+            store.consumer("t", isolation_level="committed")
 
 
 def test_a_truncated_log_is_walked_again(log: Log) -> None:

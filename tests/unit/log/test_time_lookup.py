@@ -84,7 +84,7 @@ def test_a_consumer_finds_a_time_behind_emptied_segments(tmp_path: Path) -> None
     for mode in ("r", "a"):
         with kstore.open(tmp_path, mode=mode, config=QUIET) as store:
             assert store["t"][0].offset_at(2500) == 2
-            with store.consumer(topics=["t"], timeout=0) as consumer:
+            with store.consumer("t", timeout=0) as consumer:
                 consumer.seek_to_time(datetime.fromtimestamp(3.5, UTC))
                 assert [record.offset for batch in consumer for record in batch] == [3]
 

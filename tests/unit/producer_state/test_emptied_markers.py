@@ -216,7 +216,7 @@ def test_a_consumer_goes_beyond_it(log_and_offsets: tuple[Path, list[int]]) -> N
     path, expected = log_and_offsets
     with (
         kstore.open(path, "r") as store,
-        store.consumer(topics=["t"], isolation_level=COMMITTED) as consumer,
+        store.consumer("t", isolation_level=COMMITTED) as consumer,
     ):
         found = [r.offset for got in consumer.poll().values() for r in got]
     assert found == expected

@@ -217,7 +217,7 @@ def test_a_lookup_in_another_unit_warns(store: kstore.Store, when: int) -> None:
     for look in (log.offset_at, log.since):
         with pytest.warns(UserWarning, match="no record is as late as .* divide by 1,000"):
             look(when)
-    consumer = store.consumer(topics=["t"])
+    consumer = store.consumer("t")
     with pytest.warns(UserWarning, match="divide by 1,000"):
         consumer.seek_to_time(when)
 

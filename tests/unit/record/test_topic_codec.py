@@ -128,7 +128,7 @@ def test_internal_topics_and_markers_keep_their_bytes(tmp_path: Path) -> None:
                 name, config=LogConfig(cleanup_policy="compact", compression_type="zstd")
             )
         transact(store, store["t"][0])
-        with store.consumer("group", topics=["t"]) as consumer:
+        with store.consumer("t", group="group") as consumer:
             consumer.commit({("t", 0): 5})
         with store.transactional_producer("id") as producer, producer.transaction():
             producer.send("t", b"x")

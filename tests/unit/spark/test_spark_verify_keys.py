@@ -48,7 +48,7 @@ def fill(path: Path, undecodable: int = 1) -> Path:
     """Commits in several segments, each with so many records whose key does not decode."""
     with kstore.open(path, config=QUIET) as store:
         store.create_topic("t").append(b"1")
-        with store.consumer("g", topics=["t"]) as consumer:
+        with store.consumer("t", group="g") as consumer:
             consumer.poll()
             consumer.commit()
             log = next(log for log in store[OFFSETS] if log.end_offset)

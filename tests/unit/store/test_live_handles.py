@@ -164,7 +164,7 @@ def test_a_consumer_of_a_topic_reads_partitions_added_later(
     topic.append(b"old")
     reading = store if mode == "a" else kstore.open(store.paths, "r", config=QUIET)
     with reading.consumer(
-        "g", topics=["t"], auto_offset_reset=reset, metadata_max_age_ms=0
+        "t", group="g", auto_offset_reset=reset, metadata_max_age_ms=0
     ) as consumer:
         assert [len(found) for found in consumer.poll().values()] == [1] * (reset == "earliest")
         store.add_partitions("t", 2)[1].append(b"new")
@@ -181,7 +181,7 @@ def test_a_consumer_of_named_partitions_does_not_get_others(store: Store) -> Non
     store.create_topic("t", 1)
     with (
         store.consumer(assignment=[("t", 0)]) as named,
-        store.consumer(topics=["t"]) as chosen,
+        store.consumer("t") as chosen,
     ):
         chosen.assign([("t", 0)])
         store.add_partitions("t", 2)[1].append(b"new")
@@ -194,9 +194,9 @@ def test_a_new_partition_that_the_group_reads_elsewhere_is_skipped_with_a_warnin
     store: Store, caplog: pytest.LogCaptureFixture
 ) -> None:
     store.create_topic("t", 1)
-    with store.consumer("g", topics=["t"]) as consumer:
+    with store.consumer("t", group="g") as consumer:
         store.add_partitions("t", 2)
-        with store.consumer("g", assignment=[("t", 1)]):
+        with store.consumer(group="g", assignment=[("t", 1)]):
             assert consumer.poll() == {}
         assert consumer.assignment == {("t", 0)}
     assert "a new partition is skipped: another consumer of group 'g'" in caplog.text
@@ -206,7 +206,7 @@ def test_a_new_partition_without_a_committed_offset_is_an_error_where_nothing_ma
     store: Store,
 ) -> None:
     store.create_topic("t", 1)
-    with store.consumer("g", topics=["t"], auto_offset_reset="none") as consumer:
+    with store.consumer("t", group="g", auto_offset_reset="none") as consumer:
         consumer.seek_to_beginning()
         assert consumer.poll() == {}
         store.add_partitions("t", 2)[1].append(b"new")
@@ -223,14 +223,14 @@ def test_a_consumer_looks_for_partitions_no_more_often_than_configured(
     looked: list[float] = []
     look = reader._follow_writer
     monkeypatch.setattr(reader, "_follow_writer", lambda: looked.append(now[0]) or look())
-    with reader.consumer(topics=["t"], metadata_max_age_ms=5000) as consumer:
+    with reader.consumer("t", metadata_max_age_ms=5000) as consumer:
         del looked[:]
         for now[0] in (0.0, 1.0, 4.9, 5.0, 9.9, 10.0):
             consumer.poll()
     assert set(looked) == {0.0, 5.0, 10.0}
     for wrong in (-1, 0.5, None):
         with pytest.raises(InvalidConfigError, match=r"metadata\.max\.age\.ms"):
-            reader.consumer(topics=["t"], metadata_max_age_ms=wrong)  # type: ignore[arg-type]
+            reader.consumer("t", metadata_max_age_ms=wrong)  # type: ignore[arg-type]
 
 
 # --- settings -------------------------------------------------------------------------------

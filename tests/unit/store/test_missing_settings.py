@@ -87,7 +87,7 @@ def test_a_warning_that_is_an_error_leaves_the_directory_unlocked(path: Path) ->
 def test_a_broker_s_directory_does_not_warn(path: Path) -> None:
     """Also after kstore wrote there, and a consumer of kstore's committed beside the broker."""
     leave_to_kafka(path)
-    with kstore.open(path, "r") as reader, reader.consumer("g", topics=["orders"]) as consumer:
+    with kstore.open(path, "r") as reader, reader.consumer("orders", group="g") as consumer:
         consumer.commit({("orders", 0): 0})
     with kstore.open(path, config=QUIET) as store:
         store["orders"][0].append(b"value", key=b"key")

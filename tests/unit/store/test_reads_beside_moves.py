@@ -66,7 +66,7 @@ def read_all(reader: Store) -> object:
 
 def poll_all(reader: Store) -> object:
     values = []
-    with reader.consumer(topics=["t"]) as consumer:
+    with reader.consumer("t") as consumer:
         while found := consumer.poll():
             values += [record.value or b"" for records in found.values() for record in records]
     return sorted(values)

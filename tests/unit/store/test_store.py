@@ -273,7 +273,7 @@ def test_a_forked_child_is_refused_and_the_parent_continues(tmp_path: Path) -> N
         "from kstore.errors import ForkedError\n"
         "store = kstore.open(sys.argv[1])\n"
         "topic = store.create_topic('t'); log = topic[0]; log.append(b'x')\n"
-        "producer = store.producer('t'); consumer = store.consumer('g', topics=['t'])\n"
+        "producer = store.producer('t'); consumer = store.consumer('t', group='g')\n"
         "child = os.fork()\n"
         "if child == 0:\n"
         "    bad = 0\n"
@@ -314,7 +314,7 @@ def test_a_childs_copy_does_not_hold_the_lock(tmp_path: Path) -> None:
 def test_nothing_can_be_pickled(tmp_path: Path) -> None:
     with kstore.open(tmp_path) as store:
         topic = store.create_topic("t")
-        with store.producer("t") as producer, store.consumer(topics=["t"]) as consumer:
+        with store.producer("t") as producer, store.consumer("t") as consumer:
             for each in (store, topic, producer, consumer):
                 with pytest.raises(TypeError):
                     pickle.dumps(each)

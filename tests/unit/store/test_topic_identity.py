@@ -57,7 +57,7 @@ def test_a_stamp_goes_where_its_topic_is_gone_and_stays_where_it_got_an_id(tmp_p
     with (
         kstore.open(tmp_path, config=QUIET),
         kstore.open(tmp_path, "r", config=QUIET) as reader,
-        reader.consumer("g", topics=["gone", "upgraded"]) as consumer,
+        reader.consumer(["gone", "upgraded"], group="g") as consumer,
     ):
         consumer.commit({("gone", 0): 0, ("upgraded", 0): 0})
         stamps = topics_file(tmp_path)["stamps"]
@@ -65,7 +65,7 @@ def test_a_stamp_goes_where_its_topic_is_gone_and_stays_where_it_got_an_id(tmp_p
     (upgraded / PARTITION_METADATA).write_text(f"version: 0\ntopic_id: {random_uuid()}")
     with kstore.open(tmp_path, config=QUIET) as store:
         assert topics_file(tmp_path)["stamps"] == {"upgraded": stamps["upgraded"]}
-        with store.consumer("g", topics=["upgraded"]) as consumer:
+        with store.consumer("upgraded", group="g") as consumer:
             assert consumer.committed(("upgraded", 0)) == 0
 
 
@@ -76,19 +76,19 @@ def test_offsets_of_a_topic_without_an_id_are_bound_to_its_stamp(
     with (
         kstore.open(tmp_path, config=QUIET),
         kstore.open(tmp_path, "r", config=QUIET) as reader,
-        reader.consumer("g", topics=["old"]) as consumer,
+        reader.consumer("old", group="g") as consumer,
     ):
         consumer.commit({("old", 0): 0})
     late = (tmp_path / "kstore.offsets.g").read_bytes()
     with kstore.open(tmp_path, config=QUIET) as store:
-        with store.consumer("g", topics=["old"]) as consumer:
+        with store.consumer("old", group="g") as consumer:
             assert consumer.committed(("old", 0)) == 0
         store.delete_topic("old", foreign=True)
     make_kafkas(tmp_path, "old")
     (tmp_path / "kstore.offsets.g").write_bytes(late)
     with kstore.open(tmp_path, config=QUIET) as store:
         assert "committed offsets dropped" in caplog.text
-        with store.consumer("g", topics=["old"]) as consumer:
+        with store.consumer("old", group="g") as consumer:
             assert consumer.committed(("old", 0)) is None
     assert folder.exists()
 
@@ -119,7 +119,7 @@ def test_a_stamp_is_kept_while_the_directory_of_its_topic_is_not_open(tmp_path: 
     make_kafkas(here, "near")
     make_kafkas(there, "far")
     with kstore.open([here, there], config=QUIET) as store:
-        with store.consumer("g", topics=["far"]) as consumer:
+        with store.consumer("far", group="g") as consumer:
             consumer.commit({("far", 0): 0})
         identity = store._manager.identities.identity_of("far")
     for _ in range(2):
@@ -169,14 +169,14 @@ def test_no_second_topic_of_committed_offsets_is_made_beside_a_directory_that_is
     here, there = tmp_path / "here", tmp_path / "there"
     with kstore.open(there, config=QUIET) as store:
         store.create_topic("t")[0].extend([b"v"] * 3)
-        with store.consumer("g", topics=["t"]) as consumer:
+        with store.consumer("t", group="g") as consumer:
             consumer.commit({("t", 0): 1})
     open_once(here, there)
     here.mkdir(exist_ok=True)
     shutil.copy(there / "kstore.topics", here)
     with (
         kstore.open([here, there], "r", config=QUIET) as reader,
-        reader.consumer("g", topics=["t"]) as consumer,
+        reader.consumer("t", group="g") as consumer,
     ):
         consumer.commit({("t", 0): 2})
     filed = here / "kstore.offsets.g"
@@ -186,7 +186,7 @@ def test_no_second_topic_of_committed_offsets_is_made_beside_a_directory_that_is
     assert "in no log directory that is open" in caplog.text
     with kstore.open([here, there], config=QUIET) as store:
         assert not filed.exists()
-        with store.consumer("g", topics=["t"]) as consumer:
+        with store.consumer("t", group="g") as consumer:
             assert consumer.committed(("t", 0)) == 2
 
 
@@ -199,7 +199,7 @@ def test_a_topic_that_gets_settings_after_its_broker_s_upgrade_is_not_another_on
     folder = make_kafkas(tmp_path, "old")
     with (
         kstore.open(tmp_path, "r", config=QUIET) as reader,
-        reader.consumer("g", topics=["old"]) as consumer,
+        reader.consumer("old", group="g") as consumer,
     ):
         assert reader._manager.identities.identity_of("old") is None
         (folder / PARTITION_METADATA).write_text(f"version: 0\ntopic_id: {random_uuid()}")
@@ -248,14 +248,14 @@ def test_a_topic_without_a_readable_id_keeps_no_other_s_committed_offsets_away(
     make_kafkas(tmp_path, "good", random_uuid())
     with (
         kstore.open(tmp_path, "r", config=QUIET) as reader,
-        reader.consumer("g", topics=["bad", "good"]) as consumer,
+        reader.consumer(["bad", "good"], group="g") as consumer,
     ):
         consumer.commit({("bad", 0): 0, ("good", 0): 0})
     kept = (bad / PARTITION_METADATA).read_bytes()
     (bad / PARTITION_METADATA).write_bytes(b"version: 0\n")
     with (
         kstore.open(tmp_path, "r", config=QUIET) as reader,
-        reader.consumer("g", topics=["good"]) as consumer,
+        reader.consumer("good", group="g") as consumer,
     ):
         assert consumer.committed(("good", 0)) == 0
         consumer.commit({("good", 0): 0})
@@ -263,10 +263,10 @@ def test_a_topic_without_a_readable_id_keeps_no_other_s_committed_offsets_away(
             consumer.committed(("bad", 0))
     with kstore.open(tmp_path, config=QUIET) as store:
         assert "committed offsets remain in their file" in caplog.text
-        with store.consumer("g", topics=["good"]) as consumer:
+        with store.consumer("good", group="g") as consumer:
             assert consumer.committed(("good", 0)) == 0
     (bad / PARTITION_METADATA).write_bytes(kept)
     with kstore.open(tmp_path, config=QUIET) as store:
         assert not (tmp_path / "kstore.offsets.g").exists()
-        with store.consumer("g", topics=["bad"]) as consumer:
+        with store.consumer("bad", group="g") as consumer:
             assert consumer.committed(("bad", 0)) == 0

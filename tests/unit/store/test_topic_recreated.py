@@ -58,11 +58,11 @@ NEW = [b"new %d" % number for number in range(15)]
 
 
 def test_a_group_begins_a_topic_made_again_at_its_beginning(store: Store) -> None:
-    with store.consumer("g", topics=["t", "u"]) as consumer:
+    with store.consumer(["t", "u"], group="g") as consumer:
         consumer.poll()
         consumer.commit()
     make_again(store)
-    with store.consumer("g", topics=["t", "u"]) as consumer:
+    with store.consumer(["t", "u"], group="g") as consumer:
         assert (consumer.committed(T0), consumer.committed(U0)) == (None, 10)
         assert values(consumer.poll()) == NEW
 
@@ -72,14 +72,14 @@ def test_offsets_committed_in_a_transaction_go_with_the_topic(store: Store) -> N
     with producer.transaction():
         producer.send_offsets_to_transaction({T0: 5, U0: 6}, "g")
     make_again(store)
-    with store.consumer("g", topics=["t", "u"]) as consumer:
+    with store.consumer(["t", "u"], group="g") as consumer:
         assert (consumer.committed(T0), consumer.committed(U0)) == (None, 6)
 
 
 def test_every_group_in_every_partition_of_the_offsets_is_found(store: Store) -> None:
     groups = [f"group {number}" for number in range(60)]
     for group in groups:
-        with store.consumer(group, topics=["t"]) as consumer:
+        with store.consumer("t", group=group) as consumer:
             consumer.commit({T0: 5})
     used = {
         partition for (_, partition), end in store.end_offsets("__consumer_offsets").items() if end
@@ -87,12 +87,12 @@ def test_every_group_in_every_partition_of_the_offsets_is_found(store: Store) ->
     assert len(used) > 20
     make_again(store)
     for group in groups:
-        with store.consumer(group, topics=["t"]) as consumer:
+        with store.consumer("t", group=group) as consumer:
             assert consumer.committed(T0) is None
 
 
 def test_deleting_many_topics_reads_the_offsets_once(store: Store) -> None:
-    with store.consumer("g", topics=["u"]) as consumer:
+    with store.consumer("u", group="g") as consumer:
         for number in range(50):
             consumer.commit({U0: number})
     names = [f"topic{number}" for number in range(5)]
@@ -116,14 +116,14 @@ def test_deleting_many_topics_reads_the_offsets_once(store: Store) -> None:
 def test_offsets_that_a_reader_committed_beside_go_with_the_topic(
     store: Store, reader: Store
 ) -> None:
-    with reader.consumer("g", topics=["t", "u"]) as consumer:
+    with reader.consumer(["t", "u"], group="g") as consumer:
         consumer.commit({T0: 5, U0: 6})
         document = json.loads(Path(store.paths[0], "kstore.offsets.g").read_bytes())
         assert document["format"] == 2
         assert document["topic_ids"] == {"t": store["t"].topic_id, "u": store["u"].topic_id}
         make_again(store)
         assert (consumer.committed(T0), consumer.committed(U0)) == (None, 6)
-    with store.consumer("g", topics=["t", "u"]) as consumer:
+    with store.consumer(["t", "u"], group="g") as consumer:
         assert (consumer.committed(T0), consumer.committed(U0)) == (None, 6)
 
 
@@ -131,18 +131,18 @@ def test_offsets_folded_in_later_for_another_topic_id_are_dropped_and_reported(
     store: Store, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     file = tmp_path / "kstore.offsets.g"
-    with kstore.open(tmp_path, "r") as reader, reader.consumer("g", topics=["t", "u"]) as consumer:
+    with kstore.open(tmp_path, "r") as reader, reader.consumer(["t", "u"], group="g") as consumer:
         consumer.commit({T0: 5, U0: 6})
     late = file.read_bytes()  # as a reader writes it that has not seen the deletion
     make_again(store)
     file.write_bytes(late)
-    with store.consumer("g", topics=["t"]) as consumer:
+    with store.consumer("t", group="g") as consumer:
         assert consumer.committed(T0) is None  # also before it is folded in
     store.close()
     caplog.clear()
     with kstore.open(tmp_path, config=QUIET) as again:
         assert not file.exists()
-        with again.consumer("g", topics=["t", "u"]) as consumer:
+        with again.consumer(["t", "u"], group="g") as consumer:
             assert (consumer.committed(T0), consumer.committed(U0)) == (None, 6)
     warned = [each.getMessage() for each in caplog.records if each.levelno == logging.WARNING]
     assert len(warned) == 1
@@ -155,7 +155,7 @@ def test_offsets_of_a_topic_that_is_not_here_stay_in_their_file(
     store: Store, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     file = tmp_path / "kstore.offsets.g"
-    with kstore.open(tmp_path, "r") as reader, reader.consumer("g", topics=["t", "u"]) as consumer:
+    with kstore.open(tmp_path, "r") as reader, reader.consumer(["t", "u"], group="g") as consumer:
         consumer.commit({T0: 5, U0: 6})
     late = file.read_bytes()
     store.delete_topic("t")
@@ -165,14 +165,14 @@ def test_offsets_of_a_topic_that_is_not_here_stay_in_their_file(
         assert "t-0 5" in caplog.text
         assert list(json.loads(file.read_bytes())["offsets"]) == ["t"]
         again.create_topic("t")
-        with again.consumer("g", topics=["t", "u"]) as consumer:
+        with again.consumer(["t", "u"], group="g") as consumer:
             assert (consumer.committed(T0), consumer.committed(U0)) == (None, 6)
 
 
 def test_a_deletion_whose_offsets_cannot_be_deleted_is_not_final(
     store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with store.consumer("g", topics=["t"]) as consumer:
+    with store.consumer("t", group="g") as consumer:
         consumer.commit({T0: 5})
 
     def fail(*_: object) -> None:
@@ -188,7 +188,7 @@ def test_a_deletion_whose_offsets_cannot_be_deleted_is_not_final(
     entry = json.loads((tmp_path / "kstore.topics").read_bytes())["topics"]["t"]
     assert entry["state"] == "deleting"
     fill(store.create_topic("t"), b"new", 15)
-    with store.consumer("g", topics=["t"]) as consumer:
+    with store.consumer("t", group="g") as consumer:
         assert values(consumer.poll()) == NEW
 
 
@@ -212,7 +212,7 @@ def test_a_live_consumer_is_reset_with_a_warning(
     caplog: pytest.LogCaptureFixture,
 ) -> None:  # fmt: skip
     with reading.consumer(
-        group, topics=["t"], auto_offset_reset=reset, metadata_max_age_ms=0
+        "t", group=group, auto_offset_reset=reset, metadata_max_age_ms=0
     ) as consumer:
         consumer.seek_to_beginning()
         assert len(values(consumer.poll())) == 10
@@ -229,7 +229,7 @@ def test_a_live_consumer_is_reset_with_a_warning(
 
 def test_a_live_consumer_that_must_not_be_reset_gets_an_error(store: Store, reading: Store) -> None:
     with reading.consumer(
-        "g", topics=["t"], auto_offset_reset="none", metadata_max_age_ms=0
+        "t", group="g", auto_offset_reset="none", metadata_max_age_ms=0
     ) as consumer:
         consumer.seek_to_beginning()
         consumer.poll()
@@ -244,7 +244,7 @@ def test_a_live_consumer_that_must_not_be_reset_gets_an_error(store: Store, read
 def test_a_live_consumer_gets_an_error_while_its_topic_is_gone(
     store: Store, reading: Store
 ) -> None:
-    with reading.consumer(topics=["t"], metadata_max_age_ms=0) as consumer:
+    with reading.consumer("t", metadata_max_age_ms=0) as consumer:
         consumer.poll()
         store.delete_topic("t")
         for _ in range(2):
@@ -259,8 +259,8 @@ def test_partitions_that_a_topic_made_again_has_not_are_read_no_more(
 ) -> None:
     store.add_partitions("t", 3)
     with (
-        reading.consumer("g", topics=["t"], metadata_max_age_ms=0) as chosen,
-        reading.consumer("h", assignment=[("t", 2)], metadata_max_age_ms=0) as named,
+        reading.consumer("t", group="g", metadata_max_age_ms=0) as chosen,
+        reading.consumer(group="h", assignment=[("t", 2)], metadata_max_age_ms=0) as named,
     ):
         chosen.poll()
         named.poll()
@@ -270,14 +270,14 @@ def test_partitions_that_a_topic_made_again_has_not_are_read_no_more(
         with pytest.raises(UnknownTopicOrPartitionError, match="no partition 2"):
             named.poll()
         store.add_partitions("t", 3)
-        with reading.consumer("g", assignment=[("t", 2)]):  # no consumer holds it any more
+        with reading.consumer(group="g", assignment=[("t", 2)]):  # no consumer holds it any more
             pass
 
 
 def test_a_position_in_the_old_topic_is_not_committed_in_the_new_one(
     store: Store, reading: Store
 ) -> None:
-    with reading.consumer("g", topics=["t", "u"], metadata_max_age_ms=0) as consumer:
+    with reading.consumer(["t", "u"], group="g", metadata_max_age_ms=0) as consumer:
         consumer.poll(100)
         make_again(store)
         for commit in (consumer.commit, lambda: consumer.commit({T0: 10})):
@@ -295,7 +295,7 @@ def test_a_batch_of_the_old_topic_does_not_reach_the_new_one(
 ) -> None:
     """Neither by its commit nor by its view, also where the consumer reads the new topic by now."""
     with reading.consumer(
-        "g", assignment=[T0], max_poll_records=10, metadata_max_age_ms=0
+        group="g", assignment=[T0], max_poll_records=10, metadata_max_age_ms=0
     ) as consumer:
         old = next(consumer.batches())
         assert (old.start_offset, old.stop_offset, len(old)) == (0, 10, 10)
@@ -324,7 +324,7 @@ def test_no_record_of_another_topic_is_returned_where_a_poll_is_overtaken(
 ) -> None:
     """The topic is made again after the consumer has looked, before and after it reads."""
     for method in ("_position", "_view"):
-        with store.consumer(topics=["t"]) as consumer:
+        with store.consumer("t") as consumer:
             consumer.poll(3)
             real = getattr(consumer, method)
 
@@ -457,7 +457,7 @@ def test_a_transaction_open_across_a_deletion_is_refused_at_commit(
 
 
 def test_offsets_of_a_topic_made_again_are_not_committed_by_a_transaction(store: Store) -> None:
-    with store.consumer("g", topics=["t"]) as consumer:
+    with store.consumer("t", group="g") as consumer:
         consumer.poll()
         producer = store.transactional_producer("id")
         producer.begin_transaction()
@@ -475,7 +475,7 @@ def test_offsets_of_a_topic_made_again_are_not_committed_by_a_transaction(store:
 
 def test_positions_of_a_topic_made_again_do_not_enter_a_transaction(store: Store) -> None:
     """The transaction begins behind the deletion, with what was read in front of it."""
-    with store.consumer("g", topics=["t"]) as consumer:
+    with store.consumer("t", group="g") as consumer:
         consumer.poll()
         make_again(store)
         producer = store.transactional_producer("id")

@@ -1,0 +1,283 @@
+"""Methods of a store that open producers, consumers and transactions."""
+
+import warnings
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from difflib import get_close_matches
+from typing import TYPE_CHECKING, Never
+
+from kstore.client.partitioner import Partitioner
+from kstore.errors import InvalidConfigError
+from kstore.topic_partition import as_topic_partition
+
+if TYPE_CHECKING:
+    from kstore.client.consumer import Consumer
+    from kstore.client.producer import Producer
+    from kstore.client.transactional_producer import TransactionalProducer
+    from kstore.store.store import Store
+
+# Settings of Kafka's clients that kstore spells in another way, or does not need.
+_INSTEAD = {
+    "group_id": "group='...'",
+    "topic": "topics, the first argument",
+    "partitions": "assignment=[(topic, partition), ...]",
+    "consumer_timeout_ms": "timeout, in seconds",
+    "enable_auto_commit": "`with batch:`, which commits, or consumer.commit()",
+    "isolation": "isolation_level",
+    "linger": "linger_ms",
+    "compression_type": "compression",
+    "transaction_timeout_ms": "timeout_ms",
+    "transactional_id": "store.transactional_producer(transactional_id)",
+    "bootstrap_servers": "nothing: a store needs no broker",
+    "value_serializer": "send(value.encode()): values are bytes",
+    "key_serializer": "send(value, key=key.encode()): keys are bytes",
+    "value_deserializer": "record.value.decode(): values are bytes",
+    "key_deserializer": "record.key.decode(): keys are bytes",
+}
+
+
+def _unknown_setting(method: Callable[..., object], name: str) -> TypeError:
+    """The error for a setting that a method does not have: says what to write instead."""
+    settings = tuple(method.__kwdefaults__ or ())
+    instead = _INSTEAD.get(name)
+    if instead is None:
+        close = get_close_matches(name, settings, 1)
+        instead = close[0] if close else f"one of {', '.join(settings)}"
+    return TypeError(f"{method.__name__}() has no setting {name!r}: use {instead}")
+
+
+def producer(
+    self: "Store",
+    topic: str,
+    *,
+    batch_size: int | None = None,
+    linger_ms: float = 5,
+    compression: str | None = None,
+    acks: int | str = "all",
+    buffer_memory: int = 32 << 20,
+    max_block_ms: float = 60_000,
+    partitioner: Partitioner | None = None,
+    enable_idempotence: bool = False,
+    **unknown: Never,
+) -> "Producer":
+    """A producer for a topic; close it, or use it as a context manager.
+
+    Raises UnknownTopicOrPartitionError, InvalidConfigError, ReadOnlyError, and TypeError for a
+    setting that does not exist. Safe to call from any thread, like the producer.
+
+    Parameters
+    ----------
+    batch_size, compression
+        Of a batch, in bytes before compression; the topic's ``batch.size`` and
+        ``batch.compression`` by default.
+    linger_ms
+        How long a record may wait for others to share its batch.
+    acks
+        ``"all"``: a record counts when it is on disk; ``1``: when the operating system has
+        it; ``0``: at once.
+    buffer_memory, max_block_ms
+        How many bytes may be in flight, and how long ``send`` waits for room.
+    partitioner
+        ``(key, value, count) -> partition``; the topic's by default.
+    enable_idempotence
+        Number the batches under a producer id, as Kafka's producers do by default. kstore
+        never retries a send, because there is no network between producer and log, so
+        the numbers prevent no duplicates; they cost an entry in the producer state.
+    """
+    self._check_writable()
+    if unknown:
+        raise _unknown_setting(producer, next(iter(unknown)))
+    from kstore.client.producer import Producer
+
+    opened = Producer(
+        self.topic(topic),
+        batch_size=batch_size,
+        linger_ms=linger_ms,
+        compression=compression,
+        acks=acks,
+        buffer_memory=buffer_memory,
+        max_block_ms=max_block_ms,
+        partitioner=partitioner,
+        enable_idempotence=enable_idempotence,
+    )
+    self._dependants.add(opened)
+    return opened
+
+
+def consumer(
+    self: "Store",
+    *topic: str | Iterable[str] | None,
+    group: str | None = None,
+    topics: str | Iterable[str] = (),
+    assignment: Iterable[tuple[str, int]] = (),
+    auto_offset_reset: str = "earliest",
+    max_poll_records: int = 500,
+    timeout: float | None = None,
+    isolation_level: str = "read_uncommitted",
+    metadata_max_age_ms: int = 1000,
+    **unknown: Never,
+) -> "Consumer":
+    """A consumer of all partitions of a topic, or of several topics, and of an assignment.
+
+    ``store.consumer("orders", group="billing")``. Partitions added later are read from their
+    beginning. Raises GroupConflictError if another consumer of the group, in any process, reads
+    one of the partitions; UnknownTopicOrPartitionError, InvalidConfigError, and TypeError for a
+    setting that does not exist. Safe to call from any thread.
+
+    Parameters
+    ----------
+    topic, topics
+        Names of topics: one, several, or a list of them. ``topics=`` is the same as a keyword.
+    group
+        Whose committed offsets to use; None reads without any.
+    assignment
+        Single partitions to read: pairs of topic and number.
+    auto_offset_reset
+        Where to begin without a committed offset, or with one outside the log:
+        ``"earliest"`` (Kafka's clients say ``latest`` by default), ``"latest"``, or
+        ``"none"`` for an error.
+    max_poll_records
+        The most records in one batch.
+    timeout
+        Seconds without a record after which iteration ends; None waits for more.
+    isolation_level
+        ``"read_committed"``: only records of committed transactions and of none.
+    metadata_max_age_ms
+        How often a store with ``mode="r"`` looks for partitions that another process created.
+    """
+    self._check()
+    if unknown:
+        raise _unknown_setting(consumer, next(iter(unknown)))
+    from kstore.client.consumer import Consumer
+    from kstore.coordinator.group.committed_offsets import StoreGroup
+
+    pairs = [as_topic_partition(pair) for pair in assignment]
+    names = _as_names(topics)
+    if group is None and len(topic) == 1 and isinstance(topic[0], str) and (names or pairs):
+        group = _old_group(self, topic[0], names)
+    else:
+        names += [name for each in topic if each is not None for name in _as_names(each)]
+        _check_topics(self, names)
+    opened = Consumer(
+        self,
+        None if group is None else StoreGroup(self, group),
+        pairs,
+        topics=names,
+        auto_offset_reset=auto_offset_reset,
+        max_poll_records=max_poll_records,
+        timeout=timeout,
+        isolation_level=isolation_level,
+        metadata_max_age_ms=metadata_max_age_ms,
+    )
+    self._dependants.add(opened)
+    return opened
+
+
+def _as_names(topics: str | Iterable[str]) -> list[str]:
+    return [topics] if isinstance(topics, str) else list(topics)
+
+
+def _check_topics(store: "Store", names: list[str]) -> None:
+    """Raise UnknownTopicOrPartitionError for a name that may be a group's."""
+    for name in names:
+        if name not in store:
+            error = store._catalog.unknown(name)
+            error.reason += f". If it is a group, write group={name!r}"
+            raise error.at()
+
+
+def _old_group(store: "Store", name: str, topics: list[str]) -> str:
+    """The group of a call of an earlier kstore, whose first argument was the group.
+
+    With ``topics`` the call has only that meaning. With an ``assignment`` alone, the name may
+    also be a topic's: then it is refused.
+    """
+    if not topics and name in store:
+        raise InvalidConfigError(
+            f"{name!r} is a topic: write consumer(group=..., assignment=...) for partitions of a "
+            f"group, or consumer(topics={name!r}, assignment=...) without a group"
+        )
+    warnings.warn(
+        f"the first argument of consumer() is a topic: write group={name!r}",
+        DeprecationWarning,
+        stacklevel=3,
+    )
+    return name
+
+
+def transactional_producer(
+    self: "Store",
+    transactional_id: str,
+    *,
+    timeout_ms: int = 60_000,
+    batch_size: int | None = None,
+    compression: str | None = None,
+    acks: int | str = "all",
+    **unknown: Never,
+) -> "TransactionalProducer":
+    """A producer that writes to any partitions of any topics atomically.
+
+    Raises InvalidConfigError, InvalidTransactionTimeoutError, ReadOnlyError, and TypeError for a
+    setting that does not exist. For one transaction, :meth:`transaction` is shorter.
+
+    Parameters
+    ----------
+    transactional_id
+        A name that stays the same over restarts. An earlier producer with this id is fenced,
+        and its open transaction is aborted.
+    timeout_ms
+        How long a transaction may take before it is aborted and its producer fenced.
+    batch_size, compression
+        Of a batch, as for :meth:`producer`.
+    acks
+        ``"all"``: a commit returns when it is on disk; ``1``: when the operating system has
+        it.
+    """
+    self._check_writable()
+    if unknown:
+        raise _unknown_setting(transactional_producer, next(iter(unknown)))
+    from kstore.client.transactional_producer import TransactionalProducer
+
+    opened = TransactionalProducer(
+        self,
+        transactional_id,
+        timeout_ms=timeout_ms,
+        batch_size=batch_size,
+        compression=compression,
+        acks=acks,
+    )
+    self._dependants.add(opened)
+    return opened
+
+
+@contextmanager
+def transaction(
+    self: "Store",
+    transactional_id: str,
+    *,
+    timeout_ms: int = 60_000,
+    batch_size: int | None = None,
+    compression: str | None = None,
+    acks: int | str = "all",
+    **unknown: Never,
+) -> Iterator["TransactionalProducer"]:
+    """One transaction: commits at the end of the block, aborts if the block raises.
+
+    ``with store.transaction("billing") as transaction: transaction.send("orders", b"paid")``.
+    Each call takes a new producer epoch, which fences an earlier producer of this id; for many
+    transactions, keep a :meth:`transactional_producer`. Parameters and errors are the same.
+    """
+    if unknown:
+        raise _unknown_setting(transactional_producer, next(iter(unknown)))
+    with (
+        transactional_producer(
+            self,
+            transactional_id,
+            timeout_ms=timeout_ms,
+            batch_size=batch_size,
+            compression=compression,
+            acks=acks,
+        ) as opened,
+        opened.transaction(),
+    ):
+        yield opened
