@@ -170,17 +170,6 @@ WORKLOADS = (
         weight=2,
     ),
     workload(
-        "growth",
-        "appending, committing and reading by size of records and segments, partitions, threads",
-        "write of the same bytes",
-        (),
-        (10, 40, 400),
-        shows="records of 10 B; records of 100000 B; segments of 1 MiB; segments of 256 "
-        "MiB; 10 partitions; 4 threads; read",
-        count=18,
-        weight=2,
-    ),
-    workload(
         "publish",
         "messages published one by one and in bulk until acknowledged, beside brokers",
         "write of ready batches, synced where the others sync",

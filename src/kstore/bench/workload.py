@@ -19,7 +19,7 @@ GROUPS: dict[str, tuple[str, ...]] = {
     "memory": ("machine.memory",),
     "page-cache": ("machine.page_cache",),
     "sockets": ("machine.sockets",),
-    "engine": ("engine_workloads", "contests.latency"),
+    "engine": ("engine_workloads",),
 }
 T = TypeVar("T")
 

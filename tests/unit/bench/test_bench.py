@@ -15,7 +15,6 @@ import pytest
 from kstore._native.bench import disk_loops
 from kstore.bench import suite
 from kstore.bench.contest import Contest, Timed
-from kstore.bench.contests import latency
 from kstore.bench.data.raw_files import (
     block_of,
     check_stamps,
@@ -230,7 +229,7 @@ def test_durations_rates_and_bars_are_readable():
 def test_a_small_run(capsys, tmp_path):
     given, there = tmp_path / "disk", tmp_path / "result.json"
     given.mkdir()
-    words = ["memory/bandwidth", "disk/stalls", "--quick", "--rounds", "1"]
+    words = ["memory/bandwidth", "disk/random", "--quick", "--rounds", "1"]
     html = tmp_path / "result.html"
     assert (
         main(["bench", *words, "--dir", str(given), "--json", str(there), "--html", str(html)]) == 0
@@ -239,7 +238,7 @@ def test_a_small_run(capsys, tmp_path):
     first = out.index("cpu "), out.index("noise "), out.index("of ceiling")
     assert list(first) == sorted(first)  # the environment and the noise before any figure
     tree = results.read(there)
-    assert {result["workload"] for result in tree["results"]} == {"memory/bandwidth", "disk/stalls"}
+    assert {result["workload"] for result in tree["results"]} == {"memory/bandwidth", "disk/random"}
     assert tree["failed"] == []
     assert html.read_text().startswith("<!doctype html>")
     assert list(given.iterdir()) == []
@@ -363,33 +362,6 @@ def test_the_noise_is_measured_by_an_a_a_contest(tmp_path):
     for waits in ("engine/stream", "page-cache/cold", "disk/commit"):
         assert noise.of_workload(differ, waits) == 0.9
     assert list(tmp_path.iterdir()) == []
-
-
-# --- latency ----------------------------------------------------------------------------------
-
-
-def test_a_stall_delays_every_request_behind_it():
-    def call(number):
-        if number == 10:
-            time.sleep(0.05)
-
-    took = latency.paced(call, 1000, 40)
-    assert took[10] >= 50e6
-    assert min(took[11:31]) >= 20e6  # due while the eleventh was running
-
-
-def test_a_request_ends_with_its_acknowledgement():
-    done = []
-
-    def submit(number):
-        done.append(number + 1)
-        return number + 1
-
-    took = latency.acknowledged(submit, lambda: done[-1] if len(done) > 2 else 0, 1000, 5)
-    assert len(took) == 5
-    assert took[0] >= 2e6 - 1e5  # answered with the third
-    with pytest.raises(AssertionError, match="4 of 5 requests"):
-        latency._timed(took[1:], 5)
 
 
 # --- the loops in C ---------------------------------------------------------------------------

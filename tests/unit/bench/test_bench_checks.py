@@ -6,7 +6,6 @@ import math
 import mmap
 import os
 import sys
-import threading
 
 import pytest
 
@@ -14,8 +13,6 @@ from kstore._native.bench import memory_loops
 from kstore.bench.contests import (
     compaction,
     fetch,
-    growth,
-    latency,
     log_read,
     log_stream,
     producer,
@@ -93,23 +90,6 @@ def test_batches_of_about_a_mebibyte_are_synced_one_by_one(monkeypatch, tmp_path
     syncs.clear()
     log_stream.write_raw(tmp_path, records, math.inf, log_stream.WIDE)
     assert len(syncs) == 1
-
-
-@pytest.mark.timeout(60)
-@pytest.mark.parametrize("requests", [1, 30])
-@pytest.mark.parametrize("way", [latency.shared_syncs, latency.group_commits])
-def test_a_failed_sync_ends_the_wait_for_it(monkeypatch, tmp_path, way, requests):
-    real = os.fdatasync
-
-    def failing(fd):
-        if threading.current_thread() is not threading.main_thread():
-            raise OSError(5, "Input/output error")
-        real(fd)
-
-    monkeypatch.setattr(os, "fdatasync", failing)
-    with pytest.raises((OSError, KStoreError), match="Input/output error"):
-        way(tmp_path, 1000.0, requests)
-    assert list(tmp_path.iterdir()) == []
 
 
 # --- results ----------------------------------------------------------------------------------
@@ -248,14 +228,6 @@ def test_huge_pages_of_other_mappings_are_not_counted():
     assert page_cache.huge_in(smaps, 0x7F0000500000) == 0
     with mmap.mmap(-1, 4096) as mapping:
         assert page_cache.huge_bytes(mapping) == 0
-
-
-def test_omitted_sizes_are_reported(monkeypatch, tmp_path):
-    availability.missing.clear()
-    made = [contest.name for contest in growth.by_partitions(tmp_path)]
-    left = [f"extend in turn, {count} partitions" for count in growth.PARTITIONS]
-    assert sorted(made + list(availability.missing)) == sorted(left)
-    assert "extend in turn, 1000 partitions" in availability.missing
 
 
 def test_a_full_run_has_more_durable_writes(monkeypatch, tmp_path):

@@ -9,7 +9,7 @@ import pytest
 from kstore._native.bench import disk_loops, memory_loops
 from kstore.bench import suite
 from kstore.bench.contest import Contest, Timed
-from kstore.bench.contests import growth, log_append, log_read, log_stream
+from kstore.bench.contests import log_append, log_read, log_stream
 from kstore.bench.data import logs
 from kstore.bench.data.raw_files import opened
 from kstore.bench.machine import sockets
@@ -215,15 +215,6 @@ def test_delays_of_a_reader_are_computed_for_each_end():
     assert log_stream._delays(ends, [(500, 30)]) == [400, 300, 200]
 
 
-def test_an_error_in_a_thread_is_raised():
-    def work(number):
-        if number:
-            raise ValueError(number)
-
-    with pytest.raises(ValueError, match="1"):
-        growth.run_in_threads(work, 2)
-
-
 def test_every_way_of_reading_memory_reads_every_byte():
     data = bytearray(1003)
     for at in range(len(data)):
@@ -242,11 +233,9 @@ def test_the_list_measures_nothing(capsys, tmp_path):
         "random memory writes",
         "MAP_POPULATE; MADV_HUGEPAGE",
         "FADV_WILLNEED",
-        "mmap behind",
         "splice; MSG_ZEROCOPY",
         "sender CPU",
         "read(offset); offset_at(time)",
-        "segments of 1 MiB",
         "Apache Kafka's DumpLogSegments",
         "Redis Streams, NATS JetStream",
     ):

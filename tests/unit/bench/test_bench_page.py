@@ -6,10 +6,7 @@ import pytest
 
 from kstore.bench import suite
 from kstore.bench.contest import Contest, Timed
-from kstore.bench.contests import growth
-from kstore.bench.peers import availability
-from kstore.bench.report import html_page, results
-from kstore.bench.runner.rounds import run
+from kstore.bench.report import html_page
 from kstore.bench.workload import Workload
 
 
@@ -73,23 +70,17 @@ def test_unchecked_contestants_are_marked(tmp_path):
     assert "<td>peer</td>" in html
 
 
-def test_growth_is_plotted_over_its_own_axes(tmp_path):
-    availability.missing.clear()
-    found = [
-        results.as_tree("engine", "engine/growth", run(contest, rounds=1))
-        for several in (
-            growth.by_record_size,
-            growth.by_segment_size,
-            growth.by_partitions,
-            growth.by_threads,
-        )
-        for contest in several(tmp_path)
+def test_contests_are_plotted_over_their_own_axes():
+    made = [
+        {"contest": f"of {size} {axis}", "size": size, "axis": axis, "unit": "B"}
+        | {"contestants": [{"name": "way", "contestant": "way", "rate": size}]}
+        for axis in ("partitions", "threads")
+        for size in (1, 2)
     ]
-    html = html_page._Pictures().by_size(found)
-    assert html.count("<svg") == 5  # threads with and without a flush
-    for axis in ("bytes of a record", "bytes of a segment", ">partitions<", ">threads<"):
+    html = html_page._Pictures().by_size(made)
+    assert html.count("<svg") == 2
+    for axis in (">partitions<", ">threads<"):
         assert axis in html
-    assert "bytes of a request" not in html
 
 
 def test_no_two_lines_look_alike():

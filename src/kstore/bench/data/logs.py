@@ -13,7 +13,6 @@ import numpy as np
 import kstore
 from kstore.bench.contest import Timed
 from kstore.bench.data.batches import TIME, VALUE_SIZE, client_batch
-from kstore.config import LogConfig
 from kstore.files.files import Files
 
 TOPIC = "bench"
@@ -26,23 +25,14 @@ def thousand_values() -> list[bytes]:
 
 
 @contextmanager
-def fresh_logs(
-    directory: Path, partitions: int = 1, config: LogConfig | None = None
-) -> Iterator[list[kstore.Log]]:
-    """The logs of a new topic; they are deleted afterwards, before anything is written back."""
+def fresh_log(directory: Path) -> Iterator[kstore.Log]:
+    """The log of a new topic with one partition, deleted before anything is written back."""
     path = mkdtemp(dir=directory)
     try:
         with kstore.open(path) as store:
-            yield list(store.create_topic(TOPIC, partitions=partitions, config=config))
+            yield store.create_topic(TOPIC)[0]
     finally:
         shutil.rmtree(path)
-
-
-@contextmanager
-def fresh_log(directory: Path, config: LogConfig | None = None) -> Iterator[kstore.Log]:
-    """The log of a new topic with one partition; it is deleted afterwards."""
-    with fresh_logs(directory, config=config) as logs:
-        yield logs[0]
 
 
 def check_log(log: kstore.Log, records: int, size: int | None = None) -> None:

@@ -1,4 +1,4 @@
-"""Writing to a disk: sequential against random, one durable write, stalls of write-back.
+"""Writing to a disk: sequential against random, and one durable write.
 
 Files are new in every round and deleted outside the timed section, so that no contestant's dirty
 pages are written back while another one is timed. "over zeros" is a file of synced zeros, whose
@@ -450,40 +450,6 @@ def group_commits(setting: Setting) -> Contest:
     )
 
 
-def dirty_limit() -> int:
-    """How many dirty bytes the kernel allows before it blocks writers; 0 if unknown."""
-    try:
-        with open("/proc/vmstat", encoding="ascii") as file:
-            facts = dict(line.split() for line in file)
-    except OSError:
-        return 0
-    return int(facts.get("nr_dirty_threshold", 0)) * mmap.PAGESIZE
-
-
-def stalls(setting: Setting) -> Iterator[Contest]:
-    """Buffered writes, each timed, of more bytes than the kernel allows to be dirty."""
-    block = 64 * KIB
-    work = Writing(setting, block)
-    count = setting.blocks(block, 1 << 20)
-    limit = dirty_limit()
-    if count * block < limit:
-        setting.missing["write-back that stops a writer"] = (
-            f"{size_text(count * block)} are written a round, and the kernel lets "
-            f"{limit >> 20:,} MiB be dirty: not reached (--full writes more)"
-        )
-    calls: Calls = {
-        method.name: partial(work.write, method, sequential(count, block), each=True)
-        for method in (Method("write"), Method("RWF_DONTCACHE", rwf=RWF_DONTCACHE))
-        if not work.why_not(method)
-    }
-    yield Contest(
-        name=f"each of {count} writes of {size_text(block)}, nothing synced",
-        calls=calls,
-        amount=block,
-        rounds=setting.pick(2, 3, 5),
-    )
-
-
 WORKLOADS = (
     Workload(
         group="disk",
@@ -520,16 +486,5 @@ WORKLOADS = (
         contests=commits,
         count=(2, 3, 5),
         weight=2,
-    ),
-    Workload(
-        group="disk",
-        name="stalls",
-        about="buffered writes timed one by one: how write-back delays the slowest",
-        ceiling="the best method of the run",
-        shows="write; RWF_DONTCACHE",
-        sizes=(128 * MIB, 1024 * MIB, 8192 * MIB),
-        contests=stalls,
-        count=(1, 1, 1),
-        copies=1.5,
     ),
 )

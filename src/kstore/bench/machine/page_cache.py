@@ -1,4 +1,4 @@
-"""Reading files that are in the page cache, that are not, and that are being written.
+"""Reading files that are in the page cache, and that are not.
 
 Contestants compute the exclusive or of all words that they read, so that a mapping pays for its
 page faults and results can be compared. Those named "not summed" show the copy alone.
@@ -7,10 +7,8 @@ page faults and results can be compared. Those named "not summed" show the copy 
 import mmap
 import os
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from functools import partial
-from threading import Event
-from time import perf_counter, sleep
+from time import perf_counter
 
 import numpy as np
 
@@ -19,7 +17,6 @@ from kstore.bench.contest import Contest, Timed
 from kstore.bench.data.raw_files import (
     PAGE,
     block_of,
-    fresh,
     kept_pages,
     opened,
     prewrite,
@@ -274,79 +271,6 @@ def cold_reads(setting: Setting) -> Iterator[Contest]:
     )
 
 
-class Tail:
-    """A file that is read while it grows."""
-
-    def __init__(self, setting: Setting, block: int) -> None:
-        self.path = setting.directory / "tail"
-        self.block = block
-        self.count = setting.blocks(block, 1 << 20)
-        self._written, self._read = block_of(block), block_of(block)
-
-    def written(self, *, read: bool, mapped: bool = False) -> Timed:
-        """Append every block while another thread reads the file; seconds per block."""
-        stopped, also = Event(), {}
-        with fresh(self.path) as fd, ThreadPoolExecutor(1) as pool:
-            following = pool.submit(self.follow, stopped, mapped) if read else None
-            started = perf_counter()
-            try:
-                disk_loops.write_at(fd, self._written, sequential(self.count, self.block))
-                wrote = perf_counter() - started
-                if following is not None:
-                    words, ended = following.result()
-                    also = {"reader": (ended - started) / self.count}
-                    with mmap.mmap(fd, 0, prot=mmap.PROT_READ) as mapping:
-                        if memory_loops.read_all(mapping) != words:
-                            raise AssertionError("the reader read other bytes than were written")
-            finally:
-                stopped.set()
-        return Timed(wrote / self.count, result=self.count, also=also)
-
-    def follow(self, stopped: Event, mapped: bool) -> tuple[int, float]:
-        """Read until every block is read, or the writer has failed: the words' exclusive or, and
-        when the last one was read."""
-        at, end, words = 0, self.count * self.block, 0
-        with opened(self.path, os.O_RDONLY) as fd:
-            while at < end and not stopped.is_set():
-                there = os.fstat(fd).st_size // self.block
-                if there * self.block == at:
-                    sleep(0)
-                    continue
-                if mapped:
-                    words ^= self._sum_mapped(fd, at, there * self.block)
-                else:
-                    positions = sequential(there - at // self.block, self.block) + at
-                    words ^= disk_loops.read_at(fd, self._read, positions, summed=True)
-                at = there * self.block
-        if at != end and not stopped.is_set():
-            raise AssertionError(f"the reader read {at} bytes")
-        return words, perf_counter()
-
-    def _sum_mapped(self, fd: int, start: int, stop: int) -> int:
-        """The XOR of the words of complete pages."""
-        with mmap.mmap(fd, stop - start, prot=mmap.PROT_READ, offset=start) as mapping:
-            return memory_loops.read_all(mapping)
-
-
-def tails(setting: Setting) -> Iterator[Contest]:
-    """A reader directly behind a writer."""
-    for block in setting.pick((64 * KIB,), (4 * KIB, 64 * KIB), (4 * KIB, 64 * KIB, MIB)):
-        work = Tail(setting, block)
-        yield Contest(
-            name=f"appends of {size_text(block)} and a reader of the tail",
-            calls={
-                "nobody reads": partial(work.written, read=False),
-                "pread behind": partial(work.written, read=True),
-                "mmap behind": partial(work.written, read=True, mapped=True),
-            },
-            amount=block,
-            size=block,
-            ceiling="nobody reads",
-            bars=(("pread behind", "nobody reads", None), ("mmap behind", "nobody reads", None)),
-            rounds=setting.pick(3, 7, 15),
-        )
-
-
 WORKLOADS = (
     Workload(
         group="page-cache",
@@ -371,15 +295,5 @@ WORKLOADS = (
         contests=cold_reads,
         count=(1, 1, 1),
         weight=1.5,
-    ),
-    Workload(
-        group="page-cache",
-        name="tail",
-        about="a reader behind a writer: how much each slows the other",
-        ceiling="the writer alone",
-        shows="nobody reads; pread behind; mmap behind; reader",
-        sizes=(64 * MIB, 256 * MIB, 1024 * MIB),
-        contests=tails,
-        count=(1, 2, 3),
     ),
 )
