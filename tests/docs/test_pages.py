@@ -1,11 +1,15 @@
-"""Every Python block of the documentation runs, page by page, in a folder of its own.
+"""Every example of the documentation runs, page by page, in a folder of its own.
 
-The blocks of one page share their names and run in order, as a reader would. A block is skipped
-only when the line before it is ``<!-- not run: why -->``: it needs something no test has, such as
-a server.
+The Python blocks of one page share their names and run in order, as a reader would. A block is
+skipped only when the line before it is ``<!-- not run: why -->``: it needs something no test has,
+such as a server. Below ``<!-- run: last column -->`` a table's last column runs, cell by cell and
+in order with the blocks: Python, or a command that begins with ``kstore``.
 """
 
 import re
+import shlex
+import subprocess
+import sys
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -19,23 +23,33 @@ PAGES = sorted(
 )
 _OPENING = re.compile(r"^(?P<indent>\s*)```python\b")
 _EXCUSE = re.compile(r"^\s*<!-- not run: (?P<why>.+) -->\s*$")
+_TABLE = "<!-- run: last column -->"
+_CODE = re.compile(r"`([^`]+)`")
 
 
 @dataclass(frozen=True)
 class Block:
-    """One example: where it stands, its code, and why it is not run if it is not."""
+    """One example: its line, its code, and why it is not run if it is not."""
 
     line: int
     code: str
     excuse: str | None = None
 
+    @property
+    def is_command(self) -> bool:
+        return self.code.startswith("kstore ")
+
 
 def blocks(text: str) -> list[Block]:
-    """The Python blocks of a page."""
+    """The Python blocks and the runnable table cells of a page, in order."""
     found = []
     lines = text.splitlines()
     number = 0
     while number < len(lines):
+        if lines[number].strip() == _TABLE:
+            cells = table_cells(lines, number + 1)
+            assert cells, f"no table below line {number + 1}"
+            found += cells
         opening = _OPENING.match(lines[number])
         number += 1
         if opening is None:
@@ -51,14 +65,35 @@ def blocks(text: str) -> list[Block]:
     return found
 
 
+def table_cells(lines: list[str], number: int) -> list[Block]:
+    """The code in the last column of the table that begins at this line, without its head."""
+    found = []
+    row = number + 2
+    while row < len(lines) and lines[row].startswith("|"):
+        cell = lines[row].rstrip().removesuffix("|").rpartition(" | ")[2]
+        found += [Block(row + 1, code) for code in _CODE.findall(cell)]
+        row += 1
+    return found
+
+
+def run_command(command: str) -> None:
+    """Run ``kstore ...`` in a shell; its exit status is 0."""
+    code = command.replace("kstore", f"{shlex.quote(sys.executable)} -m kstore", 1)
+    ran = subprocess.run(code, shell=True, capture_output=True, text=True, check=False)
+    assert ran.returncode == 0, f"{command}\n{ran.stdout}{ran.stderr}"
+
+
 def run(page: Path, text: str) -> int:
-    """Run a page's blocks in one namespace; returns how many ran."""
+    """Run a page's examples in one namespace; returns how many ran."""
     names: dict[str, object] = {"__name__": "__example__"}
     count = 0
     for block in blocks(text):
         if block.excuse is None:
-            padded = "\n" * (block.line - 1) + block.code
-            exec(compile(padded, str(page), "exec", dont_inherit=True), names)
+            if block.is_command:
+                run_command(block.code)
+            else:
+                padded = "\n" * (block.line - 1) + block.code
+                exec(compile(padded, str(page), "exec", dont_inherit=True), names)
             count += 1
     return count
 
@@ -71,6 +106,22 @@ def run(page: Path, text: str) -> int:
 def test_examples_run(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     assert run(page, page.read_text()) > 0
+
+
+def test_the_calls_of_kafka_python_are_its_own() -> None:
+    """The left sides of "Coming from Kafka" name methods that kafka-python has."""
+    import kafka
+
+    owners = {
+        "admin": kafka.KafkaAdminClient,
+        "producer": kafka.KafkaProducer,
+        "consumer": kafka.KafkaConsumer,
+    }
+    text = (ROOT / "docs" / "guide" / "from-kafka.md").read_text()
+    left = "\n".join(line.split(" | ")[0] for line in text.splitlines() if line.startswith("|"))
+    calls = set(re.findall(r"\b(admin|producer|consumer)\.(\w+)\(", left))
+    assert len(calls) > 20
+    assert [call for call in calls if not hasattr(owners[call[0]], call[1])] == []
 
 
 def test_every_excuse_names_what_is_missing() -> None:
@@ -96,3 +147,14 @@ def test_blocks_are_found() -> None:
     assert run(Path("page"), text) == 2
     with pytest.raises(ZeroDivisionError):
         run(Path("page"), "```python\n1 / 0\n```\n")
+
+
+def test_the_last_column_of_a_marked_table_runs() -> None:
+    table = "| a | b |\n|---|---|\n| `no()` | `x = 1`, `x += 1` |\n| none | `kstore --version` |\n"
+    found = blocks(f"{table}\n<!-- run: last column -->\n{table}\n```python\nassert x == 2\n```\n")
+    assert [block.code for block in found] == [
+        "x = 1", "x += 1", "kstore --version", "assert x == 2",
+    ]  # fmt: skip
+    assert run(Path("page"), f"<!-- run: last column -->\n{table}") == 3
+    with pytest.raises(AssertionError, match="no tool 'nothing'"):
+        run(Path("page"), "<!-- run: last column -->\n| a |\n|---|\n| - | `kstore nothing` |\n")

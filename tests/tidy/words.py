@@ -25,7 +25,7 @@ INSTEAD = {
     r"\bspeaks? against\b": "contradicts",
     r"\bmade of\b": "consists of, contains",
     r"\b(?:is|are|was|were) (?:not )?(?:there|here)\b(?! (?:an?|no|any)\b)": "exists, is present",
-    r"(?<!\bin )(?<!\btakes )(?<!\btake )\bplaces?\b": "position, offset, log directory, partition",
+    r"(?<!\bin[ -])(?<!\btakes )(?<!\btake )\bplaces?\b": "position, offset, log dir, partition",
     r"\bpieces?\b": "chunk, slice, range, fragment",
     r"\bwhole\b(?! (?:number|program)s?)": "complete, entire, all of",
     r"\bwholly\b": "completely",
