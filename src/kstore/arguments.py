@@ -2,9 +2,10 @@
 
 from argparse import ArgumentParser, ArgumentTypeError
 from collections.abc import Callable
+from datetime import datetime, tzinfo
 
 from kstore.config import CODECS, parse_whole_number
-from kstore.errors import InvalidConfigError
+from kstore.errors import InvalidConfigError, InvalidTimestampError
 from kstore.integers import INT32_MAX, INT64_MAX
 
 
@@ -33,6 +34,61 @@ def number(low: float, high: float) -> Callable[[str], float]:
         return found
 
     return parse
+
+
+TIME_FORMS = (
+    "milliseconds since 1970, or a date or a date and time such as 2026-01-31, "
+    "2026-01-31T10:00 (local time) or 2026-01-31T10:00:00Z"
+)
+
+
+def parse_time(text: str, name: str, zone: tzinfo | None = None) -> int:
+    """Milliseconds since 1970 of what an option names: a number, or ISO 8601, time optional.
+
+    A time without an offset is one of ``zone``, by default this machine's local time. Raises
+    InvalidConfigError, which begins with the option's ``name``.
+    """
+    from kstore.record.timestamp import to_milliseconds
+
+    if text.isdecimal() and text.isascii():
+        return parse_whole_number(text, name=name)
+    try:
+        when = datetime.fromisoformat(text)
+        if when.tzinfo is None:
+            when = when.astimezone() if zone is None else when.replace(tzinfo=zone)
+        return to_milliseconds(when)
+    except InvalidTimestampError as error:
+        raise InvalidConfigError(f"{name}: {error.reason}") from None
+    except (ValueError, OverflowError, OSError):
+        raise InvalidConfigError(f"{name} takes {TIME_FORMS}, not {text[:40]!r}") from None
+
+
+def time_option(name: str) -> Callable[[str], int]:
+    """The type of an argparse option that takes a point in time, as :func:`parse_time`."""
+
+    def parse(text: str) -> int:
+        try:
+            return parse_time(text, name)
+        except InvalidConfigError as error:
+            raise ArgumentTypeError(str(error).removeprefix(f"{name} ")) from None
+
+    return parse
+
+
+def add_time_range(parser: ArgumentParser) -> None:
+    """``--since`` and ``--until``: the records from one time up to another."""
+    parser.add_argument(
+        "--since",
+        type=time_option("--since"),
+        metavar="TIME",
+        help=f"records from this time on: {TIME_FORMS}",
+    )
+    parser.add_argument(
+        "--until",
+        type=time_option("--until"),
+        metavar="TIME",
+        help="records before the first one that is at or after this time",
+    )
 
 
 def partition_numbers(text: str) -> list[int]:

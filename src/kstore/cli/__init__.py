@@ -60,23 +60,20 @@ def main(argv: Sequence[str] | None = None) -> int:
         _complain(name, str(error))
         return 1
     except OSError as error:
-        file = f" ({error.filename})" if error.filename else ""
-        _complain(name, f"{error.strerror or error}{file}")
+        _complain(name, _sentence(error))
         return 1
     return status
 
 
 def _run(words: list[str]) -> int:
-    from kstore.cli.common import ToolParser
+    from kstore.cli.common import ToolParser, version_line
     from kstore.signals import raising_terminated
 
     if not words or words[0] in ("-h", "--help", "help"):
         print(usage(), file=sys.stdout if words else sys.stderr)
         return 0 if words else 1
-    if words[0] == "--version":
-        from kstore import __version__
-
-        print(f"kstore {__version__}")
+    if words[0] in ("-V", "--version"):
+        print(version_line())
         return 0
     name = words[0]
     if name not in TOOLS:
@@ -87,7 +84,7 @@ def _run(words: list[str]) -> int:
     parser = ToolParser(prog=f"kstore {name}", description=f"{about[0].upper()}{about[1:]}.")
     tool.describe(parser)
     try:
-        parser.refuse_servers(words[1:])
+        parser.refuse_misplaced(words[1:])
         arguments = parser.parse_args(words[1:])
         with raising_terminated(), warnings.catch_warnings():
             warnings.showwarning = _warning_printer(f"kstore {name}")
@@ -109,10 +106,22 @@ def usage() -> str:
             "",
             *lines,
             "",
-            "'kstore TOOL --help' lists a tool's options. An example:",
+            "'kstore TOOL --help' lists a tool's options, 'kstore --version' the version. "
+            "An example:",
             "  kstore topics --create --topic orders --partitions 4 --log-dir data",
         ]
     )
+
+
+def _sentence(error: OSError) -> str:
+    """The system's error as a sentence that names the file."""
+    if error.filename is None:
+        return error.strerror or str(error)
+    if isinstance(error, FileNotFoundError):
+        return f"there is no file {error.filename}"
+    if isinstance(error, IsADirectoryError):
+        return f"{error.filename} is a directory, not a file"
+    return f"{error.strerror or error} ({error.filename})"
 
 
 def _complain(name: str, text: str) -> None:

@@ -60,6 +60,7 @@ def describe(parser: ToolParser) -> None:
     size.add_argument("--full", action="store_true", help="large data: an hour or more")
     parser.add_argument(
         "--dir",
+        "--path",
         type=Path,
         default=Path(tempfile.gettempdir()),
         metavar="DIR",

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, NoReturn
 
+from kstore.cli.lock_holder import naming_lock_holder
 from kstore.cli.progress import Progress
 from kstore.errors import KStoreError, UnknownTopicOrPartitionError
 from kstore.partition_files import filenames
@@ -21,7 +22,20 @@ if TYPE_CHECKING:
     from kstore.store.topic import Topic
 
 INTERNAL = ("__consumer_offsets", "__transaction_state", "__share_group_state")
-_SERVERS = ("--bootstrap-server", "--broker-list", "--zookeeper")
+_NO_SERVER = "there is no server here; --log-dir names a directory instead"
+# Options of Kafka's tools, and those that a user tries, with what to do instead. A tool adds its
+# own to ToolParser.hints; what it takes itself is no hint.
+_HINTS = {
+    "--bootstrap-server": _NO_SERVER,
+    "--bootstrap-controller": _NO_SERVER,
+    "--broker-list": _NO_SERVER,
+    "--zookeeper": _NO_SERVER,
+    "--command-config": "there is no connection to configure; leave it out",
+    "--dry-run": "this tool only reads; leave it out",
+    "--directory": "the option is --log-dir",
+    "--data-dir": "the option is --log-dir",
+    "--dir": "the option is --log-dir",
+}
 _BLOCK = 1 << 18  # bytes that one write hands on
 
 
@@ -32,21 +46,22 @@ class ToolParser(argparse.ArgumentParser):
         super().__init__(
             formatter_class=argparse.RawDescriptionHelpFormatter, allow_abbrev=False, **options
         )
+        self.hints = dict(_HINTS)
+        self.add_argument("-V", "--version", action=_Version, help="show the version and exit")
 
-    def refuse_servers(self, words: Sequence[str]) -> None:
-        """Say what stands in for the option that most of Kafka's command lines begin with.
+    def refuse_misplaced(self, words: Sequence[str]) -> None:
+        """Say what to write instead of an option of Kafka's tools that this tool does not have.
 
-        Not where the tool, or the one of its jobs that the words begin with, has such an option.
+        Before the options are parsed: otherwise the answer is that another one is missing. Takes
+        the options of the tool's job that the words begin with as the tool's own.
         """
-        known = set(self._option_string_actions)
+        known, hints = set(self._option_string_actions), dict(self.hints)
         for action in self._actions:
             if words and isinstance(action.choices, dict) and words[0] in action.choices:
                 known |= set(action.choices[words[0]]._option_string_actions)
-        if known.intersection(_SERVERS):
-            return
         for name in (word.partition("=")[0] for word in words):
-            if name in _SERVERS:
-                self.error(f"{name}: there is no server here; --log-dir names a directory instead")
+            if name in hints and name not in known:
+                self.error(f"{name}: {hints[name]}")
 
     def print_help(self, file: "SupportsWrite[str] | None" = None) -> None:
         """Raises OSError where the help cannot be written; argparse's own is silent then."""
@@ -55,11 +70,39 @@ class ToolParser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
         missing = re.match(r"the following arguments are required: (\S+?),?(?: |/|$)", message)
         if missing:
-            message = f'Missing required argument "[{missing[1].lstrip("-")}]"'
+            message = f'Missing required argument "[{missing[1].partition("/")[0].lstrip("-")}]"'
+        elif unknown := re.match(r"unrecognized arguments: (-\S+)", message):
+            message += self._similar(unknown[1].partition("=")[0])
         sys.stderr.write(f"{message}\n\n")
         self.print_usage(sys.stderr)
         sys.stderr.write(f"'{self.prog} --help' explains each option.\n")
         raise SystemExit(1)
+
+    def _similar(self, name: str) -> str:
+        """A question that names the options most like an unknown one, or nothing."""
+        from difflib import get_close_matches
+
+        known = [each for each in self._option_string_actions if each.startswith("--")]
+        close = get_close_matches(name, known, n=2, cutoff=0.7)
+        return f"; did you mean {' or '.join(close)}?" if close else ""
+
+
+class _Version(argparse.Action):
+    """``--version``: prints the line of ``kstore --version``."""
+
+    def __init__(self, option_strings: Sequence[str], dest: str, **options: Any) -> None:
+        super().__init__(option_strings, argparse.SUPPRESS, nargs=0, **options)
+
+    def __call__(self, parser: argparse.ArgumentParser, *_: object) -> NoReturn:
+        print(version_line())
+        parser.exit()
+
+
+def version_line() -> str:
+    """What ``--version`` prints."""
+    from kstore import __version__
+
+    return f"kstore {__version__}"
 
 
 class WrongOptionsError(KStoreError, ValueError):
@@ -69,6 +112,7 @@ class WrongOptionsError(KStoreError, ValueError):
 def add_log_dir(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--log-dir",
+        "--path",
         action="append",
         required=True,
         metavar="DIR[,DIR...]",
@@ -89,6 +133,10 @@ def open_store(arguments: argparse.Namespace, mode: str = "r", *, create: bool =
 
     paths = log_dirs(arguments)
     for path in paths:
+        if os.path.lexists(path) and not os.path.isdir(path):
+            raise KStoreError(
+                f"{path} is a file; --log-dir names the directory that holds the partitions"
+            )
         if not os.path.isdir(path) and not create:
             raise KStoreError(
                 f"there is no directory {path}; --log-dir names one that Kafka or kstore "
@@ -99,7 +147,7 @@ def open_store(arguments: argparse.Namespace, mode: str = "r", *, create: bool =
                 f"{path} is the folder of one partition; --log-dir names the one above it: "
                 f"{os.path.dirname(os.path.abspath(path))}"
             )
-    with Progress() as bar:
+    with Progress() as bar, naming_lock_holder():
         store = open_directory(
             paths, mode, progress=lambda done, total: bar.show(done, total, "recovering")
         )

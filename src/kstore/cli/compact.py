@@ -36,6 +36,10 @@ for a broker's topic, with alter_topic in Python. No other process may write mea
 
 def describe(parser: ToolParser) -> None:
     parser.epilog = EPILOG
+    parser.hints["--dry-run"] = (
+        "compact has no plan to show; 'kstore topics --describe --topics-with-overrides' lists the "
+        "topics with cleanup.policy=compact"
+    )
     add_log_dir(parser)
     parser.add_argument(
         "--topic",

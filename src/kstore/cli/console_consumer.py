@@ -3,10 +3,9 @@
 import argparse
 import time
 from collections.abc import Callable
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from kstore.arguments import whole_number
+from kstore.arguments import TIME_FORMS, parse_time, whole_number
 from kstore.cli.common import (
     Output,
     ToolParser,
@@ -81,8 +80,7 @@ def describe(parser: ToolParser) -> None:
     parser.add_argument(
         "--from-time",
         metavar="WHEN",
-        help="begin with the first record at or after a time: milliseconds, or a date and time "
-        "such as 2026-01-31T10:00:00Z (UTC if no zone follows)",
+        help=f"begin with the first record at or after a time: {TIME_FORMS}",
     )
     parser.add_argument(
         "--max-messages",
@@ -121,7 +119,8 @@ def describe(parser: ToolParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     check(arguments)
     render = Formatter(properties(arguments.formatter, FORMATTER_PROPERTIES)).render
-    begin = start_time(arguments.from_time)
+    when = arguments.from_time
+    begin = None if when is None else parse_time(when, "--from-time")
     printed = [0]
     try:
         with (
@@ -163,21 +162,6 @@ def check(arguments: argparse.Namespace) -> None:
                 f"The provided offset value '{where[:40]}' is incorrect. Valid values are "
                 "'earliest', 'latest', or a non-negative long."
             ) from None
-
-
-def start_time(text: str | None) -> int | None:
-    """Milliseconds of --from-time."""
-    if text is None or text.isdecimal():
-        return None if text is None else parse_whole_number(text, name="--from-time")
-    try:
-        when = datetime.fromisoformat(text)
-    except ValueError:
-        raise WrongOptionsError(
-            f"--from-time takes milliseconds or a time as 2026-01-31T10:00:00Z, not {text[:40]!r}"
-        ) from None
-    from kstore.record.timestamp import to_milliseconds
-
-    return to_milliseconds(when if when.tzinfo else when.replace(tzinfo=UTC))
 
 
 def open_consumer(store: "Store", arguments: argparse.Namespace) -> "Consumer":

@@ -65,6 +65,7 @@ class Line(NamedTuple):
 
 def describe(parser: ToolParser) -> None:
     parser.epilog = EPILOG
+    parser.hints["--dry-run"] = "console-producer appends every line; leave it out"
     add_log_dir(parser)
     parser.add_argument("--topic", required=True, metavar="NAME", help="REQUIRED: append to it")
     parser.add_argument(

@@ -10,7 +10,7 @@ from kstore.arguments import whole_number
 from kstore.cli import dump_index
 from kstore.cli.common import Output, ToolParser, complain
 from kstore.cli.dump_errors import DumpErrors, base_offset
-from kstore.errors import CorruptFileError
+from kstore.errors import CorruptFileError, KStoreError
 from kstore.integers import INT32_MAX
 from kstore.partition_files import DISK, LineDumper, filenames, publish_barrier
 
@@ -56,6 +56,8 @@ class Refuse(argparse.Action):
 
 def describe(parser: ToolParser) -> None:
     parser.epilog = EPILOG
+    for name in ("--log-dir", "--path", "--file"):
+        parser.hints[name] = f"{parser.prog} takes files: --files data/orders-0/*.log"
     parser.add_argument(
         "--files",
         required=True,
@@ -116,6 +118,8 @@ def run(arguments: argparse.Namespace) -> int:
     files = [name for group in arguments.files for text in group for name in text.split(",")]
     with Output() as output:
         for name in filter(None, files):
+            if not os.path.exists(name):
+                raise KStoreError(f"there is no file {name}")
             output.line(f"Dumping {name}")
             kind = PurePath(name).suffix.removeprefix(".")
             try:

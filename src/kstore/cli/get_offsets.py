@@ -5,7 +5,7 @@ import re
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from kstore.arguments import partition_numbers
+from kstore.arguments import TIME_FORMS, parse_time, partition_numbers
 from kstore.cli.common import (
     INTERNAL,
     ToolParser,
@@ -16,6 +16,7 @@ from kstore.cli.common import (
     open_store,
 )
 from kstore.config import parse_whole_number
+from kstore.errors import InvalidConfigError
 from kstore.integers import INT64_MAX
 
 if TYPE_CHECKING:
@@ -32,9 +33,10 @@ examples:
   kstore get-offsets --log-dir data
   kstore get-offsets --topic orders --partitions 0,1 --time earliest --log-dir data
   kstore get-offsets --topic-partitions 'orders:0-2,.*:3-' --time 1700000000000 --log-dir data
+  kstore get-offsets --topic orders --time 2026-01-31 --log-dir data
 
-One line for each partition: topic:partition:offset. With a timestamp it is the offset of the
-first record at or after it; a partition without one is omitted. Works beside a running broker
+One line for each partition: topic:partition:offset. With a time it is the offset of the first
+record at or after it; a partition without one is omitted. Works beside a running broker
 or writer.
 """
 
@@ -54,8 +56,8 @@ def describe(parser: ToolParser) -> None:
         "--time",
         default="latest",
         metavar="WHEN",
-        help="a timestamp in milliseconds, or -1 or latest, -2 or earliest, -3 or "
-        "max-timestamp, -4 or earliest-local (default: latest)",
+        help="-1 or latest, -2 or earliest, -3 or max-timestamp, -4 or earliest-local, or a "
+        f"time: {TIME_FORMS} (default: latest)",
     )
     parser.add_argument(
         "--exclude-internal-topics", action="store_true", help="leave out Kafka's own topics"
@@ -127,12 +129,13 @@ def offset_finder(text: str) -> "Callable[[Log], int | None]":
         from kstore.partition_files import newest_offset
 
         return newest_offset
-    if not text.isdecimal():
+    try:
+        when = parse_time(text, "--time")
+    except InvalidConfigError as error:
         raise WrongOptionsError(
-            f"Malformed time argument {text[:40]}. Please use latest or earliest or max-timestamp, "
-            "or a timestamp in milliseconds"
-        )
-    when = parse_whole_number(text, name="--time")
+            f"Malformed time argument {text[:40]}. Please use latest or earliest or max-timestamp: "
+            f"{error}"
+        ) from None
     return lambda log: at_or_after(log, when)
 
 

@@ -6,6 +6,7 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from kstore.cli.common import ToolParser, WrongOptionsError
+from kstore.cli.lock_holder import naming_lock_holder
 from kstore.cli.progress import Progress
 
 if TYPE_CHECKING:
@@ -39,7 +40,10 @@ REFUSED = 2
 def describe(parser: ToolParser) -> None:
     parser.epilog = EPILOG
     parser.add_argument(
-        "--log-dir", metavar="DIR[,DIR...]", help="with --to: the directories to hand over from"
+        "--log-dir",
+        "--path",
+        metavar="DIR[,DIR...]",
+        help="with --to: the directories to hand over from",
     )
     parser.add_argument(
         "--to", metavar="DIR[,DIR...]", help="all log.dirs of a stopped broker, to hand over to"
@@ -80,7 +84,9 @@ def describe(parser: ToolParser) -> None:
         action="store_true",
         help="with --to: abort them in --log-dir first; without it they are refused",
     )
-    parser.add_argument("--execute", action="store_true", help="do it")
+    action = parser.add_mutually_exclusive_group()
+    action.add_argument("--execute", action="store_true", help="do it")
+    action.add_argument("--dry-run", action="store_true", help="only check: the default")
     parser.add_argument("--json", action="store_true", help="the report as JSON on stdout")
 
 
@@ -89,7 +95,8 @@ def run(arguments: argparse.Namespace) -> int:
         raise WrongOptionsError("Command must include exactly one action: --to or --from")
     if (arguments.to is None) != (arguments.log_dir is None):
         raise WrongOptionsError("--log-dir and --to go together; --from goes alone")
-    report = _back(arguments) if arguments.to is None else _to_broker(arguments)
+    with naming_lock_holder():
+        report = _back(arguments) if arguments.to is None else _to_broker(arguments)
     if arguments.json:
         print(json.dumps({"ok": report.ok, **asdict(report)}, indent=2))
     else:

@@ -38,6 +38,7 @@ cancel a move, call --move with --to the partition's current directory.
 
 def describe(parser: ToolParser) -> None:
     parser.epilog = EPILOG
+    parser.hints["--dry-run"] = "--describe shows where each partition is; --move moves one"
     add_log_dir(parser)
     parser.add_argument(
         "--describe", action="store_true", help="the partitions of each directory, and their sizes"

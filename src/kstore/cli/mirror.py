@@ -49,6 +49,7 @@ _UNDECIDED = 3
 
 def describe(parser: ToolParser) -> None:
     parser.epilog = EPILOG
+    parser.hints["--dry-run"] = "mirror copies what is new, and never changes the source"
     parser.add_argument(
         "--bootstrap-server",
         required=True,

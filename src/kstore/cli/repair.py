@@ -6,6 +6,7 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from kstore.cli.common import ToolParser, WrongOptionsError
+from kstore.cli.lock_holder import naming_lock_holder
 from kstore.cli.progress import Progress
 
 if TYPE_CHECKING:
@@ -37,11 +38,14 @@ def describe(parser: ToolParser) -> None:
     parser.epilog = EPILOG
     parser.add_argument(
         "--path",
+        "--log-dir",
         required=True,
         metavar="DIR",
         help="REQUIRED: the damaged log directory, or the directory of one partition",
     )
-    parser.add_argument("--execute", action="store_true", help="write what can be saved")
+    action = parser.add_mutually_exclusive_group()
+    action.add_argument("--execute", action="store_true", help="write what can be saved")
+    action.add_argument("--dry-run", action="store_true", help="print the plan only: the default")
     parser.add_argument(
         "--output", metavar="DIR", help="with --execute: the new log directory; it must be empty"
     )
@@ -53,7 +57,7 @@ def run(arguments: argparse.Namespace) -> int:
 
     if arguments.execute != (arguments.output is not None):
         raise WrongOptionsError("--execute and --output go together")
-    with Progress() as bar:
+    with Progress() as bar, naming_lock_holder():
         if arguments.execute:
             report = repair(arguments.path, arguments.output, progress=bar.show)
         else:

@@ -60,6 +60,7 @@ exit status:
 
 def describe(parser: ToolParser) -> None:
     parser.epilog = EPILOG
+    parser.hints["--dry-run"] = "this tool changes nothing without --seal; leave it out"
     add_log_dir(parser)
     parser.add_argument("--topic", metavar="REGEX", help="topics to verify (default: all)")
     parser.add_argument("--partition", type=whole_number(0, INT32_MAX), metavar="N",

@@ -210,6 +210,7 @@ def test_a_transaction_index_is_dumped_up_to_its_hole(tmp_path, capfdbinary):
 
 def test_unknown_files_are_ignored_by_name(tmp_path, capfdbinary):
     path = tmp_path / "something.else"
+    path.touch()
     status, _, errors = dumped(capfdbinary, "--files", path)
     assert (status, errors) == (1, [f"Ignoring unknown file {path}"])
     _, _, (complaint,) = dumped(capfdbinary, "--files", tmp_path)

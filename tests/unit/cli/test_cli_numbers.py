@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 import kstore
-from kstore.arguments import number, partition_numbers, whole_number
+from kstore.arguments import number, parse_time, partition_numbers, whole_number
 from kstore.cli import TOOLS, main
 from kstore.cli.common import ToolParser
 from kstore.config import LogConfig, parse_whole_number
@@ -135,10 +135,8 @@ def test_every_option_of_the_spark_jobs_refuses_what_is_no_number(capfd: Any) ->
 @pytest.mark.parametrize("option", ["--since", "--until"])
 @pytest.mark.parametrize("typed", ["5,000 digits", "4,000 digits", "2^63", "superscript"])
 def test_a_time_of_the_export_is_a_time(option: str, typed: str) -> None:
-    from kstore.spark.jobs.export import to_time
-
     with pytest.raises(InvalidConfigError):
-        to_time(TYPED[typed])
+        parse_time(TYPED[typed], option)
 
 
 def test_a_setting_is_a_whole_number_of_any_length() -> None:

@@ -214,7 +214,8 @@ def test_partition_and_offset(filled):
 def test_from_time(filled):
     source = ("--topic", "orders", "--partition", 0)
     assert consumed(filled, *source, "--from-time", FIRST + 7) == ["zero 7", "zero 8", "zero 9"]
-    assert len(consumed(filled, *source, "--from-time", "2023-11-14T22:13:20")) == 10
+    assert len(consumed(filled, *source, "--from-time", "2023-11-14T22:13:20Z")) == 10
+    assert len(consumed(filled, *source, "--from-time", "2023-11-14")) == 10
     assert consumed(filled, *source, "--from-time", "2030-01-01T00:00:00Z") == []
 
 
@@ -338,6 +339,8 @@ def test_following_ends_without_a_reader(filled):
         (("--topic", "orders", "--time", "earliest"), ["orders:0:0", "orders:1:0", "orders:2:0"]),
         (("--topic", "orders", "--partitions", "1,2"), ["orders:1:5", "orders:2:0"]),
         (("--time", FIRST + 5), ["orders:0:5", "orders:1:0"]),
+        (("--time", "2023-11-14T22:13:20.005Z"), ["orders:0:5", "orders:1:0"]),
+        (("--time", "2023-11-15T01:13:20.005+03:00"), ["orders:0:5", "orders:1:0"]),
         (("--time", -3), ["orders:0:9", "orders:1:0", "other.topic:0:0"]),
         (("--topic-partitions", "orders:0-2"), ["orders:0:10", "orders:1:5"]),
         (("--topic-partitions", "orders:2-,ot.*:0"), ["orders:2:0", "other.topic:0:1"]),

@@ -21,6 +21,7 @@ _INTERVAL = 5.0  # seconds between two lines of progress
 def add_common(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--log-dir",
+        "--path",
         action="append",
         required=True,
         metavar="DIR[,DIR...]",

@@ -10,8 +10,7 @@ from dataclasses import asdict, dataclass, field
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
-from kstore.arguments import whole_number
-from kstore.config import parse_whole_number
+from kstore.arguments import add_time_range, whole_number
 from kstore.errors import InvalidConfigError
 from kstore.log.log import Log
 from kstore.partition_files import DISK, Files, absolute_paths
@@ -237,8 +236,7 @@ def describe(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--target", required=True, metavar="DIR", help="REQUIRED: where the files go"
     )
-    parser.add_argument("--since", metavar="TIME", help="2024-05-01T12:00Z, or milliseconds")
-    parser.add_argument("--until", metavar="TIME", help="end before the first record so late")
+    add_time_range(parser)
     parser.add_argument("--compression", choices=COMPRESSIONS, default="snappy")
     parser.add_argument(
         "--file-size",
@@ -260,21 +258,9 @@ def describe(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--dry-run", action="store_true", help="show the tasks, write nothing")
 
 
-def to_time(text: str | None) -> datetime | int | None:
-    """A time from the command line; InvalidConfigError for what is none."""
-    if text is None or text.isdecimal():
-        return None if text is None else parse_whole_number(text, name="a time")
-    try:
-        return datetime.fromisoformat(text)
-    except ValueError:
-        raise InvalidConfigError(
-            f"{text!r} is no time: write 2024-05-01T12:00Z, or milliseconds since 1970"
-        ) from None
-
-
 def run(arguments: argparse.Namespace, progress: Progress) -> int:
     paths = paths_of(arguments)
-    since, until = to_time(arguments.since), to_time(arguments.until)
+    since, until = arguments.since, arguments.until
     size = arguments.file_size << 20
     fail = arguments.fail_on_data_loss == "true"
     if arguments.dry_run:

@@ -13,7 +13,7 @@ from contextlib import closing
 from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any
 
-from kstore.arguments import partition_numbers, whole_number
+from kstore.arguments import add_time_range, partition_numbers, whole_number
 from kstore.config import CODECS
 from kstore.errors import InvalidConfigError
 from kstore.integers import INT32_MAX
@@ -496,9 +496,8 @@ def describe(parser: argparse.ArgumentParser) -> None:
         "--config", action="append", default=[], metavar="NAME=VALUE",
         help="a setting of the topics that are made (default: as in the source)",
     )  # fmt: skip
+    add_time_range(parser)
     for name, metavar, what in (
-        ("--since", "MS", "records from this time on"),
-        ("--until", "MS", "records before this time"),
         ("--start-offset", "N", "records from here on"),
         ("--stop-offset", "N", "records before this offset"),
     ):

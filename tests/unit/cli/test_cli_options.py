@@ -1,0 +1,221 @@
+"""Options that a user tries: versions, times, aliases, and those of Kafka's tools without use."""
+
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta, timezone
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import kstore
+from kstore.arguments import parse_time
+from kstore.cli import TOOLS, main
+from kstore.cli.lock_holder import LockHolder, explain, find_lock_holder
+from kstore.errors import InvalidConfigError
+
+# --- versions -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("flag", ["-V", "--version"])
+@pytest.mark.parametrize("words", [[], *([name] for name in TOOLS), ["spark", "verify"]], ids=str)
+def test_every_tool_has_a_version(words: list[str], flag: str, capsys: Any) -> None:
+    assert main([*words, flag]) == 0
+    assert capsys.readouterr() == (f"kstore {kstore.__version__}\n", "")
+
+
+# --- points in time -----------------------------------------------------------------------------
+
+
+@pytest.fixture
+def in_new_york(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.setenv("TZ", "America/New_York")
+    time.tzset()
+    yield
+    monkeypatch.undo()
+    time.tzset()
+
+
+NOON = int(datetime(2026, 1, 31, 12, tzinfo=UTC).timestamp()) * 1000
+HOUR = 3_600_000
+
+
+@pytest.mark.usefixtures("in_new_york")
+@pytest.mark.parametrize(
+    ("text", "milliseconds"),
+    [
+        ("0", 0),
+        (str(NOON), NOON),
+        ("2026-01-31T12:00:00Z", NOON),
+        ("2026-01-31T12:00Z", NOON),
+        ("2026-01-31 12:00:00.250Z", NOON + 250),
+        ("2026-01-31T13:00:00+01:00", NOON),
+        ("2026-01-31T07:00", NOON),  # local time
+        ("2026-01-31", NOON - 7 * HOUR),  # midnight, local time
+        ("2026-07-31", NOON - 8 * HOUR + 181 * 24 * HOUR),  # of a summer
+    ],
+)
+def test_a_time_is_a_number_or_a_date(text: str, milliseconds: int) -> None:
+    assert parse_time(text, "--time") == milliseconds
+
+
+def test_a_time_without_an_offset_may_be_one_of_another_zone() -> None:
+    assert parse_time("2026-01-31T12:00", "--time", UTC) == NOON
+    zone = timezone(timedelta(hours=2))
+    assert parse_time("2026-01-31T12:00", "--time", zone) == NOON - 2 * HOUR
+
+
+@pytest.mark.parametrize("text", ["noon", "2026-13-01", "2026-01-31T25:00", "1969-12-31", "", "²"])
+def test_no_time_is_a_sentence_with_the_option(text: str) -> None:
+    with pytest.raises(InvalidConfigError, match=r"^--time"):
+        parse_time(text, "--time")
+
+
+@pytest.mark.parametrize("tool", ["console-consumer", "get-offsets"])
+def test_help_says_that_a_time_without_an_offset_is_local(tool: str, capsys: Any) -> None:
+    assert main([tool, "--help"]) == 0
+    assert "local time" in " ".join(capsys.readouterr().out.split())
+
+
+@pytest.mark.parametrize("job", ["export", "restore"])
+def test_spark_jobs_take_dates_too(job: str, capsys: Any) -> None:
+    assert main(["spark", job, "--since", "noon"]) == 1
+    assert "milliseconds since 1970, or a date" in capsys.readouterr().err
+
+
+# --- options that have another name, or no use --------------------------------------------------
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> Path:
+    path = tmp_path / "data"
+    with kstore.open(path) as store:
+        store.create_topic("orders")
+    return path
+
+
+@pytest.mark.parametrize("name", ["--path", "--log-dir"])
+def test_the_directory_has_either_name(data: Path, name: str, capsys: Any) -> None:
+    assert main(["topics", "--list", name, str(data)]) == 0
+    assert main(["repair", name, str(data), "--dry-run"]) == 0
+    assert "orders-0: ok" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("words", "text"),
+    [
+        (["verify", "--dry-run"], "--dry-run: this tool changes nothing without --seal"),
+        (["get-offsets", "--dry-run"], "--dry-run: this tool only reads; leave it out"),
+        (["dump-log", "--log-dir", "data"], "takes files: --files data/orders-0/*.log"),
+        (["topics", "--list", "--directory", "data"], "--directory: the option is --log-dir"),
+        (["topics", "--list", "--command-config=c"], "--command-config: there is no connection"),
+        (["repair", "--path", "x", "--execute", "--dry-run"], "not allowed with"),
+        (["verify", "--log-dir", "x", "--topics", "a"], "--topics a; did you mean --topic?"),
+    ],
+)
+def test_an_option_that_a_tool_does_not_have_is_explained(
+    words: list[str], text: str, capsys: Any
+) -> None:
+    assert main(words) == 1
+    assert text in capsys.readouterr().err.splitlines()[0]
+
+
+# --- files that do not exist --------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["dump-log", "--files", "none.log"],
+        ["dump-log", "--files", "none.index,none.snapshot"],
+        ["dump-log", "--files", "none"],
+        ["mirror", "--bootstrap-server", "a:1", "--topic", "t", "--log-dir", "x",
+         "--command-config", "none.properties"],
+    ],
+)  # fmt: skip
+def test_a_file_that_does_not_exist_is_called_that(
+    words: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert main(words) == 1
+    output, complaint = capsys.readouterr()
+    assert output == ""
+    assert complaint.startswith(f"kstore {words[0]}: there is no file none")
+    assert complaint.count("\n") == 1
+
+
+def test_a_file_is_no_log_dir(tmp_path: Path, capsys: Any) -> None:
+    path = tmp_path / "a.log"
+    path.touch()
+    assert main(["verify", "--log-dir", str(path)]) == 1
+    assert f"{path} is a file; --log-dir names the directory" in capsys.readouterr().err
+
+
+# --- a locked directory -------------------------------------------------------------------------
+
+HOLD = "import sys, kstore\nwith kstore.open(sys.argv[1]): print('open', flush=True); input()"
+
+
+@pytest.fixture
+def holder(data: Path) -> Iterator["subprocess.Popen[str]"]:
+    process = subprocess.Popen(
+        [sys.executable, "-c", HOLD, str(data)],
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    assert process.stdout is not None
+    assert process.stdout.readline() == "open\n"
+    yield process
+    process.communicate("\n")
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["topics", "--delete", "--topic", "orders"],
+        ["console-producer", "--topic", "orders"],
+        ["compact"],
+        ["repair"],
+    ],
+)
+def test_a_locked_store_says_who_holds_it(
+    data: Path, holder: "subprocess.Popen[str]", words: list[str], capfd: Any
+) -> None:
+    assert main([*words, "--log-dir", str(data)]) == 1
+    said = "".join(capfd.readouterr())
+    assert f"process {holder.pid} ({sys.executable} -c import sys, kstore" in said
+    assert f"has {data} open for writing" in said
+    assert f"'kill {holder.pid}'" in said
+    assert "mode='r'" not in said
+    assert said.count("\n") == 1
+
+
+def test_a_process_that_only_opened_the_file_does_not_hold_the_lock(data: Path) -> None:
+    with open(data / ".lock"):
+        assert find_lock_holder(str(data / ".lock")) is None
+
+
+def test_a_lock_as_java_takes_it_has_a_holder(data: Path) -> None:
+    code = (
+        "import fcntl, sys\nwith open(sys.argv[1], 'r+') as file:\n"
+        "    fcntl.lockf(file, fcntl.LOCK_EX); print(flush=True); input()"
+    )
+    process = subprocess.Popen(
+        [sys.executable, "-c", code, str(data / ".lock")],
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    assert process.stdout is not None
+    process.stdout.readline()
+    found = find_lock_holder(str(data / ".lock"))
+    process.communicate("\n")
+    assert found is not None
+    assert found.pid == process.pid
+    assert "import fcntl" in found.command
+
+
+def test_a_holder_that_the_system_does_not_show() -> None:
+    text = explain("/data/.lock", None)
+    assert text.startswith("another process has /data open for writing")
+    assert "sudo fuser -v /data/.lock" in text
+    assert explain("/data/.lock", LockHolder(7, "")).startswith("process 7 has /data open")
