@@ -14,11 +14,13 @@ from typing import Any
 from kstore.cli.standard_streams import forget_output, open_closed_streams
 
 TOOLS = {
-    "topics": "create, list, describe and delete topics",
+    "topics": "create, list, describe, alter and delete topics",
+    "configs": "show and change the settings of topics",
     "console-producer": "append lines of standard input to a topic",
     "console-consumer": "print records of a topic, and follow it",
     "log-dirs": "list what each directory holds, and move partitions between them",
     "get-offsets": "print the offsets of partitions: latest, earliest, or by time",
+    "delete-records": "delete the records of partitions up to an offset",
     "dump-log": "print log segments, indexes and snapshots, byte by byte",
     "verify": "check every checksum, offset and index entry",
     "compact": "keep the latest record of every key, in topics with cleanup.policy=compact",

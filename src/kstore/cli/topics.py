@@ -12,24 +12,28 @@ from kstore.cli.common import (
     matching_topics,
     open_store,
 )
-from kstore.errors import KStoreError, UnknownTopicOrPartitionError
+from kstore.errors import InvalidConfigError, KStoreError, UnknownTopicOrPartitionError
 from kstore.integers import INT32_MAX
 
 if TYPE_CHECKING:
     from kstore.store.store import Store
     from kstore.store.topic import Topic
 
-ACTIONS = ("list", "describe", "create", "delete")
+ACTIONS = ("list", "describe", "create", "alter", "delete")
 EPILOG = """\
 examples:
   kstore topics --create --topic orders --partitions 4 --config segment.bytes=104857600 \\
       --log-dir data
+  kstore topics --alter --topic orders --partitions 8 --log-dir data
+  kstore topics --alter --topic orders --config retention.ms=86400000 \\
+      --delete-config segment.bytes --log-dir data
   kstore topics --describe --log-dir /var/kafka-logs
   kstore topics --list --exclude-internal --log-dir /disk1/kafka,/disk2/kafka
 
---list and --describe work beside a running broker or writer. --create and --delete must
-be the only writer of the directory. A topic that Kafka created is deleted only with --foreign,
-because its broker still knows it.
+--list and --describe work beside a running broker or writer. --create, --alter and --delete must
+be the only writer of the directory. More partitions change which partition a key goes to; records
+stay where they are. A topic that Kafka created is deleted only with --foreign, and gets no more
+partitions, because its broker still knows it; its settings may change here.
 """
 
 
@@ -41,6 +45,7 @@ def describe(parser: ToolParser) -> None:
         "--describe", action="store_true", help="partitions and settings of the topics"
     )
     parser.add_argument("--create", action="store_true", help="create a topic")
+    parser.add_argument("--alter", action="store_true", help="change settings, or add partitions")
     parser.add_argument("--delete", action="store_true", help="delete topics and their records")
     parser.add_argument(
         "--topic",
@@ -51,7 +56,7 @@ def describe(parser: ToolParser) -> None:
         "--partitions",
         type=whole_number(1, INT32_MAX),
         metavar="COUNT",
-        help="of the topic to create (default: 1)",
+        help="--create: how many (default: 1); --alter: how many it has afterwards",
     )
     parser.add_argument(
         "--replication-factor",
@@ -64,7 +69,14 @@ def describe(parser: ToolParser) -> None:
         action="append",
         default=[],
         metavar="NAME=VALUE",
-        help="a setting of the topic to create, such as segment.bytes=104857600; repeatable",
+        help="--create, --alter: a setting, such as segment.bytes=104857600; repeatable",
+    )
+    parser.add_argument(
+        "--delete-config",
+        action="append",
+        default=[],
+        metavar="NAME",
+        help="--alter: a setting to reset to its default; repeatable",
     )
     parser.add_argument(
         "--topic-id",
@@ -80,18 +92,29 @@ def describe(parser: ToolParser) -> None:
     parser.add_argument(
         "--foreign", action="store_true", help="--delete also topics that Kafka created"
     )
+    parser.add_argument(
+        "--dry-run", action="store_true", help="--alter, --delete: show which topics, change none"
+    )
+    for name in ("under-replicated-partitions", "unavailable-partitions", "replica-assignment"):
+        parser.hints[f"--{name}"] = "a directory holds one replica of a partition"
 
 
 def run(arguments: argparse.Namespace) -> int:
     chosen = [action for action in ACTIONS if getattr(arguments, action)]
     if len(chosen) != 1:
         raise WrongOptionsError(
-            "Command must include exactly one action: --list, --describe, --create or --delete"
+            "Command must include exactly one action: --list, --describe, --create, --alter or "
+            "--delete"
         )
-    action = {"list": list_topics, "describe": describe_topics, "create": create, "delete": delete}
-    mode = "a" if chosen[0] in ("create", "delete") else "r"
-    if mode == "a" and not arguments.topic:
-        raise WrongOptionsError('Missing required argument "[topic]"')
+    action = {
+        "list": list_topics,
+        "describe": describe_topics,
+        "create": create,
+        "alter": alter,
+        "delete": delete,
+    }
+    check(arguments)
+    mode = "r" if arguments.list or arguments.describe or arguments.dry_run else "a"
     try:
         with open_store(arguments, mode, create=arguments.create) as store:
             action[chosen[0]](store, arguments)
@@ -101,6 +124,24 @@ def run(arguments: argparse.Namespace) -> int:
         print(f"Error while executing topic command : {error}")
         return 1
     return 0
+
+
+def check(arguments: argparse.Namespace) -> None:
+    """Check which options go together, before a directory is opened."""
+    changes = arguments.create or arguments.alter or arguments.delete
+    if changes and not arguments.topic:
+        raise WrongOptionsError('Missing required argument "[topic]"')
+    if arguments.dry_run and not (arguments.alter or arguments.delete):
+        raise WrongOptionsError("--dry-run goes with --alter or --delete; leave it out")
+    if arguments.delete_config and not arguments.alter:
+        raise WrongOptionsError("--delete-config goes with --alter")
+    asked = arguments.partitions is not None or arguments.config or arguments.delete_config
+    if arguments.alter and not asked:
+        raise WrongOptionsError(
+            "--alter needs what to change: --partitions, --config or --delete-config"
+        )
+    if arguments.alter and arguments.replication_factor not in (None, 1, -1):
+        raise WrongOptionsError("--replication-factor: a directory holds one replica")
 
 
 def selected(store: "Store", arguments: argparse.Namespace) -> list[str]:
@@ -167,12 +208,7 @@ def create(store: "Store", arguments: argparse.Namespace) -> None:
         )
     if arguments.if_not_exists and name in store:
         return
-    settings = {}
-    for text in arguments.config:
-        key, equals, value = text.partition("=")
-        if not equals:
-            raise WrongOptionsError(f"--config takes name=value, not {text!r}")
-        settings[key.strip()] = value
+    settings = settings_of(arguments)
     partitions = 1 if arguments.partitions is None else arguments.partitions
     if "." in name or "_" in name:
         print(
@@ -189,8 +225,52 @@ def create(store: "Store", arguments: argparse.Namespace) -> None:
     print(f"Created topic {name}.")
 
 
+def settings_of(arguments: argparse.Namespace) -> dict[str, str]:
+    """The settings of --config, by name."""
+    settings = {}
+    for text in arguments.config:
+        key, equals, value = text.partition("=")
+        if not equals:
+            raise WrongOptionsError(f"--config takes name=value, not {text!r}")
+        settings[key.strip()] = value
+    return settings
+
+
+def changed(store: "Store", arguments: argparse.Namespace) -> list[str]:
+    """The topics to change: a pattern never includes Kafka's internal ones."""
+    return [
+        name
+        for name in selected(store, arguments)
+        if name not in INTERNAL or name == arguments.topic
+    ]
+
+
+def alter(store: "Store", arguments: argparse.Namespace) -> None:
+    """Check the changes of all topics first, so that a wrong one leaves all topics unchanged."""
+    settings = settings_of(arguments)
+    unset = [name.strip() for text in arguments.delete_config for name in text.split(",")]
+    names = changed(store, arguments)
+    for name in names:
+        topic = store[name]
+        topic.config.merge(settings, unset, store.config.log)
+        if arguments.partitions is not None and arguments.partitions <= len(topic):
+            raise InvalidConfigError(
+                f"The topic {name} currently has {len(topic)} partition(s); "
+                f"{arguments.partitions} would not be an increase."
+            )
+    for name in names:
+        if arguments.dry_run:
+            print(f"Topic {name} would be altered.")
+            continue
+        if arguments.partitions is not None:  # first: only this may still be refused
+            store.add_partitions(name, arguments.partitions)
+        if settings or unset:
+            store.alter_topic(name, config=settings, unset=unset)
+
+
 def delete(store: "Store", arguments: argparse.Namespace) -> None:
-    for name in selected(store, arguments):
-        if name in INTERNAL and name != arguments.topic:
-            continue  # a pattern never takes Kafka's own topics along
+    for name in changed(store, arguments):
+        if arguments.dry_run:
+            print(f"Topic {name} would be deleted ({len(store[name])} partitions).")
+            continue
         store.delete_topic(name, foreign=arguments.foreign)

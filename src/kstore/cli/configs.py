@@ -1,0 +1,198 @@
+"""``kstore configs``: Kafka's kafka-configs on a directory, whose entities are topics."""
+
+import argparse
+import re
+from typing import TYPE_CHECKING
+
+from kstore.cli.common import (
+    ToolParser,
+    WrongOptionsError,
+    add_log_dir,
+    named_topic,
+    open_store,
+)
+from kstore.config import LogConfig, setting_attribute
+from kstore.errors import InvalidConfigError
+
+if TYPE_CHECKING:
+    from kstore.store.store import Store
+    from kstore.store.topic import Topic
+
+EPILOG = """\
+examples:
+  kstore configs --describe --entity-type topics --entity-name orders --log-dir data
+  kstore configs --describe --topic orders --all --log-dir data
+  kstore configs --alter --topic orders --add-config retention.ms=86400000,segment.bytes=1048576 \\
+      --log-dir data
+  kstore configs --alter --topic accounts --add-config 'cleanup.policy=[compact,delete]' \\
+      --delete-config retention.ms --log-dir data
+
+--describe works beside a running broker or writer, and shows the settings that differ from the
+defaults; --all shows every setting. --alter must be the only writer of the directory; the settings
+that it does not name stay as they are. A broker keeps the settings of its topics elsewhere: those
+that are set here apply to kstore only. --dry-run checks a change without making it.
+"""
+# The broker's setting behind a topic's, where it is not the same name after "log.".
+_OF_BROKER = {
+    "compression.type": "compression.type",
+    "delete.retention.ms": "log.cleaner.delete.retention.ms",
+    "file.delete.delay.ms": "log.segment.delete.delay.ms",
+    "flush.messages": "log.flush.interval.messages",
+    "flush.ms": "log.flush.interval.ms",
+    "max.compaction.lag.ms": "log.cleaner.max.compaction.lag.ms",
+    "max.message.bytes": "message.max.bytes",
+    "min.cleanable.dirty.ratio": "log.cleaner.min.cleanable.ratio",
+    "min.compaction.lag.ms": "log.cleaner.min.compaction.lag.ms",
+    "segment.index.bytes": "log.index.size.max.bytes",
+    "segment.jitter.ms": "log.roll.jitter.ms",
+    "segment.ms": "log.roll.ms",
+    "producer.id.expiration.ms": "producer.id.expiration.ms",
+    "batch.size": "batch.size",
+    "batch.compression": "batch.compression",
+}
+_PAIR = re.compile(r"\s*([^=,\s]+)\s*=\s*(?:\[([^\]]*)\]|([^,]*))\s*(?:,|$)")
+
+
+def describe(parser: ToolParser) -> None:
+    parser.epilog = EPILOG
+    add_log_dir(parser)
+    parser.add_argument("--describe", action="store_true", help="show settings")
+    parser.add_argument("--alter", action="store_true", help="change settings")
+    parser.add_argument("--all", action="store_true", help="--describe: also those at the default")
+    parser.add_argument(
+        "--entity-type", metavar="TYPE", help="topics: a directory has no other entities"
+    )
+    parser.add_argument(
+        "--entity-name", "--topic", metavar="NAME", help="the topic (--describe: default all)"
+    )
+    parser.add_argument(
+        "--add-config",
+        metavar="NAME=VALUE[,NAME=VALUE...]",
+        help="--alter: settings to change; a value with commas stands in brackets: "
+        "'cleanup.policy=[compact,delete]'",
+    )
+    parser.add_argument(
+        "--add-config-file", metavar="FILE", help="--alter: a file with a NAME=VALUE on each line"
+    )
+    parser.add_argument(
+        "--delete-config", metavar="NAME[,NAME...]", help="--alter: settings to reset"
+    )
+    parser.add_argument(
+        "--dry-run", action="store_true", help="--alter: check the change and do not make it"
+    )
+    for name in ("broker", "client", "user", "ip", "broker-logger", "client-metrics"):
+        parser.hints[f"--{name}"] = "a directory has topics only; --topic names one"
+        parser.hints[f"--{name}-defaults"] = parser.hints[f"--{name}"]
+    parser.hints["--entity-default"] = "topics have no default entity; --entity-name names one"
+    parser.hints["--force"] = "kstore never asks before it changes something; leave it out"
+
+
+def run(arguments: argparse.Namespace) -> int:
+    check(arguments)
+    if arguments.describe:
+        with open_store(arguments) as store:
+            name = arguments.entity_name
+            for topic in list(store.values()) if name is None else [named_topic(store, name)]:
+                print_settings(store, topic, everything=arguments.all)
+        return 0
+    changes, unset = added(arguments), deleted(arguments)
+    LogConfig().merge(changes, unset, LogConfig())  # refused before the directory is opened
+    with open_store(arguments, "r" if arguments.dry_run else "a") as store:
+        alter(store, named_topic(store, arguments.entity_name), changes, unset, arguments.dry_run)
+    return 0
+
+
+def check(arguments: argparse.Namespace) -> None:
+    """Check the options by the rules of Kafka's ConfigCommand."""
+    if arguments.describe == arguments.alter:
+        raise WrongOptionsError("Command must include exactly one action: --describe, --alter")
+    if arguments.entity_type not in (None, "topics"):
+        raise WrongOptionsError(
+            f"Invalid entity type {arguments.entity_type[:40]}, the entity type must be one of "
+            "topics: a directory has no others"
+        )
+    changes = (arguments.add_config, arguments.add_config_file, arguments.delete_config)
+    if arguments.describe:
+        if arguments.dry_run or any(each is not None for each in changes):
+            raise WrongOptionsError("--add-config, --delete-config and --dry-run go with --alter")
+        return
+    if arguments.all:
+        raise WrongOptionsError("--all goes with --describe")
+    if not arguments.entity_name:
+        raise WrongOptionsError("an entity name must be specified with --alter of topics")
+    if all(each is None for each in changes):
+        raise WrongOptionsError(
+            "At least one of --add-config, --add-config-file, or --delete-config must be "
+            "specified with --alter"
+        )
+    if arguments.add_config is not None and arguments.add_config_file is not None:
+        raise WrongOptionsError(
+            "Only one of --add-config or --add-config-file must be specified with --alter"
+        )
+
+
+def added(arguments: argparse.Namespace) -> dict[str, str]:
+    """The settings of --add-config or --add-config-file."""
+    if arguments.add_config_file is not None:
+        from kstore.partition_files import parse_properties
+
+        with open(arguments.add_config_file, "rb") as file:
+            return parse_properties(file.read(), arguments.add_config_file)
+    return parse_pairs(arguments.add_config or "")
+
+
+def parse_pairs(text: str) -> dict[str, str]:
+    """``name=value,name=[a,b]`` as Kafka's tool reads it."""
+    found = {}
+    position = 0
+    while position < len(text):
+        pair = _PAIR.match(text, position)
+        if pair is None:
+            raise WrongOptionsError(
+                "Invalid entity config: all configs to be added must be in the format "
+                f'"key=val", not {text[position : position + 40]!r}'
+            )
+        found[pair[1]] = (pair[3] if pair[2] is None else pair[2]).strip()
+        position = pair.end()
+    return found
+
+
+def deleted(arguments: argparse.Namespace) -> list[str]:
+    names = (arguments.delete_config or "").split(",")
+    return [name.strip() for name in names if name.strip()]
+
+
+def alter(
+    store: "Store", topic: "Topic", changes: dict[str, str], unset: list[str], dry_run: bool
+) -> None:
+    """Change a topic's settings; a setting to reset has to be set, as in Kafka."""
+    own = topic.config.to_properties()
+    unknown = [name for name in unset if setting_attribute(name).replace("_", ".") not in own]
+    if unknown:
+        raise InvalidConfigError(f"Invalid config(s): {','.join(unknown)}")
+    topic.config.merge(changes, unset, store.config.log)
+    if dry_run:
+        print(f"The config for topic {topic.name} would be updated.")
+        return
+    topic.alter(config=changes, unset=unset)
+    print(f"Completed updating config for topic {topic.name}.")
+
+
+def print_settings(store: "Store", topic: "Topic", *, everything: bool) -> None:
+    """Settings in the lines of Kafka's tool; the default is kstore's."""
+    own = topic.config.to_properties()
+    kind = "All" if everything else "Dynamic"
+    print(f"{kind} configs for topic {topic.name} are:")
+    for attribute in sorted(LogConfig.__dataclass_fields__):
+        name = attribute.replace("_", ".")
+        if name not in own and not everything:
+            continue
+        default = f"DEFAULT_CONFIG:{_OF_BROKER.get(name, f'log.{name}')}="
+        default += _text(getattr(store.config.log, attribute))
+        value = _text(getattr(topic.config, attribute))
+        dynamic = f"DYNAMIC_TOPIC_CONFIG:{name}={value}, " if name in own else ""
+        print(f"  {name}={value} sensitive=false synonyms={{{dynamic}{default}}}")
+
+
+def _text(value: object) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)

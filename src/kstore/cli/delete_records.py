@@ -1,0 +1,123 @@
+"""``kstore delete-records``: Kafka's kafka-delete-records on a directory."""
+
+import argparse
+import json
+from typing import TYPE_CHECKING
+
+from kstore.cli.common import ToolParser, WrongOptionsError, add_log_dir, open_store
+from kstore.errors import KStoreError, OffsetOutOfRangeError, PolicyViolationError
+from kstore.integers import INT32_MAX, INT64_MAX
+from kstore.topic_partition import TopicPartition
+
+if TYPE_CHECKING:
+    from kstore.log.log import Log
+    from kstore.store.store import Store
+
+EPILOG = """\
+examples:
+  echo '{"partitions": [{"topic": "orders", "partition": 0, "offset": 1000}], "version": 1}' > f
+  kstore delete-records --offset-json-file f --log-dir data
+  kstore delete-records --offset-json-file f --dry-run --log-dir data
+
+Deletes the records below the given offsets; offset -1 means all records. The log start offset moves
+at once, and segments below it are removed. Topics whose cleanup.policy does not contain 'delete'
+are refused. Must be the only writer of the directory; --dry-run works beside one.
+The exit status is 1 if a partition was refused (Kafka's tool ends with 0); the others are done.
+"""
+
+
+def describe(parser: ToolParser) -> None:
+    parser.epilog = EPILOG
+    add_log_dir(parser)
+    parser.add_argument(
+        "--offset-json-file",
+        required=True,
+        metavar="FILE",
+        help="REQUIRED: a JSON file with the offset of each partition, as in the example",
+    )
+    parser.add_argument(
+        "--dry-run", action="store_true", help="show what would be deleted, and delete nothing"
+    )
+
+
+def run(arguments: argparse.Namespace) -> int:
+    with open(arguments.offset_json_file, "rb") as file:
+        offsets = parse_offsets(file.read())
+    refused = False
+    with open_store(arguments, "r" if arguments.dry_run else "a") as store:
+        print("Executing records delete operation" + " (dry run)" * arguments.dry_run)
+        lines = []
+        for tp, offset in offsets.items():
+            try:
+                outcome = f"low_watermark: {delete(store, tp, offset, arguments.dry_run)}"
+            except KStoreError as error:
+                refused = True
+                outcome = f"error: {exception_name(error)}: {error.reason}"
+            lines.append(f"partition: {tp.topic}-{tp.partition}\t{outcome}")
+        print("Records delete operation completed:", *lines, sep="\n")
+    return 1 if refused else 0
+
+
+def delete(store: "Store", tp: TopicPartition, offset: int, dry_run: bool) -> int:
+    """Delete the records of a partition below an offset; returns its first offset afterwards."""
+    log = store[tp.topic][tp.partition]
+    return new_start(log, offset) if dry_run else log.delete_records(offset)
+
+
+def new_start(log: "Log", offset: int) -> int:
+    """The log start offset after the deletion; raises what the deletion would raise."""
+    if "delete" not in log.config.cleanup_policy:
+        raise PolicyViolationError("records of a compacted topic cannot be deleted by offset")
+    if not -1 <= offset <= log.end_offset:
+        raise OffsetOutOfRangeError(
+            "delete_records takes an offset from 0 to the log end", offset=offset
+        )
+    return max(log.start_offset, log.end_offset if offset == -1 else offset)
+
+
+def exception_name(error: KStoreError) -> str:
+    """The name that Kafka's tools print for an error."""
+    name = type(error).__name__.removesuffix("Error")
+    return f"org.apache.kafka.common.errors.{name}Exception"
+
+
+def parse_offsets(text: bytes | str) -> dict[TopicPartition, int]:
+    """The offsets of Kafka's JSON: ``{"partitions": [{"topic", "partition", "offset"}]}``.
+
+    Raises WrongOptionsError for any other shape, and for a partition that is named twice.
+    """
+    try:
+        tree = json.loads(text)
+    except (ValueError, RecursionError):
+        raise WrongOptionsError("The input string is not a valid JSON") from None
+    version = tree.get("version", 1) if isinstance(tree, dict) else 1
+    if version != 1:
+        raise WrongOptionsError(f"Not supported version field value {str(version)[:40]}")
+    entries = tree.get("partitions") if isinstance(tree, dict) else None
+    if not isinstance(entries, list):
+        raise WrongOptionsError("Missing partitions field")
+    offsets: dict[TopicPartition, int] = {}
+    duplicates = []
+    for entry in entries:
+        tp, offset = _parse_entry(entry)
+        if tp in offsets:
+            duplicates.append(f"{tp.topic}-{tp.partition}")
+        offsets[tp] = offset
+    if duplicates:
+        names = ",".join(dict.fromkeys(duplicates))
+        raise WrongOptionsError(f"Offset json file contains duplicate topic partitions: {names}")
+    return offsets
+
+
+def _parse_entry(entry: object) -> tuple[TopicPartition, int]:
+    if isinstance(entry, dict):
+        topic, partition, offset = (entry.get(name) for name in ("topic", "partition", "offset"))
+        numbers = ((partition, 0, INT32_MAX), (offset, -1, INT64_MAX))
+        if isinstance(topic, str) and all(
+            type(number) is int and low <= number <= high for number, low, high in numbers
+        ):
+            return TopicPartition(topic, partition), offset
+    raise WrongOptionsError(
+        'an entry of partitions reads {"topic": "orders", "partition": 0, "offset": 10} '
+        f"(offset -1: the log end), not {json.dumps(entry)[:80]}"
+    )
