@@ -2,7 +2,7 @@
 
 import argparse
 import json
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeGuard
 
 from kstore.cli.common import ToolParser, WrongOptionsError, add_log_dir, open_store
 from kstore.errors import KStoreError, OffsetOutOfRangeError, PolicyViolationError
@@ -109,14 +109,22 @@ def parse_offsets(text: bytes | str) -> dict[TopicPartition, int]:
     return offsets
 
 
+def _is_number(value: object, low: int, high: int) -> TypeGuard[int]:
+    return type(value) is int and low <= value <= high
+
+
 def _parse_entry(entry: object) -> tuple[TopicPartition, int]:
-    if isinstance(entry, dict):
-        topic, partition, offset = (entry.get(name) for name in ("topic", "partition", "offset"))
-        numbers = ((partition, 0, INT32_MAX), (offset, -1, INT64_MAX))
-        if isinstance(topic, str) and all(
-            type(number) is int and low <= number <= high for number, low, high in numbers
-        ):
-            return TopicPartition(topic, partition), offset
+    topic, partition, offset = (
+        (entry.get(name) for name in ("topic", "partition", "offset"))
+        if isinstance(entry, dict)
+        else (None, None, None)
+    )
+    if (
+        isinstance(topic, str)
+        and _is_number(partition, 0, INT32_MAX)
+        and _is_number(offset, -1, INT64_MAX)
+    ):
+        return TopicPartition(topic, partition), offset
     raise WrongOptionsError(
         'an entry of partitions reads {"topic": "orders", "partition": 0, "offset": 10} '
         f"(offset -1: the log end), not {json.dumps(entry)[:80]}"
