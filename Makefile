@@ -169,8 +169,12 @@ docs: build $(VENV)/.group-docs  ## the documentation, strictly, into .cache/sit
 docs-serve: build $(VENV)/.group-docs  ## the documentation at http://127.0.0.1:8000, rebuilt as it is edited
 	@NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs serve --config-file .mkdocs.yml
 
+.PHONY: dist
+dist: $(VENV)/.build $(VENV)/.group-wheel  ## a source distribution and a wheel for this Python in dist
+	@$(BIN)/python tests/tidy/build_wheel.py
+
 .PHONY: wheel
-wheel: build  ## a wheel in dist, installed into a new environment elsewhere and tested there
+wheel: $(VENV)/.build $(VENV)/.group-wheel  ## the same, then the wheel installed into a new environment elsewhere and tested there
 	@$(BIN)/python tests/tidy/try_wheel.py
 
 .PHONY: torture

@@ -82,10 +82,15 @@ def is_built_in_place(extension: Extension) -> bool:
 
 
 class BuildExtensions(build_ext):
-    """An editable install compiles nothing that ``build_ext --inplace`` has just compiled.
+    """Compiles on all cores, and in an editable install only what is not compiled in place.
 
-    setuptools gives it an empty build directory, in which no module is up to date.
+    setuptools gives an editable install an empty build directory, in which no module is up to
+    date.
     """
+
+    def finalize_options(self) -> None:
+        super().finalize_options()
+        self.parallel = self.parallel or len(os.sched_getaffinity(0))
 
     def run(self) -> None:
         if not (self.editable_mode and all(map(is_built_in_place, self.extensions))):

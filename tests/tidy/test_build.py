@@ -4,6 +4,7 @@ Read from the ELF files themselves, so that a flag that got lost on the way show
 """
 
 import os
+import re
 import runpy
 import struct
 import sysconfig
@@ -17,6 +18,8 @@ PT_LOAD, PT_DYNAMIC, PT_GNU_STACK, PT_GNU_RELRO = 1, 2, 0x6474E551, 0x6474E552
 DT_STRTAB, DT_STRSZ, DT_TEXTREL, DT_FLAGS = 5, 10, 22, 30
 DT_FLAGS_1 = 0x6FFFFFFB
 EXECUTABLE = 1
+OLDEST_GLIBC = (2, 34)  # docs/guide/install.md; a wheel's name has what auditwheel reads
+_GLIBC = re.compile(rb"GLIBC_(\d+)\.(\d+)(?:\.\d+)?")
 
 
 def built_modules() -> list[Path]:
@@ -79,6 +82,14 @@ def test_stack_protector(elf: Elf) -> None:
     assert b"__stack_chk_fail" in elf.symbols
 
 
+def test_no_symbol_needs_a_newer_glibc_than_the_wheel_promises(elf: Elf) -> None:
+    versions = [
+        tuple(map(int, found.groups())) for found in map(_GLIBC.fullmatch, elf.symbols) if found
+    ]
+    assert versions
+    assert max(versions) <= OLDEST_GLIBC
+
+
 def test_no_word_of_the_building_machine_s_cpu() -> None:
     for name in ("setup.py", "pyproject.toml"):
         text = (ROOT / name).read_text()
@@ -129,8 +140,9 @@ def test_a_soft_build_is_seen(tmp_path: Path) -> None:
         struct.pack_into(
             "<IIQQQQQQ", data, 64 + 56 * number, kind, flags, offset, offset, 0, size, size, 8
         )
-    for number, entry in enumerate([(DT_STRTAB, 600), (DT_STRSZ, 8), (0, 0)]):
+    for number, entry in enumerate([(DT_STRTAB, 600), (DT_STRSZ, 12), (0, 0)]):
         struct.pack_into("<QQ", data, 512 + 16 * number, *entry)
+    data[601:612] = b"GLIBC_2.35\0"
     soft = Elf(bytes(data))
     with pytest.raises(AssertionError):
         test_no_executable_stack(soft)
@@ -138,3 +150,5 @@ def test_a_soft_build_is_seen(tmp_path: Path) -> None:
         test_relocations_are_read_only_and_bound_at_load(soft)
     with pytest.raises(AssertionError):
         test_stack_protector(soft)
+    with pytest.raises(AssertionError):
+        test_no_symbol_needs_a_newer_glibc_than_the_wheel_promises(soft)

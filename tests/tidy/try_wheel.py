@@ -3,31 +3,12 @@
 Nothing of the source tree is importable there: what is missing in either of them shows.
 """
 
-import os
 import shutil
-import subprocess
 import sys
 import tempfile
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[2]
-DIST = ROOT / "dist"
-
-
-def run(*command: str | Path, cwd: Path = ROOT) -> None:
-    environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
-    print("  $", *command, flush=True)
-    subprocess.run([str(part) for part in command], cwd=cwd, env=environment, check=True)
-
-
-def build() -> Path:
-    shutil.rmtree(DIST, ignore_errors=True)
-    run(sys.executable, "setup.py", "--quiet", "sdist", "--dist-dir", DIST)
-    (source,) = DIST.glob("kstore-*.tar.gz")
-    pip = [sys.executable, "-m", "pip", "--quiet", "--disable-pip-version-check"]
-    run(*pip, "wheel", source, "--no-deps", "--no-build-isolation", "--wheel-dir", DIST)
-    (wheel,) = DIST.glob("kstore-*.whl")
-    return wheel
+from build_wheel import ROOT, build, run
 
 
 def try_in(folder: Path, wheel: Path) -> None:
