@@ -3,9 +3,11 @@
 import base64
 import html
 import io
+import math
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +19,7 @@ import matplotlib.pyplot as plt
 from queries import CPU, METRICS, QUAKES, WEB
 
 BLUE, RED, GREY, GREEN = "#3b6ea5", "#c44e52", "#8a9099", "#4c9f70"
+HOUR = timedelta(hours=1)
 STYLE = """
 body { font: 15px/1.5 system-ui, sans-serif; max-width: 60rem; margin: 2rem auto; padding: 0 1rem }
 table { border-collapse: collapse; margin: 1rem 0 } td, th { padding: .2rem .8rem; text-align: left;
@@ -109,28 +112,59 @@ def _picture(figure: Any) -> str:
 
 
 def _hours(hours: dict[str, dict[str, Any]]) -> Any:
+    """One panel for each topic, each with another figure of the hour: sum, mean, highest."""
     figure, panels = plt.subplots(3, 1, figsize=(11, 7), layout="constrained", sharex=True)
-    shown = (
-        (WEB, "count", "requests an hour", BLUE),
-        (METRICS, "highest", "CPU, highest of the hour, %", GREEN),
-        (QUAKES, "count", "earthquakes an hour", GREY),
-    )
-    for axes, (topic, column, title, colour) in zip(panels, shown, strict=True):
-        own = sorted((each for each in hours.values() if each["topic"] == topic),
-                     key=lambda each: each["hour"])  # fmt: skip
-        times = [datetime.strptime(each["hour"], "%Y-%m-%dT%H") for each in own]
-        axes.bar(times, [each[column] for each in own], width=1 / 26, align="edge", color=colour)
-        axes.set_title(title, loc="left", fontsize=10)
-    panels[-1].xaxis.set_major_locator(dates.AutoDateLocator())
-    panels[-1].xaxis.set_major_formatter(dates.DateFormatter("%d %b"))
+    served, cpu, quakes = panels
+
+    times, found = _in_order(hours, WEB)
+    served.bar(times, [each["total"] / 1e6 for each in found], 1 / 24, align="edge", color=BLUE)
+    served.set_title("web-access: MB served in the hour", loc="left", fontsize=10)
+
+    times, found = _in_order(hours, METRICS)
+    cpu.plot(times, [each["highest"] for each in found], color=GREY, linewidth=1, label="highest")
+    means = [each["total"] / each["count"] for each in found]
+    cpu.plot(times, means, color=GREEN, linewidth=2, label="mean")
+    cpu.set_title("server-metrics: CPU in the hour, %", loc="left", fontsize=10)
+    cpu.legend(frameon=False, fontsize=9, loc="lower right", bbox_to_anchor=(1, 1), ncols=2)
+
+    times, found = _in_order(hours, QUAKES)
+    sizes = [4 * each["count"] for each in found]
+    quakes.scatter(times, [each["highest"] for each in found], sizes, color=RED, alpha=0.6)
+    quakes.set_title("earthquakes: strongest of the hour; a larger dot: more of them",
+                     loc="left", fontsize=10)  # fmt: skip
+    quakes.xaxis.set_major_locator(dates.AutoDateLocator())
+    quakes.xaxis.set_major_formatter(dates.DateFormatter("%d %b"))
     return figure
 
 
+def _in_order(
+    hours: dict[str, dict[str, Any]], topic: str
+) -> tuple[list[datetime], list[dict[str, Any]]]:
+    """The hours of a topic by time; a gap in them has one hour of NaN, where a line ends."""
+    own = sorted(
+        (each for each in hours.values() if each["topic"] == topic), key=lambda each: each["hour"]
+    )
+    times: list[datetime] = []
+    found: list[dict[str, Any]] = []
+    for each in own:
+        time = datetime.strptime(each["hour"], "%Y-%m-%dT%H")
+        if times and time - times[-1] > HOUR:
+            times.append(times[-1] + HOUR)
+            found.append({"count": math.nan, "total": math.nan, "highest": math.nan})
+        times.append(time)
+        found.append(each)
+    return times, found
+
+
 def _incidents(incidents: Sequence[tuple[datetime, float]]) -> Any:
+    """How many requests failed at which load: the join's result, without its times."""
     figure, axes = plt.subplots(figsize=(11, 3), layout="constrained")
-    axes.scatter([when for when, _ in incidents], [cpu for _, cpu in incidents], 9, color=RED)
-    axes.set_title("CPU, %, when a request failed", loc="left", fontsize=10)
-    axes.xaxis.set_major_formatter(dates.DateFormatter("%d %b"))
+    counts = Counter(int(cpu) for _, cpu in incidents)
+    bars = axes.bar(list(counts), list(counts.values()), 0.9, align="edge", color=RED)
+    axes.bar_label(bars, fontsize=8)
+    axes.set_title("requests that failed, by the server's CPU load at the time", loc="left",
+                   fontsize=10)  # fmt: skip
+    axes.set_xlabel("CPU, %")
     return figure
 
 

@@ -1,9 +1,11 @@
 """The pipeline of ``make pipeline``: its own comparison says whether it is right."""
 
+import math
 import os
 import re
 import subprocess
 import sys
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +35,29 @@ def test_the_pipeline_finds_the_same_as_plain_python(
         keys = [record.key for record in store["hourly"][0]]
         assert len(keys) == len(set(keys)) > 300  # compacted
     assert not report.Check("a figure", 3, 4).ok
+
+
+def test_the_first_charts_of_the_report_differ(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each panel shows another figure of the hour: bars, lines, dots; the join's has no times."""
+    monkeypatch.setattr(sys, "path", [str(HOME), *sys.path])
+    import report
+
+    topics = [report.WEB, report.METRICS, report.QUAKES]
+    hours = {
+        f"{topic} {n}": {"topic": topic, "hour": f"2026-01-05T{n:02}", "count": 2, "total": 2e6 * n,
+                         "highest": 1.5e6 * n}
+        for topic in topics
+        for n in (1, 2, 3, 7)
+    }  # fmt: skip
+    served, cpu, quakes = report._hours(hours).axes
+    heights = [float(bar.get_height()) for bar in served.patches]
+    assert [height for height in heights if not math.isnan(height)] == [2, 4, 6, 14]
+    highest, mean = (line.get_ydata().tolist() for line in cpu.lines)
+    assert (highest[2], mean[2]) == (4.5e6, 3e6)
+    assert math.isnan(mean[3])  # no line across the hours without a reading
+    assert len(quakes.collections) == 1
+    (failed,) = report._incidents([(datetime(2026, 1, 5), load) for load in (40.1, 40.9, 55)]).axes
+    assert [text.get_text() for text in failed.texts] == ["2", "1"]
 
 
 @pytest.mark.cluster
