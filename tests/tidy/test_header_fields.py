@@ -29,6 +29,7 @@ READERS = {"from_bytes", "unpack", "unpack_from", "iter_unpack"}
 # Modules that read integers of other formats, and which. The bench compares ways to read a header.
 OTHER_FORMATS = {
     "checkpoint/identity.py": "a topic id",
+    "cli/deserializers.py": "numbers in keys and values",
     "cli/dump_records.py": "keys and values of internal topics",
     "coordinator/group/claims.py": "a digest",
     "coordinator/transaction/transaction_records.py": "values of __transaction_state",

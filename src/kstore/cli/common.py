@@ -6,7 +6,7 @@ import os
 import re
 import select
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -196,7 +196,7 @@ def properties(pairs: Iterable[str], known: Iterable[str]) -> dict[str, str]:
     return found
 
 
-def flag(values: dict[str, str], name: str, default: bool = False) -> bool:
+def flag(values: Mapping[str, str], name: str, default: bool = False) -> bool:
     """A property that is true or false, as Java reads it: anything but true is false."""
     return values.get(name, str(default)).strip().lower() == "true"
 

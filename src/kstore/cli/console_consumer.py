@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from kstore.arguments import TIME_FORMS, parse_time, whole_number
+from kstore.cli.client_properties import client_properties, read_properties
 from kstore.cli.common import (
     Output,
     ToolParser,
@@ -17,7 +18,12 @@ from kstore.cli.common import (
     named_topic,
     open_store,
     properties,
-    unescape,
+)
+from kstore.cli.deserializers import UnprintableRecordError
+from kstore.cli.formatters import (
+    FORMATTER_PROPERTIES,
+    RecordFormatter,
+    make_formatter,
 )
 from kstore.config import parse_whole_number
 from kstore.errors import InvalidConfigError
@@ -28,19 +34,13 @@ if TYPE_CHECKING:
     from kstore.record import Record
     from kstore.store.store import Store
 
-FORMATTER_PROPERTIES = (
-    "print.timestamp",
-    "print.partition",
-    "print.offset",
-    "print.epoch",
-    "print.headers",
-    "print.key",
-    "print.value",
-    "key.separator",
-    "line.separator",
-    "headers.separator",
-    "null.literal",
+CONSUMER_PROPERTIES = (
+    "auto.offset.reset",
+    "enable.auto.commit",
+    "group.id",
+    "isolation.level",
 )
+ISOLATION_LEVELS = ("read_uncommitted", "read_committed")
 _IDLE = 0.2  # seconds to wait for more records before printing
 EPILOG = """\
 examples:
@@ -49,12 +49,20 @@ examples:
       --formatter-property print.offset=true --formatter-property print.key=true --log-dir data
   kstore console-consumer --topic orders --from-time 2026-01-31T10:00:00Z --timeout-ms 1000 \\
       --log-dir data | grep paid
+  kstore console-consumer --topic numbers --from-beginning --log-dir data \\
+      --value-deserializer org.apache.kafka.common.serialization.LongDeserializer
 
 Prints records appended from now on, forever, unless an option says otherwise (Ctrl-C ends it).
 Properties of the formatter, with their defaults:
   print.timestamp=false  print.partition=false  print.offset=false  print.epoch=false
   print.headers=false  print.key=false  print.value=true  key.separator=\\t
-  line.separator=\\n  headers.separator=,  null.literal=null
+  line.separator=\\n  headers.separator=,  null.literal=null  key.deserializer=
+  value.deserializer=  headers.deserializer= (none: the bytes as they are)
+Deserializers are Kafka's, without Java: Short-, Integer-, Long-, Float-, Double-, Boolean-, UUID-,
+String- and ByteArrayDeserializer. Formatters: DefaultMessageFormatter, NoOpMessageFormatter, and
+for internal topics, as JSON lines, OffsetsMessageFormatter, GroupMetadataMessageFormatter and
+TransactionLogMessageFormatter. Properties of the consumer (--command-property): group.id,
+auto.offset.reset, enable.auto.commit, isolation.level; those of connections have no effect.
 Works beside a running broker or writer, and changes nothing but the offsets of --group.
 """
 
@@ -63,7 +71,9 @@ def describe(parser: ToolParser) -> None:
     parser.epilog = EPILOG
     add_log_dir(parser)
     parser.add_argument("--topic", metavar="NAME", help="the topic to read")
-    parser.add_argument("--include", metavar="REGEX", help="or all topics that match")
+    parser.add_argument(
+        "--include", "--whitelist", metavar="REGEX", help="or all topics that match"
+    )
     parser.add_argument(
         "--partition", type=whole_number(0, INT32_MAX), metavar="N", help="only this partition"
     )
@@ -101,24 +111,66 @@ def describe(parser: ToolParser) -> None:
     )
     parser.add_argument(
         "--isolation-level",
-        choices=["read_uncommitted", "read_committed"],
-        default="read_uncommitted",
-        help="read_committed skips records of open and aborted transactions",
+        choices=ISOLATION_LEVELS,
+        help="read_committed skips records of open and aborted transactions (default: "
+        "read_uncommitted)",
     )
+    describe_output(parser)
+    parser.add_argument(
+        "--command-property",
+        "--consumer-property",
+        action="append",
+        default=[],
+        dest="consumer",
+        metavar="NAME=VALUE",
+        help="a setting of the consumer; see below",
+    )
+    parser.add_argument(
+        "--command-config",
+        "--consumer-config",
+        "--consumer.config",
+        dest="consumer_config",
+        metavar="FILE",
+        help="a file of such settings; options win",
+    )
+    parser.hints["--enable-systest-events"] = "kstore has no events for Kafka's system tests"
+
+
+def describe_output(parser: ToolParser) -> None:
+    """The options that say what is printed of a record."""
     parser.add_argument(
         "--formatter-property",
         "--property",
         action="append",
         default=[],
-        dest="formatter",
+        dest="properties",
         metavar="NAME=VALUE",
         help="what is printed of a record; see below",
+    )
+    parser.add_argument(
+        "--formatter-config", metavar="FILE", help="a file of such properties; options win"
+    )
+    parser.add_argument(
+        "--formatter",
+        default="DefaultMessageFormatter",
+        metavar="CLASS",
+        help="one of the formatters below (default: DefaultMessageFormatter)",
+    )
+    for what in ("key", "value"):
+        parser.add_argument(
+            f"--{what}-deserializer", metavar="CLASS", help=f"how the {what} is printed; see below"
+        )
+    parser.add_argument(
+        "--skip-message-on-error",
+        action="store_true",
+        help="skip a record that the formatter or a deserializer does not take",
     )
 
 
 def run(arguments: argparse.Namespace) -> int:
+    apply_settings(arguments)
     check(arguments)
-    render = Formatter(properties(arguments.formatter, FORMATTER_PROPERTIES)).render
+    render = formatter(arguments).render
     when = arguments.from_time
     begin = None if when is None else parse_time(when, "--from-time")
     printed = [0]
@@ -131,12 +183,58 @@ def run(arguments: argparse.Namespace) -> int:
             seek(consumer, arguments, begin)
 
             def show(record: "Record", partition: int) -> None:
-                output.write(render(record, partition))
+                try:
+                    output.write(render(record, partition))
+                except UnprintableRecordError as error:
+                    if not arguments.skip_message_on_error:
+                        raise error.at(offset=record.offset) from error
 
             consume(consumer, arguments, show, output, printed)
     finally:
         complain(f"Processed a total of {printed[0]} messages")
     return 0
+
+
+def formatter(arguments: argparse.Namespace) -> RecordFormatter:
+    """The formatter of the options; --key-deserializer wins over the property, as in Kafka."""
+    values = read_properties(arguments.formatter_config)
+    given = (*(f"{name}={value}" for name, value in values.items()), *arguments.properties)
+    values = properties(given, FORMATTER_PROPERTIES)
+    for name, value in (
+        ("key.deserializer", arguments.key_deserializer),
+        ("value.deserializer", arguments.value_deserializer),
+    ):
+        if value is not None:
+            values[name] = value
+    return make_formatter(arguments.formatter, values)
+
+
+def apply_settings(arguments: argparse.Namespace) -> None:
+    """Take over the settings of --command-property and --command-config, by Kafka's rules."""
+    given = client_properties(arguments.consumer, arguments.consumer_config, CONSUMER_PROPERTIES)
+    group = given.get("group.id")
+    if group and arguments.group and group != arguments.group:
+        raise WrongOptionsError(
+            "The group ids of '--group' and of '--command-property' or '--command-config' do not "
+            f"match. Detected group ids: '{arguments.group}', '{group}'"
+        )
+    arguments.group = arguments.group or group
+    arguments.commits = flag(given, "enable.auto.commit", default=True)
+    reset = given.get("auto.offset.reset", "latest")
+    if reset not in ("earliest", "latest"):
+        raise WrongOptionsError(f"auto.offset.reset is earliest or latest, not {reset[:40]!r}")
+    if arguments.from_beginning and given.get("auto.offset.reset") == "latest":
+        raise WrongOptionsError(
+            "Can't simultaneously specify --from-beginning and 'auto.offset.reset=latest', "
+            "please remove one option"
+        )
+    arguments.reset = "earliest" if arguments.from_beginning else reset
+    isolation = arguments.isolation_level or given.get("isolation.level", ISOLATION_LEVELS[0])
+    if isolation not in ISOLATION_LEVELS:
+        raise WrongOptionsError(
+            f"isolation.level is one of {', '.join(ISOLATION_LEVELS)}, not {isolation[:40]!r}"
+        )
+    arguments.isolation_level = isolation
 
 
 def check(arguments: argparse.Namespace) -> None:
@@ -165,7 +263,6 @@ def check(arguments: argparse.Namespace) -> None:
 
 
 def open_consumer(store: "Store", arguments: argparse.Namespace) -> "Consumer":
-    reset = "earliest" if arguments.from_beginning else "latest"
     if arguments.topic:
         topic = named_topic(store, arguments.topic)
         partitions = topic.partitions
@@ -176,9 +273,9 @@ def open_consumer(store: "Store", arguments: argparse.Namespace) -> "Consumer":
         names = matching_topics(store, arguments.include)
         assignment = [(name, partition) for name in names for partition in store[name].partitions]
     return store.consumer(
-        arguments.group,
+        group=arguments.group,
         assignment=assignment,
-        auto_offset_reset=reset,
+        auto_offset_reset=arguments.reset,
         isolation_level=arguments.isolation_level,
     )
 
@@ -233,51 +330,6 @@ def commit(
     offset: int,
 ) -> None:
     """Commit for --group the records written; a tool ended before prints them again."""
-    if arguments.group:
+    if arguments.group and arguments.commits:
         output.flush()
         consumer.commit({(batch.topic, batch.partition): offset})
-
-
-class Formatter:
-    """Kafka's DefaultMessageFormatter: the fields that were asked for, in Kafka's order."""
-
-    def __init__(self, values: dict[str, str]) -> None:
-        def text(name: str, default: str) -> bytes:
-            return unescape(values.get(name, default)).encode()
-
-        self.separator = text("key.separator", "\t")
-        self.end = text("line.separator", "\n")
-        self.headers_separator = text("headers.separator", ",")
-        self.null = text("null.literal", "null")
-        shown = {
-            "print.timestamp": self.timestamp,
-            "print.partition": lambda record, partition: b"Partition:%d" % partition,
-            "print.offset": lambda record, partition: b"Offset:%d" % record.offset,
-            "print.epoch": lambda record, partition: b"Epoch:%d" % record.leader_epoch,
-            "print.headers": self.headers,
-            "print.key": lambda record, partition: self.nullable(record.key),
-            "print.value": lambda record, partition: self.nullable(record.value),
-        }
-        self.fields: list[Callable[[Record, int], bytes]] = [
-            function for name, function in shown.items() if flag(values, name, name[6:] == "value")
-        ]
-
-    def render(self, record: "Record", partition: int) -> bytes:
-        return self.separator.join(field(record, partition) for field in self.fields) + self.end
-
-    def nullable(self, data: bytes | None) -> bytes:
-        return self.null if data is None else data
-
-    def timestamp(self, record: "Record", partition: int) -> bytes:
-        del partition
-        if record.timestamp_type == "NoTimestampType":
-            return b"NO_TIMESTAMP"
-        return f"{record.timestamp_type}:{record.timestamp}".encode()
-
-    def headers(self, record: "Record", partition: int) -> bytes:
-        del partition
-        if not record.headers:
-            return b"NO_HEADERS"
-        return self.headers_separator.join(
-            name.encode() + b":" + self.nullable(value) for name, value in record.headers
-        )

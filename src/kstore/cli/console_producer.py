@@ -9,6 +9,7 @@ from functools import partial
 from typing import Any, NamedTuple
 
 from kstore.arguments import number, whole_number
+from kstore.cli.client_properties import client_properties, read_properties
 from kstore.cli.common import (
     ToolParser,
     WrongOptionsError,
@@ -36,7 +37,23 @@ READER_PROPERTIES = (
     "headers.key.separator",
     "null.marker",
 )
-PRODUCER_PROPERTIES = ("acks", "batch.size", "linger.ms", "compression.type", "buffer.memory")
+PRODUCER_PROPERTIES = (
+    "acks",
+    "batch.size",
+    "linger.ms",
+    "compression.type",
+    "buffer.memory",
+    "max.block.ms",
+    "enable.idempotence",
+)
+_OF_CONNECTIONS = (
+    "message-send-max-retries",
+    "retry-backoff-ms",
+    "request-timeout-ms",
+    "metadata-expiry-ms",
+    "max-partition-memory-bytes",
+    "socket-buffer-size",
+)
 _CHUNK = 1 << 16  # bytes of input that are read at a time
 EPILOG = """\
 examples:
@@ -49,7 +66,8 @@ Every line of standard input is a record's value. Properties of the reader, with
   parse.key=false  key.separator=\\t  parse.headers=false  headers.delimiter=\\t
   headers.separator=,  headers.key.separator=:  ignore.error=false  null.marker= (none)
 With all of them a line reads  h1:v1,h2:v2<TAB>key<TAB>value.  Properties of the producer
-(--command-property): acks, batch.size, linger.ms, compression.type, buffer.memory.
+(--command-property): acks, batch.size, linger.ms, compression.type, buffer.memory, max.block.ms,
+enable.idempotence; those of connections have no effect.
 Must be the only writer of the directory. Ctrl-C, SIGTERM and SIGHUP end the input:
 lines that were read are appended, the directory is closed, the status is 130, 143 or 129.
 """
@@ -68,24 +86,7 @@ def describe(parser: ToolParser) -> None:
     parser.hints["--dry-run"] = "console-producer appends every line; leave it out"
     add_log_dir(parser)
     parser.add_argument("--topic", required=True, metavar="NAME", help="REQUIRED: append to it")
-    parser.add_argument(
-        "--reader-property",
-        "--property",
-        action="append",
-        default=[],
-        dest="reader",
-        metavar="NAME=VALUE",
-        help="how lines are read; see below",
-    )
-    parser.add_argument(
-        "--command-property",
-        "--producer-property",
-        action="append",
-        default=[],
-        dest="producer",
-        metavar="NAME=VALUE",
-        help="a setting of the producer; see below",
-    )
+    describe_properties(parser)
     parser.add_argument(
         "--compression-codec",
         nargs="?",
@@ -115,6 +116,56 @@ def describe(parser: ToolParser) -> None:
     parser.add_argument(
         "--sync", action="store_true", help="wait for every record before the next line"
     )
+
+
+def describe_properties(parser: ToolParser) -> None:
+    """Properties of the reader and of the producer, their files, and what has no effect."""
+    parser.add_argument(
+        "--reader-property",
+        "--property",
+        action="append",
+        default=[],
+        dest="reader",
+        metavar="NAME=VALUE",
+        help="how lines are read; see below",
+    )
+    parser.add_argument(
+        "--command-property",
+        "--producer-property",
+        action="append",
+        default=[],
+        dest="producer",
+        metavar="NAME=VALUE",
+        help="a setting of the producer; see below",
+    )
+    parser.add_argument(
+        "--command-config",
+        "--producer-config",
+        "--producer.config",
+        dest="producer_config",
+        metavar="FILE",
+        help="a file of such settings; options win",
+    )
+    parser.add_argument(
+        "--reader-config", metavar="FILE", help="a file of properties of the reader; options win"
+    )
+    parser.add_argument(
+        "--line-reader",
+        type=line_reader,
+        metavar="CLASS",
+        help="LineMessageReader: kstore runs no other class",
+    )
+    for name in _OF_CONNECTIONS:
+        parser.hints[f"--{name}"] = "there is no connection to a broker; leave it out"
+    for name in ("key-serializer", "value-serializer"):
+        parser.hints[f"--{name}"] = "keys and values are the bytes of the line; leave it out"
+
+
+def line_reader(text: str) -> str:
+    """The type of --line-reader."""
+    if text.rpartition(".")[2] != "LineMessageReader":
+        raise argparse.ArgumentTypeError("kstore runs no Java classes but its LineMessageReader")
+    return text
 
 
 class Outcome:
@@ -147,12 +198,15 @@ class Outcome:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    reader = LineReader(properties(arguments.reader, READER_PROPERTIES))
+    filed = read_properties(arguments.reader_config)
+    given = (*(f"{name}={value}" for name, value in filed.items()), *arguments.reader)
+    reader = LineReader(properties(given, READER_PROPERTIES))
+    options = producer_options(arguments)
     outcome = Outcome()
     with StopRequest() as stop:
         with open_store(arguments, "a") as store:
             named_topic(store, arguments.topic)
-            with store.producer(arguments.topic, **producer_options(arguments)) as producer:
+            with store.producer(arguments.topic, **options) as producer:
                 stop.defer()
                 for line in reader.lines(stop):
                     delivery = producer.send(line.value, key=line.key, headers=line.headers)
@@ -166,7 +220,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 def producer_options(arguments: argparse.Namespace) -> dict[str, Any]:
     """Keyword arguments of Store.producer; a property wins over Kafka's older option."""
-    given = properties(arguments.producer, PRODUCER_PROPERTIES)
+    given = client_properties(arguments.producer, arguments.producer_config, PRODUCER_PROPERTIES)
     acks = given.get("acks", arguments.request_required_acks)
     options: dict[str, Any] = {
         "acks": "all" if acks in ("all", "-1") else parse_whole_number(acks, 0, 1, name="acks"),
@@ -184,6 +238,10 @@ def producer_options(arguments: argparse.Namespace) -> dict[str, Any]:
         )
     elif arguments.batch_size is not None:
         options["batch_size"] = arguments.batch_size
+    if "max.block.ms" in given:
+        options["max_block_ms"] = parse_whole_number(given["max.block.ms"], name="max.block.ms")
+    if "enable.idempotence" in given:
+        options["enable_idempotence"] = flag(given, "enable.idempotence")
     codec = given.get("compression.type", arguments.compression_codec)
     if codec is not None:
         options["compression"] = codec

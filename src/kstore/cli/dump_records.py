@@ -41,7 +41,7 @@ def _coordinator(
     if key is None:
         return f" key: Error at offset {offset}, skipping. The record has no key."
     try:
-        kind = int.from_bytes(key[:2], "big", signed=True)
+        kind = kind_of(key)
         name = _key_names(topic[0]).get(kind) if len(key) >= 2 else None
         if name is None:
             return f" key: Unknown record type {kind} at offset {offset}, skipping."
@@ -57,6 +57,11 @@ def _coordinator(
     except CorruptRecordError as error:
         return f" key: Error at offset {offset}, skipping. {error}"
     return f" key: {shown} payload: {text}"
+
+
+def kind_of(key: bytes) -> int:
+    """The number in front of a key of an internal topic, -1 for a key that is too short."""
+    return int.from_bytes(key[:2], "big", signed=True) if len(key) >= 2 else -1
 
 
 def _key_names(topic: str) -> dict[int, str]:

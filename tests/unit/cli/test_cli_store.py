@@ -12,8 +12,8 @@ import pytest
 
 import kstore
 from kstore.cli import main
-from kstore.cli.console_consumer import Formatter
 from kstore.cli.console_producer import LineReader
+from kstore.cli.formatters import Formatter
 from kstore.errors import KStoreError
 from kstore.record import Record
 from support.damage import write_damaged

@@ -1,0 +1,52 @@
+"""Settings of Kafka's clients on a command line, as ``--consumer-property`` takes them."""
+
+import re
+from collections.abc import Collection, Iterable
+
+from kstore.cli.common import WrongOptionsError, complain
+
+# Settings of Kafka's clients that concern brokers, connections and buffers of the client.
+_WITHOUT_EFFECT = re.compile(
+    r"(allow\.auto\.create|bootstrap|check\.crcs|client|connections|default\.api|delivery|"
+    r"exclude\.internal|fetch|group\.(?:instance|protocol|remote)|heartbeat|interceptor|"
+    r"(?:key|value)\.(?:de)?serializer|max\.(?:in\.flight|partition|poll|request)|metadata|"
+    r"metrics?|auto\.(?:commit|include)|enable\.metrics|partition\.assignment|partitioner|"
+    r"receive\.buffer|reconnect|request|retr(?:y|ies)|sasl|security|send\.buffer|session|socket|"
+    r"ssl)(?:\..+)?"
+)
+
+
+def read_properties(path: str | None) -> dict[str, str]:
+    """A Java properties file; nothing without a path. Raises OSError, CorruptFileError."""
+    if path is None:
+        return {}
+    from kstore.partition_files import parse_properties
+
+    with open(path, "rb") as file:
+        return parse_properties(file.read(), path)
+
+
+def client_properties(
+    pairs: Iterable[str], path: str | None, known: Collection[str]
+) -> dict[str, str]:
+    """Settings of a client by name, from ``name=value`` options and a file; options win.
+
+    Settings of connections, which have no effect here, are named on standard error and omitted.
+    Raises WrongOptionsError for any other name that is not ``known``.
+    """
+    found = read_properties(path)
+    for pair in pairs:
+        name, equals, value = pair.partition("=")
+        if not equals:
+            raise WrongOptionsError(f"a property reads name=value, not {pair[:80]!r}")
+        found[name.strip()] = value
+    omitted = sorted(name for name in found if name not in known)
+    for name in omitted:
+        if not _WITHOUT_EFFECT.fullmatch(name):
+            raise WrongOptionsError(
+                f"cannot use the property {name[:80]!r}; known are: {', '.join(known)}"
+            )
+        del found[name]
+    if omitted:
+        complain(f"without effect, because there is no broker: {', '.join(omitted)}")
+    return found
