@@ -38,7 +38,6 @@ def parse(words: list[str]) -> None:
     if tool in TOOLS:
         parser = ToolParser(prog=f"kstore {tool}")
         import_module(f"kstore.cli.{tool.replace('-', '_')}").describe(parser)
-        parser.refuse_servers(options)
         parser.parse_args(options)
 
 
