@@ -20,9 +20,9 @@ from kstore._native.jit import kernel_addresses
 from kstore._native.read.aborted_transactions import AbortedRanges, TransactionWalk
 from kstore._native.read.decode import Scanner
 from kstore._native.read.dump_lines import LineDumper
-from kstore._native.recovery import salvage
-from kstore._native.recovery.batch_audit import BatchAudit
+from kstore._native.recovery import find_valid_batches
 from kstore._native.recovery.header_checksums import ChecksumCheck, ChecksumWriter
+from kstore._native.recovery.index_audit import BatchAudit
 from kstore._native.recovery.segment_scan import SegmentScan, walk_tail
 from kstore._native.spark import encode_arrow
 from kstore._native.spark.log_statistics import Survey
@@ -418,13 +418,13 @@ def audit(_: Workspace) -> Prepared:
 @operation("find a run of sound batches", 100, "batch")
 def scan_valid_batches(_: Workspace) -> Prepared:
     data = batches(10, 100)
-    return lambda: salvage.scan_valid_batches(data, 0).batch_count, 100
+    return lambda: find_valid_batches.scan_valid_batches(data, 0).batch_count, 100
 
 
 @operation("find a batch in garbage", 16384, "byte")
 def find_valid_batch(_: Workspace) -> Prepared:
     data = NOISE[:16384] + batches(10, 20)
-    return lambda: salvage.find_valid_batch(data, 0, 0, 1 << 40), 16384
+    return lambda: find_valid_batches.find_valid_batch(data, 0, 0, 1 << 40), 16384
 
 
 @operation("seal batches", 128, "batch")

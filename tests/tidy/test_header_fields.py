@@ -32,7 +32,7 @@ OTHER_FORMATS = {
     "cli/deserializers.py": "numbers in keys and values",
     "cli/dump_records.py": "keys and values of internal topics",
     "coordinator/group/claims.py": "a digest",
-    "coordinator/transaction/transaction_records.py": "values of __transaction_state",
+    "coordinator/transaction/transaction_state_records.py": "values of __transaction_state",
     "files/files.py": "struct flock",
     "log/statistics.py": "columns of native memory",
     "producer_state/snapshot.py": "a producer snapshot",

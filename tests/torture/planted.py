@@ -10,6 +10,7 @@ import os
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, suppress
+from pathlib import Path
 from typing import Any, NamedTuple
 from unittest.mock import patch
 
@@ -21,10 +22,10 @@ from kstore.files import files
 from kstore.files.files import Files, Lock
 from kstore.log import group_commit
 from kstore.log.flush import Flusher
-from kstore.recovery import apply
+from kstore.recovery import apply, torn_tail
 from kstore.recovery import recover_partition as recovery
+from kstore.segment import preallocate, segment
 from kstore.segment import scan as segment_scan
-from kstore.segment import segment
 from kstore.store import manager
 from oracle.crc import crc32c
 from torture import bit_flips, crash_states, io_errors, kills, mutations, others
@@ -202,14 +203,13 @@ class _LastBatchDropped(_Scan):
 
 
 def _cut_zeros_never(original: Any) -> Any:
-    def cut(files: Files, plan: Any, scan: Any, *, is_last: bool) -> None:
-        fd = files.open(plan.directory / f"{scan.base_offset:020d}.log")
+    def cut(files: Files, directory: Path, scan: Any, names: Any, **how: bool) -> str | None:
+        fd = files.open(directory / f"{scan.base_offset:020d}.log")
         try:
             zeros = files.only_zeros(fd, scan.valid_size, scan.file_size)
         finally:
             files.close(fd)
-        if not zeros:
-            original(files, plan, scan, is_last=is_last)
+        return None if zeros else original(files, directory, scan, names, **how)
 
     return cut
 
@@ -291,7 +291,7 @@ BUGS: dict[str, Bug] = {
         replace(segment, "trim_indexes", _untrimmed), "crash-states", EACH
     ),
     "a rolled segment keeps its zeros": Bug(
-        replace(segment, "trim_log", nothing), "crash-states", ("prewritten",), ("kill",)
+        replace(preallocate, "trim_log", nothing), "crash-states", ("prewritten",), ("kill",)
     ),
     "recovery checks no checksum": Bug(
         replace(segment_scan, "SegmentScan", lambda _: _NoChecksum),
@@ -301,9 +301,9 @@ BUGS: dict[str, Bug] = {
         replace(segment_scan, "SegmentScan", lambda _: _LastBatchDropped), "kills", EACH
     ),
     "zeros at the end are not cut": Bug(
-        replace(apply, "_cut", _cut_zeros_never), "crash-states", EACH, POWER
+        replace(apply, "cut_tail", _cut_zeros_never), "crash-states", EACH, POWER
     ),
-    "cut bytes are not kept": Bug(replace(apply, "_keep_tail", nothing), "mutations"),
+    "cut bytes are not kept": Bug(replace(torn_tail, "_keep_tail", nothing), "mutations"),
     "damage below the recovery point is cut": Bug(
         replace(recovery, "_check_cut", nothing), "bit-flips"
     ),

@@ -11,7 +11,7 @@ import pytest
 
 from kstore import Log, Store
 from kstore.log.view import LogView
-from kstore.recovery import apply
+from kstore.recovery import torn_tail
 from torture import mutations, others
 from torture.bounds import TookTooLongError, in_memory, in_time, nothing_left_open
 from torture.checks import Violation
@@ -78,7 +78,7 @@ FAULTS: dict[str, tuple[object, str, Plant, str]] = {
     "a file outside written to": (Store, "close", _writes_outside, "a file outside"),
     "an error of another kind": (Log, "offset_at", _fails, "IndexError"),
     "cut bytes that are not kept": (
-        apply, "_keep_tail", lambda _: lambda *a, **k: None, "a complete batch is gone"
+        torn_tail, "_keep_tail", lambda _: lambda *a, **k: None, "a complete batch is gone"
     ),
 }  # fmt: skip
 

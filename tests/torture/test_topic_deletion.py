@@ -31,7 +31,7 @@ def few_partitions(monkeypatch: pytest.MonkeyPatch) -> None:
     small = {"segment.index.bytes": "100"}
     for module in (
         "kstore.coordinator.group.offsets_table",
-        "kstore.coordinator.group.committed_offsets",
+        "kstore.coordinator.group.store_group",
     ):
         monkeypatch.setattr(f"{module}.OFFSETS_PARTITIONS", 2)
         monkeypatch.setattr(f"{module}.OFFSETS_PROPERTIES", {"cleanup.policy": "compact", **small})

@@ -15,7 +15,7 @@ import pytest
 
 import kstore
 from kstore.coordinator.transaction.store_transactions import StoreTransactions
-from kstore.coordinator.transaction.transaction_records import State
+from kstore.coordinator.transaction.transaction_state_records import State
 from kstore.log.log import Log
 from support.damage import write_damaged
 from support.stores import MARKER, QUIET

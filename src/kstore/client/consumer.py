@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from kstore.client.metadata import MetadataView
 from kstore.coordinator.group.offset_records import METADATA_MAX_BYTES, OffsetCommit
-from kstore.coordinator.group.offsets_file import TopicIds
+from kstore.coordinator.group.reader_offsets_file import TopicIds
 from kstore.errors import (
     ClosedError,
     GroupConflictError,
@@ -23,7 +23,7 @@ from kstore.log.read_committed import Outcomes, check_isolation
 from kstore.topic_partition import TopicPartition, as_topic_partition
 
 if TYPE_CHECKING:
-    from kstore.coordinator.group.committed_offsets import StoreGroup
+    from kstore.coordinator.group.store_group import StoreGroup
     from kstore.log.log import Log
     from kstore.log.view import LogView
     from kstore.record import Record
@@ -518,7 +518,7 @@ class Consumer:
         self, offsets: Mapping[PartitionLike, int] | None, metadata: str, topic_ids: TopicIds | None
     ) -> None:
         """Commit offsets in topics with these identities; None: the assigned ones."""
-        from kstore.coordinator.group.committed_offsets import check_offset
+        from kstore.coordinator.group.store_group import check_offset
 
         with self._lock:
             self._check()

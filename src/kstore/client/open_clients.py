@@ -149,7 +149,7 @@ def consumer(
     if unknown:
         raise _unknown_setting(consumer, next(iter(unknown)))
     from kstore.client.consumer import Consumer
-    from kstore.coordinator.group.committed_offsets import StoreGroup
+    from kstore.coordinator.group.store_group import StoreGroup
 
     pairs = [as_topic_partition(pair) for pair in assignment]
     names = _as_names(topics)

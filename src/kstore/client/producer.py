@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, cast
 from kstore._native.append.encode import BatchBuffer
 from kstore.client.partitioner import Partitioner, choose
 from kstore.config import CODECS, codec_of_batches, warn_of_codec
-from kstore.coordinator.transaction.transaction_records import (
+from kstore.coordinator.transaction.transaction_state_records import (
     SEQUENCES,
     new_producer_id,
     next_sequence,

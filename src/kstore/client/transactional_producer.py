@@ -10,7 +10,7 @@ from time import time_ns
 from typing import TYPE_CHECKING
 
 from kstore.config import CODECS, codec_of_batches, warn_of_codec
-from kstore.coordinator.transaction.transaction_records import (
+from kstore.coordinator.transaction.transaction_state_records import (
     SEQUENCES,
     State,
     next_sequence,
@@ -232,12 +232,12 @@ class TransactionalProducer:
             Whose offsets; not needed with a consumer.
         """
         from kstore.client.consumer import Consumer
-        from kstore.coordinator.group.committed_offsets import (
+        from kstore.coordinator.group.offsets_table import OFFSETS_TOPIC
+        from kstore.coordinator.group.store_group import (
             StoreGroup,
             check_offset,
             check_topic_ids,
         )
-        from kstore.coordinator.group.offsets_table import OFFSETS_TOPIC
 
         with self._lock:
             self._check_open()

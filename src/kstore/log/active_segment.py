@@ -22,6 +22,7 @@ from kstore.log import leader_errors
 from kstore.log.segment_access import SegmentAccess
 from kstore.log.writer_state import WriterState
 from kstore.record import codec
+from kstore.segment import preallocate
 from kstore.segment import segment as segments_on_disk
 
 
@@ -247,14 +248,14 @@ class ActiveSegment:
 
     def _prewrite(self, start: int, end: int) -> bool:
         assert self.opened is not None
-        return segments_on_disk.prewrite(self._state.files, self.opened, start, end)
+        return preallocate.prewrite(self._state.files, self.opened, start, end)
 
     def _trim(self, opened: segments_on_disk.WritableFiles) -> None:
         """Cut a prewritten active segment to what was appended; not yet on disk."""
         if opened.prewritten:
             self._is_trimmed = True
             self._state.appender.ready = False
-            segments_on_disk.trim_log(self._state.files, self._state.active, opened)
+            preallocate.trim_log(self._state.files, self._state.active, opened)
 
     def _trim_and_sync(self, opened: segments_on_disk.WritableFiles) -> None:
         """Trim, and sync: the last batch ends a segment that another one follows.

@@ -25,7 +25,7 @@ from kstore._native.read.segment_view import (
     find_batch_reaching,
     slice_of_bytes,
 )
-from kstore._native.recovery.salvage import scan_valid_batches
+from kstore._native.recovery.find_valid_batches import scan_valid_batches
 from kstore.errors import ClosedError, CorruptRecordError, StorageError, UnknownTopicIdError
 from kstore.files.files import Files
 from kstore.files.map_budget import MapBudget

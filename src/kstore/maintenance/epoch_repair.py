@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from operator import itemgetter
 
 from kstore._native.format import batch_fields
-from kstore._native.recovery.salvage import epoch_runs
+from kstore._native.recovery.find_valid_batches import epoch_runs
 from kstore.checkpoint.leader_epochs import LeaderEpochs
 from kstore.segment.salvage import Source, ValidRange
 

@@ -16,7 +16,7 @@ from operator import attrgetter
 from pathlib import Path
 
 from kstore._native.format import batch_fields
-from kstore._native.recovery.salvage import scan_valid_batches
+from kstore._native.recovery.find_valid_batches import scan_valid_batches
 from kstore.checkpoint.known_gaps import note_gaps
 from kstore.checkpoint.leader_epochs import LeaderEpochs
 from kstore.checkpoint.log_dir import check_finished

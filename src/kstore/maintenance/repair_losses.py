@@ -11,13 +11,13 @@ from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 
-from kstore._native.recovery.batch_audit import BatchAudit
+from kstore._native.recovery.index_audit import BatchAudit
 from kstore.checkpoint.known_gaps import Range, read_known_gaps
 from kstore.errors import CorruptFileError, NewerFormatError, StorageError
 from kstore.files.files import Files
-from kstore.recovery.cut_bytes import find_cut
 from kstore.recovery.emptied_segments import find_signs
 from kstore.recovery.lost_segments import LostRange, read_lost
+from kstore.recovery.torn_tail import find_cut
 from kstore.segment import header_checksums
 from kstore.segment.salvage import LIVE, SWAP, Source, ValidRange
 from kstore.verify.log_dir_state import PartitionState

@@ -3,7 +3,6 @@
 Modules:
 
 - apply: The changes of a recovery on disk: truncates, quarantines, rewrites indexes and epochs
-- cut_bytes: Which bytes recovery cut from the segments of a log, by the files ``kstore.cut.*``
 - emptied_segments: Empty segments that had records: what their side files say, and whether the loss
   is certain
 - gap_reasons: Reasons for offsets between two segments that no record has; recovery reports other
@@ -12,10 +11,12 @@ Modules:
 - lost_segments: ``kstore.lost``: offsets whose segments disappeared while no program had the log
   open
 - recover_partition: Recovers a partition directory before a writer opens it: Kafka's LogLoader
-- report: Reports of a recovery: immutable values that
-  :mod:`kstore.recovery.recover_partition` creates
+- report: Reports of a recovery: immutable values that :mod:`kstore.recovery.recover_partition`
+  creates
 - swap_files: Finishes or undoes an interrupted compaction, split or deletion in a partition
   directory
+- torn_tail: The torn tail of a segment: cuts it, keeps its bytes as ``kstore.cut.*``, finds those
+  files
 - unsynced: ``kstore.unsynced``: a sync of a partition's files failed, so the disk may lack what
   reads show
 

@@ -16,15 +16,15 @@ from kstore.config import LogConfig
 from kstore.errors import CorruptFileError
 from kstore.files import filenames
 from kstore.files.filenames import (
-    CLEANED_SUFFIX,
     LEADER_EPOCHS,
     LOG,
     SNAPSHOT,
     TEMPORARY_SUFFIX,
 )
 from kstore.files.files import Files
+from kstore.recovery.torn_tail import cut_tail
 from kstore.segment import transaction_index
-from kstore.segment.scan import READ_SIZE, scan_segment
+from kstore.segment.scan import scan_segment
 from kstore.segment.transaction_index import ENTRY_SIZE
 
 
@@ -91,7 +91,12 @@ def apply(files: Files, plan: Plan) -> None:
     for base, scan in plan.scans.items():
         names = [filenames.index_name(base), filenames.time_index_name(base)]
         if base in to_cut:
-            _cut(files, plan, scan, is_last=base == last)
+            kept = cut_tail(
+                files, plan.directory, scan, plan.names, is_last=base == last, sync=plan.sync
+            )
+            if kept is not None:
+                plan.kept_in = str(plan.directory / kept)
+                plan.kept.append(kept)
         for name, data in zip(names, (scan.index, scan.time_index), strict=True):
             if _replace(files, plan.directory / name, data, plan.sync):
                 plan.rebuilt.append(name)
@@ -99,52 +104,6 @@ def apply(files: Files, plan: Plan) -> None:
             _cut_transactions(files, plan, base, scan.next_offset)
     if plan.end_offset is not None:
         _cut_snapshots(files, plan, plan.end_offset)
-
-
-def _cut(files: Files, plan: Plan, scan: SegmentScan, *, is_last: bool) -> None:
-    """Remove the torn tail from the log file; its bytes are first saved in another file.
-
-    The last segment is truncated in place: no reader maps it. A reader in another process may
-    have mapped a segment with others behind it, and access to a page beyond a file's end kills
-    the process: so a copy of its beginning replaces it, as in a truncation.
-    """
-    path = plan.directory / filenames.log_name(scan.base_offset)
-    fd = files.open(path, os.O_RDWR)
-    try:
-        _keep_tail(files, fd, plan, scan)
-        if is_last:
-            files.truncate(fd, scan.valid_size)
-            if plan.sync:
-                files.fsync(fd)
-    finally:
-        files.close(fd)
-    if not is_last:
-        copy = Path(f"{path}{CLEANED_SUFFIX}")  # which every loader removes as unfinished
-        files.copy(path, copy, scan.valid_size)
-        files.rename(copy, path)
-        if plan.sync:
-            files.sync_directory(plan.directory)
-
-
-def _keep_tail(files: Files, fd: int, plan: Plan, scan: SegmentScan) -> None:
-    if files.only_zeros(fd, scan.valid_size, scan.file_size):
-        return  # preallocated, or extended just before a power cut
-    name = free_name(plan.names, scan.base_offset, scan.valid_size)
-    plan.names.add(name)
-    path = plan.directory / name
-    temporary = Path(f"{path}{TEMPORARY_SUFFIX}")
-    kept = files.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND)
-    try:
-        for position in range(scan.valid_size, scan.file_size, READ_SIZE):
-            chunk = files.pread(fd, min(READ_SIZE, scan.file_size - position), position)
-            files.write(kept, chunk)
-        files.fsync(kept)
-    finally:
-        files.close(kept)
-    files.rename(temporary, path)
-    files.sync_directory(plan.directory)
-    plan.kept_in = str(path)
-    plan.kept.append(name)
 
 
 def _replace(files: Files, path: Path, data: bytes, sync: bool) -> bool:

@@ -13,8 +13,8 @@ from kstore.checkpoint.known_gaps import Range, is_known, merge_ranges, read_kno
 from kstore.errors import CorruptFileError, NewerFormatError, StorageError
 from kstore.files import filenames
 from kstore.files.files import Files
-from kstore.recovery.cut_bytes import CutBytes, find_cut
 from kstore.recovery.lost_segments import LostRange
+from kstore.recovery.torn_tail import CutBytes, find_cut
 from kstore.segment import header_checksums
 
 _LOGGER = logging.getLogger("kstore")

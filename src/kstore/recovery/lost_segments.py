@@ -22,8 +22,8 @@ from kstore.errors import CorruptFileError, CorruptRecordError, NewerFormatError
 from kstore.files import filenames
 from kstore.files.filenames import LOST_SEGMENTS
 from kstore.files.files import Files
-from kstore.recovery.cut_bytes import CutBytes, find_cut
 from kstore.recovery.emptied_segments import StopState, find_signs
+from kstore.recovery.torn_tail import CutBytes, find_cut
 from kstore.segment import header_checksums
 from kstore.segment.index_sanity import used_size
 

@@ -9,8 +9,9 @@ Modules:
 - index_sanity: Checks whether a segment's offset and time index can be trusted
 - largest_timestamp: The largest timestamp of a segment, and whether its time index agrees with its
   log
-- salvage: Finds valid batches in the segment files of a corrupt partition, and selects those of
-  one log
+- preallocate: Zeros ahead of the active segment's end (``preallocate``): written, and cut again
+- salvage: Finds valid batches in the segment files of a corrupt partition, and selects those of one
+  log
 - scan: One pass over a segment file: checks every batch and builds both indexes in memory
 - segment: The files of one segment: creates, opens, trims, maps, renames and removes them
 - transaction_index: Transaction indexes (``N.txnindex``): the aborted transactions of a segment

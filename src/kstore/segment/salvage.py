@@ -14,7 +14,7 @@ from pathlib import Path
 
 from kstore._native.format import batch_fields
 from kstore._native.format.status import reason
-from kstore._native.recovery.salvage import (
+from kstore._native.recovery.find_valid_batches import (
     ValidBatches,
     find_end_by_checksum,
     find_valid_batch,

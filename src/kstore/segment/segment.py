@@ -8,7 +8,7 @@ import logging
 import os
 from bisect import bisect_left
 from dataclasses import dataclass
-from errno import EDQUOT, ENOSPC, ESTALE
+from errno import ESTALE
 
 from kstore._native.files.owned_descriptor import OwnedDescriptor
 from kstore._native.format import batch_fields
@@ -33,7 +33,6 @@ _LOGGER = logging.getLogger("kstore")
 
 _HEADER = batch_fields.V2_HEADER_SIZE  # the longest of all formats
 _STEP = 1 << 20  # bytes read at a time while walking to the end
-_ZEROS = memoryview(bytes(1 << 18))  # written at a time
 
 
 class WritableFiles:
@@ -112,30 +111,6 @@ def open_for_append(
         opened.close(files)
         raise
     return opened.own()
-
-
-def prewrite(files: Files, opened: WritableFiles, start: int, end: int) -> bool:
-    """Write zeros ahead in the active file, so that appends there allocate no blocks.
-
-    Written, not reserved (``fallocate``): a sync needs no change of the file system's metadata
-    only for blocks that were written. False where the disk is full: the file is unchanged then.
-    Raises StorageError, with some zeros written.
-    """
-    try:
-        for position in range(start, end, len(_ZEROS)):
-            files.pwrite(opened.log_fd, _ZEROS[: end - position], position)
-    except StorageError as error:
-        if error.errno not in (ENOSPC, EDQUOT):
-            raise
-        files.truncate(opened.log_fd, start)
-        return False
-    return True
-
-
-def trim_log(files: Files, view: SegmentView, opened: WritableFiles) -> None:
-    """Remove the zeros behind the end of a prewritten file (Kafka's FileRecords.trim)."""
-    if opened.prewritten and files.size(opened.log_fd) > view.size:
-        files.truncate(opened.log_fd, view.size)
 
 
 def write_entries(files: Files, view: SegmentView, opened: WritableFiles) -> None:

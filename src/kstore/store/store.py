@@ -91,7 +91,7 @@ class Store(Mapping[str, Topic]):
                 self._manager.recover(progress)
                 undo_unfinished(files, self._catalog.loose_files, self._log, self._live)
                 if files_of_groups := self._manager.loose_files:
-                    from kstore.coordinator.group.committed_offsets import fold_files
+                    from kstore.coordinator.group.store_group import fold_files
 
                     fold_files(self, files_of_groups)
                 if "__transaction_state" in self._catalog.topics:

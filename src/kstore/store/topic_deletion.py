@@ -4,10 +4,10 @@ import logging
 from os.path import join
 from typing import TYPE_CHECKING
 
-from kstore.coordinator.group.committed_offsets import is_offsets_file
 from kstore.coordinator.group.group_offsets import GroupOffsets
-from kstore.coordinator.group.offsets_file import MAX_GROUP_FILE_SIZE, parse_group_file
 from kstore.coordinator.group.offsets_table import OFFSETS_TOPIC, OffsetsTable
+from kstore.coordinator.group.reader_offsets_file import MAX_GROUP_FILE_SIZE, parse_group_file
+from kstore.coordinator.group.store_group import is_offsets_file
 from kstore.coordinator.internal_topics import filled_partitions
 from kstore.errors import CorruptFileError, KStoreError, NewerFormatError, StoreLockedError
 

@@ -25,9 +25,9 @@ from kstore.files.files import Files
 from kstore.files.publish_barrier import read_barrier
 from kstore.files.stable_listing import list_stable
 from kstore.integers import INT32_MAX, check_integer
-from kstore.recovery.cut_bytes import find_cut
 from kstore.recovery.lost_segments import LostRange, read_lost
 from kstore.recovery.recover_partition import unflushed_from
+from kstore.recovery.torn_tail import find_cut
 from kstore.verify.log_dir_state import StateReader
 from kstore.verify.losses import (
     MISSING,

@@ -9,7 +9,7 @@ import pytest
 
 import kstore
 from kstore import TopicPartition
-from kstore.coordinator.transaction.transaction_records import (
+from kstore.coordinator.transaction.transaction_state_records import (
     LOWEST_PRODUCER_ID,
     Metadata,
     State,

@@ -23,8 +23,8 @@ from kstore.coordinator.group.offset_records import (
     encode_offset_value,
     newest_commits,
 )
-from kstore.coordinator.group.offsets_file import group_file_name
 from kstore.coordinator.group.offsets_table import OffsetsTable
+from kstore.coordinator.group.reader_offsets_file import group_file_name
 from kstore.errors import (
     CorruptFileError,
     CorruptRecordError,

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 import kstore
 from kstore.coordinator.transaction.coordinator import LAST_EPOCH, Coordinator
-from kstore.coordinator.transaction.transaction_records import (
+from kstore.coordinator.transaction.transaction_state_records import (
     Metadata,
     PartitionKey,
     State,

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 import kstore
-from kstore.coordinator.transaction.transaction_records import State, encode_key
+from kstore.coordinator.transaction.transaction_state_records import State, encode_key
 from kstore.errors import CorruptRecordError, InvalidTxnStateError, StorageError
 from support.stores import QUIET
 

@@ -3,10 +3,11 @@
 from libc.stdint cimport int16_t, int32_t, int64_t, uint8_t
 
 from kstore._native.append.log_end cimport LogEnd
-from kstore._native.append.producer_table cimport Marker, Verdict
+from kstore._native.append.producer_table cimport Verdict
 from kstore._native.append.validate_batch cimport LeaderCheck, LeaderRules
 from kstore._native.append.validate_messages cimport MessageCheck
 from kstore._native.format.batch_header cimport BatchHeader
+from kstore._native.format.end_marker cimport Marker
 from kstore._native.format.status cimport Status
 
 

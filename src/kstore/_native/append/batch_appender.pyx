@@ -13,7 +13,7 @@ from libc.string cimport memset
 from kstore._native.append.append_info cimport new_info
 from kstore._native.append.log_end cimport MAX_RELATIVE, LogEnd
 from kstore._native.append.producer_table cimport (
-    ACCEPTED, BATCHES_KEPT, DUPLICATE, FENCED, KeptBatch, Marker, Producer, Verdict,
+    ACCEPTED, BATCHES_KEPT, DUPLICATE, FENCED, KeptBatch, Producer, Verdict,
 )
 from kstore._native.append.stamp_batch cimport restamp, stamp_prefix
 from kstore._native.append.validate_batch cimport (
@@ -24,7 +24,8 @@ from kstore._native.append.validate_messages cimport (
 )
 from kstore._native.format.argument cimport HeldBytes, hold_bytes
 from kstore._native.format.batch_header cimport BatchHeader, crc_matches, read_header, write_header
-from kstore._native.format.cursor cimport put_i32, wrapping_add
+from kstore._native.format.cursor cimport wrapping_add
+from kstore._native.format.end_marker cimport END_MARKER_SIZE, Marker, write_end_marker
 from kstore._native.format.integer cimport integer_of
 from kstore._native.format.layout cimport (
     CODEC_MASK, CONTROL_BIT, DELETE_HORIZON_BIT, LOG_APPEND_TIME_BIT, MAGIC_POSITION,
@@ -40,7 +41,6 @@ from kstore._native.format.converter import Converter
 cdef enum:
     # To verify fewer bytes takes less time than to release and reacquire the GIL.
     GIL_THRESHOLD = 4096
-    END_MARKER_SIZE = 78
 
 
 cdef class BatchAppender(LogEnd):
@@ -378,7 +378,6 @@ cdef class BatchAppender(LogEnd):
 
     cdef void _end_marker(self, uint8_t* batch, BatchHeader* header, Marker* marker) noexcept:
         """Build the batch of one end marker at the log end (EndTransactionMarker, KIP-98)."""
-        cdef uint8_t* record = batch + V2_HEADER_SIZE
         memset(batch, 0, END_MARKER_SIZE)
         marker.offset = self.next_offset
         header.base_offset = header.last_offset = marker.offset
@@ -390,11 +389,7 @@ cdef class BatchAppender(LogEnd):
         header.base_timestamp = header.max_timestamp = marker.timestamp
         header.producer_id, header.producer_epoch = marker.producer_id, marker.epoch
         header.base_sequence, header.count = -1, 1
-        record[0] = (END_MARKER_SIZE - V2_HEADER_SIZE - 1) * 2      # lengths are zigzag varints
-        record[4] = 4 * 2               # the key: version 0, type
-        record[8] = 1 if marker.commit else 0
-        record[9] = 6 * 2               # the value: version 0, coordinator epoch
-        put_i32(record + 12, marker.coordinator_epoch)
+        write_end_marker(batch + V2_HEADER_SIZE, marker)
         write_header(batch, header)
 
     cdef object append_unchanged(self, batches):

@@ -3,6 +3,7 @@
 from libc.stdint cimport int8_t, int16_t, int32_t, int64_t, uint8_t
 
 from kstore._native.format.batch_header cimport BatchHeader
+from kstore._native.format.end_marker cimport Marker
 
 
 cdef enum:
@@ -39,15 +40,6 @@ cdef struct Producer:
 cdef struct OpenTransaction:
     int64_t first_offset
     int64_t producer_id
-
-
-cdef struct Marker:
-    int64_t producer_id
-    int64_t timestamp
-    int64_t offset
-    int32_t coordinator_epoch
-    int16_t epoch
-    bint commit
 
 
 cdef class ProducerTable:

@@ -16,23 +16,17 @@ from libc.string cimport memcpy, memmove, memset
 from kstore._native.format.argument cimport HeldBytes, hold_bytes
 from kstore._native.format.batch_header cimport BatchHeader, read_header
 from kstore._native.format.crc cimport crc32c
-from kstore._native.format.cursor cimport (
-    Cursor, get_i16, get_i32, put_i16, put_i32, put_i64, put_u32, take_varint, take_varlong,
-)
+from kstore._native.format.cursor cimport put_i16, put_i32, put_i64, put_u32
 from kstore._native.format.layout cimport (
-    CODEC_MASK, CONTROL_BIT, LOG_APPEND_TIME_BIT, TRANSACTION_INDEX_ENTRY_SIZE, TRANSACTIONAL_BIT,
-    V2_HEADER_SIZE,
+    CONTROL_BIT, TRANSACTION_INDEX_ENTRY_SIZE, TRANSACTIONAL_BIT,
 )
+from kstore._native.format.end_marker cimport OTHER, Marker, read_end_marker
 from kstore._native.format.status cimport OK, Status
 
 cdef enum:
     SNAPSHOT_HEADER_SIZE = 10
     SNAPSHOT_ENTRY_SIZE = 46
     FEWEST_SLOTS = 16
-    ABORT = 0
-    COMMIT = 1
-    MARKER_KEY_SIZE = 4         # version, type
-    MARKER_VALUE_SIZE = 6       # version, coordinator epoch
 
 
 cdef inline int32_t last_sequence_of(const BatchHeader* batch) noexcept:
@@ -56,43 +50,6 @@ cdef inline void update_epoch(Producer* producer, int16_t epoch) noexcept:
     if producer.epoch != epoch:
         producer.kept = producer.oldest = 0
         producer.epoch = epoch
-
-
-cdef bint read_marker(const uint8_t* data, const BatchHeader* batch, Marker* marker) noexcept:
-    """Whether the control batch is a commit or abort marker; fills marker.
-
-    A batch that the cleaner has emptied is not; see add_replicated.
-    """
-    cdef Cursor at
-    cdef int64_t timestamp_delta
-    cdef int32_t size, kind
-    if batch.count < 1 or batch.attributes & CODEC_MASK:
-        return False
-    at.position = data + batch.position + V2_HEADER_SIZE
-    at.end = data + batch.position + batch.size
-    if take_varint(&at, &size) != OK or size < 1 or size > at.end - at.position:
-        return False
-    at.end = at.position + size
-    at.position += 1                    # attributes: unused
-    if take_varlong(&at, &timestamp_delta) != OK or take_varint(&at, &size) != OK:
-        return False
-    if take_varint(&at, &size) != OK or size < MARKER_KEY_SIZE or size > at.end - at.position:
-        return False
-    kind = get_i16(at.position + 2)
-    at.position += size
-    if take_varint(&at, &size) != OK or size < MARKER_VALUE_SIZE or size > at.end - at.position:
-        return False
-    if kind != ABORT and kind != COMMIT:
-        return False
-    marker.producer_id = batch.producer_id
-    marker.epoch = batch.producer_epoch
-    marker.offset = batch.base_offset
-    marker.commit = kind == COMMIT
-    marker.coordinator_epoch = get_i32(at.position + 2)
-    marker.timestamp = batch.max_timestamp
-    if not batch.attributes & LOG_APPEND_TIME_BIT:
-        marker.timestamp = <int64_t>(<uint64_t>batch.base_timestamp + <uint64_t>timestamp_delta)
-    return True
 
 
 cdef class ProducerTable:
@@ -320,7 +277,7 @@ cdef class ProducerTable:
             # its remaining records count as aborted. Kafka skips such a batch.
             producer = self.find(batch.producer_id)
             return producer != NULL and self.end_transaction(producer, batch.base_offset, False)
-        return read_marker(data, batch, &marker) and self.add_marker(&marker)
+        return read_end_marker(data, batch, &marker) != OTHER and self.add_marker(&marker)
 
     def replay(self, data, int64_t start=0, int64_t stop=0x7FFFFFFFFFFFFFFF):
         """Record the complete batches in data that end at or after start and begin before stop;

@@ -10,7 +10,7 @@ Modules:
 - cache: caches machine code of predicates across processes
 - kernel_addresses: addresses of the kernels' C functions, by symbol
 - kernels: index search, batch walk, checksum and records for compiled loops
-- select: selects rows by a range or a user's predicate
+- predicate: selects rows by a range or a user's predicate
 - symbols: registers the kernels' symbols with LLVM
 - views: the bytes of one record, without a copy
 """
@@ -36,7 +36,7 @@ from kstore._native.jit.kernels import (
     time_index_count,
     time_lookup,
 )
-from kstore._native.jit.select import Predicate, Row, compile_predicate, rows_between
+from kstore._native.jit.predicate import Predicate, Row, compile_predicate, rows_between
 from kstore._native.jit.views import contains, equals, part, starts_with
 
 __all__ = [

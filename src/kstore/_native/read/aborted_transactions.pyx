@@ -10,20 +10,17 @@ ProducerAppendInfo skips such a batch, which leaves the transaction open forever
 """
 
 cimport cython
-from libc.stdint cimport int16_t, int64_t, uint8_t
+from libc.stdint cimport int64_t, uint8_t
 from libc.stdlib cimport free, malloc
 
 from kstore._native.format.argument cimport HeldBytes, hold_bytes
 from kstore._native.format.batch_header cimport BatchHeader, crc_matches, read_header
-from kstore._native.format.cursor cimport Cursor, get_i16, take_varlong
-from kstore._native.format.layout cimport CODEC_MASK, CONTROL_BIT, TRANSACTIONAL_BIT, V2_HEADER_SIZE
+from kstore._native.format.layout cimport CONTROL_BIT, TRANSACTIONAL_BIT
+from kstore._native.format.end_marker cimport COMMIT, OTHER, Marker, read_end_marker
 from kstore._native.format.status cimport OK, TRUNCATED, Status
 
 cdef enum:
     RECENT = 8                  # a power of two
-    ABORT = 0
-    COMMIT = 1
-    OTHER = -1
     EMPTIED = 2                 # by the cleaner, which keeps neither ABORT nor COMMIT
 
 
@@ -53,32 +50,6 @@ cdef class AbortedRanges:
 
     def __repr__(self):
         return f"<AbortedRanges of {self.count} transactions>"
-
-
-cdef int marker_type(const uint8_t* data, const BatchHeader* batch) noexcept nogil:
-    """ABORT or COMMIT for a transaction marker; OTHER for any other control batch."""
-    cdef Cursor cursor
-    cdef int64_t number = 0
-    cdef int64_t key_size = 0
-    cdef int16_t kind
-    if batch.attributes & CODEC_MASK or batch.count < 1:
-        return OTHER
-    cursor.position = data + batch.position + V2_HEADER_SIZE
-    cursor.end = data + batch.position + batch.size
-    if take_varlong(&cursor, &number) != OK or cursor.position >= cursor.end:
-        return OTHER
-    cursor.position += 1                        # attributes of the record
-    for _ in range(2):                          # timestamp and offset deltas
-        if take_varlong(&cursor, &number) != OK:
-            return OTHER
-    if take_varlong(&cursor, &key_size) != OK:
-        return OTHER
-    if key_size < 4 or key_size > cursor.end - cursor.position:
-        return OTHER
-    kind = get_i16(cursor.position + 2)
-    if get_i16(cursor.position) < 0 or (kind != ABORT and kind != COMMIT):
-        return OTHER
-    return kind
 
 
 @cython.final
@@ -149,6 +120,7 @@ cdef class TransactionWalk:
     cdef bint take(self, const uint8_t* data, const BatchHeader* batch) except -1:
         """Record a transactional batch; returns whether it is a valid marker."""
         cdef int kind
+        cdef Marker marker
         if not batch.attributes & CONTROL_BIT:
             if batch.producer_id not in self.open:
                 self.open[batch.producer_id] = batch.base_offset
@@ -156,7 +128,7 @@ cdef class TransactionWalk:
             return False
         if not crc_matches(data, batch):
             return False        # a corrupt marker leaves the transaction open
-        kind = EMPTIED if batch.count == 0 else marker_type(data, batch)
+        kind = EMPTIED if batch.count == 0 else read_end_marker(data, batch, &marker)
         if kind == OTHER:
             return False
         first = self.open.pop(batch.producer_id, None)

@@ -2,8 +2,8 @@
 
 Modules:
 
-- batch_audit: compares batch headers with both indexes
+- find_valid_batches: finds valid batches among corrupt bytes
 - header_checksums: checksums of the header fields that the batch checksum does not cover
-- salvage: finds valid batches among corrupt bytes
+- index_audit: compares batch headers with both indexes
 - segment_scan: checks every batch of a segment and rebuilds both indexes
 """

@@ -4,7 +4,7 @@ from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_Release, PyObject_GetBuffer
 from libc.stdint cimport INT64_MAX, int32_t, int64_t, uint8_t, uint64_t
 
 from kstore._native.compaction.offset_map cimport sip_hash_of, sip_key
-from kstore._native.format.cursor cimport get_i16
+from kstore._native.format.end_marker cimport ABORT, COMMIT, control_type
 from kstore._native.format.layout cimport (
     CODEC_MASK, CONTROL_BIT, LOG_APPEND_TIME_BIT, TRANSACTIONAL_BIT, V2_HEADER_SIZE,
 )
@@ -25,10 +25,6 @@ cdef enum:
     REGISTER_BITS = 14
     REGISTERS = 1 << REGISTER_BITS
     BUCKETS = 40                # for sizes below 2^39, such as the sum of three 31-bit sizes
-
-cdef enum:
-    ABORT = 0                   # types of control records
-    COMMIT = 1
 
 # Hash key of the keys' HyperLogLog. It never changes, so that registers of all walks can be merged.
 # Keys constructed with it could only distort the estimate.
@@ -259,10 +255,9 @@ cdef class Survey(BatchWalk):
         cdef int kind
         self.control_records += self.rows.count
         for n in range(self.rows.count):
-            if self.rows.key_lengths[n] >= 4:
-                kind = get_i16(data + self.rows.key_positions[n] + 2)
-                self.commit_markers += kind == COMMIT
-                self.abort_markers += kind == ABORT
+            kind = control_type(data + self.rows.key_positions[n], self.rows.key_lengths[n])
+            self.commit_markers += kind == COMMIT
+            self.abort_markers += kind == ABORT
 
     cdef bint survey_records(self, const uint8_t* data, const uint8_t* stop) noexcept nogil:
         """Count client records; False without memory."""

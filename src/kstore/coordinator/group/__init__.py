@@ -3,14 +3,13 @@
 Modules:
 
 - claims: Claims that keep two consumers of one group from reading the same partition
-- committed_offsets: Committed offsets of consumer groups, in ``__consumer_offsets`` or in files
-  beside it
 - group_offsets: A group's committed offsets: a writer keeps them in a log, other processes in a
   file
 - offset_records: Encodes and decodes the offset commits of ``__consumer_offsets``, byte for byte as
   Kafka
-- offsets_file: ``kstore.offsets.<group>``: the commits of a process that may not write the store's
-  logs
 - offsets_table: The commits in a partition of ``__consumer_offsets``, as Kafka's own records
+- reader_offsets_file: ``kstore.offsets.<group>``: the commits of a process that may not write the
+  store's logs
+- store_group: Committed offsets of consumer groups, in ``__consumer_offsets`` or in files beside it
 - verify_keys: Extends the audit of ``__consumer_offsets``: decodes the keys of its records
 """

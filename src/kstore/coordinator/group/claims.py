@@ -5,7 +5,7 @@ from os.path import join
 from time import monotonic, sleep
 
 from kstore.coordinator.group.offset_records import PartitionKey
-from kstore.coordinator.group.offsets_file import group_file_name
+from kstore.coordinator.group.reader_offsets_file import group_file_name
 from kstore.errors import GroupConflictError, StoreLockedError
 from kstore.files.filenames import OFFSETS_LOCK_PREFIX
 from kstore.files.files import Files, Lock

@@ -19,8 +19,8 @@ from kstore.coordinator.group.offset_records import (
     PartitionKey,
     newest_commits,
 )
-from kstore.coordinator.group.offsets_file import IsSameTopic, OffsetsFile, TopicIds
 from kstore.coordinator.group.offsets_table import OffsetsTable, commit_records
+from kstore.coordinator.group.reader_offsets_file import IsSameTopic, OffsetsFile, TopicIds
 from kstore.errors import CorruptFileError
 from kstore.files.files import Files
 from kstore.record import Record

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import Protocol
 
-from kstore.coordinator.transaction.transaction_records import Metadata, PartitionKey, State
+from kstore.coordinator.transaction.transaction_state_records import Metadata, PartitionKey, State
 from kstore.errors import (
     ConcurrentTransactionsError,
     InvalidConfigError,

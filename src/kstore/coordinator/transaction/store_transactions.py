@@ -16,7 +16,7 @@ from kstore.background.scheduler import ScheduledTask
 from kstore.config import LogConfig
 from kstore.coordinator.internal_topics import filled_partitions
 from kstore.coordinator.transaction.coordinator import Coordinator
-from kstore.coordinator.transaction.transaction_records import (
+from kstore.coordinator.transaction.transaction_state_records import (
     LOWEST_PRODUCER_ID,
     Metadata,
     PartitionKey,

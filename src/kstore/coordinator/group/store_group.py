@@ -8,12 +8,16 @@ from typing import TYPE_CHECKING
 from kstore.config import LogConfig
 from kstore.coordinator.group.group_offsets import Folded, GroupOffsets
 from kstore.coordinator.group.offset_records import Commits, OffsetCommit
-from kstore.coordinator.group.offsets_file import MAX_GROUP_FILE_SIZE, TopicIds, parse_group_file
 from kstore.coordinator.group.offsets_table import (
     OFFSETS_PARTITIONS,
     OFFSETS_PROPERTIES,
     OFFSETS_TOPIC,
     OffsetsTable,
+)
+from kstore.coordinator.group.reader_offsets_file import (
+    MAX_GROUP_FILE_SIZE,
+    TopicIds,
+    parse_group_file,
 )
 from kstore.errors import (
     CorruptFileError,
