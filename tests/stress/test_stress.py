@@ -4,7 +4,6 @@ The readers are processes of their own that never stop looking. No crash, no wro
 nothing that is merely not there yet is called damage.
 """
 
-import multiprocessing
 import os
 import random
 import time
@@ -14,6 +13,7 @@ from kstore.log.log import Log
 from stress.reading import value_at, watch
 from support.disks import HastyDisk
 from support.logs import open_log
+from support.system import processes
 
 SECONDS = float(os.environ.get("KSTORE_STRESS_SECONDS", "4"))
 SEED = int(os.environ.get("SEED", "1"))
@@ -82,7 +82,7 @@ def test_a_writer_and_four_readers(tmp_path: Path) -> None:
     directory = tmp_path / "t-0"
     writer = Writer(directory)
     writer.log.append(value_at(0, 0))
-    context = multiprocessing.get_context("spawn")
+    context = processes("spawn")
     results, stop = context.Queue(), context.Event()
     readers = [
         context.Process(target=watch, args=(directory, True, SECONDS, SEED + n, results, stop))

@@ -17,6 +17,7 @@ from functools import cache
 
 _MOST_TOLD = 20
 _MEMORY = "/dev/shm"
+MOUNT_TABLE = "/proc/self/mounts"
 
 
 @dataclass
@@ -89,12 +90,18 @@ def scratch(*, memory: bool = True) -> Iterator[str]:
 
 @cache
 def file_system(path: str) -> str:
-    """The kind of the file system on which a directory is: ``tmpfs``, ``ext4``."""
-    with open("/proc/self/mounts") as file:
-        mounts = [line.split(" ")[1:3] for line in file]
+    """The kind of the file system on which a directory is: ``tmpfs``, ``ext4``.
+
+    ``unlisted`` in a chroot, whose table of mounts may lack the root.
+    """
+    try:
+        with open(MOUNT_TABLE) as file:
+            mounts = [line.split(" ")[1:3] for line in file]
+    except FileNotFoundError:
+        return "unlisted"
     path = os.path.realpath(path)
     over = [(len(at), kind) for at, kind in mounts if f"{path}/".startswith(at.rstrip("/") + "/")]
-    return max(over)[1]
+    return max(over, default=(0, "unlisted"))[1]
 
 
 @contextmanager

@@ -1,10 +1,11 @@
 """The short forms of ``make torture``'s parts: each in seconds, and each able to fail."""
 
 import gc
+from pathlib import Path
 
 import pytest
 
-from torture import bit_flips, io_errors, kills, mutations, planted
+from torture import bit_flips, io_errors, kills, mutations, parts, planted
 from torture.parts import Budget, Figures, share
 
 UNBOUNDED = 3600.0
@@ -85,3 +86,17 @@ def test_a_part_that_dies_is_a_violation() -> None:
     assert figures.violation_count == 1
     assert "violations=1" in figures.line("part", Budget(1), ("done", 4))
     assert "goal: 25.0% of 4 done" in figures.line("part", Budget(1), ("done", 4))
+
+
+@pytest.mark.parametrize("mounts", [None, "", "proc /proc proc rw 0 0\n"])
+def test_a_chroot_whose_root_is_not_listed_has_an_unlisted_file_system(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mounts: str | None
+) -> None:
+    table = tmp_path / "mounts"
+    monkeypatch.setattr(parts, "MOUNT_TABLE", str(table))
+    if mounts is not None:
+        table.write_text(mounts)
+    assert parts.file_system(str(tmp_path)) == "unlisted"
+    table.write_text(f"disk / ext4 rw 0 0\nnone {tmp_path} tmpfs rw 0 0\n")
+    parts.file_system.cache_clear()
+    assert parts.file_system(str(tmp_path)) == "tmpfs"

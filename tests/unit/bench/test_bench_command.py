@@ -2,7 +2,6 @@
 
 import fcntl
 import os
-import pty
 import struct
 import subprocess
 import sys
@@ -17,6 +16,7 @@ from kstore.bench.report import results, text_table
 from kstore.bench.runner import noise
 from kstore.bench.workload import Workload
 from kstore.cli import bench, main
+from support.system import pseudo_terminal
 
 SMALL = ["memory/bandwidth", "--quick", "--rounds", "1"]
 
@@ -32,10 +32,8 @@ def _small(monkeypatch):
 @pytest.fixture
 def terminal():
     """A terminal of no size, as of ``pty.fork``."""
-    ours, theirs = pty.openpty()
-    yield theirs
-    os.close(ours)
-    os.close(theirs)
+    with pseudo_terminal() as (_, theirs):
+        yield theirs
 
 
 def resize(terminal, columns):

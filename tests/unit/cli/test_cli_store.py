@@ -17,6 +17,7 @@ from kstore.cli.formatters import Formatter
 from kstore.errors import KStoreError
 from kstore.record import Record
 from support.damage import write_damaged
+from support.system import pseudo_terminal
 
 FIRST = 1_700_000_000_000
 
@@ -451,15 +452,13 @@ def test_a_directory_in_which_only_a_topic_was_made_was_closed_cleanly(tool):
 
 
 def test_a_bar_is_drawn_on_a_terminal(filled):
-    main_end, other_end = os.openpty()
-    done = subprocess.run(
-        [sys.executable, "-m", "kstore", "verify", "--log-dir", str(filled.path)],
-        stdout=subprocess.PIPE,
-        stderr=other_end,
-        check=True,
-    )
-    os.close(other_end)
-    drawn = os.read(main_end, 4096)
-    os.close(main_end)
+    with pseudo_terminal() as (main_end, other_end):
+        done = subprocess.run(
+            [sys.executable, "-m", "kstore", "verify", "--log-dir", str(filled.path)],
+            stdout=subprocess.PIPE,
+            stderr=other_end,
+            check=True,
+        )
+        drawn = os.read(main_end, 4096)
     assert b"MB/s orders-0" in drawn
     assert b"\r" not in done.stdout

@@ -28,6 +28,7 @@ from oracle.files import read_offset_index, read_time_index
 from oracle.reader import read_log as oracle_read
 from support.damage import write_damaged
 from support.logs import log_bytes, open_log, read_log
+from support.system import processes
 
 
 def records_on_disk(directory: Path) -> list[tuple[int, bytes | None, bytes | None]]:
@@ -333,7 +334,7 @@ def _append_in_child(log: object, queue: "multiprocessing.Queue[str]") -> None:
 def test_a_forked_child_is_refused(directory: Path) -> None:
     log = open_log(directory)
     log.append(b"parent")
-    context = multiprocessing.get_context("fork")
+    context = processes("fork")
     queue = context.Queue()
     child = context.Process(target=_append_in_child, args=(log, queue))
     child.start()
