@@ -14,6 +14,7 @@ from kstore.cli.common import (
     named_topic,
     open_store,
 )
+from kstore.cli.empty_partitions import EmptyPartitions, is_empty, print_lines
 from kstore.cli.progress import Progress
 from kstore.report_lines import compaction_line
 
@@ -71,6 +72,7 @@ def run(arguments: argparse.Namespace) -> int:
     if not arguments.dedupe_buffer_size > 0:
         raise WrongOptionsError("--dedupe-buffer-size takes a number above 0")
     done = 0
+    empty = EmptyPartitions()
     with open_store(arguments, "a") as store:
         names = matching_topics(store, arguments.topic)
         if arguments.topic is not None and not names:
@@ -85,10 +87,13 @@ def run(arguments: argparse.Namespace) -> int:
             for partition in store[name].partitions:
                 if wanted is None or partition in wanted:
                     report = compact(store[name][partition], arguments)
+                    done += 1
+                    if empty.omit(name, is_empty=is_empty(store[name][partition])):
+                        continue
                     print(
                         f"{name}-{partition}: {compaction_line(report)} in {report.seconds:.1f} s"
                     )
-                    done += 1
+    print_lines(empty.lines("nothing to do"))
     if not done:
         complain("no topic here has cleanup.policy=compact")
         return 1

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kstore.arguments import partition_numbers
 from kstore.cli.common import ToolParser, add_log_dir, matching_topics, named_topic, open_store
+from kstore.cli.empty_partitions import EmptyPartitions, is_empty, print_lines
 from kstore.cli.progress import OnProgress, Progress
 from kstore.errors import KStoreError, UnknownTopicOrPartitionError
 from kstore.report_lines import damage_lines, rewrite_line
@@ -44,6 +45,7 @@ def run(arguments: argparse.Namespace, tool: Tool) -> int:
     """Do the work on each chosen partition; an error of one is in the report, others follow."""
     reports: list[Any] = []
     trees: list[dict[str, Any]] = []
+    empty = EmptyPartitions()
     with open_store(arguments, "r" if arguments.dry_run else "a") as store:
         for topic, partition in _chosen(store, arguments):
             tree: dict[str, Any] = {"topic": topic, "partition": partition}
@@ -59,8 +61,11 @@ def run(arguments: argparse.Namespace, tool: Tool) -> int:
                 lines = [(tool.plan_line if arguments.dry_run else tool.line)(report)]
                 lines += damage_lines(getattr(report, "damages", ()))
             trees.append(tree)
-            if not arguments.json:
+            nothing = tree["ok"] and "path" in tree and is_empty(log)
+            if not (empty.omit(topic, is_empty=nothing) or arguments.json):
                 print(f"{topic}-{partition}: " + "\n".join(lines), flush=True)
+        if not arguments.json:
+            print_lines(empty.lines("nothing to do"))
         # Before the store is closed: if that fails, the work is done nevertheless.
         return _print_report(arguments, tool, reports, trees)
 

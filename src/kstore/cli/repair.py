@@ -6,6 +6,7 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from kstore.cli.common import ToolParser, WrongOptionsError
+from kstore.cli.empty_partitions import EmptyPartitions
 from kstore.cli.lock_holder import naming_lock_holder
 from kstore.cli.progress import Progress
 
@@ -85,9 +86,11 @@ def as_tree(report: "RepairReport") -> dict[str, Any]:
 def print_report(report: "RepairReport") -> None:
     """One line a partition, what is wrong with it below, and the sum."""
     verb = "kept" if report.output is None else "saved"
+    empty = EmptyPartitions()
     for partition in report.partitions:
-        _print_partition(partition, verb)
-    for note in (*report.notes, *report.left_out):
+        if not empty.omit(partition.name.rpartition("-")[0], is_empty=_has_nothing(partition)):
+            _print_partition(partition, verb)
+    for note in (*empty.lines("ok"), *report.notes, *report.left_out):
         print(note)
     for warning in report.warnings:
         print(f"warning: {warning}")
@@ -104,6 +107,15 @@ def print_report(report: "RepairReport") -> None:
         f"{len(report.partitions)} partitions, {damaged} damaged: {batches} batches "
         f"({size} bytes) {verb}, {lost} bytes not; {done}"
     )
+
+
+def _has_nothing(partition: "PartitionRepair") -> bool:
+    """Whether a partition never had a record, and nothing is to be said about it."""
+    said = (
+        partition.damages, partition.missing, partition.warnings, partition.gaps, partition.notes,
+        partition.left_out, partition.findings,
+    )  # fmt: skip
+    return partition.ok and not partition.end_offset and not any(said)
 
 
 def _print_partition(partition: "PartitionRepair", verb: str) -> None:

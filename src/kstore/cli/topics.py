@@ -12,6 +12,7 @@ from kstore.cli.common import (
     matching_topics,
     open_store,
 )
+from kstore.cli.empty_partitions import EmptyPartitions
 from kstore.errors import InvalidConfigError, KStoreError, UnknownTopicOrPartitionError
 from kstore.integers import INT32_MAX
 
@@ -166,11 +167,17 @@ def describe_topics(store: "Store", arguments: argparse.Namespace) -> None:
                 print(header(topic, settings))
             continue
         print(header(topic, settings))
+        empty = EmptyPartitions()
+        ends = topic.end_offsets() if name in INTERNAL and name != arguments.topic else {}
         for partition in topic.partitions:
+            if empty.omit(name, is_empty=ends.get(partition) == 0):
+                continue
             print(
                 f"\tTopic: {name}\tPartition: {partition}\tLeader: {node}\tReplicas: {node}"
                 f"\tIsr: {node}\tElr: N/A\tLastKnownElr: N/A"
             )
+        for line in empty.lines(f"shown with --topic {name}"):
+            print(f"\t{line}")
 
 
 def header(topic: "Topic", settings: str) -> str:

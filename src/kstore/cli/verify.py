@@ -18,6 +18,7 @@ from kstore.cli.common import (
     names_matching,
     open_store,
 )
+from kstore.cli.empty_partitions import EmptyPartitions
 from kstore.cli.progress import OnProgress, Progress
 from kstore.errors import KStoreError
 from kstore.integers import INT32_MAX
@@ -189,7 +190,11 @@ def print_report(
     reports: "list[tuple[Log | MissingFolder, VerifyReport]]", notes: list[str]
 ) -> None:
     """Print a line per partition with its findings, then the notes and the totals."""
+    empty = EmptyPartitions()
     for log, report in reports:
+        nothing = not (report.bytes or report.segments > 1 or report.unsealed_batches)
+        if empty.omit(log.topic, is_empty=nothing and state_of(report) == "ok"):
+            continue
         bare = report.unsealed_batches
         sealed = f", {count_of(bare, 'batch', 'es')} without a seal" if bare else ""
         tail = f", {report.not_yet_there} bytes not there yet" if report.not_yet_there else ""
@@ -202,7 +207,7 @@ def print_report(
         )
         for line in finding_lines(report):
             print(line)
-    for line in notes:
+    for line in (*empty.lines("ok"), *notes):
         print(line)
     damaged = sum(not report.ok for _, report in reports)
     warned = sum(report.ok and report.warning_count > 0 for _, report in reports)
