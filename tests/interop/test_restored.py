@@ -95,7 +95,7 @@ def test_a_broker_takes_what_is_sent(
     """In order, to the same partitions; after a stop at least once, from what was noted on."""
     expected = rows_of(source)
     state = str(tmp_path / "state.json")
-    original, count = job._Work._note, 0
+    original, count = job._Driver._save_progress, 0
 
     class Dead(BaseException):
         pass
@@ -119,7 +119,7 @@ def test_a_broker_takes_what_is_sent(
             )  # fmt: skip
 
         with monkeypatch.context() as patched:
-            patched.setattr(job._Work, "_note", note)
+            patched.setattr(job._Driver, "_save_progress", note)
             with pytest.raises(Dead):
                 send()
         reports = send()

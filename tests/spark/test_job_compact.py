@@ -98,9 +98,9 @@ def fail_once(task: Any) -> Any:
     mark = Path(task.paths[0]).parent / f"failed-{Path(task.plan.path).name}"
     if not mark.exists():
         mark.touch()
-        job._work(task)
+        job._run_round(task)
         raise RuntimeError("this attempt dies")
-    return job._work(task)
+    return job._run_round(task)
 
 
 def test_a_task_that_is_tried_again(
@@ -110,7 +110,7 @@ def test_a_task_that_is_tried_again(
     original = job.run_tasks
 
     def run(spark: Any, tasks: Any, given: Any, description: str) -> Any:
-        return original(spark, tasks, fail_once if given is job._work else given, description)
+        return original(spark, tasks, fail_once if given is job._run_round else given, description)
 
     monkeypatch.setattr(job, "run_tasks", run)
     assert all(each.ok for each in job.compact(spark, log_dir))

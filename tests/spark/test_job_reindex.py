@@ -90,13 +90,13 @@ def test_damage_and_the_command(spark: Any, log_dir: Path, capsys: Any) -> None:
 
 def fail_once(task: Task) -> Any:
     """The first attempt of each task dies when half of its work is staged."""
-    first = task.pieces[0]
+    first = task.units[0]
     mark = Path(task.paths[0]).parent / f"failed-{first.number}-{first.key}"
     if not mark.exists():
         mark.touch()
         job._index_one(task.files, first)
         raise RuntimeError("this attempt dies")
-    return job._index(task)
+    return job._index_task(task)
 
 
 def fail_always(task: Any) -> Any:
@@ -124,7 +124,7 @@ def replacing(work: Any) -> Any:
     original = partition_job.run_tasks
 
     def run(spark: Any, tasks: Any, given: Any, description: str) -> Any:
-        return original(spark, tasks, work if given is job._index else given, description)
+        return original(spark, tasks, work if given is job._index_task else given, description)
 
     return run
 
@@ -177,7 +177,7 @@ def test_a_driver_that_dies_between_two_partitions(
 def test_dry_run_locks_and_mistakes(log_dir: Path, tmp_path: Path, capsys: Any) -> None:
     before = snapshot(log_dir)
     assert main(["spark", "reindex", "--dry-run", "--log-dir", str(log_dir)]) == 0
-    assert "segments and write their files anew" in capsys.readouterr().out
+    assert "segments and rebuild their files" in capsys.readouterr().out
     with kstore.open(log_dir, config=QUIET):
         words = ["--lock-timeout", "0.1", "--master", "local[1]", "--log-dir", str(log_dir)]
         assert main(["spark", "reindex", *words]) == 1

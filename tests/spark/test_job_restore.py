@@ -47,7 +47,7 @@ def test_from_a_directory(source: Path, spark: Any, tmp_path: Path, capsys: Any)
     assert records_of(tmp_path / "to") == expected
     assert sum(each["records"] for each in tree["partitions"]) == sum(map(len, expected.values()))
     assert main(["spark", "restore", *words]) == 1
-    assert "has to be empty" in capsys.readouterr().err
+    assert "must be empty" in capsys.readouterr().err
 
 
 def fail_once(task: Any) -> Any:

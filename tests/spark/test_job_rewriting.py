@@ -59,7 +59,7 @@ def test_recompress_writes_the_same_files_as_on_one_machine(
     alone = on_one_machine(log_dir, tmp_path / "alone", RewriteTarget("zstd", force=True))
     words = ["--compression", "zstd", "--force", "--log-dir", str(log_dir)]
     assert main(["spark", "recompress", "--dry-run", *words]) == 0
-    assert "sealed segments anew" in capsys.readouterr().out
+    assert "sealed segments, " in capsys.readouterr().out
     assert main(["spark", "recompress", "--json", *words]) == 0
     tree = json.loads(capsys.readouterr().out)
     assert tree["ok"]
@@ -98,13 +98,13 @@ def test_the_active_segment_too_and_old_messages(
 
 def fail_once(task: Any) -> Any:
     """The first attempt of each task dies when a part of its work is staged."""
-    mark = Path(task.paths[0]).parent / f"failed-{task.pieces[0].path[-1]}"
-    mark = mark.with_name(f"{mark.name}-{task.pieces[0].key}")
+    mark = Path(task.paths[0]).parent / f"failed-{task.units[0].path[-1]}"
+    mark = mark.with_name(f"{mark.name}-{task.units[0].key}")
     if not mark.exists():
         mark.touch()
-        job._rewrite_one(task.files, task.pieces[0], task.options)
+        job._rewrite_one(task.files, task.units[0], task.options)
         raise RuntimeError("this attempt dies")
-    return job._work(task)
+    return job._rewrite_task(task)
 
 
 def test_a_task_that_is_tried_again(
@@ -114,7 +114,9 @@ def test_a_task_that_is_tried_again(
     original = partition_job.run_tasks
 
     def run(spark: Any, tasks: Any, given: Any, description: str) -> Any:
-        return original(spark, tasks, fail_once if given is job._work else given, description)
+        return original(
+            spark, tasks, fail_once if given is job._rewrite_task else given, description
+        )
 
     monkeypatch.setattr(partition_job, "run_tasks", run)
     assert all(each.ok for each in recompress(spark, log_dir, "gzip", force=True))

@@ -17,7 +17,7 @@ from kstore.log.statistics import Stats, survey_log
 from kstore.spark.jobs import partition_job, task_runner
 from kstore.spark.jobs import stats as job
 from kstore.spark.jobs.stats_page import html
-from kstore.spark.jobs.stats_report import PartitionStats, as_tree, tell, when
+from kstore.spark.jobs.stats_report import PartitionStats, as_tree, report_lines, when
 from support.damage import write_damaged
 from support.jobs import folder_goes_once_planned, make_store, overwrite, read_resume_file
 from support.stores import QUIET, snapshot
@@ -155,7 +155,7 @@ def fail_on_orders(task: Any) -> Any:
 
     job.survey_part = failing
     try:
-        return job._work(task)
+        return job._scan_task(task)
     finally:
         job.survey_part = survey
 
@@ -194,7 +194,7 @@ def test_names_are_text_in_the_page_and_times_may_be_any(monkeypatch: pytest.Mon
 
 def test_mistakes(log_dir: Path, capsys: Any) -> None:
     assert main(["spark", "stats", "--dry-run", "--topic", "x", "--log-dir", str(log_dir)]) == 1
-    assert "here are: clicks, orders" in capsys.readouterr().err
+    assert "topics: clicks, orders" in capsys.readouterr().err
     assert main(["spark", "stats", "--help"]) == 0
     assert "HyperLogLog" in capsys.readouterr().out
 
@@ -340,7 +340,7 @@ def test_an_unchanged_partition_comes_from_the_resume_file(
     assert re.match(r"\d{4}-\d\d-\d\dT", report.from_file)
     tree = as_tree([report])
     assert tree["from_file"] == 1
-    assert any("1 of them" in line and report.from_file in line for line in tell(tree))
+    assert any("1 of them" in line and report.from_file in line for line in report_lines(tree))
 
 
 def grown(log_dir: Path) -> None:

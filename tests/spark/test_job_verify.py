@@ -139,7 +139,9 @@ def test_a_partition_that_differs_from_the_resume_file_is_verified_again(
     assert reports[1:3] == complete[1:3]
     assert reports[3].report.batches == complete[3].report.batches + 1
     assert [each.from_file is None for each in reports] == [True, False, False, True]
-    assert any("2 of them were done by an earlier run" in line for line in job.tell(reports))
+    assert any(
+        "2 of them were done by an earlier run" in line for line in job.report_lines(reports)
+    )
 
 
 def test_a_partition_whose_folder_goes_meanwhile_is_reported_missing(
@@ -157,7 +159,7 @@ def test_dry_run_and_mistakes(log_dir: Path, capsys: Any) -> None:
     assert main(["spark", "verify", "--log-dir", str(log_dir / "no")]) == 1
     assert "sees no such log directory" in capsys.readouterr().err
     assert main(["spark", "verify", "--dry-run", "--topic", "x", "--log-dir", str(log_dir)]) == 1
-    assert "here are: clicks, orders" in capsys.readouterr().err
+    assert "topics: clicks, orders" in capsys.readouterr().err
     assert main(["spark", "verify", "--help"]) == 0
     assert "spark-submit" in capsys.readouterr().out
 

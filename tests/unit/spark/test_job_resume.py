@@ -174,9 +174,9 @@ def test_results_from_the_resume_file_are_reported_as_such(
 ) -> None:
     state = str(tmp_path / "state.json")
     for job, describe in (
-        (lambda: compaction.compact(NO_SPARK, log_dir, resume=state), compaction.tell),
-        (lambda: recompress(NO_SPARK, log_dir, "lz4", resume=state), rewrite.tell),
-        (lambda: reindexing.reindex(NO_SPARK, log_dir, resume=state), reindexing.tell),
+        (lambda: compaction.compact(NO_SPARK, log_dir, resume=state), compaction.report_lines),
+        (lambda: recompress(NO_SPARK, log_dir, "lz4", resume=state), rewrite.report_lines),
+        (lambda: reindexing.reindex(NO_SPARK, log_dir, resume=state), reindexing.report_lines),
     ):
         assert not any("from the file" in line for line in describe(job()))
         assert any("2 of them were done by an earlier run" in line for line in describe(job()))

@@ -106,8 +106,8 @@ def test_settings_come_back_from_a_cluster_s_metadata(
     )
     restore(tmp_path / "to", log_dirs=source)
     assert config_of(tmp_path / "to") == kstore.LogConfig(cleanup_policy="compact")
-    assert "does not have are left out: min.insync.replicas" in caplog.text
-    assert "which settings plain has: it is made with the defaults" in caplog.text
+    assert "does not have are ignored: min.insync.replicas" in caplog.text
+    assert "no settings of plain: the topic is created with the defaults" in caplog.text
     assert "which settings accounts" not in caplog.text
 
 
@@ -116,7 +116,7 @@ def test_a_source_that_knows_no_settings_says_so(
 ) -> None:
     leave_to_kafka(source)
     restore(tmp_path / "to", log_dirs=source, topic="accounts")
-    (record,) = [each for each in caplog.records if "does not say which settings" in each.message]
+    (record,) = [each for each in caplog.records if "has no settings of" in each.message]
     assert record.levelno == logging.WARNING
     restore(
         tmp_path / "given", log_dirs=source, topic="accounts", config={"cleanup.policy": "compact"}
@@ -149,7 +149,7 @@ def test_an_existing_topic_keeps_its_settings_with_a_warning(
         store.create_topic("accounts")
     restore(tmp_path / "to", log_dirs=source)
     assert config_of(tmp_path / "to") == kstore.LogConfig()
-    assert "accounts is there already and keeps its settings" in caplog.text
+    assert "accounts exists already and keeps its settings" in caplog.text
     assert "cleanup.policy=delete, in the source compact" in caplog.text
     with pytest.raises(InvalidConfigError, match="unknown setting"):
         restore(tmp_path / "other", log_dirs=source, config={"no.such": "1"})

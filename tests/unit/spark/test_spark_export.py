@@ -110,8 +110,8 @@ def rows_in(files: list[Path]) -> list[Any]:
 def test_every_record_once_under_its_date(
     log_dir: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, compression: str, group: int
 ) -> None:
-    monkeypatch.setattr(parquet_files, "_GROUP_SIZE", group)
-    monkeypatch.setattr(parquet_files, "_OPEN", 2)  # days take turns at their edges
+    monkeypatch.setattr(parquet_files, "_MAX_BUFFERED", group)
+    monkeypatch.setattr(parquet_files, "_MAX_OPEN", 2)  # days take turns at their edges
     staged = tmp_path / "staged"
     staged.mkdir()
     written = write_all(log_dir, staged, compression)
@@ -139,7 +139,7 @@ def test_dates_and_names() -> None:
     assert parquet_files.date_of(parquet_files._LAST_DAY) == "9999-12-31"
     for day in (parquet_files._FIRST_DAY - 1, parquet_files._LAST_DAY + 1, 2**40):
         assert parquet_files.date_of(day) == "__HIVE_DEFAULT_PARTITION__"
-    assert parquet_files.place_of("a", "2024-05-01", 3, 7, 9) == (
+    assert parquet_files.file_name("a", "2024-05-01", 3, 7, 9) == (
         "topic=a/date=2024-05-01/00003-00000000000000000007-00000000000000000009.parquet"
     )
 

@@ -193,7 +193,9 @@ def test_an_export_names_offsets_that_retention_deletes_under_it(tmp_path: Path)
     with kstore.open(path, config=QUIET) as store:
         store["t"][0].delete_records(10)
     tasks = [job._Task(parse(path), task, str(tmp_path), "run", "snappy") for task in found.tasks]
-    assert [each for task in tasks for each in job._work(task)[1]] == [LostOffsets("t", 0, 0, 10)]
+    assert [each for task in tasks for each in job._export_task(task)[1]] == [
+        LostOffsets("t", 0, 0, 10)
+    ]
 
 
 def parse(path: Path) -> SourceOptions:

@@ -65,7 +65,7 @@ from kstore.maintenance.rewrite import RewriteTarget
 from kstore.verify.distributed import SegmentRange
 from kstore.verify.log_dir_state import StateReader
 from kstore.spark.jobs import reindex, rewrite, verify
-from kstore.spark.jobs.partition_job import Piece, Task
+from kstore.spark.jobs.partition_job import Task, WorkUnit
 
 root, work, codec = sys.argv[1:4]
 bound, records = map(int, sys.argv[4:])
@@ -74,16 +74,16 @@ status = dict(line.split(":", 1) for line in open("/proc/self/status"))
 now = int(status["VmData"].split()[0]) << 10
 resource.setrlimit(resource.RLIMIT_DATA, (now + bound, now + bound))
 if work == "verify":
-    partition = Piece(0, directory, 0, 0, verify._Range("t", 0, SegmentRange()))
+    partition = WorkUnit(0, directory, 0, 0, verify._Range("t", 0, SegmentRange()))
     task = Task((root,), (partition,), DISK)
-    print(verify._audit(task, partition, StateReader(DISK)).part.end_offset)
+    print(verify._verify_range(task, partition, StateReader(DISK)).segments.end_offset)
 elif work == "reindex":
     segment = reindex._Segment(LogConfig(), 0, True)
-    print(reindex._index_one(DISK, Piece(0, directory, 0, 0, segment)).next_offset)
+    print(reindex._index_one(DISK, WorkUnit(0, directory, 0, 0, segment)).next_offset)
 else:
     magic = 2 if work == "convert" else None
     target = RewriteTarget("lz4" if codec == "zstd" else "zstd", None, magic, force=True)
-    segment = Piece(0, directory, 0, 0, rewrite._Segment(LogConfig(), 0, records))
+    segment = WorkUnit(0, directory, 0, 0, rewrite._Segment(LogConfig(), 0, records))
     print(rewrite._rewrite_one(DISK, segment, target)[1].new[-1].next_offset)
 """
 

@@ -62,7 +62,7 @@ def test_a_file_that_is_no_parquet(tmp_path: Path, data: bytes) -> None:
         lambda: scan_parquet(str(path), "orders"),
         lambda: list(read_chunk(chunk_of(str(path)))),
     ):
-        with pytest.raises(InvalidRecordError, match="no readable Parquet") as found:
+        with pytest.raises(InvalidRecordError, match="not a readable Parquet") as found:
             work()
         assert found.value.path == str(path)
 
@@ -73,7 +73,7 @@ def test_a_damaged_page(tmp_path: Path) -> None:
     data = bytearray(path.read_bytes())
     data[4:100] = b"\xff" * 96
     path.write_bytes(data)
-    with pytest.raises(InvalidRecordError, match="no readable Parquet") as found:
+    with pytest.raises(InvalidRecordError, match="not a readable Parquet") as found:
         list(read_chunk(chunk_of(str(path))))
     assert found.value.path == str(path)
 

@@ -29,7 +29,7 @@ audited: list[int] = []  # segments of each range that a task audits
 def run_here(spark: Any, tasks: Any, work: Any, description: str) -> Iterator[Any]:
     for number, task in enumerate(tasks):
         found = work(task)
-        audited.extend(each.part.report.segments for each in found)
+        audited.extend(each.segments.report.segments for each in found)
         yield number, found
 
 

@@ -416,18 +416,20 @@ def test_damage_beside_a_deleted_topic_is_damage_still(
     assert "1 damaged" in capsys.readouterr().out
 
 
-def test_a_job_on_spark_leaves_out_a_partition_that_was_deleted_meanwhile(
+def test_a_spark_job_skips_a_partition_that_is_deleted_meanwhile(
     three: kstore.Store, capsys: pytest.CaptureFixture[str]
 ) -> None:
     tasks = job._partitions(DISK, three.paths, None)
     assert [task.topic for task in tasks] == ["a", "a", "b", "b", "z", "z"]
     three.delete_topic("z")
     reports = [
-        job._if_there(DISK, task, job.PartitionReport(task.topic, task.partition, task.path, found))
+        job._check_deleted(
+            DISK, task, job.PartitionReport(task.topic, task.partition, task.path, found)
+        )
         for task in tasks
         for found in (VerifyReport(),)
     ]
     assert [each.is_deleted for each in reports] == [False] * 4 + [True] * 2
-    lines = job.tell(reports)
-    assert "z-0: left out, it was deleted meanwhile" in lines
+    lines = job.report_lines(reports)
+    assert "z-0: skipped, deleted while the job ran" in lines
     assert show(False, reports, lines) == 0

@@ -1,4 +1,4 @@
-"""A job as a program: ``spark-submit .../verify.py --log-dir /data/kafka-logs``."""
+"""Runs a job from the command line: ``spark-submit .../verify.py --log-dir /data/kafka-logs``."""
 
 import argparse
 import sys
@@ -39,7 +39,7 @@ def add_common(parser: argparse.ArgumentParser) -> None:
 
 
 def paths_of(arguments: argparse.Namespace, files: Files = DISK) -> tuple[str, ...]:
-    """The directories of --log-dir, absolute, each once; StorageError for one that is not there."""
+    """The directories of --log-dir, absolute, each once; StorageError for one that is missing."""
     paths = absolute_of(arguments.log_dir)
     check_visible(files, paths)
     return paths
@@ -54,7 +54,7 @@ def absolute_of(given: Sequence[str]) -> tuple[str, ...]:
 
 
 def topic_pattern(text: str) -> str:
-    """An argument that is a pattern of topics, refused before Spark starts."""
+    """An argument's regular expression for topics, checked before Spark starts."""
     try:
         compile_topic_pattern(_alternatives(text))
     except InvalidConfigError as error:
@@ -63,33 +63,33 @@ def topic_pattern(text: str) -> str:
 
 
 def _alternatives(text: str) -> str:
-    """A list with commas as one pattern, as Kafka's tools read it (TopicFilter)."""
+    """One pattern for a list with commas, as in Kafka's tools (TopicFilter)."""
     return text.strip().replace(",", "|")
 
 
 def matching(store: Store, pattern: str | None, *, internal: bool = True) -> list[str]:
-    """Names of the store's topics that a regular expression matches whole, sorted."""
+    """The store's topics whose entire name matches a regular expression, sorted."""
     names = [name for name in store if internal or name not in filenames.INTERNAL_TOPICS]
     return topics_matching(names, pattern)
 
 
 def wanted_topics(pattern: str | None) -> TopicPattern:
-    """The regular expression for names of topics that an option gives; all without one."""
+    """The compiled pattern of a topic option; without one it matches every name."""
     return compile_topic_pattern(_alternatives(pattern or ".*"))
 
 
 def topics_matching(names: Sequence[str], pattern: str | None) -> list[str]:
-    """Those of some topics that a regular expression matches whole, sorted; never none."""
+    """The names that a regular expression matches entirely, sorted; InvalidConfigError if none."""
     wanted = wanted_topics(pattern)
     found = sorted(name for name in names if wanted.fullmatch(name))
     if not found:
-        known = ", ".join(sorted(names)[:10]) or "no topics"
-        raise InvalidConfigError(f"no topic is called {pattern or 'anything'}; here are: {known}")
+        known = ", ".join(sorted(names)[:10]) or "none"
+        raise InvalidConfigError(f"no topic matches {pattern or '.*'}; topics: {known}")
     return found
 
 
 def main(name: str, describe: Describe, run: Run, argv: Sequence[str] | None = None) -> int:
-    """Run a job from its own command line; the exit status."""
+    """Run a job from its own command line, and return the exit status."""
     parser = argparse.ArgumentParser(
         prog=f"{name}.py",
         description=f"{JOBS[name].capitalize()}.",
@@ -98,14 +98,14 @@ def main(name: str, describe: Describe, run: Run, argv: Sequence[str] | None = N
     )
     describe(parser)
     try:
-        return run(parser.parse_args(argv), Lines())
+        return run(parser.parse_args(argv), ProgressLines())
     except KStoreError as error:
         print(f"{name}: {error}", file=sys.stderr)
         return 1
 
 
-class Lines:
-    """Progress as a line on standard error now and then: for logs, not for terminals."""
+class ProgressLines:
+    """Prints progress as lines on standard error, at most one in 5 seconds: for log files."""
 
     def __init__(self) -> None:
         self._started = time.monotonic()
@@ -124,7 +124,7 @@ class Lines:
 
 
 def parse_pairs(words: Sequence[str], usage: str) -> dict[str, str]:
-    """Words NAME=VALUE of the command line; InvalidConfigError, with the usage, for others."""
+    """The NAME=VALUE arguments of an option; InvalidConfigError with the usage for any other."""
     pairs = [word.partition("=") for word in words]
     if not all(name and value for name, _, value in pairs):
         raise InvalidConfigError(usage)

@@ -1,4 +1,4 @@
-"""``kstore spark compact``: the log cleaner, several partitions at a time."""
+"""``kstore spark compact``: log compaction, several partitions at a time."""
 
 import argparse
 import os
@@ -44,27 +44,28 @@ examples:
   kstore spark compact --dedupe-buffer-size 1000000000 --resume done.json --json --log-dir data
   spark-submit --master spark://host:7077 .../kstore/spark/jobs/compact.py --log-dir /mnt/kafka-logs
 
-What `kstore compact` does, one task a partition: of every key the latest record stays, in all
-segments but the active one. Only topics whose cleanup.policy in this directory has 'compact' are
-touched. A task takes the memory of --dedupe-buffer-size; with less, several rounds.
-Nobody else may write meanwhile. When this program is killed, each group of segments is the old or
-the new one, and the next run goes on. A partition with damage stays as it is, and is named.
---dry-run shows the tasks. --resume keeps what is done in a file; a partition that has changed since
-is compacted again.
+Does what `kstore compact` does, with one task for each partition: keeps the latest record of every
+key, in all segments but the active one. Only topics whose cleanup.policy in this directory has
+'compact' are compacted. A task uses the memory of --dedupe-buffer-size; a smaller buffer needs more
+rounds.
+No other process may write to the store meanwhile. After a kill each group of segments is the old or
+the new one, and the next run continues. A damaged partition is named and stays unchanged.
+--dry-run shows the tasks. --resume saves the reports of finished partitions in a file; a partition
+is compacted again if it has changed since.
 Exit status: 0 if all is well, 1 if not.
 """
 
 
 @dataclass(frozen=True, slots=True)
 class CompactedPartition:
-    """What was done to one partition; ``error`` says why it is not compacted to its end."""
+    """The result for one partition; ``error`` says why the compaction is incomplete."""
 
     topic: str
     partition: int
     path: str
     report: CompactionReport
     error: str | None = None
-    from_file: str | None = field(default=None, compare=False)  # when an earlier run made it
+    from_file: str | None = field(default=None, compare=False)  # when an earlier run saved it
 
     @property
     def ok(self) -> bool:
@@ -81,15 +82,15 @@ class _Task:
 
 @dataclass(frozen=True, slots=True)
 class _Group:
-    """A staged segment, and the base offsets of those that it stands for."""
+    """A staged segment, and the base offsets of the segments that it replaces."""
 
     finished: FinishedSegment
     base_offsets: tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class _Done:
-    """What a task made of a partition's round; the groups are those that were done in whole."""
+class _RoundResult:
+    """The result of a round over one partition; ``groups`` has the finished groups only."""
 
     token: str
     groups: tuple[_Group, ...]
@@ -104,33 +105,34 @@ def compact(
     dedupe_buffer_size: int = 134_217_728,
     **options: Unpack[ChangingOptions],
 ) -> list[CompactedPartition]:
-    """Compact the topics of a store that are to be, on Spark's executors.
+    """Compact the topics of a store with ``cleanup.policy=compact``, on Spark's executors.
 
     Parameters
     ----------
     dedupe_buffer_size
-        Bytes that each task takes for the keys, 24 a key.
+        Bytes that each task uses for its map of keys, 24 for each key.
     options
         Those of every job that changes a store:
-        :class:`~kstore.spark.jobs.partition_job.ChangingOptions`. A partition in the file to
-        resume from is also done again if it has more to compact.
+        :class:`~kstore.spark.jobs.partition_job.ChangingOptions`. A partition in the resume file
+        is also compacted again if more of it can be compacted now.
 
-    Returns a report for each partition, by topic and number. Raises StoreLockedError,
-    InvalidConfigError where nothing is to be compacted, StorageError where an executor does not
-    see the directories or a disk fails: what was swapped in by then stays.
+    Returns a report for each partition, by topic and number. Raises StoreLockedError if another
+    process keeps the store's lock, InvalidConfigError if no topic is to be compacted, and
+    StorageError if an executor does not see the directories or a disk fails; the segments that
+    were swapped in before stay.
     """
     return _Compact(spark, path, dedupe_buffer_size=dedupe_buffer_size, **options).run()
 
 
 def _plan(log: Log, files: Files) -> RoundPlan:
-    """What the next round has to do with a log."""
+    """Plan the next round of a log."""
     writer = log._require_writer()
     with writer.state.cleaning:
         return cleaner.plan_round(log, writer, files)
 
 
-def tell(reports: Sequence[CompactedPartition]) -> list[str]:
-    """A line for each partition, and the sum."""
+def report_lines(reports: Sequence[CompactedPartition]) -> list[str]:
+    """A line for each partition, and a summary."""
     lines = [
         f"{each.topic}-{each.partition}: "
         + (f"{each.error}; " if each.error is not None else "")
@@ -141,10 +143,10 @@ def tell(reports: Sequence[CompactedPartition]) -> list[str]:
 
 
 class _Compact(ChangingJob[Log, CompactedPartition]):
-    """The driver's side, while the store is open."""
+    """The driver's side: plans rounds and swaps in what their tasks have staged."""
 
     name = "compact"
-    format_lines = staticmethod(tell)
+    format_lines = staticmethod(report_lines)
 
     def __init__(
         self,
@@ -168,13 +170,13 @@ class _Compact(ChangingJob[Log, CompactedPartition]):
         ]
         if not logs:
             raise InvalidConfigError(
-                f"no topic called {self.topic or 'anything'} has a cleanup.policy with 'compact' "
+                f"no topic that matches {self.topic or '.*'} has a cleanup.policy with 'compact' "
                 "here: set it with alter_topic"
             )
         return logs
 
     def has_more_to_do(self, partition: Log) -> bool:
-        """Time alone makes records due, too."""
+        """An unchanged log can need compaction: records become old enough, tombstones expire."""
         return not _plan(partition, self.files).is_empty
 
     def load(self, tree: dict[str, Any]) -> CompactedPartition:
@@ -183,17 +185,17 @@ class _Compact(ChangingJob[Log, CompactedPartition]):
 
     def describe_plan(self, partitions: Sequence[Log], parallelism: int) -> str:
         size = sum(log.size for log in partitions)
-        return f"{len(partitions)} tasks would compact a partition each, {size:,} bytes in all"
+        return f"{len(partitions)} tasks would compact a partition each, {size:,} bytes in total"
 
     def change(
         self, partitions: Sequence[Log]
     ) -> Generator[tuple[Log, CompactedPartition], None, None]:
-        """Each wave does one round of all that need another."""
+        """Repeatedly run one round of each partition that needs another."""
         self._total = sum(log.size for log in partitions)
-        left = list(partitions)
-        while left:
+        remaining = list(partitions)
+        while remaining:
             planned: list[tuple[Log, RoundPlan]] = []
-            for log in left:
+            for log in remaining:
                 plan = self._plan(log)
                 if plan.is_empty:
                     self._report_progress(log)
@@ -201,16 +203,16 @@ class _Compact(ChangingJob[Log, CompactedPartition]):
                 else:
                     planned.append((log, plan))
             tasks = [_Task(self.paths, plan, self._buffer, self.files) for _, plan in planned]
-            left = []
-            with closing(run_tasks(self.spark, tasks, _work, "kstore compact")) as results_of:
-                for number, done in results_of:
+            remaining = []
+            with closing(run_tasks(self.spark, tasks, _run_round, "kstore compact")) as results:
+                for number, result in results:
                     log = planned[number][0]
-                    self._take(log, done)
-                    if done.error is None:
-                        left.append(log)
+                    self._swap_in(log, result)
+                    if result.error is None:
+                        remaining.append(log)
                     else:
                         self._report_progress(log)
-                        yield log, self._report(log, done.error)
+                        yield log, self._report(log, result.error)
 
     def _report_progress(self, log: Log) -> None:
         self._done = min(self._done + log.size, self._total)
@@ -224,31 +226,31 @@ class _Compact(ChangingJob[Log, CompactedPartition]):
         )
         return plan
 
-    def _take(self, log: Log, done: _Done) -> None:
-        """Swap in what a task has staged, group after group."""
+    def _swap_in(self, log: Log, result: _RoundResult) -> None:
+        """Replace each group of segments by the one that a task has staged."""
         writer = log._require_writer()
         views = {view.base_offset: view for view in log.segments.views}
         with writer.state.cleaning:
-            for group in done.groups:
+            for group in result.groups:
                 new = CleanedSegment(self.files, log.path, group.finished.base_offset)
                 try:
-                    new.adopt(group.finished, done.token)
+                    new.adopt(group.finished, result.token)
                     writer.replacer.replace_segments(
                         [new], [views[base] for base in group.base_offsets]
                     )
                 except BaseException:
                     writer.replacer.abandon(new)
                     raise
-            remove_staged(self.files, log.path)  # of attempts that failed
-            if done.report is not None:
-                self._reports[log.path] = cleaner.add_rounds(self._reports[log.path], done.report)
+            remove_staged(self.files, log.path)  # left by failed attempts
+            if result.report is not None:
+                self._reports[log.path] = cleaner.add_rounds(self._reports[log.path], result.report)
                 write_cleaner_offset(
                     self.files,
                     log.path,
                     (log.topic, log.partition),
                     self._reports[log.path].end_offset,
                 )
-        self.write_checksums([(log, group.finished.base_offset) for group in done.groups])
+        self.write_checksums([(log, group.finished.base_offset) for group in result.groups])
 
     def _report(self, log: Log, error: str | None) -> CompactedPartition:
         return CompactedPartition(
@@ -259,15 +261,15 @@ class _Compact(ChangingJob[Log, CompactedPartition]):
 # --- in an executor -------------------------------------------------------------------------------
 
 
-class _Staged(RoundOutput):
-    """New segments kept out of sight, for the driver."""
+class _StagedOutput(RoundOutput):
+    """Stages the new segments; the driver renames them."""
 
     def __init__(self, files: Files, path: str) -> None:
         self.files = StagingArea(files, path)
         self.groups: list[_Group] = []
 
     def check(self) -> None:
-        """Nobody ends a task but Spark."""
+        """Does nothing: only Spark cancels a task."""
 
     def new(self, base_offset: int) -> CleanedSegment:
         return CleanedSegment(self.files, self.files.directory, base_offset)
@@ -282,12 +284,12 @@ class _Staged(RoundOutput):
             cleaned.discard()
 
     def judge(self, base_offset: int, error: Exception) -> None:
-        """The driver keeps everybody from shortening the log: what is wrong is wrong."""
+        """Does nothing: the driver holds the lock, so the segment cannot have left the log."""
 
 
-def _work(task: _Task) -> _Done:
+def _run_round(task: _Task) -> _RoundResult:
     check_visible(task.files, task.paths)
-    output = _Staged(task.files, task.plan.path)
+    output = _StagedOutput(task.files, task.plan.path)
     started = time.perf_counter()
     keys = OffsetMap(task.dedupe_buffer_size, cleaner.LOAD_FACTOR, os.urandom(16))
     report, error = None, None
@@ -296,12 +298,12 @@ def _work(task: _Task) -> _Done:
             task.plan, task.files, output, cleaner.Throttle(cleaner.NO_LIMIT)
         ).run(keys)
         report = replace(report, seconds=time.perf_counter() - started)
-    except (CorruptRecordError, InvalidConfigError) as found:  # the others go on
-        error = str(found)
+    except (CorruptRecordError, InvalidConfigError) as problem:  # other partitions continue
+        error = str(problem)
     except KStoreError:
         output.files.discard()
         raise
-    return _Done(output.files.token, tuple(output.groups), report, error)
+    return _RoundResult(output.files.token, tuple(output.groups), report, error)
 
 
 # --- the command ----------------------------------------------------------------------------------
@@ -315,7 +317,7 @@ def describe(parser: argparse.ArgumentParser) -> None:
         type=whole_number(1),
         default=134_217_728,
         metavar="BYTES",
-        help="memory of a task for the keys, 24 bytes each (Kafka's "
+        help="memory of a task for its map of keys, 24 bytes each (Kafka's "
         "log.cleaner.dedupe.buffer.size; default: 134217728)",
     )
 

@@ -20,17 +20,17 @@ examples:
   kstore spark convert --compression zstd --roll --topic 'old.*' --log-dir data
   spark-submit --master spark://host:7077 .../kstore/spark/jobs/convert.py --log-dir /mnt/kafka-logs
 
-Sealed segments with messages v0 or v1 are written anew in place as record batches v2, which is all
-that Kafka 4 reads; the active one only with --roll, which closes it first. A message becomes a
-batch of one record, a compressed set of messages one batch; offsets and timestamps stay (v0 has
-none: -1). With --compression every batch gets that codec, those of v2 as well, unless it makes
-them larger (--force).
-Nobody else may write meanwhile. When this program is killed, each segment is the old or the new
-one. A damaged segment stays as it is, and is named. What is appended later has the format that
-the topic's message.format.version says.
---dry-run shows the tasks. --resume keeps what is done in a file; a partition that has changed since
-is looked at again.
-Exit status: 0 if all is well, 1 where a segment stayed as it was.
+Rewrites sealed segments with messages v0 or v1 as record batches v2, the only format that Kafka 4
+reads; the active segment only with --roll, which rolls it first. A message becomes a batch of one
+record, a compressed message set becomes one batch. Offsets and timestamps stay (v0 has no
+timestamps: -1). --compression recompresses every batch, also those of v2, unless that makes it
+larger (--force).
+No other process may write to the store meanwhile. After a kill each segment is the old or the new
+one. A damaged segment is named and stays unchanged. Later appends use the topic's
+message.format.version.
+--dry-run shows the tasks. --resume saves the reports of finished partitions in a file; a partition
+is processed again if it has changed since.
+Exit status: 0 if all is well, 1 if a damaged segment stayed unchanged.
 """
 
 
@@ -43,22 +43,23 @@ def convert(
     force: bool = False,
     **options: Unpack[RewriteOptions],
 ) -> list[RewrittenPartition]:
-    """Write messages v0 and v1 in a store's sealed segments anew as batches v2, on Spark.
+    """Convert messages v0 and v1 in a store's sealed segments to record batches v2, on Spark.
 
     Parameters
     ----------
     compression, level
-        A codec for every batch that it does not make larger, by Kafka's name; None keeps each
-        batch's.
+        Kafka's name of a codec for every batch that it does not make larger, and its level; None
+        keeps the codec of each batch.
     force
         Use the codec also for batches that it makes larger.
     options
         ``roll`` and those of every job that changes a store:
         :class:`~kstore.spark.jobs.rewrite.RewriteOptions`.
 
-    Returns a report for each partition, by topic and number. Raises StoreLockedError,
-    InvalidConfigError where no topic matches, StorageError where an executor does not see the
-    directories or a disk fails: what was swapped in by then stays.
+    Returns a report for each partition, by topic and number. Raises StoreLockedError if another
+    process keeps the store's lock, InvalidConfigError if no topic matches, and StorageError if an
+    executor does not see the directories or a disk fails; the segments that were swapped in before
+    stay.
     """
     target = RewriteTarget(compression, level, magic=2, force=force)
     return RewriteJob(spark, path, target, **options).run()

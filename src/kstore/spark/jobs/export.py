@@ -1,4 +1,4 @@
-"""``kstore spark export``: records to Parquet files by topic and date, resumable by offset."""
+"""``kstore spark export``: writes records to Parquet files by topic and date; resumes by offset."""
 
 import argparse
 import json
@@ -42,13 +42,13 @@ examples:
     --log-dir /mnt/kafka-logs --target /mnt/lake
 
 Files are topic=NAME/date=YYYY-MM-DD/PARTITION-FIRST-LAST.parquet (date of the record, UTC), with
-the columns of Spark's Kafka connector. Each appears complete and is never changed. Run it again to
-export what is new; a stopped run continues where it was. What is exported is known by offset in
-TARGET/_kstore_export, which readers of Parquet ignore; remove the target to start over.
+the columns of Spark's Kafka connector. Each file appears complete and never changes. Another run
+exports the new records; after an interruption it continues. TARGET/_kstore_export, which readers of
+Parquet ignore, keeps the exported offsets; remove the target to start over.
 Offsets whose segments are lost stop the export. With --fail-on-data-loss false it warns, names
 them in the report, and does not count them as exported.
 The target is a directory that the driver and every executor see under the same path.
-Reads beside a running broker or writer; changes nothing in the log directories.
+The job reads beside a running broker or writer and changes nothing in the log directories.
 """
 
 FILE_SIZE = 256 << 20
@@ -65,7 +65,7 @@ class _Task:
 
 @dataclass(slots=True)
 class ExportReport:
-    """What one run wrote: by topic, and in all."""
+    """The files that one run wrote: sums in total and by topic."""
 
     target: str
     records: int = 0
@@ -73,18 +73,18 @@ class ExportReport:
     parquet_bytes: int = 0
     log_bytes: int = 0
     topics: dict[str, dict[str, int]] = field(default_factory=dict)
-    lost: list[LostOffsets] = field(default_factory=list)  # not exported: gone from the log
+    lost: list[LostOffsets] = field(default_factory=list)  # missing in the log, not exported
 
     def add(self, written: Iterable[Written]) -> None:
-        for each in written:
+        for file in written:
             empty = {"records": 0, "files": 0, "parquet_bytes": 0}
-            topic = self.topics.setdefault(each.topic, empty)
-            topic["records"] += each.records
+            topic = self.topics.setdefault(file.topic, empty)
+            topic["records"] += file.records
             topic["files"] += 1
-            topic["parquet_bytes"] += each.size
-            self.records += each.records
+            topic["parquet_bytes"] += file.size
+            self.records += file.records
             self.files += 1
-            self.parquet_bytes += each.size
+            self.parquet_bytes += file.size
 
 
 def export(
@@ -102,36 +102,36 @@ def export(
     progress: Progress = silent,
     files: Files = DISK,
 ) -> ExportReport:
-    """Write what is not in the target yet as Parquet files; the tasks write them, without the JVM.
+    """Write the records that are not in the target yet to Parquet files, without the JVM.
 
     Parameters
     ----------
     path
-        A log directory, or several that make one store.
+        A log directory, or several that form one store.
     target
-        A directory, made where missing, that every executor sees under the same path.
+        A directory, created if missing, that every executor sees under the same path.
     topic
-        A regular expression for names of topics; all but Kafka's internal ones without it.
+        A regular expression for topic names; None: all topics except Kafka's internal ones.
     since, until
-        Records from the first at or after ``since`` up to the first at or after ``until``, by
-        partition: aware datetimes, or milliseconds.
+        In each partition, the records from the first one at or after ``since`` to before the first
+        one at or after ``until``: aware datetimes, or milliseconds.
     compression
         Of the Parquet files: snappy, zstd, lz4, gzip or none.
     file_size
-        Bytes of a log that become one file, about; a file has one date only.
+        Bytes of log for each file, approximately; a file has records of one date only.
     isolation
-        ``read_committed`` ends at the last stable offset and leaves aborted transactions out.
+        ``read_committed`` ends at the last stable offset and skips aborted transactions.
     fail_on_data_loss
-        False: offsets that are lost, or that retention deletes during the run, are a warning and
-        stand in the report's ``lost``. They do not count as exported.
+        False: log a warning for offsets that are lost, or that retention deletes during the run,
+        and list them in the report's ``lost``. They do not count as exported.
 
-    Nothing is exported twice and nothing lost, wherever a run was stopped. Memory of a task: that
-    of reading, 32 MiB of records as Arrow, and the same as they are encoded.
+    Each record is exported exactly once, whenever a run is interrupted. Memory of a task: that of
+    reading, 32 MiB of records as Arrow, and the same records encoded.
 
-    Raises CorruptRecordError where segments of the wanted offsets are lost, OffsetOutOfRangeError
-    where retention was faster than the run, InvalidConfigError where no topic matches or the target
-    has records of another log, StorageError where an executor does not see a directory or another
-    export writes to it.
+    Raises CorruptRecordError if segments with wanted offsets are lost, OffsetOutOfRangeError if
+    retention deletes wanted offsets during the run, InvalidConfigError if no topic matches or the
+    target has records of another log, and StorageError if an executor does not see a directory or
+    another export writes to the target.
     """
     paths = absolute_paths(path)
     directory = absolute_paths([target])[0]
@@ -146,8 +146,8 @@ def export(
             store.note_settings(name, dict(settings))
         plan, report.lost = _plan(source, store, cores(spark), file_size)
         tag = uuid.uuid4().hex
-        tasks = [_Task(source, each, store.staged, tag, compression) for each in plan.tasks]
-        with closing(run_tasks(spark, tasks, _work, "kstore export")) as results:
+        tasks = [_Task(source, ranges, store.staged, tag, compression) for ranges in plan.tasks]
+        with closing(run_tasks(spark, tasks, _export_task, "kstore export")) as results:
             for number, (written, lost) in results:
                 report.lost += lost
                 store.publish(_exported(tasks[number].ranges, report.lost), written)
@@ -162,12 +162,12 @@ def export(
 def _exported(
     ranges: Sequence[OffsetRange], lost: Sequence[LostOffsets]
 ) -> Iterator[tuple[str, str | None, int, int, int]]:
-    """The offsets of a task's ranges that count as exported."""
+    """The offsets of a task's ranges that count as exported: all but the lost ones."""
     for each in ranges:
         identity = None if each.identity is None else each.identity.text
         partition = each.topic, each.partition
-        gone = sorted((o.start, o.stop) for o in lost if (o.topic, o.partition) == partition)
-        for start, stop in subtract(each.start, each.stop, gone):
+        missing = sorted((o.start, o.stop) for o in lost if (o.topic, o.partition) == partition)
+        for start, stop in subtract(each.start, each.stop, missing):
             yield each.topic, identity, each.partition, start, stop
 
 
@@ -189,25 +189,25 @@ def _source(
 
 
 def _settings(files: Files, source: SourceOptions) -> dict[str, Settings]:
-    """What a restore makes the topics with."""
+    """The settings with which a restore creates the topics."""
     return settings_of_log_dirs(files, open_store(source.paths), source.paths, source.topics)
 
 
 def _plan(
     source: SourceOptions, exported: Exported, parallelism: int, file_size: int
 ) -> tuple[Plan, list[LostOffsets]]:
-    """Tasks for what is wanted and not exported yet, and which of these offsets are lost.
+    """Plan tasks for the wanted offsets that are not exported yet, and list the lost ones.
 
-    Raises CorruptRecordError for lost ones, unless ``failOnDataLoss`` is false.
+    Raises CorruptRecordError for lost offsets, unless ``failOnDataLoss`` is false.
     """
     store = open_store(source.paths)
     snapshot = take_snapshot(store, source)
     starts = resolve(store, snapshot, source.starting, source)
     stops = resolve(store, snapshot, source.ending, source)
     logs: list[tuple[Log, int, int]] = []
-    for of, (_, end) in snapshot.extents.items():
-        topic, partition = of
-        wanted = (0 if source.starting.is_earliest(of) else starts[of], stops[of])
+    for tp, (_, end) in snapshot.extents.items():
+        topic, partition = tp
+        wanted = (0 if source.starting.is_earliest(tp) else starts[tp], stops[tp])
         intervals = exported.left(topic, snapshot.identities[topic], partition, wanted, end)
         logs += [(store[topic][partition], low, high) for low, high in intervals]
     plan = plan_ranges(
@@ -219,12 +219,12 @@ def _plan(
     return plan, report_lost_segments(logs, source.fail_on_data_loss)
 
 
-def _work(task: _Task) -> tuple[list[Written], list[LostOffsets]]:
-    """In an executor: the finished files of a task's ranges, and the offsets that were gone."""
+def _export_task(task: _Task) -> tuple[list[Written], list[LostOffsets]]:
+    """In an executor: write the files of a task's ranges; also returns the missing offsets."""
     check_visible(local_disk(), (task.folder,))
     lost: list[LostOffsets] = []
-    found = read_ranges(task.source, task.ranges, lost)
-    return write_ranges(found, task.folder, task.tag, task.compression), lost
+    records = read_ranges(task.source, task.ranges, lost)
+    return write_ranges(records, task.folder, task.tag, task.compression), lost
 
 
 # --- the command ----------------------------------------------------------------------------------
@@ -234,7 +234,7 @@ def describe(parser: argparse.ArgumentParser) -> None:
     parser.epilog = EPILOG
     add_common(parser)
     parser.add_argument(
-        "--target", required=True, metavar="DIR", help="REQUIRED: where the files go"
+        "--target", required=True, metavar="DIR", help="REQUIRED: the directory of the files"
     )
     add_time_range(parser)
     parser.add_argument("--compression", choices=COMPRESSIONS, default="snappy")
@@ -243,7 +243,7 @@ def describe(parser: argparse.ArgumentParser) -> None:
         type=whole_number(1, 1 << 40),
         default=FILE_SIZE >> 20,
         metavar="MIB",
-        help="of the log that becomes one file, about (default: 256)",
+        help="size of the log range of one file, approximately (default: 256)",
     )
     parser.add_argument(
         "--isolation", choices=("read_uncommitted", "read_committed"), default="read_uncommitted"
@@ -252,7 +252,7 @@ def describe(parser: argparse.ArgumentParser) -> None:
         "--fail-on-data-loss",
         choices=("true", "false"),
         default="true",
-        help="false: offsets that are lost are a warning, and the report names them",
+        help="false: warn about lost offsets, and list them in the report",
     )
     parser.add_argument("--json", action="store_true", help="the report as JSON on stdout")
     parser.add_argument("--dry-run", action="store_true", help="show the tasks, write nothing")
@@ -291,17 +291,17 @@ def run(arguments: argparse.Namespace, progress: Progress) -> int:
 
 
 def format_lines(report: ExportReport) -> list[str]:
-    """A line for each loss and each topic that has something new, and the sum."""
+    """A line for each range of lost offsets and each topic with new records, and a summary."""
     lines = [
-        f"{name}: {found['records']:,} records in {found['files']:,} files, "
-        f"{found['parquet_bytes']:,} bytes"
-        for name, found in sorted(report.topics.items())
+        f"{name}: {topic['records']:,} records in {topic['files']:,} files, "
+        f"{topic['parquet_bytes']:,} bytes"
+        for name, topic in sorted(report.topics.items())
     ]
     return [
         *lost_lines(report.lost),
         *lines,
-        f"{report.records:,} records in {report.files:,} files: {report.log_bytes:,} bytes of logs "
-        f"are {report.parquet_bytes:,} bytes of Parquet in {report.target}",
+        f"{report.records:,} records in {report.files:,} files: {report.log_bytes:,} bytes of log "
+        f"became {report.parquet_bytes:,} bytes of Parquet in {report.target}",
     ]
 
 

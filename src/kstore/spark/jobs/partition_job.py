@@ -1,7 +1,7 @@
-"""One skeleton for the jobs that do the same with each partition: plan, run, resume, report.
+"""The base class of jobs that process each partition of a store: plan, run, resume, report.
 
-A job says which partitions there are, what of a partition decides whether it has changed, and what
-is done with those that are left; :meth:`PartitionJob.run` does the rest.
+A job lists the partitions, computes a fingerprint that shows whether a partition has changed, and
+processes those without a valid report; :meth:`PartitionJob.run` does the rest.
 """
 
 import argparse
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
 
 class TopicPartition(Protocol):
-    """A partition as a job plans it; ``path`` is its folder."""
+    """A partition as a job plans it; ``path`` is its directory."""
 
     @property
     def topic(self) -> str: ...
@@ -49,58 +49,59 @@ class TopicPartition(Protocol):
     def path(self) -> str: ...
 
 
-_CHECKSUMS = 64  # segments of a task that writes their header checksums
+_CHECKSUM_BATCH = 64  # segments whose header checksums one task writes
 Partition = TypeVar("Partition", bound=TopicPartition)
 Report = TypeVar("Report")
 Result = TypeVar("Result")
 
 
 class JobOptions(TypedDict, total=False):
-    """What every job over partitions takes."""
+    """The options of every job over partitions."""
 
-    topic: str | None  # a regular expression for names of topics; None: all of them
-    progress: Progress  # called with bytes done, bytes in all, and a partition
-    resume: str | None  # a file with the reports of finished partitions, created if missing:
-    # a partition in it is not done again, unless it has changed since
+    topic: str | None  # a regular expression for topic names; None: all topics
+    progress: Progress  # called with bytes done, bytes in total, and the current partition
+    resume: str | None  # a file with the reports of finished partitions, created if missing;
+    # a partition in it is processed again only if it has changed since
     files: Files
 
 
 class ChangingOptions(JobOptions, total=False):
-    """What every job takes that changes a store."""
+    """The options of every job that changes a store."""
 
-    lock_timeout_ms: int  # how long to wait where another process writes the store
+    lock_timeout_ms: int  # how long to wait while another process holds the store's lock
 
 
 @dataclass(frozen=True, slots=True)
-class Piece:
-    """A range of one partition that one task works on, in one step."""
+class WorkUnit:
+    """One or several segments of a partition, which a task processes in one step."""
 
-    number: int  # of the partition, among those that are left
-    path: str  # of its folder
-    key: int  # orders the partition's pieces
-    size: int  # in bytes
-    of: Any  # what the job's function takes
+    number: int  # index of the partition in the list that the job processes
+    path: str  # the partition's directory
+    key: int  # orders the units of one partition
+    size: int  # bytes
+    argument: Any  # what the job's function needs to process the unit
 
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """What one task of Spark's gets; ``options`` are the job's."""
+    """The input of one Spark task; ``options`` are those of the job."""
 
     paths: tuple[str, ...]
-    pieces: tuple[Piece, ...]
+    units: tuple[WorkUnit, ...]
     files: Files
     options: Any = None
 
 
-def work_on(task: Task, work: Callable[[Files, Piece], Result]) -> list[Result | str]:
-    """In an executor: the result of each piece, or why there is none; the others go on."""
+def process_units(task: Task, process: Callable[[Files, WorkUnit], Result]) -> list[Result | str]:
+    """In an executor: for each unit its result, or its error as text."""
     check_visible(task.files, task.paths)
-    return [result_or_error(work, task.files, piece) for piece in task.pieces]
+    return [result_or_error(process, task.files, unit) for unit in task.units]
 
 
-def result_or_error(work: Callable[..., Result], *of: Any) -> Result | str:
+def result_or_error(function: Callable[..., Result], *arguments: Any) -> Result | str:
+    """What the function returns, or the text of the KStoreError that it raises."""
     try:
-        return work(*of)
+        return function(*arguments)
     except KStoreError as error:
         return str(error)
 
@@ -114,8 +115,8 @@ def _write_checksums(task: tuple[tuple[str, ...], tuple[tuple[str, int], ...], F
 class PartitionJob(ABC, Generic[Partition, Report]):
     """A job over the partitions of a store. One run each; not thread safe."""
 
-    name: ClassVar[str]  # of its tasks and its session, and in a file to resume from
-    most_task: ClassVar[int | None] = None  # bytes of a task; None: the usual limit
+    name: ClassVar[str]  # of its tasks, its session and its resume file
+    max_task_size: ClassVar[int | None] = None  # bytes; None: the default of plan_tasks
 
     def __init__(
         self,
@@ -138,34 +139,34 @@ class PartitionJob(ABC, Generic[Partition, Report]):
     def spark(self) -> "SparkSession":
         return cast("SparkSession", self._spark)
 
-    # --- what a job says of itself ------------------------------------------------------------
+    # --- what each job defines ----------------------------------------------------------------
 
     @abstractmethod
     def list_partitions(self, store: Store) -> list[Partition]:
-        """All partitions that the job is for; InvalidConfigError where there is none."""
+        """All partitions of the job; raises InvalidConfigError if no topic matches."""
 
     @abstractmethod
     def fingerprint(self, partition: Partition) -> Any:
-        """What of a partition decides whether a report from an earlier run still holds."""
+        """A value that is equal as long as a report of an earlier run is valid."""
 
     @abstractmethod
     def process(
         self, partitions: Sequence[Partition]
     ) -> Generator[tuple[Partition, Report], None, None]:
-        """Reports, as partitions are done."""
+        """Yield each partition with its report when it is done."""
 
     @abstractmethod
     def describe_plan(self, partitions: Sequence[Partition], parallelism: int) -> str:
-        """What ``--dry-run`` prints for the partitions that are left."""
+        """The text of ``--dry-run`` for the remaining partitions."""
 
     @abstractmethod
     def load(self, tree: dict[str, Any]) -> Report:
-        """A report from a file to resume from."""
+        """A report from an entry of the resume file."""
 
     @staticmethod
     @abstractmethod
     def format_lines(reports: Any, /) -> list[str]:
-        """All reports, for a person."""
+        """All reports as lines of text."""
 
     def dump(self, report: Report) -> dict[str, Any]:
         tree: dict[str, Any] = asdict(report)  # type: ignore[call-overload]  # a dataclass
@@ -173,25 +174,25 @@ class PartitionJob(ABC, Generic[Partition, Report]):
         return tree
 
     def is_final(self, report: Report) -> bool:
-        """Whether a later run need not look at the partition again, if it stays as it is."""
+        """Whether a later run skips the partition, as long as it is unchanged."""
         return bool(report.ok)  # type: ignore[attr-defined]
 
     def has_more_to_do(self, partition: Partition) -> bool:
-        """Whether an unchanged partition is to be done again all the same."""
+        """Whether the partition is to be processed again although it is unchanged."""
         return False
 
     def resume_options(self) -> dict[str, Any]:
-        """What has to be equal for a file to be resumed from, beside the job's name."""
+        """The job's name, and the options that must be equal to resume from a file."""
         return {"name": self.name}
 
     def open_store(self) -> AbstractContextManager[Store]:
         """The store while the job runs."""
         return nullcontext(open_store(self.paths))
 
-    # --- what is the same for all ---------------------------------------------------------------
+    # --- what all jobs share --------------------------------------------------------------------
 
     def run(self) -> list[Report]:
-        """Do what is left, and report all partitions, by topic and number."""
+        """Process the remaining partitions, and return all reports, by topic and number."""
         check_executors(self.spark, self.paths, self.files)
         known = self._load_resume_file()
         with self.open_store() as store, closing(known):
@@ -199,24 +200,26 @@ class PartitionJob(ABC, Generic[Partition, Report]):
             for partition in self._find_done(partitions, known):
                 if self.has_more_to_do(partition):
                     known.forget(partition.path)
-            left = [each for each in partitions if each.path not in known]
-            with closing(self.process(left)) as reports_of:
-                for partition, report in reports_of:
-                    final, of = self.is_final(report), self.fingerprint(partition)
-                    known.add(partition.path, report, final=final, of=of)
+            remaining = [partition for partition in partitions if partition.path not in known]
+            with closing(self.process(remaining)) as results:
+                for partition, report in results:
+                    final, fingerprint = self.is_final(report), self.fingerprint(partition)
+                    known.add(partition.path, report, final=final, of=fingerprint)
             reports = [known[partition.path] for partition in partitions]
             if all(map(self.is_final, reports)):
                 known.end()
             return [
-                cast("Report", replace(cast("Any", report), from_file=known.taken_at(each.path)))
-                for each, report in zip(partitions, reports, strict=True)
+                cast(
+                    "Report", replace(cast("Any", report), from_file=known.taken_at(partition.path))
+                )
+                for partition, report in zip(partitions, reports, strict=True)
             ]
 
     @classmethod
     def run_command(
         cls, arguments: argparse.Namespace, progress: Progress, command: str = "", **options: Any
     ) -> int:
-        """Run for the command line, in a session of its own; the exit status."""
+        """Run from the command line, in a session of its own, and return the exit status."""
         options |= {"topic": arguments.topic, "resume": arguments.resume, "progress": progress}
         if hasattr(arguments, "lock_timeout"):
             options["lock_timeout_ms"] = int(arguments.lock_timeout * 1000)
@@ -224,16 +227,16 @@ class PartitionJob(ABC, Generic[Partition, Report]):
         if arguments.dry_run:
             known = job._load_resume_file()
             partitions = job.list_partitions(open_store(job.paths))
-            done = {each.path for each in job._find_done(partitions, known)}
-            left = [each for each in partitions if each.path not in done]
-            print(job.describe_plan(left, cores_of(arguments.master)))
+            done = {partition.path for partition in job._find_done(partitions, known)}
+            remaining = [partition for partition in partitions if partition.path not in done]
+            print(job.describe_plan(remaining, cores_of(arguments.master)))
             return 0
         with open_session(arguments.master, f"kstore {command or cls.name}") as job._spark:
             reports = job.run()
         return job.show(reports, arguments)
 
     def show(self, reports: list[Report], arguments: argparse.Namespace) -> int:
-        """Print reports, as JSON or in lines; the exit status."""
+        """Print reports as JSON or as lines, and return the exit status."""
         results = cast("list[PartitionResult]", reports)
         return show(arguments.json, results, self.format_lines(reports))
 
@@ -243,52 +246,52 @@ class PartitionJob(ABC, Generic[Partition, Report]):
     def _find_done(
         self, partitions: Sequence[Partition], known: ResumeFile[Report]
     ) -> list[Partition]:
-        """Those with a report from an earlier run that still holds."""
+        """The partitions with a valid report of an earlier run."""
         known.forget_changed({each.path: self.fingerprint(each) for each in partitions})
-        return [each for each in partitions if each.path in known]
+        return [partition for partition in partitions if partition.path in known]
 
-    # --- for jobs that cut partitions into pieces -------------------------------------------------
+    # --- for jobs whose tasks process segments ------------------------------------------------
 
-    def plan_pieces(self, pieces: Iterable[Piece], parallelism: int) -> list[list[Piece]]:
-        """Pieces as tasks: neighbours are put together."""
-        return plan_tasks([(each, each.size) for each in pieces], parallelism, self.most_task)
+    def plan_units(self, units: Iterable[WorkUnit], parallelism: int) -> list[list[WorkUnit]]:
+        """Group consecutive units into tasks."""
+        return plan_tasks([(unit, unit.size) for unit in units], parallelism, self.max_task_size)
 
-    def run_pieces(
+    def run_units(
         self,
         partitions: Sequence[Partition],
-        pieces: Sequence[Piece],
-        work: Callable[[Task], list[Any]],
+        units: Sequence[WorkUnit],
+        run_task: Callable[[Task], list[Any]],
         *,
         options: Any = None,
-        on_result: Callable[[Piece, Any], None] = lambda piece, result: None,
+        on_result: Callable[[WorkUnit, Any], None] = lambda unit, result: None,
     ) -> Iterator[tuple[Partition, list[Any]]]:
-        """Each partition with the results of its pieces, in their order, once all are there.
+        """Yield each partition with the results of its units, in order, once it has all of them.
 
-        ``work`` is a function of a module that returns a result for each piece of its task.
+        ``run_task`` is a function of a module that returns a result for each unit of its task.
         """
-        missing = Counter(piece.number for piece in pieces)
-        yield from ((each, []) for n, each in enumerate(partitions) if not missing[n])
-        groups = self.plan_pieces(pieces, cores(self.spark))
+        expected = Counter(unit.number for unit in units)
+        yield from ((each, []) for n, each in enumerate(partitions) if not expected[n])
+        groups = self.plan_units(units, cores(self.spark))
         tasks = [Task(self.paths, tuple(group), self.files, options) for group in groups]
-        total, done = sum(piece.size for piece in pieces), 0
-        found: dict[int, dict[int, Any]] = {number: {} for number in missing}
-        with closing(run_tasks(self.spark, tasks, work, f"kstore {self.name}")) as results_of:
-            for number, results in results_of:
+        total, done = sum(unit.size for unit in units), 0
+        results_by_key: dict[int, dict[int, Any]] = {number: {} for number in expected}
+        with closing(run_tasks(self.spark, tasks, run_task, f"kstore {self.name}")) as outcomes:
+            for number, results in outcomes:
                 of_task = zip(groups[number], results, strict=True)
-                for n, of_partition in groupby(of_task, key=lambda each: each[0].number):
-                    partition, parts = partitions[n], found[n]
-                    for piece, result in of_partition:
-                        on_result(piece, result)
-                        parts[piece.key] = result
-                        done += piece.size
-                    if len(parts) == missing[n]:
-                        del found[n]
-                        yield partition, [parts[key] for key in sorted(parts)]
+                for n, of_partition in groupby(of_task, key=lambda pair: pair[0].number):
+                    partition, by_key = partitions[n], results_by_key[n]
+                    for unit, result in of_partition:
+                        on_result(unit, result)
+                        by_key[unit.key] = result
+                        done += unit.size
+                    if len(by_key) == expected[n]:
+                        del results_by_key[n]
+                        yield partition, [by_key[key] for key in sorted(by_key)]
                     self.on_progress(done, total, f"{partition.topic}-{partition.partition}")
 
 
 class ChangingJob(PartitionJob[Partition, Report]):
-    """A job that holds the store's one-writer lock; where it fails, staged files are removed."""
+    """A job that holds the store's one-writer lock and removes staged files if it fails."""
 
     def __init__(
         self,
@@ -305,15 +308,15 @@ class ChangingJob(PartitionJob[Partition, Report]):
         return open_alone(self.paths, self.lock_timeout_ms, LOCK_REASON, self.files)
 
     def fingerprint(self, partition: Partition) -> Any:
-        """As it is now: what the job itself has written is not done again."""
+        """The current fingerprint, so that the job's own changes do not count as changes."""
         return fingerprint_segments(self.files, cast("Log", partition))
 
     def write_checksums(self, segments: Sequence[tuple[Log, int]]) -> None:
-        """Write the header checksums of new segments, by base offset.
+        """Write the header checksums of new segments, given as log and base offset.
 
-        Executors read the segments again: only now their files have their names.
+        Executors read the segments under their final names, so call this after the renames.
         """
-        size = min(max(1, len(segments) // cores(self.spark)), _CHECKSUMS)
+        size = min(max(1, len(segments) // cores(self.spark)), _CHECKSUM_BATCH)
         named = [(log.path, base) for log, base in segments]
         tasks = [
             (self.paths, tuple(named[at : at + size]), self.files)
@@ -329,13 +332,13 @@ class ChangingJob(PartitionJob[Partition, Report]):
     def change(
         self, partitions: Sequence[Partition]
     ) -> Generator[tuple[Partition, Report], None, None]:
-        """Reports, as partitions are changed."""
+        """Yield each partition with its report when it is changed."""
 
     def process(
         self, partitions: Sequence[Partition]
     ) -> Generator[tuple[Partition, Report], None, None]:
         paths = [partition.path for partition in partitions]
-        for path in paths:  # of a run that was stopped
+        for path in paths:  # left by an interrupted run
             remove_staged(self.files, path)
         with remove_staged_on_failure(self.files, paths):
             yield from self.change(partitions)

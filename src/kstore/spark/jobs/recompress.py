@@ -21,17 +21,17 @@ examples:
   kstore spark recompress --compression lz4 --roll --resume done.json --json --log-dir data
   spark-submit --master spark://host:7077 .../jobs/recompress.py --compression zstd --log-dir DIR
 
-Sealed segments are written anew in place, segment by segment; the active one only with --roll,
-which closes it first. Every record keeps offset, timestamp and headers, every batch its
-producer's fields and transaction; control batches stay as they are. A message format below v2
-stays what it is (see convert). What has that codec already is not written. A batch that the codec
-would make larger stays as it is, unless --force, or --compression none, which is always applied.
---merge puts small batches together. The report has the bytes before and after.
-Nobody else may write meanwhile. When this program is killed, each segment is the old or the new
-one. A damaged segment stays as it is, and is named. Appends go on with the topic's own codec.
---dry-run shows the tasks. --resume keeps what is done in a file; a partition that has changed since
-is looked at again.
-Exit status: 0 if all is well, 1 where a segment stayed as it was.
+Rewrites sealed segments with the codec; the active segment only with --roll, which rolls it first.
+Every record keeps its offset, timestamp and headers, every batch its producer fields and its
+transaction; control batches and message formats stay (see convert). A segment whose batches all
+have the codec is not rewritten. A batch that the codec would make larger stays unchanged, except
+with --force or --compression none. --merge merges small batches. The report has the bytes before
+and after.
+No other process may write to the store meanwhile. After a kill each segment is the old or the new
+one. A damaged segment is named and stays unchanged. Later appends use the topic's codec.
+--dry-run shows the tasks. --resume saves the reports of finished partitions in a file; a partition
+is processed again if it has changed since.
+Exit status: 0 if all is well, 1 if a damaged segment stayed unchanged.
 """
 
 
@@ -45,28 +45,29 @@ def recompress(
     merge: bool = False,
     **options: Unpack[RewriteOptions],
 ) -> list[RewrittenPartition]:
-    """Write the sealed segments of a store anew with another codec, on Spark's executors.
+    """Rewrite the sealed segments of a store with another codec, on Spark's executors.
 
     Parameters
     ----------
     compression
         Kafka's name of a codec: none, gzip, snappy, lz4 or zstd.
     level
-        The codec's own, None for Kafka's default.
+        The codec's compression level; None: Kafka's default.
     force
-        Use the codec also for batches that it makes larger. Without it they stay as they are,
+        Use the codec also for batches that it makes larger. Without it they stay unchanged,
         unless ``compression`` is none.
     merge
-        Put small neighbours together as one batch, up to ``max.message.bytes`` before compression:
-        such as follow each other without a gap, without producer id or transaction, of one leader
-        epoch and timestamp type.
+        Merge consecutive small batches into one of up to ``max.message.bytes`` before compression:
+        only batches without an offset gap between them, without producer id or transaction, and
+        with the same leader epoch and timestamp type.
     options
         ``roll`` and those of every job that changes a store:
         :class:`~kstore.spark.jobs.rewrite.RewriteOptions`.
 
-    Returns a report for each partition, by topic and number. Raises StoreLockedError,
-    InvalidConfigError where no topic matches, StorageError where an executor does not see the
-    directories or a disk fails: what was swapped in by then stays.
+    Returns a report for each partition, by topic and number. Raises StoreLockedError if another
+    process keeps the store's lock, InvalidConfigError if no topic matches, and StorageError if an
+    executor does not see the directories or a disk fails; the segments that were swapped in before
+    stay.
     """
     target = RewriteTarget(compression, level, force=force, merge=merge)
     return RewriteJob(spark, path, target, **options).run()
@@ -79,8 +80,9 @@ def describe(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--merge",
         action="store_true",
-        help="put small neighbouring batches together, up to max.message.bytes: only such without "
-        "gap, producer id or transaction, of one leader epoch and timestamp type",
+        help="merge consecutive small batches, up to max.message.bytes: only batches without an "
+        "offset gap between them, without producer id or transaction, and with the same leader "
+        "epoch and timestamp type",
     )
 
 

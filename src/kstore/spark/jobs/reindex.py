@@ -1,4 +1,4 @@
-"""``kstore spark reindex``: indexes, seals and producer state anew, segments side by side."""
+"""``kstore spark reindex``: rebuilds indexes, checksum files and producer state, by segment."""
 
 import argparse
 import os
@@ -28,7 +28,13 @@ from kstore.partition_files import (
 from kstore.report_lines import damage_lines, reindex_line
 from kstore.spark.exclusive_lock import keep_closed
 from kstore.spark.jobs.command import main, matching
-from kstore.spark.jobs.partition_job import ChangingJob, ChangingOptions, Piece, Task, work_on
+from kstore.spark.jobs.partition_job import (
+    ChangingJob,
+    ChangingOptions,
+    Task,
+    WorkUnit,
+    process_units,
+)
 from kstore.spark.jobs.reports import as_tree, from_file_lines, verdict
 from kstore.spark.jobs.resume_file import fingerprint_folder
 from kstore.spark.jobs.store_changes import LOCK_REASON, add_changing
@@ -47,20 +53,21 @@ examples:
   kstore spark reindex --resume done.json --json --log-dir data
   spark-submit --master spark://host:7077 .../kstore/spark/jobs/reindex.py --log-dir /mnt/kafka-logs
 
-Makes .index, .timeindex and seals of every segment anew, and of every partition the transaction
-indexes and producer snapshots: what recovery makes of a directory that has lost them. Logs are
-read and checked, never changed. A damaged segment keeps the files it has, and is named.
-Nobody else may write meanwhile. Executors put new files beside the old ones, this program renames
-them, partition after partition; when it is killed, some are new and some are old, all of them true.
---dry-run shows the tasks. --resume keeps what is done in a file; a partition of which a file has
-changed since is done again.
-Exit status: 0 if all is well, 1 where something is damaged.
+Rebuilds .index, .timeindex and checksum files (kstore.seal) of every segment, and the transaction
+indexes and producer snapshots of every partition: the files that recovery builds for a directory
+that has lost them. Logs are read and checked, never changed. A damaged segment is named and keeps
+its files.
+No other process may write to the store meanwhile. Executors stage new files beside the old ones;
+this program renames them, one partition after the other. After a kill some files are new and some
+are old, and all are valid. --dry-run shows the tasks. --resume saves the reports of finished
+partitions in a file; a partition is processed again if one of its files has changed since.
+Exit status: 0 if all is well, 1 for damage.
 """
 
 
 @dataclass(frozen=True, slots=True)
 class ReindexedPartition:
-    """What was done to one partition; names are those of files in its folder."""
+    """The result for one partition; ``written`` and ``removed`` are file names."""
 
     topic: str
     partition: int
@@ -71,7 +78,7 @@ class ReindexedPartition:
     removed: tuple[str, ...] = ()
     damages: tuple[SegmentDamage, ...] = ()
     error: str | None = None
-    from_file: str | None = field(default=None, compare=False)  # when an earlier run made it
+    from_file: str | None = field(default=None, compare=False)  # when an earlier run saved it
 
     @property
     def ok(self) -> bool:
@@ -94,7 +101,7 @@ class _Partition:
 
 @dataclass(frozen=True, slots=True)
 class _Segment:
-    """A segment that is to be read."""
+    """A segment to read and to index."""
 
     config: LogConfig
     base_offset: int
@@ -103,7 +110,7 @@ class _Segment:
 
 @dataclass(frozen=True, slots=True)
 class _Replay:
-    """The producers of one partition, for a task."""
+    """The segments of one partition, from which a task rebuilds its producer state."""
 
     path: str
     config: LogConfig
@@ -111,40 +118,41 @@ class _Replay:
     segments: tuple[IndexedSegment, ...]
 
 
-_Indexed = IndexedSegment | str  # or why there is none
+_SegmentOrError = IndexedSegment | str
 
 
 def reindex(
     spark: "SparkSession", path: Paths, **options: Unpack[ChangingOptions]
 ) -> list[ReindexedPartition]:
-    """Rebuild everything beside the log files of a store, on Spark's executors.
+    """Rebuild all files beside the log files of a store, on Spark's executors.
 
     ``options`` are those of every job that changes a store:
     :class:`~kstore.spark.jobs.partition_job.ChangingOptions`.
 
-    Returns a report for each partition, by topic and number. Raises StoreLockedError,
-    InvalidConfigError where no topic matches, StorageError where an executor does not see the
-    directories or a disk fails.
+    Returns a report for each partition, by topic and number. Raises StoreLockedError if another
+    process keeps the store's lock, InvalidConfigError if no topic matches, and StorageError if an
+    executor does not see the directories or a disk fails.
     """
     return _Reindex(spark, path, **options).run()
 
 
-def tell(reports: Sequence[ReindexedPartition]) -> list[str]:
-    """A line for each partition, what is damaged below it, and the sum."""
+def report_lines(reports: Sequence[ReindexedPartition]) -> list[str]:
+    """A line for each partition, the damaged segments below it, and a summary."""
     lines = []
-    for each in reports:
-        lines.append(f"{each.topic}-{each.partition}: {each.error or reindex_line(each)}")
-        lines += damage_lines(each.damages)
+    for report in reports:
+        result = report.error or reindex_line(report)
+        lines.append(f"{report.topic}-{report.partition}: {result}")
+        lines += damage_lines(report.damages)
     return [*lines, *from_file_lines(as_tree(reports)), verdict(reports)]
 
 
 class _Reindex(ChangingJob[_Partition, ReindexedPartition]):
     name = "reindex"
-    format_lines = staticmethod(tell)
+    format_lines = staticmethod(report_lines)
 
     @contextmanager
     def open_store(self) -> Iterator[Store]:
-        """No writer has the store, and unfinished changes of one are finished first."""
+        """A store for reading, under the writer's lock; finishes interrupted swaps first."""
         with keep_closed(self.paths, self.lock_timeout_ms, LOCK_REASON, self.files):
             for name, _, folder in _folders(self.files, self.paths, self.topic):
                 remove_staged(self.files, folder)
@@ -155,7 +163,7 @@ class _Reindex(ChangingJob[_Partition, ReindexedPartition]):
         return _partitions(self.files, self.paths, self.topic)
 
     def fingerprint(self, partition: _Partition) -> Any:
-        """All files of the folder, and what indexes depend on."""
+        """All files of the directory, and the values that the indexes depend on."""
         return {
             "log_start": partition.log_start,
             "index_interval_bytes": partition.config.index_interval_bytes,
@@ -163,46 +171,48 @@ class _Reindex(ChangingJob[_Partition, ReindexedPartition]):
         }
 
     def load(self, tree: dict[str, Any]) -> ReindexedPartition:
-        tree["damages"] = tuple(SegmentDamage(**each) for each in tree["damages"])
+        tree["damages"] = tuple(SegmentDamage(**damage) for damage in tree["damages"])
         tree["written"], tree["removed"] = tuple(tree["written"]), tuple(tree["removed"])
         return ReindexedPartition(**tree)
 
     def describe_plan(self, partitions: Sequence[_Partition], parallelism: int) -> str:
-        pieces = _pieces(partitions)
-        tasks = self.plan_pieces(pieces, parallelism)
-        return f"{len(tasks)} tasks would read {len(pieces)} segments and write their files anew"
+        units = _plan_units(partitions)
+        tasks = self.plan_units(units, parallelism)
+        return f"{len(tasks)} tasks would read {len(units)} segments and rebuild their files"
 
     def change(
         self, partitions: Sequence[_Partition]
     ) -> Generator[tuple[_Partition, ReindexedPartition], None, None]:
-        """At once where no producer is to be replayed, else behind all others."""
+        """First the partitions without producer state, then those that need a replay."""
         replays: list[tuple[_Partition, _Replay]] = []
-        for of, found in self.run_pieces(partitions, _pieces(partitions), _index):
-            replay = _to_replay(self.files, of, found)
+        for partition, results in self.run_units(partitions, _plan_units(partitions), _index_task):
+            replay = _replay_or_report(self.files, partition, results)
             if isinstance(replay, _Replay):
-                replays.append((of, replay))
+                replays.append((partition, replay))
             else:
-                yield of, replay
+                yield partition, replay
         tasks = [(self.paths, replay, self.files) for _, replay in replays]
-        with closing(run_tasks(self.spark, tasks, _replay, "kstore reindex: producers")) as results:
-            for number, replayed in results:
-                of, replay = replays[number]
-                if isinstance(replayed, str):
-                    yield of, _failed(self.files, of, replayed)
+        with closing(
+            run_tasks(self.spark, tasks, _replay_task, "kstore reindex: producers")
+        ) as outcomes:
+            for number, producers in outcomes:
+                partition, replay = replays[number]
+                if isinstance(producers, str):
+                    yield partition, _failed(self.files, partition, producers)
                 else:
-                    yield of, _finish(self.files, of, replay.segments, replayed)
+                    yield partition, _finish(self.files, partition, replay.segments, producers)
 
 
-def _to_replay(
-    files: Files, of: _Partition, found: Sequence[_Indexed]
+def _replay_or_report(
+    files: Files, of: _Partition, results: Sequence[_SegmentOrError]
 ) -> _Replay | ReindexedPartition:
-    """What is left to do for a partition whose segments are all read, or its report."""
-    segments = [each for each in found if not isinstance(each, str)]
-    errors = [each for each in found if isinstance(each, str)]
+    """The replay that a partition needs after its segments are indexed, or its final report."""
+    segments = [result for result in results if not isinstance(result, str)]
+    errors = [result for result in results if isinstance(result, str)]
     if errors:
         return _failed(files, of, errors[0])
-    sound = not any(each.damage for each in segments) and not find_overlap(of.path, segments)
-    if sound and any(each.producer_batches for each in segments):
+    is_valid = not any(each.damage for each in segments) and not find_overlap(of.path, segments)
+    if is_valid and any(each.producer_batches for each in segments):
         return _Replay(of.path, of.config, of.log_start, tuple(segments))
     return _finish(files, of, segments, None)
 
@@ -211,10 +221,10 @@ def _finish(
     files: Files,
     of: _Partition,
     segments: Sequence[IndexedSegment],
-    replayed: ReplayedProducers | None,
+    producers: ReplayedProducers | None,
 ) -> ReindexedPartition:
-    report = finish_partition(files, of.path, segments, of.log_start, of.config, replayed)
-    remove_staged(files, of.path)  # of attempts that failed
+    report = finish_partition(files, of.path, segments, of.log_start, of.config, producers)
+    remove_staged(files, of.path)  # left by failed attempts
     return ReindexedPartition(
         of.topic,
         of.partition,
@@ -240,16 +250,15 @@ def _failed(files: Files, of: _Partition, error: str) -> ReindexedPartition:
 
 
 def _folders(files: Files, paths: tuple[str, ...], topic: str | None) -> list[tuple[str, int, str]]:
-    """Topic, partition and folder of everything that the job is for."""
+    """Topic, number and directory of each partition of the job."""
     store = open_store(paths)
     found = []
     for name in matching(store, topic):
         for partition in store[name].partitions:
-            folders = [
-                os.path.join(each, filenames.partition_directory(name, partition)) for each in paths
-            ]
-            there = [folder for folder in folders if files.kind(folder) == "directory"]
-            found += [(name, partition, folder) for folder in there]
+            for path in paths:
+                folder = os.path.join(path, filenames.partition_directory(name, partition))
+                if files.kind(folder) == "directory":
+                    found.append((name, partition, folder))
     return found
 
 
@@ -274,33 +283,35 @@ def _partitions(files: Files, paths: tuple[str, ...], topic: str | None) -> list
     return [planned for planned in partitions if planned.segments]
 
 
-def _pieces(partitions: Sequence[_Partition]) -> list[Piece]:
+def _plan_units(partitions: Sequence[_Partition]) -> list[WorkUnit]:
     return [
-        Piece(
+        WorkUnit(
             number,
-            of.path,
+            partition.path,
             base,
             size,
-            _Segment(of.config, base, base == of.segments[-1][0]),
+            _Segment(partition.config, base, base == partition.segments[-1][0]),
         )
-        for number, of in enumerate(partitions)
-        for base, size in of.segments
+        for number, partition in enumerate(partitions)
+        for base, size in partition.segments
     ]
 
 
 # --- in an executor -------------------------------------------------------------------------------
 
 
-def _index(task: Task) -> list[_Indexed]:
-    return work_on(task, _index_one)
+def _index_task(task: Task) -> list[_SegmentOrError]:
+    return process_units(task, _index_one)
 
 
-def _index_one(files: Files, piece: Piece) -> IndexedSegment:
-    of = piece.of
-    return index_segment(files, piece.path, of.base_offset, of.config, last=of.is_last)
+def _index_one(files: Files, unit: WorkUnit) -> IndexedSegment:
+    segment = unit.argument
+    return index_segment(
+        files, unit.path, segment.base_offset, segment.config, last=segment.is_last
+    )
 
 
-def _replay(task: tuple[tuple[str, ...], _Replay, Files]) -> ReplayedProducers | str:
+def _replay_task(task: tuple[tuple[str, ...], _Replay, Files]) -> ReplayedProducers | str:
     paths, replay, files = task
     check_visible(files, paths)
     try:

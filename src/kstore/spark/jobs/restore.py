@@ -1,4 +1,4 @@
-"""``kstore spark restore``: segments or Parquet back into a log directory, or into a cluster."""
+"""``kstore spark restore``: restores segments or Parquet into a log directory or a cluster."""
 
 import argparse
 import hashlib
@@ -25,7 +25,7 @@ from kstore.spark.jobs.reports import show
 from kstore.spark.jobs.restore_plan import (
     Plan,
     Source,
-    chunks_behind,
+    chunks_from,
     plan_parquet,
     plan_segments,
     source_of,
@@ -40,6 +40,7 @@ from kstore.spark.session import check_executors
 from kstore.spark.sink.commit import publish
 from kstore.spark.sink.options import Staged, StagedPartition, parse_sink
 from kstore.spark.sink.write_identity import Identity
+from kstore.spark.source.offsets import TopicPartition
 from kstore.store.store import Store
 
 if TYPE_CHECKING:
@@ -56,11 +57,11 @@ examples:
 
 The source is a log directory (kstore's or Kafka's) or Parquet with the columns of `kstore spark
 export`; the target is a log directory or a cluster. Partition numbers, keys, values, headers and
-times are kept; of transactions only what was committed is taken (--isolation).
-Into a directory, everything is appended and shows at once, or nothing does; or, with
---keep-offsets, into empty partitions with the offsets it had, from where a stopped run came to.
-Into a cluster, records are sent in order, each at least once: what was sent after the last note
-in the --resume file is sent again.
+timestamps are kept; of transactions only the committed records are restored (--isolation).
+A restore into a directory appends all records and publishes them at once, or none. With
+--keep-offsets it appends to empty partitions, keeps the offsets, and continues after an
+interrupted run. A restore into a cluster sends records in order, each at least once: records sent
+after the last entry of the --resume file are sent again.
 Exit status: 0 if all is well, 1 if not.
 """
 
@@ -92,28 +93,31 @@ def restore(
     Parameters
     ----------
     to, bootstrap_server
-        One of them: the directories that make the target store, or a cluster's addresses.
+        Exactly one of them: the log directories of the target store, or a cluster's addresses.
     log_dirs, parquet
-        One of them: where the records are. Parquet files, or folders with such.
+        Exactly one of them: the source's log directories, or its Parquet files, or directories
+        with Parquet files.
     client
         More settings of kafka-python's producer, as ``{"security_protocol": "SSL"}``.
     keep_offsets
-        Give records the offsets they had. The target's partitions have to be empty, or to be
-        those that an earlier run with the same ``resume`` began.
+        Keep the offsets of records. The target's partitions must be empty, or belong to an earlier
+        run with the same ``resume``.
     topic, partitions, chosen
-        Which records: a regular expression for topics, numbers, and a filter.
+        Which records: a regular expression for topics, partition numbers, and a filter.
     rename
         New names of topics.
     config
-        Settings of topics that are made, as ``{"retention.ms": "-1"}``, before the source's.
+        Settings of the topics that are created, as ``{"retention.ms": "-1"}``; they override the
+        source's.
     isolation
-        Of log directories: ``read_committed`` leaves out what no transaction committed.
+        For log directories: ``read_committed`` skips records of transactions that are not
+        committed.
     resume
-        A file that keeps how far each partition is, made where missing.
+        A file with the progress of each partition, created if missing.
 
-    Returns a report for each partition. Raises InvalidConfigError for what cannot be, what
-    reading and appending raise, and SourceError for what a cluster refuses; a directory into
-    which records were to be appended anew has then none of them.
+    Returns a report for each partition. Raises InvalidConfigError for invalid or contradictory
+    arguments, SourceError if the cluster rejects a record, and the errors of reading and appending.
+    Without ``keep_offsets`` a failed restore into a directory appends no records.
     """
     source = source_of(log_dirs, parquet, topic, partitions, rename or {}, chosen, isolation)
     if (source.log_dirs is None) == (source.parquet is None):
@@ -121,31 +125,30 @@ def restore(
     if (to is None) == (bootstrap_server is None):
         raise InvalidConfigError("one target is needed: a log directory, or a cluster")
     if bootstrap_server is not None and keep_offsets:
-        raise InvalidConfigError("a cluster gives offsets itself: they cannot be kept")
+        raise InvalidConfigError("a cluster assigns the offsets itself: they cannot be kept")
     targets = () if to is None else absolute_paths(to)
     for path in targets:
         if files.kind(path) is None:
             files.make_directory(path)
-    seen = (*targets, *(source.log_dirs or ()))
-    if seen:
-        check_executors(spark, seen, files)
+    shared = (*targets, *(source.log_dirs or ()))
+    if shared:
+        check_executors(spark, shared, files)
     _check_pattern(source.chosen.key_pattern)
-    known = _known(resume, source, bootstrap_server or list(targets), keep_offsets, files)
+    known = _resume_file(resume, source, bootstrap_server or list(targets), keep_offsets, files)
     if source.log_dirs is not None:
         plan = plan_segments(files, source)
     else:
         plan = plan_parquet(files, spark, source)
-    work = _Work(spark, plan, known, progress, config or {}, files)
+    driver = _Driver(spark, plan, known, progress, config or {}, files)
     with closing(known):
         if bootstrap_server is not None:
-            task = (bootstrap_server, tuple((client or {}).items()), compression)
-            return work.send(task)
+            return driver.send(bootstrap_server, tuple((client or {}).items()), compression)
         job = uuid.uuid4().hex if resume is None else _job_of(resume)
         encoding = Encoding(targets, job, codec.codec_id(compression), batch_size, 0)
         if keep_offsets:
-            return work.put(encoding, lock_timeout_ms)
+            return driver.append(encoding, lock_timeout_ms)
         name = None if resume is None else f"restore {os.path.abspath(resume)}"
-        return work.publish(encoding, lock_timeout_ms, name)
+        return driver.publish(encoding, lock_timeout_ms, name)
 
 
 def encode(task: tuple[Chunk, Encoding]) -> Written:
@@ -163,11 +166,11 @@ def send(task: tuple[Chunk, str, tuple[tuple[str, Any], ...], str]) -> Written:
 
 
 def _job_of(resume: str) -> str:
-    """The same for each run that goes on from a file: what one left over, the next removes."""
+    """The job id of all runs with one resume file: each removes staged files of earlier ones."""
     return f"restore{zlib.crc32(os.path.abspath(resume).encode()):08x}"
 
 
-def _known(
+def _resume_file(
     resume: str | None, source: Source, to: str | list[str], keep_offsets: bool, files: Files
 ) -> ResumeFile[RestoredPartition]:
     what = {"name": "restore", **asdict(source), "to": to, "exact": keep_offsets}
@@ -182,8 +185,8 @@ def _check_pattern(pattern: str | None) -> None:
         raise InvalidConfigError(f"{pattern!r} is no regular expression: {error}") from None
 
 
-class _Work:
-    """The driver's side."""
+class _Driver:
+    """The driver's side of a restore: runs the tasks, and appends or publishes their results."""
 
     def __init__(
         self,
@@ -203,8 +206,8 @@ class _Work:
         self._done = 0
         self._total = sum(chunk.size for chunks in plan.chunks.values() for chunk in chunks)
 
-    def _note(self, chunk: Chunk, count: int, *, final: bool) -> None:
-        """Write down how far a partition is."""
+    def _save_progress(self, chunk: Chunk, count: int, *, final: bool) -> None:
+        """Add the result of a chunk to its partition's entry in the resume file."""
         key = f"{chunk.topic}-{chunk.partition}"
         before = self._known.get(key)
         self._known.add(
@@ -222,88 +225,90 @@ class _Work:
         self._progress(self._done, self._total, key)
 
     def _reports(self) -> list[RestoredPartition]:
-        found = []
+        reports = []
         for (topic, partition), chunks in sorted(self._plan.chunks.items()):
             known = self._known.get(f"{topic}-{partition}")
             target = chunks[0].target if chunks else self._plan.source.target(topic)
-            found.append(known or RestoredPartition(topic, partition, target, 0, 0))
-        return found
+            reports.append(known or RestoredPartition(topic, partition, target, 0, 0))
+        return reports
 
-    # --- over the wire --------------------------------------------------------------------
+    # --- into a cluster -------------------------------------------------------------------
 
-    def send(self, how: tuple[str, tuple[tuple[str, Any], ...], str]) -> list[RestoredPartition]:
-        """Chunk after chunk of each partition, the partitions side by side."""
-        left = {}
+    def send(
+        self, servers: str, settings: tuple[tuple[str, Any], ...], compression: str
+    ) -> list[RestoredPartition]:
+        """Send the chunks of each partition one after the other, the partitions in parallel."""
+        remaining = {}
         for (topic, partition), chunks in self._plan.chunks.items():
             known = self._known.get(f"{topic}-{partition}")
-            begun = -1 if known is None else known.next_offset
-            left[topic, partition] = chunks_behind(chunks, begun)
-        while any(left.values()):
-            wave = [chunks.pop(0) for chunks in left.values() if chunks]
-            servers, settings, compression = how
+            next_offset = -1 if known is None else known.next_offset
+            remaining[topic, partition] = chunks_from(chunks, next_offset)
+        while any(remaining.values()):
+            wave = [chunks.pop(0) for chunks in remaining.values() if chunks]
             tasks = [(chunk, servers, settings, compression) for chunk in wave]
-            with closing(run_tasks(self._spark, tasks, send, "kstore restore")) as results_of:
-                for number, written in results_of:
+            with closing(run_tasks(self._spark, tasks, send, "kstore restore")) as results:
+                for number, written in results:
                     chunk = wave[number]
-                    final = not left[chunk.topic, chunk.partition]
-                    self._note(chunk, written.count, final=final)
+                    final = not remaining[chunk.topic, chunk.partition]
+                    self._save_progress(chunk, written.count, final=final)
         return self._reports()
 
-    # --- with the offsets they had --------------------------------------------------------
+    # --- into a directory, with the source's offsets --------------------------------------
 
-    def put(self, encoding: Encoding, lock_timeout_ms: int) -> list[RestoredPartition]:
-        """Append what executors have staged, partition by partition in order, as it comes."""
+    def append(self, encoding: Encoding, lock_timeout_ms: int) -> list[RestoredPartition]:
+        """Append staged chunks while tasks run, in each partition in the order of offsets."""
         with open_alone(encoding.log_dirs, lock_timeout_ms, LOCK_REASON, self._files) as store:
-            remove_staged_of(
-                self._files, encoding.log_dirs[0], encoding.job
-            )  # of a run that was stopped
+            directory = encoding.log_dirs[0]
+            remove_staged_of(self._files, directory, encoding.job)  # left by an interrupted run
             create_topics(store, self._plan.counts, self._plan.settings, self._config)
             tasks = []
-            for chunk in self._begin(store):
+            for chunk in self._claim_partitions(store):
                 log = store[chunk.target][chunk.partition]
                 tasks.append((chunk, encoding_for(log, encoding)))
-            tasks.sort(key=lambda each: each[0].number)
+            tasks.sort(key=lambda task: task[0].number)
             try:
-                self._put(store, encoding, tasks)
+                self._append_in_order(store, encoding, tasks)
             except Exception:
-                remove_staged_of(self._files, encoding.log_dirs[0], encoding.job)
+                remove_staged_of(self._files, directory, encoding.job)
                 raise
-            remove_staged_of(
-                self._files, encoding.log_dirs[0], encoding.job
-            )  # of attempts that failed
+            remove_staged_of(self._files, directory, encoding.job)  # left by failed attempts
         return self._reports()
 
-    def _put(
+    def _append_in_order(
         self, store: Store, encoding: Encoding, tasks: Sequence[tuple[Chunk, Encoding]]
     ) -> None:
-        waiting: dict[tuple[str, int], dict[int, Written]] = {}
-        following = {(c.topic, c.partition): c.number for c, _ in reversed(tasks)}
-        last = {(c.topic, c.partition): c.number for c, _ in tasks}
-        by_place = {(c.topic, c.partition, c.number): c for c, _ in tasks}
-        with closing(run_tasks(self._spark, tasks, encode, "kstore restore")) as results_of:
-            for number, written in results_of:
-                chunk = tasks[number][0]
-                place = (chunk.topic, chunk.partition)
-                parts = waiting.setdefault(place, {})
-                parts[chunk.number] = written
-                while (ready := parts.pop(following[place], None)) is not None:
-                    chunk = by_place[(*place, following[place])]
+        staged: dict[TopicPartition, dict[int, Written]] = {}  # by the number of the chunk
+        next_number = {(c.topic, c.partition): c.number for c, _ in reversed(tasks)}
+        last_number = {(c.topic, c.partition): c.number for c, _ in tasks}
+        chunks = {(c.topic, c.partition, c.number): c for c, _ in tasks}
+        with closing(run_tasks(self._spark, tasks, encode, "kstore restore")) as results:
+            for task_number, written in results:
+                chunk = tasks[task_number][0]
+                tp = (chunk.topic, chunk.partition)
+                by_number = staged.setdefault(tp, {})
+                by_number[chunk.number] = written
+                while (ready := by_number.pop(next_number[tp], None)) is not None:
+                    chunk = chunks[(*tp, next_number[tp])]
                     log = store[chunk.target][chunk.partition]
                     append_staged(self._files, log, encoding, ready)
-                    self._note(chunk, ready.count, final=chunk.number == last[place])
-                    following[place] += 1
+                    final = chunk.number == last_number[tp]
+                    self._save_progress(chunk, ready.count, final=final)
+                    next_number[tp] += 1
 
-    def _begin(self, store: Store) -> list[Chunk]:
-        """What is left to do. What this job begins is written down before anything is appended:
-        so a later run knows its own records from others that were there."""
-        begun: dict[str, RestoredPartition] = {}
-        chunks_left: list[Chunk] = []
-        taken: dict[tuple[str, int], str] = {}
+    def _claim_partitions(self, store: Store) -> list[Chunk]:
+        """Save in the resume file which partitions this job fills, and return the chunks to do.
+
+        A later run appends to a partition that is not empty only if the resume file has it. So
+        the entries are written before the first append.
+        """
+        claimed: dict[str, RestoredPartition] = {}
+        remaining: list[Chunk] = []
+        sources: dict[TopicPartition, str] = {}
         for (topic, partition), chunks in self._plan.chunks.items():
             if not chunks:
                 continue
             key, target = f"{topic}-{partition}", chunks[0].target
-            other = taken.setdefault((target, partition), topic)
+            other = sources.setdefault((target, partition), topic)
             if other != topic:
                 raise InvalidConfigError(
                     f"{other} and {topic} would both become {target}: offsets of two topics cannot "
@@ -314,33 +319,33 @@ class _Work:
             if not empty and key not in self._known:
                 raise InvalidConfigError(
                     f"{log.topic}-{log.partition} has records up to offset {log.end_offset}: to "
-                    "keep offsets it has to be empty; --resume, with the file of the run that put "
-                    "them there, goes on behind them"
+                    "keep offsets it must be empty, or use --resume with the file of the run that "
+                    "wrote these records"
                 )
             first = RestoredPartition(topic, partition, target, 0, chunks[0].start, False)
-            left = chunks_behind(chunks, -1 if empty else log.end_offset)
-            begun[key] = self._known.get(key) or first
-            if not left:
-                begun[key] = replace(begun[key], next_offset=chunks[-1].stop, done=True)
-            chunks_left += left
-        self._known.add_all(begun)
-        return chunks_left
+            of_partition = chunks_from(chunks, -1 if empty else log.end_offset)
+            claimed[key] = self._known.get(key) or first
+            if not of_partition:
+                claimed[key] = replace(claimed[key], next_offset=chunks[-1].stop, done=True)
+            remaining += of_partition
+        self._known.add_all(claimed)
+        return remaining
 
-    # --- appended anew --------------------------------------------------------------------
+    # --- into a directory, with new offsets -----------------------------------------------
 
     def publish(
         self, encoding: Encoding, lock_timeout_ms: int, name: str | None
     ) -> list[RestoredPartition]:
-        """Stage everything, then publish it as Spark's sink does; once more where partitions
-        have come since an earlier run with the same file was stopped."""
+        """Stage all chunks, then publish them in one step, as Spark's sink does.
+
+        A run that resumes publishes what the interrupted run had planned, then what is new.
+        """
         with open_alone(encoding.log_dirs, lock_timeout_ms, LOCK_REASON, self._files) as store:
-            remove_staged_of(
-                self._files, encoding.log_dirs[0], encoding.job
-            )  # of a run that was stopped
+            remove_staged_of(self._files, encoding.log_dirs[0], encoding.job)  # of an earlier run
             create_topics(store, self._plan.counts, self._plan.settings, self._config)
             encodings = {
-                place: encoding_for(store[chunks[0].target][place[1]], encoding, exact=False)
-                for place, chunks in self._plan.chunks.items()
+                tp: encoding_for(store[chunks[0].target][tp[1]], encoding, exact=False)
+                for tp, chunks in self._plan.chunks.items()
                 if chunks
             }
             identities = store._manager.identities
@@ -348,51 +353,48 @@ class _Work:
             self._forget_deleted(identities)
         options = parse_sink({"paths": json.dumps(list(encoding.log_dirs)), "topic": "-"})
         options = replace(options, lock_timeout_ms=lock_timeout_ms)
-        while fixed := self._fix():
+        while ranges := self._plan_publication():
             tasks = []
-            for place, chunks in self._plan.chunks.items():
-                start, stop = fixed.get(f"{place[0]}-{place[1]}", (0, 0))
-                for chunk in chunks_behind(chunks, start):
+            for tp, chunks in self._plan.chunks.items():
+                start, stop = ranges.get(f"{tp[0]}-{tp[1]}", (0, 0))
+                for chunk in chunks_from(chunks, start):
                     if chunk.start < stop:
-                        cut = replace(chunk, stop=min(chunk.stop, stop))
-                        tasks.append((cut, encodings[place]))
-            # Known by its records, too: another file of this path may have been of others.
+                        limited = replace(chunk, stop=min(chunk.stop, stop))
+                        tasks.append((limited, encodings[tp]))
+            # The identity contains the ranges: an earlier resume file of this path had others.
             identity = None
             if name is not None:
-                identity = Identity(f"{name} {_fingerprint(fixed)}", rebind=True)
+                identity = Identity(f"{name} {_fingerprint(ranges)}", rebind=True)
             try:
                 staged = self._stage(tasks, ids)
                 publish(
-                    options,
-                    encoding.job,
-                    staged,
-                    identity,
-                    keep_timestamps=True,
-                    files=self._files,
+                    options, encoding.job, staged, identity, keep_timestamps=True, files=self._files
                 )
             finally:
                 remove_staged_of(self._files, encoding.log_dirs[0], encoding.job)
-            counts = dict.fromkeys(fixed, 0)
-            for (chunk, _), each in zip(tasks, staged, strict=True):
-                counts[f"{chunk.topic}-{chunk.partition}"] += sum(p.count for p in each.partitions)
-            self._known.add_all({key: self._done_with(key, counts[key], ids) for key in fixed})
+            counts = dict.fromkeys(ranges, 0)
+            for (chunk, _), file in zip(tasks, staged, strict=True):
+                counts[f"{chunk.topic}-{chunk.partition}"] += sum(p.count for p in file.partitions)
+            self._known.add_all({key: self._published(key, counts[key], ids) for key in ranges})
         return self._reports()
 
     def _forget_deleted(self, identities: TopicIdentities) -> None:
-        """What went into a topic that was deleted since is restored again, into the new one."""
-        for key, each in self._known.items():
-            is_target = each.target in self._plan.counts
-            if is_target and each.topic_id and not identities.is_same(each.target, each.topic_id):
+        """Drop the entries of topics that were deleted since: they are restored again."""
+        for key, report in self._known.items():
+            target, topic_id = report.target, report.topic_id
+            is_target = target in self._plan.counts
+            if is_target and topic_id and not identities.is_same(target, topic_id):
                 _LOGGER.warning(
-                    "%s was deleted since it was restored: again from %s", each.target, key
+                    "%s was deleted since it was restored: restoring it again from %s", target, key
                 )
                 self._known.forget(key)
 
-    def _fix(self) -> dict[str, tuple[int, int]]:
-        """From where to where which partitions are published next; none: all are.
+    def _plan_publication(self) -> dict[str, tuple[int, int]]:
+        """The offsets of each partition to publish next; empty if all are published.
 
-        It is written down first: a run that goes on takes what the stopped one took, however much
-        the source has grown, and so knows whether that was published. What is new comes then.
+        They are saved in the resume file first. A run that resumes publishes the same offsets as
+        the interrupted run, even if the source has grown, and thus recognizes a publication that
+        has finished. New records follow in the next publication.
         """
         if not any(each.planned for _, each in self._known.items()):
             new = {}
@@ -412,7 +414,7 @@ class _Work:
             if each.planned
         }
 
-    def _done_with(self, key: str, count: int, ids: Mapping[str, str | None]) -> RestoredPartition:
+    def _published(self, key: str, count: int, ids: Mapping[str, str | None]) -> RestoredPartition:
         known = self._known[key]
         return replace(
             known,
@@ -427,23 +429,24 @@ class _Work:
         self, tasks: Sequence[tuple[Chunk, Encoding]], ids: Mapping[str, str | None]
     ) -> list[Staged]:
         staged: dict[int, Staged] = {}
-        with closing(run_tasks(self._spark, tasks, encode, "kstore restore")) as results_of:
-            for number, written in results_of:
+        with closing(run_tasks(self._spark, tasks, encode, "kstore restore")) as results:
+            for number, written in results:
                 chunk = tasks[number][0]
-                part = StagedPartition(
-                    chunk.target, chunk.partition, written.pieces, written.count, ids[chunk.target]
+                partition = StagedPartition(
+                    chunk.target, chunk.partition, written.ranges, written.count, ids[chunk.target]
                 )
-                parts = (part,) if written.pieces else ()
+                partitions = (partition,) if written.ranges else ()
                 staged[number] = Staged(
-                    number, 0, None, written.file, written.host, parts, checksum=written.checksum
-                )
+                    number, 0, None, written.file, written.host, partitions,
+                    checksum=written.checksum,
+                )  # fmt: skip
                 self._done += chunk.size
                 self._progress(self._done, self._total, f"{chunk.topic}-{chunk.partition}")
         return [staged[number] for number in sorted(staged)]
 
 
-def _fingerprint(fixed: Mapping[str, tuple[int, int]]) -> str:
-    return hashlib.sha256(json.dumps(sorted(fixed.items())).encode()).hexdigest()[:16]
+def _fingerprint(ranges: Mapping[str, tuple[int, int]]) -> str:
+    return hashlib.sha256(json.dumps(sorted(ranges.items())).encode()).hexdigest()[:16]
 
 
 # --- the command ----------------------------------------------------------------------------------
@@ -453,7 +456,8 @@ def _load(tree: dict[str, Any]) -> RestoredPartition:
     return RestoredPartition(**tree)
 
 
-def tell(reports: Sequence[RestoredPartition]) -> list[str]:
+def report_lines(reports: Sequence[RestoredPartition]) -> list[str]:
+    """A line for each partition, and a summary."""
     lines = [
         f"{each.topic}-{each.partition}: {each.records} records"
         + (f" to {each.target}" if each.target != each.topic else "")
@@ -471,19 +475,20 @@ def describe(parser: argparse.ArgumentParser) -> None:
         help="log directories that hold the records",
     )  # fmt: skip
     source.add_argument(
-        "--parquet", action="append", metavar="PATH", help="Parquet files, or folders with such"
-    )
+        "--parquet", action="append", metavar="PATH",
+        help="Parquet files, or directories with Parquet files",
+    )  # fmt: skip
     target = parser.add_mutually_exclusive_group(required=True)
     target.add_argument(
         "--log-dir", action="append", metavar="DIR[,DIR...]",
-        help="log directories to restore into; made where missing",
+        help="log directories to restore into; created if missing",
     )  # fmt: skip
     target.add_argument("--bootstrap-server", metavar="HOST:PORT", help="a cluster to restore into")
     parser.add_argument(
         "--command-config", metavar="FILE", help="a file with settings of kafka-python's producer"
     )
     parser.add_argument(
-        "--keep-offsets", action="store_true", help="give records the offsets they had"
+        "--keep-offsets", action="store_true", help="keep the offsets of the source"
     )
     parser.add_argument(
         "--topic", metavar="REGEX", type=topic_pattern, help="topics of the source (default: all)"
@@ -494,19 +499,19 @@ def describe(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--config", action="append", default=[], metavar="NAME=VALUE",
-        help="a setting of the topics that are made (default: as in the source)",
+        help="a setting of the topics that are created (default: as in the source)",
     )  # fmt: skip
     add_time_range(parser)
-    for name, metavar, what in (
-        ("--start-offset", "N", "records from here on"),
+    for name, metavar, text in (
+        ("--start-offset", "N", "records from this offset on"),
         ("--stop-offset", "N", "records before this offset"),
     ):
-        parser.add_argument(name, type=whole_number(), metavar=metavar, help=what)
+        parser.add_argument(name, type=whole_number(), metavar=metavar, help=text)
     parser.add_argument("--key", action="append", default=[], help="records of this key, in UTF-8")
     parser.add_argument("--key-pattern", metavar="REGEX", help="records whose key matches")
     parser.add_argument(
         "--isolation", choices=("read_committed", "read_uncommitted"), default="read_committed",
-        help="of a log directory's transactions (default: read_committed)",
+        help="which records of a log directory's transactions (default: read_committed)",
     )  # fmt: skip
     parser.add_argument("--compression", choices=CODECS, default="none", help="default: none")
     parser.add_argument(
@@ -517,10 +522,10 @@ def describe(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace, progress: Progress) -> int:
-    options = _options(arguments)
+    options = _source_options(arguments)
     _check_pattern(arguments.key_pattern)
     if arguments.dry_run:
-        print(_would_restore(arguments, source_of(**options)))
+        print(_describe_plan(arguments, source_of(**options)))
         return 0
     with open_session(arguments.master, "kstore restore") as spark:
         reports = restore(
@@ -537,25 +542,25 @@ def run(arguments: argparse.Namespace, progress: Progress) -> int:
             resume=arguments.resume,
             lock_timeout_ms=int(arguments.lock_timeout * 1000),
         )
-    return show(arguments.json, reports, tell(reports))
+    return show(arguments.json, reports, report_lines(reports))
 
 
-def _would_restore(arguments: argparse.Namespace, source: Source, files: Files = DISK) -> str:
+def _describe_plan(arguments: argparse.Namespace, source: Source, files: Files = DISK) -> str:
     to = arguments.bootstrap_server or list(absolute_of(arguments.log_dir))
-    known = _known(arguments.resume, source, to, arguments.keep_offsets, files)
+    known = _resume_file(arguments.resume, source, to, arguments.keep_offsets, files)
     plan = plan_segments(files, source) if source.log_dirs else plan_parquet(files, None, source)
-    chunks, places = 0, 0
-    size = 0
-    for (topic, partition), planned in plan.chunks.items():
+    tasks, partitions, size = 0, 0, 0
+    for (topic, partition), chunks in plan.chunks.items():
         report = known.get(f"{topic}-{partition}")
-        left = planned if report is None else chunks_behind(planned, report.next_offset)
-        chunks, places = chunks + len(left), places + bool(left)
-        size += sum(chunk.size for chunk in left)
-    return f"{chunks} tasks would restore {places} partitions from {size:,} bytes"
+        remaining = chunks if report is None else chunks_from(chunks, report.next_offset)
+        tasks += len(remaining)
+        partitions += bool(remaining)
+        size += sum(chunk.size for chunk in remaining)
+    return f"{tasks} tasks would restore {partitions} partitions from {size:,} bytes"
 
 
-def _options(arguments: argparse.Namespace) -> dict[str, Any]:
-    """What of the command line says which records."""
+def _source_options(arguments: argparse.Namespace) -> dict[str, Any]:
+    """The arguments of ``source_of``, from the command line."""
     numbers = None
     if arguments.partitions is not None:
         numbers = partition_numbers(arguments.partitions)
@@ -578,7 +583,7 @@ def _options(arguments: argparse.Namespace) -> dict[str, Any]:
 
 
 def _client(path: str | None, files: Files = DISK) -> dict[str, str]:
-    """Settings of a properties file, under kafka-python's names."""
+    """The settings of a properties file, with kafka-python's names."""
     if path is None:
         return {}
     text = files.read(path).decode()

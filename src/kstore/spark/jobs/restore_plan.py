@@ -1,4 +1,4 @@
-"""What a restore reads: partitions of the source, cut into chunks of offsets."""
+"""Plans a restore: divides the partitions of the source into chunks of offsets."""
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
@@ -17,6 +17,7 @@ from kstore.spark.jobs.restore_settings import (
 )
 from kstore.spark.jobs.restore_types import Chunk, Filter
 from kstore.spark.jobs.task_runner import run_tasks
+from kstore.spark.source.offsets import TopicPartition
 from kstore.spark.source.range_reader import open_store
 
 if TYPE_CHECKING:
@@ -25,12 +26,10 @@ if TYPE_CHECKING:
 _CHUNK = 64 << 20  # bytes of the source
 _INT64_MAX = 2**63 - 1
 
-Place = tuple[str, int]
-
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """Where records come from, and which of them."""
+    """The source of a restore, and which of its records to restore."""
 
     log_dirs: tuple[str, ...] | None
     parquet: tuple[str, ...] | None
@@ -44,12 +43,17 @@ class Source:
         return dict(self.rename).get(topic, topic)
 
     def chunk(
-        self, of: Place, number: int, offsets: tuple[int, int], size: int, paths: tuple[str, ...]
+        self,
+        tp: TopicPartition,
+        number: int,
+        offsets: tuple[int, int],
+        size: int,
+        paths: tuple[str, ...],
     ) -> Chunk:
         """A chunk of a partition of this source."""
         return Chunk(
-            *of,
-            self.target(of[0]),
+            *tp,
+            self.target(tp[0]),
             number,
             *offsets,
             size,
@@ -89,9 +93,9 @@ class Plan:
     """The chunks of each partition in order, and how many partitions the targets need."""
 
     source: Source
-    chunks: dict[Place, list[Chunk]] = field(default_factory=dict)
-    counts: dict[str, int] = field(default_factory=dict)  # by the target topic's name
-    settings: dict[str, Settings] = field(default_factory=dict)  # the same
+    chunks: dict[TopicPartition, list[Chunk]] = field(default_factory=dict)
+    counts: dict[str, int] = field(default_factory=dict)  # partitions by target topic
+    settings: dict[str, Settings] = field(default_factory=dict)  # by target topic
 
     def add(self, topic: str, partition: int, count: int, chunks: list[Chunk]) -> None:
         self.chunks[topic, partition] = chunks
@@ -99,38 +103,38 @@ class Plan:
         self.counts[target] = max(self.counts.get(target, 0), count)
 
     def add_settings(self, found: Mapping[str, Settings]) -> None:
-        """Settings of the source's topics; of several that become one, the first one's count."""
+        """Add settings of source topics; if several become one topic, the first one's are used."""
         for topic in dict.fromkeys(topic for topic, _ in self.chunks):
             if topic in found:
                 self.settings.setdefault(self.source.target(topic), found[topic])
 
 
-def chunks_behind(chunks: Sequence[Chunk], offset: int) -> list[Chunk]:
-    """What is left of chunks from an offset on."""
+def chunks_from(chunks: Sequence[Chunk], offset: int) -> list[Chunk]:
+    """The chunks from an offset on; the first one may begin later than before."""
     return [
         replace(chunk, start=max(chunk.start, offset)) for chunk in chunks if chunk.stop > offset
     ]
 
 
 def plan_segments(files: Files, source: Source) -> Plan:
-    """Chunks of log directories, cut where segments begin."""
+    """Plan chunks of log directories; they begin at segment boundaries."""
     assert source.log_dirs is not None
     plan = Plan(source)
     store = open_store(source.log_dirs)
     for name in matching(store, source.topic, internal=False):
         for log in store[name]:
             if source.wants(log.partition):
-                plan.add(name, log.partition, len(store[name]), list(_of_log(log, source)))
+                plan.add(name, log.partition, len(store[name]), list(_chunks_of_log(log, source)))
     if not plan.chunks:
-        raise InvalidConfigError("none of the topics has a partition that is wanted")
+        raise InvalidConfigError("none of the topics has one of the partitions to restore")
     topics = dict.fromkeys(topic for topic, _ in plan.chunks)
     plan.add_settings(settings_of_log_dirs(files, store, source.log_dirs, topics))
     return plan
 
 
-def _of_log(log: Log, source: Source) -> Iterator[Chunk]:
+def _chunks_of_log(log: Log, source: Source) -> Iterator[Chunk]:
     assert source.log_dirs is not None
-    chosen, of = source.chosen, (log.topic, log.partition)
+    chosen, tp = source.chosen, (log.topic, log.partition)
     end = log.last_stable_offset if source.isolation == "read_committed" else log.end_offset
     start = max(log.start_offset, chosen.start or 0)
     stop = min(end, _INT64_MAX if chosen.stop is None else chosen.stop)
@@ -139,53 +143,53 @@ def _of_log(log: Log, source: Source) -> Iterator[Chunk]:
     size, number = 0, 0
     for view in log.segments.views:
         if view.base_offset > start and size >= _CHUNK and view.base_offset < stop:
-            yield source.chunk(of, number, (start, view.base_offset), size, source.log_dirs)
+            yield source.chunk(tp, number, (start, view.base_offset), size, source.log_dirs)
             start, size, number = view.base_offset, 0, number + 1
         if view.next_offset > start:
             size += view.size
     if start < stop:
-        yield source.chunk(of, number, (start, stop), size, source.log_dirs)
+        yield source.chunk(tp, number, (start, stop), size, source.log_dirs)
 
 
 # --- Parquet --------------------------------------------------------------------------------------
 
 
 def plan_parquet(files: Files, spark: "SparkSession | None", source: Source) -> Plan:
-    """Chunks of Parquet files; executors (or, without Spark, this process) look first which
-    offsets each file has.
+    """Plan chunks of Parquet files.
 
-    Files of one partition that do not overlap are put together until they make a chunk; such as
-    do are cut by offsets.
+    Executors (or, without Spark, this process) first read the range of offsets of each file. Small
+    files of a partition form a chunk together if their offsets do not overlap. Overlapping and
+    large files are divided by offsets.
     """
-    found_files = [each for path in source.parquet or () for each in _files(files, path)]
-    if not found_files:
+    listed = [file for path in source.parquet or () for file in _list_files(files, path)]
+    if not listed:
         raise InvalidConfigError(f"there are no Parquet files in {', '.join(source.parquet or ())}")
-    named = sorted({topic for _, topic in found_files if topic})
-    if named and all(topic for _, topic in found_files):
-        wanted = topics_matching(named, source.topic)
-        found_files = [each for each in found_files if each[1] in wanted]
-    tasks = [tuple(found_files[at : at + 16]) for at in range(0, len(found_files), 16)]
-    found: dict[Place, list[tuple[int, int, str, int]]] = {}
-    for path, places in _scan(spark, tasks):
-        total = sum(rows for *_, rows in places)
-        for topic, partition, low, high, rows in places:
+    named = sorted({topic for _, topic in listed if topic})
+    if named and all(topic for _, topic in listed):
+        matching_topics = topics_matching(named, source.topic)
+        listed = [(path, topic) for path, topic in listed if topic in matching_topics]
+    tasks = [tuple(listed[at : at + 16]) for at in range(0, len(listed), 16)]
+    ranges_of: dict[TopicPartition, list[tuple[int, int, str, int]]] = {}
+    for path, ranges in _scan(spark, tasks):
+        total = sum(rows for *_, rows in ranges)
+        for topic, partition, low, high, rows in ranges:
             size = files.size_of(path) * rows // max(total, 1)
-            found.setdefault((topic, partition), []).append((low, high + 1, path, size))
+            ranges_of.setdefault((topic, partition), []).append((low, high + 1, path, size))
     plan = Plan(source)
-    names = topics_matching(sorted({topic for topic, _ in found}), source.topic)
-    for (topic, partition), ranges in sorted(found.items()):
-        count = 1 + max(number for name, number in found if name == topic)
+    names = topics_matching(sorted({topic for topic, _ in ranges_of}), source.topic)
+    for (topic, partition), of_partition in sorted(ranges_of.items()):
+        count = 1 + max(number for name, number in ranges_of if name == topic)
         if topic in names and source.wants(partition):
-            chunks = _of_files(topic, partition, sorted(ranges), source)
+            chunks = _chunks_of_files((topic, partition), sorted(of_partition), source)
             plan.add(topic, partition, count, chunks)
     if not plan.chunks:
-        raise InvalidConfigError("no topic and partition in the Parquet files is wanted")
+        raise InvalidConfigError("the Parquet files have none of the partitions to restore")
     plan.add_settings(settings_of_exports(files, source.parquet or ()))
     return plan
 
 
 def scan_files(task: tuple[tuple[str, str | None], ...]) -> list[Any]:
-    """In an executor: each path, and what :func:`scan_parquet` says of it."""
+    """In an executor: each path with the result of :func:`scan_parquet`."""
     from kstore.spark.jobs.restore_tasks import scan_parquet  # brings pyarrow
 
     return [(path, scan_parquet(path, topic)) for path, topic in task]
@@ -196,35 +200,35 @@ def _scan(spark: "SparkSession | None", tasks: Sequence[Any]) -> Iterator[Any]:
         for task in tasks:
             yield from scan_files(task)
         return
-    with closing(run_tasks(spark, tasks, scan_files, "kstore restore: files")) as results_of:
-        for _, results in results_of:
+    with closing(run_tasks(spark, tasks, scan_files, "kstore restore: files")) as outcomes:
+        for _, results in outcomes:
             yield from results
 
 
-def _files(files: Files, path: str) -> Iterator[tuple[str, str | None]]:
-    """Parquet files of a folder, with the topic that a folder topic=NAME says."""
+def _list_files(files: Files, path: str) -> Iterator[tuple[str, str | None]]:
+    """The Parquet files below a directory, with the topic if a directory is named topic=NAME."""
     if files.kind(path) != "directory":
         yield path, _topic_of(path)
         return
     for name in files.listdir(path):
-        each = os.path.join(path, name)
+        entry = os.path.join(path, name)
         if name.startswith(("_", ".")):
             continue
-        if files.kind(each) == "directory":
-            yield from _files(files, each)
+        if files.kind(entry) == "directory":
+            yield from _list_files(files, entry)
         elif name.endswith(".parquet"):
-            yield each, _topic_of(each)
+            yield entry, _topic_of(entry)
 
 
 def _topic_of(path: str) -> str | None:
-    for part in reversed(path.split(os.sep)):
-        if part.startswith("topic="):
-            return part.removeprefix("topic=")
+    for name in reversed(path.split(os.sep)):
+        if name.startswith("topic="):
+            return name.removeprefix("topic=")
     return None
 
 
-def _of_files(
-    topic: str, partition: int, ranges: Sequence[tuple[int, int, str, int]], source: Source
+def _chunks_of_files(
+    tp: TopicPartition, ranges: Sequence[tuple[int, int, str, int]], source: Source
 ) -> list[Chunk]:
     clusters: list[tuple[int, int, list[str], int]] = []  # start, stop, files, size
     for low, high, path, size in ranges:
@@ -238,12 +242,11 @@ def _of_files(
     end = _INT64_MAX if chosen.stop is None else chosen.stop
     chunks: list[Chunk] = []
     for start, stop, paths, size in clusters:
-        pieces = max(1, min(-(-size // _CHUNK), stop - start))
-        for n in range(pieces):
-            low = max(start + (stop - start) * n // pieces, first)
-            high = min(start + (stop - start) * (n + 1) // pieces, end)
+        count = max(1, min(-(-size // _CHUNK), stop - start))
+        for n in range(count):
+            low = max(start + (stop - start) * n // count, first)
+            high = min(start + (stop - start) * (n + 1) // count, end)
             if low < high:
                 files = tuple(dict.fromkeys(paths))
-                of, part = (topic, partition), size // pieces
-                chunks.append(source.chunk(of, len(chunks), (low, high), part, files))
+                chunks.append(source.chunk(tp, len(chunks), (low, high), size // count, files))
     return chunks

@@ -1,4 +1,4 @@
-"""Topic settings of a restore's source, and the target's topics made with them."""
+"""Reads the topic settings of a restore's source, and creates the target's topics with them."""
 
 import logging
 import os
@@ -20,9 +20,9 @@ Settings = Mapping[str, str]  # Kafka's names
 def settings_of_log_dirs(
     files: Files, store: Store, paths: Sequence[str], topics: Iterable[str]
 ) -> dict[str, Settings]:
-    """The settings of topics as ``kstore.topics`` has them, or the cluster's metadata log.
+    """The settings of topics from ``kstore.topics``, or from the cluster's metadata log.
 
-    A topic is left out whose settings neither knows: Kafka keeps them in no other file.
+    A topic that neither has is omitted: Kafka keeps settings in no other file.
     """
     found: dict[str, Settings] = {}
     missing = []
@@ -38,7 +38,7 @@ def settings_of_log_dirs(
         try:
             metadata = read_cluster_metadata(files, folder)
         except CorruptRecordError as error:
-            _LOGGER.warning("the settings of topics cannot be read: %s", error)
+            _LOGGER.warning("the topics' settings cannot be read: %s", error)
             continue
         for name in missing:
             if name in metadata.topic_ids:
@@ -47,16 +47,16 @@ def settings_of_log_dirs(
 
 
 def settings_of_exports(files: Files, paths: Sequence[str]) -> dict[str, Settings]:
-    """The settings that exports have kept beside their Parquet files, by topic."""
+    """The settings that exports have saved beside their Parquet files, by topic."""
     found: dict[str, Settings] = {}
     for path in paths:
-        place = path
-        # One folder of an export, or one file, may be named, too.
-        while files.kind(os.path.join(place, FOLDER)) is None and os.path.dirname(place) != place:
-            if not (place == path or "=" in os.path.basename(place)):
+        root = path
+        # The path may also be a directory or a file below an export's target.
+        while files.kind(os.path.join(root, FOLDER)) is None and os.path.dirname(root) != root:
+            if not (root == path or "=" in os.path.basename(root)):
                 break
-            place = os.path.dirname(place)
-        for name, settings in read_settings(files, place).items():
+            root = os.path.dirname(root)
+        for name, settings in read_settings(files, root).items():
             found.setdefault(name, settings)
     return found
 
@@ -67,10 +67,10 @@ def create_topics(
     settings: Mapping[str, Settings],
     given: Settings,
 ) -> None:
-    """Make the topics that are missing, with the source's settings and those that are given.
+    """Create the missing topics with the source's settings; ``given`` overrides them.
 
-    A topic that is there keeps its own; what differs is logged. Raises InvalidConfigError where
-    it has too few partitions, or for a setting that is none.
+    An existing topic keeps its settings, and the differences are logged. Raises InvalidConfigError
+    if it has too few partitions, or for an invalid setting.
     """
     for name, count in counts.items():
         known = settings.get(name)
@@ -78,36 +78,36 @@ def create_topics(
         if name not in store:
             if known is None:
                 _LOGGER.warning(
-                    "the source does not say which settings %s has: it is made with %s",
+                    "the source has no settings of %s: the topic is created with %s",
                     name,
-                    "those that are given" if given else "the defaults",
+                    "the given settings" if given else "the defaults",
                 )
             store.create_topic(name, count, config=config)
         elif len(store[name]) < count:
             raise InvalidConfigError(
-                f"{name} has {len(store[name])} partitions, and {count} are to be restored"
+                f"{name} has {len(store[name])} partitions, but {count} are to be restored"
             )
         elif config is not None and (different := _differences(store[name].config, config)):
-            _LOGGER.warning("%s is there already and keeps its settings: %s", name, different)
+            _LOGGER.warning("%s exists already and keeps its settings: %s", name, different)
 
 
 def _config(name: str, known: Settings, given: Settings) -> LogConfig:
     unknown = sorted(known.keys() - _KNOWN)
     if unknown:
         _LOGGER.warning(
-            "%s: settings that kstore does not have are left out: %s", name, ", ".join(unknown)
+            "%s: settings that kstore does not have are ignored: %s", name, ", ".join(unknown)
         )
     config = LogConfig.from_properties({key: known[key] for key in known if key in _KNOWN})
     config = config.with_properties(given)
-    if config.message_magic != 2:  # record batches v2 are restored, whatever the source had
+    if config.message_magic != 2:  # a restore writes record batches v2
         config = replace(config, message_format_version=LogConfig().message_format_version)
     return config
 
 
-def _differences(there: LogConfig, wanted: LogConfig) -> str:
+def _differences(target: LogConfig, source: LogConfig) -> str:
     return ", ".join(
-        f"{field.name.replace('_', '.')}={getattr(there, field.name)}, in the source "
-        f"{getattr(wanted, field.name)}"
+        f"{field.name.replace('_', '.')}={getattr(target, field.name)}, in the source "
+        f"{getattr(source, field.name)}"
         for field in fields(LogConfig)
-        if getattr(there, field.name) != getattr(wanted, field.name)
+        if getattr(target, field.name) != getattr(source, field.name)
     )

@@ -1,4 +1,4 @@
-"""The directory that a restore appends to: how its batches are made, and how they get there."""
+"""The target log of a restore: how batches are encoded for it, and how staged ones are appended."""
 
 import os
 import zlib
@@ -13,11 +13,11 @@ from kstore.spark.jobs.restore_types import Encoding, Written
 
 
 def encoding_for(log: Log, encoding: Encoding, *, exact: bool = True) -> Encoding:
-    """How batches for a log are made."""
+    """The encoding of batches for a log; ``exact``: with the source's offsets."""
     if log.config.message_magic != 2:
         raise InvalidConfigError(
-            f"{log.topic} has message.format.version {log.config.message_format_version}; record "
-            "batches v2 are restored: set it to 0.11.0 or later"
+            f"{log.topic} has message.format.version {log.config.message_format_version}, but a "
+            "restore writes record batches v2: set it to 0.11.0 or later"
         )
     epoch = -1
     if exact:
@@ -25,53 +25,53 @@ def encoding_for(log: Log, encoding: Encoding, *, exact: bool = True) -> Encodin
         with writer.state.lock:
             writer.state.appender.make_ready()
             epoch = max(writer.state.appender.leader_epoch, 0)
-    most = min(log.config.max_message_bytes, log.config.segment_bytes)
-    size = min(encoding.batch_size, most)
-    return replace(encoding, batch_size=size, most=most, leader_epoch=epoch)
+    limit = min(log.config.max_message_bytes, log.config.segment_bytes)
+    size = min(encoding.batch_size, limit)
+    return replace(encoding, batch_size=size, max_batch_size=limit, leader_epoch=epoch)
 
 
 def append_staged(files: Files, log: Log, encoding: Encoding, written: Written) -> None:
-    """Append a chunk's batches with the offsets they have; on disk when it returns."""
+    """Append a chunk's staged batches with their offsets; they are on disk when it returns."""
     directory = encoding.log_dirs[0]
-    most = min(1 << 20, log.config.segment_bytes)
-    for piece in written.pieces:
-        data = _read(files, directory, piece)
+    max_size = min(1 << 20, log.config.segment_bytes)
+    for staged in written.ranges:
+        data = _read(files, directory, staged)
         starts = [*memoryview(batch_table.walk_frames(data)).tolist(), len(data)]
         first = batch_fields.base_offset(data)
         if log.end_offset == log.start_offset and log.end_offset < first:
             log._require_writer().truncator.skip_to(first)
         begin = 0
         for start, end in pairwise(starts):
-            if end - begin > most and start > begin:
+            if end - begin > max_size and start > begin:
                 log.append_as_follower(data[begin:start])
                 begin = start
         log.append_as_follower(data[begin:])
-    if written.pieces:
+    if written.ranges:
         log.flush()
         files.remove(os.path.join(directory, written.file))
 
 
-def _read(files: Files, directory: str, piece: StagedRange) -> bytes:
-    path = os.path.join(directory, piece.file)
+def _read(files: Files, directory: str, staged: StagedRange) -> bytes:
+    path = os.path.join(directory, staged.file)
     fd = files.open(path)
     try:
-        data = files.pread(fd, piece.size, piece.position)
+        data = files.pread(fd, staged.size, staged.position)
     finally:
         files.close(fd)
-    if len(data) != piece.size or zlib.crc32(data) != piece.crc:
+    if len(data) != staged.size or zlib.crc32(data) != staged.crc:
         raise CorruptRecordError(
-            f"{piece.size} bytes were staged here, and are cut or damaged: run the job again",
+            f"{staged.size} staged bytes are truncated or corrupt: run the job again",
             path=path,
-            position=piece.position,
+            position=staged.position,
         )
     return data
 
 
 def remove_staged_of(files: Files, directory: str, job: str) -> None:
-    """Remove what a job staged, or an earlier run of it.
+    """Remove the files that this run of a job, or an earlier one, has staged.
 
-    What an unfinished publication names is kept: undoing compares with it. So the store is to be
-    opened first, which undoes.
+    While a publication of the job is unfinished, its staged files are kept, because undoing the
+    publication compares with them. Opening the store undoes it, so open the store first.
     """
     with suppress(StorageError):
         names = files.listdir(directory)

@@ -1,8 +1,8 @@
-"""The executors' side of a restore: chunks of a partition read, filtered, and written or sent.
+"""The executors' side of a restore: reads and filters chunks, and stages or sends their records.
 
-A chunk is a range of offsets of one partition of the source: segments, read by the engine, or
-Parquet files, sorted by offset here. What comes out of it are record batches v2 in a staged file,
-or records that a cluster has acknowledged.
+A chunk is a range of offsets of one partition of the source: segments, which the engine reads, or
+Parquet files, whose rows are sorted by offset here. The result is a staged file of record batches
+v2, or records that a cluster has acknowledged.
 """
 
 import os
@@ -34,9 +34,9 @@ from kstore.spark.source.arrow_batches import BatchMaker
 from kstore.spark.source.range_reader import check_visible, open_store
 
 _COLUMNS = ("key", "value", "headers", "offset", "timestamp")
-_MOST_PARTITIONS = 1 << 16  # that are made because a file names them
+_MAX_PARTITIONS = 1 << 16  # of a topic; a Parquet file with a larger number is refused
 _MS = pa.timestamp("ms", "UTC")
-_KINDS = {
+_TYPES = {
     "key": pa.binary(),
     "value": pa.binary(),
     "headers": pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())])),
@@ -44,15 +44,15 @@ _KINDS = {
     "timestamp": _MS,
     "topic": pa.string(),
 }
-_PIECE = 1 << 20  # bytes written together
+_WRITE_SIZE = 1 << 20  # bytes of one write to the staged file
 _ROWS = 1 << 16  # rows of Parquet read at a time
 
 
 # --- reading --------------------------------------------------------------------------------------
 
 
-def wanted(chosen: Filter, batch: Any) -> Any:
-    """The rows of an Arrow batch or table that are wanted."""
+def apply_filter(chosen: Filter, batch: Any) -> Any:
+    """The rows of an Arrow batch or table that the filter accepts."""
     mask = None
     times = batch.column("timestamp").cast(pa.int64())
     tests = []
@@ -65,11 +65,11 @@ def wanted(chosen: Filter, batch: Any) -> Any:
         tests.append(pc.is_in(batch.column("key").cast(pa.binary()), value_set=keys))
     if chosen.key_pattern is not None:
         pattern = re.compile(chosen.key_pattern.encode())
-        found = [
+        matches = [
             key is not None and pattern.search(key) is not None
             for key in batch.column("key").cast(pa.binary()).to_pylist()
         ]
-        tests.append(pa.array(found, pa.bool_()))
+        tests.append(pa.array(matches, pa.bool_()))
     for test in tests:
         mask = test if mask is None else pc.and_(mask, test)
     return batch if mask is None else batch.filter(mask)
@@ -84,14 +84,14 @@ def read_chunk(chunk: Chunk) -> Iterator[Any]:
     log = open_store(absolute_paths(list(chunk.paths)))[chunk.topic][chunk.partition]
     maker = BatchMaker(_COLUMNS[:-1], chunk.topic, chunk.partition)
     for columns in log.view(chunk.start, chunk.stop, isolation=chunk.isolation).scan():
-        times = pa.array(columns.timestamps, _MS)  # the connector's would end where Spark's do
-        rows = wanted(chunk.chosen, maker.make(columns).append_column("timestamp", times))
+        times = pa.array(columns.timestamps, _MS)  # BatchMaker's are limited to Spark's range
+        rows = apply_filter(chunk.chosen, maker.make(columns).append_column("timestamp", times))
         if rows.num_rows:
             yield rows
 
 
 def _read_parquet(chunk: Chunk) -> Iterator[Any]:
-    found = []
+    batches = []
     for path in chunk.paths:
         with open_parquet(path) as file:
             groups = [n for n in range(file.num_row_groups) if _overlaps(file, n, chunk)]
@@ -101,30 +101,30 @@ def _read_parquet(chunk: Chunk) -> Iterator[Any]:
             for batch in file.iter_batches(
                 _ROWS, row_groups=groups, columns=[*columns, *["topic"] * has_topic]
             ):
-                rows = _of_partition(batch, chunk, has_topic, path)
+                rows = _rows_of_chunk(batch, chunk, has_topic, path)
                 if rows.num_rows:
-                    found.append(wanted(chunk.chosen, _in_our_types(rows, path)))
-    if not found:
+                    batches.append(apply_filter(chunk.chosen, _cast_columns(rows, path)))
+    if not batches:
         return
-    table = pa.Table.from_batches(found)
+    table = pa.Table.from_batches(batches)
     table = table.take(pc.sort_indices(table, [("offset", "ascending")]))
-    for batch in _once_each(table).combine_chunks().to_batches(_ROWS):
-        yield batch
+    yield from _drop_duplicates(table).combine_chunks().to_batches(_ROWS)
 
 
 def _overlaps(file: Any, group: int, chunk: Chunk) -> bool:
     """Whether a row group may have offsets of the chunk, by its statistics."""
-    about = file.metadata.row_group(group)
-    for n in range(about.num_columns):
-        column = about.column(n)
+    metadata = file.metadata.row_group(group)
+    for n in range(metadata.num_columns):
+        column = metadata.column(n)
         if column.path_in_schema == "offset" and column.statistics is not None:
-            found = column.statistics
-            if found.has_min_max:
-                return bool(found.max >= chunk.start and found.min < chunk.stop)
+            statistics = column.statistics
+            if statistics.has_min_max:
+                return bool(statistics.max >= chunk.start and statistics.min < chunk.stop)
     return True
 
 
-def _of_partition(batch: Any, chunk: Chunk, has_topic: bool, path: str) -> Any:
+def _rows_of_chunk(batch: Any, chunk: Chunk, has_topic: bool, path: str) -> Any:
+    """The rows of the chunk's partition and offsets."""
     offsets = batch.column("offset")
     mask = pc.and_(
         pc.equal(batch.column("partition"), chunk.partition),
@@ -135,42 +135,45 @@ def _of_partition(batch: Any, chunk: Chunk, has_topic: bool, path: str) -> Any:
     return batch.filter(mask)
 
 
-def _in_our_types(batch: Any, path: str) -> Any:
-    """The columns that a batch is encoded from, with the types of Spark's sink."""
+def _cast_columns(batch: Any, path: str) -> Any:
+    """The columns from which a batch is encoded, with the types of Spark's sink."""
     count, names = batch.num_rows, batch.schema.names
     columns = [
-        _cast(batch.column(name), name, path) if name in names else pa.nulls(count, _KINDS[name])
+        _cast(batch.column(name), name, path) if name in names else pa.nulls(count, _TYPES[name])
         for name in _COLUMNS
     ]
     return pa.RecordBatch.from_arrays(columns, list(_COLUMNS))
 
 
 def _cast(column: Any, name: str, path: str) -> Any:
-    """A column of a file with our type; InvalidRecordError where its values have no such form."""
-    kind = _KINDS[name]
+    """A column of a file, cast to the type of its name; InvalidRecordError if that fails."""
+    target = _TYPES[name]
     try:
         if name == "timestamp" and not pa.types.is_timestamp(column.type):
             column = column.cast(pa.int64()).cast(pa.timestamp("ms"))
-        return column.cast(kind, safe=False)
+        return column.cast(target, safe=False)
     except (pa.ArrowException, TypeError) as error:
         if isinstance(error, MemoryError):
             raise
-        told = (str(error).splitlines() or [""])[0]
         raise InvalidRecordError(
-            f"the column {name} is {_clip(column.type)}, which does not become {kind} ({told}): "
-            "write the file with that column cast, or without it",
+            f"the column {name} is {_shorten(column.type)}, which cannot be cast to {target} "
+            f"({_first_line(error)}): write the file with that column cast, or without it",
             path=path,
         ) from error
 
 
-def _clip(kind: Any) -> str:
-    text = str(kind)
+def _shorten(arrow_type: Any) -> str:
+    text = str(arrow_type)
     return text if len(text) <= 100 else text[:100] + "..."
+
+
+def _first_line(error: Exception) -> str:
+    return (str(error).splitlines() or [""])[0]
 
 
 @contextmanager
 def open_parquet(path: str) -> Iterator[Any]:
-    """A Parquet file; InvalidRecordError with its path for what pyarrow says of it meanwhile."""
+    """Open a Parquet file; errors of pyarrow become InvalidRecordError with the path."""
     try:
         with pq.ParquetFile(path) as file:
             yield file
@@ -179,16 +182,15 @@ def open_parquet(path: str) -> Iterator[Any]:
     except (pa.ArrowException, OSError) as error:
         if isinstance(error, MemoryError):
             raise
-        told = (str(error).splitlines() or [""])[0]
         raise InvalidRecordError(
-            f"this is no readable Parquet file ({type(error).__name__}: {told}): bring it back "
-            "from where it was made, or take it out of the folder",
+            f"this is not a readable Parquet file ({type(error).__name__}: {_first_line(error)}): "
+            "restore it from a copy, or remove it from the directory",
             path=path,
         ) from error
 
 
-def _once_each(table: Any) -> Any:
-    """Of rows with the same offset the first: files may overlap."""
+def _drop_duplicates(table: Any) -> Any:
+    """The first of the rows with the same offset: files may overlap."""
     offsets = table.column("offset").to_numpy()
     keep = np.ones(len(offsets), bool)
     keep[1:] = offsets[1:] != offsets[:-1]
@@ -196,11 +198,11 @@ def _once_each(table: Any) -> Any:
 
 
 def scan_parquet(path: str, topic: str | None) -> list[tuple[str, int, int, int, int]]:
-    """(topic, partition, first offset, last offset, rows) of what a Parquet file holds.
+    """The (topic, partition, first offset, last offset, rows) of each partition in a Parquet file.
 
-    ``topic`` is what its folder says, or the user; else the column ``topic`` has to.
+    ``topic`` is the topic that its directory names; without one, the file needs a column ``topic``.
     """
-    found: dict[tuple[str, int], list[int]] = {}
+    ranges: dict[tuple[str, int], list[int]] = {}
     with open_parquet(path) as file:
         names = file.schema_arrow.names
         missing = [name for name in ("partition", "offset", "value") if name not in names]
@@ -210,15 +212,15 @@ def scan_parquet(path: str, topic: str | None) -> list[tuple[str, int, int, int,
             raise InvalidRecordError(f"there is no column {', '.join(missing)}", path=path)
         columns = ["partition", "offset", *["topic"] * ("topic" in names)]
         for name in columns[:2]:
-            kind = file.schema_arrow.field(name).type
-            if not pa.types.is_integer(kind):
+            column_type = file.schema_arrow.field(name).type
+            if not pa.types.is_integer(column_type):
                 raise InvalidRecordError(
-                    f"the column {name} is {kind}, no integer: cast it", path=path
+                    f"the column {name} is {column_type}, not an integer: cast it", path=path
                 )
-        nothing = file.schema_arrow.empty_table()
-        for name in (*_COLUMNS, "topic"):  # before a task stumbles over it
+        empty = file.schema_arrow.empty_table()
+        for name in (*_COLUMNS, "topic"):  # report a wrong type before any task starts
             if name in names:
-                _cast(nothing.column(name), name, path)
+                _cast(empty.column(name), name, path)
         for batch in file.iter_batches(_ROWS, columns=columns):
             if batch.column("partition").null_count or batch.column("offset").null_count:
                 raise InvalidRecordError("a row has no partition or no offset", path=path)
@@ -230,22 +232,22 @@ def scan_parquet(path: str, topic: str | None) -> list[tuple[str, int, int, int,
             for row in sums.to_pylist():
                 key = (row.get("topic") or topic or "", row["partition"])
                 low, high, count = row["offset_min"], row["offset_max"], row["offset_count"]
-                if not (0 <= low <= high < 2**63 - 1 and 0 <= key[1] < _MOST_PARTITIONS):
+                if not (0 <= low <= high < 2**63 - 1 and 0 <= key[1] < _MAX_PARTITIONS):
                     raise InvalidRecordError(
-                        f"a row has partition {key[1]} and an offset from {low} to {high}: no log "
-                        "has such",
+                        f"a row has partition {key[1]} and an offset from {low} to {high}: these "
+                        "are not valid in a log",
                         path=path,
                     )
-                known = found.setdefault(key, [low, high, 0])
+                known = ranges.setdefault(key, [low, high, 0])
                 known[:] = [min(known[0], low), max(known[1], high), known[2] + count]
-    return [(*key, *known) for key, known in found.items()]  # type: ignore[misc]
+    return [(*key, *known) for key, known in ranges.items()]  # type: ignore[misc]
 
 
-# --- to batches -----------------------------------------------------------------------------------
+# --- staging batches ------------------------------------------------------------------------------
 
 
-class _Staged:
-    """Batches of one chunk in a file of this attempt's own."""
+class _StagedFile:
+    """The file to which one attempt of a task writes the batches of its chunk."""
 
     def __init__(self, chunk: Chunk, encoding: Encoding) -> None:
         self._encoding = encoding
@@ -257,11 +259,11 @@ class _Staged:
         self.path = os.path.join(encoding.log_dirs[0], self.file)
         self._buffer = BatchBuffer()
         self._base = -1  # offset of the batch's first record
-        self._waiting = bytearray()
+        self._unwritten = bytearray()
         self._files = local_disk()
         self._fd = -1
         self._size = 0
-        self.pieces: list[StagedRange] = []
+        self.ranges: list[StagedRange] = []
         self.count = 0
         self.last_offset = -1
         self._checksum = 0
@@ -275,12 +277,12 @@ class _Staged:
         topic = self._chunk.target.encode()
         added = sum_row_hashes(topic, None, times, partitions, keys, values, headers)
         self._checksum = (self._checksum + added) % (1 << 64)
-        borders = [0, len(offsets)]
-        if self._encoding.exact:  # a batch has no gaps
-            borders[1:1] = (np.flatnonzero(np.diff(offsets) != 1) + 1).tolist()
-        for start, stop in pairwise(borders):
+        boundaries = [0, len(offsets)]
+        if self._encoding.exact:  # the offsets in a batch are consecutive
+            boundaries[1:1] = (np.flatnonzero(np.diff(offsets) != 1) + 1).tolist()
+        for start, stop in pairwise(boundaries):
             if self._encoding.exact and int(offsets[start]) != self._base + len(self._buffer):
-                self._seal()
+                self._finish_batch()
             rows, done = np.arange(start, stop, dtype=np.int64), 0
             while done < len(rows):
                 if not len(self._buffer):
@@ -290,52 +292,52 @@ class _Staged:
                     size_limit=self._encoding.batch_size,
                 )  # fmt: skip
                 if done < len(rows) or self._buffer.byte_size >= self._encoding.batch_size:
-                    self._seal()
+                    self._finish_batch()
         self.count += len(offsets)
         self.last_offset = int(offsets[-1])
 
-    def _seal(self) -> None:
+    def _finish_batch(self) -> None:
         buffer, compression = self._buffer, self._encoding.compression
         count = len(buffer)
         if not count:
             return
         if compression:
             with buffer.records as records:
-                packed = codec.compress(compression, 2, records)
-            buffer.replace_records(packed)
+                compressed = codec.compress(compression, 2, records)
+            buffer.replace_records(compressed)
         base = self._base if self._encoding.exact else 0
         data = buffer.to_bytes(base, self._encoding.leader_epoch, compression)
         buffer.reset()
         exact = self._base if self._encoding.exact else None
-        for part in split_to_fit(data, self._encoding.most, base_offset=exact):
-            if len(part) > self._encoding.most:
+        for batch in split_to_fit(data, self._encoding.max_batch_size, base_offset=exact):
+            if len(batch) > self._encoding.max_batch_size:
                 raise MessageTooLargeError(
-                    f"a record for {self._chunk.target}-{self._chunk.partition} takes {len(part)} "
-                    f"bytes as a batch of its own, and the topic takes {self._encoding.most} "
-                    "(max.message.bytes, segment.bytes): raise that",
-                    offset=batch_fields.base_offset(part) if self._encoding.exact else None,
+                    f"a batch with one record for {self._chunk.target}-{self._chunk.partition} has "
+                    f"{len(batch)} bytes, but the topic accepts {self._encoding.max_batch_size} "
+                    "(max.message.bytes, segment.bytes): raise that limit",
+                    offset=batch_fields.base_offset(batch) if self._encoding.exact else None,
                 )
-            self._waiting += part
-        if len(self._waiting) >= _PIECE:
+            self._unwritten += batch
+        if len(self._unwritten) >= _WRITE_SIZE:
             self._write()
 
     def _write(self) -> None:
-        data, self._waiting = self._waiting, bytearray()
+        data, self._unwritten = self._unwritten, bytearray()
         if not data:
             return
         if self._fd < 0:
             self._fd = self._files.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_EXCL)
         self._files.write(self._fd, data)
-        self.pieces.append(StagedRange(self.file, self._size, len(data), zlib.crc32(data)))
+        self.ranges.append(StagedRange(self.file, self._size, len(data), zlib.crc32(data)))
         self._size += len(data)
 
     def finish(self) -> Written:
-        self._seal()
+        self._finish_batch()
         self._write()
         self._close()
         host = socket.gethostname()
         return Written(
-            tuple(self.pieces), self.count, self.last_offset, self.file, host, self._checksum
+            tuple(self.ranges), self.count, self.last_offset, self.file, host, self._checksum
         )
 
     def discard(self) -> None:
@@ -350,7 +352,7 @@ class _Staged:
 
 
 def milliseconds(batch: Any) -> Any:
-    """The timestamps of a batch, -1 where there is none."""
+    """The timestamps of a batch in ms; -1 for null."""
     numbers = pc.fill_null(batch.column("timestamp").cast(pa.int64()), -1)
     return np.ascontiguousarray(numbers.to_numpy(zero_copy_only=False), np.int64)
 
@@ -359,7 +361,7 @@ def encode(task: tuple[Chunk, Encoding]) -> Written:
     """In an executor: stage the batches of a chunk."""
     chunk, encoding = task
     check_visible(local_disk(), encoding.log_dirs)
-    staged = _Staged(chunk, encoding)
+    staged = _StagedFile(chunk, encoding)
     try:
         for batch in read_chunk(chunk):
             staged.add(batch)
@@ -369,11 +371,11 @@ def encode(task: tuple[Chunk, Encoding]) -> Written:
         raise
 
 
-# --- over the wire --------------------------------------------------------------------------------
+# --- sending to a cluster -------------------------------------------------------------------------
 
 
 def send(task: tuple[Chunk, str, tuple[tuple[str, Any], ...], str]) -> Written:
-    """In an executor: send a chunk's records, in order; returns when all are acknowledged."""
+    """In an executor: send a chunk's records in order, and wait for all acknowledgements."""
     chunk, servers, settings, compression = task
     count, last = 0, -1
     with Sender(servers, dict(settings), compression) as sender:
@@ -382,16 +384,16 @@ def send(task: tuple[Chunk, str, tuple[tuple[str, Any], ...], str]) -> Written:
             keys = batch.column("key").to_pylist()
             values = batch.column("value").to_pylist()
             headers = batch.column("headers").to_pylist()
-            for n, (when, key, value, pairs) in enumerate(
+            for n, (time, key, value, record_headers) in enumerate(
                 zip(times, keys, values, headers, strict=True)
             ):
-                named = [(each["key"], each["value"]) for each in pairs or ()]
-                if any(each is None for _, each in named):
+                pairs = [(header["key"], header["value"]) for header in record_headers or ()]
+                if any(header_value is None for _, header_value in pairs):
                     raise InvalidRecordError(
                         "a header has a null value, which the client (kafka-python) cannot send",
                         offset=batch.column("offset")[n].as_py(),
                     )
-                sender.send(chunk.target, chunk.partition, key, value, named, when)
+                sender.send(chunk.target, chunk.partition, key, value, pairs, time)
             count += batch.num_rows
             last = int(batch.column("offset")[-1].as_py())
     return Written((), count, last)

@@ -27,7 +27,7 @@ class Chunk:
     number: int  # among the partition's chunks, in order
     start: int
     stop: int
-    size: int  # bytes, about
+    size: int  # bytes, approximately
     paths: tuple[str, ...]  # of the source: log directories, or Parquet files
     parquet: bool
     isolation: str
@@ -42,7 +42,7 @@ class Encoding:
     job: str
     compression: int
     batch_size: int
-    most: int  # bytes of a batch that the topic takes
+    max_batch_size: int  # bytes that the target topic accepts
     leader_epoch: int = -1
 
     @property
@@ -54,12 +54,12 @@ class Encoding:
 class Written:
     """The result of a chunk: staged ranges, or records sent; ``last_offset`` is the source's."""
 
-    pieces: tuple[StagedRange, ...]
+    ranges: tuple[StagedRange, ...]
     count: int
     last_offset: int
     file: str = ""
-    host: str = ""  # that staged it
-    checksum: int = 0  # of the records that were staged, whatever their order
+    host: str = ""  # of the task
+    checksum: int = 0  # of the staged records, independent of their order
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +68,7 @@ class RestoredPartition:
 
     topic: str
     partition: int
-    target: str  # the topic's name there
+    target: str  # the target topic
     records: int
     next_offset: int
     done: bool = True

@@ -1,7 +1,7 @@
-"""What ``recompress`` and ``convert`` share: sealed segments written anew, side by side.
+"""The job behind ``recompress`` and ``convert``: rewrites sealed segments in parallel.
 
-Executors stage the new segments; the driver, which is the store's writer meanwhile, swaps each in
-as soon as it is there, as a compaction does.
+Executors stage the new segments. The driver, which holds the store's one-writer lock, swaps each
+one in as soon as it is staged, as compaction does.
 """
 
 from collections.abc import Generator, Sequence
@@ -27,7 +27,7 @@ from kstore.partition_files import (
 )
 from kstore.report_lines import damage_lines, rewrite_line
 from kstore.spark.jobs.command import matching
-from kstore.spark.jobs.partition_job import ChangingJob, ChangingOptions, Piece, Task
+from kstore.spark.jobs.partition_job import ChangingJob, ChangingOptions, Task, WorkUnit
 from kstore.spark.jobs.reports import as_tree, from_file_lines, verdict
 from kstore.spark.session import Paths
 from kstore.spark.source.range_reader import check_visible
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class RewrittenPartition:
-    """What was done to the sealed segments of one partition."""
+    """The result for the sealed segments of one partition."""
 
     topic: str
     partition: int
@@ -48,10 +48,10 @@ class RewrittenPartition:
     rewritten: int
     bytes_before: int
     bytes_after: int
-    damages: tuple[SegmentDamage, ...] = ()  # why segments stay as they were
-    kept_batches: int = 0  # that stay as they are since they would grow
-    merged_batches: int = 0  # that became part of the one before them
-    from_file: str | None = field(default=None, compare=False)  # when an earlier run made it
+    damages: tuple[SegmentDamage, ...] = ()  # why segments are unchanged
+    kept_batches: int = 0  # unchanged, because the codec would make them larger
+    merged_batches: int = 0  # appended to the batch before them
+    from_file: str | None = field(default=None, compare=False)  # when an earlier run saved it
 
     @property
     def ok(self) -> bool:
@@ -60,52 +60,52 @@ class RewrittenPartition:
 
 @dataclass(frozen=True, slots=True)
 class _Segment:
-    """A segment that is to be written anew."""
+    """A segment to rewrite."""
 
     config: LogConfig
     base_offset: int
     next_offset: int
 
 
-_Staged = tuple[str, RewrittenSegment] | SegmentDamage  # token and segment
+_Staged = tuple[str, RewrittenSegment] | SegmentDamage  # staging token and new segment, or why not
 
 
-def tell(reports: Sequence[RewrittenPartition]) -> list[str]:
-    """A line for each partition, what stays as it was below it, and the sum."""
+def report_lines(reports: Sequence[RewrittenPartition]) -> list[str]:
+    """A line for each partition, the damaged segments below it, and a summary."""
     lines = []
-    for each in reports:
-        lines.append(f"{each.topic}-{each.partition}: {rewrite_line(each, each.segments)}")
-        lines += damage_lines(each.damages)
+    for report in reports:
+        lines.append(f"{report.topic}-{report.partition}: {rewrite_line(report, report.segments)}")
+        lines += damage_lines(report.damages)
     before, after = sum(r.bytes_before for r in reports), sum(r.bytes_after for r in reports)
     lines += from_file_lines(as_tree(reports))
     return [*lines, f"{verdict(reports)} ({before} bytes to {after})"]
 
 
 class RewriteOptions(ChangingOptions, total=False):
-    """What ``recompress`` and ``convert`` take."""
+    """The options of ``recompress`` and ``convert``."""
 
-    roll: bool  # close the active segments first, so that everything is rewritten
+    roll: bool  # roll the active segments first, so that all segments are rewritten
 
 
 class RewriteJob(ChangingJob[Log, RewrittenPartition]):
-    """Write the sealed segments of a store anew, for ``recompress`` and ``convert``.
+    """Rewrites the sealed segments of a store, for ``recompress`` and ``convert``.
 
     Parameters
     ----------
     target
-        What batches are to become.
+        The codec and the format of the new batches.
     roll
-        Close the active segments first, so that everything is written anew.
+        Roll the active segments first, so that all segments are rewritten.
     options
         Those of :class:`ChangingJob`.
 
-    Damage in a segment is reported, and the segment stays. Where a disk fails, what was swapped
-    in by then stays.
+    A damaged segment is reported and stays unchanged. After a disk failure, the segments that were
+    swapped in before it stay.
     """
 
     name = "rewrite"
-    format_lines = staticmethod(tell)
-    most_task = 256 << 20
+    format_lines = staticmethod(report_lines)
+    max_task_size = 256 << 20
 
     def __init__(
         self,
@@ -122,18 +122,18 @@ class RewriteJob(ChangingJob[Log, RewrittenPartition]):
         self._roll = roll
         self._views: list[dict[int, SegmentView]] = []
         self._reports: list[RewriteReport] = []
-        self._new: list[tuple[Log, int]] = []  # segments without header checksums yet
+        self._without_checksums: list[tuple[Log, int]] = []  # new segments, by base offset
 
     def resume_options(self) -> dict[str, Any]:
-        # What an older kstore has done without these options is what it is without them now.
-        wanted = {name: value for name, value in asdict(self._target).items() if value is not False}
-        return {"name": self.name, **wanted, "roll": self._roll}
+        # Options that are False are omitted: a resume file of an older kstore has no such options.
+        target = {name: value for name, value in asdict(self._target).items() if value is not False}
+        return {"name": self.name, **target, "roll": self._roll}
 
     def list_partitions(self, store: Store) -> list[Log]:
         return [log for name in matching(store, self.topic) for log in store[name]]
 
     def load(self, tree: dict[str, Any]) -> RewrittenPartition:
-        tree["damages"] = tuple(SegmentDamage(**each) for each in tree["damages"])
+        tree["damages"] = tuple(SegmentDamage(**damage) for damage in tree["damages"])
         return RewrittenPartition(**tree)
 
     def change(
@@ -146,68 +146,68 @@ class RewriteJob(ChangingJob[Log, RewrittenPartition]):
         self._reports = [RewriteReport() for _ in partitions]
         reports = dict(zip((log.path for log in partitions), self._reports, strict=True))
 
-        def swap(piece: Piece, result: _Staged) -> None:
-            self._swap(partitions[piece.number], piece, result)
+        def swap(unit: WorkUnit, result: _Staged) -> None:
+            self._swap(partitions[unit.number], unit, result)
 
-        pieces = _pieces(partitions, self._views)
-        for log, _ in self.run_pieces(
-            partitions, pieces, _work, options=self._target, on_result=swap
+        units = _plan_units(partitions, self._views)
+        for log, _ in self.run_units(
+            partitions, units, _rewrite_task, options=self._target, on_result=swap
         ):
-            remove_staged(self.files, log.path)  # of attempts that failed
-            self.write_checksums(self._new)
-            self._new.clear()
+            remove_staged(self.files, log.path)  # left by failed attempts
+            self.write_checksums(self._without_checksums)
+            self._without_checksums.clear()
             yield log, _report(log, reports[log.path])
 
-    def _swap(self, log: Log, piece: Piece, result: _Staged) -> None:
-        """Swap in what a task has staged for a segment."""
-        report, old = self._reports[piece.number], self._views[piece.number][piece.key]
+    def _swap(self, log: Log, unit: WorkUnit, result: _Staged) -> None:
+        """Replace a segment by those that a task has staged for it."""
+        report, old = self._reports[unit.number], self._views[unit.number][unit.key]
         if isinstance(result, SegmentDamage):
             report.damages.append(result)
             return
         token, segment = result
         if segment.size != old.size:
             raise CompactionAbandonedError(
-                "a segment is not what it was when the job was planned", path=old.path
+                "the segment has changed since the job was planned", path=old.path
             )
         report.add(segment)
         if segment.new:
             writer = log._require_writer()
             with writer.state.cleaning:
                 swap_in(self.files, log, writer, segment.new, old, token)
-            self._new += [(log, each.base_offset) for each in segment.new]
+            self._without_checksums += [(log, new.base_offset) for new in segment.new]
 
     def describe_plan(self, partitions: Sequence[Log], parallelism: int) -> str:
-        pieces = _pieces(partitions, [_views(log, roll=self._roll) for log in partitions])
-        tasks, size = self.plan_pieces(pieces, parallelism), sum(each.size for each in pieces)
+        units = _plan_units(partitions, [_views(log, roll=self._roll) for log in partitions])
+        tasks, size = self.plan_units(units, parallelism), sum(unit.size for unit in units)
         which = "segments" if self._roll else "sealed segments"
-        return f"{len(tasks)} tasks would write {len(pieces)} {which} anew, {size:,} bytes"
+        return f"{len(tasks)} tasks would rewrite {len(units)} {which}, {size:,} bytes"
 
 
-def _report(log: Log, found: RewriteReport) -> RewrittenPartition:
+def _report(log: Log, report: RewriteReport) -> RewrittenPartition:
     return RewrittenPartition(
         log.topic,
         log.partition,
         log.path,
-        found.segments + len(found.damages),
-        found.rewritten,
-        found.bytes_before,
-        found.bytes_after,
-        tuple(found.damages),
-        found.kept_batches,
-        found.merged_batches,
+        report.segments + len(report.damages),
+        report.rewritten,
+        report.bytes_before,
+        report.bytes_after,
+        tuple(report.damages),
+        report.kept_batches,
+        report.merged_batches,
     )
 
 
 def _views(log: Log, *, roll: bool = False) -> dict[int, SegmentView]:
-    """Segments that are to be written anew, by base offset; roll: as if all were sealed."""
+    """The segments to rewrite, by base offset; with ``roll`` also the active one, unless empty."""
     views = log.segments.views
-    with_last = roll and views[-1].size > 0
-    return {view.base_offset: view for view in (views if with_last else views[:-1])}
+    with_active = roll and views[-1].size > 0
+    return {view.base_offset: view for view in (views if with_active else views[:-1])}
 
 
-def _pieces(logs: Sequence[Log], views_of: Sequence[dict[int, SegmentView]]) -> list[Piece]:
+def _plan_units(logs: Sequence[Log], views_of: Sequence[dict[int, SegmentView]]) -> list[WorkUnit]:
     return [
-        Piece(
+        WorkUnit(
             number,
             log.path,
             view.base_offset,
@@ -222,18 +222,18 @@ def _pieces(logs: Sequence[Log], views_of: Sequence[dict[int, SegmentView]]) -> 
 # --- in an executor -------------------------------------------------------------------------------
 
 
-def _work(task: Task) -> list[_Staged]:
+def _rewrite_task(task: Task) -> list[_Staged]:
     check_visible(task.files, task.paths)
-    return [_rewrite_one(task.files, piece, task.options) for piece in task.pieces]
+    return [_rewrite_one(task.files, unit, task.options) for unit in task.units]
 
 
-def _rewrite_one(files: Files, piece: Piece, target: RewriteTarget) -> _Staged:
-    staged, segment = StagingArea(files, piece.path), piece.of
+def _rewrite_one(files: Files, unit: WorkUnit, target: RewriteTarget) -> _Staged:
+    staged, segment = StagingArea(files, unit.path), unit.argument
     try:
         rewritten = rewrite_segment(
-            files, piece.path, staged, staged.directory, segment.base_offset, segment.next_offset,
+            files, unit.path, staged, staged.directory, segment.base_offset, segment.next_offset,
             target, segment.config,
         )  # fmt: skip
-    except REWRITE_ERRORS as error:  # the others go on
-        return damage_of(error, piece.path)
+    except REWRITE_ERRORS as error:  # the task continues with its other segments
+        return damage_of(error, unit.path)
     return staged.token, rewritten

@@ -1,4 +1,4 @@
-"""``kstore spark stats``: what the topics of a store are made of, from one walk over its bytes."""
+"""``kstore spark stats``: statistics of a store's topics, from one scan of its segments."""
 
 import argparse
 import base64
@@ -26,10 +26,16 @@ from kstore.partition_files import (
     was_replaced,
 )
 from kstore.spark.jobs.command import add_common, main, matching
-from kstore.spark.jobs.partition_job import JobOptions, PartitionJob, Piece, Task, result_or_error
+from kstore.spark.jobs.partition_job import (
+    JobOptions,
+    PartitionJob,
+    Task,
+    WorkUnit,
+    result_or_error,
+)
 from kstore.spark.jobs.reports import add_reporting
 from kstore.spark.jobs.resume_file import fingerprint_segments
-from kstore.spark.jobs.stats_report import PartitionStats, as_tree, tell
+from kstore.spark.jobs.stats_report import PartitionStats, as_tree, report_lines
 from kstore.spark.jobs.task_runner import Progress, run_tasks
 from kstore.spark.session import Paths
 from kstore.spark.source.range_reader import check_visible, open_store
@@ -45,21 +51,21 @@ examples:
   kstore spark stats --json --resume walked.json --log-dir /data/kafka-logs > stats.json
   spark-submit --master spark://host:7077 .../kstore/spark/jobs/stats.py --log-dir /mnt/kafka-logs
 
-Every executor walks segments with kstore's own kernels and sends back counts, no records: sizes,
-rates over time, codecs and formats, keys, offsets and their gaps, transactions. What is told of is
-what the files hold, records below the log start offset too. Counts and sums are exact; p50 and p99
-are the upper ends of powers of two, and the number of distinct keys is an estimate (HyperLogLog,
+Executors scan segments with kstore's kernels and return counts, not records: sizes, rates over
+time, codecs and formats, keys, offsets and their gaps, transactions. The statistics cover all
+records in the files, also those below the log start offset. Counts and sums are exact; p50 and p99
+are upper ends of powers of two, and the number of distinct keys is an estimate (HyperLogLog,
 standard error 0.8 %).
-Changes nothing, and works beside a running broker or writer: a partition that is compacted
-meanwhile is walked again as one, and told as changed, not ok, if it never stands still. A damaged
-batch is named by file, position and offset, left out, and the job goes on. --resume keeps what is
-done in a file, until all is; a partition that is not what it was is walked again. --dry-run shows
-the tasks.
-Exit status: 0 if all is well, 1 where something is damaged or always changed.
+The job changes nothing and works beside a running broker or writer. It scans a partition again that
+is compacted or truncated meanwhile; one that changes during every scan is reported as not ok. A
+damaged batch is named by file, position and offset, and skipped. --resume saves the reports of
+finished partitions in a file until the job is done. A later run with the same file skips them, and
+scans a partition again if it has changed. --dry-run shows the tasks.
+Exit status: 0 if all is well, 1 for damage, or for a partition that changed during every scan.
 """
 
 
-TRIES = 3  # to walk a partition that is compacted meanwhile, each as a whole
+TRIES = 3  # scans of an entire partition that changes meanwhile
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,20 +78,19 @@ class _Partition:
     fingerprint: dict[str, Any] = field(default_factory=dict)
 
 
-_WholeTask = tuple[tuple[str, ...], str, int, Files]  # directories, topic, partition
+_PartitionTask = tuple[tuple[str, ...], str, int, Files]  # directories, topic, partition
 
 
 def stats(
     spark: "SparkSession", path: Paths, **options: Unpack[JobOptions]
 ) -> list[PartitionStats]:
-    """Count what the topics of a store contain, in a log directory or several, on Spark.
+    """Compute statistics of the topics of a store, in one log directory or several, on Spark.
 
     ``options`` are those of every job: :class:`~kstore.spark.jobs.partition_job.JobOptions`.
 
-    Returns a report for each partition, by topic and number; its ``stats`` are those that
-    ``survey_log`` finds on one machine. A partition that could not be read has an
-    ``error``. Raises InvalidConfigError where no topic matches, StorageError where an executor
-    does not see the directories.
+    Returns a report for each partition, by topic and number; its ``stats`` equal those of
+    ``survey_log``. A partition that could not be read has an ``error``. Raises InvalidConfigError
+    if no topic matches, and StorageError if an executor does not see the directories.
     """
     return _StatsJob(spark, path, **options).run()
 
@@ -109,37 +114,39 @@ def _partitions(files: Files, paths: tuple[str, ...], topic: str | None) -> list
 def _dump(report: PartitionStats) -> dict[str, Any]:
     tree = asdict(report)
     del tree["from_file"]
-    found = tree["stats"]
-    found["key_registers"] = base64.b64encode(zlib.compress(found["key_registers"])).decode()
-    found["rates"]["windows"] = sorted((w, *of) for w, of in report.stats.rates.windows.items())
+    stats = tree["stats"]
+    stats["key_registers"] = base64.b64encode(zlib.compress(stats["key_registers"])).decode()
+    windows = report.stats.rates.windows.items()
+    stats["rates"]["windows"] = sorted((start, *counts) for start, counts in windows)
     return tree
 
 
 def _load(tree: dict[str, Any]) -> PartitionStats:
-    found = dict(tree["stats"])
-    found["key_registers"] = _registers(found["key_registers"])
+    stats = dict(tree["stats"])
+    stats["key_registers"] = _load_registers(stats["key_registers"])
     for name in SPREADS:
-        found[name] = Spread(**found[name])
+        stats[name] = Spread(**stats[name])
     for name in ("formats", "codecs"):
-        found[name] = {each: BatchKind(**kind) for each, kind in found[name].items()}
-    for each in fields(Stats):
-        if each.name not in found:
-            raise KeyError(each.name)
-        if each.type in (int, int | None) and type(found[each.name]) not in (int, type(None)):
-            raise TypeError(f"{each.name} is no number")
-    if found["rates"]["width"] not in WIDTHS:
-        raise ValueError("windows of a width that there is not")
-    windows = {window: (records, size) for window, records, size in found["rates"]["windows"]}
-    found["rates"] = Rates(found["rates"]["width"], windows)
-    found["damages"] = [SegmentDamage(**each) for each in found["damages"]]
-    return PartitionStats(**{**tree, "stats": Stats(**found)})
+        stats[name] = {kind: BatchKind(**counts) for kind, counts in stats[name].items()}
+    for attribute in fields(Stats):
+        if attribute.name not in stats:
+            raise KeyError(attribute.name)
+        value = stats[attribute.name]
+        if attribute.type in (int, int | None) and type(value) not in (int, type(None)):
+            raise TypeError(f"{attribute.name} is not a number")
+    if stats["rates"]["width"] not in WIDTHS:
+        raise ValueError(f"rates have an unknown window width: {stats['rates']['width']!r}")
+    windows = {start: (records, size) for start, records, size in stats["rates"]["windows"]}
+    stats["rates"] = Rates(stats["rates"]["width"], windows)
+    stats["damages"] = [SegmentDamage(**damage) for damage in stats["damages"]]
+    return PartitionStats(**{**tree, "stats": Stats(**stats)})
 
 
-def _registers(text: str) -> bytes:
-    unpacking = zlib.decompressobj()
-    data = unpacking.decompress(base64.b64decode(text, validate=True), REGISTERS + 1)
+def _load_registers(text: str) -> bytes:
+    decompressor = zlib.decompressobj()
+    data = decompressor.decompress(base64.b64decode(text, validate=True), REGISTERS + 1)
     if len(data) not in (0, REGISTERS):
-        raise ValueError(f"{len(data)} or more registers, and not {REGISTERS}")
+        raise ValueError(f"{len(data)} or more registers instead of {REGISTERS}")
     return data
 
 
@@ -150,7 +157,7 @@ class _StatsJob(PartitionJob[_Partition, PartitionStats]):
         return _partitions(self.files, self.paths, self.topic)
 
     def fingerprint(self, partition: _Partition) -> Any:
-        """As planned: what changes during the walk is walked again."""
+        """The fingerprint from before the scan: the next run repeats what changes during it."""
         return partition.fingerprint
 
     def is_final(self, report: PartitionStats) -> bool:
@@ -159,36 +166,37 @@ class _StatsJob(PartitionJob[_Partition, PartitionStats]):
     def process(
         self, partitions: Sequence[_Partition]
     ) -> Generator[tuple[_Partition, PartitionStats], None, None]:
-        for partition, parts in self.run_pieces(partitions, _pieces(partitions), _work):
-            yield partition, self._merge(partition, parts)
+        for partition, results in self.run_units(partitions, _plan_units(partitions), _scan_task):
+            yield partition, self._merge(partition, results)
 
-    def _merge(self, of: _Partition, parts: Sequence[Stats | str | None]) -> PartitionStats:
-        """A report from its parts, in their order; walked again where they do not add up.
+    def _merge(self, of: _Partition, results: Sequence[Stats | str | None]) -> PartitionStats:
+        """Add up the statistics of a partition's tasks; if they do not fit, scan it in one task.
 
-        They do not if compaction put what one task has walked where another one came later.
+        They do not fit if compaction moved records that one task has counted into a segment that
+        another task counts later.
         """
-        whole, error, overlap = Stats(), None, False
-        for part in parts:
-            if isinstance(part, str):
-                error = error or part
-            elif part is not None:
-                overlap = overlap or whole.overlaps(part)
-                whole.add(part)
-        suspect = overlap or whole.segments_changed or whole.segments_gone
+        total, error, overlap = Stats(), None, False
+        for result in results:
+            if isinstance(result, str):
+                error = error or result
+            elif result is not None:
+                overlap = overlap or total.overlaps(result)
+                total.add(result)
+        suspect = overlap or total.segments_changed or total.segments_gone
         if (
             error is None
             and suspect
             and (overlap or was_replaced(of.segments, of.path, self.files))
         ):
-            task: _WholeTask = (self.paths, of.topic, of.partition, self.files)
-            ((_, again),) = run_tasks(self.spark, [task], _walk_again, "kstore stats, again")
-            whole, error = again
-        return PartitionStats(of.topic, of.partition, of.path, of.log_start_offset, whole, error)
+            task: _PartitionTask = (self.paths, of.topic, of.partition, self.files)
+            ((_, again),) = run_tasks(self.spark, [task], _scan_partition, "kstore stats, again")
+            total, error = again
+        return PartitionStats(of.topic, of.partition, of.path, of.log_start_offset, total, error)
 
     def describe_plan(self, partitions: Sequence[_Partition], parallelism: int) -> str:
-        pieces = _pieces(partitions)
-        tasks, size = self.plan_pieces(pieces, parallelism), sum(each.size for each in pieces)
-        return f"{len(tasks)} tasks would walk {len(pieces)} segments, {size:,} bytes"
+        units = _plan_units(partitions)
+        tasks, size = self.plan_units(units, parallelism), sum(unit.size for unit in units)
+        return f"{len(tasks)} tasks would scan {len(units)} segments, {size:,} bytes"
 
     def show(self, reports: list[PartitionStats], arguments: argparse.Namespace) -> int:
         tree = as_tree(reports)
@@ -196,54 +204,54 @@ class _StatsJob(PartitionJob[_Partition, PartitionStats]):
             from kstore.spark.jobs.stats_page import html
 
             self.files.write_atomically(arguments.html, html(tree).encode())
-        print(json.dumps(tree, indent=2) if arguments.json else "\n".join(tell(tree)))
+        print(json.dumps(tree, indent=2) if arguments.json else "\n".join(report_lines(tree)))
         return 0 if tree["ok"] else 1
 
-    format_lines = staticmethod(tell)
+    format_lines = staticmethod(report_lines)
     dump = staticmethod(_dump)
     load = staticmethod(_load)
 
 
-def _pieces(partitions: Sequence[_Partition]) -> list[Piece]:
+def _plan_units(partitions: Sequence[_Partition]) -> list[WorkUnit]:
     return [
-        Piece(number, each.path, segment.base_offset, segment.size, segment)
-        for number, each in enumerate(partitions)
-        for segment in each.segments
+        WorkUnit(number, partition.path, segment.base_offset, segment.size, segment)
+        for number, partition in enumerate(partitions)
+        for segment in partition.segments
     ]
 
 
 # --- in an executor -------------------------------------------------------------------------------
 
 
-def _work(task: Task) -> list[Stats | str | None]:
-    """What is known of the segments of each partition of a task, all of it with the first."""
+def _scan_task(task: Task) -> list[Stats | str | None]:
+    """For each partition, the sums over the task's segments as the first result, None as others."""
     check_visible(task.files, task.paths)
-    found: list[Stats | str | None] = []
-    for path, group in groupby(task.pieces, key=lambda piece: piece.path):
-        segments = [piece.of for piece in group]
-        found += [result_or_error(survey_part, task.files, path, segments)]
-        found += [None] * (len(segments) - 1)
-    return found
+    results: list[Stats | str | None] = []
+    for path, units in groupby(task.units, key=lambda unit: unit.path):
+        segments = [unit.argument for unit in units]
+        results += [result_or_error(survey_part, task.files, path, segments)]
+        results += [None] * (len(segments) - 1)
+    return results
 
 
-def _walk_again(task: _WholeTask) -> tuple[Stats, str | None]:
-    """All of a partition in one walk, until its segments are the same before and behind it."""
+def _scan_partition(task: _PartitionTask) -> tuple[Stats, str | None]:
+    """Scan an entire partition, again if its segments change meanwhile."""
     paths, topic, partition, files = task
     check_visible(files, paths)
-    found = Stats()
+    stats = Stats()
     try:
         log = open_store(paths)[topic][partition]
         for _ in range(TRIES):
             segments = segments_of(log, files)
-            found = survey_part(files, log.path, segments)
-            moved = found.segments_changed or found.segments_gone
-            if not moved and not was_replaced(segments, log.path, files):
-                return found, None
-    except KStoreError as error:  # the others go on
-        return found, str(error)
-    return found, (
-        f"changed while it was walked, {TRIES + 1} times: something compacts or shortens it all "
-        "the time, and these figures are not exact; run the job again when that has ended"
+            stats = survey_part(files, log.path, segments)
+            is_changed = stats.segments_changed or stats.segments_gone
+            if not is_changed and not was_replaced(segments, log.path, files):
+                return stats, None
+    except KStoreError as error:  # the job continues with the other partitions
+        return stats, str(error)
+    return stats, (
+        f"changed during each of {TRIES + 1} scans, so these figures are not exact: compaction or "
+        "truncation is running; run the job again when it has finished"
     )
 
 
@@ -255,7 +263,7 @@ def describe(parser: argparse.ArgumentParser) -> None:
     add_common(parser)
     add_reporting(parser)
     parser.add_argument(
-        "--html", metavar="FILE", help="the report as a page with plots, which needs nothing else"
+        "--html", metavar="FILE", help="write the report as one HTML file with plots"
     )
 
 

@@ -25,7 +25,7 @@ class PartitionStats:
     log_start_offset: int
     stats: Stats
     error: str | None = None
-    from_file: str | None = field(default=None, compare=False)  # when an earlier run made it
+    from_file: str | None = field(default=None, compare=False)  # when an earlier run saved it
 
     @property
     def ok(self) -> bool:
@@ -136,8 +136,8 @@ def when(milliseconds: int | None) -> str:
     return time.isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
-def tell(tree: Tree) -> list[str]:
-    """Some lines for each partition and each topic with several, and one for the store."""
+def report_lines(tree: Tree) -> list[str]:
+    """Lines for each partition, for each topic with several partitions, and for the store."""
     lines: list[str] = []
     for topic in tree["topics"]:
         for each in topic["partitions"]:

@@ -1,4 +1,4 @@
-"""``kstore spark verify``: the engine's audit, segments side by side on all executors."""
+"""``kstore spark verify``: the engine's audit, in parallel by segment on all executors."""
 
 import argparse
 from collections.abc import Generator, Sequence
@@ -26,7 +26,7 @@ from kstore.partition_files import (
     warn_of_undecodable_keys,
 )
 from kstore.spark.jobs.command import add_common, main, matching, wanted_topics
-from kstore.spark.jobs.partition_job import JobOptions, PartitionJob, Piece, Task, work_on
+from kstore.spark.jobs.partition_job import JobOptions, PartitionJob, Task, WorkUnit, process_units
 from kstore.spark.jobs.reports import add_reporting, as_tree, from_file_lines, verdict
 from kstore.spark.jobs.resume_file import fingerprint_folder
 from kstore.spark.jobs.task_runner import Progress, cores, run_tasks, task_size
@@ -45,20 +45,21 @@ examples:
   kstore spark verify --resume checked.json --log-dir /data/kafka-logs
   spark-submit --master spark://host:7077 .../kstore/spark/jobs/verify.py --log-dir /mnt/kafka-logs
 
-Every executor audits segments with kstore's own verify and sends back what it found, no records;
-the report is that of `kstore verify` on one machine. Changes nothing, and works beside a running
-broker or writer. A damaged segment is named by file, position and offset, and the job goes on.
---resume keeps the reports of partitions that are done in a file, until all are, and goes on behind
-them after a stop; a partition that is not what it was is audited again. --dry-run shows the tasks.
-Exit status: 0 if all is well, 1 for damage or what could not be read, 3 for warnings only.
+Executors audit segments with the functions of `kstore verify` and return findings, not records; the
+report equals that of `kstore verify`. The job changes nothing and works beside a running broker or
+writer. It names a damaged segment by file, position and offset, and continues.
+--resume saves the reports of finished partitions in a file until the job is done. A later run with
+the same file skips them, and audits a partition again if it has changed. --dry-run shows the tasks.
+Exit status: 0 if all is well, 1 for damage or for a read error, 3 for warnings only.
 """
 
 
 @dataclass(frozen=True, slots=True)
 class PartitionReport:
-    """The audit of one partition; ``error`` says why there is none, where it could not be read.
+    """The audit of one partition.
 
-    With ``is_deleted`` there is none either: the partition was deleted while the job ran.
+    ``report`` is empty if the partition could not be read (``error`` says why), or if it was
+    deleted while the job ran (``is_deleted``).
     """
 
     topic: str
@@ -66,7 +67,7 @@ class PartitionReport:
     path: str
     report: VerifyReport
     error: str | None = None
-    from_file: str | None = field(default=None, compare=False)  # when an earlier run made it
+    from_file: str | None = field(default=None, compare=False)  # when an earlier run saved it
     is_deleted: bool = False
 
     @property
@@ -76,22 +77,22 @@ class PartitionReport:
 
 @dataclass(frozen=True, slots=True)
 class _Range:
-    """What a task audits: some segments of a partition."""
+    """Consecutive segments of a partition, which one task audits."""
 
     topic: str
     partition: int
-    part: SegmentRange
+    segments: SegmentRange
 
 
 @dataclass(frozen=True, slots=True)
-class _Audited:
-    """The audit of a range; ``keys`` has warnings of keys of ``__consumer_offsets``."""
+class _Audit:
+    """The audit of a range; ``keys`` has the warnings about keys of ``__consumer_offsets``."""
 
-    part: SegmentRangeReport
+    segments: SegmentRangeReport
     keys: VerifyReport
 
 
-_Found = _Audited | str  # or why there is none
+_AuditOrError = _Audit | str
 
 
 def verify(
@@ -102,21 +103,20 @@ def verify(
     ``options`` are those of every job: :class:`~kstore.spark.jobs.partition_job.JobOptions`.
 
     Returns a report for each partition, by topic and number: what ``Log.verify`` returns. A
-    partition that could not be read has an ``error``, one that was deleted while the job ran is
-    marked ``is_deleted``. Raises InvalidConfigError where no topic
-    matches, StorageError where an executor does not see the directories.
+    partition that could not be read has an ``error``; one that was deleted while the job ran is
+    marked ``is_deleted``. Raises InvalidConfigError if no topic matches, and StorageError if an
+    executor does not see the directories.
     """
     return _Verify(spark, path, **options).run()
 
 
 def _missing(files: Files, paths: tuple[str, ...], pattern: str | None) -> list[PartitionReport]:
-    """The partitions whose folder is gone."""
-    missing = find_missing_folders(files, paths)
+    """Reports on the partitions whose directory is missing."""
     wanted = wanted_topics(pattern)
     return [
-        PartitionReport(each.topic, each.partition, each.path, each.report)
-        for each in missing
-        if wanted.fullmatch(each.topic)
+        PartitionReport(missing.topic, missing.partition, missing.path, missing.report)
+        for missing in find_missing_folders(files, paths)
+        if wanted.fullmatch(missing.topic)
     ]
 
 
@@ -127,33 +127,38 @@ class _Partition:
     path: str
     segments: tuple[tuple[int, int], ...]  # base offset, size
     fingerprint: dict[str, Any]
-    inode: int | None = None  # of its folder
+    inode: int | None = None  # of its directory
 
 
 def _partitions(files: Files, paths: tuple[str, ...], topic: str | None) -> list[_Partition]:
-    """Those that are there; a topic that is deleted meanwhile is left out."""
+    """The partitions that exist, without those that are deleted during the listing."""
     store = open_store(paths)
     partitions = []
     for found in find_logs(store, matching(store, topic))[0]:
         log = found.log
         try:
             segments = tuple((view.base_offset, view.size) for view in log.segments.views)
-            of = {"log_start": log.start_offset, "files": fingerprint_folder(files, log.path)}
+            fingerprint = {
+                "log_start": log.start_offset,
+                "files": fingerprint_folder(files, log.path),
+            }
         except KStoreError:
             if found.exists():
                 raise
             continue
-        partitions.append(_Partition(log.topic, log.partition, log.path, segments, of, found.inode))
+        partitions.append(
+            _Partition(log.topic, log.partition, log.path, segments, fingerprint, found.inode)
+        )
     return partitions
 
 
-def tell(reports: Sequence[PartitionReport]) -> list[str]:
-    """A line for each partition, its findings below it, and the sum."""
+def report_lines(reports: Sequence[PartitionReport]) -> list[str]:
+    """A line for each partition, its findings below it, and a summary."""
     lines = []
     for each in reports:
         report = each.report
         if each.is_deleted:
-            lines.append(f"{each.topic}-{each.partition}: left out, it was deleted meanwhile")
+            lines.append(f"{each.topic}-{each.partition}: skipped, deleted while the job ran")
             continue
         state = each.error or state_of(report)
         lines.append(
@@ -165,19 +170,19 @@ def tell(reports: Sequence[PartitionReport]) -> list[str]:
     lines += from_file_lines(as_tree(reports))
     warned = sum(each.ok and each.report.warning_count > 0 for each in reports)
     warnings = f", {warned} with warnings" if warned else ""
-    there = [each for each in reports if not each.is_deleted]
-    return [*lines, f"{verdict(there)}{warnings} ({size} bytes)"]
+    existing = [each for each in reports if not each.is_deleted]
+    return [*lines, f"{verdict(existing)}{warnings} ({size} bytes)"]
 
 
 class _Verify(PartitionJob[_Partition, PartitionReport]):
     name = "verify"
-    format_lines = staticmethod(tell)
+    format_lines = staticmethod(report_lines)
 
     def list_partitions(self, store: Store) -> list[_Partition]:
         return _partitions(self.files, self.paths, self.topic)
 
     def fingerprint(self, partition: _Partition) -> Any:
-        """As planned: what changes during the audit is audited again."""
+        """The fingerprint from before the audit: the next run repeats what changes during it."""
         return partition.fingerprint
 
     def is_final(self, report: PartitionReport) -> bool:
@@ -186,32 +191,33 @@ class _Verify(PartitionJob[_Partition, PartitionReport]):
     def process(
         self, partitions: Sequence[_Partition]
     ) -> Generator[tuple[_Partition, PartitionReport], None, None]:
-        pieces = _pieces(partitions, cores(self.spark))
-        for partition, parts in self.run_pieces(partitions, pieces, _work):
-            yield partition, _if_there(self.files, partition, self._merge(partition, parts))
+        units = _plan_units(partitions, cores(self.spark))
+        for partition, results in self.run_units(partitions, units, _verify_task):
+            yield partition, _check_deleted(self.files, partition, self._merge(partition, results))
 
-    def _merge(self, of: _Partition, parts: list[_Found]) -> PartitionReport:
-        """A report from its parts; audited again as a whole where they do not add up."""
-        reports = [part for part in parts if not isinstance(part, str)]
-        is_complete = len(reports) == len(parts)
-        merged = merge_parts([each.part for each in reports]) if is_complete else None
+    def _merge(self, partition: _Partition, results: list[_AuditOrError]) -> PartitionReport:
+        """Merge the audits of a partition's ranges; if they do not merge, audit it in one task."""
+        topic, number, path = partition.topic, partition.partition, partition.path
+        audits = [result for result in results if not isinstance(result, str)]
+        is_complete = len(audits) == len(results)
+        merged = merge_parts([audit.segments for audit in audits]) if is_complete else None
         if merged is None:
-            # Retention removed a segment meanwhile, segments overlap, or a transaction spans parts.
-            everything = _Range(of.topic, of.partition, SegmentRange())
-            again = [Task(self.paths, (Piece(0, of.path, 0, 0, everything),), self.files)]
-            ((_, (result,)),) = run_tasks(self.spark, again, _work, "kstore verify, again")
+            # Retention deleted a segment, segments overlap, or a transaction spans ranges.
+            everything = _Range(topic, number, SegmentRange())
+            task = Task(self.paths, (WorkUnit(0, path, 0, 0, everything),), self.files)
+            ((_, (result,)),) = run_tasks(self.spark, [task], _verify_task, "kstore verify, again")
             if isinstance(result, str):
-                return PartitionReport(of.topic, of.partition, of.path, VerifyReport(), result)
-            merged, reports = result.part.report, [result]
-        if merged.ok:  # as on one machine
-            for each in reports:
-                merged.merge(each.keys, MAX_FINDINGS)
-        return PartitionReport(of.topic, of.partition, of.path, merged)
+                return PartitionReport(topic, number, path, VerifyReport(), result)
+            merged, audits = result.segments.report, [result]
+        if merged.ok:  # as `kstore verify`, which does not decode keys of a damaged log
+            for audit in audits:
+                merged.merge(audit.keys, MAX_FINDINGS)
+        return PartitionReport(topic, number, path, merged)
 
     def describe_plan(self, partitions: Sequence[_Partition], parallelism: int) -> str:
-        pieces = _pieces(partitions, parallelism)
-        tasks = self.plan_pieces(pieces, parallelism)
-        return f"{len(tasks)} tasks would verify {sum(each.size for each in pieces):,} bytes"
+        units = _plan_units(partitions, parallelism)
+        tasks = self.plan_units(units, parallelism)
+        return f"{len(tasks)} tasks would verify {sum(unit.size for unit in units):,} bytes"
 
     def show(self, reports: list[PartitionReport], arguments: argparse.Namespace) -> int:
         return super().show(reports, arguments) or status_of(each.report for each in reports)
@@ -220,26 +226,28 @@ class _Verify(PartitionJob[_Partition, PartitionReport]):
         return super().run() + _missing(self.files, self.paths, self.topic)
 
     def load(self, tree: dict[str, Any]) -> PartitionReport:
-        found = dict(tree["report"])
+        fields = dict(tree["report"])
         for name in ("findings", "warnings", "in_flight", "recovery_due"):
-            found[name] = [Finding(**each) for each in found.get(name, ())]
-        return PartitionReport(**{**tree, "report": VerifyReport(**found)})
+            fields[name] = [Finding(**finding) for finding in fields.get(name, ())]
+        return PartitionReport(**{**tree, "report": VerifyReport(**fields)})
 
 
-def _pieces(partitions: Sequence[_Partition], parallelism: int) -> list[Piece]:
-    target = task_size(sum(size for each in partitions for _, size in each.segments), parallelism)
-    return [
-        Piece(number, each.path, -1 if part.start is None else part.start, part.size, of)
-        for number, each in enumerate(partitions)
-        for part in plan_parts(each.segments, target)
-        for of in [_Range(each.topic, each.partition, part)]
-    ]
+def _plan_units(partitions: Sequence[_Partition], parallelism: int) -> list[WorkUnit]:
+    total = sum(size for partition in partitions for _, size in partition.segments)
+    target = task_size(total, parallelism)
+    units = []
+    for number, partition in enumerate(partitions):
+        for segments in plan_parts(partition.segments, target):
+            key = -1 if segments.start is None else segments.start
+            argument = _Range(partition.topic, partition.partition, segments)
+            units.append(WorkUnit(number, partition.path, key, segments.size, argument))
+    return units
 
 
-def _if_there(files: Files, planned: _Partition, report: PartitionReport) -> PartitionReport:
-    """The report, where the folder is still the one that was listed; else that it was deleted."""
-    now = files.identity_of(planned.path)
-    if now is not None and now[0] == planned.inode:
+def _check_deleted(files: Files, planned: _Partition, report: PartitionReport) -> PartitionReport:
+    """The report; marked ``is_deleted`` if the directory is not the one that was listed."""
+    identity = files.identity_of(planned.path)
+    if identity is not None and identity[0] == planned.inode:
         return report
     return replace(report, report=VerifyReport(), error=None, is_deleted=True)
 
@@ -247,18 +255,19 @@ def _if_there(files: Files, planned: _Partition, report: PartitionReport) -> Par
 # --- in an executor -------------------------------------------------------------------------------
 
 
-def _work(task: Task) -> list[_Found]:
+def _verify_task(task: Task) -> list[_AuditOrError]:
     states = StateReader(task.files)
-    return work_on(task, lambda files, piece: _audit(task, piece, states))
+    return process_units(task, lambda files, unit: _verify_range(task, unit, states))
 
 
-def _audit(task: Task, piece: Piece, states: StateReader) -> _Audited:
-    of: _Range = piece.of
-    audited = _Audited(verify_part(task.files, piece.path, of.part, states=states), VerifyReport())
-    if of.topic == OFFSETS_TOPIC and audited.part.report.ok:
+def _verify_range(task: Task, unit: WorkUnit, states: StateReader) -> _Audit:
+    of: _Range = unit.argument
+    report = verify_part(task.files, unit.path, of.segments, states=states)
+    audit = _Audit(report, VerifyReport())
+    if of.topic == OFFSETS_TOPIC and report.report.ok:
         log = open_store(task.paths)[of.topic][of.partition]
-        warn_of_undecodable_keys(audited.keys, log, of.part.start, of.part.stop)
-    return audited
+        warn_of_undecodable_keys(audit.keys, log, of.segments.start, of.segments.stop)
+    return audit
 
 
 # --- the command ----------------------------------------------------------------------------------
