@@ -5,7 +5,7 @@ import signal
 import pytest
 from hypothesis import settings
 
-from strangers import sets
+from kafka_files import data_sets
 
 # A shared machine is slow at times; what is tested here is never time.
 settings.register_profile("kstore", deadline=None)
@@ -16,23 +16,27 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(scope="session")
-def fixtures(tmp_path_factory: pytest.TempPathFactory) -> sets.Fixtures:
+def fixtures(tmp_path_factory: pytest.TempPathFactory) -> data_sets.Fixtures:
     """Files of public origin, written by many Kafkas and clients."""
-    return sets.Fixtures(sets.unpack("fixtures", tmp_path_factory.mktemp("fixtures")))
+    return data_sets.Fixtures(data_sets.unpack("fixtures", tmp_path_factory.mktemp("fixtures")))
 
 
-@pytest.fixture(scope="session", params=sets.MADE)
-def made(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> sets.MadeSet:
+@pytest.fixture(scope="session", params=data_sets.BROKER_SETS)
+def broker_set(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> data_sets.BrokerSet:
     """One complete log.dir after another, each written by a real broker. Copy before writing."""
     name = request.param
-    return sets.MadeSet(name, sets.unpack(f"made-{name}", tmp_path_factory.mktemp("made")))
+    return data_sets.BrokerSet(
+        name, data_sets.unpack(f"made-{name}", tmp_path_factory.mktemp("broker_set"))
+    )
 
 
-@pytest.fixture(scope="session", params=sets.RECOVERED)
+@pytest.fixture(scope="session", params=data_sets.RECOVERED_SETS)
 def recovered(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
-) -> sets.RecoveredSet:
+) -> data_sets.RecoveredSet:
     """What brokers left unclean, and how they recovered it. Copy before writing."""
     name = request.param
-    root = sets.unpack(f"recovered-{name}", tmp_path_factory.mktemp("recovered"))
-    return sets.RecoveredSet(name, root)
+    root = data_sets.unpack(f"recovered-{name}", tmp_path_factory.mktemp("recovered"))
+    return data_sets.RecoveredSet(name, root)

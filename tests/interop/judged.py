@@ -6,11 +6,11 @@ from pathlib import Path
 from typing import Any
 
 import kstore
+from kafka_files.data_sets import ExpectedPartition, ExpectedRecord, expected_partition
+from kafka_files.offsets_for_times import BELOW_START, EMPTIED, check_times
 from kstore import Log
 from oracle.plain import PlainBatch
 from oracle.reader import read_log
-from strangers.sets import ExpectedPartition, ExpectedRecord, expected_partition
-from strangers.times import BELOW_START, EMPTIED, check_times
 
 # Topics of which Kafka may answer otherwise than a scan of the records would, and why.
 DIFFERENT_TIMES: dict[str, str] = {

@@ -14,7 +14,7 @@ from typing import NamedTuple
 from kafka import KafkaAdminClient
 
 from interop.node import Node
-from strangers.sets import DATA, Fixtures, unpack
+from kafka_files.data_sets import DATA, Fixtures, unpack
 
 _FOLDER = re.compile(r"[A-Za-z0-9._-]+-\d+")
 # What a broker loads of a partition. Of the leader epochs it keeps its own: those of a fixture

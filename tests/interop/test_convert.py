@@ -8,15 +8,15 @@ import pytest
 
 from interop.dump import dump_log
 from interop.kafka_jars import ToolError, compiled, java_command
+from kafka_files.data_sets import BROKER_SETS, BrokerSet, unpack
 from kstore.record.convert import convert, down_convert, rebuild
 from oracle import writer
 from oracle.convert import unpacked
 from oracle.plain import CREATE_TIME, LOG_APPEND_TIME, PlainRecord
 from oracle.reader import read_log
-from strangers.sets import MADE, MadeSet, unpack
 
 T = 1_700_000_000_000
-OLD_SETS = [name for name in MADE if name.startswith("zk-")]
+OLD_SETS = [name for name in BROKER_SETS if name.startswith("zk-")]
 
 
 def ask(version, program, lines):
@@ -50,13 +50,13 @@ def records(first=100, step=1, count=9, headers=True):
 
 def batches_v2():
     """Batches of every kind, one after another."""
-    made = []
+    batches = []
     for codec in range(4):
         for kind, when in ((CREATE_TIME, None), (LOG_APPEND_TIME, T + 77)):
-            made.append(
+            batches.append(
                 writer.batch(records(), codec=codec, timestamp_type=kind, max_timestamp=when)
             )
-    made += [
+    batches += [
         writer.batch(records(200, 3), codec=1, base_offset=190, last_offset=300, leader_epoch=4),
         writer.batch(records(200, 3), base_offset=190, last_offset=300, leader_epoch=4),
         writer.batch(records(), producer_id=9, producer_epoch=1, base_sequence=5),
@@ -74,17 +74,17 @@ def batches_v2():
         writer.batch([PlainRecord(7, -1, None, b"no time")]),
         writer.batch([PlainRecord(7, -1, None, b"no time")], codec=3),
     ]
-    return made
+    return batches
 
 
 def batches_legacy():
-    made = []
+    batches = []
     for magic in (0, 1):
         for kind in (CREATE_TIME, LOG_APPEND_TIME)[: 1 + magic]:
             plain = records(headers=False)
             if kind == LOG_APPEND_TIME:
                 plain = [record._replace(timestamp=T + 77) for record in plain]
-            made.append(
+            batches.append(
                 b"".join(
                     writer.message(
                         r.offset,
@@ -100,7 +100,7 @@ def batches_legacy():
             for codec in (1, 2, 3):
                 for first in (100, 0):
                     wrapped = records(first, 2, headers=False)
-                    made.append(
+                    batches.append(
                         writer.wrapper(
                             wrapped,
                             magic=magic,
@@ -109,22 +109,22 @@ def batches_legacy():
                             timestamp=T + 77 if kind == LOG_APPEND_TIME else None,
                         )
                     )
-        made.append(
+        batches.append(
             writer.wrapper(records(50, headers=False), magic=magic, codec=1, first_relative=6)
         )
-    return made
+    return batches
 
 
 def batches_mixed():
     """KAFKA-4298: messages of another magic inside; and snappy without any framing."""
-    made = []
+    batches = []
     for magic, inner, kind in ((1, 0, CREATE_TIME), (1, 0, LOG_APPEND_TIME), (0, 1, CREATE_TIME)):
         first = 100 if magic == 0 else 0
         data = b"".join(
             writer.message(first + n, b"k", b"v", magic=inner, timestamp=T + n) for n in range(3)
         )
         for codec, packed in ((1, gzip.compress(data)), (2, cramjam.snappy.compress_raw(data))):
-            made.append(
+            batches.append(
                 writer.message(
                     102,
                     None,
@@ -135,14 +135,14 @@ def batches_mixed():
                     codec=codec,
                 )
             )
-    return made
+    return batches
 
 
 def segments(tmp_path, names):
     """The log files of the made sets, by a name of their own."""
     for name in names:
-        made = MadeSet(name, unpack(f"made-{name}", tmp_path / name))
-        for path in sorted(made.log_dir.glob("*/*.log")):
+        broker_set = BrokerSet(name, unpack(f"made-{name}", tmp_path / name))
+        for path in sorted(broker_set.log_dir.glob("*/*.log")):
             if path.stat().st_size:
                 yield f"{name}-{path.parent.name}-{path.stem}", path.read_bytes()
 

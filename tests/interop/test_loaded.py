@@ -11,9 +11,9 @@ from pathlib import Path
 import kstore
 from interop.kafka_jars import ask_segments
 from interop.test_segments import kafkas_settings
+from kafka_files.data_sets import unpack
 from kstore.log.log import Log
 from oracle.files import read_offset_checkpoint
-from strangers.sets import unpack
 from support.logs import open_log
 from support.producers import NOW, sent
 

@@ -26,9 +26,9 @@ from interop.judged import (
 )
 from interop.kafka_jars import ToolError, compiled, java_command, libs
 from interop.old_node import OldNode
+from kafka_files.data_sets import ExpectedPartition, expected_partition
 from kstore.config import CODECS
 from oracle.reader import read_log
-from strangers.sets import ExpectedPartition, expected_partition
 
 pytestmark = pytest.mark.all_versions
 

@@ -4,9 +4,9 @@ import hashlib
 from pathlib import Path
 from typing import Any
 
+from kafka_files.data_sets import BrokerSet, Fixture, Fixtures
+from kafka_files.test_spark_tasks import as_expected
 from spark.compared import Row, rows
-from strangers.sets import Fixture, Fixtures, MadeSet
-from strangers.test_spark_reads_all import as_expected
 
 # Each of its batches has offset 0, one in front of it as well: no log that anything could read.
 NO_LOG = "record-sets/kafka-python/record_batch_data_v2.bin"
@@ -21,9 +21,11 @@ def read(spark: Any, path: Path, topics: list[str]) -> dict[tuple[str, int], lis
     return found
 
 
-def test_directories_of_brokers(registered: Any, made: MadeSet) -> None:
-    found = read(registered, made.log_dir, sorted({each.topic for each in made.partitions}))
-    for partition in made.partitions:
+def test_directories_of_brokers(registered: Any, broker_set: BrokerSet) -> None:
+    found = read(
+        registered, broker_set.log_dir, sorted({each.topic for each in broker_set.partitions})
+    )
+    for partition in broker_set.partitions:
         rows_of = found.pop((partition.topic, partition.partition), [])
         assert rows_of == [as_expected(each) for each in partition.records], partition.name
     assert found == {}

@@ -174,9 +174,9 @@ def test_the_command(registered: Any, log_dir: Path, tmp_path: Path, capsys: Any
     assert main([*words, "--dry-run"]) == 0
     assert "0 offsets" in capsys.readouterr().out
     for wrong, said in (
-        (["--since", "yesterday"], "is not a time"),
+        (["--since", "yesterday"], "not 'yesterday'"),
         (["--since", "2024-05-01"], "time zone"),
-        (["--topic", "x"], "here are"),
+        (["--topic", "x"], "no topic matches x"),
         (["--file-size", "0"], "a whole number from 1"),
     ):
         assert main([*words, *wrong]) == 1

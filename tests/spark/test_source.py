@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 import kstore
+from kafka_files.data_sets import BrokerSet
 from kstore.spark import read
-from strangers.sets import MadeSet
 from support.damage import write_damaged
 
 
@@ -236,11 +236,11 @@ def test_a_damaged_batch_fails_the_task_with_its_position_or_is_skipped(
 
 @pytest.mark.parametrize("isolation", ["read_uncommitted", "read_committed"])
 def test_directories_of_brokers_as_kafka_s_consumer_read_them(
-    registered: Any, made: MadeSet, isolation: str
+    registered: Any, broker_set: BrokerSet, isolation: str
 ) -> None:
     """All topics of a broker in one frame; values too long to be listed compare by their hash."""
     expected = {}
-    for partition in made.partitions:
+    for partition in broker_set.partitions:
         committed = set(partition.committed_offsets)
         for each in partition.records:
             if isolation == "read_uncommitted" or each.offset in committed:
@@ -251,9 +251,9 @@ def test_directories_of_brokers_as_kafka_s_consumer_read_them(
                     each.value,
                     [(name, value) for name, value in each.headers] or None,
                 )
-    topics = ",".join(sorted({partition.topic for partition in made.partitions}))
+    topics = ",".join(sorted({partition.topic for partition in broker_set.partitions}))
     frame = load(
-        registered, made.log_dir, subscribe=topics, isolation=isolation, includeHeaders="true"
+        registered, broker_set.log_dir, subscribe=topics, isolation=isolation, includeHeaders="true"
     )
     found = {}
     for row in frame.selectExpr("*", "unix_millis(timestamp) ms").collect():

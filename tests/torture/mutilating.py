@@ -13,12 +13,12 @@ from pathlib import Path
 from random import Random
 from typing import NamedTuple
 
+from kafka_files.data_sets import unpack
 from kstore import LogConfig, Store, StoreConfig
 from oracle import writer as oracle
 from oracle.crc import crc32, crc32c
 from oracle.plain import PlainRecord
 from oracle.reader import read_log as oracle_read
-from strangers.sets import unpack
 from support.recording import Tree, read_tree
 from torture.checks import MARKER, materialise
 from torture.parts import scratch

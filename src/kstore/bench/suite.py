@@ -188,7 +188,7 @@ class Suite:
             with alarm(self._until + STRICT[self.level] - perf_counter()):
                 self._in_turn(folder, tree)
         except TimeUp:
-            tree["missing"]["what was under way, and the rest"] = NO_TIME
+            tree["missing"]["the workload in progress, and the rest"] = NO_TIME
 
     def _in_turn(self, folder: Path, tree: results.Tree) -> None:
         weights = total = sum(each.weight for each in self.workloads)

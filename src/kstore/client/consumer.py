@@ -54,13 +54,13 @@ class ConsumerBatch:
     )  # fmt: skip
 
     def __init__(
-        self, consumer: "Consumer", place: TopicPartition, records: list["Record"],
+        self, consumer: "Consumer", tp: TopicPartition, records: list["Record"],
         start_offset: int, stop_offset: int,
     ) -> None:  # fmt: skip
         self._consumer = consumer
         self._records = records
-        self._topic_id = consumer._topic_ids[place.topic]
-        self.topic, self.partition = place
+        self._topic_id = consumer._topic_ids[tp.topic]
+        self.topic, self.partition = tp
         self.start_offset = start_offset
         self.stop_offset = stop_offset
 

@@ -92,7 +92,7 @@ def _view_array(rows: Ragged, kind: Any) -> Any:
 
 
 def _header_array(headers: Headers) -> Any:
-    names, values = headers.places()
+    names, values = headers.names_and_values()
     starts = np.zeros(len(headers) + 1, np.int32)
     np.cumsum(headers.counts, out=starts[1:])
     kind = SCHEMA.field("headers").type

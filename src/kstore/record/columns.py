@@ -110,8 +110,8 @@ class Headers:
         """All rows, parsed."""
         return [self[row] for row in range(len(self))]
 
-    def places(self) -> tuple[Ragged, Ragged]:
-        """Names and values of all headers of all rows, one after another, not copied."""
+    def names_and_values(self) -> tuple[Ragged, Ragged]:
+        """The names and the values of all headers of all rows, in order, not copied."""
         total = int(self.counts.sum())
         positions = np.empty((2, total), np.int64)
         lengths = np.empty((2, total), np.int32)
@@ -155,7 +155,7 @@ class Columns:
 
     @property
     def data(self) -> NDArray[np.uint8]:
-        """The bytes that keys, values and headers are places in."""
+        """The bytes that contain the keys, values and headers."""
         return self.values.data
 
     def __len__(self) -> int:

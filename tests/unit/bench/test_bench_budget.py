@@ -142,7 +142,7 @@ def test_the_running_call_is_stopped_when_the_time_is_over(tmp_path):
 
     tree = suite.Suite([workload("some", make), workload("never", make)], tmp_path, "quick").run()
     assert (tree["results"], tree["failed"], ended) == ([], [], ["server"])
-    assert tree["missing"]["what was under way, and the rest"] == NO_TIME
+    assert tree["missing"]["the workload in progress, and the rest"] == NO_TIME
     assert "ended_by" not in tree
     assert list(tmp_path.iterdir()) == []
     assert signal.getitimer(signal.ITIMER_REAL) == (0.0, 0.0)

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 import kstore
+from kafka_files.data_sets import BrokerSet
 from kstore.errors import CompactionAbandonedError, LogFailedError, StorageError
 from kstore.files.files import DISK
 from kstore.files.staging_area import StagingArea, remove_staged
@@ -16,7 +17,6 @@ from kstore.maintenance.rewrite import RewriteTarget, rewrite_log, rewrite_segme
 from oracle.plain import CREATE_TIME, NO_TIMESTAMP, PlainBatch, PlainRecord
 from oracle.reader import read_log as read_bytes
 from oracle.writer import message, wrapper
-from strangers.sets import MadeSet
 from support.damage import write_damaged
 from support.disks import FaultyDisk
 from support.jobs import batches, make_store, side_files
@@ -140,10 +140,10 @@ def test_formats_stay_where_only_the_codec_changes(tmp_path: Path) -> None:
     assert {(each.magic, each.codec) for each in after.batches} == {(1, 1), (2, 1)}
 
 
-def test_what_brokers_wrote(made: MadeSet, tmp_path: Path) -> None:
+def test_what_brokers_wrote(broker_set: BrokerSet, tmp_path: Path) -> None:
     store_dir = tmp_path / "log-dir"
-    shutil.copytree(made.log_dir, store_dir)
-    for each in made.partitions:
+    shutil.copytree(broker_set.log_dir, store_dir)
+    for each in broker_set.partitions:
         log = open_log(store_dir / each.name)
         log.roll()
         report = rewrite(log, compression="lz4", magic=2)
@@ -330,7 +330,7 @@ def test_staged_elsewhere_is_the_same(tmp_path: Path) -> None:
     log = open_log(tmp_path / "t-0", segment_bytes=2500)
     view, path = log.segments.views[0], tmp_path / "t-0"
     staged = StagingArea(DISK, path)
-    made = rewrite_segment(
+    rewritten = rewrite_segment(
         DISK, str(path), staged, staged.directory, view.base_offset, view.next_offset,
         RewriteTarget("lz4", force=True), log.config,
     )  # fmt: skip
@@ -341,7 +341,7 @@ def test_staged_elsewhere_is_the_same(tmp_path: Path) -> None:
     log.close()
     for name, found in data.items():
         assert (path / name.removesuffix(".cleaned")).read_bytes() == found
-    assert made.new_size == sum(len(data[name]) for name in names if ".log." in name)
+    assert rewritten.new_size == sum(len(data[name]) for name in names if ".log." in name)
     assert len(remove_staged(DISK, path)) == len(names)
 
 
@@ -371,7 +371,7 @@ def test_what_was_staged_elsewhere_replaces_nothing(tmp_path: Path) -> None:
     before = {each.name: each.read_bytes() for each in path.iterdir()}
     for gone in ("log", "index", "timeindex", "short"):
         staged = StagingArea(DISK, path)
-        made = rewrite_segment(
+        rewritten = rewrite_segment(
             DISK, str(path), staged, staged.directory, view.base_offset, view.next_offset,
             RewriteTarget("lz4", force=True), log.config,
         )  # fmt: skip
@@ -381,7 +381,7 @@ def test_what_was_staged_elsewhere_replaces_nothing(tmp_path: Path) -> None:
         else:
             staged.remove(name)
         with pytest.raises(StorageError, match="a staged file is missing"):
-            swap_in(DISK, log, log._require_writer(), made.new, view, staged.token)
+            swap_in(DISK, log, log._require_writer(), rewritten.new, view, staged.token)
         remove_staged(DISK, path)
         assert {each.name: each.read_bytes() for each in path.iterdir()} == before
         assert log.segments.views[0] is view

@@ -10,13 +10,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kafka_files import data_sets
 from kstore._native.read.decode import Scanner
 from kstore.errors import CorruptRecordError
 from kstore.record import Record
 from kstore.record.codec import decompress
 from oracle import reader, writer
 from oracle.plain import LOG_APPEND_TIME, PlainRecord
-from strangers import sets
 
 T = 1_700_000_000_000
 field = st.one_of(st.none(), st.binary(max_size=150))
@@ -155,16 +155,16 @@ def test_files_of_other_hands(fixtures):
         assert [seen(r) for r in skip(fixture.data)] == expected, fixture.name
 
 
-def test_directories_of_real_brokers(made):
-    for path in sorted(made.root.rglob("*.log")):
+def test_directories_of_real_brokers(broker_set):
+    for path in sorted(broker_set.root.rglob("*.log")):
         data = path.read_bytes()
         expected = [without_control(r) for r in reader.read_log(data).records]
         assert [seen(r) for r in all_records(data, control=True)] == expected, path
 
 
-def test_decoded_records_are_those_of_kafkas_consumer(made):
-    for partition in made.partitions:
-        folder = made.log_dir / partition.name
+def test_decoded_records_are_those_of_kafkas_consumer(broker_set):
+    for partition in broker_set.partitions:
+        folder = broker_set.log_dir / partition.name
         found = []
         for path in sorted(folder.glob("*.log")):
             found += all_records(path.read_bytes(), start_offset=partition.beginning_offset)
@@ -538,7 +538,7 @@ def test_records_are_built_from_right_types_only():
 
 
 def test_the_sets_exist():
-    assert sets.MADE
+    assert data_sets.BROKER_SETS
 
 
 def test_a_pickle_that_an_earlier_kstore_wrote_loads():

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 import kstore
+from kafka_files import data_sets
 from kstore import LogConfig
 from kstore.checkpoint.known_gaps import is_known, merge_ranges
 from kstore.cli import main
@@ -15,7 +16,6 @@ from kstore.files.files import DISK
 from kstore.verify.distributed import merge_parts, plan_parts, verify_part
 from kstore.verify.missing_folders import find_missing_folders
 from kstore.verify.partition import VerifyReport, verify_partition
-from strangers import sets
 from support.damage import write_damaged
 from support.logs import open_log
 from support.recording import Recorder
@@ -396,9 +396,9 @@ KNOWN = {"derived", "middle", "cut"}
 
 def test_no_directory_of_a_real_broker_has_lost_records(tmp_path: Path) -> None:
     seen = 0
-    for archive in sorted(sets.DATA.glob("*.tar.xz")):
+    for archive in sorted(data_sets.DATA.glob("*.tar.xz")):
         name = archive.name.removesuffix(".tar.xz")
-        unpacked = sets.unpack(name, tmp_path / name)
+        unpacked = data_sets.unpack(name, tmp_path / name)
         for folder in sorted({path.parent for path in unpacked.rglob("*.log")}):
             report = verify_partition(DISK, folder)
             assert report.warnings == [], folder

@@ -31,7 +31,7 @@ BARS: dict[str, tuple[float | None, float | None, float | None]] = {
     "1.15 KB": (None, None, 4.0),
     "one record": (10.0, None, 10.0),
 }
-MAPPED = "a mapped header read in C, its place known"
+MAPPED = "a mapped header read in C, its position known"
 READ = "read every byte"
 
 

@@ -258,7 +258,7 @@ def narrow(directory: Path, records: int) -> Contest:
         name=f"durable stream of {records} records, read by another process",
         calls={
             "kstore": partial(stream, directory, records),
-            "kstore, nobody reads": partial(stream, directory, records, reader=False),
+            "kstore, no reader": partial(stream, directory, records, reader=False),
             EACH_MIB: partial(write_raw, directory, records, MIB),
             rate: lambda: Timed(1 / WANTED, result=records),
             "10 ms": lambda: Timed(0.010, result=records),
@@ -271,7 +271,7 @@ def narrow(directory: Path, records: int) -> Contest:
             ("kstore", rate, 1.0),
             ("kstore reader", rate, 1.0),
             ("kstore ack p99", "10 ms", None),
-            ("kstore, nobody reads", EACH_MIB, None),
+            ("kstore, no reader", EACH_MIB, None),
         ),
         rounds=5,
     )
@@ -284,8 +284,8 @@ def wide(directory: Path, records: int) -> Contest:
     over zeros is compared with the time that writing the zeros takes; without it, only reported.
     """
     records = records // WIDE.records * WIDE.records
-    ours = "kstore, ready batches, nobody reads"
-    values = "kstore, values, nobody reads"
+    ours = "kstore, ready batches, no reader"
+    values = "kstore, values, no reader"
     streamed = partial(stream, directory, records)
     calls: Calls = {
         ours: partial(streamed, shape=READY, reader=False),

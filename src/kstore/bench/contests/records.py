@@ -150,12 +150,12 @@ def decoding(per_batch: int) -> Contest:
     calls: Calls = {
         "list of values": partial(decode_into_values, data),
         "Records, then read": lambda: read_fields(Scanner(data).records()),
-        "value places": partial(decode_into_blocks, data, values_only=True),
+        "value positions": partial(decode_into_blocks, data, values_only=True),
         "full columns": partial(decode_into_blocks, data),
         LOOP: by_bare_loop,
     }
     has_bars = per_batch == 1000
-    bars: list[Bar] = [("value places", LOOP, 0.9 if has_bars else None)]
+    bars: list[Bar] = [("value positions", LOOP, 0.9 if has_bars else None)]
     if (peer := optional("aiokafka.record.memory_records", "aiokafka")) is not None:
         wanted = (6, 2.5, 18, 10) if has_bars else (None,) * 4
         for name, bar in zip(list(calls)[:4], wanted, strict=True):

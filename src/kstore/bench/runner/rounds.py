@@ -24,7 +24,7 @@ LEAST_SECONDS = 0.002  # a faster contestant is called several times per round
 LONG_SECONDS = 1.0  # a contestant whose first call took longer is called once per round
 LEAST_ROUNDS = 3  # made even if they exceed the contest's own time
 TAILS = (99.0, 99.9)  # percentiles of each round that has enough samples
-NO_TIME = "left out: the time was up"
+NO_TIME = "skipped: the time was up"
 
 
 @dataclass

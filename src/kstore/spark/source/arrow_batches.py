@@ -108,7 +108,7 @@ def _headers(headers: Headers) -> Any:
     kind, count = _TYPES[HEADERS], len(headers)
     if not headers.counts.any():
         return pa.nulls(count, kind)
-    names, values = headers.places()
+    names, values = headers.names_and_values()
     starts = np.zeros(count + 1, np.int32)
     np.cumsum(headers.counts, out=starts[1:])
     text = pack(names, pa.string())

@@ -35,21 +35,21 @@ def assert_converts(name, data):
     data = data[: log.tail_position]
     zstd = any(batch.codec == 4 for batch in log.batches)
     for magic in range(3):
-        made = convert(data, magic, compression="lz4" if zstd and magic < 2 else None)
-        assert read(made) == list(expected(log, magic)), (name, magic)
+        converted = convert(data, magic, compression="lz4" if zstd and magic < 2 else None)
+        assert read(converted) == list(expected(log, magic)), (name, magic)
         position = 0
-        while position < len(made):
-            assert made[position + 16] == magic
-            position += 12 + int.from_bytes(made[position + 8 : position + 12], "big")
+        while position < len(converted):
+            assert converted[position + 16] == magic
+            position += 12 + int.from_bytes(converted[position + 8 : position + 12], "big")
     return len(log.records)
 
 
-def test_every_public_file(fixtures):
+def test_every_public_file_converts_to_each_format(fixtures):
     assert sum(assert_converts(f.name, f.data) for f in fixtures.logs) > 25_000
 
 
-def test_every_segment_of_made_directories(made):
+def test_every_broker_segment_converts_to_each_format(broker_set):
     found = 0
-    for path in sorted(made.log_dir.glob("*/*.log")):
+    for path in sorted(broker_set.log_dir.glob("*/*.log")):
         found += assert_converts(str(path), path.read_bytes())
     assert found > 100

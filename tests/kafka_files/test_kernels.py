@@ -73,25 +73,25 @@ def assert_reads_like_the_oracle(name, data):
     return len(expected)
 
 
-def test_every_public_file(fixtures):
+def test_every_public_file_reads_like_the_oracle(fixtures):
     logs = fixtures.logs
     assert len(logs) >= 99
     assert sum(assert_reads_like_the_oracle(f.name, f.data) for f in logs) > 25_000
 
 
-def test_every_segment_of_made_directories(made):
-    paths = sorted(made.log_dir.glob("*/*.log"))
+def test_every_broker_segment_reads_like_the_oracle(broker_set):
+    paths = sorted(broker_set.log_dir.glob("*/*.log"))
     assert len(paths) > 15
     count = 0
     for path in paths:
         count += assert_reads_like_the_oracle(str(path), path.read_bytes())
-    assert count >= sum(len(partition.records) for partition in made.partitions)
+    assert count >= sum(len(partition.records) for partition in broker_set.partitions)
 
 
-def test_every_index(fixtures, made):
+def test_every_index_reads_like_the_oracle(fixtures, broker_set):
     """Entries as the oracle reads them, from the trimmed file and with a preallocated tail."""
     named = [(f.path, f.base_offset) for f in fixtures.of_kind("offset-index", "time-index")]
-    named += [(path, int(path.stem)) for path in sorted(made.log_dir.glob("*/*index"))]
+    named += [(path, int(path.stem)) for path in sorted(broker_set.log_dir.glob("*/*index"))]
     checked = 0
     for path, base_offset in named:
         data = path.read_bytes()
@@ -137,8 +137,8 @@ def test_recovery_rebuilds_the_index_that_the_broker_wrote(fixtures):
     assert checked == 371
 
 
-def test_recovery_finds_the_end_of_every_log(fixtures, made):
-    paths = [f.path for f in fixtures.of_kind("log")] + sorted(made.log_dir.glob("*/*.log"))
+def test_recovery_finds_the_end_of_every_log(fixtures, broker_set):
+    paths = [f.path for f in fixtures.of_kind("log")] + sorted(broker_set.log_dir.glob("*/*.log"))
     for path in paths:
         data = path.read_bytes()
         log = read_log(data, decode=False)

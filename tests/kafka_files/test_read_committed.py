@@ -12,9 +12,9 @@ COMMITTED = "read_committed"
 
 
 @pytest.fixture
-def copy(made, tmp_path) -> Path:
+def copy(broker_set, tmp_path) -> Path:
     target = tmp_path / "log-dir"
-    shutil.copytree(made.log_dir, target)
+    shutil.copytree(broker_set.log_dir, target)
     return target
 
 
@@ -26,9 +26,9 @@ def without(copy: Path, pattern: str) -> int:
 
 
 @pytest.mark.parametrize("mode", ["r", "a"])
-def test_as_kafka_s_consumer(made, copy, mode):
+def test_reads_what_kafkas_consumer_read(broker_set, copy, mode):
     with kstore.open(copy, mode=mode) as store:
-        for partition in made.partitions:
+        for partition in broker_set.partitions:
             log = store[partition.topic][partition.partition]
             assert log.last_stable_offset == partition.last_stable_offset, partition.name
             expected = list(partition.committed_offsets)
@@ -50,9 +50,9 @@ def test_as_kafka_s_consumer(made, copy, mode):
             assert consumed == expected, partition.name
 
 
-def test_every_window_of_a_log_with_transactions(made, copy):
+def test_every_range_of_a_log_with_transactions_reads_its_committed_records(broker_set, copy):
     with kstore.open(copy, mode="r") as store:
-        for partition in made.partitions:
+        for partition in broker_set.partitions:
             if partition.committed_offsets == tuple(r.offset for r in partition.records):
                 continue
             log = store[partition.topic][partition.partition]
@@ -64,36 +64,36 @@ def test_every_window_of_a_log_with_transactions(made, copy):
 
 @pytest.mark.parametrize("mode", ["r", "a"])
 @pytest.mark.parametrize("pattern", ["*.txnindex", "*.snapshot", "*.[st][nx][an]*"])
-def test_without_the_side_files(made, copy, pattern, mode):
+def test_reads_the_same_without_the_side_files(broker_set, copy, pattern, mode):
     """Kafka shows aborted records where a .txnindex is lost; the markers are still there."""
     removed = without(copy, pattern)
     with kstore.open(copy, mode=mode) as store:
-        for partition in made.partitions:
+        for partition in broker_set.partitions:
             log = store[partition.topic][partition.partition]
             assert log.last_stable_offset == partition.last_stable_offset, partition.name
             found = [record.offset for record in log.view(isolation=COMMITTED)]
             assert found == list(partition.committed_offsets), partition.name
-    assert removed > 0 or made.name in ("zk-0.8.2.2", "zk-0.10.2.2")
+    assert removed > 0 or broker_set.name in ("zk-0.8.2.2", "zk-0.10.2.2")
 
 
 @pytest.mark.parametrize("keep", [0, 17, 34])
-def test_with_short_transaction_indexes(made, copy, keep):
+def test_reads_the_same_with_short_transaction_indexes(broker_set, copy, keep):
     longer = [path for path in copy.glob("*/*.txnindex") if path.stat().st_size > keep]
     for path in longer:
         cut(path, keep)
-    assert longer or made.name in ("zk-0.8.2.2", "zk-0.10.2.2")
+    assert longer or broker_set.name in ("zk-0.8.2.2", "zk-0.10.2.2")
     with kstore.open(copy, mode="r") as store:
-        for partition in made.partitions:
+        for partition in broker_set.partitions:
             log = store[partition.topic][partition.partition]
             found = [record.offset for record in log.view(isolation=COMMITTED)]
             assert found == list(partition.committed_offsets), partition.name
 
 
-def test_the_sets_hold_aborted_and_open_transactions(made):
+def test_the_sets_contain_aborted_and_open_transactions(broker_set):
     """Else the tests above would show nothing."""
-    hidden = [p for p in made.partitions if len(p.committed_offsets) < len(p.records)]
-    if made.name in ("zk-0.8.2.2", "zk-0.10.2.2"):
+    hidden = [p for p in broker_set.partitions if len(p.committed_offsets) < len(p.records)]
+    if broker_set.name in ("zk-0.8.2.2", "zk-0.10.2.2"):
         assert not hidden  # brokers from before transactions
         return
     assert hidden
-    assert made.name == "zk-2.8.2" or any(p.last_stable_offset < p.end_offset for p in hidden)
+    assert broker_set.name == "zk-2.8.2" or any(p.last_stable_offset < p.end_offset for p in hidden)

@@ -7,7 +7,7 @@ import tarfile
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from strangers.sets import DATA
+from kafka_files.data_sets import DATA
 
 OLDER = tuple(sorted(path.name[11:-7] for path in DATA.glob("dump-4.3.0-*.txt.xz")))
 _STATES = (

@@ -9,7 +9,7 @@ from oracle.reader import read_log
 
 
 @pytest.mark.parametrize("codec", CODECS)
-def test_batches(codec):
+def test_python_clients_and_the_oracle_read_kstores_batches(codec):
     batches = [sample_records(start, count) for start, count in SAMPLES]
     data = b"".join(batch_bytes(records, codec=codec) for records in batches)
     records = [record for batch in batches for record in batch]

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
+from kafka_files.data_sets import BrokerSet, unpack
 from kstore.config import LogConfig
 from oracle.convert import unpacked
 from oracle.plain import LOG_APPEND_TIME, PlainBatch
 from oracle.reader import read_log
-from strangers.sets import MadeSet, unpack
 from support.logs import log_bytes, open_log
 from support.sent import sent
 
@@ -29,10 +29,10 @@ def again(batch: PlainBatch, magic: int) -> bytes:
 
 
 @pytest.mark.parametrize("name", ["zk-0.8.2.2", "zk-0.10.2.2", "zk-2.8.2"])
-def test_the_same_bytes_as_the_broker(tmp_path: Path, name: str) -> None:
-    made = MadeSet(name, unpack(f"made-{name}", tmp_path / name))
+def test_the_leader_writes_the_same_bytes_as_the_broker(tmp_path: Path, name: str) -> None:
+    broker_set = BrokerSet(name, unpack(f"made-{name}", tmp_path / name))
     compared, formats = 0, set()
-    for partition in sorted(p for p in made.log_dir.iterdir() if p.is_dir()):
+    for partition in sorted(p for p in broker_set.log_dir.iterdir() if p.is_dir()):
         if any(word in partition.name for word in NOT_AS_SENT):
             continue
         data = log_bytes(partition)

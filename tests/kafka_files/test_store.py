@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 import kstore
+from kafka_files.data_sets import ExpectedRecord
+from kafka_files.offsets_for_times import DIFFERENT, check_times
 from oracle.reader import read_log
-from strangers.sets import ExpectedRecord
-from strangers.times import DIFFERENT, check_times
 
 NOT_TOPICS = {"__cluster_metadata"}  # KRaft's own log: in the directory, but not a topic
 
@@ -29,9 +29,9 @@ def contents(root: Path, pattern: str = "**/*") -> dict[str, str]:
 
 
 @pytest.fixture
-def copy(made, tmp_path) -> Path:
+def copy(broker_set, tmp_path) -> Path:
     target = tmp_path / "log-dir"
-    shutil.copytree(made.log_dir, target)
+    shutil.copytree(broker_set.log_dir, target)
     return target
 
 
@@ -49,41 +49,41 @@ def as_expected(record, *, epochs: bool) -> ExpectedRecord:
 
 
 @pytest.mark.parametrize("mode", ["r", "a"])
-def test_partitions_read_as_kafka_s_consumer_read_them(made, copy, mode):
+def test_partitions_read_as_kafka_s_consumer_read_them(broker_set, copy, mode):
     with kstore.open(copy, mode=mode) as store:
         assert {f"{name}-{log.partition}" for name in store for log in store[name]} == {
             folder for folder in folders(copy) if folder.rpartition("-")[0] not in NOT_TOPICS
         }
-        for partition in made.partitions:
+        for partition in broker_set.partitions:
             log = store[partition.topic][partition.partition]
             assert log.start_offset == partition.beginning_offset, partition.name
             assert log.end_offset == partition.end_offset, partition.name
-            epochs = made.name != "zk-0.8.2.2"
+            epochs = broker_set.name != "zk-0.8.2.2"
             found = tuple(as_expected(record, epochs=epochs) for record in log)
             assert found == partition.records, partition.name
 
 
 @pytest.mark.parametrize("aged", ["old", "young"])
 @pytest.mark.parametrize("mode", ["r", "a"])
-def test_offsets_by_time(made, copy, mode, aged):
+def test_offsets_by_time(broker_set, copy, mode, aged):
     """What a scan finds, whatever the ages of the files; Kafka's answer but where it is listed."""
     for path in copy.rglob("*.log"):
         os.utime(path, (2**31, 2**31) if aged == "young" else (0, 0))
     different, asked = set(), 0
     with kstore.open(copy, mode=mode) as store:
-        for partition in made.partitions:
+        for partition in broker_set.partitions:
             log = store[partition.topic][partition.partition]
             answers = partition.offsets_for_times
             asked += len(answers)
             if check_times(log, copy / partition.name, answers):
-                different.add((made.name, partition.name))
-    assert different == {each for each in DIFFERENT if each[0] == made.name}
-    assert asked > 190 or made.name == "zk-0.8.2.2"
+                different.add((broker_set.name, partition.name))
+    assert different == {each for each in DIFFERENT if each[0] == broker_set.name}
+    assert asked > 190 or broker_set.name == "zk-0.8.2.2"
 
 
-def test_single_records_windows_and_columns(made, copy):
+def test_single_records_ranges_and_columns_agree(broker_set, copy):
     with kstore.open(copy, mode="r") as store:
-        for partition in made.partitions:
+        for partition in broker_set.partitions:
             log = store[partition.topic][partition.partition]
             records = partition.records
             for record in records[:: max(1, len(records) // 20)]:
@@ -99,14 +99,14 @@ def test_single_records_windows_and_columns(made, copy):
             assert times == [record.timestamp for record in records], partition.name
 
 
-def test_reading_changes_no_byte(made, copy):
+def test_reading_changes_no_byte(broker_set, copy):
     before = contents(copy)
     with kstore.open(copy, mode="r") as store:
         assert sum(1 for name in store for log in store[name] for _ in log) > 0
     assert contents(copy) == before
 
 
-def test_opening_for_writing_keeps_every_log_and_identity(made, copy):
+def test_opening_for_writing_keeps_every_log_and_identity(broker_set, copy):
     """No segment is cut, cleaned or aged, however old its records are; ids stay as found."""
     kept = ("**/*.log", "**/partition.metadata", "meta.properties")
     before = {pattern: contents(copy, pattern) for pattern in kept}
@@ -119,7 +119,7 @@ def test_opening_for_writing_keeps_every_log_and_identity(made, copy):
         assert contents(copy, pattern) == before[pattern], pattern
 
 
-def test_every_partition_verifies(made, copy):
+def test_every_partition_verifies(broker_set, copy):
     with kstore.open(copy, mode="r") as store:
         for name in store:
             for log in store[name]:
@@ -156,7 +156,7 @@ def partitions_of(root: Path) -> dict[Path, list]:
 
 
 @pytest.mark.parametrize("mode", ["r", "a"])
-def test_public_sets_open(fixtures, tmp_path, mode):
+def test_public_sets_open_and_read_as_listed(fixtures, tmp_path, mode):
     """Unclean and clean, one broker after another; the log start may hide records."""
     count = 0
     for source in sorted((fixtures.root / "segments").iterdir()):

@@ -1,6 +1,6 @@
 """The data sets of tests/data: unpacking them, and what must be found in them.
 
-A `MadeSet` is a complete log.dir of a real broker with what Kafka's own consumer read from it.
+A `BrokerSet` is a complete log.dir of a real broker with what Kafka's own consumer read from it.
 `Fixture` is one file of public origin with what independent readers found in it.
 """
 
@@ -15,8 +15,8 @@ from pathlib import Path
 from oracle.plain import PlainRecord
 
 DATA = Path(__file__).resolve().parent.parent / "data"
-RECOVERED = tuple(sorted(p.name[10:-7] for p in DATA.glob("recovered-*.tar.xz")))
-MADE = tuple(sorted(p.name[5:-7] for p in DATA.glob("made-*.tar.xz")))
+RECOVERED_SETS = tuple(sorted(p.name[10:-7] for p in DATA.glob("recovered-*.tar.xz")))
+BROKER_SETS = tuple(sorted(p.name[5:-7] for p in DATA.glob("made-*.tar.xz")))
 
 
 def unpack(name: str, target: Path) -> Path:
@@ -120,7 +120,7 @@ def expected_partition(name: str, stored: dict) -> ExpectedPartition:
 
 
 @dataclass(frozen=True)
-class MadeSet:
+class BrokerSet:
     name: str
     root: Path
 

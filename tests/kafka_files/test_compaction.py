@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 
 import kstore
+from kafka_files.data_sets import ExpectedPartition, ExpectedRecord, as_expected
+from kafka_files.test_store import contents
 from kstore.compaction.cleaner import CompactionReport
 from oracle.plain import PlainBatch
 from oracle.reader import read_log
-from strangers.sets import ExpectedPartition, ExpectedRecord, as_expected
-from strangers.test_store_reads_all import contents
 
 COMPACTED = {
     "kraft-3.9.2-clean": ("", "-idempotent", "-lz4", "-tombstones-gone", "-transactions"),
@@ -22,14 +22,16 @@ COMPACTED = {
     "zk-0.8.2.2": ("",),
     "zk-2.8.2": ("-0.10.0", "-0.8.2", "-2.8"),
 }
-CASES = [(made, f"compacted{rest}-0") for made, names in COMPACTED.items() for rest in names]
+CASES = [
+    (broker_set, f"compacted{rest}-0") for broker_set, names in COMPACTED.items() for rest in names
+]
 CHECKPOINT = "cleaner-offset-checkpoint"
 
 
 @pytest.fixture
-def copy(made, tmp_path) -> Path:
+def copy(broker_set, tmp_path) -> Path:
     target = tmp_path / "log-dir"
-    shutil.copytree(made.log_dir, target)
+    shutil.copytree(broker_set.log_dir, target)
     for path in target.glob("compacted*/*.log"):
         os.utime(path)  # by a file's age tombstones of v0 and v1 go: here they are all young
     return target
@@ -83,10 +85,12 @@ def left_of(
 
 
 @pytest.mark.parametrize("all_segments", [False, True], ids=["as-found", "all-segments"])
-@pytest.mark.parametrize(("made", "name"), CASES, indirect=["made"])
-def test_only_shadowed_records_and_old_tombstones_go(made, copy, name, all_segments):
+@pytest.mark.parametrize(("broker_set", "name"), CASES, indirect=["broker_set"])
+def test_compaction_removes_only_shadowed_records_and_old_tombstones(
+    broker_set, copy, name, all_segments
+):
     """As the broker left it, and with its last segment rolled and everything taken for dirty."""
-    (partition,) = (each for each in made.partitions if each.name == name)
+    (partition,) = (each for each in broker_set.partitions if each.name == name)
     tombstones = over(copy / name, int(time.time() * 1000))
     if all_segments:
         (copy / CHECKPOINT).unlink(missing_ok=True)
@@ -107,7 +111,7 @@ def test_only_shadowed_records_and_old_tombstones_go(made, copy, name, all_segme
             partition.end_offset,
         )
         assert log.last_stable_offset == partition.last_stable_offset
-        epochs = made.name != "zk-0.8.2.2"
+        epochs = broker_set.name != "zk-0.8.2.2"
         found = [
             as_expected(r, r.leader_epoch if epochs and r.leader_epoch >= 0 else None) for r in log
         ]
@@ -121,8 +125,8 @@ def test_only_shadowed_records_and_old_tombstones_go(made, copy, name, all_segme
     ]
 
 
-@pytest.mark.parametrize(("made", "name"), CASES, indirect=["made"])
-def test_a_second_run_changes_nothing(made, copy, name):
+@pytest.mark.parametrize(("broker_set", "name"), CASES, indirect=["broker_set"])
+def test_a_second_compaction_changes_nothing(broker_set, copy, name):
     """Neither where the checkpoint says that nothing is dirty, nor where all is read again.
 
     Only markers whose transaction the first run emptied get their horizon in the second, as by
@@ -152,16 +156,16 @@ def undated(batch: PlainBatch) -> object:
     return batch._replace(position=0)
 
 
-def test_every_compacted_topic_is_here(made):
-    found = {each.name for each in made.partitions if each.topic.startswith("compacted")}
-    assert found == {name for owner, name in CASES if owner == made.name}
+def test_the_sets_contain_every_compacted_topic(broker_set):
+    found = {each.name for each in broker_set.partitions if each.topic.startswith("compacted")}
+    assert found == {name for owner, name in CASES if owner == broker_set.name}
 
 
-def test_the_sets_give_the_cleaner_work(made, copy):
+def test_the_sets_give_the_cleaner_work(broker_set, copy):
     """Else the tests above would show nothing."""
     dropped = 0
     for owner, name in CASES:
-        if owner == made.name:
+        if owner == broker_set.name:
             (copy / CHECKPOINT).unlink(missing_ok=True)
             report = compact(copy, name, roll=True)
             dropped += report.records_read - report.records_kept

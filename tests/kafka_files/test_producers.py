@@ -15,10 +15,10 @@ FOREVER = {"producer_id_expiration_ms": 2**62}
 WITHOUT = ("zk-0.8.2.2", "zk-0.10.2.2")  # before idempotent producers
 
 
-def partitions(made, copy: Path) -> list[tuple[Path, dict[int, list]]]:
+def partitions(broker_set, copy: Path) -> list[tuple[Path, dict[int, list]]]:
     """Folders whose broker left snapshots, with these, by offset."""
     found = []
-    for partition in made.partitions:
+    for partition in broker_set.partitions:
         folder = copy / partition.name
         snapshots = {
             filenames.parse(path.name).base_offset: snapshot.parse(path.read_bytes())
@@ -30,9 +30,9 @@ def partitions(made, copy: Path) -> list[tuple[Path, dict[int, list]]]:
 
 
 @pytest.fixture
-def copy(made, tmp_path) -> Path:
+def copy(broker_set, tmp_path) -> Path:
     target = tmp_path / "log-dir"
-    shutil.copytree(made.log_dir, target)
+    shutil.copytree(broker_set.log_dir, target)
     return target
 
 
@@ -40,8 +40,8 @@ def opened(folder: Path, partition) -> object:
     return open_log(folder, log_start_offset=partition.beginning_offset, **FOREVER)
 
 
-def test_snapshots_are_taken_over(made, copy):
-    for folder, partition, snapshots in partitions(made, copy):
+def test_snapshots_of_brokers_are_loaded(broker_set, copy):
+    for folder, partition, snapshots in partitions(broker_set, copy):
         newest = snapshots[max(snapshots)]
         assert max(snapshots) == partition.end_offset, partition.name
         outside = read_log(folder)
@@ -50,25 +50,25 @@ def test_snapshots_are_taken_over(made, copy):
         assert sorted(log.producers()) == sorted(newest), partition.name
         assert log.last_stable_offset == partition.last_stable_offset, partition.name
         log.close()
-    assert partitions(made, copy) or made.name in WITHOUT
+    assert partitions(broker_set, copy) or broker_set.name in WITHOUT
 
 
-def comparable(made, entries) -> list[tuple]:
+def comparable(broker_set, entries) -> list[tuple]:
     """0.11 counted an end marker's offset as its producer's last; that field is skipped there."""
-    late = made.name == "zk-0.11.0.3"
+    late = broker_set.name == "zk-0.11.0.3"
     return sorted(
         (*entry[:3], *entry[5:]) if late and entry.coordinator_epoch >= 0 else tuple(entry)
         for entry in entries
     )
 
 
-def test_the_log_alone_gives_the_state_of_the_snapshots(made, copy):
-    for folder, partition, snapshots in partitions(made, copy):
+def test_the_log_alone_gives_the_state_of_the_snapshots(broker_set, copy):
+    for folder, partition, snapshots in partitions(broker_set, copy):
         for path in folder.glob("*.snapshot"):
             path.unlink()
         log = opened(folder, partition)
-        expected = comparable(made, snapshots[max(snapshots)])
-        assert comparable(made, log.producers()) == expected, partition.name
+        expected = comparable(broker_set, snapshots[max(snapshots)])
+        assert comparable(broker_set, log.producers()) == expected, partition.name
         assert log.last_stable_offset == partition.last_stable_offset, partition.name
         log.close()
 
@@ -86,10 +86,10 @@ def has_records(folder: Path, entry) -> bool:
 
 
 @pytest.mark.parametrize("clean", [True, False])
-def test_lost_transaction_indexes_are_rebuilt(made, copy, clean):
+def test_lost_transaction_indexes_are_rebuilt(broker_set, copy, clean):
     """Kafka keeps entries of transactions that compaction emptied: those hide nothing."""
     count = 0
-    for folder, partition, _ in partitions(made, copy):
+    for folder, partition, _ in partitions(broker_set, copy):
         kept = {path.name: path.read_bytes() for path in folder.glob("*.txnindex")}
         expected = [entry for name in sorted(kept) for entry in transaction_index.parse(kept[name])]
         if not expected:
@@ -108,4 +108,4 @@ def test_lost_transaction_indexes_are_rebuilt(made, copy, clean):
             assert again == kept, partition.name
             count += len(found)
         log.close()
-    assert count > 0 or made.name in (*WITHOUT, "zk-2.8.2")
+    assert count > 0 or broker_set.name in (*WITHOUT, "zk-2.8.2")

@@ -20,17 +20,17 @@ def data_of(directory):
     return b"".join(path.read_bytes() for path in sorted(directory.glob("*.log")))
 
 
-def test_repair_copies_clean_directories_of_kafka(made, tmp_path):
-    before = state(made.log_dir)
-    report = kstore.repair(made.log_dir, tmp_path / "out")
-    assert state(made.log_dir) == before
+def test_repair_copies_clean_directories_of_kafka(broker_set, tmp_path):
+    before = state(broker_set.log_dir)
+    report = kstore.repair(broker_set.log_dir, tmp_path / "out")
+    assert state(broker_set.log_dir) == before
     for partition in report.partitions:
         assert partition.ok, partition
         copied = data_of(tmp_path / "out" / partition.name)
-        assert copied == data_of(made.log_dir / partition.name), partition.name
+        assert copied == data_of(broker_set.log_dir / partition.name), partition.name
 
 
-def test_in_the_middle_one_damaged_batch_costs_one(recovered, tmp_path):
+def test_repair_loses_only_the_damaged_batch(recovered, tmp_path):
     source = recovered.before("middle")
     before = state(source)
     report = kstore.repair(source, tmp_path / "out")
@@ -83,7 +83,7 @@ def test_repair_saves_all_records_up_to_the_cut(recovered, case, tmp_path):
             assert len(found) > 0 or not theirs
 
 
-def test_the_output_of_a_repair_is_sound_for_a_second_one(recovered, tmp_path):
+def test_a_second_repair_finds_no_damage(recovered, tmp_path):
     kstore.repair(recovered.before("middle"), tmp_path / "out")
     again = kstore.plan_repair(tmp_path / "out")
     assert not any(partition.damages for partition in again.partitions)

@@ -2,10 +2,10 @@
 
 import pytest
 
+from kafka_files import summary
+from kafka_files.data_sets import BrokerSet, as_expected
 from oracle import files
 from oracle.reader import read_log
-from strangers import summary
-from strangers.sets import MadeSet, as_expected
 
 
 def test_every_log_reads_as_listed(fixtures):
@@ -71,39 +71,39 @@ def test_snapshots_and_checkpoints_read_as_listed(fixtures):
         assert {"version"} < files.read_properties(fixture.data.decode()).keys(), fixture.name
 
 
-def read_partition(made: MadeSet, name: str):
+def read_partition(broker_set: BrokerSet, name: str):
     """All records of a partition's segments that a consumer is given, read by the oracle."""
     records = []
-    for path in sorted((made.log_dir / name).glob("*.log")):
+    for path in sorted((broker_set.log_dir / name).glob("*.log")):
         for batch in read_log(path.read_bytes()).batches:
             epoch = batch.leader_epoch if batch.magic == 2 else None
             records += [as_expected(r, epoch) for r in batch.records if not r.control]
     return records
 
 
-def test_made_directories_read_as_consumed(made):
+def test_broker_directories_read_as_kafkas_consumer_read_them(broker_set):
     """Kafka's consumer saw exactly the oracle's records, from the log start on."""
-    for partition in made.partitions:
-        records = read_partition(made, partition.name)
+    for partition in broker_set.partitions:
+        records = read_partition(broker_set, partition.name)
         records = [record for record in records if record.offset >= partition.beginning_offset]
-        if made.name == "zk-0.8.2.2":  # its consumer does not name an epoch
+        if broker_set.name == "zk-0.8.2.2":  # its consumer does not name an epoch
             assert all(record.leader_epoch is None for record in records)
         assert tuple(records) == partition.records, partition.name
-    assert len(made.partitions) >= 11
+    assert len(broker_set.partitions) >= 11
 
 
-def test_made_directory_lists_its_partitions(made):
+def test_broker_directories_list_their_partitions(broker_set):
     """Each folder is a partition whose end the expectations know, but for the internal ones."""
-    folders = {path.name for path in made.log_dir.iterdir() if path.is_dir()}
-    assert {partition.name for partition in made.partitions} <= folders
+    folders = {path.name for path in broker_set.log_dir.iterdir() if path.is_dir()}
+    assert {partition.name for partition in broker_set.partitions} <= folders
 
 
 @pytest.mark.parametrize("name", ["recovery-point-offset-checkpoint"])
-def test_made_checkpoints_name_partitions_of_the_directory(made, name):
-    folders = {path.name for path in made.log_dir.iterdir() if path.is_dir()}
-    points = files.read_offset_checkpoint((made.log_dir / name).read_text())
+def test_broker_checkpoints_name_partitions_of_the_directory(broker_set, name):
+    folders = {path.name for path in broker_set.log_dir.iterdir() if path.is_dir()}
+    points = files.read_offset_checkpoint((broker_set.log_dir / name).read_text())
     assert {f"{topic}-{n}" for topic, n in points} <= folders
-    ends = {partition.name: partition.end_offset for partition in made.partitions}
+    ends = {partition.name: partition.end_offset for partition in broker_set.partitions}
     for (topic, n), point in points.items():
         if f"{topic}-{n}" in ends:
             assert point == ends[f"{topic}-{n}"], (topic, n)

@@ -11,12 +11,12 @@ from pathlib import Path
 import pytest
 
 import kstore
+from kafka_files.data_sets import digest
+from kafka_files.offsets_for_times import DIFFERENT_AFTER_RECOVERY, check_times
+from kafka_files.test_store import as_expected, contents
 from kstore.errors import CorruptRecordError, RecoveryNeededError
 from kstore.segment import transaction_index
 from oracle.reader import read_log
-from strangers.sets import digest
-from strangers.test_store_reads_all import as_expected, contents
-from strangers.times import DIFFERENT_AFTER_RECOVERY, check_times
 
 # Cases whose `after` Kafka's consumer described, in full.
 DESCRIBED = ("killed", "cut", "derived", "swap-cleaned", "swap-swap", "swap-deleted", "dirs")
@@ -129,7 +129,7 @@ def committed_by_markers(folder: Path, stable: int) -> list[int]:
 
 
 @pytest.mark.parametrize("case", DESCRIBED)
-def test_producers_and_transactions(recovered, case, tmp_path):
+def test_producers_and_transactions_equal_those_of_the_broker(recovered, case, tmp_path):
     """Producer states, last stable offset, what read_committed gives, snapshots to the byte."""
     roots = restored(recovered, case, tmp_path / "store")
     theirs = sorted(recovered.after(case).glob("d?")) or [recovered.after(case)]
@@ -147,10 +147,10 @@ def test_producers_and_transactions(recovered, case, tmp_path):
                 assert found == committed_by_markers(folder, log.last_stable_offset)
                 assert set(found) < set(partition.committed)
                 index = folder / f"{0:020}.txnindex"
-                made = transaction_index.parse(index.read_bytes())  # the broker left it lost
+                rebuilt = transaction_index.parse(index.read_bytes())  # the broker left it lost
                 entries = log.aborted_transactions(0, log.end_offset)
-                assert made == entries[: len(made)]
-                assert len(made) > 0
+                assert rebuilt == entries[: len(rebuilt)]
+                assert len(rebuilt) > 0
             else:
                 assert found == list(partition.committed), partition.name
     for partition in recovered.expected[case].values():
@@ -164,7 +164,7 @@ INTERVALS = {"killed": 1024, "cut": 1024, "derived": 512, "dirs": 4096}
 
 
 @pytest.mark.parametrize("case", DESCRIBED)
-def test_the_files_that_are_left(recovered, case, tmp_path):
+def test_recovery_leaves_the_files_that_the_broker_left(recovered, case, tmp_path):
     """After our clean stop: the broker's segments, abort indexes, epochs, and index entries."""
     roots = restored(recovered, case, tmp_path / "store")
     with opened(roots, interval=INTERVALS.get(case, 256)) as store:
@@ -195,7 +195,7 @@ def test_acknowledged_records_survive(recovered, tmp_path):
             assert store[topic][int(number)].end_offset > offset, name
 
 
-def test_cut_bytes_are_kept_aside(recovered, tmp_path):
+def test_truncated_bytes_are_kept(recovered, tmp_path):
     """A batch cut in two, a header cut in two, a flipped bit, zeros, garbage: byte for byte."""
     roots = restored(recovered, "cut", tmp_path / "store")
     with opened(roots) as store:
@@ -220,7 +220,7 @@ def test_cut_bytes_are_kept_aside(recovered, tmp_path):
 # ---- a bad byte in the middle -----------------------------------------------------------------
 
 
-def test_in_the_middle_kafka_s_way(recovered, tmp_path):
+def test_damage_in_the_middle_is_truncated_as_kafka_does_if_allowed(recovered, tmp_path):
     """``recovery="kafka"`` cuts where the broker did; every byte of it is kept."""
     roots = restored(recovered, "middle", tmp_path / "store")
     after = recovered.after("middle")
@@ -246,7 +246,7 @@ def test_in_the_middle_kafka_s_way(recovered, tmp_path):
             assert all(r.control for r in read_log(theirs[name][len(data) :]).records), folder
 
 
-def test_in_the_middle_nothing_is_cut_unasked(recovered, tmp_path):
+def test_damage_in_the_middle_truncates_nothing_by_default(recovered, tmp_path):
     """The damage is named; every other partition opens; a reader skips one batch."""
     roots = restored(recovered, "middle", tmp_path / "store")
     refused = 0
@@ -295,7 +295,7 @@ SILENT = {
 }
 
 
-def test_every_loss_is_named(recovered, tmp_path):
+def test_every_loss_is_reported(recovered, tmp_path):
     """Side files that were lost or corrupted: what each report says was done about them."""
     roots = restored(recovered, "derived", tmp_path / "store")
     reports: dict[str, str] = {}

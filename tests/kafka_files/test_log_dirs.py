@@ -6,25 +6,25 @@ from pathlib import Path
 import pytest
 
 import kstore
+from kafka_files.data_sets import expected_partition, unpack
 from kstore import Log
-from strangers.sets import expected_partition, unpack
 from support.stores import QUIET, snapshot
 
 VERSIONS = ("3.9.2", "4.3.0")
 
 
 @pytest.fixture(params=VERSIONS)
-def made(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
+def broker_dirs(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
     return unpack(f"dirs-kraft-{request.param}", tmp_path)
 
 
-def dirs(made: Path, name: str) -> list[Path]:
-    return [made / name / "d1", made / name / "d2"]
+def dirs(broker_dirs: Path, name: str) -> list[Path]:
+    return [broker_dirs / name / "d1", broker_dirs / name / "d2"]
 
 
-def agree(log: Log, made: Path) -> None:
+def agree(log: Log, broker_dirs: Path) -> None:
     """The log holds what Kafka's own consumer read."""
-    stored = json.loads((made / "expectations.json").read_text())["partitions"]
+    stored = json.loads((broker_dirs / "expectations.json").read_text())["partitions"]
     name = f"{log.topic}-{log.partition}"
     expected = expected_partition(name, stored[name])
     assert (log.start_offset, log.end_offset) == (expected.beginning_offset, expected.end_offset)
@@ -41,9 +41,9 @@ def logs_of(folder: Path) -> dict[str, bytes]:
     return {each.name: each.read_bytes() for each in folder.glob("*.log")}
 
 
-def test_a_brokers_unfinished_moves_are_named_and_read_around(made: Path) -> None:
-    paths = dirs(made, "in-flight")
-    before = snapshot(made)
+def test_unfinished_moves_of_a_broker_are_listed_and_not_read(broker_dirs: Path) -> None:
+    paths = dirs(broker_dirs, "in-flight")
+    before = snapshot(broker_dirs)
     with kstore.open(paths, "r") as store:
         for about, path in zip(store.log_dirs, paths, strict=True):
             assert list(about.futures) == folders(path, "-future") != []
@@ -51,15 +51,15 @@ def test_a_brokers_unfinished_moves_are_named_and_read_around(made: Path) -> Non
             assert about.strangers == ()
         for topic in ("moving", "stays", "trimmed", "stray"):
             for log in store[topic]:
-                agree(log, made)
+                agree(log, broker_dirs)
         assert "gone" not in store
-    assert snapshot(made) == before
+    assert snapshot(broker_dirs) == before
 
 
-def test_a_brokers_unfinished_moves_are_gone_on_with(made: Path) -> None:
+def test_unfinished_moves_of_a_broker_are_continued(broker_dirs: Path) -> None:
     """To where the broker itself took them: its later directories have the same logs."""
-    paths = dirs(made, "in-flight")
-    later = dirs(made, "moved-and-stray")
+    paths = dirs(broker_dirs, "in-flight")
+    later = dirs(broker_dirs, "moved-and-stray")
     gone = {path: folders(path, "-delete") for path in paths}
     with kstore.open(paths, config=QUIET) as store:
         for partition, target in ((0, 1), (1, 0)):
@@ -67,7 +67,7 @@ def test_a_brokers_unfinished_moves_are_gone_on_with(made: Path) -> None:
             moved = store.move("moving", partition, paths[target])
             # The broker had copied the first segment; it is not copied again.
             assert moved.size == sum(view.size for view in log.segments.views[1:])
-            agree(log, made)
+            agree(log, broker_dirs)
             folder = f"moving-{partition}"
             assert log.path == str(paths[target] / folder)
             assert logs_of(paths[target] / folder) == logs_of(later[target] / folder)
@@ -83,11 +83,11 @@ def test_a_brokers_unfinished_moves_are_gone_on_with(made: Path) -> None:
     with kstore.open(paths, config=QUIET) as store:
         assert all(not report.segments_scanned for report in store.recovery.reports.values())
         for log in store["moving"]:
-            agree(log, made)
+            agree(log, broker_dirs)
 
 
-def test_strays_are_named_and_never_touched(made: Path) -> None:
-    paths = dirs(made, "moved-and-stray")
+def test_strays_are_listed_and_never_changed(broker_dirs: Path) -> None:
+    paths = dirs(broker_dirs, "moved-and-stray")
     (name,) = folders(paths[0], "-stray")
     before = snapshot(paths[0] / name)
     with kstore.open(paths, config=QUIET) as store:
@@ -98,18 +98,18 @@ def test_strays_are_named_and_never_touched(made: Path) -> None:
     assert snapshot(paths[0] / name) == before
 
 
-def test_a_clean_directory_opened_and_closed_keeps_its_bytes(made: Path) -> None:
+def test_a_clean_directory_opened_and_closed_keeps_its_bytes(broker_dirs: Path) -> None:
     """Every log opened for writing, nothing appended: checkpoints may be sorted, no more.
 
     What the broker would have removed itself goes: `.deleted` files, snapshots at the log start.
     """
-    paths = dirs(made, "in-flight")
-    before = {path: data for path, (data, _) in snapshot(made / "in-flight").items()}
+    paths = dirs(broker_dirs, "in-flight")
+    before = {path: data for path, (data, _) in snapshot(broker_dirs / "in-flight").items()}
     with kstore.open(paths, config=QUIET) as store:
         for topic in store:
             for log in store[topic]:
                 assert log.end_offset > 0
-    after = {path: data for path, (data, _) in snapshot(made / "in-flight").items()}
+    after = {path: data for path, (data, _) in snapshot(broker_dirs / "in-flight").items()}
     new = {path for path in after if path not in before}
     assert {Path(path).name for path in new} <= {".lock", "kstore.topics"}
     gone = {path for path in before if path not in after}
@@ -117,7 +117,7 @@ def test_a_clean_directory_opened_and_closed_keeps_its_bytes(made: Path) -> None
     assert stale == {
         f"d{2 - n}/trimmed-{n}/{80:020d}.snapshot" for n in (0, 1)
     }  # at the log start: the broker removed them as well when it opened the logs
-    assert not any((made / "moved-and-stray" / path).exists() for path in stale)
+    assert not any((broker_dirs / "moved-and-stray" / path).exists() for path in stale)
     changed = {path for path in before.keys() & after.keys() if before[path] != after[path]}
     for path in changed:
         assert path.endswith("-offset-checkpoint"), path

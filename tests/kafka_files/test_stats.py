@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 import kstore
+from kafka_files import data_sets, dump_log_segments
 from kstore.files.files import DISK
 from kstore.log.statistics import Stats, survey_log
-from strangers import dumps, sets
 from support.figures import compare, slowly
 
 NEWEST = ("kraft-4.3.0-clean", "kraft-3.9.2-clean")
@@ -19,15 +19,19 @@ RECORD = re.compile(r"\| offset: (\d+) (\w+): (-?\d+) keySize: (-?\d+) valueSize
 
 
 @pytest.fixture(scope="module")
-def figures(made: sets.MadeSet) -> tuple[sets.MadeSet, dict[str, Stats]]:
-    with kstore.open(made.log_dir, "r") as store:
+def figures(broker_set: data_sets.BrokerSet) -> tuple[data_sets.BrokerSet, dict[str, Stats]]:
+    with kstore.open(broker_set.log_dir, "r") as store:
         logs = [log for name in store for log in store[name]]
-        return made, {Path(log.path).name: survey_log(DISK, log) for log in logs}
+        return broker_set, {Path(log.path).name: survey_log(DISK, log) for log in logs}
 
 
 def dumped(name: str) -> dict[str, list[str]]:
     """Lines of DumpLogSegments on the log files of each partition, each file once."""
-    runs = dumps.by_own_version(name) if name in NEWEST else dumps.by_newest(name)
+    runs = (
+        dump_log_segments.by_own_version(name)
+        if name in NEWEST
+        else dump_log_segments.by_newest(name)
+    )
     found: dict[str, dict[str, list[str]]] = {}
     for run in runs:
         if "--deep-iteration" not in run.flags:
@@ -78,8 +82,8 @@ def of_stats(stats: Stats) -> dict[str, Any]:
 
 
 def test_kafkas_own_dump_gives_the_same_figures(figures: Any) -> None:
-    made, found = figures
-    lines = dumped(made.name)
+    broker_set, found = figures
+    lines = dumped(broker_set.name)
     compared = 0
     for name, stats in found.items():
         if name in lines:
@@ -89,9 +93,9 @@ def test_kafkas_own_dump_gives_the_same_figures(figures: Any) -> None:
 
 
 def test_kafkas_consumer_read_as_many_records(figures: Any) -> None:
-    made, found = figures
+    broker_set, found = figures
     compared = 0
-    for each in made.partitions:
+    for each in broker_set.partitions:
         stats = found[each.name]
         if each.beginning_offset > (stats.first_offset or 0):
             continue  # the files still have records that no consumer reads
@@ -107,6 +111,6 @@ def test_kafkas_consumer_read_as_many_records(figures: Any) -> None:
 
 
 def test_the_oracle_agrees(figures: Any) -> None:
-    made, found = figures
+    broker_set, found = figures
     for name, stats in found.items():
-        compare(stats, slowly((made.log_dir / name).glob("*.log")))
+        compare(stats, slowly((broker_set.log_dir / name).glob("*.log")))
