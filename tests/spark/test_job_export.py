@@ -175,7 +175,7 @@ def test_the_command(registered: Any, log_dir: Path, tmp_path: Path, capsys: Any
     assert "0 offsets" in capsys.readouterr().out
     for wrong, said in (
         (["--since", "yesterday"], "not 'yesterday'"),
-        (["--since", "2024-05-01"], "time zone"),
+        (["--since", "2024-13-01"], "not '2024-13-01'"),
         (["--topic", "x"], "no topic matches x"),
         (["--file-size", "0"], "a whole number from 1"),
     ):
