@@ -28,6 +28,8 @@ if TYPE_CHECKING:
     from kstore.client.transactional_producer import TransactionalProducer as TransactionalProducer
     from kstore.config import LogConfig as LogConfig
     from kstore.config import StoreConfig as StoreConfig
+    from kstore.coordinator.group.list_groups import CommittedOffset as CommittedOffset
+    from kstore.coordinator.group.list_groups import ConsumerGroup as ConsumerGroup
     from kstore.errors import KStoreError as KStoreError
     from kstore.log.group_commit import Committer as Committer
     from kstore.log.log import AppendInfo as AppendInfo
@@ -50,9 +52,11 @@ __version__ = "0.1.0"
 _HOME = {
     "AppendInfo": "kstore.log.log",
     "Columns": "kstore.record.columns",
+    "CommittedOffset": "kstore.coordinator.group.list_groups",
     "Committer": "kstore.log.group_commit",
     "Consumer": "kstore.client.consumer",
     "ConsumerBatch": "kstore.client.consumer",
+    "ConsumerGroup": "kstore.coordinator.group.list_groups",
     "Delivery": "kstore.client.producer",
     "KStoreError": "kstore.errors",
     "Log": "kstore.log.log",

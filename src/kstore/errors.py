@@ -308,9 +308,21 @@ class BufferExhaustedError(KStoreError, TimeoutError):
 
 
 class GroupConflictError(KStoreError, RuntimeError):
-    """Another process consumes the same partition for the same group."""
+    """Another consumer, in this process or another, reads the same partition for the group."""
 
     code = 25
+
+
+class NonEmptyGroupError(GroupConflictError):
+    """A group that is changed or deleted while one of its consumers is open."""
+
+    code = 68
+
+
+class GroupIdNotFoundError(KStoreError, LookupError):
+    """A group without committed offsets."""
+
+    code = 69
 
 
 class SourceError(KStoreError, ConnectionError):

@@ -8,6 +8,7 @@ Modules:
 - filenames: Names of everything in a log directory: formats and parses them, and no other module
   does
 - files: Every system call of kstore that accesses a disk
+- lock_holders: Finds the processes that hold a lock of a file, for error messages
 - map_budget: Limits how many segments are mapped at once, for address space and descriptors
 - marker: Marker files for the state of a partition's folder, with the content ``{"format":1}``
 - modification_time: Whether a directory's modification time shows every change since it was read

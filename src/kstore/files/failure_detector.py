@@ -365,9 +365,9 @@ class FailureDetectingFiles(Files):
             self._report(error)
             raise
 
-    def probe(self, path: Path) -> bool:
+    def probe(self, path: Path, start: int = 0, size: int = 0) -> bool:
         try:
-            return self.inner.probe(path)
+            return self.inner.probe(path, start, size)
         except StorageError as error:
             self._report(error)
             raise

@@ -530,14 +530,14 @@ class Files:
             raise
         return Lock(name, fd)
 
-    def probe(self, path: str | os.PathLike[str]) -> bool:
-        """Whether a process holds the lock, without taking it; False for a missing file."""
+    def probe(self, path: str | os.PathLike[str], start: int = 0, size: int = 0) -> bool:
+        """Whether a process holds that lock, without taking it; False for a missing file."""
         if not self.exists(path):
             return False
         fd = self.open(path)
         try:
             try:
-                asked = _FLOCK.pack(fcntl.F_WRLCK, os.SEEK_SET, 0, 0, 0)
+                asked = _FLOCK.pack(fcntl.F_WRLCK, os.SEEK_SET, start, size, 0)
                 answer = fcntl.fcntl(fd, fcntl.F_OFD_GETLK, asked)
             except OSError as error:
                 raise _storage_error("cannot ask for the lock of", path, error) from error

@@ -18,6 +18,7 @@ from kstore.config import (
     check_store_config,
     warn_of_replacing,
 )
+from kstore.coordinator.group import alter_groups, list_groups
 from kstore.errors import (
     BackgroundFailure,
     ClosedError,
@@ -322,6 +323,11 @@ class Store(Mapping[str, Topic]):
     consumer = open_clients.consumer
     transactional_producer = open_clients.transactional_producer
     transaction = open_clients.transaction
+
+    groups = list_groups.groups
+    alter_group_offsets = alter_groups.alter_group_offsets
+    delete_group_offsets = alter_groups.delete_group_offsets
+    delete_group = alter_groups.delete_group
 
     def _transactions(self) -> "StoreTransactions":
         """The transaction coordinator, created on first use."""

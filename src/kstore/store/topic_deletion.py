@@ -5,7 +5,8 @@ from os.path import join
 from typing import TYPE_CHECKING
 
 from kstore.coordinator.group.group_offsets import GroupOffsets
-from kstore.coordinator.group.offsets_table import OFFSETS_TOPIC, OffsetsTable
+from kstore.coordinator.group.list_groups import offsets_table
+from kstore.coordinator.group.offsets_table import OFFSETS_TOPIC
 from kstore.coordinator.group.reader_offsets_file import MAX_GROUP_FILE_SIZE, parse_group_file
 from kstore.coordinator.group.store_group import is_offsets_file
 from kstore.coordinator.internal_topics import filled_partitions
@@ -69,20 +70,12 @@ def forget_topic(store: "Store", topic: str) -> None:
     with store._offsets_lock:
         forgotten = 0
         for log in filled_partitions(store, OFFSETS_TOPIC):
-            forgotten += _table(store, log.partition).forget_topic(topic)
+            forgotten += offsets_table(store, log.partition).forget_topic(topic)
         for directory in store._live:
             for name in store._files.scan(directory)[1]:
                 if is_offsets_file(name):
                     forgotten += _forget_in_file(store, directory, name, topic)
         _LOGGER.info("topic %s: %d committed offsets deleted with it", topic, forgotten)
-
-
-def _table(store: "Store", partition: int) -> OffsetsTable:
-    table = store._offsets_tables.get(partition)
-    if table is None or table.is_closed:
-        table = OffsetsTable(store.topic(OFFSETS_TOPIC)[partition])
-        store._offsets_tables[partition] = table
-    return table
 
 
 def _forget_in_file(store: "Store", directory: str, name: str, topic: str) -> int:

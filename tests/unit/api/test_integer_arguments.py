@@ -54,6 +54,11 @@ def _record(**fields: Any) -> Record:
     return Record(**{"offset": 0, "timestamp": 0, "key": None, "value": b"", **fields})
 
 
+def _delete_group_offset(at: Calls, partition: Any) -> None:
+    at.store.alter_group_offsets("h", {T0: 1})
+    at.store.delete_group_offsets("h", [("t", partition)])
+
+
 # (public callable, parameter, call, bounds, a value it accepts); a reader and a writer differ.
 Case = tuple[str, str, Callable[[Calls, Any], object], tuple[int, int], int]
 MS = (0, 253_402_300_799_999)  # a record's timestamp; refused by InvalidTimestampError
@@ -132,6 +137,10 @@ CALLS: list[Case] = [
     ("Record.__init__", "leader_epoch", lambda _, n: _record(leader_epoch=n), INT32, 1),
     ("Store.add_partitions", "partitions", lambda at, n: at.store.add_partitions("t", n),
      (1, 1_000_000), 2),
+    ("Store.alter_group_offsets", "offsets",
+     lambda at, n: at.store.alter_group_offsets("new", {T0: n}), INT64, 1),
+    ("Store.alter_group_offsets", "offsets",
+     lambda at, n: at.store.alter_group_offsets("new", {("t", n): 1}), INT32, 0),
     ("Store.consumer", "max_poll_records",
      lambda at, n: at.store.consumer("t", max_poll_records=n), (1, INT64[1]), 1),
     ("Store.consumer", "metadata_max_age_ms",
@@ -140,6 +149,8 @@ CALLS: list[Case] = [
      INT32, 1),
     ("Store.create_topic", "partitions", lambda at, n: at.store.create_topic("new", n),
      (1, 1_000_000), 2),
+    ("Store.delete_group_offsets", "partitions",
+     lambda at, n: _delete_group_offset(at, n), INT32, 1),
     ("Store.move", "partition", lambda at, n: at.store.move("t", n, at.path), INT32, 1),
     ("Store.move", "max_bytes_per_second",
      lambda at, n: at.store.move("t", 0, at.path, max_bytes_per_second=n), (1, INT64[1]), 1),
@@ -169,6 +180,7 @@ OTHERS = {
     "Log.__init__": {"partition"},
     "Producer.__init__": {"acks"},
     "Store.producer": {"batch_size", "buffer_memory", "acks"},  # see Producer.__init__
+    "Store.transaction": {"timeout_ms", "batch_size", "acks"},  # see Store.transactional_producer
     "Store.transactional_producer": {"acks"},
     "Topic.__init__": {"partitions", "count"},
     "TransactionalProducer.__init__": {"timeout_ms", "batch_size", "acks"},

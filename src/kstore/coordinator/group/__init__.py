@@ -2,9 +2,11 @@
 
 Modules:
 
+- alter_groups: Changes and deletes the committed offsets of groups, as Kafka's admin client does
 - claims: Claims that keep two consumers of one group from reading the same partition
 - group_offsets: A group's committed offsets: a writer keeps them in a log, other processes in a
   file
+- list_groups: Lists consumer groups with their committed offsets, lag and claims
 - offset_records: Encodes and decodes the offset commits of ``__consumer_offsets``, byte for byte as
   Kafka
 - offsets_table: The commits in a partition of ``__consumer_offsets``, as Kafka's own records

@@ -8,7 +8,7 @@ A commit's timestamp is later than that of the previous commit, even if the cloc
 went back: so "newer" never depends on a clock.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from time import time_ns
 from typing import NamedTuple
 
@@ -121,9 +121,16 @@ class GroupOffsets:
 
     def forget_topic(self, topic: str) -> int:
         """Remove all commits of a topic from the file; returns how many."""
+        return self._forget(lambda tp: tp[0] == topic)
+
+    def forget(self, partitions: Collection[PartitionKey] | None) -> int:
+        """Remove the commits of these partitions (None: all) from the file; returns how many."""
+        return self._forget(lambda tp: partitions is None or tp in partitions)
+
+    def _forget(self, is_forgotten: Callable[[PartitionKey], bool]) -> int:
         with self.claims.guard():
             filed = self._file.read()
-            left = {tp: each for tp, each in filed.commits.items() if tp[0] != topic}
+            left = {tp: each for tp, each in filed.commits.items() if not is_forgotten(tp)}
             if len(left) < len(filed.commits):
                 self._file.write(left, filed.topic_ids)
         return len(filed.commits) - len(left)

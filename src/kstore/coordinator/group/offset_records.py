@@ -84,6 +84,16 @@ def decode_offset_key(data: bytes) -> OffsetKey | None:
     return key
 
 
+def decode_group_key(data: bytes) -> str | None:
+    """The group of a record that is no offset commit, such as a group's metadata and members.
+
+    Keys of the classic protocol (2), and of consumer, share and streams groups (KIP-848, 932,
+    1071) all begin with it. None for an offset commit. Raises CorruptRecordError for too few bytes.
+    """
+    reader = FieldReader(data, "key of __consumer_offsets")
+    return None if reader.int16() in (0, 1) else reader.string()
+
+
 def decode_offset_value(data: bytes) -> OffsetCommit:
     """Any version from 0 to 4. Raises CorruptRecordError for anything else."""
     reader = FieldReader(data, "value of __consumer_offsets")

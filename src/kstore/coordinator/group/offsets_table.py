@@ -4,7 +4,7 @@ Kafka's records have no field for a topic id: a deleted topic's commits get tomb
 """
 
 import logging
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from time import time_ns
 from typing import Protocol
 
@@ -13,6 +13,7 @@ from kstore.coordinator.group.offset_records import (
     OffsetCommit,
     OffsetKey,
     PartitionKey,
+    decode_group_key,
     decode_offset_key,
     decode_offset_value,
     encode_offset_key,
@@ -75,6 +76,13 @@ def find_undecodable_keys(records: Iterable[StoredRecord]) -> Iterator[tuple[int
             yield record.offset, error.reason
 
 
+def _is_commit_of(key: bytes, group: str, partitions: Collection[PartitionKey] | None) -> bool:
+    commit = decode_offset_key(key)
+    if commit is None or commit.group != group:
+        return False
+    return partitions is None or (commit.topic, commit.partition) in partitions
+
+
 class OffsetsTable:
     """The commits in one partition of ``__consumer_offsets``, updated as the log grows.
 
@@ -89,6 +97,7 @@ class OffsetsTable:
         self._unstable: dict[str, dict[PartitionKey, bytes | None]] = {}
         self._keys: dict[str, set[bytes]] = {}  # of valid commits, by topic
         self._unstable_keys: dict[str, set[bytes]] = {}
+        self._metadata: dict[str, set[bytes]] = {}  # keys of other valid records, by group
         self._skipped: set[int] = set()  # offsets of records whose keys do not decode
 
     def group(self, group: str) -> Commits:
@@ -96,6 +105,18 @@ class OffsetsTable:
         self._catch_up()
         merged = {**self._groups.get(group, {}), **self._unstable.get(group, {})}
         return {tp: decode_offset_value(value) for tp, value in merged.items() if value is not None}
+
+    def groups(self) -> set[str]:
+        """The groups that have a record here: a committed offset, or metadata that Kafka wrote."""
+        self._catch_up()
+        names = {group for group, keys in self._metadata.items() if keys}
+        for commits in (self._groups, self._unstable):
+            names |= {
+                group
+                for group, values in commits.items()
+                if any(value is not None for value in values.values())
+            }
+        return names
 
     @property
     def is_closed(self) -> bool:
@@ -113,11 +134,27 @@ class OffsetsTable:
         decode gets one, too.
         """
         self._catch_up()
+        return self._delete(self._keys.get(topic, set()) | self._unstable_keys.get(topic, set()))
+
+    def forget_group(self, group: str, partitions: Collection[PartitionKey] | None = None) -> int:
+        """Append tombstones for a group's commits, and flush; returns how many.
+
+        Of these partitions, or (None) of all, and for the group's other records: Kafka's
+        GroupCoordinator.deleteGroups writes the same.
+        """
+        self._catch_up()
+        keys = {
+            key
+            for key in set().union(*self._keys.values(), *self._unstable_keys.values())
+            if _is_commit_of(key, group, partitions)
+        }
+        if partitions is None:
+            keys |= self._metadata.get(group, set())
+        return self._delete(keys)
+
+    def _delete(self, keys: Iterable[bytes]) -> int:
         now = time_ns() // 1_000_000
-        tombstones = [
-            Record(0, now, key, None)
-            for key in sorted(self._keys.get(topic, set()) | self._unstable_keys.get(topic, set()))
-        ]
+        tombstones = [Record(0, now, key, None) for key in sorted(keys)]
         if tombstones:
             self._log.extend(tombstones)
         self.flush()
@@ -135,15 +172,19 @@ class OffsetsTable:
         log, stable = self._log, self._log.last_stable_offset
         if not log.start_offset <= self._next <= stable:
             self._next, self._groups, self._keys = log.start_offset, {}, {}
+            self._metadata = {}
         self._unstable, self._unstable_keys = {}, {}
         for record in log.settled(self._next):
             data = record.key
+            if data is None:
+                continue
             try:
-                key = None if data is None else decode_offset_key(data)
+                key = decode_offset_key(data)
             except CorruptRecordError as error:
                 self._warn_of_key(record.offset, error)
                 continue
-            if key is None or data is None:
+            if key is None:
+                self._note_metadata(data, record.value)
                 continue
             is_stable = record.offset < stable
             changes = self._groups if is_stable else self._unstable
@@ -154,6 +195,16 @@ class OffsetsTable:
             elif is_stable:
                 keys.discard(data)
         self._next = stable
+
+    def _note_metadata(self, key: bytes, value: bytes | None) -> None:
+        """Note a record that is no commit. No transaction writes one, so it is always stable."""
+        try:
+            group = decode_group_key(key)
+        except CorruptRecordError:  # of a kind that a later Kafka has
+            return
+        if group is not None:
+            keys = self._metadata.setdefault(group, set())
+            keys.discard(key) if value is None else keys.add(key)
 
     def _warn_of_key(self, offset: int, error: CorruptRecordError) -> None:
         """Warn once of a record that is skipped because its key does not decode."""

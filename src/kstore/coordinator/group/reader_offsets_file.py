@@ -5,6 +5,7 @@ topic id (or creation stamp): offsets of a topic that was deleted since are igno
 """
 
 import json
+import re
 from collections.abc import Callable, Mapping
 from hashlib import sha256
 from os.path import join
@@ -68,6 +69,18 @@ def group_file_name(group: str, prefix: str = OFFSETS_PREFIX) -> str:
     if len(plain) > _NAME_LIMIT:
         plain = "~" + sha256(group.encode()).hexdigest()  # the file contains the group's name
     return prefix + plain
+
+
+def group_of_file_name(name: str, prefix: str = OFFSETS_PREFIX) -> str | None:
+    """The group whose file has this name; None for a hashed name, or that of another file."""
+    if not name.startswith(prefix) or name.startswith("~", len(prefix)):
+        return None
+    plain = name[len(prefix) :].encode("ascii", "replace")
+    try:
+        group = re.sub(rb"%(..)", lambda byte: bytes.fromhex(byte[1].decode()), plain).decode()
+    except ValueError:
+        return None
+    return group if group_file_name(group, prefix) == name else None
 
 
 class OffsetsFile:

@@ -1,7 +1,7 @@
 """Committed offsets of consumer groups, in ``__consumer_offsets`` or in files beside it."""
 
 import logging
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from os.path import basename, dirname
 from typing import TYPE_CHECKING
 
@@ -84,6 +84,20 @@ class StoreGroup:
                 self.make_topic()
             table = self._find_table()
             self._offsets.commit(commits, table, topic_ids, to_log=self._store.writable)
+
+    def delete(self, partitions: Collection[tuple[str, int]] | None) -> None:
+        """Delete the commits of these partitions, or (None) the group, in log and file."""
+        with self._store._offsets_lock:  # no commit between the two
+            table = self._find_table()
+            if table is not None:
+                table.forget_group(self.name, partitions)
+            self._offsets.forget(partitions)
+
+    def flush(self) -> None:
+        """Sync the group's commits in the log; those in a file are on disk already."""
+        table = self._find_table()
+        if table is not None and self._store.writable:
+            table.flush()
 
     def fold(self) -> Folded | None:
         """Move the group's file into ``__consumer_offsets``.

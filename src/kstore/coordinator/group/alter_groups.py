@@ -1,0 +1,80 @@
+"""Changes and deletes the committed offsets of groups, as Kafka's admin client does."""
+
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING
+
+from kstore.coordinator.group.list_groups import groups
+from kstore.coordinator.group.offset_records import METADATA_MAX_BYTES, OffsetCommit
+from kstore.coordinator.group.store_group import StoreGroup, check_offset
+from kstore.errors import (
+    GroupIdNotFoundError,
+    InvalidConfigError,
+    UnknownTopicOrPartitionError,
+)
+from kstore.topic_partition import TopicPartition, as_topic_partition
+
+if TYPE_CHECKING:
+    from kstore.store.store import Store
+
+PartitionLike = TopicPartition | tuple[str, int]
+
+
+def alter_group_offsets(
+    self: "Store", group: str, offsets: Mapping[PartitionLike, int], *, metadata: str = ""
+) -> None:
+    """Commit offsets for a group that has no open consumer (Kafka's alterConsumerGroupOffsets).
+
+    ``offsets`` are the next ones to read; an offset outside the log counts as the consumer's
+    ``auto_offset_reset`` says. Creates the group if it does not exist. On return they are on disk,
+    or, with ``mode="r"``, in the group's file (see :meth:`Consumer.commit`). Thread-safe.
+
+    Raises NonEmptyGroupError while a consumer of the group is open, in any process;
+    UnknownTopicOrPartitionError, InvalidConfigError; then nothing has changed.
+    """
+    if len(metadata.encode()) > METADATA_MAX_BYTES:
+        raise InvalidConfigError(
+            f"the metadata of a committed offset has at most {METADATA_MAX_BYTES} bytes"
+        )
+    wanted = {as_topic_partition(tp): check_offset(each) for tp, each in offsets.items()}
+    for topic, partition in wanted:
+        if partition not in self.topic(topic).partitions:
+            raise UnknownTopicOrPartitionError(
+                f"topic {topic!r} has no partition {partition!r} here"
+            )
+    members = StoreGroup(self, group)
+    with members.claims.take_all():
+        identities = {topic: self._manager.identities.identity_of(topic) for topic, _ in wanted}
+        if wanted:
+            members.commit(
+                {tp: OffsetCommit(each, -1, metadata) for tp, each in wanted.items()}, identities
+            )
+            members.flush()
+
+
+def delete_group_offsets(self: "Store", group: str, partitions: Iterable[PartitionLike]) -> None:
+    """Delete a group's committed offsets of some partitions (Kafka's deleteConsumerGroupOffsets).
+
+    A partition without one is ignored, as in Kafka, and may be of a topic that does not exist. On
+    return the deletion is on disk. Thread-safe. Raises GroupIdNotFoundError, NonEmptyGroupError
+    while a consumer of the group is open, ReadOnlyError.
+    """
+    self._check_writable()
+    _delete(self, group, {as_topic_partition(tp) for tp in partitions})
+
+
+def delete_group(self: "Store", group: str) -> None:
+    """Delete a group: its committed offsets, and what Kafka wrote of it (Kafka's deleteGroups).
+
+    On return the deletion is on disk. Thread-safe. Raises GroupIdNotFoundError,
+    NonEmptyGroupError while a consumer of the group is open, in any process; ReadOnlyError.
+    """
+    self._check_writable()
+    _delete(self, group, None)
+
+
+def _delete(store: "Store", group: str, partitions: set[TopicPartition] | None) -> None:
+    members = StoreGroup(store, group)
+    if group not in groups(store):
+        raise GroupIdNotFoundError(f"there is no group {group!r}", path=store.paths[0])
+    with members.claims.take_all():
+        members.delete(partitions)

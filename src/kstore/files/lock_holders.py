@@ -1,0 +1,67 @@
+"""Finds the processes that hold a lock of a file, for error messages."""
+
+import os
+from contextlib import suppress
+from typing import NamedTuple
+
+_COMMAND_LENGTH = 120  # characters
+
+
+class LockHolder(NamedTuple):
+    """A process that holds a lock, and its command line (empty if it cannot be read)."""
+
+    pid: int
+    command: str
+
+    def __str__(self) -> str:
+        if self.pid == os.getpid():
+            return "this process"
+        return f"process {self.pid} ({self.command})" if self.command else f"process {self.pid}"
+
+
+def lock_holders(path: str, start: int = 0, size: int = 0) -> list[LockHolder]:
+    """The processes that hold a lock on those bytes of a file (size 0: up to any position).
+
+    Linux lists a process's locks in ``/proc/<pid>/fdinfo``, which only root and the same user can
+    read: processes of other users are not in the list. Takes milliseconds. Thread-safe.
+    """
+    end = None if size == 0 else start + size - 1
+    try:
+        own = os.stat(path)
+        pids = [name for name in os.listdir("/proc") if name.isdecimal()]
+    except OSError:
+        return []
+    found = []
+    for pid in pids:
+        with suppress(OSError):  # of another user, or ended meanwhile
+            for number in os.listdir(f"/proc/{pid}/fd"):
+                with suppress(OSError):  # closed meanwhile
+                    other = os.stat(f"/proc/{pid}/fd/{number}")
+                    if os.path.samestat(own, other) and _has_lock(pid, number, start, end):
+                        found.append(LockHolder(int(pid), _command(pid)))
+                        break
+    return found
+
+
+def _has_lock(pid: str, number: str, start: int, end: int | None) -> bool:
+    """Parses lines such as ``lock:  1: OFDLCK  ADVISORY  WRITE -1 08:02:1234 0 EOF``."""
+    for line in _read(f"/proc/{pid}/fdinfo/{number}").splitlines():
+        fields = line.split()
+        if len(fields) < 3 or fields[0] != "lock:":
+            continue
+        first, last = fields[-2:]
+        if (end is None or int(first) <= end) and (last == "EOF" or int(last) >= start):
+            return True
+    return False
+
+
+def _command(pid: str) -> str:
+    with suppress(OSError):
+        text = " ".join(_read(f"/proc/{pid}/cmdline").replace("\0", " ").split())
+        return text if len(text) <= _COMMAND_LENGTH else f"{text[:_COMMAND_LENGTH]}..."
+    return ""
+
+
+def _read(path: str) -> str:
+    with open(path, encoding="utf-8", errors="replace") as file:
+        return file.read()

@@ -1,0 +1,65 @@
+"""The groups of directories that real brokers wrote, compared with Kafka's own dump of them."""
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+import kstore
+from kafka_files.data_sets import unpack
+from kstore.errors import GroupIdNotFoundError
+from support.stores import QUIET
+
+_RECORD = re.compile(r"^\| offset: .* key: (\{.*?\}\}) payload: (.*)$", re.MULTILINE)
+
+
+@pytest.fixture(params=["3.9.2", "4.3.0"])
+def made(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
+    return unpack(f"made-kraft-{request.param}-clean", tmp_path)
+
+
+def dumped(made: Path) -> tuple[set[str], dict[tuple[str, str, int], tuple[int, str]]]:
+    """The groups, and their offsets and metadata, as DumpLogSegments --offsets-decoder shows."""
+    last: dict[str, tuple[dict[str, str], str]] = {}
+    for key, payload in _RECORD.findall((made / "dump.txt").read_text()):
+        last[key] = (json.loads(key), payload)
+    groups, commits = set(), {}
+    for key, payload in last.values():
+        data = key["data"]
+        if "data" not in payload or not isinstance(data, dict) or "transactionalId" in data:
+            continue
+        group = data.get("group") or data.get("groupId")
+        groups.add(group)
+        if key["type"] == "1":
+            value = json.loads(payload)["data"]
+            tp = (group, data["topic"], data["partition"])
+            commits[tp] = (value["offset"], value["metadata"])
+    return groups, commits
+
+
+def test_groups_are_those_of_kafkas_dump(made: Path) -> None:
+    groups, commits = dumped(made)
+    assert len(groups) >= 5
+    with kstore.open(made / "log-dir", "r") as store:
+        found = store.groups()
+    assert set(found) == groups
+    assert all(group.error is None for group in found.values())
+    plain = {tp: each for tp, each in commits.items() if tp[0] != "group-tx"}
+    assert len(plain) >= 4
+    assert {
+        (group.name, *tp): (each.offset, each.metadata)
+        for group in found.values()
+        for tp, each in group.offsets.items()
+        if group.name != "group-tx"  # its last commits were aborted
+    } == plain
+    assert all(each.lag is not None for group in found.values() for each in group.offsets.values())
+
+
+def test_a_group_of_a_broker_is_deleted_with_its_members(made: Path) -> None:
+    with kstore.open(made / "log-dir", config=QUIET) as store:
+        for group in list(store.groups()):
+            store.delete_group(group)
+        assert store.groups() == {}
+        with pytest.raises(GroupIdNotFoundError):
+            store.delete_group("joined")
