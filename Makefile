@@ -174,8 +174,12 @@ dist: $(VENV)/.build $(VENV)/.group-wheel  ## a source distribution and a wheel 
 	@$(BIN)/python tests/tidy/build_wheel.py
 
 .PHONY: wheel
-wheel: $(VENV)/.build $(VENV)/.group-wheel  ## the same, then the wheel installed into a new environment elsewhere and tested there
+wheel: $(VENV)/.build $(VENV)/.group-wheel  ## the same, and the wheel installed into a new environment elsewhere and tested there
 	@$(BIN)/python tests/tidy/try_wheel.py
+
+.PHONY: newest
+newest:  ## the README's commands and the wheel on the newest Debian, in a chroot (root, debootstrap; SUITE=trixie STEPS="wheel demo test")
+	@.ci/newest
 
 .PHONY: torture
 torture: build $(VENV)/.group-test  ## the long tests in parts: PART=name, TORTURE_SECONDS=300 each, SEED= repeats
