@@ -10,7 +10,7 @@ import itertools
 import logging
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from kstore._native.read.segment_view import SegmentList, SegmentView
@@ -22,7 +22,7 @@ from kstore.files.files import Files
 from kstore.producer_state.state import ProducerState, UncleanStop
 from kstore.recovery.lost_segments import LostRange
 from kstore.recovery.recover_partition import recover_partition, unflushed_from
-from kstore.recovery.report import Recovered, RecoveryReport
+from kstore.recovery.report import Recovered, RecoveredSegment, RecoveryReport
 from kstore.recovery.unsynced import has_failed_sync, write_again
 from kstore.segment import segment as segments_on_disk
 from kstore.segment.scan import OnProgress
@@ -103,7 +103,7 @@ def load(
         recovered = recover(scanned_from)
     if not is_synced:
         write_again(files, directory, unflushed_from(bases, durable))
-    segments, data_end = _open_segments(files, directory, bases, log_start_offset)
+    segments, data_end = _open_segments(files, directory, recovered.segments, log_start_offset)
     truncate_gaps(files, directory, segments.end_offset)  # a kill may have followed the cut
     epochs = recovered.epochs
     shorter = epochs.truncate_from_end(segments.end_offset)
@@ -132,10 +132,11 @@ def load(
 
 
 def _open_segments(
-    files: Files, directory: str, bases: list[int], log_start_offset: int
+    files: Files, directory: str, recovered: Sequence[RecoveredSegment], log_start_offset: int
 ) -> tuple[SegmentList, int]:
     """The segments of a recovered directory, with a new one where none exists; the offset
     after the last batch."""
+    bases = [segment.base_offset for segment in recovered]
     if not bases:
         bases = [log_start_offset]
         segments_on_disk.create(files, directory, log_start_offset)
@@ -144,7 +145,7 @@ def _open_segments(
         segments_on_disk.sealed(files, directory, base, following)
         for base, following in itertools.pairwise(bases)
     ]
-    active = load_active(files, directory, bases[-1])
+    active = load_active(files, directory, bases[-1], recovered[-1] if recovered else None)
     data_end = active.next_offset
     start = max(log_start_offset, bases[0])
     if start > active.next_offset:
@@ -161,8 +162,13 @@ def base_offsets(files: Files, directory: str) -> list[int]:
     )
 
 
-def load_active(files: Files, directory: str, base_offset: int) -> SegmentView:
-    """The last segment, with its entries; its end is found by walking from the last entry."""
+def load_active(
+    files: Files, directory: str, base_offset: int, recovered: RecoveredSegment | None = None
+) -> SegmentView:
+    """The last segment, with its entries; its end is found by walking from the last entry.
+
+    Its largest timestamp is known where recovery scanned it; else its headers are read.
+    """
     path = os.path.join(directory, filenames.log_name(base_offset))
     size = files.size_of(path)
     view = SegmentView(base_offset, path)
@@ -172,6 +178,12 @@ def load_active(files: Files, directory: str, base_offset: int) -> SegmentView:
     segments_on_disk.load_indexes(files, directory, view)
     position, next_offset = segments_on_disk.walk_end(files, view, size)
     view.publish(position, next_offset)
+    if recovered is not None and recovered.next_offset == next_offset:
+        assert recovered.max_timestamp is not None
+        assert recovered.max_timestamp_offset is not None
+        view.note_timestamp(recovered.max_timestamp, recovered.max_timestamp_offset)
+        view.is_largest_known = True
+        return view
     fd = files.open(path)
     try:
         segments_on_disk.learn_active_times(

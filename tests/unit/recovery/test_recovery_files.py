@@ -1,6 +1,7 @@
 """Recovery of what lies beside the log: indexes that lie, epochs, an interrupted compaction."""
 
 import os
+from contextlib import closing
 
 import pytest
 
@@ -10,6 +11,7 @@ from kstore.files.files import DISK, Files
 from kstore.recovery.recover_partition import recover_partition
 from oracle import writer
 from oracle.recovery import recover
+from support.logs import open_log
 from support.segments import CONFIG, Unsynced, batches, check_indexes, contents, write_segment
 
 # --- side files that lie ------------------------------------------------------------------------
@@ -206,3 +208,25 @@ def test_a_swap_killed_at_every_rename(tmp_path, name):
     # The old ones until the last .cleaned is renamed, the new ones from then on.
     last = max(n for n, (source, _) in enumerate(steps) if source.endswith(".cleaned"))
     assert outcomes == [0] * (last + 1) + [1] * (len(steps) - last)
+
+
+class CountingReads(Files):
+    """Counts the bytes that are read by position; a scan maps the file."""
+
+    bytes_read = 0
+
+    def pread(self, fd, size, position):
+        self.bytes_read += size
+        return super().pread(fd, size, position)
+
+
+def test_a_scanned_segment_is_not_read_again_for_its_largest_timestamp(tmp_path):
+    with closing(open_log(tmp_path)) as log:
+        for _ in range(500):
+            log.append(b"v" * 1000, timestamp=7)  # one entry in the time index
+    size = (tmp_path / filenames.log_name(0)).stat().st_size
+    files = CountingReads()
+    with closing(open_log(tmp_path, files=files, clean=False)) as log:
+        assert log.offset_at(7) == 0
+        assert log.offset_at(8) is None
+    assert files.bytes_read < size // 10
