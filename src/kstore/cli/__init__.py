@@ -19,6 +19,7 @@ TOOLS = {
     "console-producer": "append lines of standard input to a topic",
     "console-consumer": "print records of a topic, and follow it",
     "log-dirs": "list what each directory holds, and move partitions between them",
+    "consumer-groups": "list, describe, reset and delete committed offsets of groups",
     "get-offsets": "print the offsets of partitions: latest, earliest, or by time",
     "delete-records": "delete the records of partitions up to an offset",
     "dump-log": "print log segments, indexes and snapshots, byte by byte",

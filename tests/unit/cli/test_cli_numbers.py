@@ -32,6 +32,7 @@ TYPED = {
 BESIDE = {
     "topics": ["--create", "--topic", "new"],
     "console-producer": ["--topic", "orders"],
+    "consumer-groups": ["--reset-offsets", "--group", "g", "--topic", "orders", "--dry-run"],
     "console-consumer": ["--topic", "orders", "--timeout-ms", "0"],
     "log-dirs": ["--move", "orders-0", "--to", "DATA"],
     "mirror": ["--bootstrap-server", "127.0.0.1:1", "--topic", "orders"],
@@ -60,6 +61,8 @@ TAKEN_AS_TEXT = [
     ("console-producer", "--command-property=linger.ms"),
     ("console-producer", "--command-property=acks"),
     ("console-producer", "--request-required-acks"),
+    ("consumer-groups", "--to-datetime"),
+    ("consumer-groups", "--by-duration"),
     ("compact", "--partitions"),
     ("get-offsets", "--partitions"),
     ("get-offsets", "--time"),

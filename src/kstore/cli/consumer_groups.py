@@ -1,0 +1,334 @@
+"""``kstore consumer-groups``: Kafka's kafka-consumer-groups on a directory."""
+
+import argparse
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from kstore.arguments import whole_number
+from kstore.cli import group_lines, reset_offsets
+from kstore.cli.common import (
+    ToolParser,
+    WrongOptionsError,
+    add_log_dir,
+    complain,
+    open_store,
+)
+from kstore.config import parse_whole_number
+from kstore.errors import GroupConflictError, GroupIdNotFoundError, KStoreError
+from kstore.integers import INT32_MAX, INT64_MAX
+from kstore.topic_partition import TopicPartition
+
+if TYPE_CHECKING:
+    from kstore import ConsumerGroup
+    from kstore.store.store import Store
+
+ACTIONS = ("list", "describe", "delete", "reset_offsets", "delete_offsets")
+EPILOG = """\
+examples:
+  kstore consumer-groups --list --log-dir data
+  kstore consumer-groups --describe --group billing --log-dir data
+  kstore consumer-groups --reset-offsets --group billing --topic orders --to-earliest --execute \\
+      --log-dir data
+  kstore consumer-groups --reset-offsets --group billing --topic orders:0,1 --shift-by -100 \\
+      --log-dir data
+  kstore consumer-groups --reset-offsets --group billing --all-topics --to-current --export \\
+      --log-dir data > offsets.csv
+  kstore consumer-groups --delete --group billing --log-dir data
+
+--reset-offsets shows the new offsets; only with --execute they are committed. Every offset ends up
+within the log. --to-datetime takes a time as Kafka's tool does, in UTC unless an offset follows:
+2026-01-31T10:00:00.000 or 2026-01-31T10:00:00.000+01:00; and also a date, or milliseconds since
+1970. --by-duration counts back from now: P1DT2H30M. --from-file reads what --export writes.
+
+--list, --describe and a reset that is only shown work beside a running broker or writer; the
+others must be the only writer of the directory. A group with an open consumer is not changed.
+Groups are shown as Kafka shows those without connections: kstore knows the claims of its own
+consumers on this machine, and no members of a broker's.
+"""
+NO_ACTION = (
+    "WARN: No action will be performed as the --execute option is missing. --dry-run asks for that."
+)
+
+
+def describe(parser: ToolParser) -> None:
+    parser.epilog = EPILOG
+    add_log_dir(parser)
+    for name, text in (
+        ("list", "the ids of all groups"),
+        ("describe", "committed offsets and lag"),
+        ("delete", "delete groups with their committed offsets"),
+        ("reset-offsets", "commit other offsets; see below"),
+        ("delete-offsets", "delete the committed offsets of topics"),
+    ):
+        parser.add_argument(f"--{name}", action="store_true", help=text)
+    parser.add_argument(
+        "--group", action="append", default=[], metavar="ID", help="the group; repeatable"
+    )
+    parser.add_argument("--all-groups", action="store_true", help="all groups")
+    parser.add_argument(
+        "--topic",
+        action="append",
+        default=[],
+        metavar="NAME[:N,N...]",
+        help="--reset-offsets, --delete-offsets: a topic, or some of its partitions; repeatable",
+    )
+    parser.add_argument(
+        "--all-topics",
+        action="store_true",
+        help="--reset-offsets: all topics with committed offsets of the group",
+    )
+    parser.add_argument(
+        "--state",
+        nargs="?",
+        const="",
+        metavar="STATE[,STATE...]",
+        help="--list: with the state of each group, or those in a state; --describe: the state",
+    )
+    parser.add_argument(
+        "--members", action="store_true", help="--describe: the claims of open consumers"
+    )
+    parser.add_argument(
+        "--offsets", action="store_true", help="--describe: offsets and lag, the default"
+    )
+    describe_reset(parser)
+    parser.hints["--timeout"] = "there is no server to wait for; leave it out"
+    parser.hints["--verbose"] = "--describe shows all that a directory knows; leave it out"
+    parser.hints["--type"] = "a directory has groups of one type; leave it out"
+
+
+def describe_reset(parser: ToolParser) -> None:
+    """The strategies of --reset-offsets, and what becomes of the result."""
+    strategy = parser.add_mutually_exclusive_group()
+    strategy.add_argument("--to-earliest", action="store_true", help="to the log start offset")
+    strategy.add_argument("--to-latest", action="store_true", help="to the log end offset")
+    strategy.add_argument(
+        "--to-current", action="store_true", help="to the committed offset, or the log end"
+    )
+    strategy.add_argument(
+        "--to-offset", type=whole_number(0, INT64_MAX), metavar="N", help="to this offset"
+    )
+    strategy.add_argument(
+        "--shift-by",
+        type=whole_number(-INT64_MAX, INT64_MAX),
+        metavar="N",
+        help="by so many offsets from the committed one; negative: back",
+    )
+    strategy.add_argument(
+        "--to-datetime", metavar="WHEN", help="to the first record at or after a time; see below"
+    )
+    strategy.add_argument(
+        "--by-duration", metavar="PnDTnHnMnS", help="to the first record of the last so much time"
+    )
+    strategy.add_argument(
+        "--from-file", metavar="FILE", help="to the offsets of a CSV file, as --export writes"
+    )
+    parser.add_argument(
+        "--dry-run", action="store_true", help="show the new offsets only: the default"
+    )
+    parser.add_argument("--execute", action="store_true", help="commit the new offsets")
+    parser.add_argument(
+        "--export", action="store_true", help="print the new offsets as CSV, for --from-file"
+    )
+
+
+def run(arguments: argparse.Namespace) -> int:
+    action = check(arguments)
+    writes = action in ("delete", "delete_offsets") or arguments.execute
+    with open_store(arguments, "a" if writes else "r") as store:
+        return _RUN[action](store, arguments)
+
+
+def check(arguments: argparse.Namespace) -> str:
+    """Check the options by the rules of Kafka's ConsumerGroupCommand; returns the action."""
+    chosen = [name for name in ACTIONS if getattr(arguments, name)]
+    if len(chosen) != 1:
+        raise WrongOptionsError(
+            "Command must include exactly one action: --list, --describe, --delete, "
+            "--reset-offsets, --delete-offsets"
+        )
+    (action,) = chosen
+    if action != "list" and bool(arguments.group) == arguments.all_groups:
+        raise WrongOptionsError(
+            f"Option [{action.replace('_', '-')}] takes one of these options: "
+            "[all-groups], [group]"
+        )
+    if action == "reset_offsets":
+        reset_offsets.check(arguments)
+        if not arguments.dry_run and not arguments.execute:
+            complain(NO_ACTION)
+        return action
+    for name in ("execute", "dry_run", "export", "all_topics"):
+        if getattr(arguments, name):
+            raise WrongOptionsError(f"--{name.replace('_', '-')} goes with --reset-offsets")
+    if reset_offsets.strategies(arguments):
+        raise WrongOptionsError("where to reset offsets to goes with --reset-offsets")
+    if action == "delete_offsets":
+        if len(arguments.group) != 1 or not arguments.topic:
+            raise WrongOptionsError("Option [delete-offsets] takes [group] and [topic]")
+    elif arguments.topic:
+        raise WrongOptionsError("--topic goes with --reset-offsets or --delete-offsets")
+    return action
+
+
+def chosen_groups(store: "Store", arguments: argparse.Namespace) -> "dict[str, ConsumerGroup]":
+    """The groups of --group in their order, with an empty one for an id that does not exist."""
+    from kstore import ConsumerGroup
+
+    known = store.groups()
+    if arguments.all_groups:
+        return known
+    return {name: known.get(name, ConsumerGroup(name)) for name in dict.fromkeys(arguments.group)}
+
+
+def list_groups(store: "Store", arguments: argparse.Namespace) -> int:
+    groups = store.groups().values()
+    if arguments.state is None:
+        print("".join(f"{group.name}\n" for group in groups), end="")
+        return 0
+    wanted = {word.strip().lower() for word in arguments.state.split(",") if word.strip()}
+    if unknown := wanted - {"stable", "empty", "dead"}:
+        raise WrongOptionsError(
+            f"Invalid state list '{', '.join(sorted(unknown))[:80]}'. Valid states are: Dead, "
+            "Empty, Stable"
+        )
+    shown = [group for group in groups if not wanted or state_of(group).lower() in wanted]
+    print("\n".join(group_lines.states([(group.name, state_of(group)) for group in shown])))
+    return 0
+
+
+def state_of(group: "ConsumerGroup") -> str:
+    return "Stable" if group.is_claimed else "Empty"
+
+
+def describe_groups(store: "Store", arguments: argparse.Namespace) -> int:
+    known = store.groups()
+    status = 0
+    for name, group in chosen_groups(store, arguments).items():
+        if name not in known:
+            print(f"\nError: Consumer group '{name}' does not exist.")
+            status = 1
+            continue
+        if group.error is not None:
+            complain(f"\nError: the offsets of group '{name}' cannot be read: {group.error}")
+            status = 1
+        if not group.is_claimed:
+            complain(f"\nConsumer group '{name}' has no active members.")
+        if arguments.state is not None:
+            print("\n".join(group_lines.state(group, state_of(group))))
+        elif arguments.members:
+            print("\n".join(group_lines.members(group)))
+        else:
+            print("\n".join(group_lines.offsets(group)))
+    return status
+
+
+def delete_groups(store: "Store", arguments: argparse.Namespace) -> int:
+    names = list(chosen_groups(store, arguments))
+    deleted, failed = [], []
+    for name in names:
+        try:
+            store.delete_group(name)
+            deleted.append(name)
+        except KStoreError as error:
+            failed.append(f"* Group '{name}' could not be deleted due to: {reason(error)}")
+    shown = ", ".join(f"'{name}'" for name in deleted)
+    if not failed:
+        print(f"Deletion of requested consumer groups ({shown}) was successful.")
+        return 0
+    print("\nError: Deletion of some consumer groups failed:", *failed, sep="\n")
+    if deleted:
+        print(f"\nThese consumer groups were deleted successfully: {shown}")
+    return 1
+
+
+def reason(error: KStoreError) -> str:
+    """Kafka's exception and sentence where Kafka has one."""
+    name = type(error).__name__.removesuffix("Error")
+    if isinstance(error, GroupIdNotFoundError):
+        text = "The group id does not exist."
+    elif isinstance(error, GroupConflictError):
+        name, text = "GroupNotEmpty", f"The group is not empty. {error}"
+    else:
+        text = str(error)
+    return f"org.apache.kafka.common.errors.{name}Exception: {text}"
+
+
+def parse_topics(store: "Store", texts: Iterable[str]) -> list[TopicPartition]:
+    """The partitions of ``topic`` or ``topic:0,1``, each once; WrongOptionsError for others."""
+    found: dict[TopicPartition, None] = {}
+    for text in texts:
+        topic, colon, numbers = text.partition(":")
+        if colon:
+            found |= {
+                TopicPartition(topic, parse_whole_number(each, 0, INT32_MAX, name="a partition")): (
+                    None
+                )
+                for each in numbers.split(",")
+            }
+        elif topic in store:
+            found |= {TopicPartition(topic, number): None for number in store[topic].partitions}
+        else:
+            found[TopicPartition(topic, -1)] = None
+    return list(found)
+
+
+def delete_offsets(store: "Store", arguments: argparse.Namespace) -> int:
+    (name,) = arguments.group
+    topics = ", ".join(arguments.topic)
+    partitions = parse_topics(store, arguments.topic)
+    known = [tp for tp in partitions if exists(store, tp)]
+    try:
+        store.delete_group_offsets(name, known)
+    except GroupIdNotFoundError:
+        print(f"'{name}' does not exist.")
+        return 1
+    except GroupConflictError as error:
+        print(
+            f"Deleting offsets of a consumer group '{name}' is forbidden if the group is not "
+            f"empty. {error}"
+        )
+        return 1
+    if len(known) == len(partitions):
+        print(f"Request succeed for deleting offsets with topic {topics} group {name}")
+    else:
+        print("\nError: Encounter some partition level error, see the follow-up details:")
+    print("\n".join(group_lines.deleted_offsets([(tp, tp in known) for tp in partitions])))
+    return 0 if len(known) == len(partitions) else 1
+
+
+def exists(store: "Store", tp: TopicPartition) -> bool:
+    return tp.topic in store and tp.partition in store[tp.topic].partitions
+
+
+def reset(store: "Store", arguments: argparse.Namespace) -> int:
+    planner = reset_offsets.Planner(store, arguments)
+    scope = parse_topics(store, arguments.topic)
+    plans: dict[str, dict[TopicPartition, int]] = {}
+    status = 0
+    for name, group in chosen_groups(store, arguments).items():
+        if group.is_claimed:
+            print(
+                f"\nError: Assignments can only be reset if the group '{name}' is inactive, but "
+                "the current state is Stable."
+            )
+            status = 1
+        else:
+            plans[name] = planner.plan(group, scope)
+    if arguments.execute:  # after all plans: an error of one changes no group
+        for name, offsets in plans.items():
+            store.alter_group_offsets(name, dict(offsets.items()))
+    rows = [(name, tp, offset) for name, plan in plans.items() for tp, offset in plan.items()]
+    if arguments.export:
+        print(reset_offsets.to_csv(rows, with_group=len(arguments.group) != 1))
+    else:
+        print("\n".join(group_lines.new_offsets(rows)))
+    return status
+
+
+_RUN = {
+    "list": list_groups,
+    "describe": describe_groups,
+    "delete": delete_groups,
+    "delete_offsets": delete_offsets,
+    "reset_offsets": reset,
+}

@@ -1,0 +1,205 @@
+"""The strategies of ``kstore consumer-groups --reset-offsets``, by the rules of Kafka's tool."""
+
+import argparse
+import csv
+import io
+import re
+import time
+from collections.abc import Iterable, Sequence
+from datetime import UTC
+from typing import TYPE_CHECKING
+
+from kstore.arguments import parse_time
+from kstore.cli.common import WrongOptionsError, complain
+from kstore.config import parse_whole_number
+from kstore.errors import InvalidConfigError, UnknownTopicOrPartitionError
+from kstore.integers import INT32_MAX
+from kstore.topic_partition import TopicPartition
+
+if TYPE_CHECKING:
+    from kstore import ConsumerGroup
+    from kstore.log.log import Log
+    from kstore.store.store import Store
+
+STRATEGIES = (
+    "to_earliest",
+    "to_latest",
+    "to_current",
+    "to_offset",
+    "shift_by",
+    "to_datetime",
+    "by_duration",
+    "from_file",
+)
+# ISO 8601 as java.time.Duration.parse reads it: a day has 24 hours, years and months are unknown.
+_DURATION = re.compile(
+    r"([+-])?P(?:([+-]?\d{1,9})D)?"
+    r"(?:T(?=[+-]?\d)(?:([+-]?\d{1,9})H)?(?:([+-]?\d{1,9})M)?(?:([+-]?\d{1,9})(?:[.,](\d{1,9}))?S)?)?",
+    re.IGNORECASE | re.ASCII,
+)
+
+
+def strategies(arguments: argparse.Namespace) -> list[str]:
+    """The chosen strategies."""
+    given = {name: getattr(arguments, name) for name in STRATEGIES}
+    return [name for name, value in given.items() if value is not None and value is not False]
+
+
+def check(arguments: argparse.Namespace) -> None:
+    """Check the options of --reset-offsets."""
+    if arguments.execute and arguments.dry_run:
+        raise WrongOptionsError(
+            "Option [reset-offsets] only accepts one of [execute] and [dry-run]"
+        )
+    chosen = strategies(arguments)
+    if not chosen:
+        names = ", ".join(f"--{name.replace('_', '-')}" for name in STRATEGIES)
+        raise WrongOptionsError(
+            f"Option [reset-offsets] requires one of these options: {names} (--export of the "
+            "committed offsets: --to-current)"
+        )
+    if chosen != ["from_file"] and bool(arguments.topic) == arguments.all_topics:
+        raise WrongOptionsError(
+            "One of the reset scopes should be defined: --all-topics, --topic."
+        )
+
+
+def milliseconds_of(text: str) -> int:
+    """An ISO 8601 duration such as ``P1DT2H30M``, in milliseconds; WrongOptionsError for others."""
+    found = _DURATION.fullmatch(text.strip())
+    if found is None or not any(found.groups()[1:5]):
+        raise WrongOptionsError(f"--by-duration takes a duration as P1DT2H30M, not {text[:40]!r}")
+    sign, *units, fraction = found.groups()
+    days, hours, minutes, seconds = (int(unit or 0) for unit in units)
+    total = ((days * 24 + hours) * 60 + minutes) * 60_000 + seconds * 1000
+    thousandths = int((fraction or "0").ljust(3, "0")[:3])
+    total += -thousandths if (units[3] or "").startswith("-") else thousandths
+    return -total if sign == "-" else total
+
+
+class Planner:
+    """Finds the new offset of each partition; reads the store only. Not thread-safe."""
+
+    def __init__(self, store: "Store", arguments: argparse.Namespace) -> None:
+        self._store = store
+        self._arguments = arguments
+        self._timestamp: int | None = None
+        self._filed: dict[str | None, dict[TopicPartition, int]] = {}
+        if arguments.to_datetime is not None:
+            self._timestamp = parse_time(arguments.to_datetime, "--to-datetime", UTC)
+        elif arguments.by_duration is not None:
+            now = time.time_ns() // 1_000_000
+            self._timestamp = max(0, now - milliseconds_of(arguments.by_duration))
+        elif arguments.from_file is not None:
+            with open(arguments.from_file, encoding="utf-8", newline="") as file:
+                self._filed = from_csv(file.read(), arguments.group)
+
+    def plan(
+        self, group: "ConsumerGroup", scope: Sequence[TopicPartition]
+    ) -> dict[TopicPartition, int]:
+        """The new offsets of a group, by partition; KStoreError if a partition has none."""
+        if self._arguments.from_file is not None:
+            filed = {**self._filed.get(None, {}), **self._filed.get(group.name, {})}
+            return {tp: self._within(tp, self._log(tp), filed[tp]) for tp in sorted(filed)}
+        if self._arguments.all_topics:
+            topics = {tp.topic for tp in group.offsets}
+            scope = [
+                TopicPartition(topic, number)
+                for topic in sorted(topics & set(self._store))
+                for number in self._store[topic].partitions
+            ]
+        return {tp: self._new_offset(group, tp) for tp in sorted(scope)}
+
+    def _new_offset(self, group: "ConsumerGroup", tp: TopicPartition) -> int:
+        log, arguments = self._log(tp), self._arguments
+        committed = group.offsets.get(tp)
+        if arguments.to_earliest:
+            return log.start_offset
+        if arguments.to_offset is not None:
+            return self._within(tp, log, arguments.to_offset)
+        if arguments.shift_by is not None:
+            if committed is None:
+                raise InvalidConfigError(
+                    f"Cannot shift offset for partition {tp.topic}-{tp.partition} since there is "
+                    "no current committed offset"
+                )
+            return self._within(tp, log, committed.offset + arguments.shift_by)
+        if self._timestamp is not None:
+            return self._at(tp, log, self._timestamp)
+        if arguments.to_current and committed is not None:
+            return committed.offset
+        return log.end_offset
+
+    def _at(self, tp: TopicPartition, log: "Log", timestamp: int) -> int:
+        offset = log.offset_at(timestamp)
+        if offset >= log.end_offset:
+            complain(
+                f"\nWarn: Partition {tp.partition} from topic {tp.topic} is empty. Falling back "
+                "to latest known offset."
+            )
+        return min(offset, log.end_offset)
+
+    def _within(self, tp: TopicPartition, log: "Log", offset: int) -> int:
+        """The offset, or the nearest one of the log, with a warning."""
+        nearest = min(max(offset, log.start_offset), log.end_offset)
+        if nearest != offset:
+            than = "lower than earliest" if offset < nearest else "higher than latest"
+            complain(
+                f"New offset ({offset}) is {than} offset for topic partition "
+                f"{tp.topic}-{tp.partition}. Value will be set to {nearest}"
+            )
+        return nearest
+
+    def _log(self, tp: TopicPartition) -> "Log":
+        if tp.topic not in self._store or tp.partition not in self._store[tp.topic].partitions:
+            number = "" if tp.partition < 0 else f"-{tp.partition}"
+            raise UnknownTopicOrPartitionError(f"{tp.topic}{number} does not exist")
+        return self._store[tp.topic][tp.partition]
+
+
+# --- the file of --export and --from-file ---------------------------------------------------------
+
+
+def to_csv(rows: Iterable[tuple[str, TopicPartition, int]], *, with_group: bool) -> str:
+    """``topic,partition,offset``, or with the group in front; quoted as by Kafka's tool."""
+    return "".join(
+        ",".join([*([_quoted(group)] * with_group), _quoted(tp.topic), f"{tp.partition},{offset}"])
+        + "\n"
+        for group, tp, offset in rows
+    )
+
+
+def _quoted(text: str) -> str:
+    """Kafka's writer (Jackson) quotes long texts, and those with a character below ``-``."""
+    if len(text) <= 24 and all(character >= "-" for character in text):
+        return text
+    return '"' + text.replace('"', '""') + '"'
+
+
+def from_csv(
+    text: str, groups: Sequence[str]
+) -> dict[str | None, dict[TopicPartition, int]]:
+    """Offsets by group and partition; the group is None in rows without one.
+
+    Raises WrongOptionsError for a row of another shape, and for one without a group unless
+    exactly one group was chosen, as in Kafka.
+    """
+    found: dict[str | None, dict[TopicPartition, int]] = {}
+    for number, row in enumerate(csv.reader(io.StringIO(text)), 1):
+        if not row:
+            continue
+        try:
+            *name, topic, partition, offset = (cell.strip() for cell in row)
+            tp = TopicPartition(topic, parse_whole_number(partition, 0, INT32_MAX))
+            value = parse_whole_number(offset)
+            if len(name) > 1 or (not name and len(groups) != 1):
+                raise ValueError
+        except (ValueError, InvalidConfigError):
+            shape = "topic,partition,offset"
+            if len(groups) != 1:
+                shape = f"group,{shape}"
+            raise WrongOptionsError(
+                f"line {number} of the file reads {shape}, not {','.join(row)[:80]!r}"
+            ) from None
+        found.setdefault(name[0] if name else None, {})[tp] = value
+    return found
