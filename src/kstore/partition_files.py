@@ -59,6 +59,8 @@ if TYPE_CHECKING:
     from kstore.files import publish_barrier as publish_barrier
     from kstore.files.files import DISK as DISK
     from kstore.files.files import Files as Files
+    from kstore.files.lock_holders import LockHolder as LockHolder
+    from kstore.files.lock_holders import lock_holders as lock_holders
     from kstore.files.staging_area import StagingArea as StagingArea
     from kstore.files.staging_area import remove_staged as remove_staged
     from kstore.log.read_committed import UNCOMMITTED as UNCOMMITTED
@@ -164,6 +166,7 @@ _MODULES = {
 _NAMES = {
     # The disk, and names in a log directory that stand for staged files.
     "kstore.files.files": "DISK Files",
+    "kstore.files.lock_holders": "LockHolder lock_holders",
     "kstore.files.staging_area": "StagingArea remove_staged",
     # Log directories: locks, markers, checkpoints, topic ids.
     "kstore.checkpoint.log_dir": "Contents LogDir LogState absolute_paths",

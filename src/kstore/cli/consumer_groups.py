@@ -149,8 +149,7 @@ def check(arguments: argparse.Namespace) -> str:
     (action,) = chosen
     if action != "list" and bool(arguments.group) == arguments.all_groups:
         raise WrongOptionsError(
-            f"Option [{action.replace('_', '-')}] takes one of these options: "
-            "[all-groups], [group]"
+            f"Option [{action.replace('_', '-')}] takes one of these options: [all-groups], [group]"
         )
     if action == "reset_offsets":
         reset_offsets.check(arguments)

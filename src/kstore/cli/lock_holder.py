@@ -3,20 +3,12 @@
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from typing import NamedTuple
 
 from kstore.errors import StoreLockedError
-from kstore.partition_files import filenames
+from kstore.partition_files import LockHolder, filenames, lock_holders
 
 _SHOWN = 120  # characters of a command line
 _BESIDE = "'kstore topics --list', 'console-consumer', 'get-offsets' and 'verify' work beside it"
-
-
-class LockHolder(NamedTuple):
-    """A process that holds a lock, and its command line (empty if it cannot be read)."""
-
-    pid: int
-    command: str
 
 
 @contextmanager
@@ -48,32 +40,21 @@ def explain(path: str, holder: LockHolder | None) -> str:
 
 
 def find_lock_holder(path: str) -> LockHolder | None:
-    """The process that holds a lock of a file; None if this system does not show it.
+    """A process that holds a lock of a file; None if this system does not show it.
 
-    Linux shows the holder of a lock of an open file (kstore) in the holder's ``fdinfo``, to the
-    same user and root; that of a process's lock (Java) in ``/proc/locks``, to everybody.
+    Linux shows the locks of kstore to the same user and root only, those of Java to everybody:
+    they are locks of a process, and in ``/proc/locks``.
     """
-    try:
-        status = os.stat(path)
-        names = [name for name in os.listdir("/proc") if name.isdecimal()]
-    except OSError:
-        return None
-    for name in names:
-        with suppress(OSError):  # of another user, or ended meanwhile
-            for number in os.listdir(f"/proc/{name}/fd"):
-                found = os.stat(f"/proc/{name}/fd/{number}")
-                is_same = (found.st_dev, found.st_ino) == (status.st_dev, status.st_ino)
-                if is_same and "lock:" in _read(f"/proc/{name}/fdinfo/{number}"):
-                    return LockHolder(int(name), _command(name))
-    return _holder_of_process_lock(status)
+    return next(iter(lock_holders(path)), None) or _holder_of_process_lock(path)
 
 
-def _holder_of_process_lock(status: os.stat_result) -> LockHolder | None:
+def _holder_of_process_lock(path: str) -> LockHolder | None:
     """Of lines such as ``1: POSIX  ADVISORY  WRITE 4711 08:02:1234 0 EOF``."""
     with suppress(OSError):
+        status = os.stat(path)
         for line in _read("/proc/locks").splitlines():
             fields = line.split()
-            if "->" in fields or len(fields) != 8:  # a process that waits for the lock
+            if len(fields) != 8:  # a process that waits for the lock
                 continue
             major, minor, inode = fields[5].split(":")
             device = os.makedev(int(major, 16), int(minor, 16))
@@ -84,10 +65,9 @@ def _holder_of_process_lock(status: os.stat_result) -> LockHolder | None:
 
 def _command(pid: str) -> str:
     try:
-        text = " ".join(_read(f"/proc/{pid}/cmdline").replace("\0", " ").split())
+        return " ".join(_read(f"/proc/{pid}/cmdline").replace("\0", " ").split())[:_SHOWN]
     except OSError:
         return ""
-    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}..."
 
 
 def _read(path: str) -> str:

@@ -32,9 +32,10 @@ STRATEGIES = (
     "from_file",
 )
 # ISO 8601 as java.time.Duration.parse reads it: a day has 24 hours, years and months are unknown.
+_NUMBER = r"([+-]?\d{1,9})"
 _DURATION = re.compile(
-    r"([+-])?P(?:([+-]?\d{1,9})D)?"
-    r"(?:T(?=[+-]?\d)(?:([+-]?\d{1,9})H)?(?:([+-]?\d{1,9})M)?(?:([+-]?\d{1,9})(?:[.,](\d{1,9}))?S)?)?",
+    rf"([+-])?P(?:{_NUMBER}D)?"
+    rf"(?:T(?=[+-]?\d)(?:{_NUMBER}H)?(?:{_NUMBER}M)?(?:{_NUMBER}(?:[.,](\d{{1,9}}))?S)?)?",
     re.IGNORECASE | re.ASCII,
 )
 
@@ -59,9 +60,7 @@ def check(arguments: argparse.Namespace) -> None:
             "committed offsets: --to-current)"
         )
     if chosen != ["from_file"] and bool(arguments.topic) == arguments.all_topics:
-        raise WrongOptionsError(
-            "One of the reset scopes should be defined: --all-topics, --topic."
-        )
+        raise WrongOptionsError("One of the reset scopes should be defined: --all-topics, --topic.")
 
 
 def milliseconds_of(text: str) -> int:
@@ -176,9 +175,7 @@ def _quoted(text: str) -> str:
     return '"' + text.replace('"', '""') + '"'
 
 
-def from_csv(
-    text: str, groups: Sequence[str]
-) -> dict[str | None, dict[TopicPartition, int]]:
+def from_csv(text: str, groups: Sequence[str]) -> dict[str | None, dict[TopicPartition, int]]:
     """Offsets by group and partition; the group is None in rows without one.
 
     Raises WrongOptionsError for a row of another shape, and for one without a group unless

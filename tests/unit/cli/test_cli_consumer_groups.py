@@ -149,9 +149,7 @@ def new_offset(lines: list[str]) -> list[tuple[str, str, str, str]]:
     ],
     ids=str,
 )
-def test_every_strategy(
-    data: Path, reset: Tool, words: list[object], offset: int
-) -> None:
+def test_every_strategy(data: Path, reset: Tool, words: list[object], offset: int) -> None:
     scope = ("--topic", "orders:0")
     status, lines, errors = reset(*scope, *words, "--dry-run")
     assert (status, errors) == (0, [])
