@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from kstore import errors as errors
     from kstore import jit as jit
     from kstore.client.consumer import Consumer as Consumer
-    from kstore.client.consumer import ConsumerBatch as ConsumerBatch
+    from kstore.client.consumer_batch import ConsumerBatch as ConsumerBatch
     from kstore.client.producer import Delivery as Delivery
     from kstore.client.producer import Producer as Producer
     from kstore.client.transactional_producer import TransactionalProducer as TransactionalProducer
@@ -55,7 +55,7 @@ _HOME = {
     "CommittedOffset": "kstore.coordinator.group.list_groups",
     "Committer": "kstore.log.group_commit",
     "Consumer": "kstore.client.consumer",
-    "ConsumerBatch": "kstore.client.consumer",
+    "ConsumerBatch": "kstore.client.consumer_batch",
     "ConsumerGroup": "kstore.coordinator.group.list_groups",
     "Delivery": "kstore.client.producer",
     "KStoreError": "kstore.errors",

@@ -30,7 +30,8 @@ from kstore.errors import InvalidConfigError
 from kstore.integers import INT32_MAX
 
 if TYPE_CHECKING:
-    from kstore.client.consumer import Consumer, ConsumerBatch
+    from kstore.client.consumer import Consumer
+    from kstore.client.consumer_batch import ConsumerBatch
     from kstore.record import Record
     from kstore.store.store import Store
 

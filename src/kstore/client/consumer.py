@@ -1,12 +1,14 @@
 """A consumer: its assigned partitions, their positions, and the committed offsets of a group."""
 
 import logging
+import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import datetime
 from threading import Event, RLock
 from time import monotonic
 from typing import TYPE_CHECKING
 
+from kstore.client.consumer_batch import ConsumerBatch
 from kstore.client.metadata import MetadataView
 from kstore.coordinator.group.offset_records import METADATA_MAX_BYTES, OffsetCommit
 from kstore.coordinator.group.reader_offsets_file import TopicIds
@@ -15,7 +17,6 @@ from kstore.errors import (
     GroupConflictError,
     InvalidConfigError,
     OffsetOutOfRangeError,
-    UnknownTopicIdError,
     UnknownTopicOrPartitionError,
 )
 from kstore.integers import check_integer, check_integer_setting
@@ -39,69 +40,6 @@ _RETRIES = 3  # of a poll during which a topic was deleted and recreated
 PartitionLike = TopicPartition | tuple[str, int]
 
 
-class ConsumerBatch:
-    """Records of one partition, from ``start_offset`` up to but excluding ``stop_offset``.
-
-    Iterating gives :class:`kstore.Record`; ``view`` is the same range as columns or Arrow.
-    As a context manager it gives at-least-once delivery: leaving the block commits
-    ``stop_offset``; an exception commits nothing and resets the consumer to ``start_offset``.
-    If the topic was deleted and recreated meanwhile, committing the batch and ``view`` raise
-    UnknownTopicIdError. Immutable; safe to share between threads.
-    """
-
-    __slots__ = (
-        "_consumer", "_records", "_topic_id", "partition", "start_offset", "stop_offset", "topic",
-    )  # fmt: skip
-
-    def __init__(
-        self, consumer: "Consumer", tp: TopicPartition, records: list["Record"],
-        start_offset: int, stop_offset: int,
-    ) -> None:  # fmt: skip
-        self._consumer = consumer
-        self._records = records
-        self._topic_id = consumer._topic_ids[tp.topic]
-        self.topic, self.partition = tp
-        self.start_offset = start_offset
-        self.stop_offset = stop_offset
-
-    @property
-    def view(self) -> "LogView":
-        """The records as a view of the log: ``scan()``, ``to_arrow()``."""
-        log = self._consumer._log(TopicPartition(self.topic, self.partition))
-        # Checked after the log is opened.
-        if not self._consumer._is_same_topic(self.topic, self._topic_id):
-            raise UnknownTopicIdError(
-                f"topic {self.topic!r} was deleted since this batch was read, and its name is "
-                "another topic's now. The batch itself has the records",
-                path=log.path,
-            )
-        return log.view(
-            self.start_offset, self.stop_offset, isolation=self._consumer.isolation_level
-        )
-
-    def __iter__(self) -> Iterator["Record"]:
-        return iter(self._records)
-
-    def __len__(self) -> int:
-        return len(self._records)
-
-    def __enter__(self) -> "ConsumerBatch":
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        tp = TopicPartition(self.topic, self.partition)
-        if kind is None:
-            self._consumer._commit({tp: self.stop_offset}, "", {self.topic: self._topic_id})
-        else:
-            self._consumer._rewind(tp, self.start_offset, self.stop_offset, self._topic_id)
-
-    def __repr__(self) -> str:
-        return (
-            f"<kstore.ConsumerBatch {self.topic}-{self.partition} "
-            f"[{self.start_offset}, {self.stop_offset})>"
-        )
-
-
 class Consumer:
     """Reads assigned partitions; created by :meth:`kstore.Store.consumer`.
 
@@ -109,8 +47,11 @@ class Consumer:
     another consumer of the group reads, in this process or another, raises GroupConflictError.
     Reading starts at the group's committed offset, else according to ``auto_offset_reset``.
 
-    Safe to share between threads, one call at a time.
+    ``close`` it, or use it as a context manager: a consumer that is dropped without it releases
+    its partitions with a ResourceWarning. Safe to share between threads, one call at a time.
     """
+
+    _closed = True  # until everything is initialized
 
     def __init__(
         self,
@@ -372,6 +313,44 @@ class Consumer:
     def __iter__(self) -> Iterator[ConsumerBatch]:
         return self.batches(self._timeout)
 
+    def records(self) -> Iterator["Record"]:
+        """Records one by one; waits and ends as iteration does.
+
+        The position is behind the record that was returned last, so ``commit`` in the loop commits
+        up to and including it. A seek, ``pause`` or ``assign`` in the loop applies to the next
+        record. Batches (``for batch in consumer``) are faster, and know their partition.
+        """
+        for batch in self.batches(self._timeout):
+            tp = TopicPartition(batch.topic, batch.partition)
+            position = batch.stop_offset
+            for record in batch:
+                if not self._step(tp, position, record.offset + 1):
+                    break
+                position = record.offset + 1
+                yield record
+            else:
+                self._step(tp, position, batch.stop_offset)
+
+    def _step(self, tp: TopicPartition, position: int, following: int) -> bool:
+        """Change a position within a batch; False if the caller of ``records`` has changed it."""
+        with self._lock:
+            if self._closed or tp in self._paused or self._positions.get(tp) != position:
+                return False
+            self._positions[tp] = following
+            return True
+
+    def lag(self) -> dict[TopicPartition, int]:
+        """How many offsets each assigned partition is behind: Kafka's records-lag.
+
+        From the position to the log end, or with read_committed to the last stable offset.
+        Negative if the log was truncated below the position. Raises OffsetOutOfRangeError for a
+        partition without a position if ``auto_offset_reset="none"``.
+        """
+        with self._lock:
+            self._check()
+            self._follow_metadata()
+            return {tp: self._end(self._log(tp)) - self._position(tp) for tp in self._positions}
+
     def _next_batch(self, count: int, timeout: float | None) -> ConsumerBatch | None:
         end = None if timeout is None else monotonic() + timeout
         pause, retries = _PAUSE_MIN, _RETRIES
@@ -496,11 +475,6 @@ class Consumer:
             if self._positions.get(tp) == stop and self._topic_ids[tp.topic] == topic_id:
                 self._positions[tp] = start
 
-    def _is_same_topic(self, topic: str, topic_id: str | None) -> bool:
-        """Whether the topic of this name still has this identity."""
-        self._store._follow_writer()
-        return self._store._manager.identities.is_same(topic, topic_id)
-
     # --- committed offsets ----------------------------------------------------------------
 
     def commit(
@@ -555,12 +529,21 @@ class Consumer:
     # --- the end --------------------------------------------------------------------------
 
     def close(self) -> None:
-        """Release the partitions; commits nothing. A second call is harmless."""
+        """Release the partitions; commits nothing. A second call does nothing."""
         self._closed = True
         self._stopped.set()
         with self._lock:
             if self._group is not None:
                 self._group.claims.release_all()
+
+    def __del__(self) -> None:
+        """Release the partitions, and warn. Takes no lock: it may interrupt code that holds one."""
+        if not self._closed and self._group is not None and self._group.claims.release_all():
+            warnings.warn(
+                f"{self!r} was not closed: use `with store.consumer(...) as consumer:`",
+                ResourceWarning,
+                stacklevel=1,
+            )
 
     def _after_fork(self) -> None:
         """In a forked child: the claims are shared with the parent and must not outlive it."""

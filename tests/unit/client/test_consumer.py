@@ -417,3 +417,143 @@ def test_records_deleted_between_check_and_read_are_not_skipped_silently(
             assert [record.offset for record in consumer.poll()[T0]] == list(range(5, 10))
             assert "offset 0 is out of range" in caplog.text
         consumer.close()
+
+
+# --- dropped consumers ------------------------------------------------------------------------
+
+
+def test_a_dropped_consumer_releases_its_partitions(store: Store) -> None:
+    consumer = store.consumer("t", group="g")
+    with pytest.warns(ResourceWarning, match=r"'g' of t-0, t-1> was not closed: use `with"):
+        del consumer
+    store.consumer("t", group="g").close()
+
+
+def test_a_consumer_of_a_loop_is_dropped_after_it(store: Store) -> None:
+    """The last batch stays in the loop's variable; it does not keep the consumer open."""
+
+    def read() -> int:
+        for batch in store.consumer("t", group="g", timeout=0):
+            with batch:
+                assert batch.topic == "t"
+        return batch.stop_offset
+
+    with pytest.warns(ResourceWarning, match="was not closed"):
+        assert read() == 20
+    with store.consumer("t", group="g", timeout=0) as consumer:
+        assert list(consumer) == []
+
+
+def test_a_batch_of_a_dropped_consumer_is_not_committed(store: Store) -> None:
+    consumer = store.consumer("t", group="g", timeout=0)
+    batch = next(iter(consumer))
+    with pytest.warns(ResourceWarning):
+        del consumer
+    with pytest.raises(ClosedError, match="was dropped"), batch:
+        pass
+    assert [record.value for record in batch] == [record.value for record in batch.view]
+
+
+def test_a_dropped_consumer_without_a_group_holds_nothing(store: Store) -> None:
+    consumer = store.consumer("t")
+    del consumer  # a ResourceWarning would be an error here
+
+
+def test_a_consumer_may_be_collected_while_another_thread_holds_its_lock(store: Store) -> None:
+    kept = [store.consumer("t", group="g")]
+    lock = kept[0]._lock
+    collected = threading.Event()
+
+    def collect() -> None:
+        with pytest.warns(ResourceWarning):
+            kept.clear()
+        collected.set()
+
+    with lock:
+        thread = threading.Thread(target=collect)
+        thread.start()
+        assert collected.wait(30)
+    thread.join()
+
+
+def test_a_conflict_says_who_reads_and_what_to_do(store: Store) -> None:
+    with (
+        store.consumer("t", group="g"),
+        pytest.raises(GroupConflictError, match=r"group 'g' in this process reads .*: close it"),
+    ):
+        store.consumer("t", group="g")
+
+
+# --- batches and records ----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["value", "key", "offset", "timestamp", "headers"])
+def test_a_batch_says_where_a_record_s_attributes_are(store: Store, name: str) -> None:
+    with store.consumer("t", timeout=0) as consumer:
+        batch = next(iter(consumer))
+        with pytest.raises(AttributeError, match=f"for record in batch: record.{name}`"):
+            getattr(batch, name)
+        with pytest.raises(AttributeError, match="has no 'nothing'"):
+            batch.nothing  # type: ignore[attr-defined]  # noqa: B018
+
+
+def test_records_come_one_by_one(store: Store) -> None:
+    with store.consumer("t", timeout=0, max_poll_records=7) as consumer:
+        values = [record.value for record in consumer.records()]
+        assert len(values) == 30
+        assert consumer.positions() == {T0: 10, T1: 20}
+        assert list(consumer.records()) == []
+
+
+def test_a_commit_between_records_is_exact(store: Store) -> None:
+    with store.consumer(group="g", assignment=[T1], timeout=0) as consumer:
+        for record in consumer.records():
+            if record.value == b"7":
+                consumer.commit()
+                break
+        assert consumer.committed(T1) == 8
+        assert next(consumer.records()).value == b"8"
+
+
+def test_a_seek_between_records_counts(store: Store) -> None:
+    with store.consumer(assignment=[T1], timeout=0) as consumer:
+        read = []
+        for record in consumer.records():
+            read.append(record.offset)
+            if record.offset == 3 and len(read) == 4:
+                consumer.seek(T1, 18)
+            if record.offset == 18:
+                consumer.pause(T1)
+        assert read == [0, 1, 2, 3, 18]
+        consumer.resume(T1)
+        assert [record.offset for record in consumer.records()] == [19]
+
+
+def test_records_end_when_the_consumer_is_closed(store: Store) -> None:
+    consumer = store.consumer("t")
+    read = []
+    for record in consumer.records():
+        read.append(record)
+        consumer.close()
+    assert len(read) == 1
+
+
+def test_lag_is_the_distance_to_the_end(store: Store) -> None:
+    with store.consumer("t", group="g") as consumer:
+        assert consumer.lag() == {T0: 10, T1: 20}
+        consumer.seek(T0, 4)
+        consumer.seek_to_end(T1)
+        store["t"][1].append(b"x")
+        assert consumer.lag() == {T0: 6, T1: 1}
+        consumer.seek(T0, 12)
+        assert consumer.lag()[T0] == -2
+    with pytest.raises(ClosedError):
+        consumer.lag()
+
+
+def test_the_lag_of_committed_reads_ends_at_the_last_stable_offset(store: Store) -> None:
+    with store.transaction("id") as transaction:
+        transaction.send("t", b"x", partition=0)
+        transaction.flush()
+        with store.consumer("t", isolation_level="read_committed") as consumer:
+            assert consumer.lag() == {T0: 10, T1: 20}

@@ -73,9 +73,12 @@ class Claims:
         if lock is not None:
             lock.release()
 
-    def release_all(self) -> None:
+    def release_all(self) -> bool:
+        """Release all claims; whether there were any."""
+        had_claims = bool(self._held)
         for tp in list(self._held):
             self.release(tp)
+        return had_claims
 
     def guard(self) -> Lock:
         """Lock the group's file briefly, waiting for its current holder."""

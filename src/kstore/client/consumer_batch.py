@@ -1,0 +1,104 @@
+"""The records that a consumer reads at once, and their commit."""
+
+import weakref
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from kstore.errors import ClosedError, UnknownTopicIdError
+from kstore.topic_partition import TopicPartition
+
+if TYPE_CHECKING:
+    from kstore.client.consumer import Consumer
+    from kstore.log.view import LogView
+    from kstore.record import Record
+
+_OF_A_RECORD = frozenset({"datetime", "headers", "key", "offset", "timestamp", "value"})
+
+
+class ConsumerBatch:
+    """Records of one partition, from ``start_offset`` up to but excluding ``stop_offset``.
+
+    Iterating gives :class:`kstore.Record`; ``view`` is the same range as columns or Arrow.
+    As a context manager it gives at-least-once delivery: leaving the block commits
+    ``stop_offset``; an exception commits nothing and resets the consumer to ``start_offset``.
+    If the topic was deleted and recreated meanwhile, committing the batch and ``view`` raise
+    UnknownTopicIdError. A batch does not keep its consumer open: after the consumer is dropped or
+    closed, it cannot be committed (ClosedError). Immutable; safe to share between threads.
+    """
+
+    __slots__ = (
+        "_consumer", "_isolation_level", "_records", "_store", "_topic_id", "partition",
+        "start_offset", "stop_offset", "topic",
+    )  # fmt: skip
+
+    def __init__(
+        self, consumer: "Consumer", tp: TopicPartition, records: list["Record"],
+        start_offset: int, stop_offset: int,
+    ) -> None:  # fmt: skip
+        self._consumer = weakref.ref(consumer)
+        self._store = consumer._store
+        self._isolation_level = consumer.isolation_level
+        self._records = records
+        self._topic_id = consumer._topic_ids[tp.topic]
+        self.topic, self.partition = tp
+        self.start_offset = start_offset
+        self.stop_offset = stop_offset
+
+    @property
+    def view(self) -> "LogView":
+        """The records as a view of the log: ``scan()``, ``to_arrow()``."""
+        store = self._store
+        log = store._log(self.topic, self.partition)
+        store._follow_writer()  # after the log is opened
+        if not store._manager.identities.is_same(self.topic, self._topic_id):
+            raise UnknownTopicIdError(
+                f"topic {self.topic!r} was deleted since this batch was read, and its name is "
+                "another topic's now. The batch itself has the records",
+                path=log.path,
+            )
+        return log.view(self.start_offset, self.stop_offset, isolation=self._isolation_level)
+
+    def __iter__(self) -> Iterator["Record"]:
+        return iter(self._records)
+
+    def __len__(self) -> int:
+        return len(self._records)
+
+    def __enter__(self) -> "ConsumerBatch":
+        self._open_consumer()
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        tp = TopicPartition(self.topic, self.partition)
+        if kind is None:
+            self._open_consumer()._commit({tp: self.stop_offset}, "", {self.topic: self._topic_id})
+        elif (consumer := self._consumer()) is not None:
+            consumer._rewind(tp, self.start_offset, self.stop_offset, self._topic_id)
+
+    def _open_consumer(self) -> "Consumer":
+        consumer = self._consumer()
+        if consumer is None:
+            raise ClosedError(
+                "the consumer of this batch was dropped, so the batch cannot be committed: keep "
+                "it, `with store.consumer(...) as consumer:`"
+            )
+        return consumer
+
+    if not TYPE_CHECKING:  # which would take any attribute for valid
+
+        def __getattr__(self, name: str) -> object:
+            """An AttributeError that says where a record's attributes are."""
+            if name in _OF_A_RECORD:
+                raise AttributeError(
+                    f"a batch has {len(self)} records, each with its own {name}: "
+                    f"`for record in batch: record.{name}`, or `for record in consumer.records()`",
+                    name=name,
+                    obj=self,
+                )
+            raise AttributeError(f"a ConsumerBatch has no {name!r}", name=name, obj=self)
+
+    def __repr__(self) -> str:
+        return (
+            f"<kstore.ConsumerBatch {self.topic}-{self.partition} "
+            f"[{self.start_offset}, {self.stop_offset})>"
+        )
