@@ -23,7 +23,8 @@ if TYPE_CHECKING:
     from kstore import jit as jit
     from kstore.client.consumer import Consumer as Consumer
     from kstore.client.consumer_batch import ConsumerBatch as ConsumerBatch
-    from kstore.client.producer import Delivery as Delivery
+    from kstore.client.delivery import Delivery as Delivery
+    from kstore.client.producer import MultiTopicProducer as MultiTopicProducer
     from kstore.client.producer import Producer as Producer
     from kstore.client.transactional_producer import TransactionalProducer as TransactionalProducer
     from kstore.config import LogConfig as LogConfig
@@ -57,11 +58,12 @@ _HOME = {
     "Consumer": "kstore.client.consumer",
     "ConsumerBatch": "kstore.client.consumer_batch",
     "ConsumerGroup": "kstore.coordinator.group.list_groups",
-    "Delivery": "kstore.client.producer",
+    "Delivery": "kstore.client.delivery",
     "KStoreError": "kstore.errors",
     "Log": "kstore.log.log",
     "LogConfig": "kstore.config",
     "LogView": "kstore.log.view",
+    "MultiTopicProducer": "kstore.client.producer",
     "Position": "kstore.topic_partition",
     "Producer": "kstore.client.producer",
     "Ragged": "kstore.record.columns",

@@ -106,7 +106,7 @@ HOMES = {
     "regex": ("kstore.spark.java_pattern",),
     "kafka": ("kstore.mirror.source", "kstore.spark.jobs.cluster_sender"),
     "crc32c": ("kstore._native.format.crc", "kstore.bench"),
-    "asyncio": ("kstore.log.follow", "kstore.log.view"),
+    "asyncio": ("kstore.log.follow", "kstore.log.view", "kstore.client.delivery"),
 }
 
 # Modules through which a disk can be reached, and the only modules that may reach it so.

@@ -21,7 +21,7 @@ from kstore.cli.common import (
     properties,
     unescape,
 )
-from kstore.client.producer import Delivery
+from kstore.client.delivery import Delivery
 from kstore.config import parse_whole_number
 from kstore.errors import KStoreError
 from kstore.integers import INT32_MAX, INT64_MAX

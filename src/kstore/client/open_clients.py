@@ -4,7 +4,7 @@ import warnings
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from difflib import get_close_matches
-from typing import TYPE_CHECKING, Never
+from typing import TYPE_CHECKING, Never, TypedDict, Unpack, overload
 
 from kstore.client.partitioner import Partitioner
 from kstore.errors import InvalidConfigError
@@ -12,7 +12,7 @@ from kstore.topic_partition import as_topic_partition
 
 if TYPE_CHECKING:
     from kstore.client.consumer import Consumer
-    from kstore.client.producer import Producer
+    from kstore.client.producer import MultiTopicProducer, Producer
     from kstore.client.transactional_producer import TransactionalProducer
     from kstore.store.store import Store
 
@@ -36,6 +36,19 @@ _INSTEAD = {
 }
 
 
+class ProducerSettings(TypedDict, total=False):
+    """The settings of :func:`producer`, for type checkers."""
+
+    batch_size: int | None
+    linger_ms: float
+    compression: str | None
+    acks: int | str
+    buffer_memory: int
+    max_block_ms: float
+    partitioner: Partitioner | None
+    enable_idempotence: bool
+
+
 def _unknown_setting(method: Callable[..., object], name: str) -> TypeError:
     """The error for a setting that a method does not have: says what to write instead."""
     settings = tuple(method.__kwdefaults__ or ())
@@ -46,9 +59,15 @@ def _unknown_setting(method: Callable[..., object], name: str) -> TypeError:
     return TypeError(f"{method.__name__}() has no setting {name!r}: use {instead}")
 
 
+@overload
+def producer(self: "Store", topic: str, **settings: Unpack[ProducerSettings]) -> "Producer": ...
+@overload
+def producer(
+    self: "Store", topic: None = None, **settings: Unpack[ProducerSettings]
+) -> "MultiTopicProducer": ...
 def producer(
     self: "Store",
-    topic: str,
+    topic: str | None = None,
     *,
     batch_size: int | None = None,
     linger_ms: float = 5,
@@ -59,9 +78,11 @@ def producer(
     partitioner: Partitioner | None = None,
     enable_idempotence: bool = False,
     **unknown: Never,
-) -> "Producer":
-    """A producer for a topic; close it, or use it as a context manager.
+) -> "Producer | MultiTopicProducer":
+    """A producer for a topic, or for any topics; close it, or use it as a context manager.
 
+    ``store.producer("orders").send(value, key=...)``;
+    ``store.producer().send("orders", value, key=...)``.
     Raises UnknownTopicOrPartitionError, InvalidConfigError, ReadOnlyError, and TypeError for a
     setting that does not exist. Safe to call from any thread, like the producer.
 
@@ -87,20 +108,24 @@ def producer(
     self._check_writable()
     if unknown:
         raise _unknown_setting(producer, next(iter(unknown)))
-    from kstore.client.producer import Producer
+    from kstore.client.producer import MultiTopicProducer, Producer
 
-    opened = Producer(
-        self.topic(topic),
-        batch_size=batch_size,
-        linger_ms=linger_ms,
-        compression=compression,
-        acks=acks,
-        buffer_memory=buffer_memory,
-        max_block_ms=max_block_ms,
-        partitioner=partitioner,
-        enable_idempotence=enable_idempotence,
-    )
-    self._dependants.add(opened)
+    settings: ProducerSettings = {
+        "batch_size": batch_size,
+        "linger_ms": linger_ms,
+        "compression": compression,
+        "acks": acks,
+        "buffer_memory": buffer_memory,
+        "max_block_ms": max_block_ms,
+        "partitioner": partitioner,
+        "enable_idempotence": enable_idempotence,
+    }
+    opened: Producer | MultiTopicProducer
+    if topic is None:
+        opened = MultiTopicProducer(self, **settings)
+    else:
+        opened = Producer(self.topic(topic), **settings)
+    self._dependants.add(opened._sender)  # which its thread keeps, also without the producer
     return opened
 
 

@@ -33,6 +33,7 @@ class Calls:
         self.reader = self.outside["t"][0]
         self.consumer = self.store.consumer("t", group="g")
         self.producer = self.store.producer("t")
+        self.any_producer = self.store.producer()
         self.transactional = self.store.transactional_producer("x")
         self.transactional.begin_transaction()
         self.committer = kstore.Committer(self.log)
@@ -126,6 +127,14 @@ CALLS: list[Case] = [
     ("LogView.__getitem__", "window", lambda at, n: at.log.view()[:n], INT64, 1),
     ("LogView.scan", "threads", lambda at, n: list(at.log.view().scan(threads=n)),
      (1, INT32[1]), 1),
+    ("MultiTopicProducer.__init__", "batch_size", lambda at, n: at.store.producer(batch_size=n),
+     (1, INT64[1]), 1),
+    ("MultiTopicProducer.__init__", "buffer_memory",
+     lambda at, n: at.store.producer(buffer_memory=n), (1, INT64[1]), 1),
+    ("MultiTopicProducer.send", "timestamp",
+     lambda at, n: at.any_producer.send("t", b"", timestamp=n), MS, 1),
+    ("MultiTopicProducer.send", "partition",
+     lambda at, n: at.any_producer.send("t", b"", partition=n), INT32, 1),
     ("Producer.__init__", "batch_size", lambda at, n: at.store.producer("t", batch_size=n),
      (1, INT64[1]), 1),
     ("Producer.__init__", "buffer_memory", lambda at, n: at.store.producer("t", buffer_memory=n),
@@ -178,6 +187,7 @@ OTHERS = {
     "ConsumerBatch.__init__": {"start_offset", "stop_offset"},
     "Delivery.__init__": {"index"},
     "Log.__init__": {"partition"},
+    "MultiTopicProducer.__init__": {"acks"},
     "Producer.__init__": {"acks"},
     "Store.producer": {"batch_size", "buffer_memory", "acks"},  # see Producer.__init__
     "Store.transaction": {"timeout_ms", "batch_size", "acks"},  # see Store.transactional_producer

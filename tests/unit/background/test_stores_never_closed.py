@@ -160,7 +160,8 @@ def test_a_dropped_store_releases_its_resources(tmp_path: Path) -> None:
     consumer = kept[0].consumer("t", group="group")
     assert descriptors() > before
     assert background_threads()
-    del topic, log, consumer
+    with pytest.warns(ResourceWarning, match="Consumer 'group' of t-0, t-1, t-2> was not closed"):
+        del topic, log, consumer
     with pytest.warns(ResourceWarning, match="was not closed"):
         drop_wholly(kept)
     assert descriptors() == before

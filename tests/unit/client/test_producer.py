@@ -1,5 +1,6 @@
 """A producer: batches, acknowledgements, backpressure, errors; and the group commit of a log."""
 
+import asyncio
 import struct
 import threading
 import time
@@ -9,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import kstore
-from kstore import Committer, Delivery, Position, Store, StoreConfig
+from kstore import Committer, Delivery, MultiTopicProducer, Position, Store, StoreConfig
 from kstore.errors import (
     BufferExhaustedError,
     ClosedError,
@@ -281,6 +282,155 @@ def test_many_threads_send_at_once(store: Store) -> None:
             thread.join(60)
     found = sorted(int(record.value) for log in store["t"] for record in log)
     assert found == list(range(2000))
+
+
+# --- several topics ---------------------------------------------------------------------------
+
+
+def test_a_producer_without_a_topic_sends_to_any(store: Store) -> None:
+    store.create_topic("u")
+    with store.producer(compression="zstd") as producer:
+        sent = [producer.send("tu"[n % 2], b"%d" % n, key=b"k", partition=0) for n in range(10)]
+        assert isinstance(producer, MultiTopicProducer)
+        assert repr(producer) == "<kstore.MultiTopicProducer to t, u>"
+    assert [delivery.result(0) for delivery in sent] == [Position(0, n // 2) for n in range(10)]
+    assert [record.value for record in store["t"][0]] == [b"0", b"2", b"4", b"6", b"8"]
+    assert [record.value for record in store["u"][0]] == [b"1", b"3", b"5", b"7", b"9"]
+    with pytest.raises(ClosedError):
+        producer.send("t", b"x")
+
+
+def test_topics_of_a_producer_share_thread_memory_and_linger(store: Store) -> None:
+    store.create_topic("u")
+    before = threading.active_count()
+    with store.producer(linger_ms=60_000, buffer_memory=3000, acks=1) as producer:
+        first = producer.send("t", b"x" * 1000)
+        second = producer.send("u", b"x" * 1000)
+        assert threading.active_count() == before + 1
+        assert not first.done()
+        third = producer.send("u", b"x" * 1000)  # beyond the memory of both
+        assert first.result(30).offset == second.result(30).offset == 0
+        assert not third.done()
+        producer.flush()
+        assert third.done()
+
+
+def test_errors_of_a_producer_of_several_topics(store: Store) -> None:
+    store.create_topic("u", config=kstore.LogConfig(max_message_bytes=500))
+    with store.producer(linger_ms=60_000) as producer:
+        with pytest.raises(UnknownTopicOrPartitionError, match="'nope'"):
+            producer.send("nope", b"x")
+        good = producer.send("t", b"x" * 600, partition=1)
+        producer.send("u", b"x" * 600)
+        with pytest.raises(MessageTooLargeError):
+            producer.flush()
+        assert good.result(0) == Position(1, 0)
+    with pytest.raises(InvalidConfigError):
+        store.producer(compression="rar")
+    with pytest.raises(InvalidConfigError):
+        store.producer(batch_size=0)
+
+
+def test_closing_the_store_delivers_what_a_dropped_producer_sent(tmp_path: Path) -> None:
+    for names in (("t",), ()):
+        store = kstore.open(tmp_path, config=QUIET)
+        store.create_topic("t", exist_ok=True)
+        producer = store.producer(*names, linger_ms=60_000)
+        delivery = producer.send(*("t", b"x")[len(names) :])
+        del producer
+        store.close()
+        assert delivery.result(0).partition == 0
+
+
+def test_a_topic_for_a_producer_that_has_one(store: Store) -> None:
+    with (
+        store.producer("t") as producer,
+        pytest.raises(TypeError, match=r"sends to topic 't': send\(value, key=...\)"),
+    ):
+        producer.send("t", b"x")  # type: ignore[arg-type]
+
+
+# --- deliveries -------------------------------------------------------------------------------
+
+
+def test_a_delivery_is_reported_by_error_or_position(tmp_path: Path) -> None:
+    files = Slow()
+    seen: list[tuple[BaseException | None, Position | None]] = []
+    with Store(tmp_path, config=QUIET, files=files) as store:
+        store.create_topic("t", config=kstore.LogConfig(max_message_bytes=500))
+        with store.producer("t", linger_ms=60_000) as producer:
+            producer.send(b"x", on_delivery=lambda *result: seen.append(result))
+            assert seen == []
+            producer.flush()
+            assert seen.pop() == (None, Position(0, 0))
+            producer.send(b"x" * 600, on_delivery=lambda *result: seen.append(result))
+            producer.flush()  # the error was given to the callback
+            ((error, position),) = seen
+            assert isinstance(error, MessageTooLargeError)
+            assert position is None
+        seen.clear()
+        with store.producer(acks=0) as any_topic:
+            any_topic.send("t", b"x", on_delivery=lambda *result: seen.append(result))
+            assert seen == [(None, Position(0, -1))]
+
+
+def test_a_delivery_is_awaited_without_blocking_the_loop(tmp_path: Path) -> None:
+    files = Slow()
+
+    async def send(producer: kstore.Producer) -> list[object]:
+        order: list[object] = []
+        files.gate.clear()
+        delivery = producer.send(b"x")
+
+        async def wait() -> None:
+            order.append(await delivery)
+
+        waiting = asyncio.create_task(wait())
+        await asyncio.sleep(0)
+        order.append("the loop runs")
+        files.gate.set()
+        await asyncio.wait_for(waiting, 30)
+        order.append(await delivery)  # known already
+        order += await asyncio.gather(*(producer.send(b"%d" % n) for n in range(3)))
+        return order
+
+    with Store(tmp_path, config=QUIET, files=files) as store:
+        store.create_topic("t")
+        with store.producer("t", linger_ms=0) as producer:
+            first = Position(0, 0)
+            rest = [Position(0, offset) for offset in (1, 2, 3)]
+            assert asyncio.run(send(producer)) == ["the loop runs", first, first, *rest]
+
+
+def test_an_awaited_delivery_raises_its_error(store: Store) -> None:
+    store.alter_topic("t", config={"max_message_bytes": 500})
+
+    async def send(producer: kstore.Producer) -> None:
+        await producer.send(b"x" * 600, partition=0)
+
+    with store.producer("t") as producer, pytest.raises(MessageTooLargeError):
+        asyncio.run(send(producer))
+
+
+def test_a_cancelled_wait_cancels_no_record(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    files = Slow()
+    sent: list[Delivery] = []
+
+    async def send(producer: kstore.Producer) -> None:
+        files.gate.clear()
+        sent.append(producer.send(b"x"))
+        with pytest.raises(TimeoutError):
+            await asyncio.wait_for(sent[0], 0.01)
+
+    with Store(tmp_path, config=QUIET, files=files) as store:
+        store.create_topic("t")
+        with store.producer("t", linger_ms=0) as producer:
+            asyncio.run(send(producer))  # the loop is closed before the record is delivered
+            files.gate.set()
+            assert sent[0].result(30) == Position(0, 0)
+    assert caplog.text == ""
 
 
 # --- group commit -------------------------------------------------------------------------------

@@ -1,0 +1,184 @@
+"""The result of sending a record, and the batch that it is in."""
+
+import logging
+import threading
+from bisect import bisect_right
+from collections.abc import Callable, Generator
+from typing import TYPE_CHECKING, Any
+
+from kstore._native.append.encode import BatchBuffer
+from kstore.log.append_split import AppendedBatch
+from kstore.topic_partition import Position
+
+if TYPE_CHECKING:
+    from asyncio import Future
+
+    from kstore.client.topic_batches import TopicBatches
+
+_LOGGER = logging.getLogger("kstore")
+
+# (error, position): one of the two is None
+OnDelivery = Callable[[BaseException | None, Position | None], object]
+
+
+class Delivery:
+    """The result of sending a record; a light variant of ``concurrent.futures.Future``.
+
+    ``await delivery`` gives the record's position in a coroutine of asyncio. Safe to share between
+    threads.
+    """
+
+    __slots__ = ("_batch", "_index")
+
+    def __init__(self, batch: "ProducerBatch", index: int) -> None:
+        self._batch = batch
+        self._index = index
+
+    def done(self) -> bool:
+        return self._batch.done
+
+    def result(self, timeout: float | None = None) -> Position:
+        """The record's position; raises the error if it was not appended.
+
+        Waits up to timeout seconds (TimeoutError). With ``acks=0`` it does not wait for the log,
+        so the offset is -1, as in Kafka.
+        """
+        error = self.exception(timeout)
+        if error is not None:
+            raise error
+        return Position(self._batch.partition, self._batch.offset_of(self._index))
+
+    def exception(self, timeout: float | None = None) -> BaseException | None:
+        """The error, or None for an appended record."""
+        self._batch.wait(timeout)
+        self._batch.error_seen = True
+        return self._batch.error_of(self._index)
+
+    def add_done_callback(self, callback: Callable[["Delivery"], object]) -> None:
+        """Call ``callback(delivery)`` when the result is known; at once if it is.
+
+        Runs in the producer's thread, which waits for it; its errors are logged.
+        """
+        self._batch.when_done(self, callback)
+
+    def __await__(self) -> Generator[Any, None, Position]:
+        """Wait without blocking the event loop; like :meth:`result`.
+
+        A cancelled wait does not cancel the record: it is appended all the same.
+        """
+        if not self.done():
+            from asyncio import get_running_loop
+
+            loop = get_running_loop()
+            waiter: Future[None] = loop.create_future()
+
+            def wake(_: Delivery) -> None:  # in the producer's thread
+                if not loop.is_closed():
+                    loop.call_soon_threadsafe(_finish, waiter)
+
+            self.add_done_callback(wake)
+            yield from waiter
+        return self.result()
+
+
+def _finish(waiter: "Future[None]") -> None:
+    if not waiter.done():  # it may be cancelled
+        waiter.set_result(None)
+
+
+def report_delivery(delivery: Delivery, on_delivery: OnDelivery) -> None:
+    """Call ``on_delivery(error, position)`` when the result is known."""
+
+    def report(done: Delivery) -> None:
+        error = done.exception()
+        on_delivery(error, done.result() if error is None else None)
+
+    delivery.add_done_callback(report)
+
+
+class ProducerBatch:
+    """Unwritten records of one partition. Guarded by the sender's condition."""
+
+    __slots__ = (
+        "_callbacks",
+        "_changed",
+        "appended",
+        "base_offset",
+        "buffer",
+        "deadline",
+        "done",
+        "error",
+        "error_seen",
+        "of_topic",
+        "partition",
+        "size",
+        "sync_error",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        of_topic: "TopicBatches | None",
+        partition: int,
+        buffer: BatchBuffer | None,
+        deadline: float,
+        changed: threading.Condition,
+    ) -> None:
+        self.of_topic = of_topic  # None: of a record that is not waited for
+        self.partition = partition
+        self.buffer = buffer
+        self.deadline = deadline
+        self.size = 0
+        self.base_offset = -1
+        self.error: BaseException | None = None
+        self.sync_error: BaseException | None = None
+        self.appended: list[AppendedBatch] = []  # if it was split into smaller batches
+        self.error_seen = False
+        self.done = False
+        self._changed = changed
+        self._callbacks: list[tuple[Delivery, Callable[[Delivery], object]]] = []
+
+    def offset_of(self, index: int) -> int:
+        """The offset of a record; -1 if unknown."""
+        start, base = 0, self.base_offset
+        if self.appended:
+            start, base, _ = self._appended_batch_of(index)
+        return base if base < 0 else base + index - start
+
+    def error_of(self, index: int) -> BaseException | None:
+        """The error of appending a record, or of its sync."""
+        if not self.appended:
+            return self.error
+        return self._appended_batch_of(index).error or self.sync_error
+
+    def _appended_batch_of(self, index: int) -> AppendedBatch:
+        return self.appended[bisect_right(self.appended, index, key=lambda each: each.start) - 1]
+
+    def wait(self, timeout: float | None) -> None:
+        if self.done:
+            return
+        with self._changed:
+            if not self._changed.wait_for(lambda: self.done, timeout):
+                raise TimeoutError(f"the record is not delivered after {timeout} seconds")
+
+    def when_done(self, delivery: Delivery, callback: Callable[[Delivery], object]) -> None:
+        with self._changed:
+            if not self.done:
+                self._callbacks.append((delivery, callback))
+                return
+        _call(delivery, callback)
+
+    def finish(self) -> None:
+        """Notify all waiters; the condition is not held while callbacks run."""
+        with self._changed:
+            self.done = True
+            callbacks, self._callbacks = self._callbacks, []
+            self._changed.notify_all()
+        for delivery, callback in callbacks:
+            _call(delivery, callback)
+
+
+def _call(delivery: Delivery, callback: Callable[[Delivery], object]) -> None:
+    try:
+        callback(delivery)
+    except Exception:
+        _LOGGER.exception("a delivery callback failed")

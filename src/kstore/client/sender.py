@@ -1,0 +1,208 @@
+"""Collects batches up to a limit of memory; one thread appends them and syncs their logs."""
+
+import threading
+from collections import deque
+from time import monotonic
+from typing import TYPE_CHECKING, cast
+
+from kstore._native.append.encode import BatchBuffer
+from kstore.client.delivery import ProducerBatch
+from kstore.errors import BufferExhaustedError, ClosedError, ForkedError, InvalidConfigError
+from kstore.integers import check_integer_setting
+
+if TYPE_CHECKING:
+    from kstore.client.topic_batches import TopicBatches
+    from kstore.log.log import Log
+
+_ERRORS_KEPT = 100
+_LONGEST_WAIT = threading.TIMEOUT_MAX / 2 * 1000  # ms; a lock refuses to wait twice as long
+RECORD_OVERHEAD = 64  # what a record may take beyond its key, value and headers
+
+
+class Sender:
+    """What producers of several topics share: memory, acknowledgements, and the thread.
+
+    ``changed`` guards the batches. Methods that say so are called while it is held.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        *,
+        linger_ms: float,
+        acks: int | str,
+        buffer_memory: int,
+        max_block_ms: float,
+    ) -> None:
+        if isinstance(acks, bool) or acks not in (0, 1, "all", -1):
+            raise InvalidConfigError(f"acks must be 0, 1 or 'all', not {acks!r}")
+        if not linger_ms >= 0 or not max_block_ms >= 0:  # NaN too
+            raise InvalidConfigError("linger_ms and max_block_ms must be positive")
+        self.acks = "all" if acks == -1 else acks
+        self.closed = False
+        self.changed = threading.Condition()
+        self.buffered = 0
+        self._linger = min(linger_ms, _LONGEST_WAIT) / 1000
+        self._buffer_memory = check_integer_setting("buffer_memory", buffer_memory, 1)
+        self._max_block = min(max_block_ms, _LONGEST_WAIT) / 1000
+        self._topics: list[TopicBatches] = []
+        self._ready: deque[ProducerBatch] = deque()
+        self._unfinished: set[ProducerBatch] = set()
+        self._spare: list[BatchBuffer] = []
+        self._errors: list[ProducerBatch] = []
+        self._forked = False
+        self._thread = threading.Thread(target=self._run, name=name, daemon=True)
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def add(self, topic: "TopicBatches") -> None:
+        """Take over the batches of one more topic."""
+        with self.changed:
+            self._topics.append(topic)
+
+    # --- while the condition is held ------------------------------------------------------
+
+    def wait_for_room(self, size: int) -> None:
+        """Wait while the memory is full; raises if the producer is closed."""
+        if self.closed:  # also in a forked child
+            self._check()
+        if not self.buffered or self.buffered + size <= self._buffer_memory:
+            return
+        self._close_batches()
+        self.changed.notify_all()
+        room = self.changed.wait_for(
+            lambda: self.closed or not self.buffered
+            or self.buffered + size <= self._buffer_memory,
+            self._max_block,
+        )  # fmt: skip
+        self._check()
+        if not room:
+            raise BufferExhaustedError(
+                f"{self.buffered} bytes are in flight and were not written within "
+                f"{self._max_block} seconds; send less, or give the producer more buffer_memory"
+            )
+
+    def batch_for(self, topic: "TopicBatches", partition: int, size: int) -> ProducerBatch:
+        """The open batch of a partition that has room, or a new one."""
+        batch = topic.open.get(partition)
+        if batch is not None:
+            used = cast(BatchBuffer, batch.buffer).byte_size
+            if batch.size and used + size - RECORD_OVERHEAD > topic.batch_size:
+                self.close_batch(topic, batch)
+                batch = None
+        if batch is None:
+            buffer = self._spare.pop() if self._spare else BatchBuffer()
+            deadline = monotonic() + self._linger
+            batch = ProducerBatch(topic, partition, buffer, deadline, self.changed)
+            topic.open[partition] = batch
+            self._unfinished.add(batch)
+        return batch
+
+    def close_batch(self, topic: "TopicBatches", batch: ProducerBatch) -> None:
+        """Close a batch to further records."""
+        del topic.open[batch.partition]
+        if batch.size:
+            self._ready.append(batch)
+        else:  # its only record was refused
+            self._unfinished.discard(batch)
+
+    def _close_batches(self, due: float | None = None) -> None:
+        """Close the batches that are due then, or (None) all."""
+        for topic in self._topics:
+            for batch in list(topic.open.values()):
+                if due is None or batch.deadline <= due:
+                    self.close_batch(topic, batch)
+
+    # --- the caller's calls ---------------------------------------------------------------
+
+    def flush(self) -> None:
+        """Wait until all earlier records are delivered; raises their first error."""
+        with self.changed:
+            self._check_fork()
+            waiting = list(self._unfinished)
+            self._close_batches()
+            self.changed.notify_all()
+            self.changed.wait_for(lambda: all(batch.done or not batch.size for batch in waiting))
+        self._raise_errors()
+
+    def close(self) -> None:
+        """Deliver all sent records and end the thread; raises the first error not yet raised."""
+        with self.changed:
+            if self._forked:
+                return
+            self.closed = True
+            self.changed.notify_all()
+        if self._thread is not threading.current_thread():
+            self._thread.join()
+        self._raise_errors()
+
+    def _raise_errors(self) -> None:
+        with self.changed:
+            errors, self._errors = self._errors, []
+        for batch in errors:
+            if not batch.error_seen and batch.error is not None:
+                raise batch.error
+
+    def _check(self) -> None:
+        self._check_fork()
+        if self.closed:
+            raise ClosedError("the producer is closed")
+
+    def _check_fork(self) -> None:
+        if self._forked:
+            raise ForkedError("this producer was created before a fork; create a new one here")
+
+    def _after_fork(self) -> None:
+        self._forked = self.closed = True
+
+    # --- the thread -----------------------------------------------------------------------
+
+    def _run(self) -> None:
+        while True:
+            with self.changed:
+                batches = self._take()
+                while not batches:
+                    if self.closed:
+                        return
+                    self.changed.wait(self._until_due())
+                    batches = self._take()
+            self._deliver(batches)
+
+    def _take(self) -> list[ProducerBatch]:
+        """The batches that are full or due, in order within each partition."""
+        self._close_batches(None if self.closed else monotonic())
+        batches = list(self._ready)
+        self._ready.clear()
+        return batches
+
+    def _until_due(self) -> float | None:
+        deadlines = [batch.deadline for topic in self._topics for batch in topic.open.values()]
+        return max(0.0, min(deadlines) - monotonic()) if deadlines else None
+
+    def _deliver(self, batches: list[ProducerBatch]) -> None:
+        written: dict[Log, list[ProducerBatch]] = {}
+        for batch in batches:
+            log = cast("TopicBatches", batch.of_topic).append(batch)
+            if log is not None:
+                written.setdefault(log, []).append(batch)
+        if self.acks == "all":
+            for log, appended in written.items():
+                try:
+                    log.flush()
+                except Exception as error:
+                    for batch in appended:
+                        batch.error = batch.sync_error = error
+        with self.changed:
+            kept = sum(topic.topic._length for topic in self._topics)
+            for batch in batches:
+                self._unfinished.discard(batch)
+                self.buffered -= batch.size
+                buffer, batch.buffer = batch.buffer, None
+                if buffer is not None and len(self._spare) < kept:
+                    buffer.reset()
+                    self._spare.append(buffer)
+                if batch.error is not None and len(self._errors) < _ERRORS_KEPT:
+                    self._errors.append(batch)
+        for batch in batches:
+            batch.finish()
