@@ -124,7 +124,7 @@ def test_the_calls_of_kafka_python_are_its_own() -> None:
     assert [call for call in calls if not hasattr(owners[call[0]], call[1])] == []
 
 
-def test_every_excuse_names_what_is_missing() -> None:
+def test_every_skip_reason_names_what_is_missing() -> None:
     excuses = [
         (page.name, block.line, block.excuse)
         for page in PAGES

@@ -89,7 +89,7 @@ def test_a_broker_serves_a_restored_directory(
     assert [row for row in found if row not in new] == expected
 
 
-def test_a_broker_takes_what_is_sent(
+def test_a_broker_gets_all_records_in_order_also_after_a_kill(
     kafka: str, tmp_path: Path, source: Path, job: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """In order, to the same partitions; after a stop at least once, from what was noted on."""

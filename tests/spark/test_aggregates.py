@@ -202,7 +202,7 @@ def test_times_and_offsets_prune(registered: Any, log_dir: Path) -> None:
     assert (one["count"], one["key_bytes"], one["max_offset"]) == (0, 0, None)
 
 
-def test_times_that_spark_does_not_hold(registered: Any, tmp_path: Path) -> None:
+def test_times_outside_sparks_range(registered: Any, tmp_path: Path) -> None:
     times = [FIRST, 2**62, 2**63 - 1]
     with kstore.open(tmp_path, config=QUIET) as store:
         log = store.create_topic("far", 1)[0]

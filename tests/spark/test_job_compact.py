@@ -103,7 +103,7 @@ def fail_once(task: Any) -> Any:
     return job._run_round(task)
 
 
-def test_a_task_that_is_tried_again(
+def test_a_retried_task_leaves_the_same_files(
     spark: Any, log_dir: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     on_one_machine(log_dir, tmp_path / "alone")

@@ -78,7 +78,9 @@ def test_spark_reads_back_the_same(registered: Any, log_dir: Path, tmp_path: Pat
     assert list((target / FOLDER / "staged").iterdir()) == []
 
 
-def test_the_next_run_exports_what_is_new(registered: Any, log_dir: Path, tmp_path: Path) -> None:
+def test_the_next_run_exports_the_new_records(
+    registered: Any, log_dir: Path, tmp_path: Path
+) -> None:
     target = tmp_path / "out"
     first = job.export(registered, log_dir, target, topic="orders", until=FIRST + DAY)
     assert first.records == 800

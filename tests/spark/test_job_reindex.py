@@ -103,7 +103,7 @@ def fail_always(task: Any) -> Any:
     raise RuntimeError("never")
 
 
-def test_a_task_that_is_tried_again(
+def test_a_retried_task_leaves_the_same_files(
     spark: Any,
     log_dir: Path,
     expected: dict[str, bytes],

@@ -107,7 +107,7 @@ def fail_once(task: Any) -> Any:
     return job._rewrite_task(task)
 
 
-def test_a_task_that_is_tried_again(
+def test_a_retried_task_leaves_the_same_files(
     spark: Any, log_dir: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     alone = on_one_machine(log_dir, tmp_path / "alone", RewriteTarget("gzip", force=True))

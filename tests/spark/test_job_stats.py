@@ -136,7 +136,7 @@ def test_resume_does_not_walk_again(
     assert "belongs to another job" in capsys.readouterr().err
 
 
-def test_a_partition_that_goes_while_it_is_walked(
+def test_a_partition_removed_during_the_scan_is_reported(
     spark: Any, log_dir: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folder_goes_once_planned(monkeypatch, job, log_dir / "clicks-1")

@@ -144,7 +144,7 @@ def test_a_partition_that_differs_from_the_resume_file_is_verified_again(
     )
 
 
-def test_a_partition_whose_folder_goes_meanwhile_is_reported_missing(
+def test_a_partition_whose_directory_is_removed_meanwhile_is_reported_missing(
     spark: Any, log_dir: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folder_goes_once_planned(monkeypatch, job, log_dir / "clicks-1")

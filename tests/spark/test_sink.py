@@ -88,7 +88,7 @@ def test_a_thread_of_one_s_own_finds_the_format(registered: Any, log_dir: Path) 
         assert rows.result() == 1
 
 
-def test_topics_of_a_column_are_made_where_asked(registered: Any, log_dir: Path) -> None:
+def test_topics_of_a_column_are_created(registered: Any, log_dir: Path) -> None:
     frame = registered.range(0, 100).selectExpr(
         "string(id) value", "concat('t', id % 3) topic", "int(id % 2) partition"
     )

@@ -199,7 +199,7 @@ def test_mistakes_come_back_as_sentences(
         load(registered, log_dir, **options).count()
 
 
-def test_a_path_that_is_not_there(registered: Any, tmp_path: Path) -> None:
+def test_a_missing_path_is_refused(registered: Any, tmp_path: Path) -> None:
     from pyspark.errors import PySparkException
 
     with pytest.raises(PySparkException, match="every executor have to see it"):

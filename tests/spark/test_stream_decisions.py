@@ -210,7 +210,7 @@ def test_the_same_batch_again_after_a_restart(log_dir: Path) -> None:
     assert before == [(0, 3, 60), (1, 0, 4)]
 
 
-def test_a_topic_made_again_is_lost_data_however_long_it_is(log_dir: Path) -> None:
+def test_a_recreated_topic_is_lost_data_however_long_it_is(log_dir: Path) -> None:
     """Longer than what was read: only its id shows that its records are others."""
     living, careless = stream(log_dir), stream(log_dir, failOnDataLoss=False)
     start = living.latestOffset(living.initialOffset(), unlimited())
@@ -231,7 +231,7 @@ def test_a_topic_made_again_is_lost_data_however_long_it_is(log_dir: Path) -> No
     assert offsets_of(stream(log_dir).partitions(start, end)) == [(0, 0, 50), (1, 0, 2)]
 
 
-def test_a_topic_made_again_with_fewer_partitions_and_records(
+def test_a_recreated_topic_with_fewer_partitions_and_records(
     log_dir: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     start = of_topic(log_dir, 100, 10)
@@ -243,7 +243,7 @@ def test_a_topic_made_again_with_fewer_partitions_and_records(
     assert offsets_of(reader.partitions(start, end)) == [(0, 0, 3)]
 
 
-def test_a_topic_made_again_before_its_batch_was_read(
+def test_a_topic_recreated_before_its_batch_was_read(
     log_dir: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     start, end = {"t": {"0": 3, "1": 0}}, of_topic(log_dir, 60, 4)
@@ -267,7 +267,7 @@ def test_a_checkpoint_of_the_connector_opens_and_only_its_offsets_are_compared(
     assert offsets_of(stream(log_dir).partitions(plain, end)) == [(0, 3, 100), (1, 0, 10)]
 
 
-def test_a_topic_made_again_while_a_batch_is_planned(
+def test_a_topic_recreated_while_a_batch_is_planned(
     log_dir: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The tasks look for the topic that the offsets are of, not for the one that came after."""
@@ -289,7 +289,7 @@ def test_a_topic_made_again_while_a_batch_is_planned(
 
 
 @pytest.mark.parametrize(("has_stamp", "by_kstore"), WAYS)
-def test_a_stream_reports_a_topic_without_id_that_was_made_again(
+def test_a_stream_reports_a_recreated_topic_without_id(
     tmp_path: Path, has_stamp: bool, by_kstore: bool, caplog: pytest.LogCaptureFixture
 ) -> None:
     """It is longer than what was read: no record of it is read from the middle."""

@@ -160,7 +160,7 @@ def test_a_log_that_was_created_again_is_no_silent_empty_batch(
     assert found == sorted([*rows(0, 100), *rows(40, 45)])
 
 
-def test_a_topic_that_was_made_again_is_not_read_from_the_middle(
+def test_a_recreated_topic_is_not_read_from_the_middle(
     run: Callable[..., tuple[list[Any], Any]], tmp_path: Path
 ) -> None:
     """It is longer than what was read: its offsets alone look as if the log had grown."""
@@ -182,7 +182,7 @@ def test_a_topic_that_was_made_again_is_not_read_from_the_middle(
     assert found == sorted([*rows(0, 100), *new, *((0, n, str(1000 + n)) for n in range(150, 160))])
 
 
-def test_a_checkpoint_without_topic_ids_is_gone_on_with(
+def test_a_checkpoint_without_topic_ids_is_continued(
     run: Callable[..., tuple[list[Any], Any]], tmp_path: Path
 ) -> None:
     store = tmp_path / "store"

@@ -129,7 +129,7 @@ def check(root: Path, said: str) -> str:
     return "there" if is_there else "gone"
 
 
-def test_offsets_are_gone_with_their_topic_whenever_the_deletion_is_cut_short(
+def test_offsets_are_deleted_with_their_topic_whenever_the_deletion_is_interrupted(
     path: Path,
 ) -> None:
     root, copy = path / "store", path / "copy"

@@ -216,7 +216,7 @@ def _integer_parameters() -> Iterator[tuple[str, str]]:
                 yield found[1], name
 
 
-def test_the_cases_cover_every_public_parameter_that_takes_a_whole_number() -> None:
+def test_the_cases_cover_every_public_integer_parameter() -> None:
     known = {(name, parameter) for name, parameter, *_ in CALLS}
     known |= {(name, each) for name, parameters in OTHERS.items() for each in parameters}
     missing = {

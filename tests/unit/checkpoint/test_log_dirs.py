@@ -215,7 +215,7 @@ def test_a_missing_disk_is_skipped(dirs: tuple[Path, Path]) -> None:
         assert store["t"][0][0].value == b"x"
 
 
-def test_topics_of_a_missing_disk_are_not_made_again(dirs: tuple[Path, Path]) -> None:
+def test_topics_of_a_missing_disk_are_not_recreated(dirs: tuple[Path, Path]) -> None:
     with Store(dirs, config=QUIET) as store:
         log = store.create_topic("t")[0]
         assert log.path.startswith(str(dirs[0]))
@@ -297,7 +297,7 @@ def test_a_folder_waits_for_its_deletion(dirs: tuple[Path, Path]) -> None:
 
 
 @pytest.mark.parametrize("end", ["close", "delete", "configure", "move"])
-def test_a_source_that_opens_another_log_does_not_hold_up_who_ends_the_first(
+def test_a_source_that_opens_another_log_does_not_delay_the_end_of_the_first(
     dirs: tuple[Path, Path], end: str
 ) -> None:
     """extend holds its log's lock while its source waits for the store's."""

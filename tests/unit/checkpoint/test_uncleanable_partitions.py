@@ -174,7 +174,7 @@ def test_a_lost_race_is_no_failure_and_the_partition_is_retried(
 
 
 @pytest.mark.parametrize("error", LASTING, ids=of)
-def test_after_a_lasting_error_the_partition_is_left_alone(
+def test_a_partition_with_a_lasting_error_is_not_compacted_again(
     store: Store, seen: list[BackgroundFailure], monkeypatch: pytest.MonkeyPatch, error: Exception
 ) -> None:
     make(store)

@@ -86,7 +86,7 @@ def test_mistakes(
     assert said in capsys.readouterr().err
 
 
-def test_a_partition_that_is_not_there(dirs: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_missing_partition_is_reported(dirs: str, capsys: pytest.CaptureFixture[str]) -> None:
     arguments = ["log-dirs", "--move", "a.b-c-7", "--to", dirs.split(",")[0], "--log-dir", dirs]
     assert main(arguments) == 1
     assert "no partition 7" in capsys.readouterr().err

@@ -115,7 +115,7 @@ def test_no_number_ends_in_a_traceback(
         assert said
 
 
-def test_every_option_of_the_spark_jobs_refuses_what_is_no_number(capfd: Any) -> None:
+def test_numeric_options_of_the_spark_jobs_refuse_other_text(capfd: Any) -> None:
     from kstore.spark.jobs import JOBS
 
     tried = 0
@@ -142,7 +142,7 @@ def test_a_time_of_the_export_is_a_time(option: str, typed: str) -> None:
         parse_time(TYPED[typed], option)
 
 
-def test_a_setting_is_a_whole_number_of_any_length() -> None:
+def test_a_setting_accepts_an_integer_of_any_length() -> None:
     assert LogConfig.from_properties({"segment.bytes": " 1000 "}).segment_bytes == 1000
     for text in TYPED.values():
         with pytest.raises(InvalidConfigError, match=r"segment\.bytes must be a whole number"):
@@ -161,7 +161,9 @@ def test_a_complaint_shows_the_beginning_of_a_long_number() -> None:
     assert partition_numbers("0, 4,7") == [0, 4, 7]
 
 
-def test_a_time_in_nanoseconds_is_said_to_find_nothing(data: Path, capfd: Any) -> None:
+def test_a_time_in_nanoseconds_gives_a_warning_that_it_finds_nothing(
+    data: Path, capfd: Any
+) -> None:
     import warnings
 
     with warnings.catch_warnings():

@@ -179,7 +179,7 @@ def test_a_dry_run_changes_nothing(
         assert snapshot(store_dir) == before
 
 
-def test_a_dry_run_plans_what_is_done(store_dir: Path, tmp_path: Path, capsys: Any) -> None:
+def test_a_dry_run_plans_what_the_run_does(store_dir: Path, tmp_path: Path, capsys: Any) -> None:
     words = ["--compression", "gzip", "--force", "--json", "--log-dir", str(store_dir)]
     with kstore.open(store_dir, config=QUIET) as store:
         store["clicks"][0].recompress("gzip", force=True)

@@ -112,7 +112,7 @@ def test_wrong_use_of_topics(tool, words, text):
 
 
 @pytest.mark.parametrize("action", ["--describe", "--delete"])
-def test_a_topic_that_is_not_there(tool, action):
+def test_a_missing_topic_is_reported(tool, action):
     tool.path.mkdir()
     status, lines, _ = tool("topics", action, "--topic", "t")
     assert status == 1
@@ -120,7 +120,7 @@ def test_a_topic_that_is_not_there(tool, action):
     assert tool("topics", action, "--topic", "t", "--if-exists")[0] == 0
 
 
-def test_reading_a_directory_that_is_not_there(tool):
+def test_reading_a_missing_directory_is_refused(tool):
     for name in ("topics --list", "get-offsets", "verify"):
         status, lines, errors = tool(*name.split())
         assert status == 1
@@ -395,7 +395,7 @@ def test_verify_finds_a_flipped_bit(filled):
     assert filled("verify", "--topic", "orders", "--partition", 1)[0] == 0
 
 
-def test_verify_seals_what_is_all_right(tool):
+def test_verify_writes_checksum_files_of_valid_segments(tool):
     with kstore.open(tool.path) as store:
         for name in ("good", "bad"):
             log = store.create_topic(name)[0]
@@ -445,7 +445,7 @@ def test_an_option_that_names_a_server_is_refused_with_the_one_to_give(tool):
     assert errors[0].startswith("--bootstrap-server: there is no server here; --log-dir ")
 
 
-def test_a_directory_in_which_only_a_topic_was_made_was_closed_cleanly(tool):
+def test_a_directory_with_only_a_created_topic_is_closed_cleanly(tool):
     tool("topics", "--create", "--topic", "a")
     assert (tool.path / ".kafka_cleanshutdown").exists()
     assert tool("topics", "--list") == (0, ["a"], [])

@@ -255,7 +255,7 @@ def test_records_are_deleted(data: Path, tool: Tool, offsets_file: Any) -> None:
 
 
 @pytest.mark.parametrize("dry_run", [[], ["--dry-run"]])
-def test_what_is_refused_is_a_line_and_status_1(
+def test_a_refused_setting_prints_one_line_and_exits_with_1(
     data: Path, tool: Tool, offsets_file: Any, dry_run: list[str]
 ) -> None:
     path = offsets_file(

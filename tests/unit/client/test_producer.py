@@ -90,7 +90,7 @@ def test_records_arrive_complete_and_in_order(
         assert positions == [found[number] for number in range(500)]
 
 
-def test_a_full_batch_goes_at_once(store: Store) -> None:
+def test_a_full_batch_is_sent_at_once(store: Store) -> None:
     with store.producer("t", linger_ms=60_000, batch_size=1000) as producer:
         sent = [producer.send(b"x" * 300, partition=0) for _ in range(6)]
         assert sent[2].result(30) == Position(0, 2)
@@ -98,7 +98,7 @@ def test_a_full_batch_goes_at_once(store: Store) -> None:
     assert store["t"][0].end_offset == 6
 
 
-def test_a_lingering_batch_goes_when_its_time_comes(store: Store) -> None:
+def test_a_lingering_batch_is_sent_after_linger_ms(store: Store) -> None:
     with store.producer("t", linger_ms=20) as producer:
         first = producer.send(b"a", partition=1)
         second = producer.send(b"b", partition=1)
@@ -157,7 +157,7 @@ def test_waiting_has_an_end(store: Store) -> None:
         producer.send(b"x").result(0.01)
 
 
-def test_a_full_buffer_holds_the_sender_up(tmp_path: Path) -> None:
+def test_a_full_buffer_blocks_send(tmp_path: Path) -> None:
     files = Slow()
     with Store(tmp_path, config=QUIET, files=files) as store:
         store.create_topic("t")

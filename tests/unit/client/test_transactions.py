@@ -224,7 +224,7 @@ def test_a_producer_continues_after_a_restart(tmp_path: Path) -> None:
     assert len({producer_id for producer_id, _ in epochs}) == 1
 
 
-def test_closing_aborts_what_is_open(tmp_path: Path) -> None:
+def test_closing_aborts_the_open_transaction(tmp_path: Path) -> None:
     with kstore.open(tmp_path, config=QUIET) as store:
         store.create_topic("a")
         producer = store.transactional_producer("id")
@@ -348,7 +348,7 @@ def test_offsets_survive_a_restart_and_show_to_readers(tmp_path: Path) -> None:
             assert consumer.committed(("a", 0)) == 7
 
 
-def test_whose_offsets_has_to_be_said(store) -> None:
+def test_sending_offsets_needs_the_name_of_the_group(store) -> None:
     with store.transactional_producer("id").transaction() as transaction:
         with pytest.raises(InvalidConfigError, match="name it"):
             transaction.send_offsets_to_transaction({("a", 0): 7})

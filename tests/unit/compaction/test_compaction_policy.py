@@ -108,7 +108,7 @@ def test_groups_by_size():
     assert groups([]) == []
 
 
-def test_groups_by_the_offsets_that_an_index_can_hold():
+def test_segments_are_grouped_within_the_offsets_of_one_index():
     far = segments(0, 10, 2**31 + 1, 2**31 + 5)
     assert [
         [each.base_offset for each in group]

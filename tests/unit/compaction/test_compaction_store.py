@@ -228,7 +228,7 @@ def test_compact_and_delete(tmp_path):
         assert sum(1 for _ in kept) == 120, "compacted only: never deleted by age"
 
 
-def test_a_topic_of_kafkas_is_left_alone(tmp_path):
+def test_a_topic_of_kafka_is_not_compacted(tmp_path):
     default = StoreConfig(background=False, log=COMPACT)
     with kstore.open(tmp_path, config=default) as store:
         fill_topic(store, "a", COMPACT)

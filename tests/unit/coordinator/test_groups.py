@@ -248,7 +248,9 @@ def test_the_file_counts_where_it_is_newer_and_is_folded_in(tmp_path: Path) -> N
     assert late.fold(OffsetsTable(log), {"t", "u"}.__contains__) == (0, {}, {}, ())
 
 
-def test_offsets_in_the_file_are_dropped_where_their_topic_was_made_again(tmp_path: Path) -> None:
+def test_committed_offsets_in_the_file_are_dropped_if_their_topic_was_recreated(
+    tmp_path: Path,
+) -> None:
     log = FakeLog()
     ids = {"t": "id of t", "u": None, "v": "id of v"}
     commits = {(topic, 0): OffsetCommit(5, -1) for topic in ids}
@@ -265,7 +267,7 @@ def test_offsets_in_the_file_are_dropped_where_their_topic_was_made_again(tmp_pa
     assert list(document["offsets"]) == ["v"]
 
 
-def test_a_commit_in_a_topic_made_again_replaces_those_of_the_old_one(tmp_path: Path) -> None:
+def test_a_commit_in_a_recreated_topic_replaces_those_of_the_old_one(tmp_path: Path) -> None:
     partitions = [("t", 0), ("t", 1), ("u", 0)]
     group_offsets(tmp_path, "g").commit(
         dict.fromkeys(partitions, OffsetCommit(5, -1)), None, {"t": "old", "u": "u"}, to_log=False

@@ -53,7 +53,7 @@ def test_a_hole_behind_the_records_is_read_in_bounded_chunks(tmp_path: Path, sta
     assert 0 < disk.largest <= 8 * MIB
 
 
-def test_a_batch_larger_than_what_is_read_at_a_time_is_found(tmp_path: Path) -> None:
+def test_a_batch_larger_than_one_read_is_found(tmp_path: Path) -> None:
     directory = tmp_path / "t-0"
     settings = {"max_message_bytes": 1 << 30}
     values = [b"small", b"x" * (9 * MIB), b"small again"]

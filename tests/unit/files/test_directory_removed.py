@@ -96,7 +96,7 @@ def test_appends_notice_after_64_index_entries(
     assert not log.close()
 
 
-def test_what_an_append_noticed_is_said_by_close(tmp_path: Path) -> None:
+def test_close_reports_the_failure_that_an_append_noticed(tmp_path: Path) -> None:
     """No append follows: the close may not end as if all were on disk."""
     log = open_log(tmp_path / "t-0", index_interval_bytes=0)
     log.append(b"value")

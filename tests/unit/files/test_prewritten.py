@@ -372,7 +372,7 @@ def test_a_partition_that_moves_takes_no_zeros_along(tmp_path: Path) -> None:
         assert [record.value for record in log] == [b"x"] * 5 + [b"y"]
 
 
-def test_compaction_leaves_the_active_segment_alone(tmp_path: Path) -> None:
+def test_compaction_does_not_change_the_active_segment(tmp_path: Path) -> None:
     config = LogConfig(preallocate=True, cleanup_policy="compact", min_cleanable_dirty_ratio=0.0)
     with kstore.open(tmp_path, config=QUIET) as store:
         log = store.create_topic("t", config=config)[0]

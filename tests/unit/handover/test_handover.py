@@ -356,7 +356,7 @@ def test_command_line(own: Path, tmp_path: Path, capsys: pytest.CaptureFixture[s
     assert main(["handover", "--from", "x", "--to", "y"]) == 1
 
 
-def test_a_directory_that_is_not_there(
+def test_a_missing_directory_is_refused(
     own: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     missing = str(tmp_path / "nowhere")

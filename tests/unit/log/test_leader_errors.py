@@ -254,7 +254,7 @@ def sound_delta(body: bytes, offset_delta: int = 0) -> int | None:
     return timestamp_delta
 
 
-def test_a_mutated_record_is_judged_the_same_wherever_it_stands():
+def test_a_mutated_record_gives_the_same_error_at_every_position():
     """There is a quick reader, for records that others follow, and a slow one: same answers."""
     rng = random.Random(11)
     follower = record_v2(PlainRecord(1, NOW, b"k" * 40, b"v" * 40), 0, NOW)
@@ -356,7 +356,7 @@ def test_a_clients_log_append_time_flag():
     assert check(data, after_max=1) == "BAD_TIMESTAMP"
 
 
-def test_timestamp_goes_before_key_and_a_malformed_record_before_both():
+def test_a_timestamp_error_precedes_a_key_error_and_a_malformed_record_both():
     rows = records(3, key=None)
     assert check(batch(rows)) == "OK"
     report = kernel.validate_leader(batch(rows), now=NOW, key_required=True)
@@ -409,7 +409,7 @@ def test_stamping_writes_what_the_checksum_does_not_cover(offset, epoch):
     assert kernel.validate_leader(data, now=NOW, from_client=False).ok
 
 
-def test_stamping_refuses_what_is_no_batch():
+def test_stamping_refuses_bytes_that_are_not_a_batch():
     with pytest.raises(BufferError):
         kernel.stamp(batch(records()), base_offset=0, leader_epoch=0)  # bytes cannot be written
     for data in (b"", bytes(61), message(0, b"k", b"v", magic=1), batch(records())[:-1]):

@@ -41,7 +41,7 @@ def directory(tmp_path: Path) -> Path:
     return tmp_path / "t-0"
 
 
-def test_what_is_appended_is_on_disk_in_kafkas_format(directory: Path) -> None:
+def test_appended_records_are_on_disk_in_kafkas_format(directory: Path) -> None:
     log = open_log(directory)
     assert log.append(b"one", key=b"k", headers=[("h", b"1"), ("n", None)], timestamp=5) == 0
     assert log.append(None) == 1
@@ -142,7 +142,7 @@ def test_index_entries_name_batches(directory: Path) -> None:
     assert [t - 1000 for t, _ in times] == [offset for _, offset in times]
 
 
-def test_reading_is_a_slice_from_the_batch_that_holds_the_offset(directory: Path) -> None:
+def test_read_returns_a_slice_from_the_batch_with_the_offset(directory: Path) -> None:
     log = open_log(directory, index_interval_bytes=100)
     for n in range(50):
         log.extend([b"%d-%d" % (n, i) for i in range(3)])

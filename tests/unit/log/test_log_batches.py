@@ -53,7 +53,7 @@ def test_a_clients_batch_is_stored_as_it_came_but_for_its_offset(
     assert [(r.key, r.value) for r in log[1:]] == [(r.key, r.value) for r in rows(10)]
 
 
-def test_a_wrong_largest_timestamp_is_put_right(directory: Path) -> None:
+def test_a_wrong_largest_timestamp_is_corrected(directory: Path) -> None:
     log = open_log(directory)
     log.append_as_leader(batch(rows(3), max_timestamp=NOW + 77))
     assert log_bytes(directory)[16:] == batch(rows(3))[16:]

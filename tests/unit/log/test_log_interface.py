@@ -90,11 +90,11 @@ def test_the_changes_are_those_that_a_log_for_reading_lacks() -> None:
     assert refused - {"_require_writer"} == CHANGES.keys()
 
 
-def test_a_writer_is_made_of_components_not_of_base_classes() -> None:
+def test_a_writer_has_components_and_no_base_classes() -> None:
     assert LogWriter.__mro__ == (LogWriter, object)
 
 
-def test_an_append_method_refuses_what_is_no_log() -> None:
+def test_an_append_method_refuses_an_object_that_is_not_a_log() -> None:
     class Impostor:
         _appender = None
 

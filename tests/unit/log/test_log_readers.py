@@ -321,7 +321,7 @@ def test_background_work_continues_after_an_error() -> None:
     upkeep.stop()
 
 
-def test_a_topic_that_could_not_be_made_may_be_made_again(tmp_path: Path) -> None:
+def test_a_topic_whose_creation_failed_can_be_created(tmp_path: Path) -> None:
     class Full(Files):
         left = 2
 
@@ -379,7 +379,9 @@ def test_a_topic_with_an_unrecognized_directory_in_it_can_be_deleted(tmp_path: P
 
 
 @pytest.mark.parametrize("clean", [True, False])
-def test_a_batch_that_was_on_disk_and_is_damaged_is_not_called_not_yet_there(tmp_path, clean):
+def test_a_damaged_batch_below_the_recovery_point_is_not_taken_for_an_unfinished_write(
+    tmp_path, clean
+):
     with kstore.open(tmp_path) as store:
         log = store.create_topic("a")[0]
         for value in (b"one", b"two", b"three"):

@@ -233,7 +233,9 @@ NOT_OLD_KINDS = dict.fromkeys(NOT_OLD, UnsupportedForMessageFormatError) | {
 
 @pytest.mark.parametrize("name", NOT_OLD)
 @pytest.mark.parametrize("magic", [0, 1])
-def test_batches_that_old_formats_cannot_hold(directory: Path, magic: int, name: str) -> None:
+def test_batches_that_old_formats_cannot_represent_are_refused(
+    directory: Path, magic: int, name: str
+) -> None:
     data, kind = NOT_OLD[name], NOT_OLD_KINDS[name]
     log = open_log(directory, message_format_version=VERSIONS[magic], cleanup_policy="compact")
     with pytest.raises(kind):

@@ -87,7 +87,7 @@ def test_interleaved_transactions_as_the_oracle_says(
     log.close()
 
 
-def test_an_open_transaction_holds_back_what_comes_after_it(log: Log) -> None:
+def test_read_committed_stops_at_an_open_transaction(log: Log) -> None:
     teller = Teller(log)
     teller.data(-1)
     teller.data(7, 2)

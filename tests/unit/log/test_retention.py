@@ -88,14 +88,14 @@ def test_without_timestamps_the_file_time_decides():
     assert decide(old, LogConfig(retention_ms=DAY)) == [(0, "time")]
 
 
-def test_the_active_segment_goes_only_if_it_holds_something():
+def test_retention_deletes_the_active_segment_only_if_it_has_records():
     config = LogConfig(retention_ms=DAY)
     assert decide(log((100, 9), (50, 9)), config) == [(0, "time"), (10, "time")]
     assert decide(log((100, 9), (0, 9)), config) == [(0, "time")]
     assert decide(log((0, None)), LogConfig(retention_bytes=0, retention_ms=0)) == []
 
 
-def test_nothing_above_the_high_watermark_goes():
+def test_retention_deletes_nothing_above_the_high_watermark():
     segments = log((100, 9), (100, 9), (100, 9))
     config = LogConfig(retention_ms=DAY, retention_bytes=0)
     assert decide(segments, config, end=19) == [(0, "size")]
@@ -126,7 +126,7 @@ def test_no_segments():
     st.integers(0, 90),
     st.integers(0, 90),
 )
-def test_what_goes_is_a_run_from_the_oldest_and_obeys_the_limits(shape, size, days, start, end):
+def test_retention_deletes_the_oldest_segments_up_to_its_limits(shape, size, days, start, end):
     segments = log(*shape)
     config = LogConfig(retention_bytes=size, retention_ms=days * DAY if days >= 0 else -1)
     found = decide(segments, config, start=start, end=end)

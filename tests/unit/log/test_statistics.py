@@ -134,7 +134,7 @@ def test_logs_add_up_to_a_topic(log_dir: Path) -> None:
 
 
 @pytest.mark.parametrize("size", [100, 3 << 20])
-def test_a_batch_larger_than_what_is_read_at_a_time(tmp_path: Path, size: int) -> None:
+def test_a_batch_larger_than_one_read_is_counted(tmp_path: Path, size: int) -> None:
     with kstore.open(tmp_path, config=QUIET) as store:
         config = kstore.LogConfig(max_message_bytes=8 << 20)
         log = store.create_topic("a", config=config)[0]
@@ -316,7 +316,7 @@ def test_a_segment_that_was_cut(plain: tuple[Path, list[PlannedSegment]]) -> Non
     assert ours == {name: expected[name] for name in ours}
 
 
-def test_a_segment_that_grows_and_one_that_is_gone(
+def test_a_growing_and_a_removed_segment_are_no_damage(
     plain: tuple[Path, list[PlannedSegment]],
 ) -> None:
     directory, segments = plain

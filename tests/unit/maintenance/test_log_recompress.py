@@ -139,7 +139,7 @@ def test_messages_become_record_batches(tmp_path: Path) -> None:
         (lambda log: log.convert("ten"), InvalidConfigError, "0.8.0"),
     ],
 )
-def test_what_is_refused_changes_nothing(
+def test_a_refused_recompression_changes_nothing(
     tmp_path: Path, call: Any, error: type[Exception], words: str
 ) -> None:
     log = of_version_1(tmp_path / "t-0")

@@ -169,7 +169,7 @@ def test_staged_names(tmp_path: Path) -> None:
     assert [each.name for each in tmp_path.iterdir()] == ["other"]
 
 
-def test_every_call_with_a_path_goes_to_the_plain_file(tmp_path: Path) -> None:
+def test_every_call_with_a_path_uses_the_plain_file(tmp_path: Path) -> None:
     """Each method of Files: no path in the staged directory, which does not exist, reaches it."""
     seen: list[tuple[object, ...]] = []
 

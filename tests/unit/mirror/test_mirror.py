@@ -311,7 +311,7 @@ def test_truncated_and_written_again(leader: Leader, here: Store) -> None:
         run(leader, here)
 
 
-def test_something_else_was_appended_here(leader: Leader, here: Store) -> None:
+def test_a_mirror_with_records_of_its_own_is_refused(leader: Leader, here: Store) -> None:
     fill(leader, 9)
     run(leader, here)
     here["t"][0].append(b"mine")
@@ -418,7 +418,7 @@ def test_a_leader_that_lies_about_its_start_deletes_nothing(
     assert (here["t"][0].start_offset, copied(here)) == (0, before)
 
 
-def test_a_leader_that_goes_backwards(leader: Leader, here: Store) -> None:
+def test_batches_that_the_mirror_already_has_are_refused(leader: Leader, here: Store) -> None:
     """Batches that the mirror has already, under the offsets that they had."""
     fill(leader, 9)
     run(leader, here, partitions=[0])

@@ -215,7 +215,7 @@ def test_count_is_within_the_buffer():
         (offset_bytes([(4, 40), (5, 90)]), 90, 8),
     ],
 )
-def test_find_fault_finds_what_is_wrong_in_an_offset_index(content, size, position):
+def test_find_fault_finds_faults_in_an_offset_index(content, size, position):
     sentence, found, _ = OffsetIndex(content, BASE).find_fault(size)
     assert found == position
     assert "index" in sentence
@@ -232,13 +232,13 @@ def test_find_fault_finds_what_is_wrong_in_an_offset_index(content, size, positi
         (time_bytes([(4, 40), (5, 90)]), BASE + 90, 12),
     ],
 )
-def test_find_fault_finds_what_is_wrong_in_a_time_index(content, end, position):
+def test_find_fault_finds_faults_in_a_time_index(content, end, position):
     sentence, found, _ = TimeIndex(content, BASE).find_fault(end)
     assert found == position
     assert "index" in sentence
 
 
-def test_find_fault_passes_what_is_sound():
+def test_find_fault_accepts_valid_indexes():
     assert OffsetIndex(offset_bytes([(4, 40), (5, 90)]) + bytes(80), BASE).find_fault(91) is None
     assert (
         TimeIndex(time_bytes([(4, 40), (5, 90)]) + bytes(120), BASE).find_fault(BASE + 91) is None

@@ -18,7 +18,7 @@ def in_thread(work):
     return done[0]
 
 
-def test_the_thread_that_holds_it_takes_it_again():
+def test_the_owning_thread_can_lock_again():
     lock = ReentrantLock()
     with lock, lock:
         assert lock.acquire()
@@ -30,7 +30,7 @@ def test_the_thread_that_holds_it_takes_it_again():
     assert in_thread(lambda: lock.acquire(blocking=False)) is True
 
 
-def test_only_its_holder_gives_it_back():
+def test_only_the_owning_thread_can_unlock():
     lock = ReentrantLock()
     with pytest.raises(RuntimeError, match="does not hold"):
         lock.release()

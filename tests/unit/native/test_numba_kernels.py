@@ -452,7 +452,7 @@ def test_a_second_process_loads_what_the_first_compiled(tmp_path):
     assert run_program(tmp_path, log, 5) == [found, below_5, [1, 0], [0, 1]]
 
 
-def test_a_kept_predicate_whose_module_is_gone_is_compiled_again(tmp_path):
+def test_a_cached_predicate_whose_module_was_removed_is_compiled_again(tmp_path):
     program = (
         "import numpy as np\n"
         "from types import SimpleNamespace as Some\n"

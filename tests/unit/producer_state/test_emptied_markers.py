@@ -175,7 +175,7 @@ def test_a_rolled_segment_keeps_its_index(tmp_path: Path) -> None:
     log.close()
 
 
-def test_compaction_removes_what_is_not_committed(tmp_path: Path) -> None:
+def test_compaction_removes_uncommitted_records(tmp_path: Path) -> None:
     config = LogConfig(cleanup_policy="compact", delete_retention_ms=0, min_cleanable_dirty_ratio=0)
     with kstore.open(tmp_path, config=QUIET) as store:
         log = store.create_topic("t", config=config)[0]
@@ -212,7 +212,9 @@ def test_the_cleaner_keeps_an_empty_marker_while_records_remain() -> None:
     assert cleaned.is_removable_marker(7, 50, ABORT)
 
 
-def test_a_consumer_goes_beyond_it(log_and_offsets: tuple[Path, list[int]]) -> None:
+def test_a_consumer_reads_beyond_the_emptied_marker(
+    log_and_offsets: tuple[Path, list[int]],
+) -> None:
     path, expected = log_and_offsets
     with (
         kstore.open(path, "r") as store,
@@ -225,7 +227,7 @@ def test_a_consumer_goes_beyond_it(log_and_offsets: tuple[Path, list[int]]) -> N
 @pytest.mark.parametrize("data_before_roll", [0, 3])
 @pytest.mark.parametrize("lost", [(1,), (1, 2)], ids=["one index", "two indexes"])
 @pytest.mark.parametrize("mode", ["a", "r"])
-def test_a_lost_index_is_made_from_a_snapshot_that_says_open(
+def test_a_lost_index_is_rebuilt_from_a_snapshot_with_an_open_transaction(
     tmp_path: Path, data_before_roll: int, lost: tuple[int, ...], mode: str
 ) -> None:
     """The snapshots of a Kafka follower, at the bases of segments, pass over the empty batch.

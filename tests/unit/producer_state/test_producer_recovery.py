@@ -30,7 +30,7 @@ def opened(
     )
 
 
-def test_recovery_goes_by_the_snapshots_below_what_it_reads(tmp_path: Path) -> None:
+def test_recovery_uses_the_snapshots_below_the_segments_it_reads(tmp_path: Path) -> None:
     """Those above are forgotten, and with them who wrote only what is gone: what tests/interop's
     test_loaded lets Kafka's own loader say."""
     log = opened(tmp_path / "made-0")
@@ -154,7 +154,7 @@ def test_a_segment_without_aborted_transactions_is_walked_at_most_once(
     again.close()
 
 
-def test_no_empty_index_stands_for_a_damaged_segment(tmp_path: Path) -> None:
+def test_a_damaged_segment_gets_no_empty_index(tmp_path: Path) -> None:
     """An abort may hide behind the damage."""
     log = aborted_here_and_there(tmp_path / "t-0")
     log.close()

@@ -384,7 +384,7 @@ def test_side_files_are_derived(tmp_path: Path, lost: str, clean: bool) -> None:
     again.close()
 
 
-def test_an_index_that_lies_is_put_right_after_an_unclean_stop(tmp_path: Path) -> None:
+def test_a_wrong_index_is_rebuilt_after_an_unclean_stop(tmp_path: Path) -> None:
     log = opened(tmp_path / "t-0")
     busy(log)
     log.close()

@@ -40,7 +40,7 @@ def as_row(record):
 
 
 @given(records=records, codec=st.sampled_from([0, 4]))
-def test_tables_hold_what_was_written(records, codec):
+def test_tables_contain_the_written_records(records, codec):
     records = [record._replace(offset=n) for n, record in enumerate(records)]
     data = writer.batch(records, codec=codec, base_offset=0, last_offset=max(len(records) - 1, 0))
     table = to_table(ColumnScan(data))

@@ -108,7 +108,7 @@ def test_every_cut_and_bit_flip_is_an_error_or_an_answer(which, magic):
 
 
 @pytest.mark.parametrize("which", [1, 2, 3, 4])
-def test_a_limit_holds_and_memory_with_it(which):
+def test_a_decompression_limit_also_limits_memory(which):
     data = bytes(32 << 20)
     packed = codec.compress(which, 2, data)
     assert codec.decompress(which, 2, packed, limit=len(data)) == data

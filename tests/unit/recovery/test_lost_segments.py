@@ -121,7 +121,7 @@ def test_a_writer_keeps_the_evidence(
         beside["t"][0].offset_at(NOW + number * EACH)
 
 
-def test_a_log_start_in_front_of_the_first_segment_names_what_is_lost(
+def test_a_log_start_before_the_first_segment_reports_the_lost_offsets(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     folder = fill(tmp_path)

@@ -110,7 +110,7 @@ def test_messages_without_timestamps_need_no_time_index_entries(tmp_path):
     assert recover_partition(DISK, tmp_path, None, CONFIG).report.steps == ()
 
 
-def test_lost_epochs_are_made_from_the_batches(tmp_path):
+def test_lost_epochs_are_rebuilt_from_the_batches(tmp_path):
     """Segments that begin and end in one epoch are not read for it; the others are."""
     write_segment(tmp_path, 0, [*batches(0, 3, epoch=1), *batches(3, 3, epoch=2)])
     for first in (6, 10, 14):

@@ -39,7 +39,7 @@ def roll(directory: Path, values: list[bytes], indexed: bool) -> Path:
 @pytest.mark.parametrize("indexed", [True, False])
 @pytest.mark.parametrize("opener", OPENERS)
 @pytest.mark.parametrize("zeros", [61, 200, 3 << 20])
-def test_zeros_behind_a_rolled_segment_are_gone_by(
+def test_zeros_behind_a_rolled_segment_are_skipped(
     tmp_path: Path, opener: str, zeros: int, indexed: bool
 ) -> None:
     values = [b"one" * 50, b"two" * 50, MANY_ZEROS, b"behind"]

@@ -84,7 +84,7 @@ def test_compact_continues_with_partitions_that_have_new_records(
     assert then[1] == first[1]
 
 
-def test_compact_continues_with_partitions_that_are_due_by_time_alone(
+def test_a_resumed_compact_includes_partitions_that_only_time_made_due(
     log_dir: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Nothing was appended: a lag has passed."""

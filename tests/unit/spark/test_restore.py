@@ -169,7 +169,7 @@ def test_parquet_of_any_writer(
     ]
 
 
-def test_parquet_without_what_is_needed(tmp_path: Path) -> None:
+def test_parquet_without_needed_columns_or_files_is_refused(tmp_path: Path) -> None:
     pq.write_table(pa.table({"value": [b"1"], "offset": [1]}), tmp_path / "x.parquet")
     with pytest.raises(InvalidRecordError, match="partition, topic"):
         restore(tmp_path / "to", parquet=str(tmp_path / "x.parquet"))
@@ -267,7 +267,7 @@ def values(log_dir: Path, topic: str = "orders") -> list[list[bytes | None]]:
     return [[row[3] for row in each] for each in rows_of(log_dir, topic)]
 
 
-def test_a_source_that_grows_gives_what_is_new_once(source: Path, tmp_path: Path) -> None:
+def test_new_records_of_a_growing_source_are_restored_once(source: Path, tmp_path: Path) -> None:
     """With the same file to resume from: new records, new partitions."""
     to, state = tmp_path / "to", str(tmp_path / "state.json")
     restore(to, log_dirs=source, resume=state)
@@ -448,7 +448,7 @@ def test_parquet_that_no_log_can_have(
         restore(tmp_path / "to", parquet=str(tmp_path / "topic=a"), keep_offsets=True)
 
 
-def test_a_dry_run_knows_what_is_done(source: Path, tmp_path: Path, capsys: Any) -> None:
+def test_a_dry_run_omits_finished_chunks(source: Path, tmp_path: Path, capsys: Any) -> None:
     to, state = str(tmp_path / "to"), str(tmp_path / "state.json")
     words = ["spark", "restore", "--dry-run", "--from", str(source), "--log-dir", to]
     for more in ([], ["--keep-offsets"]):

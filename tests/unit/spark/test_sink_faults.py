@@ -94,7 +94,7 @@ def cut_short(paths: list[Path], copy: Path) -> list[Path]:
 
 
 @pytest.mark.parametrize("written_down", [True, False])
-def test_the_first_of_several_directories_alone_is_not_undone(
+def test_an_unfinished_publication_is_undone_only_with_all_its_directories(
     two: list[Path], tmp_path: Path, written_down: bool
 ) -> None:
     """Its manifest is what hides the other half."""
@@ -118,7 +118,7 @@ def test_the_first_of_several_directories_alone_is_not_undone(
     assert not manifest.exists()
 
 
-def test_a_directory_that_is_offline_is_one_that_is_not_there(
+def test_an_unfinished_publication_is_not_undone_with_a_directory_offline(
     two: list[Path], tmp_path: Path
 ) -> None:
     one, other = cut_short(two, tmp_path / "copy")
@@ -375,7 +375,7 @@ def test_a_topic_that_was_created_again_is_another_one(one: Path) -> None:
 
 @pytest.mark.parametrize("has_stamp", [True, False])
 @pytest.mark.parametrize("number", ["numPartitions", None])
-def test_a_topic_without_an_id_that_was_made_again_is_another_one(
+def test_a_recreated_topic_without_an_id_is_another_topic_for_the_sink(
     tmp_path: Path, has_stamp: bool, number: str | None
 ) -> None:
     """A creation stamp shows it, or the id that kstore gave the topic; an upgrade does not."""

@@ -28,7 +28,7 @@ def options(path: Path, **given: object) -> SourceOptions:
 
 
 @pytest.mark.parametrize(("has_stamp", "by_kstore"), WAYS)
-def test_a_batch_read_reports_a_topic_without_id_made_again_since_the_load(
+def test_a_batch_read_reports_a_topic_without_id_recreated_since_the_load(
     tmp_path: Path, has_stamp: bool, by_kstore: bool, caplog: pytest.LogCaptureFixture
 ) -> None:
     make_topic(tmp_path, 10)
@@ -60,7 +60,7 @@ def test_a_topic_that_gets_a_stamp_or_an_id_stays_the_same_topic(tmp_path: Path)
 
 
 @pytest.mark.parametrize(("has_stamp", "by_kstore"), WAYS)
-def test_no_task_reads_a_topic_without_id_that_was_made_again(
+def test_no_task_reads_a_recreated_topic_without_id(
     tmp_path: Path, has_stamp: bool, by_kstore: bool
 ) -> None:
     """Neither by its offsets, nor where its file looks like the planned one."""
@@ -78,7 +78,7 @@ def test_no_task_reads_a_topic_without_id_that_was_made_again(
         run(tmp_path, alike, failOnDataLoss=False)
 
 
-def test_no_aborted_record_shows_where_its_topic_is_made_again_under_a_task(
+def test_no_aborted_record_is_visible_if_its_topic_is_recreated_during_a_task(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The task reads the old file; the later log does not know which records were aborted."""
@@ -119,7 +119,7 @@ def export_plan(path: Path, target: Path) -> Plan:
 
 
 @pytest.mark.parametrize(("has_stamp", "by_kstore"), WAYS)
-def test_an_export_refuses_a_topic_without_id_that_was_made_again(
+def test_an_export_refuses_a_recreated_topic_without_id(
     tmp_path: Path, has_stamp: bool, by_kstore: bool
 ) -> None:
     path, target = tmp_path / "data", tmp_path / "lake"

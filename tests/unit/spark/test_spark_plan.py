@@ -269,7 +269,7 @@ def test_an_index_that_misleads_costs_cuts_only(tmp_path: Path, damage: str) -> 
         assert before.end_position == after.position
 
 
-def test_a_topic_made_again_since_the_load_is_lost_data(tmp_path: Path) -> None:
+def test_a_topic_recreated_since_the_load_is_lost_data(tmp_path: Path) -> None:
     with kstore.open(tmp_path) as store:
         store.create_topic("orders")[0].extend([b"old"] * 10)
     texts = {"path": str(tmp_path), "subscribe": "orders"}
@@ -357,7 +357,7 @@ def test_a_snapshot_does_not_see_what_comes_later(tmp_path: Path) -> None:
         assert plan_batch(wanted, again, 1).offsets == 2
 
 
-def test_the_public_names_are_what_they_are_said_to_be() -> None:
+def test_the_public_names_refer_to_the_documented_objects() -> None:
     """A module named as a function would replace it as soon as it is imported."""
     import kstore.spark
 

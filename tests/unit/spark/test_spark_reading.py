@@ -322,7 +322,9 @@ def test_nothing_stays_open(tmp_path: Path) -> None:
     assert {name for name in descriptors() if "t-0" in name} == before
 
 
-def test_offsets_alone_touch_no_values(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_reading_only_offsets_reads_no_values(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     fill(tmp_path)
     monkeypatch.setattr(
         "kstore.spark.source.arrow_batches.pack", lambda *_: pytest.fail("bytes were copied")

@@ -146,7 +146,7 @@ def test_rows_that_have_no_time_are_the_same_later(
     assert not write(log_dir, rows(1, 2, timestamp=times), writeId="w")
 
 
-def test_a_topic_that_was_made_again_is_another(log_dir: Path) -> None:
+def test_a_recreated_topic_is_another_topic(log_dir: Path) -> None:
     """Its rows are gone: a job that writes them again is refused."""
     assert write(log_dir, rows(1), writeId="w")
     with kstore.open(log_dir) as store:
@@ -161,7 +161,7 @@ def test_a_topic_that_was_made_again_is_another(log_dir: Path) -> None:
     assert published(log_dir) == ["1"]
 
 
-def test_a_topic_without_an_id_that_was_made_again_is_another(log_dir: Path) -> None:
+def test_a_recreated_topic_without_an_id_is_another_topic(log_dir: Path) -> None:
     """Its creation stamp is noted; a broker's upgrade, which gives it an id, changes nothing."""
     for partition in range(2):
         (log_dir / f"orders-{partition}" / "partition.metadata").unlink()

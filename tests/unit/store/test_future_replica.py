@@ -289,7 +289,7 @@ def interrupted(store: Store, target: Path, after: int) -> None:
         store.move("t", 0, target, progress=halt)
 
 
-def test_an_interrupted_move_is_gone_on_with(dirs: tuple[Path, Path]) -> None:
+def test_an_interrupted_move_is_continued(dirs: tuple[Path, Path]) -> None:
     with filled(dirs) as store:
         interrupted(store, dirs[1], 3000)
         (name,) = folders(dirs[1])
@@ -347,7 +347,7 @@ def test_deleting_the_topic_takes_the_unfinished_copy_along(dirs: tuple[Path, Pa
         assert folders(dirs[0]) == folders(dirs[1]) == set()
 
 
-def test_one_move_at_a_time_and_none_of_a_topic_that_goes(dirs: tuple[Path, Path]) -> None:
+def test_one_move_at_a_time_and_none_of_a_topic_being_deleted(dirs: tuple[Path, Path]) -> None:
     refused: list[type] = []
 
     def meddle(_done: int, _size: int) -> None:
@@ -390,7 +390,7 @@ def test_without_a_marker_no_copy_is_known_to_count(dirs: tuple[Path, Path]) -> 
 
 
 @pytest.mark.parametrize("sign", [0, 1])
-def test_the_copy_that_says_so_counts(dirs: tuple[Path, Path], sign: int) -> None:
+def test_the_copy_marked_complete_is_used(dirs: tuple[Path, Path], sign: int) -> None:
     two_copies(dirs, sign)
     with kstore.open(dirs, "r") as reader:
         assert reader["t"][0].path == str(dirs[sign] / "t-0")
@@ -409,7 +409,7 @@ def test_a_sign_on_the_shorter_copy_is_not_believed(dirs: tuple[Path, Path]) -> 
     assert folders(dirs[0]) == folders(dirs[1]) == {"t-0"}
 
 
-def test_an_old_sign_goes_when_the_log_is_opened(dirs: tuple[Path, Path]) -> None:
+def test_an_old_marker_is_removed_when_the_log_is_opened(dirs: tuple[Path, Path]) -> None:
     filled(dirs).close()
     sign = dirs[0] / "t-0" / "kstore.moved"
     sign.write_bytes(b'{"format":1}\n')

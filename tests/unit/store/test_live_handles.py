@@ -122,7 +122,7 @@ def test_a_reader_lists_the_directory_only_where_it_has_changed(
     assert len(listed) == 1
 
 
-def test_a_handle_of_a_deleted_topic_raises_until_the_topic_is_made_again(
+def test_a_handle_of_a_deleted_topic_raises_until_the_topic_is_recreated(
     store: Store, reader: Store
 ) -> None:
     handle = store.create_topic("t", 2, config=LogConfig(segment_bytes=1000))
@@ -283,7 +283,7 @@ def test_alter_gives_a_topic_of_kafkas_an_entry_and_changes_nothing_else(store: 
         ({"retention.ms": True}, (), r"retention\.ms must be a whole number"),
     ],
 )
-def test_alter_refuses_what_is_wrong_and_changes_nothing(
+def test_alter_refuses_wrong_settings_and_changes_nothing(
     store: Store, config: dict[str, object], unset: list[str], message: str
 ) -> None:
     topic = store.create_topic("t", config=LogConfig(retention_ms=5))

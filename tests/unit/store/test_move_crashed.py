@@ -67,7 +67,7 @@ def test_a_torn_copy_is_completed(dirs: tuple[Path, Path]) -> None:
         assert len(found) > 20
 
 
-def test_a_damaged_copy_goes(dirs: tuple[Path, Path]) -> None:
+def test_a_damaged_copy_is_deleted(dirs: tuple[Path, Path]) -> None:
     first = min(copy_in(dirs[1]).glob("*.log"))
     data = bytearray(first.read_bytes())
     data[200] ^= 1

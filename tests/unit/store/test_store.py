@@ -85,7 +85,7 @@ def test_a_store_that_used_no_log_changes_no_byte(filled: Path) -> None:
     assert snapshot(filled) == before
 
 
-def test_the_marker_goes_and_comes_back_as_it_was(filled: Path) -> None:
+def test_the_clean_shutdown_marker_is_removed_and_written_back_unchanged(filled: Path) -> None:
     (filled / MARKER).write_bytes(b'{"version":0,"brokerEpoch":27}')
     checkpoint = filled / "recovery-point-offset-checkpoint"
     checkpoint.write_text("0\n4\nt 0 0\nt 1 10\nt 2 20\nelsewhere 7 99\n")
@@ -164,7 +164,7 @@ def test_a_store_left_open_is_closed_at_exit(tmp_path: Path) -> None:
         assert [record.value for record in store["t"][0]] == [b"x", b"y"]
 
 
-def test_a_store_that_was_dropped_says_so_and_frees_the_lock(tmp_path: Path) -> None:
+def test_a_dropped_store_warns_and_releases_the_lock(tmp_path: Path) -> None:
     kept = [kstore.open(tmp_path, config=QUIET)]
     with pytest.warns(ResourceWarning, match="was not closed"):
         drop(kept)
@@ -497,7 +497,7 @@ def test_retention_that_is_asked_for_works_on_a_foreign_topic(tmp_path: Path) ->
     assert list(tmp_path.glob("kafka*")) == []
 
 
-def test_a_foreign_topic_goes_when_that_is_said(tmp_path: Path) -> None:
+def test_a_topic_of_kafka_is_deleted_with_the_explicit_option(tmp_path: Path) -> None:
     foreign(tmp_path)
     with kstore.open(tmp_path, config=QUIET) as store:
         store.delete_topic("kafka", foreign=True)

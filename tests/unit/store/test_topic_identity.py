@@ -52,7 +52,9 @@ def test_a_topic_without_an_id_gets_a_creation_stamp(tmp_path: Path) -> None:
         assert topics_file(tmp_path)["stamps"] != stamps
 
 
-def test_a_stamp_goes_where_its_topic_is_gone_and_stays_where_it_got_an_id(tmp_path: Path) -> None:
+def test_a_creation_stamp_is_removed_with_its_topic_and_kept_when_the_topic_gets_an_id(
+    tmp_path: Path,
+) -> None:
     gone, upgraded = make_kafkas(tmp_path, "gone"), make_kafkas(tmp_path, "upgraded")
     with (
         kstore.open(tmp_path, config=QUIET),
@@ -131,7 +133,7 @@ def test_a_stamp_is_kept_while_the_directory_of_its_topic_is_not_open(tmp_path: 
     assert topics_file(here)["stamps"]["far"] == identity
 
 
-def test_a_topic_that_was_made_again_in_a_directory_gets_another_stamp(tmp_path: Path) -> None:
+def test_a_topic_recreated_in_a_directory_gets_another_creation_stamp(tmp_path: Path) -> None:
     """The newer file of a directory without the topic does not keep the old one."""
     here, there = tmp_path / "here", tmp_path / "there"
     make_kafkas(here, "near")
@@ -163,7 +165,7 @@ def test_a_stamp_moves_with_its_topic_into_a_directory_with_an_older_file(tmp_pa
         assert store._manager.identities.identity_of("near") == stamp
 
 
-def test_no_second_topic_of_committed_offsets_is_made_beside_a_directory_that_is_not_open(
+def test_no_second_offsets_topic_is_created_while_a_directory_is_not_open(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     here, there = tmp_path / "here", tmp_path / "there"

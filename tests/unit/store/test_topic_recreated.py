@@ -57,7 +57,7 @@ NEW = [b"new %d" % number for number in range(15)]
 # --- committed offsets ----------------------------------------------------------------------
 
 
-def test_a_group_begins_a_topic_made_again_at_its_beginning(store: Store) -> None:
+def test_a_group_begins_a_recreated_topic_at_its_beginning(store: Store) -> None:
     with store.consumer(["t", "u"], group="g") as consumer:
         consumer.poll()
         consumer.commit()
@@ -241,7 +241,7 @@ def test_a_live_consumer_that_must_not_be_reset_gets_an_error(store: Store, read
         assert values(consumer.poll()) == NEW
 
 
-def test_a_live_consumer_gets_an_error_while_its_topic_is_gone(
+def test_a_live_consumer_gets_an_error_while_its_topic_is_deleted(
     store: Store, reading: Store
 ) -> None:
     with reading.consumer("t", metadata_max_age_ms=0) as consumer:
@@ -254,7 +254,7 @@ def test_a_live_consumer_gets_an_error_while_its_topic_is_gone(
         assert values(consumer.poll()) == NEW
 
 
-def test_partitions_that_a_topic_made_again_has_not_are_read_no_more(
+def test_partitions_that_a_recreated_topic_lacks_are_no_longer_read(
     store: Store, reading: Store
 ) -> None:
     store.add_partitions("t", 3)
@@ -344,7 +344,7 @@ def test_no_record_of_another_topic_is_returned_where_a_poll_is_overtaken(
 
 
 @pytest.mark.parametrize("before", [1, 3])
-def test_a_reader_elsewhere_reads_the_topic_that_was_made_again(
+def test_a_reader_in_another_process_reads_the_recreated_topic(
     store: Store, reader: Store, before: int
 ) -> None:
     if before > 1:
@@ -409,7 +409,7 @@ def test_a_reader_follows_a_partition_that_moves_there_and_back(tmp_path: Path) 
 
 
 @pytest.mark.parametrize("enable_idempotence", [False, True])
-def test_a_producer_continues_in_the_topic_made_again(
+def test_a_producer_continues_in_the_recreated_topic(
     store: Store, enable_idempotence: bool
 ) -> None:
     with store.producer("t", linger_ms=0, enable_idempotence=enable_idempotence) as producer:
@@ -456,7 +456,7 @@ def test_a_transaction_open_across_a_deletion_is_refused_at_commit(
     assert [each.value for each in store["t"][0].view(isolation="read_committed")] == [b"next"]
 
 
-def test_offsets_of_a_topic_made_again_are_not_committed_by_a_transaction(store: Store) -> None:
+def test_offsets_of_a_recreated_topic_are_not_committed_by_a_transaction(store: Store) -> None:
     with store.consumer("t", group="g") as consumer:
         consumer.poll()
         producer = store.transactional_producer("id")
@@ -473,7 +473,7 @@ def test_offsets_of_a_topic_made_again_are_not_committed_by_a_transaction(store:
         assert values(consumer.poll()) == NEW
 
 
-def test_positions_of_a_topic_made_again_do_not_enter_a_transaction(store: Store) -> None:
+def test_positions_of_a_recreated_topic_do_not_enter_a_transaction(store: Store) -> None:
     """The transaction begins behind the deletion, with what was read in front of it."""
     with store.consumer("t", group="g") as consumer:
         consumer.poll()
@@ -509,7 +509,7 @@ def test_a_deletion_between_the_check_and_the_decision_is_seen(
     assert store["t"][0].end_offset == 0
 
 
-def test_a_transaction_open_at_a_kill_leaves_no_marker_in_the_topic_made_again(
+def test_a_transaction_open_at_a_kill_leaves_no_marker_in_the_recreated_topic(
     store: Store, tmp_path: Path
 ) -> None:
     producer = store.transactional_producer("id")

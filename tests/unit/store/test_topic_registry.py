@@ -239,7 +239,7 @@ def test_a_deletion_cut_short_is_carried_through(tmp_path: Path, fail_at: int) -
 # --- what stands in a directory ---------------------------------------------------------------
 
 
-def test_unrecognized_directories_are_named_and_left_alone(
+def test_unrecognized_directories_are_listed_and_not_changed(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     for name in ("lost+found", "t-0", "t-1.x-future", "remote-log-index-cache", "t-01", "a-b"):
@@ -373,7 +373,9 @@ def test_a_reader_changes_nothing(tmp_path: Path) -> None:
     assert snapshot(tmp_path) == before
 
 
-def test_the_marker_goes_before_the_first_log_and_comes_back_as_found(tmp_path: Path) -> None:
+def test_the_marker_is_removed_before_the_first_log_opens_and_written_back_unchanged(
+    tmp_path: Path,
+) -> None:
     marker = tmp_path / ".kafka_cleanshutdown"
     marker.write_text('{"version":0,"brokerEpoch":27}')
     here = LogDir(DISK, str(tmp_path), writable=True)

@@ -118,7 +118,7 @@ def test_every_flipped_bit_is_found_or_means_nothing(partition, base):
     assert verify_partition(DISK, partition).ok
 
 
-def test_every_cut_of_the_last_segment_is_not_yet_there(partition):
+def test_every_truncation_of_the_last_segment_counts_as_not_yet_written(partition):
     path = partition / filenames.log_name(110)
     data = path.read_bytes()
     ends = [0, *(at for _, at in recover(data, 110, 0).index), len(data)]
@@ -131,7 +131,7 @@ def test_every_cut_of_the_last_segment_is_not_yet_there(partition):
         assert report.not_yet_there == size - max(end for end in ends if end <= size)
 
 
-def test_zeros_at_the_end_are_not_yet_there(partition):
+def test_zeros_at_the_end_count_as_not_yet_written(partition):
     with (partition / filenames.log_name(110)).open("ab") as file:
         file.write(bytes(5000))
     report = verify_partition(DISK, partition)

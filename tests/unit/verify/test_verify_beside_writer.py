@@ -375,7 +375,7 @@ def test_json_names_the_partitions_that_were_deleted_meanwhile(
     assert [line.partition(":")[0] for line in tree["left_out"]] == ["z-0", "z-1"]
 
 
-def test_a_topic_that_is_made_again_meanwhile_is_another_and_skipped(
+def test_a_topic_recreated_meanwhile_is_another_topic_and_skipped(
     three: kstore.Store, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def make_again() -> None:

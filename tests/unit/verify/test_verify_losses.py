@@ -125,7 +125,7 @@ LOSSES = [
 
 
 @pytest.mark.parametrize("lose", LOSSES)
-def test_records_that_are_gone_after_a_clean_stop_are_certain_damage(
+def test_records_missing_after_a_clean_stop_are_certain_damage(
     root: Path, tmp_path: Path, lose: object, capsys: pytest.CaptureFixture[str]
 ) -> None:
     lose(root)  # type: ignore[operator]
@@ -446,7 +446,7 @@ def statuses(root: Path) -> tuple[int, int]:
     return main(["verify", "--log-dir", str(root)]), main(["repair", "--path", str(root)])
 
 
-def test_a_partition_folder_that_is_gone_after_a_clean_stop_is_certain_damage(
+def test_a_partition_directory_missing_after_a_clean_stop_is_certain_damage(
     two: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     shutil.rmtree(two / NAME)
@@ -469,7 +469,7 @@ def test_a_partition_folder_that_only_a_checkpoint_names_is_a_warning(
 @pytest.mark.parametrize(
     ("without", "expected"), [((), (1, 2)), ((MARKER,), (3, 3)), (("kstore.topics",), (3, 3))]
 )
-def test_a_directory_whose_only_partition_folder_is_gone_names_the_partition(
+def test_a_missing_only_partition_directory_is_reported_by_name(
     tmp_path: Path,
     without: tuple[str, ...],
     expected: tuple[int, int],
