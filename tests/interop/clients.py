@@ -51,8 +51,8 @@ class Clients:
         self._process.stdin.flush()
         answer = self._process.stdout.readline().rstrip("\n")
         if not answer.startswith("ok"):
-            said = (self._root / "clients.log").read_text(errors="replace")[-2000:]
-            raise ToolError(f"Kafka's clients {self.version}: {answer} {said}")
+            log_tail = (self._root / "clients.log").read_text(errors="replace")[-2000:]
+            raise ToolError(f"Kafka's clients {self.version}: {answer} {log_tail}")
         return answer[3:]
 
     def use(self, node: Node | OldNode) -> None:

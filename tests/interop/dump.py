@@ -162,6 +162,6 @@ def assert_sane_indexes(version: str, indexes: Sequence[Path]) -> None:
     assert sane.complaints == ""
     for path in indexes:
         empty = path.suffix == ".index" and path.stat().st_size == 0  # of the other it says nothing
-        said = "is empty" if empty else "passed sanity check"
-        assert sane.files[str(path)].lines == [f"{path} {said}."]
+        verdict = "is empty" if empty else "passed sanity check"
+        assert sane.files[str(path)].lines == [f"{path} {verdict}."]
     assert dump_log(version, indexes, "--verify-index-only").complaints == ""

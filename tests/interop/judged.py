@@ -92,13 +92,13 @@ def as_expected(record: kstore.Record) -> ExpectedRecord:
     )
 
 
-def assert_same_records(log: Log, said: Judged) -> None:
+def assert_same_records(log: Log, consumed: Judged) -> None:
     """Where the log begins and ends, each record with all its fields, offsets by time.
 
     A time leads to what a scan of the records finds. Kafka says the same, but of the partitions
     in DIFFERENT_TIMES.
     """
-    name, plain = said.plain.name, said.plain
+    name, plain = consumed.plain.name, consumed.plain
     assert (log.start_offset, log.end_offset) == (plain.beginning_offset, plain.end_offset), name
     assert tuple(as_expected(record) for record in log) == plain.records, name
     different = check_times(log, Path(log.path), plain.offsets_for_times)
@@ -107,23 +107,23 @@ def assert_same_records(log: Log, said: Judged) -> None:
     )
 
 
-def assert_same_transactions(log: Log, said: Judged) -> None:
+def assert_same_transactions(log: Log, consumed: Judged) -> None:
     """The last stable offset, and what a read_committed reader is given."""
-    if said.committed is None:
+    if consumed.committed is None:
         return  # a broker from before transactions
-    name = said.plain.name
-    assert log.last_stable_offset == said.last_stable_offset, name
+    name = consumed.plain.name
+    assert log.last_stable_offset == consumed.last_stable_offset, name
     found = tuple(record.offset for record in log.view(isolation="read_committed"))
-    assert found == said.committed, name
+    assert found == consumed.committed, name
 
 
-def assert_same_producers(log: Log, said: Judged, *, written: bool = False) -> None:
+def assert_same_producers(log: Log, consumed: Judged, *, written: bool = False) -> None:
     """Every producer that DescribeProducers lists, with its epochs, sequence and transaction.
 
     A writer that loads a snapshot forgets those that have been idle for a day, as a broker does
     that starts: where one had the directory (``written``) they may be missing, and others not.
     """
-    if said.producers is None:
+    if consumed.producers is None:
         return  # a broker that cannot say
     found = [
         Producer(
@@ -140,12 +140,12 @@ def assert_same_producers(log: Log, said: Judged, *, written: bool = False) -> N
     day_ago = time.time_ns() // 1_000_000 - 86_400_000 if written else -1
     expected = [
         producer
-        for producer in said.producers
+        for producer in consumed.producers
         if producer.producer_id in known
         or producer.timestamp > day_ago
         or producer.current_transaction_first_offset >= 0
     ]
-    assert (said.plain.name, sorted(found, key=_id)) == (said.plain.name, expected)
+    assert (consumed.plain.name, sorted(found, key=_id)) == (consumed.plain.name, expected)
 
 
 def batches_of(folder: Path, start: int = 0) -> list[tuple[PlainBatch, bytes]]:
@@ -159,7 +159,7 @@ def batches_of(folder: Path, start: int = 0) -> list[tuple[PlainBatch, bytes]]:
     return found
 
 
-def take_over_markers(log: Log, folder: Path, said: Judged) -> int:
+def take_over_markers(log: Log, folder: Path, consumed: Judged) -> int:
     """Append what a restarted coordinator wrote behind kstore's end: markers, nothing else.
 
     Folder is the partition as the broker left it after its own recovery. In the coordinator's
@@ -168,7 +168,7 @@ def take_over_markers(log: Log, folder: Path, said: Judged) -> int:
     added = [
         (batch, data)
         for batch, data in batches_of(folder, log.end_offset)
-        if batch.base_offset < said.end_offset  # else it came after the broker had spoken
+        if batch.base_offset < consumed.end_offset  # else it came after the broker had spoken
     ]
     if log.topic != "__transaction_state":
         assert all(batch.control for batch, _ in added), f"{folder}: records beyond kstore's end"

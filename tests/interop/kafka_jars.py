@@ -66,7 +66,7 @@ def _download(version: str, target: Path, attempts: int = 3) -> str | None:
     command = ["mvn", "-q", "-B", "-f", str(pom), f"-Dkafka.version={version}"]
     command += [f"-Dscala.version={scala}"]
     command += ["dependency:copy-dependencies", "-DincludeScope=runtime"]
-    said = ""
+    output = ""
     for attempt in range(attempts):
         if attempt:
             time.sleep(5 * attempt)
@@ -82,8 +82,8 @@ def _download(version: str, target: Path, attempts: int = 3) -> str | None:
         if done.returncode == 0 and _complete(part, version):
             os.replace(part, target)
             return None
-        said = done.stdout[-2000:]
-    return f"Maven could not fetch the jars of {version} in {attempts} attempts:\n{said}"
+        output = done.stdout[-2000:]
+    return f"Maven could not fetch the jars of {version} in {attempts} attempts:\n{output}"
 
 
 @cache
@@ -168,8 +168,8 @@ def run(
         timeout=timeout,
     )
     if check and done.returncode != 0:
-        said = (done.stdout[-2000:] + done.stderr[-2000:]).decode(errors="replace")
-        raise ToolError(f"{main} of {version} ended with {done.returncode}: {said}")
+        output = (done.stdout[-2000:] + done.stderr[-2000:]).decode(errors="replace")
+        raise ToolError(f"{main} of {version} ended with {done.returncode}: {output}")
     return done
 
 

@@ -53,21 +53,21 @@ class Promises:
         if offset is not None:
             self.offsets[tp][value] = offset
 
-    def check(self, log_dir: Path, said: dict[str, Judged]) -> None:
+    def check(self, log_dir: Path, consumed: dict[str, Judged]) -> None:
         for tp in PARTITIONS:
-            self._check_partition(tp, said[tp])
-            self._check_files(tp, log_dir / tp, said[tp].end_offset)
+            self._check_partition(tp, consumed[tp])
+            self._check_files(tp, log_dir / tp, consumed[tp].end_offset)
 
-    def _check_partition(self, tp: str, said: Judged) -> None:
-        found = {record.value: record.offset for record in said.records}
-        twice = [v for v, n in Counter(r.value for r in said.records).items() if n > 1]
+    def _check_partition(self, tp: str, consumed: Judged) -> None:
+        found = {record.value: record.offset for record in consumed.records}
+        twice = [v for v, n in Counter(r.value for r in consumed.records).items() if n > 1]
         assert twice == [], tp
         assert sorted(self.values[tp] - found.keys()) == [], f"{tp}: lost"
         moved = {v: o for v, o in self.offsets[tp].items() if found[v] != o}
         assert moved == {}, tp
-        assert said.committed is not None
-        shown = {r.value for r in said.records if r.offset in set(said.committed)}
-        below = {r.value for r in said.records if r.offset < (said.last_stable_offset or 0)}
+        assert consumed.committed is not None
+        shown = {r.value for r in consumed.records if r.offset in set(consumed.committed)}
+        below = {r.value for r in consumed.records if r.offset < (consumed.last_stable_offset or 0)}
         assert self.committed & self.values[tp] & below <= shown, f"{tp}: not shown"
         assert not self.aborted & shown, f"{tp}: aborted, and shown"
 
@@ -216,28 +216,28 @@ def main() -> None:
             shared.commit_transaction()
 
 
-def compare(log_dir: Path, said: dict[str, Judged]) -> None:
+def compare(log_dir: Path, consumed: dict[str, Judged]) -> None:
     """kstore, beside the stopped broker's directory, says what the broker said."""
     with kstore.open(log_dir, mode="r") as store:
         for tp in PARTITIONS:
             log = store["turns"][int(tp[-1])]
-            assert_same_records(log, said[tp])
-            assert_same_transactions(log, said[tp])
-            assert_same_producers(log, said[tp])
+            assert_same_records(log, consumed[tp])
+            assert_same_transactions(log, consumed[tp])
+            assert_same_producers(log, consumed[tp])
 
 
 def look_and_stop(broker: Node, java: Clients) -> dict[str, Judged]:
     """What the broker says of the directory that it leaves: again if markers came in between."""
     while True:
-        said = java.look(PARTITIONS)
+        consumed = java.look(PARTITIONS)
         broker.stop()
         late = [
             batch
             for tp in PARTITIONS
-            for batch, _ in batches_of(broker.log_dir / tp, said[tp].end_offset)
+            for batch, _ in batches_of(broker.log_dir / tp, consumed[tp].end_offset)
         ]
         if not late:
-            return said
+            return consumed
         assert all(batch.control for batch in late), late
         broker.start()
         java.use(broker)
@@ -256,9 +256,9 @@ def test_ten_rounds(kafka: str, tmp_path: Path) -> None:
                 kafka_dies = number % 2 == 0
                 kafka_turn(java, promises, number, broker if kafka_dies else None)
                 if not kafka_dies:
-                    said = look_and_stop(broker, java)
-                    promises.check(broker.log_dir, said)
-                    compare(broker.log_dir, said)
+                    consumed = look_and_stop(broker, java)
+                    promises.check(broker.log_dir, consumed)
+                    compare(broker.log_dir, consumed)
                 if kafka_dies:
                     with kstore.open(broker.log_dir) as store:
                         assert store["turns"][0].recovery is not None
@@ -268,8 +268,8 @@ def test_ten_rounds(kafka: str, tmp_path: Path) -> None:
                 broker.start()
                 java.use(broker)
                 promises.check(broker.log_dir, java.look(PARTITIONS))
-            said = look_and_stop(broker, java)
-            compare(broker.log_dir, said)
+            consumed = look_and_stop(broker, java)
+            compare(broker.log_dir, consumed)
         finally:
             broker.kill()
     assert sum(map(len, promises.values.values())) > ROUNDS * 90

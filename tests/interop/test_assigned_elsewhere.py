@@ -58,9 +58,9 @@ def test_a_folder_of_another_node(kafka: str, tmp_path: Path) -> None:
         shutil.copytree(second.log_dir / "far-0", first.log_dir / "far-0")
 
         assert refusals(check_broker(second.log_dir)) == []
-        (said,) = refusals(check_broker(first.log_dir))
-        assert "assigned to nodes [2], not to 1" in said
-        assert "-stray" in said
+        (refusal,) = refusals(check_broker(first.log_dir))
+        assert "assigned to nodes [2], not to 1" in refusal
+        assert "-stray" in refusal
         with kstore.open(tmp_path / "own", config=QUIET) as store:
             store.create_topic("far").append(b"v")
         planned = refusals(plan_handover(tmp_path / "own", first.log_dir))
@@ -93,8 +93,8 @@ def test_a_folder_of_a_directory_that_was_not_named(kafka: str, tmp_path: Path) 
         fill(two, topic, 7)
         shutil.copytree(two / f"{topic}-0", one / f"{topic}-0")
 
-        (said,) = refusals(check_broker(one))
-        assert "name all log.dirs" in said
+        (refusal,) = refusals(check_broker(one))
+        assert "name all log.dirs" in refusal
         both = refusals(check_broker(node.log_dirs))
         assert any("the same partition is in" in each for each in both)
 

@@ -40,21 +40,21 @@ def test_tester_validates_what_kstore_compacted(version: str, tmp_path: Path) ->
         stderr=subprocess.STDOUT,
         text=True,
     )
-    said = []
+    output_lines = []
     try:
         assert tester.stdout is not None
         for line in tester.stdout:
-            said.append(line)
+            output_lines.append(line)
             if line.startswith("Sleeping"):
                 tester.send_signal(signal.SIGSTOP)  # its sleep ends when the broker is back
                 compact(broker)
                 tester.send_signal(signal.SIGCONT)
-        assert tester.wait(60) == 0, "".join(said)
+        assert tester.wait(60) == 0, "".join(output_lines)
     finally:
         tester.kill()
         tester.communicate()
         broker.kill()
-    text = "".join(said)
+    text = "".join(output_lines)
     (consumed,) = re.findall(r"(\d+) rows of data consumed", text)
     assert int(consumed) < MESSAGES, text  # of twice as many produced
     (validated,) = re.findall(r"Validated (\d+) values, 0 mismatches", text)

@@ -42,8 +42,8 @@ def test_segments_and_indexes(kafka, tmp_path, codec):
     sane = dump_log(kafka, indexes, "--index-sanity-check")
     assert sane.complaints == ""
     for path in indexes:
-        said = "passed sanity check" if path.stat().st_size else "is empty"
-        assert sane.files[str(path)].lines == [f"{path} {said}."]
+        verdict = "passed sanity check" if path.stat().st_size else "is empty"
+        assert sane.files[str(path)].lines == [f"{path} {verdict}."]
     assert dump_log(kafka, indexes, "--verify-index-only").complaints == ""
     shown = dump_log(kafka, indexes)
     assert shown.complaints == ""

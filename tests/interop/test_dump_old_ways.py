@@ -55,10 +55,10 @@ def test_every_way_of_writing(tmp_path: Path, version: str) -> None:
     assert dump.complaints == ""
     for path, sent in written.items():
         file = dump.files[str(path)]
-        said = [found.groups() for line in file.lines if (found := MESSAGE.search(line))]
-        assert said, file.lines
-        assert {(magic, valid) for magic, _, valid in said} == {(str(FORMATS[version]), "true")}
-        assert path.parent.name[:-2] in {codec for _, codec, _ in said}
+        printed = [found.groups() for line in file.lines if (found := MESSAGE.search(line))]
+        assert printed, file.lines
+        assert {(magic, valid) for magic, _, valid in printed} == {(str(FORMATS[version]), "true")}
+        assert path.parent.name[:-2] in {codec for _, codec, _ in printed}
         assert [
             (r.offset, r.timestamp, r.key_size, r.value_size, r.key, r.value) for r in file.records
         ] == [

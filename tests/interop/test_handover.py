@@ -87,8 +87,8 @@ def test_a_refused_partition_would_not_be_served_by_the_broker(node: Node, tmp_p
     node.create_topic("nameless")
     node.stop()
     (node.log_dir / "nameless-0" / "partition.metadata").unlink()
-    said = refusals(plan_handover(own, node.log_dir))
-    assert sum("-stray" in each for each in said) == 2
+    reasons = refusals(plan_handover(own, node.log_dir))
+    assert sum("-stray" in each for each in reasons) == 2
 
     # Done all the same, by hand.
     with contextlib.ExitStack() as stack:

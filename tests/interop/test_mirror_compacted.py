@@ -102,11 +102,11 @@ def copied_while_open(node: Node, java: Clients, copy: Path) -> int:
     return marker.base_offset
 
 
-def assert_as_kafka_says(said: Judged, copy: Path, *, extra: int) -> None:
+def assert_as_kafka_says(consumed: Judged, copy: Path, *, extra: int) -> None:
     """The committed records are those of Kafka's consumer; ``extra`` others exist, too."""
-    assert committed(copy) == said.committed
+    assert committed(copy) == consumed.committed
     with kstore.open(copy, "r", config=QUIET) as store:
-        assert sum(1 for _ in store["t"][0]) == len(said.records) + extra
+        assert sum(1 for _ in store["t"][0]) == len(consumed.records) + extra
 
 
 @pytest.mark.parametrize("goes_on", [False, True], ids=["ends", "continues"])
@@ -124,14 +124,14 @@ def test_an_emptied_marker(
     capsys.readouterr()
     assert mirror(node, tmp_path / "copy") == 3
     assert "its outcome is unknown" in capsys.readouterr().out
-    said = java.look(["t-0"])["t-0"]
-    assert said.committed is not None
-    assert len(said.committed) == len(said.records)
-    assert_as_kafka_says(said, tmp_path / "copy", extra=ABORTED)
+    consumed = java.look(["t-0"])["t-0"]
+    assert consumed.committed is not None
+    assert len(consumed.committed) == len(consumed.records)
+    assert_as_kafka_says(consumed, tmp_path / "copy", extra=ABORTED)
     assert mirror(node, tmp_path / "copy") == 0
     assert mirror(node, tmp_path / "fresh") == 0
-    said = java.look(["t-0"])["t-0"]
-    assert_as_kafka_says(said, tmp_path / "fresh", extra=0)
+    consumed = java.look(["t-0"])["t-0"]
+    assert_as_kafka_says(consumed, tmp_path / "fresh", extra=0)
 
 
 def test_a_removed_marker(stage: tuple[Node, Clients], tmp_path: Path) -> None:
@@ -144,6 +144,6 @@ def test_a_removed_marker(stage: tuple[Node, Clients], tmp_path: Path) -> None:
     java.commit("again")
     clean_until(node, java, marker, gone=True)
     assert mirror(node, tmp_path / "copy") == 3
-    said = java.look(["t-0"])["t-0"]
-    assert_as_kafka_says(said, tmp_path / "copy", extra=ABORTED)
+    consumed = java.look(["t-0"])["t-0"]
+    assert_as_kafka_says(consumed, tmp_path / "copy", extra=ABORTED)
     assert mirror(node, tmp_path / "copy") == 0

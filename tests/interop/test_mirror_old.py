@@ -61,13 +61,13 @@ def test_messages_v0_of_0_8_2(start: Callable[[str], OldNode], tmp_path: Path) -
                 kind, codec = topic.split("-")
                 for seed in range(3):
                     java.send(kind, topic, codec, fields(3 * turn + seed, 12))
-            said = java.look(topics)
+            consumed = java.look(topics)
             for topic in topics:
                 report = mirror(node, topic, copy)
                 assert report.created == (turn == 0)
                 assert report.partitions[0].first_offset == 36 * turn
             assert_same_bytes(node, copy, topics)
-            assert_reads(copy, said, ("r", "a"))
+            assert_reads(copy, consumed, ("r", "a"))
             assert mirror(node, topics[1], copy).bytes == 0
     finally:
         java.close()
@@ -113,9 +113,9 @@ def test_formats_of(version: str, start: Callable[[str], OldNode], tmp_path: Pat
                     assert report.partitions[0].first_offset == done
             done = 25 * turns.stop
             assert_same_bytes(node, copy, list(topics))
-        said = java.look([f"{topic}-0" for topic in topics])
+        consumed = java.look([f"{topic}-0" for topic in topics])
         with kstore.open(copy, "r") as store:
-            for name, partition in said.items():
+            for name, partition in consumed.items():
                 log = store[name[:-2]][0]
                 assert_same_records(log, partition)
                 assert_same_transactions(log, partition)

@@ -73,7 +73,7 @@ def start(tmp_path: Path) -> Iterator[Callable[[str], OldNode]]:
 
 
 def agree(
-    node: OldNode, said: dict[str, Judged], copy: Path, *, modes: tuple[str, ...]
+    node: OldNode, consumed: dict[str, Judged], copy: Path, *, modes: tuple[str, ...]
 ) -> dict[str, set[int]]:
     """Open a copy of what the stopped or killed broker left; returns the formats of each log."""
     shutil.copytree(node.log_dir, copy)
@@ -81,14 +81,14 @@ def agree(
     for mode in modes:
         written = written or mode == "a"
         with kstore.open(copy, mode=mode) as store:
-            for name, partition in said.items():
+            for name, partition in consumed.items():
                 topic, _, number = name.rpartition("-")
                 log = store[topic][int(number)]
                 assert_same_records(log, partition)
                 assert_same_transactions(log, partition)
                 assert_same_producers(log, partition, written=written)
                 log.verify().raise_if_corrupt()
-    return {name: magics_of(copy / name) for name in said}
+    return {name: magics_of(copy / name) for name in consumed}
 
 
 # --- 0.8.2.2, by its own clients -----------------------------------------------------------------
@@ -146,10 +146,12 @@ class AncientClients:
         self._process.communicate()
 
 
-def assert_reads(copy: Path, said: dict[str, ExpectedPartition], modes: tuple[str, ...]) -> None:
+def assert_reads(
+    copy: Path, consumed: dict[str, ExpectedPartition], modes: tuple[str, ...]
+) -> None:
     for mode in modes:
         with kstore.open(copy, mode=mode) as store:
-            for name, plain in said.items():
+            for name, plain in consumed.items():
                 log = store[plain.topic][0]
                 ends = (log.start_offset, log.end_offset)
                 assert ends == (plain.beginning_offset, plain.end_offset), name
@@ -169,11 +171,11 @@ def test_messages_v0_of_0_8_2(start: Callable[[str], OldNode], tmp_path: Path) -
             for topic in topics:
                 kind, codec = topic.split("-")
                 java.send(kind, topic, codec, fields(seed, 12))
-        said = java.look(topics)
+        consumed = java.look(topics)
         node.stop()
-        assert all(len(partition.records) == 72 for partition in said.values())
+        assert all(len(partition.records) == 72 for partition in consumed.values())
         shutil.copytree(node.log_dir, tmp_path / "stopped")
-        assert_reads(tmp_path / "stopped", said, ("r", "a"))
+        assert_reads(tmp_path / "stopped", consumed, ("r", "a"))
         for topic in topics:
             assert magics_of(tmp_path / "stopped" / f"{topic}-0") == {0}
 
@@ -181,16 +183,16 @@ def test_messages_v0_of_0_8_2(start: Callable[[str], OldNode], tmp_path: Path) -
         shutil.rmtree(node.log_dir)
         shutil.copytree(tmp_path / "stopped", node.log_dir)
         node.start()
-        assert java.look(topics) == said
+        assert java.look(topics) == consumed
         for topic in topics:
             java.send("new", topic, "gzip", fields(99, 20))
         node.kill()
         shutil.copytree(node.log_dir, tmp_path / "killed")
         node.start()
-        said = java.look(topics)
+        consumed = java.look(topics)
         node.stop()
-        assert all(len(partition.records) == 92 for partition in said.values())
-        assert_reads(tmp_path / "killed", said, ("a", "r"))
+        assert all(len(partition.records) == 92 for partition in consumed.values())
+        assert_reads(tmp_path / "killed", consumed, ("a", "r"))
     finally:
         java.close()
 
@@ -251,12 +253,12 @@ def test_formats_of(version: str, start: Callable[[str], OldNode], tmp_path: Pat
         if version != "0.10.2.2":
             transactions(java)
         names = sorted(p.name for p in node.log_dir.iterdir() if p.is_dir())
-        said = java.look(names)
+        consumed = java.look(names)
         node.stop()
-        found = agree(node, said, tmp_path / "stopped", modes=("r", "a"))
+        found = agree(node, consumed, tmp_path / "stopped", modes=("r", "a"))
         for topic in topics:
             assert found[f"{topic}-0"] == MAGIC_OF[topic.split("-")[0]], topic
-            assert len(said[f"{topic}-0"].records) == 150, topic
+            assert len(consumed[f"{topic}-0"].records) == 150, topic
 
         # What kstore opened and closed, the broker starts on; then it is killed.
         shutil.rmtree(node.log_dir)
@@ -265,17 +267,17 @@ def test_formats_of(version: str, start: Callable[[str], OldNode], tmp_path: Pat
         java.use(node)
         again = java.look(names)
         for name in names:
-            assert again[name].records == said[name].records, name
+            assert again[name].records == consumed[name].records, name
         send(6)
         node.kill()
         shutil.copytree(node.log_dir, tmp_path / "left")
         node.start()
         java.use(node)
-        said = java.look(names)
+        consumed = java.look(names)
         node.kill()
         shutil.rmtree(node.log_dir)
         shutil.copytree(tmp_path / "left", node.log_dir)
-        agree(node, said, tmp_path / "killed", modes=("a", "r"))
+        agree(node, consumed, tmp_path / "killed", modes=("a", "r"))
 
 
 def transactions(java: Clients) -> None:

@@ -50,19 +50,19 @@ def test_its_tool_decodes_them(kafka: str, tmp_path: Path) -> None:
             ]
             continue
         for line, entry in zip(lines, snapshot.parse(data), strict=True):
-            said = {name: int(number) for name, number in line}
-            assert said["producerId"] == entry.producer_id
-            assert said["producerEpoch"] == entry.producer_epoch
-            assert said["coordinatorEpoch"] == entry.coordinator_epoch
-            assert said["lastTimestamp"] == entry.timestamp
+            fields = {name: int(number) for name, number in line}
+            assert fields["producerId"] == entry.producer_id
+            assert fields["producerEpoch"] == entry.producer_epoch
+            assert fields["coordinatorEpoch"] == entry.coordinator_epoch
+            assert fields["lastTimestamp"] == entry.timestamp
             first = entry.current_transaction_first_offset
-            assert said.get("currentTxnFirstOffset", -1) == first
+            assert fields.get("currentTxnFirstOffset", -1) == first
             if entry.last_offset >= 0:
-                assert (said["firstSequence"], said["lastSequence"]) == (
+                assert (fields["firstSequence"], fields["lastSequence"]) == (
                     entry.first_sequence,
                     entry.last_sequence,
                 )
-                assert (said["lastOffset"], said["offsetDelta"]) == (
+                assert (fields["lastOffset"], fields["offsetDelta"]) == (
                     entry.last_offset,
                     entry.offset_delta,
                 )
@@ -91,8 +91,8 @@ def test_a_broker_continues_from_our_state(kafka: str, tmp_path: Path) -> None:
             end, stable = log.end_offset, log.last_stable_offset
         broker.level = "info"
         broker.start()
-        said = "\n".join(broker.lines())
-        assert "recovered for t-0" not in said
+        fields = "\n".join(broker.lines())
+        assert "recovered for t-0" not in fields
         assert states(kafka, broker.address) == {
             US: ["0", "-1", "2", "None"],
             THEM: ["1", "3", "-1", "None"],

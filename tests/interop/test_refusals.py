@@ -66,14 +66,14 @@ def the_brokers(source: KafkaSource, request: bytes | Mark, *, has_versions: boo
             coordinator_epoch=request.coordinator_epoch,
             transaction_version=request.version,
         )
-        said = answered(
+        response = answered(
             source, WriteTxnMarkersRequest(markers=[marker], version=2 if has_versions else 1)
         )
-        return Answer(said.markers[0].topics[0].partitions[0].error_code)
+        return Answer(response.markers[0].topics[0].partitions[0].error_code)
     part = ProduceRequest.TopicProduceData.PartitionProduceData(index=0, records=request)
     data = ProduceRequest.TopicProduceData(name=source.topic, partition_data=[part])
     is_transactional = len(request) > 22 and request[22] & 0x10
-    said = answered(
+    response = answered(
         source,
         ProduceRequest(
             transactional_id="t" if is_transactional else None,
@@ -83,7 +83,7 @@ def the_brokers(source: KafkaSource, request: bytes | Mark, *, has_versions: boo
             version=9,
         ),
     )
-    found = said.responses[0].partition_responses[0]
+    found = response.responses[0].partition_responses[0]
     return Answer(found.error_code, found.base_offset)
 
 

@@ -88,15 +88,15 @@ def test_ids_that_the_cluster_does_not_know(node: Node, tmp_path: Path) -> None:
     lost = (folder(node, "lost-0") / "partition.metadata").read_text().rpartition(" ")[2]
     shutil.rmtree(folder(node, "lost-0"))
 
-    said = refusals(node)
-    assert len(said) == 3, said
-    assert all("-stray" in each for each in said)
+    messages = refusals(node)
+    assert len(messages) == 3, messages
+    assert all("-stray" in each for each in messages)
     for name, reason in (
         ("kept-5", "has 1 partitions, and no 5"),
         ("other-0", "the cluster knows 'other' by the id"),
         ("unknown-0", "the cluster has no topic 'unknown'"),
     ):
-        assert any(name in each and reason in each for each in said), name
+        assert any(name in each and reason in each for each in messages), name
     plan = plan_handover(own, node.log_dirs)
     assert sum(each.level == "refused" and "-stray" in each.sentence for each in plan.findings) == 2
     notes = [each.sentence for each in check_broker(node.log_dirs).findings if "says so" in each[2]]
@@ -124,7 +124,7 @@ def test_files_that_do_not_parse(node: Node) -> None:
     node.start()
     wait_until_assigned(node, "moved", log_dir)
     node.stop()
-    for path, said in (
+    for path, message in (
         (log_dir / "recovery-point-offset-checkpoint", "Error while reading checkpoint file"),
         (log_dir / "moved-0" / "partition.metadata", "Error while reading partition metadata file"),
     ):
@@ -134,7 +134,7 @@ def test_files_that_do_not_parse(node: Node) -> None:
         node.start()
         wait_until(lambda: not is_served(node, "moved"), "the directory is offline")
         node.stop()
-        assert any(said in line and str(path) in line for line in node.lines())
+        assert any(message in line and str(path) in line for line in node.lines())
         path.write_bytes(data)
         (log_dir / ".kafka_cleanshutdown").write_bytes(
             (node.log_dirs[0] / ".kafka_cleanshutdown").read_bytes()

@@ -55,9 +55,9 @@ class Stage:
         """Let the broker open the directory: what it says of the partitions, and its own words."""
         self.node.start()
         self.java.use(self.node)
-        said = self.java.look(PARTITIONS)
+        consumed = self.java.look(PARTITIONS)
         self.node.stop()
-        return said, self.node.lines()
+        return consumed, self.node.lines()
 
 
 @pytest.fixture(scope="module")
@@ -71,10 +71,10 @@ def stage(kafka: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stag
             made.node.kill()
 
 
-def assert_agrees(log_dir: Path, said: dict[str, Judged]) -> None:
+def assert_agrees(log_dir: Path, consumed: dict[str, Judged]) -> None:
     """kstore, as a reader of the directory it left, says what Kafka said."""
     with kstore.open(log_dir, mode="r") as store:
-        for name, partition in said.items():
+        for name, partition in consumed.items():
             topic, _, number = name.rpartition("-")
             log = store[topic][int(number)]
             assert_same_records(log, partition)
@@ -104,7 +104,7 @@ def closed(stage: Stage) -> tuple[Path, dict[str, int]]:
 def test_closed_cleanly(stage: Stage, closed: tuple[Path, dict[str, int]]) -> None:
     """The broker skips recovery, loads every snapshot as it lies, and serves the same."""
     left, ends = closed
-    said, lines = stage.judge()
+    consumed, lines = stage.judge()
     text = "\n".join(line for line in lines if "__cluster_metadata" not in line)
     assert "Skipping recovery of" in text
     assert "Recovering unflushed segment" not in text
@@ -115,10 +115,10 @@ def test_closed_cleanly(stage: Stage, closed: tuple[Path, dict[str, int]]) -> No
         assert f"{loaded} file 'SnapshotFile(offset={ends[name]}," in text, name
         assert f"{name}] Wrote producer snapshot" not in text.partition("Loaded ")[0], name
         deleted = re.findall(f"Deleted producer state snapshot .*/{name}/([0-9]+).snapshot", text)
-        start = said[name].plain.beginning_offset  # snapshots below it go, Kafka's own too
+        start = consumed[name].plain.beginning_offset  # snapshots below it go, Kafka's own too
         assert all(int(offset) <= start for offset in deleted), name
     assert complaints(lines) == []
-    assert_agrees(left, said)
+    assert_agrees(left, consumed)
 
 
 def test_dumped(stage: Stage, closed: tuple[Path, dict[str, int]]) -> None:
@@ -153,8 +153,8 @@ def test_dumped(stage: Stage, closed: tuple[Path, dict[str, int]]) -> None:
     assert without_usual(sane.complaints) == []
     for path in indexes:
         empty = path.suffix == ".index" and path.stat().st_size == 0
-        said = "is empty" if empty else "passed sanity check"
-        assert sane.files[str(path)].lines == [f"{path} {said}."]
+        verdict = "is empty" if empty else "passed sanity check"
+        assert sane.files[str(path)].lines == [f"{path} {verdict}."]
     verified = dump_log(stage.version, indexes, "--verify-index-only")
     assert without_usual(verified.complaints) == []
     others = [path for path in files if path.suffix in (".txnindex", ".snapshot")]
@@ -197,12 +197,12 @@ def test_killed(stage: Stage) -> None:
         writer.communicate()
     left = stage.root / "killed"
     shutil.copytree(stage.node.log_dir, left)
-    said, lines = stage.judge()
+    consumed, lines = stage.judge()
     assert "since no clean shutdown file was found" in "\n".join(lines)
     for name in PARTITIONS:
-        assert said[name].end_offset >= flushed[name] > 0
+        assert consumed[name].end_offset >= flushed[name] > 0
     with kstore.open(left) as store:
         for name in PARTITIONS:
             topic, _, number = name.rpartition("-")
             assert store[topic][int(number)].recovery is not None
-    assert_agrees(left, said)
+    assert_agrees(left, consumed)

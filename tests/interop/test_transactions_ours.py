@@ -60,13 +60,13 @@ def test_dump_log_segments_reads_states_markers_and_indexes(kafka, own):
     records = [record for file in dump.files.values() for record in file.records]
     assert [record.offset for record in records] == expected
     assert len(expected) > 50
-    said = " ".join(record.rest for record in records)
+    printed = " ".join(record.rest for record in records)
     names = (
         ("Empty", "Ongoing", "PrepareCommit", "PrepareAbort", "CompleteCommit", "CompleteAbort")
         if kafka < "4"
         else [f'"transactionStatus":{number}' for number in range(6)]
     )
-    assert all(name in said for name in names), said[:2000]
+    assert all(name in printed for name in names), printed[:2000]
     everything = [
         path
         for folder in ("t-0", "t-1", "__consumer_offsets-0")
@@ -76,9 +76,9 @@ def test_dump_log_segments_reads_states_markers_and_indexes(kafka, own):
     # Kafka 4.3 calls a gap what lies before the first offset of any segment but the first.
     later = [path for path in everything if path.suffix == ".log" and int(path.stem)]
     dump = dump_log(kafka, everything, "--deep-iteration")
-    said = {line for line in dump.complaints.splitlines() if "Picked up" not in line}
+    printed = {line for line in dump.complaints.splitlines() if "Picked up" not in line}
     gaps = {f"Non-consecutive offsets in {path}" for path in later}
-    assert said <= gaps | {f"  -1 is followed by {int(path.stem)}" for path in later}
+    assert printed <= gaps | {f"  -1 is followed by {int(path.stem)}" for path in later}
     found = [
         sum(
             len(file.lines)
@@ -161,7 +161,7 @@ def test_a_broker_hides_what_was_aborted_though_its_indexes_were_lost(kafka, tmp
         assert set(consumed()) > set(committed)  # the broker alone
         assert not [name for name in names if (broker.log_dir / name).exists()]
         with kstore.open(broker.log_dir, config=QUIET) as store:
-            said = [str(log.recovery) for log in store["t"]]  # a log opens when it is first used
-        assert all("rebuilt 1 transaction indexes" in each for each in said)
+            reports = [str(log.recovery) for log in store["t"]]  # a log opens when it is first used
+        assert all("rebuilt 1 transaction indexes" in each for each in reports)
         assert [name for name in names if (broker.log_dir / name).exists()] == names
         assert consumed() == committed

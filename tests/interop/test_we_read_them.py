@@ -71,7 +71,7 @@ def folders(log_dir: Path) -> list[str]:
     return sorted(p.name for p in log_dir.iterdir() if p.is_dir() and "metadata" not in p.name)
 
 
-def assert_agrees(log_dir: Path, said: dict[str, Judged], judge_left: Path | None) -> int:
+def assert_agrees(log_dir: Path, consumed: dict[str, Judged], judge_left: Path | None) -> int:
     """kstore says of the directory what Kafka said, as a reader and as a writer.
 
     Judge_left is the directory after the broker's own recovery of its copy: the markers that its
@@ -80,7 +80,7 @@ def assert_agrees(log_dir: Path, said: dict[str, Judged], judge_left: Path | Non
     added = 0
     for mode in ("r", "a") if judge_left is None else ("a", "r"):
         with kstore.open(log_dir, mode=mode) as store:
-            for name, partition in said.items():
+            for name, partition in consumed.items():
                 topic, _, number = name.rpartition("-")
                 log = store[topic][int(number)]
                 if judge_left is not None and mode == "a":
@@ -97,11 +97,11 @@ def judge(stage: Stage, names: list[str]) -> dict[str, Judged]:
     """The broker opens its directory, speaks, and stops; it cleans and deletes nothing."""
     stage.node.settings |= JUDGING
     stage.start()
-    said = stage.java.look(names)
+    consumed = stage.java.look(names)
     stage.node.stop()
     for name in JUDGING:
         del stage.node.settings[name]
-    return said
+    return consumed
 
 
 def test_stopped_cleanly(stage: Stage) -> None:
@@ -173,9 +173,9 @@ def test_killed(stage: Stage, corrupted: bool) -> None:
     shortened = spoil(stage.node.log_dir, Random(damage)) if corrupted else {}
     names = folders(stage.node.log_dir)
     left = stage.copy()
-    said = judge(stage, names)
+    consumed = judge(stage, names)
     try:
-        assert_agrees(left, said, stage.node.log_dir)
+        assert_agrees(left, consumed, stage.node.log_dir)
     except Exception as error:
         error.add_note(f"SEED={damage} does the same damage again: {shortened}; left in {left}")
         raise
@@ -183,7 +183,7 @@ def test_killed(stage: Stage, corrupted: bool) -> None:
         folder = f"{topic}-{partition}"
         if folder in shortened or topic == "compacted":
             continue
-        values = {record.value for record in said[folder].records}
+        values = {record.value for record in consumed[folder].records}
         missing = [
             n for n in range(acked[name]) if b"%s-%d-%d" % (name.encode(), seed, n) not in values
         ]

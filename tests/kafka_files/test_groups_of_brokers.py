@@ -15,14 +15,14 @@ _RECORD = re.compile(r"^\| offset: .* key: (\{.*?\}\}) payload: (.*)$", re.MULTI
 
 
 @pytest.fixture(params=["3.9.2", "4.3.0"])
-def made(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
+def broker_dir(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
     return unpack(f"made-kraft-{request.param}-clean", tmp_path)
 
 
-def dumped(made: Path) -> tuple[set[str], dict[tuple[str, str, int], tuple[int, str]]]:
+def dumped(broker_dir: Path) -> tuple[set[str], dict[tuple[str, str, int], tuple[int, str]]]:
     """The groups, and their offsets and metadata, as DumpLogSegments --offsets-decoder shows."""
     last: dict[str, tuple[dict[str, str], str]] = {}
-    for key, payload in _RECORD.findall((made / "dump.txt").read_text()):
+    for key, payload in _RECORD.findall((broker_dir / "dump.txt").read_text()):
         last[key] = (json.loads(key), payload)
     groups, commits = set(), {}
     for key, payload in last.values():
@@ -38,10 +38,10 @@ def dumped(made: Path) -> tuple[set[str], dict[tuple[str, str, int], tuple[int, 
     return groups, commits
 
 
-def test_groups_are_those_of_kafkas_dump(made: Path) -> None:
-    groups, commits = dumped(made)
+def test_groups_are_those_of_kafkas_dump(broker_dir: Path) -> None:
+    groups, commits = dumped(broker_dir)
     assert len(groups) >= 5
-    with kstore.open(made / "log-dir", "r") as store:
+    with kstore.open(broker_dir / "log-dir", "r") as store:
         found = store.groups()
     assert set(found) == groups
     assert all(group.error is None for group in found.values())
@@ -56,8 +56,8 @@ def test_groups_are_those_of_kafkas_dump(made: Path) -> None:
     assert all(each.lag is not None for group in found.values() for each in group.offsets.values())
 
 
-def test_a_group_of_a_broker_is_deleted_with_its_members(made: Path) -> None:
-    with kstore.open(made / "log-dir", config=QUIET) as store:
+def test_a_group_of_a_broker_is_deleted_with_its_members(broker_dir: Path) -> None:
+    with kstore.open(broker_dir / "log-dir", config=QUIET) as store:
         for group in list(store.groups()):
             store.delete_group(group)
         assert store.groups() == {}

@@ -249,7 +249,7 @@ def test_damage_fails_or_is_skipped(registered: Any, log_dir: Path, tmp_path: Pa
 
 
 @pytest.mark.parametrize(
-    ("wrong", "said"),
+    ("wrong", "message"),
     [
         ({"by": "keys"}, "there are topic, partition, window, key"),
         ({"by": ("key", "key")}, "twice"),
@@ -263,8 +263,8 @@ def test_damage_fails_or_is_skipped(registered: Any, log_dir: Path, tmp_path: Pa
         ({"startingOfset": 1}, "startingOffsets"),
     ],
 )
-def test_mistakes(wrong: dict[str, Any], said: str, tmp_path: Path) -> None:
-    with pytest.raises(InvalidConfigError, match=said):
+def test_mistakes(wrong: dict[str, Any], message: str, tmp_path: Path) -> None:
+    with pytest.raises(InvalidConfigError, match=message):
         aggregate(None, tmp_path, topics="orders", **wrong)  # type: ignore[arg-type]
 
 

@@ -184,8 +184,8 @@ def test_executors_die_in_a_stream(
 
 
 def test_a_cancelled_job_leaves_nothing_to_see(driver: Driver, log_dir: Path, marks: Path) -> None:
-    said = driver.call("cancel", path=log_dir, topic="to", count=COUNT, marks=marks)
-    assert "cancel" in said.lower()
+    output = driver.call("cancel", path=log_dir, topic="to", count=COUNT, marks=marks)
+    assert "cancel" in output.lower()
     assert numbers(log_dir) == []
     driver.call("write", path=log_dir, topic="to", count=10)
     assert numbers(log_dir) == list(range(10))
@@ -243,14 +243,14 @@ def test_a_job_is_submitted(master: str, log_dir: Path, tmp_path: Path) -> None:
                              text=True, timeout=500, check=False)  # fmt: skip
         return ran.returncode, ran.stdout + ran.stderr[-3000:]
 
-    status, said = submit()
-    assert status == 0, said
-    assert "3 partitions: all ok" in said
+    status, output = submit()
+    assert status == 0, output
+    assert "3 partitions: all ok" in output
     path = log_dir / "from-1" / f"{0:020}.log"
     data = bytearray(path.read_bytes())
     data[len(data) // 2] ^= 1
     write_damaged(path, data)
-    status, said = submit()
-    assert status == 1, said
-    assert "from-0: ok" in said
-    assert str(path) in said
+    status, output = submit()
+    assert status == 1, output
+    assert "from-0: ok" in output
+    assert str(path) in output

@@ -175,14 +175,14 @@ def test_the_command(registered: Any, log_dir: Path, tmp_path: Path, capsys: Any
     assert "orders: 800 records in" in capsys.readouterr().out
     assert main([*words, "--dry-run"]) == 0
     assert "0 offsets" in capsys.readouterr().out
-    for wrong, said in (
+    for wrong, message in (
         (["--since", "yesterday"], "not 'yesterday'"),
         (["--since", "2024-13-01"], "not '2024-13-01'"),
         (["--topic", "x"], "no topic matches x"),
         (["--file-size", "0"], "a whole number from 1"),
     ):
         assert main([*words, *wrong]) == 1
-        assert said in capsys.readouterr().err
+        assert message in capsys.readouterr().err
 
 
 def test_mistakes(registered: Any, log_dir: Path, tmp_path: Path) -> None:

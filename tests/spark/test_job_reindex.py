@@ -19,22 +19,22 @@ from support.stores import QUIET, snapshot
 
 
 @pytest.fixture(scope="module")
-def made(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, bytes]]:
+def template(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, bytes]]:
     """A store, and what recovery makes of it."""
-    root = tmp_path_factory.mktemp("made")
+    root = tmp_path_factory.mktemp("template")
     make_store(root / "data")
     return root / "data", rebuilt_by_recovery(root / "data", root / "copy")
 
 
 @pytest.fixture
-def log_dir(made: tuple[Path, dict[str, bytes]], tmp_path: Path) -> Path:
-    shutil.copytree(made[0], tmp_path / "data")
+def log_dir(template: tuple[Path, dict[str, bytes]], tmp_path: Path) -> Path:
+    shutil.copytree(template[0], tmp_path / "data")
     return tmp_path / "data"
 
 
 @pytest.fixture
-def expected(made: tuple[Path, dict[str, bytes]]) -> dict[str, bytes]:
-    return made[1]
+def expected(template: tuple[Path, dict[str, bytes]]) -> dict[str, bytes]:
+    return template[1]
 
 
 @pytest.fixture(autouse=True)
@@ -158,8 +158,8 @@ def test_a_driver_that_dies_between_two_partitions(
         patched.setattr(job, "finish_partition", finish)
         with pytest.raises(KeyboardInterrupt):
             job.reindex(spark, log_dir, resume=str(state))
-    made = side_files(log_dir)
-    assert made == {
+    template = side_files(log_dir)
+    assert template == {
         name: data for name, data in expected.items() if name.startswith(done[0].name + "/")
     }
     assert list(log_dir.rglob(REWRITE_PREFIX + "*"))

@@ -84,9 +84,9 @@ def test_the_active_segment_too_and_old_messages(
             log.append_as_follower(message(n, b"k", b"v%d" % n, magic=n % 2, timestamp=n))
     words = ["spark", "convert", "--topic", "old", "--log-dir", str(log_dir)]
     assert main([*words, "--dry-run"]) == 0
-    assert capsys.readouterr().out.startswith("0 tasks would write 0 sealed segments")
+    assert capsys.readouterr().out.startswith("0 tasks would rewrite 0 sealed segments")
     assert main([*words, "--roll", "--dry-run"]) == 0
-    assert capsys.readouterr().out.startswith("1 tasks would write 1 segments")
+    assert capsys.readouterr().out.startswith("1 tasks would rewrite 1 segments")
     assert main([*words, "--roll"]) == 0
     assert "1 of 1 segments rewritten" in capsys.readouterr().out
     found = batches(log_dir)["old-0"]

@@ -63,13 +63,13 @@ def test_rows_are_there_and_back(registered: Any, log_dir: Path) -> None:
 
 def test_a_bad_write_says_what_to_do(registered: Any, log_dir: Path) -> None:
     frame = registered.sql("select 'v' value")
-    for options, said in (
+    for options, message in (
         ({}, "option 'topic'"),
         ({"topic": "nowhere"}, "numPartitions"),
         ({"topic": "orders", "compresion": "lz4"}, "is 'compression' meant"),
         ({"topic": "orders", "compression": "rar"}, "none, gzip, snappy, lz4, zstd"),
     ):
-        with pytest.raises(Exception, match=said):
+        with pytest.raises(Exception, match=message):
             write(frame, log_dir, **options)
     with pytest.raises(Exception, match="'headers' meant"):
         write(registered.sql("select 'v' value, 1 headrs"), log_dir, topic="orders")

@@ -458,13 +458,13 @@ def test_records_that_another_program_appended_behind_are_never_cut(log_dir: Pat
 
 @pytest.mark.parametrize("alone", [False, True])
 def test_staged_bytes_that_changed_are_refused(log_dir: Path, alone: bool) -> None:
-    said = "the checksum does not match" if alone else "run the job again"
+    message = "the checksum does not match" if alone else "run the job again"
     for job, change in (("flipped", _flip), ("cut", lambda data: data[:100])):
         messages = staged(log_dir, job)
         shared, *own = sorted(log_dir.glob(f"kstore.staged.{job}.*"))
         path = own[1] if alone else shared
         path.write_bytes(change(path.read_bytes()))
-        with pytest.raises(CorruptRecordError, match="truncated" if job == "cut" else said):
+        with pytest.raises(CorruptRecordError, match="truncated" if job == "cut" else message):
             publish(options(log_dir), job, messages, None)
         assert ends(log_dir) == [1, 1, 1]
 

@@ -182,7 +182,7 @@ def test_min_partitions_are_spark_s_partitions(registered: Any, log_dir: Path) -
 
 
 @pytest.mark.parametrize(
-    ("options", "said"),
+    ("options", "message"),
     [
         ({}, "set one of subscribe, subscribePattern, assign"),
         ({"subscribe": "nothing"}, "not in this store: nothing"),
@@ -191,11 +191,11 @@ def test_min_partitions_are_spark_s_partitions(registered: Any, log_dir: Path) -
     ],
 )
 def test_mistakes_come_back_as_sentences(
-    registered: Any, log_dir: Path, options: dict[str, str], said: str
+    registered: Any, log_dir: Path, options: dict[str, str], message: str
 ) -> None:
     from pyspark.errors import PySparkException
 
-    with pytest.raises(PySparkException, match=said):
+    with pytest.raises(PySparkException, match=message):
         load(registered, log_dir, **options).count()
 
 

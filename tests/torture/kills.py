@@ -161,28 +161,28 @@ def die(work: Callable[[Say], object], seconds: float | None = None) -> tuple[li
             os._exit(status)
     os.close(writing)
     with open(reading, "rb", buffering=0) as pipe:
-        said = b"" if seconds is None else _hear_until(pipe, time.monotonic() + seconds)
+        received = b"" if seconds is None else _hear_until(pipe, time.monotonic() + seconds)
         if seconds is not None:
             os.kill(child, signal.SIGKILL)  # one that has ended exists until it is waited for
-        said += pipe.readall()
+        received += pipe.readall()
     _, status = os.waitpid(child, 0)
     died = os.WIFSIGNALED(status)
-    events = list(_events(said))
+    events = list(_events(received))
     expect(died or status == 0, "the child ended with status", status, events[-1:])
     expect(not died or os.WTERMSIG(status) == signal.SIGKILL, "the child died by", status)
     return events, died
 
 
 def _hear_until(pipe: Any, end: float) -> bytes:
-    said = b""
+    received = b""
     heard = select.poll()  # select() knows no descriptor above 1023
     heard.register(pipe, select.POLLIN)
     while heard.poll(1000 * max(0.0, end - time.monotonic())):
         more = pipe.read(1 << 16)
         if not more:
             break
-        said += more
-    return said
+        received += more
+    return received
 
 
 def _report(fd: int, event: Event) -> None:
@@ -192,13 +192,13 @@ def _report(fd: int, event: Event) -> None:
         data = data[os.write(fd, data) :]
 
 
-def _events(said: bytes) -> Iterator[Event]:
-    while len(said) >= 4:
-        size = 4 + int.from_bytes(said[:4], "big")
-        if len(said) < size:
+def _events(received: bytes) -> Iterator[Event]:
+    while len(received) >= 4:
+        size = 4 + int.from_bytes(received[:4], "big")
+        if len(received) < size:
             return  # it died while it reported this; the operation had not begun
-        yield pickle.loads(said[4:size])
-        said = said[size:]
+        yield pickle.loads(received[4:size])
+        received = received[size:]
 
 
 class Known(NamedTuple):

@@ -23,7 +23,7 @@ STRIDE = 1 if TORTURE else 2
 class Witness:
     """What the child said before it died."""
 
-    def __init__(self, said: str) -> None:
+    def __init__(self, output: str) -> None:
         self.end = 0  # everything below had returned
         self.tried = 0  # nothing at or above was ever begun
         self.start = 0  # nothing at or above had been asked to be deleted
@@ -31,7 +31,7 @@ class Witness:
         self.flushed = 0
         self.clean = False
         self.changes = -1
-        for line in said.splitlines():
+        for line in output.splitlines():
             word, *rest = line.split()
             if word == "trying":
                 self.tried = max(self.tried, int(rest[1]))
@@ -66,12 +66,12 @@ def live_and_die(directory: Path, scenario: str, at: int, how: str) -> tuple[Wit
             os._exit(status)
     os.close(writing)
     with open(reading) as pipe:
-        said = pipe.read()
+        output = pipe.read()
     _, status = os.waitpid(child, 0)
     died = os.WIFSIGNALED(status)
-    assert died or status == 0, (scenario, at, how, said)
+    assert died or status == 0, (scenario, at, how, output)
     assert not died or os.WTERMSIG(status) == signal.SIGKILL
-    return Witness(said), died
+    return Witness(output), died
 
 
 def check(directory: Path, witness: Witness, where: tuple[object, ...]) -> None:

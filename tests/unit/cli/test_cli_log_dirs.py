@@ -65,7 +65,7 @@ def test_move(dirs: str, capsys: pytest.CaptureFixture[str]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "message"),
     [
         ([], "exactly one action"),
         (["--describe", "--move", "t-0"], "exactly one action"),
@@ -80,10 +80,10 @@ def test_move(dirs: str, capsys: pytest.CaptureFixture[str]) -> None:
     ],
 )
 def test_mistakes(
-    dirs: str, arguments: list[str], said: str, capsys: pytest.CaptureFixture[str]
+    dirs: str, arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["log-dirs", *arguments, "--log-dir", dirs]) == 1
-    assert said in capsys.readouterr().err
+    assert message in capsys.readouterr().err
 
 
 def test_a_missing_partition_is_reported(dirs: str, capsys: pytest.CaptureFixture[str]) -> None:

@@ -106,13 +106,13 @@ def test_no_number_ends_in_a_traceback(
     flag, _, head = option.partition("=")
     value = f"{head}={text}" if flag in ("--command-property", "--config") else head + text
     status = main([name, *words, f"{flag}={value}"])
-    said = "".join(capfd.readouterr())
+    output = "".join(capfd.readouterr())
     assert status in (0, 1)
-    assert "Traceback" not in said
-    assert len(said) < 5000, "a complaint does not repeat what is long"
+    assert "Traceback" not in output
+    assert len(output) < 5000, "a complaint does not repeat what is long"
     if typed in ("5,000 digits", "4,000 digits", "superscript"):
         assert status == 1
-        assert said
+        assert output
 
 
 def test_numeric_options_of_the_spark_jobs_refuse_other_text(capfd: Any) -> None:
@@ -170,9 +170,9 @@ def test_a_time_in_nanoseconds_gives_a_warning_that_it_finds_nothing(
         warnings.simplefilter("default")
         words = ["get-offsets", "--time", "1780315200000000000", "--log-dir", str(data)]
         assert main(words) == 0
-    printed, said = capfd.readouterr()
+    printed, output = capfd.readouterr()
     assert printed == ""
-    assert said == (
+    assert output == (
         "kstore get-offsets: no record is as late as 1780315200000000000 ms; these look like "
         "nanoseconds (2026-06-01): divide by 1,000,000\n"
     )

@@ -81,11 +81,11 @@ def test_lines_that_were_read_are_appended_when_a_signal_ends_the_producer(
         process.stdin.flush()
         wait_until_read(process.stdin)
         process.send_signal(number)
-        _, said = process.communicate(timeout=120)
+        _, errors = process.communicate(timeout=120)
     finally:
         process.kill()
     assert process.returncode == 128 + number
-    assert said == b"the unfinished last line was not appended\n"
+    assert errors == b"the unfinished last line was not appended\n"
     assert values(data) == [b"one", b"two", b"three"]
 
 
@@ -294,11 +294,11 @@ def test_a_consumer_that_follows_says_what_it_printed(data: Path, number: int) -
     try:
         assert process.stdout.readline() == b"v\n"
         process.send_signal(number)
-        _, said = process.communicate(timeout=120)
+        _, errors = process.communicate(timeout=120)
     finally:
         process.kill()
     assert process.returncode == 128 + number
-    assert said == b"Processed a total of 1 messages\n"
+    assert errors == b"Processed a total of 1 messages\n"
 
 
 def test_a_group_commits_what_was_written(data: Path, capfd: Any) -> None:

@@ -52,27 +52,27 @@ def refusals(report):
 
 
 def test_segments_are_exchanged_and_ids_stay(own: Path, tmp_path: Path) -> None:
-    there = broker(tmp_path / "there", "t-0", "t-1", "else-0")
+    broker_dir = broker(tmp_path / "there", "t-0", "t-1", "else-0")
     before = snapshot(own)
-    plan = plan_handover(own, there)
+    plan = plan_handover(own, broker_dir)
     assert plan.ok
     assert plan.kind == "KRaft"
     assert not plan.executed
     assert snapshot(own) == before
-    report = hand_over(own, there)
+    report = hand_over(own, broker_dir)
     assert report.executed
-    assert (there / "t-0" / "partition.metadata").read_text().endswith(ID)
-    assert (there / MARKER).read_text() == '{"version":0,"brokerEpoch":7}'
-    assert not (there / "t-0" / HANDOVER).exists()
+    assert (broker_dir / "t-0" / "partition.metadata").read_text().endswith(ID)
+    assert (broker_dir / MARKER).read_text() == '{"version":0,"brokerEpoch":7}'
+    assert not (broker_dir / "t-0" / HANDOVER).exists()
     for number in (0, 1):
         for path in (own / f"t-{number}").iterdir():
             if path.name != "partition.metadata" and not path.name.startswith("kstore."):
-                assert (there / f"t-{number}" / path.name).read_bytes() == path.read_bytes()
-    with kstore.open(own, "r") as ours, kstore.open(there, "r") as theirs:
+                assert (broker_dir / f"t-{number}" / path.name).read_bytes() == path.read_bytes()
+    with kstore.open(own, "r") as ours, kstore.open(broker_dir, "r") as theirs:
         assert [list(log) for log in theirs["t"]] == [list(log) for log in ours["t"]]
         assert theirs["t"][1].start_offset == 5
-    assert "t 0 40" in (there / "replication-offset-checkpoint").read_text()
-    assert "t 1 40" in (there / "recovery-point-offset-checkpoint").read_text()
+    assert "t 0 40" in (broker_dir / "replication-offset-checkpoint").read_text()
+    assert "t 1 40" in (broker_dir / "recovery-point-offset-checkpoint").read_text()
 
 
 @pytest.mark.parametrize(
@@ -104,13 +104,13 @@ def test_segments_are_exchanged_and_ids_stay(own: Path, tmp_path: Path) -> None:
     ],
 )
 def test_what_a_broker_would_not_serve(own: Path, tmp_path: Path, spoil, reason: str) -> None:
-    there = broker(tmp_path / "there", "t-0", "t-1")
-    spoil(there)
-    assert any(reason in each for each in refusals(plan_handover(own, there)))
-    before = snapshot(there)
+    broker_dir = broker(tmp_path / "there", "t-0", "t-1")
+    spoil(broker_dir)
+    assert any(reason in each for each in refusals(plan_handover(own, broker_dir)))
+    before = snapshot(broker_dir)
     with pytest.raises(HandoverError):
-        hand_over(own, there)
-    assert snapshot(there) == before
+        hand_over(own, broker_dir)
+    assert snapshot(broker_dir) == before
 
 
 def test_two_directories(own: Path, tmp_path: Path) -> None:
@@ -125,56 +125,58 @@ def test_two_directories(own: Path, tmp_path: Path) -> None:
     (second / "meta.properties").write_text(META.replace("ABQQ", "ACQQ"))
     broker(tmp_path / "third", "t-1")
     (tmp_path / "third" / "meta.properties").write_text(META.replace("ABQQ", "ADQQ"))
-    said = refusals(plan_handover(own, [*both, tmp_path / "third"]))
-    assert any("the same partition is in" in each for each in said)
+    messages = refusals(plan_handover(own, [*both, tmp_path / "third"]))
+    assert any("the same partition is in" in each for each in messages)
     assert hand_over(own, both).executed
     with kstore.open(both, "r") as store:
         assert [log.end_offset for log in store["t"]] == [40, 40]
 
 
 def test_locked_directories(own: Path, tmp_path: Path) -> None:
-    there = broker(tmp_path / "there", "t-0", "t-1")
-    with kstore.open(there):
-        assert any(".lock is held" in each for each in refusals(plan_handover(own, there)))
+    broker_dir = broker(tmp_path / "there", "t-0", "t-1")
+    with kstore.open(broker_dir):
+        assert any(".lock is held" in each for each in refusals(plan_handover(own, broker_dir)))
     with kstore.open(own):
-        assert any(".lock is held" in each for each in refusals(plan_handover(own, there)))
+        assert any(".lock is held" in each for each in refusals(plan_handover(own, broker_dir)))
 
 
 def test_a_lost_folder_with_the_id_given(own: Path, tmp_path: Path) -> None:
-    there = broker(tmp_path / "there", "else-0")
-    assert hand_over(own, there, topic_ids={"t": ID}).executed
-    assert (there / "t-1" / "partition.metadata").read_text().endswith(ID)
-    assert any("not a UUID" in s for s in refusals(plan_handover(own, there, topic_ids={"t": "x"})))
+    broker_dir = broker(tmp_path / "there", "else-0")
+    assert hand_over(own, broker_dir, topic_ids={"t": ID}).executed
+    assert (broker_dir / "t-1" / "partition.metadata").read_text().endswith(ID)
+    assert any(
+        "not a UUID" in s for s in refusals(plan_handover(own, broker_dir, topic_ids={"t": "x"}))
+    )
 
 
 def test_zookeeper_adopts_folders(own: Path, tmp_path: Path) -> None:
-    there = broker(tmp_path / "there", "else-0", topic_id=None)
-    (there / "meta.properties").write_text("version=0\nbroker.id=1\ncluster.id=c\n")
-    report = hand_over(own, there)
+    broker_dir = broker(tmp_path / "there", "else-0", topic_id=None)
+    (broker_dir / "meta.properties").write_text("version=0\nbroker.id=1\ncluster.id=c\n")
+    report = hand_over(own, broker_dir)
     assert report.kind == "ZooKeeper"
     assert any("adopted" in each.sentence for each in report.findings)
-    assert not (there / "t-0" / "partition.metadata").exists()
-    with kstore.open(there, "r") as store:
+    assert not (broker_dir / "t-0" / "partition.metadata").exists()
+    with kstore.open(broker_dir, "r") as store:
         assert store["t"][0].end_offset == 40
 
 
 def test_counts_and_replicas_are_warned_of(own: Path, tmp_path: Path) -> None:
-    there = broker(tmp_path / "there", "t-0", "t-1", "t-2")
-    levels = [(each.level, each.sentence) for each in plan_handover(own, there).findings]
+    broker_dir = broker(tmp_path / "there", "t-0", "t-1", "t-2")
+    levels = [(each.level, each.sentence) for each in plan_handover(own, broker_dir).findings]
     assert any(level == "warning" and "3 partitions" in text for level, text in levels)
     assert any(level == "note" and "other replicas" in text for level, text in levels)
 
 
 def test_a_damaged_source(own: Path, tmp_path: Path) -> None:
-    there = broker(tmp_path / "there", "t-0", "t-1")
+    broker_dir = broker(tmp_path / "there", "t-0", "t-1")
     path = own / "t-0" / f"{0:020}.log"
     data = bytearray(path.read_bytes())
     data[300] ^= 1
     write_damaged(path, data)
-    before = snapshot(there)
+    before = snapshot(broker_dir)
     with pytest.raises(CorruptRecordError):
-        hand_over(own, there)
-    assert snapshot(there) == before
+        hand_over(own, broker_dir)
+    assert snapshot(broker_dir) == before
 
 
 class Interrupted(Files):
@@ -192,40 +194,50 @@ class Interrupted(Files):
 
 @pytest.mark.parametrize("when", range(1, 12, 2))
 def test_interrupted_and_done_again(own: Path, tmp_path: Path, when: int) -> None:
-    there = broker(tmp_path / "there", "t-0", "t-1")
+    broker_dir = broker(tmp_path / "there", "t-0", "t-1")
     with pytest.raises(StorageError):
-        hand_over(own, there, files=Interrupted(when))
-    assert (there / MARKER).exists()  # nothing else in the directory is touched
-    assert hand_over(own, there).executed
-    with kstore.open(own, "r") as ours, kstore.open(there, "r") as theirs:
+        hand_over(own, broker_dir, files=Interrupted(when))
+    assert (broker_dir / MARKER).exists()  # nothing else in the directory is touched
+    assert hand_over(own, broker_dir).executed
+    with kstore.open(own, "r") as ours, kstore.open(broker_dir, "r") as theirs:
         assert [list(log) for log in theirs["t"]] == [list(log) for log in ours["t"]]
-    assert not list(there.rglob("*.cleaned"))
+    assert not list(broker_dir.rglob("*.cleaned"))
 
 
 def test_back(own: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    there = broker(tmp_path / "there", "t-0", "t-1")
-    hand_over(own, there)
-    (there / f"old-0.{'0' * 32}-stray").mkdir()
-    (there / f"t-0.{'0' * 32}-future").mkdir()
-    report = check_broker(there)
+    broker_dir = broker(tmp_path / "there", "t-0", "t-1")
+    hand_over(own, broker_dir)
+    (broker_dir / f"old-0.{'0' * 32}-stray").mkdir()
+    (broker_dir / f"t-0.{'0' * 32}-future").mkdir()
+    report = check_broker(broker_dir)
     assert report.ok
-    said = " ".join(each.sentence for each in report.findings)
-    assert "put aside" in said
-    assert "unfinished" in said
-    assert main(["handover", "--from", str(there)]) == 0
+    messages = " ".join(each.sentence for each in report.findings)
+    assert "put aside" in messages
+    assert "unfinished" in messages
+    assert main(["handover", "--from", str(broker_dir)]) == 0
     assert "no reason against" in capsys.readouterr().out
-    arguments = ["--from", str(there), "--adopt", "t", "--config", "retention.ms=9", "--execute"]
+    arguments = [
+        "--from",
+        str(broker_dir),
+        "--adopt",
+        "t",
+        "--config",
+        "retention.ms=9",
+        "--execute",
+    ]
     assert main(["handover", *arguments]) == 0
-    with kstore.open(there, "r") as store:
+    with kstore.open(broker_dir, "r") as store:
         assert store["t"].config.retention_ms == 9
 
 
 def test_high_watermark_behind(own: Path, tmp_path: Path) -> None:
-    there = broker(tmp_path / "there", "t-0", "t-1")
-    hand_over(own, there)
-    (there / "replication-offset-checkpoint").write_text("0\n2\nt 0 40\nt 1 39\n")
-    metadata.write(there, metadata.topic("t", ID), *(metadata.partition(ID, n) for n in (0, 1)))
-    warned = [each for each in check_broker(there).findings if each.level == "warning"]
+    broker_dir = broker(tmp_path / "there", "t-0", "t-1")
+    hand_over(own, broker_dir)
+    (broker_dir / "replication-offset-checkpoint").write_text("0\n2\nt 0 40\nt 1 39\n")
+    metadata.write(
+        broker_dir, metadata.topic("t", ID), *(metadata.partition(ID, n) for n in (0, 1))
+    )
+    warned = [each for each in check_broker(broker_dir).findings if each.level == "warning"]
     assert len(warned) == 1
     assert "39 is below the log end 40" in warned[0].sentence
 
@@ -260,89 +272,89 @@ HERE, AWAY = "AAAAAAAAAAAAAAAAAAABQQ", "AAAAAAAAAAAAAAAAAAAHQQ"
 )
 def test_what_the_cluster_does_not_know(own: Path, tmp_path: Path, records, reason: str) -> None:
     """Ids that are valid but not the cluster's, by the node's own metadata; both ways."""
-    there = broker(tmp_path / "there", "t-0", "t-1")
-    metadata.write(there, metadata.topic("else", AWAY), *records)
-    assert any(reason in each for each in refusals(plan_handover(own, there)))
-    assert any(reason in each for each in refusals(check_broker(there)))
+    broker_dir = broker(tmp_path / "there", "t-0", "t-1")
+    metadata.write(broker_dir, metadata.topic("else", AWAY), *records)
+    assert any(reason in each for each in refusals(plan_handover(own, broker_dir)))
+    assert any(reason in each for each in refusals(check_broker(broker_dir)))
     with pytest.raises(HandoverError):
-        hand_over(own, there)
+        hand_over(own, broker_dir)
 
 
 def test_what_the_cluster_knows(own: Path, tmp_path: Path) -> None:
-    there = broker(tmp_path / "there", "t-0", "t-1", "gone-0")
+    broker_dir = broker(tmp_path / "there", "t-0", "t-1", "gone-0")
     own_metadata = [metadata.topic("t", ID), metadata.partition(ID, 0, (1,), (HERE,))]
-    metadata.write(there, *own_metadata, metadata.partition(ID, 1, (3, 1), (AWAY, HERE)))
-    report = plan_handover(own, there)
+    metadata.write(broker_dir, *own_metadata, metadata.partition(ID, 1, (3, 1), (AWAY, HERE)))
+    report = plan_handover(own, broker_dir)
     assert report.ok  # a folder that is not handed over does not stop it
     assert any("no topic 'gone'" in each for each in warnings(report))
-    assert any("no topic 'gone'" in each for each in refusals(check_broker(there)))
-    assert hand_over(own, there).executed
+    assert any("no topic 'gone'" in each for each in refusals(check_broker(broker_dir)))
+    assert hand_over(own, broker_dir).executed
 
 
 def test_a_lost_folder_that_the_cluster_knows(own: Path, tmp_path: Path) -> None:
-    there = broker(tmp_path / "there", "t-0")
+    broker_dir = broker(tmp_path / "there", "t-0")
     parts = [metadata.partition(ID, number) for number in (0, 1)]
-    metadata.write(there, metadata.topic("t", ID), *parts)
-    assert any(f"--topic-id t={ID}" in each for each in refusals(plan_handover(own, there)))
-    wrong = plan_handover(own, there, topic_ids={"t": OTHER})
+    metadata.write(broker_dir, metadata.topic("t", ID), *parts)
+    assert any(f"--topic-id t={ID}" in each for each in refusals(plan_handover(own, broker_dir)))
+    wrong = plan_handover(own, broker_dir, topic_ids={"t": OTHER})
     assert any(f"by the id {ID}, not {OTHER}" in each for each in refusals(wrong))
-    assert hand_over(own, there, topic_ids={"t": ID}).executed
+    assert hand_over(own, broker_dir, topic_ids={"t": ID}).executed
 
 
 def test_metadata_that_is_not_there_or_not_understood(own: Path, tmp_path: Path) -> None:
     """Never a silent pass: it is said that ids were not compared with the cluster's."""
-    there = broker(tmp_path / "there", "t-0", "t-1")
+    broker_dir = broker(tmp_path / "there", "t-0", "t-1")
     unchecked = "was not checked"
-    assert any(unchecked in each for each in warnings(plan_handover(own, there)))
+    assert any(unchecked in each for each in warnings(plan_handover(own, broker_dir)))
     aside = tmp_path / "aside"
     aside.mkdir()
-    said = refusals(plan_handover(own, there, metadata_log_dir=str(aside)))
-    assert any("not of this node" in each for each in said)
+    messages = refusals(plan_handover(own, broker_dir, metadata_log_dir=str(aside)))
+    assert any("not of this node" in each for each in messages)
     (aside / "meta.properties").write_text(META.replace("ABQQ", "AHQQ"))
     folder = metadata.write(aside, metadata.topic("t", OTHER))
     for look in (
-        plan_handover(own, there, metadata_log_dir=str(aside)),
-        check_broker(there, metadata_log_dir=str(aside)),
+        plan_handover(own, broker_dir, metadata_log_dir=str(aside)),
+        check_broker(broker_dir, metadata_log_dir=str(aside)),
     ):
         assert any(OTHER in each for each in refusals(look))
     log = next(folder.glob("*.log"))
     for data in (b"\xff" * 100, log.read_bytes()[:-1] + b"\7"):
         log.write_bytes(data)
-        report = check_broker(there, metadata_log_dir=str(aside))
+        report = check_broker(broker_dir, metadata_log_dir=str(aside))
         assert report.ok
         assert any("not understood" in each and unchecked in each for each in warnings(report))
     (aside / "meta.properties").write_text("version=9")
-    said = refusals(check_broker(there, metadata_log_dir=str(aside)))
-    assert any("would not start" in each for each in said)
+    messages = refusals(check_broker(broker_dir, metadata_log_dir=str(aside)))
+    assert any("would not start" in each for each in messages)
 
 
 def test_what_came_half_over(own: Path, tmp_path: Path) -> None:
     """kstore does not write on in it; a newer kstore's sign is not guessed at."""
-    there = broker(tmp_path / "there", "t-0", "t-1")
+    broker_dir = broker(tmp_path / "there", "t-0", "t-1")
     with pytest.raises(StorageError):
-        hand_over(own, there, files=Interrupted(3))
-    (there / MARKER).write_text("{}")
-    assert any("half over" in each for each in refusals(check_broker(there)))
-    assert plan_handover(own, there).ok
-    (there / "t-0" / HANDOVER).write_text('{"format":2}')
-    for report in (check_broker(there), plan_handover(own, there)):
+        hand_over(own, broker_dir, files=Interrupted(3))
+    (broker_dir / MARKER).write_text("{}")
+    assert any("half over" in each for each in refusals(check_broker(broker_dir)))
+    assert plan_handover(own, broker_dir).ok
+    (broker_dir / "t-0" / HANDOVER).write_text('{"format":2}')
+    for report in (check_broker(broker_dir), plan_handover(own, broker_dir)):
         assert any("newer kstore" in each for each in refusals(report))
-    (there / "t-0" / HANDOVER).write_text("{}")
-    assert any("not a file of kstore" in each for each in refusals(plan_handover(own, there)))
+    (broker_dir / "t-0" / HANDOVER).write_text("{}")
+    assert any("not a file of kstore" in each for each in refusals(plan_handover(own, broker_dir)))
 
 
 def test_ids_that_kstore_would_not_write_under(own: Path, tmp_path: Path) -> None:
-    there = broker(tmp_path / "there", "t-0", "t-1")
-    (there / "t-0" / "partition.metadata").write_text("version: 0\ngarbage")
-    (there / "t-1" / "partition.metadata").unlink()
-    said = refusals(check_broker(there))
-    assert any("takes the directory offline" in each for each in said)
-    assert any("renames the folder to -stray" in each for each in said)
+    broker_dir = broker(tmp_path / "there", "t-0", "t-1")
+    (broker_dir / "t-0" / "partition.metadata").write_text("version: 0\ngarbage")
+    (broker_dir / "t-1" / "partition.metadata").unlink()
+    messages = refusals(check_broker(broker_dir))
+    assert any("takes the directory offline" in each for each in messages)
+    assert any("renames the folder to -stray" in each for each in messages)
 
 
 def test_command_line(own: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    there = broker(tmp_path / "there", "t-0")
-    some = ["handover", "--log-dir", str(own), "--to", str(there)]
+    broker_dir = broker(tmp_path / "there", "t-0")
+    some = ["handover", "--log-dir", str(own), "--to", str(broker_dir)]
     assert main(some) == 2
     assert "kafka-topics --create" in capsys.readouterr().out
     broker(tmp_path / "right", "t-0", "t-1")
@@ -362,6 +374,6 @@ def test_a_missing_directory_is_refused(
     missing = str(tmp_path / "nowhere")
     for words in (["--log-dir", str(own), "--to", missing], ["--from", missing]):
         assert main(["handover", *words]) == 2
-        said = capsys.readouterr().out.splitlines()
-        assert said[0] == f"refused: {missing}: there is no such directory"
-        assert len(said) == 2
+        messages = capsys.readouterr().out.splitlines()
+        assert messages[0] == f"refused: {missing}: there is no such directory"
+        assert len(messages) == 2

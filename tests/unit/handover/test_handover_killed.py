@@ -50,9 +50,11 @@ def records(path: Path, count: int | None = None) -> list[list[kstore.Record]]:
 
 def states(root: Path, model: str, *, lost: bool = False) -> Iterator[tuple[int, Tree]]:
     """The trees that a crash at each change of a handover may leave, all of them below root."""
-    there = broker(root / "there", *(["else-0"] if lost else ["t-0", "t-1", "else-0"]))
-    disk = Recorder(there)
-    hand_over(root / "own", there, topic_ids={"t": "A" * 19 + "BAA"} if lost else None, files=disk)
+    broker_dir = broker(root / "there", *(["else-0"] if lost else ["t-0", "t-1", "else-0"]))
+    disk = Recorder(broker_dir)
+    hand_over(
+        root / "own", broker_dir, topic_ids={"t": "A" * 19 + "BAA"} if lost else None, files=disk
+    )
     assert len(disk.ops) > 40
     random = Random(model)
     crashing = CrashDisk(disk.trace)
@@ -68,111 +70,116 @@ def states(root: Path, model: str, *, lost: bool = False) -> Iterator[tuple[int,
 def test_run_again_after_a_crash_at_every_change(own: Path, tmp_path: Path, model: str) -> None:
     expected = records(own)
     before = snapshot(own)
-    there = tmp_path / "there"
+    broker_dir = tmp_path / "there"
     seen = set()
     for index, tree in states(tmp_path, model):
-        materialise(tree, str(there))
-        assert (there / MARKER).read_text() == EPOCH, index  # nothing else has to be recovered
-        report = hand_over(own, there, files=HastyDisk())
+        materialise(tree, str(broker_dir))
+        assert (broker_dir / MARKER).read_text() == EPOCH, index  # nothing else has to be recovered
+        report = hand_over(own, broker_dir, files=HastyDisk())
         assert report.executed, index
         seen.add(tuple(each.is_there for each in report.partitions))
-        assert records(there) == expected, index
-        left = {path.name for path in there.rglob("*")}
+        assert records(broker_dir) == expected, index
+        left = {path.name for path in broker_dir.rglob("*")}
         assert not [name for name in left if name.endswith(".cleaned") or name == HANDOVER], index
-        assert "t 1 20" in (there / "recovery-point-offset-checkpoint").read_text()
-    assert check_broker(there).ok
+        assert "t 1 20" in (broker_dir / "recovery-point-offset-checkpoint").read_text()
+    assert check_broker(broker_dir).ok
     assert seen == {(False, False), (True, False), (True, True)}
     assert snapshot(own) == before
 
 
 def test_a_folder_that_was_lost(own: Path, tmp_path: Path) -> None:
     expected = records(own)
-    there, ids = tmp_path / "there", {"t": "A" * 19 + "BAA"}
+    broker_dir, ids = tmp_path / "there", {"t": "A" * 19 + "BAA"}
     for index, tree in states(tmp_path, "kill", lost=True):
-        materialise(tree, str(there))
-        assert hand_over(own, there, topic_ids=ids, files=HastyDisk()).executed, index
-        assert records(there) == expected, index
+        materialise(tree, str(broker_dir))
+        assert hand_over(own, broker_dir, topic_ids=ids, files=HastyDisk()).executed, index
+        assert records(broker_dir) == expected, index
 
 
 def test_run_again_by_the_same_command(
     own: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    there = broker(tmp_path / "there", "t-0", "t-1")
-    command = ["handover", "--log-dir", str(own), "--to", str(there), "--execute"]
+    broker_dir = broker(tmp_path / "there", "t-0", "t-1")
+    command = ["handover", "--log-dir", str(own), "--to", str(broker_dir), "--execute"]
     assert main(command) == 0
-    after = snapshot(there)
+    after = snapshot(broker_dir)
     capsys.readouterr()
     assert main(command) == 0
     assert "has all of it: nothing is left to be copied" in capsys.readouterr().out
-    assert snapshot(there).keys() == after.keys()
+    assert snapshot(broker_dir).keys() == after.keys()
 
 
 def test_a_broker_that_ran_in_between(own: Path, tmp_path: Path) -> None:
     """It served what was complete, began what was empty, and removed leftovers."""
     expected = records(own)
-    there = tmp_path / "there"
+    broker_dir = tmp_path / "there"
     appended = 0
     for _, tree in states(tmp_path, "kill"):
-        materialise(tree, str(there))
-        for each in there.rglob("*.cleaned"):
+        materialise(tree, str(broker_dir))
+        for each in broker_dir.rglob("*.cleaned"):
             each.unlink()
         complete = [
             number
             for number in (0, 1)
-            if compare_logs(DISK, str(own / f"t-{number}"), str(there / f"t-{number}"))
+            if compare_logs(DISK, str(own / f"t-{number}"), str(broker_dir / f"t-{number}"))
             is TargetContents.ALL
         ]
-        begun = list(there.rglob(HANDOVER))
+        begun = list(broker_dir.rglob(HANDOVER))
         if begun and complete:
-            with kstore.open(there, config=QUIET) as store:
+            with kstore.open(broker_dir, config=QUIET) as store:
                 store["t"][complete[0]].append(b"by the broker")
             appended += 1
-        assert hand_over(own, there, files=HastyDisk()).executed
-        assert records(there, 20) == expected
+        assert hand_over(own, broker_dir, files=HastyDisk()).executed
+        assert records(broker_dir, 20) == expected
         if begun and complete:
-            assert len(records(there)[complete[0]]) == 21
+            assert len(records(broker_dir)[complete[0]]) == 21
     assert appended > 5
 
 
 def test_what_was_appended_to_a_part_is_not_lost(own: Path, tmp_path: Path) -> None:
     """A broker served the first segments alone, and appended behind them."""
-    there = tmp_path / "there"
+    broker_dir = tmp_path / "there"
     refused = 0
     for _, tree in states(tmp_path, "kill"):
-        materialise(tree, str(there))
-        part = compare_logs(DISK, str(own / "t-0"), str(there / "t-0")) is TargetContents.BEGINNING
+        materialise(tree, str(broker_dir))
+        part = (
+            compare_logs(DISK, str(own / "t-0"), str(broker_dir / "t-0"))
+            is TargetContents.BEGINNING
+        )
         if not part or refused:
             continue
-        with kstore.open(there, config=QUIET) as store:
+        with kstore.open(broker_dir, config=QUIET) as store:
             store["t"][0].append(b"by the broker")
-        before = snapshot(there)
-        said = refusals(plan_handover(own, there))
-        assert any("since a handover that was interrupted" in each for each in said)
+        before = snapshot(broker_dir)
+        messages = refusals(plan_handover(own, broker_dir))
+        assert any("since a handover that was interrupted" in each for each in messages)
         with pytest.raises(HandoverError):
-            hand_over(own, there)
-        assert snapshot(there) == before
+            hand_over(own, broker_dir)
+        assert snapshot(broker_dir) == before
         refused += 1
     assert refused
 
 
 def test_a_grown_source_is_no_repetition(own: Path, tmp_path: Path) -> None:
-    there = broker(tmp_path / "there", "t-0", "t-1")
-    hand_over(own, there)
+    broker_dir = broker(tmp_path / "there", "t-0", "t-1")
+    hand_over(own, broker_dir)
     with kstore.open(own, config=QUIET) as store:
         store["t"][0].append(b"one more")
-    assert any("has the beginning of it" in each for each in refusals(plan_handover(own, there)))
+    assert any(
+        "has the beginning of it" in each for each in refusals(plan_handover(own, broker_dir))
+    )
 
 
 def test_a_log_of_which_only_the_end_is_left(own: Path, tmp_path: Path) -> None:
     """No record, but offsets that were given out: nothing else may begin there at 0."""
-    there = broker(tmp_path / "there", "t-0", "t-1")
-    for path in (there / "t-0").glob("0*"):
+    broker_dir = broker(tmp_path / "there", "t-0", "t-1")
+    for path in (broker_dir / "t-0").glob("0*"):
         path.rename(path.with_stem(f"{20:020}"))
-    said = refusals(plan_handover(own, there))
-    assert any("its log ends at 20, and has no record" in each for each in said)
+    messages = refusals(plan_handover(own, broker_dir))
+    assert any("its log ends at 20, and has no record" in each for each in messages)
     with kstore.open(tmp_path / "empty", config=QUIET) as store:
         store.create_topic("t", 2)[0]._require_writer().truncator.skip_to(20)
-    report = hand_over(tmp_path / "empty", there)
+    report = hand_over(tmp_path / "empty", broker_dir)
     assert [plan.is_there for plan in report.partitions] == [True, False]
 
 
@@ -208,47 +215,54 @@ def leave_open(path: Path) -> None:
 
 
 def test_an_open_transaction_is_refused(own: Path, tmp_path: Path) -> None:
-    there = broker(tmp_path / "there", "t-0", "t-1")
+    broker_dir = broker(tmp_path / "there", "t-0", "t-1")
     leave_open(own)
-    said = refusals(plan_handover(own, there))
-    assert len(said) == 1
-    assert "the transaction of producer 4001 is open from offset 20 on" in said[0]
-    before = snapshot(there)
+    messages = refusals(plan_handover(own, broker_dir))
+    assert len(messages) == 1
+    assert "the transaction of producer 4001 is open from offset 20 on" in messages[0]
+    before = snapshot(broker_dir)
     with pytest.raises(HandoverError, match="--abort-open-transactions"):
-        hand_over(own, there)
-    assert snapshot(there) == before
+        hand_over(own, broker_dir)
+    assert snapshot(broker_dir) == before
 
 
 def test_an_open_transaction_is_aborted(
     own: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    there = broker(tmp_path / "there", "t-0", "t-1")
+    broker_dir = broker(tmp_path / "there", "t-0", "t-1")
     leave_open(own)
-    command = ["handover", "--log-dir", str(own), "--to", str(there), "--abort-open-transactions"]
+    command = [
+        "handover",
+        "--log-dir",
+        str(own),
+        "--to",
+        str(broker_dir),
+        "--abort-open-transactions",
+    ]
     before = snapshot(own)
     assert main(command) == 0
     assert "it is aborted in the source before the copy" in capsys.readouterr().out
     assert snapshot(own) == before
     assert main([*command, "--execute"]) == 0
-    with kstore.open(there, "r") as store:
+    with kstore.open(broker_dir, "r") as store:
         log = store["t"][1]
         assert log.last_stable_offset == log.end_offset == 24
         assert len(list(log.view(isolation="read_committed"))) == 20
-    assert (there / "t-1" / f"{0:020}.log").stat().st_size
+    assert (broker_dir / "t-1" / f"{0:020}.log").stat().st_size
     assert main([*command, "--execute"]) == 0  # once more: nothing is open, all is done
 
 
 def test_a_refused_handover_aborts_nothing(own: Path, tmp_path: Path) -> None:
-    there = broker(tmp_path / "there", "t-0")
+    broker_dir = broker(tmp_path / "there", "t-0")
     leave_open(own)
     with pytest.raises(HandoverError):
-        hand_over(own, there, abort_open_transactions=True)
+        hand_over(own, broker_dir, abort_open_transactions=True)
     with kstore.open(own, "r") as store:
         assert store["t"][1].last_stable_offset == 20
 
 
 def test_committed_offsets_are_named(own: Path, tmp_path: Path) -> None:
-    there = broker(tmp_path / "there", "t-0", "t-1")
+    broker_dir = broker(tmp_path / "there", "t-0", "t-1")
     with kstore.open(own, config=QUIET) as store:
         store.create_topic("other").append(b"v")
         with store.consumer(["t", "other"], group="readers") as consumer:
@@ -261,11 +275,11 @@ def test_committed_offsets_are_named(own: Path, tmp_path: Path) -> None:
         consumer.poll(5)
         consumer.commit()
     assert list(own.glob(OFFSETS_PREFIX + "*"))
-    said = warnings(plan_handover(own, there, topics=["t"]))
-    assert any("--group readers" in each and "t:0=20, t:1=20" in each for each in said)
-    assert any("--group beside" in each and "t:0=5" in each for each in said)
-    assert not any("other" in each for each in said)
-    report = hand_over(own, there, topics=["t"])  # a writer takes the file over first
+    messages = warnings(plan_handover(own, broker_dir, topics=["t"]))
+    assert any("--group readers" in each and "t:0=20, t:1=20" in each for each in messages)
+    assert any("--group beside" in each and "t:0=5" in each for each in messages)
+    assert not any("other" in each for each in messages)
+    report = hand_over(own, broker_dir, topics=["t"])  # a writer takes the file over first
     assert not [p for p in own.glob(OFFSETS_PREFIX + "*") if "lock" not in p.name]
     assert any("--group beside" in each and "t:0=5" in each for each in warnings(report))
 
@@ -273,23 +287,25 @@ def test_committed_offsets_are_named(own: Path, tmp_path: Path) -> None:
 def test_offsets_that_a_reader_of_the_broker_s_directory_committed(
     own: Path, tmp_path: Path
 ) -> None:
-    there = broker(tmp_path / "there", "t-0", "t-1")
-    hand_over(own, there)
+    broker_dir = broker(tmp_path / "there", "t-0", "t-1")
+    hand_over(own, broker_dir)
     with (
-        kstore.open(there, "r") as reader,
+        kstore.open(broker_dir, "r") as reader,
         reader.consumer("t", group="beside") as consumer,
     ):
         consumer.poll(7)
         consumer.commit()
-    assert any("--group beside" in each for each in warnings(plan_handover(own, there)))
+    assert any("--group beside" in each for each in warnings(plan_handover(own, broker_dir)))
     for number in (0, 1):  # the topic was deleted and made again: they are not of this one
-        (there / f"t-{number}" / "partition.metadata").write_text(f"version: 0\ntopic_id: {OTHER}")
-    assert not any("--group beside" in each for each in warnings(plan_handover(own, there)))
+        (broker_dir / f"t-{number}" / "partition.metadata").write_text(
+            f"version: 0\ntopic_id: {OTHER}"
+        )
+    assert not any("--group beside" in each for each in warnings(plan_handover(own, broker_dir)))
 
 
 def test_offsets_that_cannot_be_read_are_named(own: Path, tmp_path: Path) -> None:
-    there = broker(tmp_path / "there", "t-0", "t-1")
+    broker_dir = broker(tmp_path / "there", "t-0", "t-1")
     (own / f"{OFFSETS_PREFIX}g").write_text("{")
-    report = plan_handover(own, there)
+    report = plan_handover(own, broker_dir)
     assert any("committed offsets that cannot be read" in each for each in warnings(report))
     assert report.ok

@@ -111,7 +111,7 @@ def leader(tmp_path: Path) -> Iterator[Leader]:
 
 
 @pytest.fixture
-def here(tmp_path: Path) -> Iterator[Store]:
+def target(tmp_path: Path) -> Iterator[Store]:
     with kstore.open(tmp_path / "copy", config=QUIET) as store:
         yield store
 
@@ -127,46 +127,46 @@ def copied(store: Store, partition: int = 0) -> bytes:
     return b"".join(bytes(view.all_published()) for view in log.segments.views)
 
 
-def run(leader: Leader, here: Store, **options: object) -> MirrorReport:
-    return Mirror(here, leader, **options).run()  # type: ignore[arg-type]
+def run(leader: Leader, target: Store, **options: object) -> MirrorReport:
+    return Mirror(target, leader, **options).run()  # type: ignore[arg-type]
 
 
-def test_all_of_a_topic_then_its_new_records(leader: Leader, here: Store) -> None:
+def test_all_of_a_topic_then_its_new_records(leader: Leader, target: Store) -> None:
     fill(leader, 100)
     fill(leader, 7, 1)
-    report = run(leader, here)
+    report = run(leader, target)
     assert report.created
-    assert report.topic_id == here["t"].topic_id == leader.id
+    assert report.topic_id == target["t"].topic_id == leader.id
     assert [each.end_offset for each in report.partitions] == [100, 7]
-    assert copied(here) == copied(leader.store)
-    assert copied(here, 1) == copied(leader.store, 1)
+    assert copied(target) == copied(leader.store)
+    assert copied(target, 1) == copied(leader.store, 1)
 
     fill(leader, 3)
-    again = run(leader, here)
+    again = run(leader, target)
     assert not again.created
     assert [(p.first_offset, p.end_offset) for p in again.partitions] == [(100, 103), (7, 7)]
-    assert copied(here) == copied(leader.store)
+    assert copied(target) == copied(leader.store)
 
 
-def test_some_partitions(leader: Leader, here: Store) -> None:
+def test_some_partitions(leader: Leader, target: Store) -> None:
     fill(leader, 3)
     fill(leader, 4, 1)
-    run(leader, here, partitions=[1])
-    assert len(here["t"]) == 2
-    assert [log.end_offset for log in here["t"]] == [0, 4]
+    run(leader, target, partitions=[1])
+    assert len(target["t"]) == 2
+    assert [log.end_offset for log in target["t"]] == [0, 4]
     with pytest.raises(UnknownTopicOrPartitionError):
-        run(leader, here, partitions=[2])
+        run(leader, target, partitions=[2])
 
 
-def test_a_partial_last_batch_is_left_for_the_next_answer(leader: Leader, here: Store) -> None:
+def test_a_partial_last_batch_is_left_for_the_next_answer(leader: Leader, target: Store) -> None:
     fill(leader, 50)
     leader.cut = 30
-    run(leader, here)
-    assert copied(here) == copied(leader.store)
+    run(leader, target)
+    assert copied(target) == copied(leader.store)
 
 
 def test_a_batch_beyond_the_fetch_size(
-    leader: Leader, here: Store, monkeypatch: pytest.MonkeyPatch
+    leader: Leader, target: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Fetch versions up to 2 cut the first batch, too: more has to be asked for."""
     leader.store["t"][0].append(b"x" * 1800)
@@ -178,10 +178,10 @@ def test_a_batch_beyond_the_fetch_size(
         return answer._replace(records=answer.records[:size])
 
     monkeypatch.setattr(leader, "_answer", answer_cut)
-    mirror = Mirror(here, leader)
+    mirror = Mirror(target, leader)
     monkeypatch.setattr(engine._Copy, "__init__", _small_room(engine._Copy.__init__))
     mirror.run()
-    assert copied(here) == copied(leader.store)
+    assert copied(target) == copied(leader.store)
 
 
 def _small_room(original):  # type: ignore[no-untyped-def]
@@ -192,58 +192,58 @@ def _small_room(original):  # type: ignore[no-untyped-def]
     return made
 
 
-def test_begins_where_the_source_begins(leader: Leader, here: Store) -> None:
+def test_begins_where_the_source_begins(leader: Leader, target: Store) -> None:
     leader.store["t"][0].extend([b"x" * 10] * 500)  # batches of many records
     fill(leader, 60)
     leader.store["t"][0].delete_records(300)
-    run(leader, here)
-    log = here["t"][0]
+    run(leader, target)
+    log = target["t"][0]
     assert (log.start_offset, log.end_offset) == (300, 560)
     assert [r.offset for r in log] == list(range(300, 560))
     base = log.segments.views[0].base_offset
     assert base == leader.store["t"][0].segments.views[0].base_offset or base > 0
 
 
-def test_the_log_start_follows(leader: Leader, here: Store) -> None:
+def test_the_log_start_follows(leader: Leader, target: Store) -> None:
     fill(leader, 60)
-    run(leader, here)
+    run(leader, target)
     leader.store["t"][0].delete_records(40)
-    report = run(leader, here)
-    assert here["t"][0].start_offset == 40
+    report = run(leader, target)
+    assert target["t"][0].start_offset == 40
     assert "the log start moved from 0 to 40" in report.partitions[0].notes[0]
 
 
-def test_keep_deleted(leader: Leader, here: Store) -> None:
+def test_keep_deleted(leader: Leader, target: Store) -> None:
     fill(leader, 60)
-    run(leader, here)
+    run(leader, target)
     leader.store["t"][0].delete_records(40)
-    assert run(leader, here, keep_deleted=True).partitions[0].notes == []
-    assert here["t"][0].start_offset == 0
+    assert run(leader, target, keep_deleted=True).partitions[0].notes == []
+    assert target["t"][0].start_offset == 0
     fill(leader, 60)
     leader.store["t"][0].delete_records(100)
-    report = run(leader, here, keep_deleted=True)
+    report = run(leader, target, keep_deleted=True)
     assert "deleted offsets 60 to 99" in report.partitions[0].notes[0]
-    assert [r.offset for r in here["t"][0]] == [*range(60), *range(100, 120)]
+    assert [r.offset for r in target["t"][0]] == [*range(60), *range(100, 120)]
 
 
-def test_retention_overtook_the_copy(leader: Leader, here: Store) -> None:
+def test_retention_overtook_the_copy(leader: Leader, target: Store) -> None:
     fill(leader, 30)
-    run(leader, here)
+    run(leader, target)
     fill(leader, 60)
     leader.store["t"][0].delete_records(70)
-    report = run(leader, here)
-    log = here["t"][0]
+    report = run(leader, target)
+    log = target["t"][0]
     assert (log.start_offset, log.end_offset) == (70, 90)
     assert any("deleted offsets 30 to 69 before" in note for note in report.partitions[0].notes)
     assert [r.offset for r in log] == list(range(70, 90))
 
 
-def test_an_emptied_source(leader: Leader, here: Store, tmp_path: Path) -> None:
+def test_an_emptied_source(leader: Leader, target: Store, tmp_path: Path) -> None:
     fill(leader, 30)
     leader.store["t"][0].delete_records(-1)
-    run(leader, here)
-    assert (here["t"][0].start_offset, here["t"][0].end_offset) == (30, 30)
-    here.close()
+    run(leader, target)
+    assert (target["t"][0].start_offset, target["t"][0].end_offset) == (30, 30)
+    target.close()
     with kstore.open(tmp_path / "copy", config=QUIET) as store:
         assert store["t"][0].end_offset == 30
         fill(leader, 2)
@@ -251,119 +251,119 @@ def test_an_emptied_source(leader: Leader, here: Store, tmp_path: Path) -> None:
         assert [r.offset for r in store["t"][0]] == [30, 31]
 
 
-def test_nothing_left_up_to_the_end(leader: Leader, here: Store) -> None:
+def test_nothing_left_up_to_the_end(leader: Leader, target: Store) -> None:
     """What compaction removed at the end: the copy ends where the source does."""
     fill(leader, 10)
     leader.store["t"][0]._require_writer().truncator.skip_to(25)
-    run(leader, here)
-    assert here["t"][0].end_offset == 25
+    run(leader, target)
+    assert target["t"][0].end_offset == 25
     fill(leader, 1)
-    run(leader, here)
-    assert [r.offset for r in here["t"][0]][-2:] == [9, 25]
-    here["t"][0].verify().raise_if_corrupt()
+    run(leader, target)
+    assert [r.offset for r in target["t"][0]][-2:] == [9, 25]
+    target["t"][0].verify().raise_if_corrupt()
 
 
-def test_more_partitions(leader: Leader, here: Store) -> None:
+def test_more_partitions(leader: Leader, target: Store) -> None:
     fill(leader, 3)
-    run(leader, here)
+    run(leader, target)
     leader.store.add_partitions("t", 5)
     fill(leader, 2, 4)
-    run(leader, here)
-    assert [log.end_offset for log in here["t"]] == [3, 0, 0, 0, 2]
-    assert {(here["t"].topic_id), leader.id} == {leader.id}
+    run(leader, target)
+    assert [log.end_offset for log in target["t"]] == [3, 0, 0, 0, 2]
+    assert {(target["t"].topic_id), leader.id} == {leader.id}
 
 
 # --- what is refused --------------------------------------------------------------------------
 
 
-def test_another_topic_of_that_name(leader: Leader, here: Store) -> None:
+def test_another_topic_of_that_name(leader: Leader, target: Store) -> None:
     fill(leader, 3)
-    run(leader, here)
+    run(leader, target)
     leader.id = "AAAAAAAAAAAAAAAAAAABAA"
     with pytest.raises(SourceChangedError, match=r"created again.*delete the topic here"):
-        run(leader, here)
+        run(leader, target)
 
 
-def test_a_source_without_ids(leader: Leader, here: Store) -> None:
+def test_a_source_without_ids(leader: Leader, target: Store) -> None:
     leader.id = None
     fill(leader, 3)
-    run(leader, here)
+    run(leader, target)
     fill(leader, 3)
-    run(leader, here)
-    assert here["t"][0].end_offset == 6
+    run(leader, target)
+    assert target["t"][0].end_offset == 6
 
 
-def test_a_truncated_source(leader: Leader, here: Store) -> None:
+def test_a_truncated_source(leader: Leader, target: Store) -> None:
     fill(leader, 9)
-    run(leader, here)
+    run(leader, target)
     leader.store["t"][0].truncate_to(5)
     with pytest.raises(SourceChangedError, match="ends at 5 in the cluster and at 9 here"):
-        run(leader, here)
-    assert here["t"][0].end_offset == 9
+        run(leader, target)
+    assert target["t"][0].end_offset == 9
 
 
-def test_truncated_and_written_again(leader: Leader, here: Store) -> None:
+def test_truncated_and_written_again(leader: Leader, target: Store) -> None:
     fill(leader, 9)
-    run(leader, here)
+    run(leader, target)
     leader.store["t"][0].truncate_to(5)
     leader.store["t"][0].extend([b"other"] * 20)
     with pytest.raises(SourceChangedError, match="last batch"):
-        run(leader, here)
+        run(leader, target)
 
 
-def test_a_mirror_with_records_of_its_own_is_refused(leader: Leader, here: Store) -> None:
+def test_a_mirror_with_records_of_its_own_is_refused(leader: Leader, target: Store) -> None:
     fill(leader, 9)
-    run(leader, here)
-    here["t"][0].append(b"mine")
+    run(leader, target)
+    target["t"][0].append(b"mine")
     fill(leader, 9)
     with pytest.raises(SourceChangedError, match="other records were appended here"):
-        run(leader, here)
+        run(leader, target)
 
 
-def test_epochs_that_part(leader: Leader, here: Store) -> None:
+def test_epochs_that_part(leader: Leader, target: Store) -> None:
     fill(leader, 3)
     answer_all = leader._answer
     leader._answer = (  # type: ignore[method-assign]
         lambda n, at, size: answer_all(n, at, size)._replace(diverged=2)
     )
     with pytest.raises(SourceChangedError, match="diverges from the copy here at offset 2"):
-        run(leader, here)
+        run(leader, target)
 
 
-def test_a_damaged_batch(leader: Leader, here: Store) -> None:
+def test_a_damaged_batch(leader: Leader, target: Store) -> None:
     fill(leader, 9)
     batch = len(bytes(leader.store["t"][0].read(0, 0)))  # type: ignore[arg-type]
     leader.damage = batch * 4 + batch - 1
     with pytest.raises(CorruptRecordError, match="what came before it was copied"):
-        run(leader, here, partitions=[0])
-    assert here["t"][0].end_offset == 4
-    run(leader, here)
-    assert copied(here) == copied(leader.store)
+        run(leader, target, partitions=[0])
+    assert target["t"][0].end_offset == 4
+    run(leader, target)
+    assert copied(target) == copied(leader.store)
 
 
 def test_what_passes_is_waited_for(
-    leader: Leader, here: Store, monkeypatch: pytest.MonkeyPatch
+    leader: Leader, target: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(engine, "_PAUSE", 0)
     fill(leader, 9)
     leader.errors = [6, 5, 56]
-    run(leader, here, partitions=[0])
-    assert here["t"][0].end_offset == 9
+    run(leader, target, partitions=[0])
+    assert target["t"][0].end_offset == 9
     monkeypatch.setattr(engine, "_PATIENCE", 0)
     fill(leader, 1)
     leader.errors = [6] * 9
     with pytest.raises(SourceError, match="no leader that answers"):
-        run(leader, here, partitions=[0])
+        run(leader, target, partitions=[0])
 
 
-def test_what_does_not_pass(leader: Leader, here: Store) -> None:
+def test_what_does_not_pass(leader: Leader, target: Store) -> None:
     fill(leader, 1)
     leader.errors = [29]
     with pytest.raises(SourceError, match="refuses: error 29"):
-        run(leader, here, partitions=[0])
+        run(leader, target, partitions=[0])
 
 
-def test_deleted_meanwhile(leader: Leader, here: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_deleted_meanwhile(leader: Leader, target: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(engine, "_PAUSE", 0)
     fill(leader, 1)
 
@@ -374,32 +374,32 @@ def test_deleted_meanwhile(leader: Leader, here: Store, monkeypatch: pytest.Monk
 
     leader.before_fetch = vanish
     with pytest.raises(SourceChangedError, match="deleted in the cluster"):
-        run(leader, here, partitions=[0])
+        run(leader, target, partitions=[0])
 
 
 def test_an_epoch_that_the_leader_does_not_know(
-    leader: Leader, here: Store, monkeypatch: pytest.MonkeyPatch
+    leader: Leader, target: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It answers OFFSET_OUT_OF_RANGE to an offset that it has: then it is asked without."""
     monkeypatch.setattr(engine, "_PAUSE", 0)
     fill(leader, 4)
-    run(leader, here, partitions=[0])
+    run(leader, target, partitions=[0])
     fill(leader, 4)
     answer_all = leader._answer
     leader._answer = lambda n, at, size: (  # type: ignore[method-assign]
         answer_all(n, at, size) if at.epoch < 0 else Fetched(1, -1, -1, b"")
     )
-    run(leader, here, partitions=[0])
-    assert here["t"][0].end_offset == 8
+    run(leader, target, partitions=[0])
+    assert target["t"][0].end_offset == 8
 
 
 @pytest.mark.parametrize(("start", "high_watermark"), [(2**62, 9), (10, 9)])
 def test_a_leader_that_lies_about_its_start_deletes_nothing(
-    leader: Leader, here: Store, start: int, high_watermark: int
+    leader: Leader, target: Store, start: int, high_watermark: int
 ) -> None:
     fill(leader, 9)
-    run(leader, here, partitions=[0])
-    before = copied(here)
+    run(leader, target, partitions=[0])
+    before = copied(target)
     fill(leader, 1)
     answer_all = leader._answer
     leader._answer = (  # type: ignore[method-assign]
@@ -408,35 +408,35 @@ def test_a_leader_that_lies_about_its_start_deletes_nothing(
         )
     )
     with pytest.raises(SourceError, match=f"begins at {start} and ends at 9, which cannot be"):
-        run(leader, here, partitions=[0])
-    assert (here["t"][0].start_offset, copied(here)) == (0, before)
+        run(leader, target, partitions=[0])
+    assert (target["t"][0].start_offset, copied(target)) == (0, before)
     leader.offsets = lambda numbers, when: (  # type: ignore[method-assign]
         dict.fromkeys(numbers, 2**62 if when == EARLIEST else 20)
     )
     with pytest.raises(SourceError, match="cannot be"):
-        run(leader, here, partitions=[0])
-    assert (here["t"][0].start_offset, copied(here)) == (0, before)
+        run(leader, target, partitions=[0])
+    assert (target["t"][0].start_offset, copied(target)) == (0, before)
 
 
-def test_batches_that_the_mirror_already_has_are_refused(leader: Leader, here: Store) -> None:
+def test_batches_that_the_mirror_already_has_are_refused(leader: Leader, target: Store) -> None:
     """Batches that the mirror has already, under the offsets that they had."""
     fill(leader, 9)
-    run(leader, here, partitions=[0])
-    before = copied(here)
+    run(leader, target, partitions=[0])
+    before = copied(target)
     fill(leader, 9)
     answer_all = leader._answer
     leader._answer = (  # type: ignore[method-assign]
         lambda n, at, size: answer_all(n, at._replace(offset=min(at.offset, 3)), size)
     )
     with pytest.raises(KStoreError):
-        run(leader, here, partitions=[0])
-    assert copied(here) == before
+        run(leader, target, partitions=[0])
+    assert copied(target) == before
 
 
 # --- the rest ---------------------------------------------------------------------------------
 
 
-def test_follow_until_stopped(leader: Leader, here: Store) -> None:
+def test_follow_until_stopped(leader: Leader, target: Store) -> None:
     fill(leader, 2)
     rounds = []
 
@@ -445,12 +445,12 @@ def test_follow_until_stopped(leader: Leader, here: Store) -> None:
         fill(leader, 1)
 
     leader.before_fetch = more
-    mirror = Mirror(here, leader, partitions=[0])
+    mirror = Mirror(target, leader, partitions=[0])
     mirror.run(follow=True, stop=lambda: len(rounds) >= 5)
-    assert here["t"][0].end_offset == 7
+    assert target["t"][0].end_offset == 7
 
 
-def test_a_follower_copies_partitions_that_are_added(leader: Leader, here: Store) -> None:
+def test_a_follower_copies_partitions_that_are_added(leader: Leader, target: Store) -> None:
     fill(leader, 2)
     rounds: list[int] = []
 
@@ -462,12 +462,12 @@ def test_a_follower_copies_partitions_that_are_added(leader: Leader, here: Store
 
     leader.before_fetch = more
     done = lambda: len(rounds) >= 8  # noqa: E731
-    report = Mirror(here, leader, metadata_max_age=0)
+    report = Mirror(target, leader, metadata_max_age=0)
     assert [p.end_offset for p in report.run(follow=True, stop=done).partitions] == [2, 0, 0, 6]
-    assert copied(here, 3) == copied(leader.store, 3)
+    assert copied(target, 3) == copied(leader.store, 3)
 
 
-def test_a_follower_of_some_partitions_leaves_the_added_ones(leader: Leader, here: Store) -> None:
+def test_a_follower_of_some_partitions_leaves_the_added_ones(leader: Leader, target: Store) -> None:
     fill(leader, 2)
     rounds: list[int] = []
 
@@ -478,14 +478,14 @@ def test_a_follower_of_some_partitions_leaves_the_added_ones(leader: Leader, her
             fill(leader, 6, 2)
 
     leader.before_fetch = more
-    mirror = Mirror(here, leader, partitions=[0], metadata_max_age=0)
+    mirror = Mirror(target, leader, partitions=[0], metadata_max_age=0)
     report = mirror.run(follow=True, stop=lambda: len(rounds) >= 8)
     assert [each.partition for each in report.partitions] == [0]
-    assert [log.end_offset for log in here["t"]] == [2, 0, 0]
+    assert [log.end_offset for log in target["t"]] == [2, 0, 0]
 
 
 def test_how_often_a_follower_asks_for_partitions(
-    leader: Leader, here: Store, monkeypatch: pytest.MonkeyPatch
+    leader: Leader, target: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     clock = iter(range(10**6))
     monkeypatch.setattr(engine.time, "monotonic", lambda: next(clock))
@@ -494,37 +494,37 @@ def test_how_often_a_follower_asks_for_partitions(
     leader.describe = lambda: (asked.append(1), describe())[1]  # type: ignore[method-assign]
     rounds: list[int] = []
     leader.before_fetch = lambda: rounds.append(1)
-    mirror = Mirror(here, leader, metadata_max_age=10**5)
+    mirror = Mirror(target, leader, metadata_max_age=10**5)
     mirror.run(follow=True, stop=lambda: len(rounds) >= 20)
     assert len(asked) == 1
-    mirror = Mirror(here, leader, metadata_max_age=30)
+    mirror = Mirror(target, leader, metadata_max_age=30)
     mirror.run(follow=True, stop=lambda: len(rounds) >= 80)
     assert 1 < len(asked) - 1 < 20
 
 
-def test_pace_and_progress(leader: Leader, here: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_pace_and_progress(leader: Leader, target: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     fill(leader, 50)
     slept: list[float] = []
     monkeypatch.setattr(engine.time, "sleep", slept.append)
     clock = iter(n / 10 for n in range(10**6))
     monkeypatch.setattr(engine.time, "monotonic", lambda: next(clock))
     reported: list[tuple[int, int, str]] = []
-    run(leader, here, max_bytes_per_second=4000, progress=lambda *at: reported.append(at))
+    run(leader, target, max_bytes_per_second=4000, progress=lambda *at: reported.append(at))
     assert reported[-1] == (50, 50, "t-0")
     assert len(reported) > 1  # asked for in several requests
     assert slept
     with pytest.raises(InvalidConfigError):
-        Mirror(here, leader, max_bytes_per_second=0)
+        Mirror(target, leader, max_bytes_per_second=0)
 
 
-def test_growing_a_topic(here: Store) -> None:
-    here.create_topic("t", 2)
-    assert len(here.add_partitions("t", 3)) == 3
-    assert here["t"][2].append(b"v") == 0
+def test_growing_a_topic(target: Store) -> None:
+    target.create_topic("t", 2)
+    assert len(target.add_partitions("t", 3)) == 3
+    assert target["t"][2].append(b"v") == 0
     with pytest.raises(InvalidConfigError, match="cannot have fewer"):
-        here.add_partitions("t", 1)
+        target.add_partitions("t", 1)
     with pytest.raises(UnknownTopicOrPartitionError):
-        here.add_partitions("none", 1)
+        target.add_partitions("none", 1)
 
 
 def test_a_brokers_topic_does_not_grow(tmp_path: Path) -> None:
@@ -560,7 +560,7 @@ def test_settings_of_the_connection(tmp_path: Path) -> None:
         "api_version": (0, 8, 2),
     }
     assert of_the_client({"api_version": (2, 8)}, known) == {"api_version": (2, 8)}
-    for name, text, said in (
+    for name, text, messages in (
         ("security_protocoll", "SSL", "there is security_protocol"),
         ("ssl.truststore.location", "x.jks", "there is ssl_cafile"),
         ("group.id", "g", "kafka-python's"),
@@ -570,7 +570,7 @@ def test_settings_of_the_connection(tmp_path: Path) -> None:
         ("request_timeout_ms", "-1", "is a number"),
         ("api_version", "new", "such as 0.8.2"),
     ):
-        with pytest.raises(InvalidConfigError, match=said):
+        with pytest.raises(InvalidConfigError, match=messages):
             of_the_client({name: text}, known)
 
 
@@ -595,6 +595,6 @@ def test_wrong_options(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> No
     assert main(["mirror", *some, "--throttle", "0"]) == 1
     assert main(["mirror", *some, "--partitions", "x"]) == 1
     assert main(["mirror", *some[2:]]) == 1
-    said = capsys.readouterr().err
-    assert "--throttle: a whole number from 1" in said
-    assert 'Missing required argument "[bootstrap-server]"' in said
+    messages = capsys.readouterr().err
+    assert "--throttle: a whole number from 1" in messages
+    assert 'Missing required argument "[bootstrap-server]"' in messages

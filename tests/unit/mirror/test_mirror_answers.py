@@ -91,11 +91,11 @@ def test_answers_that_cannot_be_taken_apart(broker: Broker, kind: int, garbage: 
             else:
                 here.describe()
         except SourceError as error:
-            said = str(error)
+            message = str(error)
         else:
             assert (kind, answered) == (FETCH, {})  # no answer: the mirror asks again
-            said = broker.address
-        assert broker.address in said
+            message = broker.address
+        assert broker.address in message
         assert kind in broker.asked[before:]
 
 

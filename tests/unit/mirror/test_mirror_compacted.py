@@ -63,13 +63,13 @@ def source(tmp_path: Path) -> Iterator[Source]:
 
 
 @pytest.fixture
-def here(tmp_path: Path) -> Iterator[Store]:
+def target(tmp_path: Path) -> Iterator[Store]:
     with kstore.open(tmp_path / "copy", config=QUIET) as store:
         yield store
 
 
-def run(source: Source, here: Store) -> MirrorReport:
-    return Mirror(here, source).run()
+def run(source: Source, target: Store) -> MirrorReport:
+    return Mirror(target, source).run()
 
 
 def shown(store: Store, isolation: str = COMMITTED) -> list[int]:
@@ -95,13 +95,13 @@ def _first(data: bytes) -> int:
 @pytest.mark.parametrize("goes_on", [False, True], ids=["ends", "continues"])
 @pytest.mark.parametrize("commit", [False, True], ids=["abort", "commit"])
 def test_an_end_that_was_compacted_away(
-    source: Source, here: Store, capsys: pytest.CaptureFixture[str], commit: bool, goes_on: bool
+    source: Source, target: Store, capsys: pytest.CaptureFixture[str], commit: bool, goes_on: bool
 ) -> None:
     """Nothing shows what it was: it is reported as not committed, and the status is not 0."""
     source.overwrite(5)
     source.transaction(20)  # offsets 5 to 24
-    assert run(source, here).ok
-    assert here["t"][0].last_stable_offset == 5
+    assert run(source, target).ok
+    assert target["t"][0].last_stable_offset == 5
     end = source.end(commit=commit)
     source.overwrite(30)
     if goes_on:
@@ -110,37 +110,37 @@ def test_an_end_that_was_compacted_away(
     source.clean()
     assert not holds(source, 5)
 
-    report = run(source, here)
+    report = run(source, target)
     assert not report.ok
     ((producer_id, first, marker),) = report.partitions[0].undecided
     assert (producer_id, first) == (7, 5)
     assert marker <= end
     print_report(report)
     assert "its outcome is unknown" in capsys.readouterr().out
-    assert is_stable(here)
-    assert set(range(5, 25)) <= set(shown(here, "read_uncommitted"))
-    assert not set(range(5, 25)) & set(shown(here))
+    assert is_stable(target)
+    assert set(range(5, 25)) <= set(shown(target, "read_uncommitted"))
+    assert not set(range(5, 25)) & set(shown(target))
     theirs = [r.offset for r in source.log.view(isolation=COMMITTED)]
-    assert [offset for offset in shown(here) if offset > 24] == theirs
+    assert [offset for offset in shown(target) if offset > 24] == theirs
 
-    again = run(source, here)  # the marker that was written here is no other source
+    again = run(source, target)  # the marker that was written here is no other source
     assert again.ok
     assert again.bytes == 0
 
 
-def test_an_emptied_end(source: Source, here: Store) -> None:
+def test_an_emptied_end(source: Source, target: Store) -> None:
     """As Kafka's cleaner leaves it: the batch of the marker, and no record in it."""
     source.overwrite(1)
     source.transaction(20)
-    run(source, here)
+    run(source, target)
     source.log.truncate_to(1)
     source.log._require_writer().truncator.skip_to(21)
     source.teller.empty(7)
     source.overwrite(3)
-    report = run(source, here)
+    report = run(source, target)
     assert [each.end_offset for each in report.partitions[0].undecided] == [21]
-    assert is_stable(here)
-    assert shown(here) == [0, 22, 23, 24]
+    assert is_stable(target)
+    assert shown(target) == [0, 22, 23, 24]
 
 
 class SmallFetches:
@@ -163,7 +163,7 @@ class SmallFetches:
 
 @pytest.mark.parametrize("commit", [False, True], ids=["abort", "commit"])
 def test_a_decision_that_came_with_the_records_is_kept_after_they_are_compacted(
-    source: Source, here: Store, monkeypatch: pytest.MonkeyPatch, commit: bool
+    source: Source, target: Store, monkeypatch: pytest.MonkeyPatch, commit: bool
 ) -> None:
     """One answer has the records, the list of aborted ones with them; the next has no end."""
     source.transaction(20)
@@ -175,39 +175,39 @@ def test_a_decision_that_came_with_the_records_is_kept_after_they_are_compacted(
         assert not holds(source, 0)
 
     SmallFetches(source, monkeypatch, {1: clean})
-    report = run(source, here)
+    report = run(source, target)
     assert report.ok
-    assert is_stable(here)
-    assert set(range(20)) <= set(shown(here, "read_uncommitted"))
-    assert (set(range(20)) <= set(shown(here))) is commit
+    assert is_stable(target)
+    assert set(range(20)) <= set(shown(target, "read_uncommitted"))
+    assert (set(range(20)) <= set(shown(target))) is commit
 
 
 @pytest.mark.parametrize("commit", [False, True], ids=["abort", "commit"])
 def test_records_that_are_copied_open_and_then_decided(
-    source: Source, here: Store, monkeypatch: pytest.MonkeyPatch, commit: bool
+    source: Source, target: Store, monkeypatch: pytest.MonkeyPatch, commit: bool
 ) -> None:
     """A follower asks what became of them while the leader still has them."""
     source.transaction(20)
     source.transaction(5, producer_id=8)
-    run(source, here)
+    run(source, target)
     source.overwrite(30)
     source.end(commit=commit)
     # One round brings the records behind the transaction, and that it is decided.
     SmallFetches(source, monkeypatch, {})
-    mirror = Mirror(here, source)
-    mirror.run(follow=True, stop=lambda: here["t"][0].end_offset > 25)
+    mirror = Mirror(target, source)
+    mirror.run(follow=True, stop=lambda: target["t"][0].end_offset > 25)
     mirror.run()
     assert mirror.report().ok
-    assert here["t"][0].last_stable_offset == 20
+    assert target["t"][0].last_stable_offset == 20
     source.end(commit=False, producer_id=8)
     mirror.run()
-    assert is_stable(here)
-    assert (0 in shown(here)) is commit
+    assert is_stable(target)
+    assert (0 in shown(target)) is commit
 
 
 @pytest.mark.parametrize("commit", [False, True], ids=["abort", "commit"])
 def test_a_decision_seen_while_following_is_kept_after_the_records_are_compacted(
-    source: Source, here: Store, monkeypatch: pytest.MonkeyPatch, commit: bool
+    source: Source, target: Store, monkeypatch: pytest.MonkeyPatch, commit: bool
 ) -> None:
     """Copied open, decided before the marker is copied, and compacted away just then."""
     source.transaction(20)
@@ -218,76 +218,76 @@ def test_a_decision_seen_while_following_is_kept_after_the_records_are_compacted
         source.overwrite(30)
 
     def clean() -> None:
-        assert here["t"][0].end_offset == 21
+        assert target["t"][0].end_offset == 21
         source.clean()
         assert not holds(source, 0)
 
     # The answers: nothing stable, the open records, one record more, and what became of them.
     SmallFetches(source, monkeypatch, {2: decide, 4: clean})
-    mirror = Mirror(here, source)
-    mirror.run(follow=True, stop=lambda: here["t"][0].end_offset > 54)
+    mirror = Mirror(target, source)
+    mirror.run(follow=True, stop=lambda: target["t"][0].end_offset > 54)
     assert mirror.report().ok
-    assert is_stable(here)
-    assert (0 in shown(here)) is commit
-    assert 20 in shown(here)
+    assert is_stable(target)
+    assert (0 in shown(target)) is commit
+    assert 20 in shown(target)
 
 
-def test_gaps_while_the_records_exist(source: Source, here: Store) -> None:
+def test_gaps_while_the_records_exist(source: Source, target: Store) -> None:
     """Other records went; the transaction's remain, and so does its marker, to be copied."""
     source.overwrite(5)
     source.transaction(5)
-    run(source, here)
+    run(source, target)
     source.overwrite(2)
     source.overwrite(2)
     source.overwrite(2)
     end = source.end(commit=True)
     source.clean(1)
-    report = run(source, here)
+    report = run(source, target)
     assert report.ok
-    assert is_stable(here)
+    assert is_stable(target)
     assert end in [b for b in range(end + 1) if holds(source, b)]
-    assert {7, 8, 9} <= set(shown(here))
+    assert {7, 8, 9} <= set(shown(target))
 
 
-def test_other_transactions_of_the_seam(source: Source, here: Store) -> None:
+def test_other_transactions_of_the_seam(source: Source, target: Store) -> None:
     """Two are open where the copy ends; one went with its marker, the other remains."""
     source.transaction(4, producer_id=8)
     source.transaction(9)
-    run(source, here)
+    run(source, target)
     source.end(commit=False)
     source.end(commit=True, producer_id=8)
     source.overwrite(3)
     source.clean()
     assert holds(source, 0)
     assert not holds(source, 4)
-    report = run(source, here)
+    report = run(source, target)
     assert [each.producer_id for each in report.partitions[0].undecided] == [7]
-    assert is_stable(here)
-    assert 3 in shown(here)
-    assert not set(range(4, 13)) & set(shown(here))
+    assert is_stable(target)
+    assert 3 in shown(target)
+    assert not set(range(4, 13)) & set(shown(target))
 
 
-def test_retention_took_the_end(source: Source, here: Store) -> None:
+def test_retention_took_the_end(source: Source, target: Store) -> None:
     """The source begins behind it. What is kept here is not left open for ever."""
     source.transaction(9)
-    run(source, here)
+    run(source, target)
     source.end(commit=True)
     source.overwrite(9)
     source.log.configure(LogConfig(cleanup_policy="delete", file_delete_delay_ms=0))
     source.log.roll()
     source.log.delete_records(15)
-    report = Mirror(here, source, keep_deleted=True).run()
+    report = Mirror(target, source, keep_deleted=True).run()
     assert [each.first_offset for each in report.partitions[0].undecided] == [0]
-    assert is_stable(here)
-    assert shown(here) == list(range(10, 19))  # complete batches are copied
+    assert is_stable(target)
+    assert shown(target) == list(range(10, 19))  # complete batches are copied
 
 
 def test_a_leader_that_does_not_answer_is_asked_again(
-    source: Source, here: Store, monkeypatch: pytest.MonkeyPatch
+    source: Source, target: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(engine, "_PAUSE", 0)
     source.transaction(20)
-    run(source, here)
+    run(source, target)
     source.end(commit=False)
     source.overwrite(30)
     source.clean()
@@ -301,17 +301,17 @@ def test_a_leader_that_does_not_answer_is_asked_again(
         return answer_all(number, position, size)
 
     source._answer = answer  # type: ignore[method-assign]
-    report = run(source, here)
+    report = run(source, target)
     assert len(refused) == 3
     assert len(report.partitions[0].undecided) == 1
-    assert is_stable(here)
+    assert is_stable(target)
 
 
-def test_nothing_is_written_where_nothing_is_missing(source: Source, here: Store) -> None:
+def test_nothing_is_written_where_nothing_is_missing(source: Source, target: Store) -> None:
     for n in range(12):
         source.transaction(3, producer_id=n % 3)
         if n % 3 == 2:
             source.end(commit=True, producer_id=0)
             source.end(commit=False, producer_id=1)
-        run(source, here)
-    assert copied(here) == copied(source.store)
+        run(source, target)
+    assert copied(target) == copied(source.store)

@@ -69,21 +69,21 @@ def make(tmp_path: Path, **settings: object) -> Store:
 
 
 @pytest.mark.parametrize(
-    ("settings", "error", "said"),
+    ("settings", "error", "message"),
     [
         ({"segment_bytes": 10_000}, RecordListTooLargeError, r"segment\.bytes \(10000\)"),
         ({"max_message_bytes": 5_000}, MessageTooLargeError, r"max\.message\.bytes \(5000\)"),
     ],
 )
 def test_extend_refuses_one_record_by_its_index(
-    tmp_path: Path, settings: dict[str, int], error: type[KStoreError], said: str
+    tmp_path: Path, settings: dict[str, int], error: type[KStoreError], message: str
 ) -> None:
     large = RANDOM.randbytes(20_000)
     with make(tmp_path, **settings) as store:
         log = store["t"][0]
         source = (large if n == 1234 else b"x" * 100 for n in range(3000))
         with pytest.raises(
-            error, match=rf"item 1234 does not fit: .* of 200\d\d bytes .*{said}"
+            error, match=rf"item 1234 does not fit: .* of 200\d\d bytes .*{message}"
         ) as e:
             log.extend(source)
         assert "offsets 0 to 1233 were appended" in str(e.value)
@@ -152,9 +152,9 @@ def test_console_producer_writes_to_a_topic_of_small_segments(
     with lines.open() as source:
         monkeypatch.setattr("sys.stdin", source)
         assert main(["console-producer", "--topic", "t", "--log-dir", str(data)]) == 1
-    said = capsys.readouterr().err
-    assert "line 2: a record takes 20" in said
-    assert "segment.bytes (10000)" in said
+    message = capsys.readouterr().err
+    assert "line 2: a record takes 20" in message
+    assert "segment.bytes (10000)" in message
     with kstore.open(data, "r") as store:
         assert b"before" in [r.value for r in store["t"][0].view(50_000)]
 

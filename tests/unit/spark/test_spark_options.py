@@ -167,7 +167,7 @@ def test_times_come_before_offsets() -> None:
 
 
 @pytest.mark.parametrize(
-    ("options", "said"),
+    ("options", "message"),
     [
         ({"startingOffsets": "latest"}, "'earliest'"),
         ({"startingOffsets": '{"orders": {"0": -1}}'}, "leaves nothing"),
@@ -199,8 +199,8 @@ def test_times_come_before_offsets() -> None:
         ({"badRecordsPath": "bad", "mode": "failfast"}, "PERMISSIVE"),
     ],
 )
-def test_errors_say_what_to_write(options: dict[str, str], said: str) -> None:
-    with pytest.raises(InvalidConfigError, match=said):
+def test_errors_say_what_to_write(options: dict[str, str], message: str) -> None:
+    with pytest.raises(InvalidConfigError, match=message):
         parse(**options)
 
 

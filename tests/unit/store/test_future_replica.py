@@ -240,7 +240,7 @@ def test_compaction_retention_and_cuts_meanwhile(dirs: tuple[Path, Path]) -> Non
 
 def test_nothing_is_compacted_meanwhile(dirs: tuple[Path, Path]) -> None:
     """Kafka too: a running compaction is abandoned, and none begins before the move is over."""
-    said: list[object] = []
+    message: list[object] = []
     with Store(dirs, config=QUIET) as store:
         log = store.create_topic("t", config=replace(SMALL, cleanup_policy="compact"))[0]
         for n in range(60):
@@ -254,21 +254,21 @@ def test_nothing_is_compacted_meanwhile(dirs: tuple[Path, Path]) -> None:
             try:
                 log.compact(max_bytes_per_second=4000, progress=lambda *_: begun.set())
             except CompactionAbandonedError as error:
-                said.append(str(error))
+                message.append(str(error))
 
         def meddle(_done: int, _size: int) -> None:
             assert cleaner.grab_filthiest(store._manager) is None
             with pytest.raises(CompactionAbandonedError, match="moved"):
                 log.compact()
-            said.append("tried")
+            message.append("tried")
 
         thread = threading.Thread(target=compact)
         thread.start()
         assert begun.wait(30)
         store.move("t", 0, dirs[1], progress=meddle)
         thread.join(30)
-        assert "moved" in str(said[0])
-        assert said[1:].count("tried") == len(said) - 1 > 0
+        assert "moved" in str(message[0])
+        assert message[1:].count("tried") == len(message) - 1 > 0
         assert len(values(log)) == 60
         assert log.compact().records_kept < 40
 

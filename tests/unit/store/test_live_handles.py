@@ -128,20 +128,20 @@ def test_a_handle_of_a_deleted_topic_raises_until_the_topic_is_recreated(
     handle = store.create_topic("t", 2, config=LogConfig(segment_bytes=1000))
     other = reader["t"]
     store.delete_topic("t")
-    for gone in (handle, other):
+    for topic_handle in (handle, other):
         for use in (
-            lambda gone=gone: len(gone),
-            lambda gone=gone: gone.partitions,
-            lambda gone=gone: list(gone),
-            lambda gone=gone: gone[0],
-            lambda gone=gone: gone[-1],
-            lambda gone=gone: gone.config,
-            lambda gone=gone: gone.topic_id,
-            lambda gone=gone: gone.end_offsets(),
+            lambda topic_handle=topic_handle: len(topic_handle),
+            lambda topic_handle=topic_handle: topic_handle.partitions,
+            lambda topic_handle=topic_handle: list(topic_handle),
+            lambda topic_handle=topic_handle: topic_handle[0],
+            lambda topic_handle=topic_handle: topic_handle[-1],
+            lambda topic_handle=topic_handle: topic_handle.config,
+            lambda topic_handle=topic_handle: topic_handle.topic_id,
+            lambda topic_handle=topic_handle: topic_handle.end_offsets(),
         ):
             with pytest.raises(UnknownTopicOrPartitionError, match="no topic 't'"):
                 use()
-        assert "'t'" in repr(gone)
+        assert "'t'" in repr(topic_handle)
     with pytest.raises(UnknownTopicOrPartitionError):
         handle.append(b"v")
     store.create_topic("t", 3)

@@ -117,76 +117,76 @@ def open_once(*paths: Path) -> None:
 
 
 def test_a_stamp_is_kept_while_the_directory_of_its_topic_is_not_open(tmp_path: Path) -> None:
-    here, there = tmp_path / "here", tmp_path / "there"
-    make_kafkas(here, "near")
-    make_kafkas(there, "far")
-    with kstore.open([here, there], config=QUIET) as store:
+    first_dir, second_dir = tmp_path / "here", tmp_path / "there"
+    make_kafkas(first_dir, "near")
+    make_kafkas(second_dir, "far")
+    with kstore.open([first_dir, second_dir], config=QUIET) as store:
         with store.consumer("far", group="g") as consumer:
             consumer.commit({("far", 0): 0})
         identity = store._manager.identities.identity_of("far")
     for _ in range(2):
-        open_once(here)
+        open_once(first_dir)
         for mode in ("r", "a", "a"):
-            with kstore.open([here, there], mode, config=QUIET) as store:
+            with kstore.open([first_dir, second_dir], mode, config=QUIET) as store:
                 assert store._manager.identities.identity_of("far") == identity
-    assert topics_file(here)["stamps"] == topics_file(there)["stamps"]
-    assert topics_file(here)["stamps"]["far"] == identity
+    assert topics_file(first_dir)["stamps"] == topics_file(second_dir)["stamps"]
+    assert topics_file(first_dir)["stamps"]["far"] == identity
 
 
 def test_a_topic_recreated_in_a_directory_gets_another_creation_stamp(tmp_path: Path) -> None:
     """The newer file of a directory without the topic does not keep the old one."""
-    here, there = tmp_path / "here", tmp_path / "there"
-    make_kafkas(here, "near")
-    folder = make_kafkas(there, "far")
-    open_once(here, there)
-    stamps = topics_file(here)["stamps"]
+    first_dir, second_dir = tmp_path / "here", tmp_path / "there"
+    make_kafkas(first_dir, "near")
+    folder = make_kafkas(second_dir, "far")
+    open_once(first_dir, second_dir)
+    stamps = topics_file(first_dir)["stamps"]
     shutil.rmtree(folder)
-    open_once(there)
-    document = {**topics_file(here), "generation": 99}
-    (here / "kstore.topics").write_text(json.dumps(document))
-    make_kafkas(there, "far")
-    open_once(here, there)
-    assert topics_file(there)["stamps"]["far"] != stamps["far"]
-    assert topics_file(there)["stamps"]["near"] == stamps["near"]
+    open_once(second_dir)
+    document = {**topics_file(first_dir), "generation": 99}
+    (first_dir / "kstore.topics").write_text(json.dumps(document))
+    make_kafkas(second_dir, "far")
+    open_once(first_dir, second_dir)
+    assert topics_file(second_dir)["stamps"]["far"] != stamps["far"]
+    assert topics_file(second_dir)["stamps"]["near"] == stamps["near"]
 
 
 def test_a_stamp_moves_with_its_topic_into_a_directory_with_an_older_file(tmp_path: Path) -> None:
-    here, there = tmp_path / "here", tmp_path / "there"
-    make_kafkas(there, "far")
-    open_once(here, there)
-    make_kafkas(here, "near")
-    open_once(here)
-    stamp = topics_file(here)["stamps"]["near"]
-    with kstore.open([here, there], config=QUIET) as store:
-        store.move("near", 0, there)
+    first_dir, second_dir = tmp_path / "here", tmp_path / "there"
+    make_kafkas(second_dir, "far")
+    open_once(first_dir, second_dir)
+    make_kafkas(first_dir, "near")
+    open_once(first_dir)
+    stamp = topics_file(first_dir)["stamps"]["near"]
+    with kstore.open([first_dir, second_dir], config=QUIET) as store:
+        store.move("near", 0, second_dir)
         assert store._manager.identities.identity_of("near") == stamp
-    open_once(here)
-    with kstore.open([here, there], config=QUIET) as store:
+    open_once(first_dir)
+    with kstore.open([first_dir, second_dir], config=QUIET) as store:
         assert store._manager.identities.identity_of("near") == stamp
 
 
 def test_no_second_offsets_topic_is_created_while_a_directory_is_not_open(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    here, there = tmp_path / "here", tmp_path / "there"
-    with kstore.open(there, config=QUIET) as store:
+    first_dir, second_dir = tmp_path / "here", tmp_path / "there"
+    with kstore.open(second_dir, config=QUIET) as store:
         store.create_topic("t")[0].extend([b"v"] * 3)
         with store.consumer("t", group="g") as consumer:
             consumer.commit({("t", 0): 1})
-    open_once(here, there)
-    here.mkdir(exist_ok=True)
-    shutil.copy(there / "kstore.topics", here)
+    open_once(first_dir, second_dir)
+    first_dir.mkdir(exist_ok=True)
+    shutil.copy(second_dir / "kstore.topics", first_dir)
     with (
-        kstore.open([here, there], "r", config=QUIET) as reader,
+        kstore.open([first_dir, second_dir], "r", config=QUIET) as reader,
         reader.consumer("t", group="g") as consumer,
     ):
         consumer.commit({("t", 0): 2})
-    filed = here / "kstore.offsets.g"
+    filed = first_dir / "kstore.offsets.g"
     assert filed.exists()
-    open_once(here)
+    open_once(first_dir)
     assert filed.exists()
     assert "in no log directory that is open" in caplog.text
-    with kstore.open([here, there], config=QUIET) as store:
+    with kstore.open([first_dir, second_dir], config=QUIET) as store:
         assert not filed.exists()
         with store.consumer("t", group="g") as consumer:
             assert consumer.committed(("t", 0)) == 2

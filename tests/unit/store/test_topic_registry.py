@@ -71,8 +71,8 @@ def snapshot(path: Path) -> dict[str, bytes]:
 
 
 def test_a_topic_is_directories_an_id_and_an_entry(tmp_path: Path) -> None:
-    here = catalog(tmp_path)
-    here.create("orders", 3, LogConfig(retention_ms=1000), None)
+    registry = catalog(tmp_path)
+    registry.create("orders", 3, LogConfig(retention_ms=1000), None)
     assert sorted(each.name for each in tmp_path.iterdir()) == [
         "kstore.topics",
         "orders-0",
@@ -80,7 +80,7 @@ def test_a_topic_is_directories_an_id_and_an_entry(tmp_path: Path) -> None:
         "orders-2",
     ]
     ids = {(tmp_path / f"orders-{n}" / "partition.metadata").read_text() for n in range(3)}
-    assert ids == {f"version: 0\ntopic_id: {here.topic_id('orders')}"}
+    assert ids == {f"version: 0\ntopic_id: {registry.topic_id('orders')}"}
     document = json.loads((tmp_path / TOPICS_FILE).read_bytes())
     assert document["topics"]["orders"]["config"] == {"retention.ms": "1000"}
     assert "state" not in document["topics"]["orders"]
@@ -122,12 +122,12 @@ def test_bad_names_are_refused(tmp_path: Path, name: str) -> None:
 
 
 def test_names_collide_as_in_kafka(tmp_path: Path) -> None:
-    here = catalog(tmp_path)
-    here.create("a.b", 1, None, None)
+    registry = catalog(tmp_path)
+    registry.create("a.b", 1, None, None)
     with pytest.raises(InvalidTopicError):
-        here.create("a_b", 1, None, None)
+        registry.create("a_b", 1, None, None)
     with pytest.raises(TopicExistsError) as caught:
-        here.create("a.b", 1, None, None)
+        registry.create("a.b", 1, None, None)
     assert caught.value.code == 36
 
 
@@ -145,26 +145,26 @@ def test_topic_ids_are_kafkas(tmp_path: Path, topic_id: str) -> None:
 
 
 def test_deletion_leaves_nothing(tmp_path: Path) -> None:
-    here = catalog(tmp_path)
-    here.create("keep", 1, None, None)
+    registry = catalog(tmp_path)
+    registry.create("keep", 1, None, None)
     before = snapshot(tmp_path)
-    here.create("t", 2, None, None)
+    registry.create("t", 2, None, None)
     (tmp_path / "t-0" / "00000000000000000000.log").write_bytes(b"x")
-    here.delete("t")
+    registry.delete("t")
     after = snapshot(tmp_path)
     assert after.keys() == before.keys()
-    assert list(here.topics) == ["keep"]
+    assert list(registry.topics) == ["keep"]
     with pytest.raises(UnknownTopicOrPartitionError):
-        here.check_deletable("t", foreign=True)
+        registry.check_deletable("t", foreign=True)
 
 
 def test_a_foreign_topic_is_not_deleted_by_mistake(tmp_path: Path) -> None:
     (tmp_path / "kafka-0").mkdir()
-    here = catalog(tmp_path)
+    registry = catalog(tmp_path)
     with pytest.raises(PolicyViolationError):
-        here.check_deletable("kafka", foreign=False)
-    here.check_deletable("kafka", foreign=True)
-    here.delete("kafka")
+        registry.check_deletable("kafka", foreign=False)
+    registry.check_deletable("kafka", foreign=True)
+    registry.delete("kafka")
     assert not (tmp_path / "kafka-0").exists()
 
 
@@ -210,15 +210,15 @@ def test_a_creation_cut_short_is_carried_through(tmp_path: Path, fail_at: int) -
         complete = False
     else:
         complete = True
-    here = catalog(tmp_path)
-    here.resume()
-    if complete or "t" in here.topics:
-        assert sorted(here.topics["t"]) == [0, 1, 2]
-        assert here.topic_id("t") == TOPIC_ID
+    registry = catalog(tmp_path)
+    registry.resume()
+    if complete or "t" in registry.topics:
+        assert sorted(registry.topics["t"]) == [0, 1, 2]
+        assert registry.topic_id("t") == TOPIC_ID
         assert catalog(tmp_path).configured() == ["t"]
     else:
         assert fail_at == 1  # not even the intent was written
-        assert here.configured() == []
+        assert registry.configured() == []
 
 
 @pytest.mark.parametrize("fail_at", range(1, 9))
@@ -230,9 +230,9 @@ def test_a_deletion_cut_short_is_carried_through(tmp_path: Path, fail_at: int) -
         begun = fail_at > 1
     else:
         begun = True
-    here = catalog(tmp_path)
-    here.resume()
-    assert ("t" in here.topics) is not begun
+    registry = catalog(tmp_path)
+    registry.resume()
+    assert ("t" in registry.topics) is not begun
     assert bool(list(tmp_path.glob("t-*"))) is not begun
 
 
@@ -248,10 +248,10 @@ def test_unrecognized_directories_are_listed_and_not_changed(
     (tmp_path / "plain-0").write_bytes(b"a file")
     before = snapshot(tmp_path)
     with caplog.at_level(logging.WARNING, "kstore"):
-        here = catalog(tmp_path)
-    assert [Path(each).name for each in here.unrecognized] == ["a-b", "lost+found", "t-01"]
+        registry = catalog(tmp_path)
+    assert [Path(each).name for each in registry.unrecognized] == ["a-b", "lost+found", "t-01"]
     assert len([r for r in caplog.records if "not a partition directory" in r.message]) == 3
-    assert list(here.topics) == ["t"]
+    assert list(registry.topics) == ["t"]
     assert snapshot(tmp_path) == before
 
 
@@ -264,13 +264,13 @@ def test_one_partition_in_two_directories_is_an_error(tmp_path: Path) -> None:
 
 
 def test_unknown_names_bring_close_ones(tmp_path: Path) -> None:
-    here = catalog(tmp_path)
-    here.create("orders", 1, None, None)
+    registry = catalog(tmp_path)
+    registry.create("orders", 1, None, None)
     with pytest.raises(UnknownTopicOrPartitionError) as caught:
-        here.log_dir_of("order", 0)
+        registry.log_dir_of("order", 0)
     assert "'orders'" in caught.value.reason
     with pytest.raises(UnknownTopicOrPartitionError):
-        here.log_dir_of("orders", 1)
+        registry.log_dir_of("orders", 1)
 
 
 # --- kstore.topics ----------------------------------------------------------------------------
@@ -313,9 +313,9 @@ def test_a_damaged_entry_is_named_when_it_is_used(tmp_path: Path, body: str) -> 
     (tmp_path / "t-0").mkdir()
     text = f'{{"format": 1, "generation": 1, "topics": {{"t": {body}}}}}'
     (tmp_path / TOPICS_FILE).write_text(text)
-    here = catalog(tmp_path)
+    registry = catalog(tmp_path)
     with pytest.raises(CorruptFileError) as caught:
-        here.config("t")
+        registry.config("t")
     assert caught.value.path == str(tmp_path / TOPICS_FILE)
 
 
@@ -329,10 +329,10 @@ def test_the_newest_of_several_topics_files_counts(tmp_path: Path) -> None:
     first, second = tmp_path / "a", tmp_path / "b"
     for path in (first, second):
         path.mkdir()
-    here = catalog(first, second)
-    here.create("t", 1, LogConfig(segment_ms=1), None)
+    registry = catalog(first, second)
+    registry.create("t", 1, LogConfig(segment_ms=1), None)
     stale = (second / TOPICS_FILE).read_bytes()
-    here.configure("t", LogConfig(segment_ms=2))
+    registry.configure("t", LogConfig(segment_ms=2))
     (second / TOPICS_FILE).write_bytes(stale)
     assert catalog(first, second).config("t").segment_ms == 2
     (first / TOPICS_FILE).write_bytes(stale)
@@ -378,13 +378,13 @@ def test_the_marker_is_removed_before_the_first_log_opens_and_written_back_uncha
 ) -> None:
     marker = tmp_path / ".kafka_cleanshutdown"
     marker.write_text('{"version":0,"brokerEpoch":27}')
-    here = LogDir(DISK, str(tmp_path), writable=True)
-    assert here.clean
+    registry = LogDir(DISK, str(tmp_path), writable=True)
+    assert registry.clean
     assert marker.exists()  # no log was opened: a crash now leaves it clean
-    here.begin()
+    registry.begin()
     assert not marker.exists()
-    assert here.clean
-    here.finish(clean=True)
+    assert registry.clean
+    registry.finish(clean=True)
     assert marker.read_text() == '{"version":0,"brokerEpoch":27}'
     again = LogDir(DISK, str(tmp_path), writable=True)
     again.begin()
@@ -396,9 +396,9 @@ def test_the_marker_is_removed_before_the_first_log_opens_and_written_back_uncha
 def test_checkpoints_keep_what_was_not_opened(tmp_path: Path) -> None:
     for name in ("recovery-point", "log-start", "replication"):
         (tmp_path / f"{name}-offset-checkpoint").write_text("0\n2\nold 0 5\nt 0 6\n")
-    here = LogDir(DISK, str(tmp_path), writable=True)
-    assert here.recovery_point(("old", 0)) == 5
-    here.checkpoint({("t", 0): LogState(9, None, 10), ("t", 1): LogState(3, 2, 4)})
+    registry = LogDir(DISK, str(tmp_path), writable=True)
+    assert registry.recovery_point(("old", 0)) == 5
+    registry.checkpoint({("t", 0): LogState(9, None, 10), ("t", 1): LogState(3, 2, 4)})
     texts = {
         name: (tmp_path / f"{name}-offset-checkpoint").read_text()
         for name in ("recovery-point", "log-start", "replication")
@@ -408,19 +408,19 @@ def test_checkpoints_keep_what_was_not_opened(tmp_path: Path) -> None:
         "log-start": "0\n2\nold 0 5\nt 1 2\n",
         "replication": "0\n3\nold 0 5\nt 0 10\nt 1 4\n",
     }
-    assert here.log_start(("t", 0)) == 0
+    assert registry.log_start(("t", 0)) == 0
     (tmp_path / "cleaner-offset-checkpoint").write_text("0\n2\nold 0 1\nt 0 1\n")
-    here.forget([("t", 0), ("t", 1), ("t", 2)])
+    registry.forget([("t", 0), ("t", 1), ("t", 2)])
     for path in tmp_path.glob("*-offset-checkpoint"):
         assert path.read_text().splitlines()[1:] in (["1", "old 0 5"], ["1", "old 0 1"])
-    here.release()
+    registry.release()
 
 
 def test_a_checkpoint_that_does_not_parse_means_recovery_from_the_start(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     (tmp_path / "recovery-point-offset-checkpoint").write_text("0\n5\nt 0 6\n")
-    here = LogDir(DISK, str(tmp_path), writable=False)
+    registry = LogDir(DISK, str(tmp_path), writable=False)
     with caplog.at_level(logging.WARNING, "kstore"):
-        assert here.recovery_point(("t", 0)) == 0
+        assert registry.recovery_point(("t", 0)) == 0
     assert "recovery-point-offset-checkpoint" in caplog.text
