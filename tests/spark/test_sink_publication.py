@@ -545,9 +545,7 @@ def test_log_append_time_is_stamped_at_the_commit(log_dir: Path) -> None:
         assert len(list(log)) == 30
 
 
-def test_one_of_several_directories_is_not_read_while_their_publication_is_unfinished(
-    tmp_path: Path,
-) -> None:
+def test_one_of_several_published_directories_is_not_read_alone(tmp_path: Path) -> None:
     paths = [tmp_path / "one", tmp_path / "two"]
     with kstore.open(paths) as store:
         store.create_topic("orders", 2)
