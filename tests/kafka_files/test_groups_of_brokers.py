@@ -63,3 +63,18 @@ def test_a_group_of_a_broker_is_deleted_with_its_members(broker_dir: Path) -> No
         assert store.groups() == {}
         with pytest.raises(GroupIdNotFoundError):
             store.delete_group("joined")
+
+
+def test_the_tool_shows_the_groups(made: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    from kstore.cli import main
+
+    groups, commits = dumped(made)
+    assert main(["consumer-groups", "--list", "--log-dir", str(made / "log-dir")]) == 0
+    assert capfd.readouterr().out.split() == sorted(groups)
+    words = ["--describe", "--all-groups", "--log-dir", str(made / "log-dir")]
+    assert main(["consumer-groups", *words]) == 0
+    rows = [line.split() for line in capfd.readouterr().out.splitlines()]
+    shown = {(row[0], row[1], int(row[2])): int(row[3]) for row in rows if row and row[-4:] != [
+        "LAG", "CONSUMER-ID", "HOST", "CLIENT-ID"]}  # fmt: skip
+    plain = {tp: each[0] for tp, each in commits.items() if tp[0] != "group-tx"}
+    assert {tp: each for tp, each in shown.items() if tp[0] != "group-tx"} == plain

@@ -80,7 +80,7 @@ def _run(words: list[str]) -> int:
         return 0
     name = words[0]
     if name not in TOOLS:
-        print(f"kstore has no tool {name!r}.\n\n{usage()}", file=sys.stderr)
+        print(f"kstore has no tool {name!r}{_similar(name)}\n\n{usage()}", file=sys.stderr)
         return 1
     tool = import_module(f"kstore.cli.{name.replace('-', '_')}")
     about = TOOLS[name]
@@ -95,6 +95,17 @@ def _run(words: list[str]) -> int:
             return status
     except SystemExit as leave:  # argparse's --help and wrong options
         return int(leave.code or 0)
+
+
+def _similar(name: str) -> str:
+    """The end of the sentence that there is no such tool: which one is meant."""
+    from difflib import get_close_matches
+
+    if name.startswith("-"):
+        return "; the tool comes first, as in: kstore topics --list --log-dir data"
+    plain = name.lower().removeprefix("kafka-").removesuffix(".sh").replace("_", "-")
+    close = [tool for tool in TOOLS if plain in tool] or get_close_matches(plain, TOOLS, n=2)
+    return f"; did you mean {' or '.join(close[:2])}?" if close and plain else "."
 
 
 def usage() -> str:

@@ -47,6 +47,7 @@ class ToolParser(argparse.ArgumentParser):
             formatter_class=argparse.RawDescriptionHelpFormatter, allow_abbrev=False, **options
         )
         self.hints = dict(_HINTS)
+        self._words: list[str] = []  # of the command line, for what an error says
         self.add_argument("-V", "--version", action=_Version, help="show the version and exit")
 
     def refuse_misplaced(self, words: Sequence[str]) -> None:
@@ -55,6 +56,7 @@ class ToolParser(argparse.ArgumentParser):
         Before the options are parsed: otherwise the answer is that another one is missing. Takes
         the options of the tool's job that the words begin with as the tool's own.
         """
+        self._words = list(words)
         known, hints = set(self._option_string_actions), dict(self.hints)
         for action in self._actions:
             if words and isinstance(action.choices, dict) and words[0] in action.choices:
@@ -73,10 +75,21 @@ class ToolParser(argparse.ArgumentParser):
             message = f'Missing required argument "[{missing[1].partition("/")[0].lstrip("-")}]"'
         elif unknown := re.match(r"unrecognized arguments: (-\S+)", message):
             message += self._similar(unknown[1].partition("=")[0])
+        message += self._of_plain_words(message)
         sys.stderr.write(f"{message}\n\n")
         self.print_usage(sys.stderr)
         sys.stderr.write(f"'{self.prog} --help' explains each option.\n")
         raise SystemExit(1)
+
+    def _of_plain_words(self, message: str) -> str:
+        """Where an error is about a word without an option: which option it belongs to."""
+        if "[log-dir]" in message:
+            paths = [word for word in self._words if os.path.isdir(word)]
+            return f"; did you mean --log-dir {paths[0]}?" if paths else ""
+        word = re.fullmatch(r"unrecognized arguments: ([^-\s]\S*)", message)
+        if word and "--topic" in self._option_string_actions:
+            return f"; a topic follows its option: --topic {word[1]}"
+        return ""
 
     def _similar(self, name: str) -> str:
         """A question that names the options most like an unknown one, or nothing."""

@@ -43,6 +43,7 @@ or writer.
 
 def describe(parser: ToolParser) -> None:
     parser.epilog = EPILOG
+    parser.hints["--group"] = "'kstore consumer-groups --describe' shows the offsets of a group"
     add_log_dir(parser)
     parser.add_argument("--topic", metavar="REGEX", help="topics to show (default: all)")
     parser.add_argument("--partitions", metavar="N,N,...", help="partitions to show")
