@@ -22,8 +22,9 @@ class LockHolder(NamedTuple):
 def lock_holders(path: str, start: int = 0, size: int = 0) -> list[LockHolder]:
     """The processes that hold a lock on those bytes of a file (size 0: up to any position).
 
-    Linux lists a process's locks in ``/proc/<pid>/fdinfo``, which only root and the same user can
-    read: processes of other users are not in the list. Takes milliseconds. Thread-safe.
+    Linux shows the holder of a lock of an open file (kstore) in the holder's ``fdinfo``, to the
+    same user and root, and that of a process's lock (Java) in ``/proc/locks``, to everybody. Takes
+    milliseconds. Thread-safe.
     """
     end = None if size == 0 else start + size - 1
     try:
@@ -40,17 +41,36 @@ def lock_holders(path: str, start: int = 0, size: int = 0) -> list[LockHolder]:
                     if os.path.samestat(own, other) and _has_lock(pid, number, start, end):
                         found.append(LockHolder(int(pid), _command(pid)))
                         break
+    return found or _holders_of_process_locks(own, start, end)
+
+
+def _holders_of_process_locks(own: os.stat_result, start: int, end: int | None) -> list[LockHolder]:
+    """Of lines such as ``1: POSIX  ADVISORY  WRITE 4711 08:02:1234 0 EOF``."""
+    found = []
+    with suppress(OSError):
+        for line in _read("/proc/locks").splitlines():
+            fields = line.split()
+            if "->" in fields or len(fields) != 8:  # a process that waits for the lock
+                continue
+            major, minor, inode = fields[5].split(":")
+            device = os.makedev(int(major, 16), int(minor, 16))
+            is_same = (device, int(inode)) == (own.st_dev, own.st_ino)
+            if is_same and int(fields[4]) > 0 and _overlaps(fields, start, end):
+                found.append(LockHolder(int(fields[4]), _command(fields[4])))
     return found
+
+
+def _overlaps(fields: list[str], start: int, end: int | None) -> bool:
+    """Whether the lock of such a line has one of those bytes (end None: any position)."""
+    first, last = fields[-2:]
+    return (end is None or int(first) <= end) and (last == "EOF" or int(last) >= start)
 
 
 def _has_lock(pid: str, number: str, start: int, end: int | None) -> bool:
     """Parses lines such as ``lock:  1: OFDLCK  ADVISORY  WRITE -1 08:02:1234 0 EOF``."""
     for line in _read(f"/proc/{pid}/fdinfo/{number}").splitlines():
         fields = line.split()
-        if len(fields) < 3 or fields[0] != "lock:":
-            continue
-        first, last = fields[-2:]
-        if (end is None or int(first) <= end) and (last == "EOF" or int(last) >= start):
+        if fields and fields[0] == "lock:" and _overlaps(fields, start, end):
             return True
     return False
 

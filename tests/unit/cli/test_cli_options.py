@@ -13,8 +13,9 @@ import pytest
 import kstore
 from kstore.arguments import parse_time
 from kstore.cli import TOOLS, main
-from kstore.cli.lock_holder import LockHolder, explain, find_lock_holder
+from kstore.cli.lock_holder import explain
 from kstore.errors import InvalidConfigError
+from kstore.files.lock_holders import LockHolder
 
 # --- versions -----------------------------------------------------------------------------------
 
@@ -197,29 +198,6 @@ def test_a_locked_store_says_who_holds_it(
     assert f"'kill {holder.pid}'" in said
     assert "mode='r'" not in said
     assert said.count("\n") == 1
-
-
-def test_a_process_that_only_opened_the_file_does_not_hold_the_lock(data: Path) -> None:
-    with open(data / ".lock"):
-        assert find_lock_holder(str(data / ".lock")) is None
-
-
-def test_a_lock_as_java_takes_it_has_a_holder(data: Path) -> None:
-    code = (
-        "import fcntl, sys\nwith open(sys.argv[1], 'r+') as file:\n"
-        "    fcntl.lockf(file, fcntl.LOCK_EX); print(flush=True); input()"
-    )
-    process = subprocess.Popen(
-        [sys.executable, "-c", code, str(data / ".lock")],
-        stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
-    )  # fmt: skip
-    assert process.stdout is not None
-    process.stdout.readline()
-    found = find_lock_holder(str(data / ".lock"))
-    process.communicate("\n")
-    assert found is not None
-    assert found.pid == process.pid
-    assert "import fcntl" in found.command
 
 
 def test_a_holder_that_the_system_does_not_show() -> None:
