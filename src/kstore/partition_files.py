@@ -78,7 +78,7 @@ if TYPE_CHECKING:
     from kstore.log.statistics import Spread as Spread
     from kstore.log.statistics import Stats as Stats
     from kstore.log.statistics import segments_of as segments_of
-    from kstore.log.statistics import survey_part as survey_part
+    from kstore.log.statistics import survey_segments as survey_segments
     from kstore.log.statistics import was_replaced as was_replaced
     from kstore.log.time_lookup import find_offset_for_time as find_offset_for_time
     from kstore.log.time_lookup import newest_offset as newest_offset
@@ -131,9 +131,9 @@ if TYPE_CHECKING:
     from kstore.store.topic_identity import TopicIdentity as TopicIdentity
     from kstore.verify.distributed import SegmentRange as SegmentRange
     from kstore.verify.distributed import SegmentRangeReport as SegmentRangeReport
-    from kstore.verify.distributed import merge_parts as merge_parts
-    from kstore.verify.distributed import plan_parts as plan_parts
-    from kstore.verify.distributed import verify_part as verify_part
+    from kstore.verify.distributed import merge_reports as merge_reports
+    from kstore.verify.distributed import plan_ranges as plan_ranges
+    from kstore.verify.distributed import verify_range as verify_range
     from kstore.verify.log_dir_state import StateReader as StateReader
     from kstore.verify.missing_folders import MissingFolder as MissingFolder
     from kstore.verify.missing_folders import find_missing_folders as find_missing_folders
@@ -198,14 +198,14 @@ _NAMES = {
     "kstore.coordinator.group.verify_keys": "warn_of_undecodable_keys",
     # An audit: of a partition, or of ranges of its segments, merged.
     "kstore.verify.partition": "Finding MAX_FINDINGS VerifyReport verify_partition",
-    "kstore.verify.distributed": "SegmentRange SegmentRangeReport merge_parts plan_parts"
-    " verify_part",
+    "kstore.verify.distributed": "SegmentRange SegmentRangeReport merge_reports plan_ranges"
+    " verify_range",
     "kstore.verify.log_dir_state": "StateReader",
     "kstore.verify.missing_folders": "MissingFolder find_missing_folders",
     "kstore.verify.report_lines": "count_of finding_lines state_of status_of",
     # Statistics: of a few segments, merged.
     "kstore.log.statistics": "BatchKind DAY_MS HOUR_MS PlannedSegment REGISTERS Rates SPREADS"
-    " STANDARD_ERROR Spread Stats WIDTHS segments_of survey_part was_replaced",
+    " STANDARD_ERROR Spread Stats WIDTHS segments_of survey_segments was_replaced",
     # Indexes and producer snapshots, rebuilt beside a log.
     "kstore.maintenance.reindex": "IndexedSegment ReindexReport ReplayedProducers SegmentDamage"
     " find_overlap finish_partition index_segment replay_producers",

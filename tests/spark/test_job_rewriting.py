@@ -59,7 +59,7 @@ def test_recompress_writes_the_same_files_as_on_one_machine(
     alone = on_one_machine(log_dir, tmp_path / "alone", RewriteTarget("zstd", force=True))
     words = ["--compression", "zstd", "--force", "--log-dir", str(log_dir)]
     assert main(["spark", "recompress", "--dry-run", *words]) == 0
-    assert "sealed segments, " in capsys.readouterr().out
+    assert "rolled segments, " in capsys.readouterr().out
     assert main(["spark", "recompress", "--json", *words]) == 0
     tree = json.loads(capsys.readouterr().out)
     assert tree["ok"]
@@ -84,7 +84,7 @@ def test_the_active_segment_too_and_old_messages(
             log.append_as_follower(message(n, b"k", b"v%d" % n, magic=n % 2, timestamp=n))
     words = ["spark", "convert", "--topic", "old", "--log-dir", str(log_dir)]
     assert main([*words, "--dry-run"]) == 0
-    assert capsys.readouterr().out.startswith("0 tasks would rewrite 0 sealed segments")
+    assert capsys.readouterr().out.startswith("0 tasks would rewrite 0 rolled segments")
     assert main([*words, "--roll", "--dry-run"]) == 0
     assert capsys.readouterr().out.startswith("1 tasks would rewrite 1 segments")
     assert main([*words, "--roll"]) == 0

@@ -146,18 +146,18 @@ def test_a_partition_removed_during_the_scan_is_reported(
 
 
 def fail_on_orders(task: Any) -> Any:
-    survey = job.survey_part
+    survey = job.survey_segments
 
     def failing(files: Any, path: str, segments: Any) -> Any:
         if path.endswith("orders-0"):
             raise kstore.errors.StorageError("cannot read", path=path)
         return survey(files, path, segments)
 
-    job.survey_part = failing
+    job.survey_segments = failing
     try:
         return job._scan_task(task)
     finally:
-        job.survey_part = survey
+        job.survey_segments = survey
 
 
 def test_a_partition_whose_disk_fails(
@@ -288,7 +288,7 @@ def test_a_partition_that_always_changes_is_not_ok(
     alone: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     in_order(monkeypatch, lambda many: [*range(1, many), -1, 0], lambda: merge(alone))
-    survey, walks = job.survey_part, []
+    survey, walks = job.survey_segments, []
 
     def changing(files: Any, path: str, segments: Sequence[Any]) -> Stats:
         found = survey(files, path, segments)
@@ -297,7 +297,7 @@ def test_a_partition_that_always_changes_is_not_ok(
             merge(alone)
         return found
 
-    monkeypatch.setattr(job, "survey_part", changing)
+    monkeypatch.setattr(job, "survey_segments", changing)
     state = tmp_path / "state.json"
     (report,) = job.stats(NO_SPARK, alone, resume=str(state))
     assert not report.ok

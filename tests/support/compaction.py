@@ -186,7 +186,7 @@ def open_compacted(directory, *, now=NOW, **named):
 
 
 def fill(directory, *, rounds=6, keys=20, **named):
-    """A log of several sealed segments with the same keys over and over."""
+    """A log of several rolled segments with the same keys over and over."""
     log = open_compacted(directory, **named)
     for number in range(rounds):
         log.extend([Record(-1, NOW, b"k%02d" % n, b"%d-%d" % (number, n)) for n in range(keys)])

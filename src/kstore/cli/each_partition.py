@@ -115,7 +115,7 @@ def _work(log: "Log", tool: Tool) -> Any:
 def rewriting(
     target: "RewriteTarget", work: Callable[["Log", OnProgress], "RewriteReport"], *, roll: bool
 ) -> Tool:
-    """The tool that rewrites sealed segments; the target is checked before a store is opened."""
+    """The tool that rewrites rolled segments; the target is checked before a store is opened."""
     from kstore.partition_files import plan_rewrite
 
     target.check()

@@ -1,6 +1,6 @@
 """Compacts one log: keeps the latest record of each key (Kafka's Cleaner).
 
-A round makes two passes over sealed segments. The first puts the latest offset of each key of the
+A round makes two passes over rolled segments. The first puts the latest offset of each key of the
 dirty section into a map of bounded memory. The second copies the retained records of each group of
 segments into a new segment and swaps it in at once. If the map is full before the end of the dirty
 section, the round ends there and another one follows.

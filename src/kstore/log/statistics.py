@@ -357,11 +357,11 @@ def _tau(x: float) -> float:
 
 
 def survey_log(files: Files, log: Log, *, progress: Progress | None = None) -> Stats:
-    """Walk all segments of a log in one thread; see :func:`survey_part`."""
-    return survey_part(files, log.path, segments_of(log), progress=progress)
+    """Walk all segments of a log in one thread; see :func:`survey_segments`."""
+    return survey_segments(files, log.path, segments_of(log), progress=progress)
 
 
-def survey_part(
+def survey_segments(
     files: Files,
     directory: str,
     segments: Iterable[PlannedSegment],

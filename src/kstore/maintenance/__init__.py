@@ -6,5 +6,5 @@ Modules:
 - reindex: Rebuilds all derived files of a partition: indexes, producer state, header checksums
 - repair: ``kstore repair``: copies the valid batches of a damaged directory into a new one
 - repair_losses: Records of a damaged partition that no repair can save
-- rewrite: Rewrites sealed segments with another codec or in another message format
+- rewrite: Rewrites rolled segments with another codec or in another message format
 """

@@ -276,7 +276,7 @@ def finish_partition(
 def reindex_log(log: "Log", progress: Callable[[int, int], None] | None = None) -> ReindexReport:
     """See :meth:`kstore.Log.reindex`. Compaction of the log waits meanwhile.
 
-    Appends continue while the sealed segments are read. They wait while the segments rolled since
+    Appends continue while the rolled segments are read. They wait while the segments rolled since
     then, the active segment and the producers are processed.
     """
     writer = log._require_writer()

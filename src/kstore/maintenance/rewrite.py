@@ -1,4 +1,4 @@
-"""Rewrites sealed segments with another codec or in another message format.
+"""Rewrites rolled segments with another codec or in another message format.
 
 :func:`kstore.record.convert.convert` converts each batch: offsets, timestamps, headers, producer
 fields, transactions and control batches stay the same, and gaps stay gaps. A segment becomes one
@@ -135,7 +135,7 @@ class RewrittenSegment:
 class RewritePlan:
     """What a rewrite would do to one log, planned from its batch headers. Immutable."""
 
-    segments: int  # sealed ones
+    segments: int  # rolled ones
     bytes: int
     segments_to_rewrite: int  # with at least one batch to change
     bytes_to_rewrite: int
@@ -143,7 +143,7 @@ class RewritePlan:
 
 @dataclass(slots=True)
 class RewriteReport:
-    """The rewrite of a log's sealed segments. A damaged segment is only in ``damages``, with
+    """The rewrite of a log's rolled segments. A damaged segment is only in ``damages``, with
     path, position and offset, and stays as it was."""
 
     segments: int = 0  # read to their end
@@ -179,7 +179,7 @@ def rewrite_segment(
     config: LogConfig,
     on_position: Callable[[int], None] = lambda position: None,
 ) -> RewrittenSegment:
-    """Rewrite a sealed segment as ``.cleaned`` files of the out directory.
+    """Rewrite a rolled segment as ``.cleaned`` files of the out directory.
 
     Parameters
     ----------
@@ -510,7 +510,7 @@ def rewrite_log(
     check: Callable[[], None] = lambda: None,
     progress: Progress | None = None,
 ) -> RewriteReport:
-    """Rewrite the sealed segments of a log one by one; reads and appends continue meanwhile.
+    """Rewrite the rolled segments of a log one by one; reads and appends continue meanwhile.
 
     A damaged segment stays as it is and goes into the report; the others are rewritten.
 

@@ -16,7 +16,7 @@ class ReaderProducerState:
     """The producer state for a reader: the newest snapshot and a replay of the log after it.
 
     Changes no file. Loaded on first use, and again when the log has changed. The aborted
-    transactions of sealed segments stay cached, so that a lost index is rebuilt only once. Thread
+    transactions of rolled segments stay cached, so that a lost index is rebuilt only once. Thread
     safe.
     """
 

@@ -429,7 +429,7 @@ class ProducerState:
     ) -> list[AbortedTransaction]:
         """The aborted transactions whose markers are in one segment.
 
-        The headers of a sealed segment without a transaction index are read once: if it has abort
+        The headers of a rolled segment without a transaction index are read once: if it has abort
         markers, the index was lost and is rebuilt. A caller that needs several segments in
         ascending order passes one ``finder`` to all calls, which reads no segment twice.
         """

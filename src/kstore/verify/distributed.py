@@ -1,9 +1,9 @@
 """An audit in separate ranges of segments, merged into the report of one complete audit.
 
-A range is some adjacent segments. It depends on the one before it in two ways: where that one
-ends, and which transactions are open. Those a range reads from the producer snapshot at its
-beginning (without one none are open). If they turn out wrong, or segments overlap
-there, the results cannot be merged and the partition is audited at once.
+A range consists of adjacent segments. Its audit needs two facts about the range before it: where
+that one ends, and which transactions are open there. The producer snapshot at the beginning of the
+range names these transactions; without a snapshot none are open. If that turns out wrong, or if
+segments overlap, the results do not merge, and one task audits the entire partition.
 """
 
 import os
@@ -37,7 +37,7 @@ class SegmentRangeReport:
     """The result of auditing one range, with what a merge with its neighbours needs."""
 
     report: VerifyReport
-    first_base: int | None  # None: those segments are gone
+    first_base: int | None  # None: the segments were removed
     end_offset: int
     opened: dict[int, int]  # transactions assumed to be open at the beginning
     opened_at_end: dict[int, int]
@@ -45,7 +45,7 @@ class SegmentRangeReport:
     layout: Layout | None = None  # None: the report already includes losses
 
 
-def plan_parts(segments: Iterable[tuple[int, int]], target: int) -> list[SegmentRange]:
+def plan_ranges(segments: Iterable[tuple[int, int]], target: int) -> list[SegmentRange]:
     """Ranges of about ``target`` bytes from (base offset, size), without a gap between them."""
     starts: list[int] = []
     sizes: list[int] = []
@@ -62,10 +62,10 @@ def plan_parts(segments: Iterable[tuple[int, int]], target: int) -> list[Segment
     ]
 
 
-def verify_part(
+def verify_range(
     files: Files,
     directory: str | os.PathLike[str],
-    part: SegmentRange,
+    segments: SegmentRange,
     *,
     map_sealed: bool = False,
     progress: Progress | None = None,
@@ -73,20 +73,20 @@ def verify_part(
 ) -> SegmentRangeReport:
     """Audit a range in one thread; memory as :func:`verify_partition`. Changes nothing."""
     path = Path(directory)
-    opened = {} if part.start is None else _opened_at(files, path, part.start)
+    opened = {} if segments.start is None else _opened_at(files, path, segments.start)
     audit = Audit(
         files,
         path,
         1,
         map_sealed,
         progress,
-        part.start,
-        part.stop,
-        None if part.start is None else opened,
+        segments.start,
+        segments.stop,
+        None if segments.start is None else opened,
         states=states,
     )
     report = audit.run()
-    is_complete = part.start is None and part.stop is None
+    is_complete = segments.start is None and segments.stop is None
     if is_complete:
         audit.conclude()
     transactions = audit.transactions
@@ -116,31 +116,31 @@ def _opened_at(files: Files, directory: Path, base: int) -> dict[int, int]:
     }
 
 
-def merge_parts(parts: Sequence[SegmentRangeReport]) -> VerifyReport | None:
+def merge_reports(reports: Sequence[SegmentRangeReport]) -> VerifyReport | None:
     """The report of the partition from all its ranges, in order; None if they do not merge.
 
-    Then segments overlap between ranges, or transactions span ranges in a
-    way that no snapshot says, or something is missing that a writer may be about to write.
+    They do not merge if segments overlap between ranges, if a transaction spans ranges and no
+    snapshot has it, or if something is missing that a writer may be about to write.
     """
     merged = VerifyReport()
     before: SegmentRangeReport | None = None
     certain = True
-    for part in parts:
-        if part.first_base is None:
+    for report in reports:
+        if report.first_base is None:
             continue
         if before is not None:
             certain = certain and before.certain
-            if certain and part.opened != before.opened_at_end:
+            if certain and report.opened != before.opened_at_end:
                 return None
-            if not certain and _has_transaction_findings(part.report):
+            if not certain and _has_transaction_findings(report.report):
                 return None
-            if part.first_base < before.end_offset:
+            if report.first_base < before.end_offset:
                 return None  # the overlap affects how both are read
-        merged.merge(part.report, MAX_FINDINGS)
-        before = part
-    if before is None and parts:
-        merged.merge(parts[0].report, MAX_FINDINGS)  # at most side files
-    layouts = [part.layout for part in parts if part.layout is not None]
+        merged.merge(report.report, MAX_FINDINGS)
+        before = report
+    if before is None and reports:
+        merged.merge(reports[0].report, MAX_FINDINGS)  # at most side files
+    layouts = [report.layout for report in reports if report.layout is not None]
     if layouts:
         layout = join_layouts(layouts)
         losses = find_losses(layout)

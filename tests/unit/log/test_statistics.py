@@ -20,7 +20,7 @@ from kstore.log.statistics import (
     estimate,
     segments_of,
     survey_log,
-    survey_part,
+    survey_segments,
 )
 from oracle import codec as codecs
 from oracle import stats as oracle
@@ -113,12 +113,12 @@ def test_statistics_of_ranges_add_up_to_those_of_the_log(log_dir: Path) -> None:
             segments = segments_of(log)
             complete = survey_log(DISK, log)
             for cut in range(len(segments) + 1):
-                first = survey_part(DISK, log.path, segments[:cut])
-                first.add(survey_part(DISK, log.path, segments[cut:]))
+                first = survey_segments(DISK, log.path, segments[:cut])
+                first.add(survey_segments(DISK, log.path, segments[cut:]))
                 assert first == complete
             one_by_one = Stats()
             for segment in segments:
-                one_by_one.add(survey_part(DISK, log.path, [segment]))
+                one_by_one.add(survey_segments(DISK, log.path, [segment]))
             assert one_by_one == complete
 
 
@@ -211,7 +211,7 @@ def test_too_many_hours_become_days(tmp_path: Path, monkeypatch: pytest.MonkeyPa
         complete = survey_log(DISK, log)
         parts = Stats()
         for segment in segments_of(log):
-            parts.add(survey_part(DISK, log.path, [segment]))
+            parts.add(survey_segments(DISK, log.path, [segment]))
     assert parts.rates == complete.rates
     assert complete.rates.width == DAY_MS
     expected: dict[int, int] = {}
@@ -287,7 +287,7 @@ def test_a_damaged_batch_is_named_and_skipped(
     if not with_index:
         for each in (*directory.glob("*.index"), *directory.glob("kstore.seal.*")):
             each.unlink()
-    found = survey_part(DISK, str(directory), segments)
+    found = survey_segments(DISK, str(directory), segments)
     first = found.damages[0]
     assert (first.path, first.position) == (str(path), bad.position)
     assert reason in first.reason
@@ -310,7 +310,7 @@ def test_a_segment_that_was_cut(plain: tuple[Path, list[PlannedSegment]]) -> Non
     last = framed(path.read_bytes())[-1][1]
     expected = without(directory, segments, {last.base_offset})
     cut(path, last.position + 5)
-    found = survey_part(DISK, str(directory), segments)
+    found = survey_segments(DISK, str(directory), segments)
     assert [(each.position, each.path) for each in found.damages] == [(last.position, str(path))]
     ours = as_oracle(found)
     assert ours == {name: expected[name] for name in ours}
@@ -321,12 +321,12 @@ def test_a_growing_and_a_removed_segment_are_no_damage(
 ) -> None:
     directory, segments = plain
     first, second = segments
-    before = survey_part(DISK, str(directory), [PlannedSegment(*_fields(first), True)])
+    before = survey_segments(DISK, str(directory), [PlannedSegment(*_fields(first), True)])
     path = directory / f"{first.base_offset:020}.log"
     write_damaged(path, path.read_bytes() + b"half a batch")
-    assert survey_part(DISK, str(directory), [PlannedSegment(*_fields(first), True)]) == before
+    assert survey_segments(DISK, str(directory), [PlannedSegment(*_fields(first), True)]) == before
     path.unlink()
-    found = survey_part(DISK, str(directory), segments)
+    found = survey_segments(DISK, str(directory), segments)
     assert found.segments_gone == 1
     assert found.ok
     assert found.first_offset == second.base_offset
@@ -343,7 +343,7 @@ def test_another_file_under_the_name(plain: tuple[Path, list[PlannedSegment]]) -
     expected = without(directory, segments, set())
     write_damaged(first, first.read_bytes() + second.read_bytes())
     second.unlink()
-    found = survey_part(DISK, str(directory), segments)
+    found = survey_segments(DISK, str(directory), segments)
     assert found.ok
     ours = as_oracle(found)
     assert ours == {name: expected[name] for name in ours}
@@ -359,7 +359,7 @@ def test_damage_without_end_is_counted(tmp_path: Path, monkeypatch: pytest.Monke
     path = tmp_path / "a-0" / f"{0:020}.log"
     for _, each in framed(path.read_bytes()):
         overwrite(path, each.position + each.size - 2, b"?")
-    found = survey_part(DISK, str(path.parent), segments)
+    found = survey_segments(DISK, str(path.parent), segments)
     assert found.damage_count == 10
     assert len(found.damages) == 3
     assert found.damaged_bytes == found.bytes
@@ -377,7 +377,7 @@ def test_any_bytes(plain: tuple[Path, list[PlannedSegment]]) -> None:
             changed[chance.randrange(len(changed))] ^= 1 << chance.randrange(8)
         path.write_bytes(data)
         write_damaged(path, changed)
-        found = survey_part(DISK, str(directory), segments)
+        found = survey_segments(DISK, str(directory), segments)
         assert found.batch_sizes.total + found.damaged_bytes == found.bytes
         assert found.damage_count == len(found.damages)
         total += found.damage_count
@@ -392,7 +392,7 @@ def test_another_file_of_the_same_size_has_no_limit(
     data = path.read_bytes()
     path.rename(path.with_suffix(".deleted"))
     path.write_bytes(data)
-    assert survey_part(DISK, str(directory), segments).segments_changed == 1
+    assert survey_segments(DISK, str(directory), segments).segments_changed == 1
 
 
 def test_indexes_of_an_open_segment_count_as_far_as_they_are_used(tmp_path: Path) -> None:

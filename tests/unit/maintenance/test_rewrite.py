@@ -1,4 +1,4 @@
-"""Sealed segments written again, with another codec or format: the same records in every case."""
+"""Rolled segments rewritten with another codec or format: the same records in every case."""
 
 import shutil
 from contextlib import suppress

@@ -27,7 +27,7 @@ INDEXES = (".index", ".timeindex")
 
 @pytest.fixture
 def root(tmp_path: Path) -> Path:
-    """Five sealed segments of ten records each, and an empty one; closed cleanly."""
+    """Five rolled segments of ten records each, and an empty one; closed cleanly."""
     return make(tmp_path / "data")
 
 

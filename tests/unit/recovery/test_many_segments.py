@@ -18,7 +18,7 @@ from kstore import Store
 from kstore.log.log import Log
 from kstore.producer_state import replay as producer_replay
 from kstore.store.partition_factory import peek_end_offset
-from kstore.verify.distributed import merge_parts, plan_parts, verify_part
+from kstore.verify.distributed import merge_reports, plan_ranges, verify_range
 from kstore.verify.partition import verify_partition
 from support.disks import CountingDisk, HastyDisk
 from support.logs import open_log, read_log
@@ -242,9 +242,9 @@ def verify_in_parts(directory: Path) -> Work:
         sizes = [
             (base, (directory / f"{base:020}.log").stat().st_size) for base in bases(directory)
         ]
-        parts = plan_parts(sizes, sum(size for _, size in sizes) // 8)
+        parts = plan_ranges(sizes, sum(size for _, size in sizes) // 8)
         assert 8 <= len(parts) <= 9
-        merged = merge_parts([verify_part(disk, directory, part) for part in parts])
+        merged = merge_reports([verify_range(disk, directory, part) for part in parts])
         assert merged is not None
         assert merged.ok, merged.findings
 

@@ -40,7 +40,7 @@ def append(log_dir: Path, partition: int, count: int, first: int = 0) -> None:
 
 @pytest.fixture
 def log_dir(tmp_path: Path) -> Path:
-    """Of three partitions the last is damaged in a sealed segment."""
+    """Of three partitions the last is damaged in a rolled segment."""
     path = tmp_path / "data"
     config = kstore.LogConfig(
         segment_bytes=4000, file_delete_delay_ms=0, cleanup_policy="compact",

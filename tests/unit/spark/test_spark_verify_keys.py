@@ -116,5 +116,5 @@ def test_keys_are_reported_where_a_partition_is_audited_again_as_a_unit(
 ) -> None:
     fill(tmp_path)
     _, wanted = of_tool(tmp_path, capsys)
-    monkeypatch.setattr(job, "merge_parts", lambda parts: None)
+    monkeypatch.setattr(job, "merge_reports", lambda parts: None)
     assert of_job(tmp_path) == wanted

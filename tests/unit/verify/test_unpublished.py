@@ -9,7 +9,7 @@ import kstore
 from kstore.cli import main
 from kstore.files.filenames import FENCE
 from kstore.files.files import Files
-from kstore.verify.distributed import merge_parts, plan_parts, verify_part
+from kstore.verify.distributed import merge_reports, plan_ranges, verify_range
 from support.stores import QUIET
 
 
@@ -54,9 +54,9 @@ def test_verify_checks_it_and_counts_it(fenced: Path, capsys: pytest.CaptureFixt
         report = log.verify()
         assert (report.batches, report.unpublished) == (4, hidden(fenced))
         sizes = [(int(path.stem), path.stat().st_size) for path in logs_of(fenced)]
-        parts = plan_parts(sizes, 1)
+        parts = plan_ranges(sizes, 1)
         assert len(parts) == 3
-        assert merge_parts([verify_part(Files(), log.path, part) for part in parts]) == report
+        assert merge_reports([verify_range(Files(), log.path, part) for part in parts]) == report
     assert main(["verify", "--log-dir", str(fenced)]) == 0
     assert f", {hidden(fenced)} bytes not published" in capsys.readouterr().out
     (fenced / "kstore.publishing.job").unlink()  # published

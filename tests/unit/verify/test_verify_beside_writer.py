@@ -17,7 +17,7 @@ from kstore.errors import StorageError
 from kstore.files.files import DISK, Files
 from kstore.spark.jobs import verify as job
 from kstore.spark.jobs.reports import show
-from kstore.verify.distributed import SegmentRange, merge_parts, verify_part
+from kstore.verify.distributed import SegmentRange, merge_reports, verify_range
 from kstore.verify.partition import LOOKS, VerifyReport, verify_partition
 from support.damage import write_damaged
 from support.logs import open_log
@@ -195,7 +195,7 @@ def killed(tmp_path: Path) -> Path:
 
 def verified(root: Path) -> VerifyReport:
     report = verify_partition(DISK, root / NAME)
-    assert merge_parts([verify_part(DISK, root / NAME, SegmentRange())]) == report
+    assert merge_reports([verify_range(DISK, root / NAME, SegmentRange())]) == report
     return report
 
 

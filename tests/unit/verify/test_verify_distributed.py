@@ -11,7 +11,7 @@ import pytest
 import kstore
 from kstore.files import filenames
 from kstore.files.files import DISK
-from kstore.verify.distributed import SegmentRange, merge_parts, plan_parts, verify_part
+from kstore.verify.distributed import SegmentRange, merge_reports, plan_ranges, verify_range
 from kstore.verify.log_dir_state import StateReader
 from kstore.verify.partition import VerifyReport, verify_partition
 from support.damage import write_damaged
@@ -26,8 +26,8 @@ def segments_of(path: Path) -> list[tuple[int, int]]:
 
 
 def in_parts(path: Path, target: int) -> VerifyReport | None:
-    parts = plan_parts(segments_of(path), target)
-    return merge_parts([verify_part(DISK, path, part) for part in parts])
+    parts = plan_ranges(segments_of(path), target)
+    return merge_reports([verify_range(DISK, path, part) for part in parts])
 
 
 @pytest.fixture
@@ -57,26 +57,26 @@ def transactional(tmp_path: Path) -> Path:
 
 def test_parts_that_one_reader_audits_share_a_listing(plain: Path) -> None:
     """Listed again where a name came since; the folder's last change is long ago."""
-    parts = plan_parts(segments_of(plain), 1)
+    parts = plan_ranges(segments_of(plain), 1)
     assert len(parts) > 5
     long_ago = 1_600_000_000
     os.utime(plain, (long_ago, long_ago))
     disk = CountingDisk()
     states = StateReader(disk)
-    complete = merge_parts([verify_part(disk, plain, part, states=states) for part in parts])
+    complete = merge_reports([verify_range(disk, plain, part, states=states) for part in parts])
     assert complete == verify_partition(DISK, plain)
     assert disk.names_listed == len(list(plain.iterdir()))
     (plain / filenames.index_name(1)).write_bytes(b"")  # its log does not exist
-    again = merge_parts([verify_part(disk, plain, part, states=states) for part in parts])
+    again = merge_reports([verify_range(disk, plain, part, states=states) for part in parts])
     assert again is None  # a loss: the audit of the partition checks again
 
 
 def test_parts_cover_everything_once() -> None:
-    parts = plan_parts([(0, 10), (5, 10), (9, 100), (20, 0), (21, 3)], 25)
+    parts = plan_ranges([(0, 10), (5, 10), (9, 100), (20, 0), (21, 3)], 25)
     assert [(part.start, part.stop, part.size) for part in parts] == [
         (None, 9, 20), (9, 20, 100), (20, None, 3),
     ]  # fmt: skip
-    assert plan_parts([], 25) == [SegmentRange()]
+    assert plan_ranges([], 25) == [SegmentRange()]
 
 
 @pytest.mark.parametrize("target", [1, 3000, 5000, 1 << 30])
@@ -161,7 +161,7 @@ def test_damage(kind: str, damage: str, request: pytest.FixtureRequest) -> None:
         found = in_parts(path, target)
         if found is None:  # said so, instead of something else
             assert kind == "transactional" or damage == "overlap"
-            found = merge_parts([verify_part(DISK, path, SegmentRange())])
+            found = merge_reports([verify_range(DISK, path, SegmentRange())])
         assert found is not None
         assert asdict(found) == asdict(complete)
 

@@ -13,7 +13,7 @@ from kstore.checkpoint.known_gaps import is_known, merge_ranges
 from kstore.cli import main
 from kstore.errors import CorruptRecordError
 from kstore.files.files import DISK
-from kstore.verify.distributed import merge_parts, plan_parts, verify_part
+from kstore.verify.distributed import merge_reports, plan_ranges, verify_range
 from kstore.verify.missing_folders import find_missing_folders
 from kstore.verify.partition import VerifyReport, verify_partition
 from support.damage import write_damaged
@@ -49,10 +49,10 @@ def logs(root: Path) -> list[Path]:
 def in_parts(path: Path) -> VerifyReport:
     """As a job audits it, a segment in each task; the partition at once where needed."""
     segments = [(int(each.stem), each.stat().st_size) for each in sorted(path.glob("*.log"))]
-    parts = plan_parts(segments, 1)
-    report = merge_parts([verify_part(DISK, path, part) for part in parts])
+    parts = plan_ranges(segments, 1)
+    report = merge_reports([verify_range(DISK, path, part) for part in parts])
     if report is None:
-        report = merge_parts([verify_part(DISK, path, type(parts[0])())])
+        report = merge_reports([verify_range(DISK, path, type(parts[0])())])
     assert report is not None
     return report
 

@@ -20,7 +20,7 @@ examples:
   kstore spark convert --compression zstd --roll --topic 'old.*' --log-dir data
   spark-submit --master spark://host:7077 .../kstore/spark/jobs/convert.py --log-dir /mnt/kafka-logs
 
-Rewrites sealed segments with messages v0 or v1 as record batches v2, the only format that Kafka 4
+Rewrites rolled segments with messages v0 or v1 as record batches v2, the only format that Kafka 4
 reads; the active segment only with --roll, which rolls it first. A message becomes a batch of one
 record, a compressed message set becomes one batch. Offsets and timestamps stay (v0 has no
 timestamps: -1). --compression recompresses every batch, also those of v2, unless that makes it
@@ -43,7 +43,7 @@ def convert(
     force: bool = False,
     **options: Unpack[RewriteOptions],
 ) -> list[RewrittenPartition]:
-    """Convert messages v0 and v1 in a store's sealed segments to record batches v2, on Spark.
+    """Convert messages v0 and v1 in a store's rolled segments to record batches v2, on Spark.
 
     Parameters
     ----------

@@ -21,7 +21,7 @@ examples:
   kstore spark recompress --compression lz4 --roll --resume done.json --json --log-dir data
   spark-submit --master spark://host:7077 .../jobs/recompress.py --compression zstd --log-dir DIR
 
-Rewrites sealed segments with the codec; the active segment only with --roll, which rolls it first.
+Rewrites rolled segments with the codec; the active segment only with --roll, which rolls it first.
 Every record keeps its offset, timestamp and headers, every batch its producer fields and its
 transaction; control batches and message formats stay (see convert). A segment whose batches all
 have the codec is not rewritten. A batch that the codec would make larger stays unchanged, except
@@ -45,7 +45,7 @@ def recompress(
     merge: bool = False,
     **options: Unpack[RewriteOptions],
 ) -> list[RewrittenPartition]:
-    """Rewrite the sealed segments of a store with another codec, on Spark's executors.
+    """Rewrite the rolled segments of a store with another codec, on Spark's executors.
 
     Parameters
     ----------

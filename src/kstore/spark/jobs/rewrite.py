@@ -1,4 +1,4 @@
-"""The job behind ``recompress`` and ``convert``: rewrites sealed segments in parallel.
+"""The job behind ``recompress`` and ``convert``: rewrites rolled segments in parallel.
 
 Executors stage the new segments. The driver, which holds the store's one-writer lock, swaps each
 one in as soon as it is staged, as compaction does.
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class RewrittenPartition:
-    """The result for the sealed segments of one partition."""
+    """The result for the rolled segments of one partition."""
 
     topic: str
     partition: int
@@ -88,7 +88,7 @@ class RewriteOptions(ChangingOptions, total=False):
 
 
 class RewriteJob(ChangingJob[Log, RewrittenPartition]):
-    """Rewrites the sealed segments of a store, for ``recompress`` and ``convert``.
+    """Rewrites the rolled segments of a store, for ``recompress`` and ``convert``.
 
     Parameters
     ----------
@@ -179,7 +179,7 @@ class RewriteJob(ChangingJob[Log, RewrittenPartition]):
     def describe_plan(self, partitions: Sequence[Log], parallelism: int) -> str:
         units = _plan_units(partitions, [_views(log, roll=self._roll) for log in partitions])
         tasks, size = self.plan_units(units, parallelism), sum(unit.size for unit in units)
-        which = "segments" if self._roll else "sealed segments"
+        which = "segments" if self._roll else "rolled segments"
         return f"{len(tasks)} tasks would rewrite {len(units)} {which}, {size:,} bytes"
 
 

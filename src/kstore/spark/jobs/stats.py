@@ -22,7 +22,7 @@ from kstore.partition_files import (
     Spread,
     Stats,
     segments_of,
-    survey_part,
+    survey_segments,
     was_replaced,
 )
 from kstore.spark.jobs.command import add_common, main, matching
@@ -229,7 +229,7 @@ def _scan_task(task: Task) -> list[Stats | str | None]:
     results: list[Stats | str | None] = []
     for path, units in groupby(task.units, key=lambda unit: unit.path):
         segments = [unit.argument for unit in units]
-        results += [result_or_error(survey_part, task.files, path, segments)]
+        results += [result_or_error(survey_segments, task.files, path, segments)]
         results += [None] * (len(segments) - 1)
     return results
 
@@ -243,7 +243,7 @@ def _scan_partition(task: _PartitionTask) -> tuple[Stats, str | None]:
         log = open_store(paths)[topic][partition]
         for _ in range(TRIES):
             segments = segments_of(log, files)
-            stats = survey_part(files, log.path, segments)
+            stats = survey_segments(files, log.path, segments)
             is_changed = stats.segments_changed or stats.segments_gone
             if not is_changed and not was_replaced(segments, log.path, files):
                 return stats, None

@@ -18,11 +18,11 @@ from kstore.partition_files import (
     find_logs,
     find_missing_folders,
     finding_lines,
-    merge_parts,
-    plan_parts,
+    merge_reports,
+    plan_ranges,
     state_of,
     status_of,
-    verify_part,
+    verify_range,
     warn_of_undecodable_keys,
 )
 from kstore.spark.jobs.command import add_common, main, matching, wanted_topics
@@ -200,7 +200,7 @@ class _Verify(PartitionJob[_Partition, PartitionReport]):
         topic, number, path = partition.topic, partition.partition, partition.path
         audits = [result for result in results if not isinstance(result, str)]
         is_complete = len(audits) == len(results)
-        merged = merge_parts([audit.segments for audit in audits]) if is_complete else None
+        merged = merge_reports([audit.segments for audit in audits]) if is_complete else None
         if merged is None:
             # Retention deleted a segment, segments overlap, or a transaction spans ranges.
             everything = _Range(topic, number, SegmentRange())
@@ -237,7 +237,7 @@ def _plan_units(partitions: Sequence[_Partition], parallelism: int) -> list[Work
     target = task_size(total, parallelism)
     units = []
     for number, partition in enumerate(partitions):
-        for segments in plan_parts(partition.segments, target):
+        for segments in plan_ranges(partition.segments, target):
             key = -1 if segments.start is None else segments.start
             argument = _Range(partition.topic, partition.partition, segments)
             units.append(WorkUnit(number, partition.path, key, segments.size, argument))
@@ -262,7 +262,7 @@ def _verify_task(task: Task) -> list[_AuditOrError]:
 
 def _verify_range(task: Task, unit: WorkUnit, states: StateReader) -> _Audit:
     of: _Range = unit.argument
-    report = verify_part(task.files, unit.path, of.segments, states=states)
+    report = verify_range(task.files, unit.path, of.segments, states=states)
     audit = _Audit(report, VerifyReport())
     if of.topic == OFFSETS_TOPIC and report.report.ok:
         log = open_store(task.paths)[of.topic][of.partition]
