@@ -87,7 +87,10 @@ def test_a_wrong_setting_changes_no_topic(data: Path, tool: Tool) -> None:
 
 
 def test_internal_topics_are_altered_and_deleted_only_by_name(data: Path, tool: Tool) -> None:
-    with kstore.open(data) as store, store.consumer("g", assignment=[("orders", 0)]) as consumer:
+    with (
+        kstore.open(data) as store,
+        store.consumer(group="g", assignment=[("orders", 0)]) as consumer,
+    ):
         consumer.commit({("orders", 0): 3})
     change = ("--config", "segment.bytes=99")
     assert tool("topics", "--alter", "--topic", ".*", *change)[0] == 0
