@@ -188,7 +188,11 @@ def run(arguments: argparse.Namespace) -> int:
                     output.write(render(record, partition))
                 except UnprintableRecordError as error:
                     if not arguments.skip_message_on_error:
-                        raise error.at(offset=record.offset) from error
+                        raise UnprintableRecordError(
+                            f"{error.reason}; --skip-message-on-error skips such records: "
+                            f"partition {partition}",
+                            offset=record.offset,
+                        ) from error
 
             consume(consumer, arguments, show, output, printed)
     finally:
