@@ -31,7 +31,7 @@ examples:
 Keeps the latest record of every key, in all segments except the active one, as Kafka's cleaner
 does; min.compaction.lag.ms and delete.retention.ms apply. Compacts only topics whose cleanup.policy
 in this directory contains 'compact': Kafka keeps its topics' settings elsewhere, so set it first
-for a broker's topic, with alter_topic in Python. No other process may write meanwhile.
+for a broker's topic, with 'kstore configs --alter'. No other process may write meanwhile.
 """
 
 
