@@ -9,6 +9,7 @@ from time import monotonic
 from typing import TYPE_CHECKING
 
 from kstore.client.consumer_batch import ConsumerBatch
+from kstore.client.kafka_names import OF_CONSUMERS, no_attribute
 from kstore.client.metadata import MetadataView
 from kstore.coordinator.group.offset_records import METADATA_MAX_BYTES, OffsetCommit
 from kstore.coordinator.group.reader_offsets_file import TopicIds
@@ -360,7 +361,7 @@ class Consumer:
                 self._follow_metadata()
                 if not self._positions:
                     raise InvalidConfigError(
-                        "nothing to read: give the consumer topics=[...], or partitions by assign()"
+                        "nothing to read: store.consumer('orders') names a topic; or call assign()"
                     )
                 try:
                     batch = self._take_turn(count)
@@ -567,6 +568,11 @@ class Consumer:
                 f"partition {tp.topic}-{tp.partition} is not assigned to this consumer"
             )
         return wanted
+
+    if not TYPE_CHECKING:  # which would take any attribute for valid
+
+        def __getattr__(self, name: str) -> object:
+            raise no_attribute(self, name, OF_CONSUMERS)
 
     def __repr__(self) -> str:
         group = "" if self._group is None else f" {self._group.name!r}"

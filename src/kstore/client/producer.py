@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Never, cast
 
 from kstore._native.append.encode import BatchBuffer
 from kstore.client.delivery import Delivery, OnDelivery, ProducerBatch, report_delivery
+from kstore.client.kafka_names import OF_PRODUCERS, no_attribute
 from kstore.client.partitioner import Partitioner, choose
 from kstore.client.sender import RECORD_OVERHEAD, Sender
 from kstore.client.topic_batches import TopicBatches, check_batch_settings
@@ -134,6 +135,11 @@ class Producer:
         """Deliver all sent records and end the thread; raises the first error not yet raised."""
         self._sender.close()
 
+    if not TYPE_CHECKING:  # which would take any attribute for valid
+
+        def __getattr__(self, name: str) -> object:
+            raise no_attribute(self, name, OF_PRODUCERS)
+
     def __repr__(self) -> str:
         return f"<kstore.Producer to {self.topic.name!r}{' closed' * self._sender.closed}>"
 
@@ -230,6 +236,11 @@ class MultiTopicProducer:
     def close(self) -> None:
         """Deliver all sent records and end the thread; raises the first error not yet raised."""
         self._sender.close()
+
+    if not TYPE_CHECKING:  # which would take any attribute for valid
+
+        def __getattr__(self, name: str) -> object:
+            raise no_attribute(self, name, OF_PRODUCERS)
 
     def __repr__(self) -> str:
         topics = ", ".join(self._producers) or "no topic yet"

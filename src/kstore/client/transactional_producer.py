@@ -9,6 +9,7 @@ from datetime import datetime
 from time import time_ns
 from typing import TYPE_CHECKING
 
+from kstore.client.kafka_names import OF_TRANSACTIONS, no_attribute
 from kstore.config import CODECS, codec_of_batches, warn_of_codec
 from kstore.coordinator.transaction.transaction_state_records import (
     SEQUENCES,
@@ -368,6 +369,11 @@ class TransactionalProducer:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+    if not TYPE_CHECKING:  # which would take any attribute for valid
+
+        def __getattr__(self, name: str) -> object:
+            raise no_attribute(self, name, OF_TRANSACTIONS)
 
     def __repr__(self) -> str:
         state = " closed" if self._closed else " in a transaction" if self._open else ""
