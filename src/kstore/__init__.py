@@ -32,8 +32,8 @@ if TYPE_CHECKING:
     from kstore.coordinator.group.list_groups import CommittedOffset as CommittedOffset
     from kstore.coordinator.group.list_groups import ConsumerGroup as ConsumerGroup
     from kstore.errors import KStoreError as KStoreError
+    from kstore.log.append_info import AppendInfo as AppendInfo
     from kstore.log.group_commit import Committer as Committer
-    from kstore.log.log import AppendInfo as AppendInfo
     from kstore.log.log import Log as Log
     from kstore.log.view import LogView as LogView
     from kstore.maintenance.repair import RepairReport as RepairReport
@@ -51,7 +51,7 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 _HOME = {
-    "AppendInfo": "kstore.log.log",
+    "AppendInfo": "kstore.log.append_info",
     "Columns": "kstore.record.columns",
     "CommittedOffset": "kstore.coordinator.group.list_groups",
     "Committer": "kstore.log.group_commit",

@@ -96,13 +96,8 @@ class LogConfig:
 
     def with_properties(self, properties: Mapping[str, object]) -> "LogConfig":
         """A copy with some settings changed, in Kafka's spelling or Python's, as text or typed."""
-        changes: dict[str, object] = {}
-        for name, value in properties.items():
-            attribute = setting_attribute(name)
-            if attribute in changes:
-                raise InvalidConfigError(f"{attribute.replace('_', '.')} is set twice")
-            changes[attribute] = _parse(name, value, type(getattr(self, attribute)).__name__)
-        return replace(self, **changes)  # type: ignore[arg-type]
+        changes = [(setting_attribute(name), name, value) for name, value in properties.items()]
+        return replace(self, **_parsed(changes, self))  # type: ignore[arg-type]
 
     def merge(
         self, changes: Mapping[str, object], unset: Iterable[str], default: "LogConfig"
@@ -166,6 +161,23 @@ class StoreConfig:
     # Called in a background thread when background work fails; not again for the same failure.
     on_background_error: Callable[[BackgroundFailure], object] | None = None
 
+    @classmethod
+    def from_properties(cls, properties: Mapping[str, object]) -> "StoreConfig":
+        """Build from names: settings of a store, and of topics, which become ``log``.
+
+        A name is Kafka's (``log.cleaner.threads``, ``retention.ms``, or a broker's
+        ``log.retention.ms``) or Python's (``log_cleaner_threads``); a value is text or typed.
+        Raises InvalidConfigError for unknown names, with close ones, and for values out of range.
+        """
+        own: list[tuple[str, str, object]] = []
+        of_topics: list[tuple[str, str, object]] = []
+        for name, value in properties.items():
+            attribute = _attribute(name, _STORE_SETTINGS)
+            known = of_topics if attribute in LogConfig.__dataclass_fields__ else own
+            known.append((attribute, name, value))
+        log = replace(LogConfig(), **_parsed(of_topics, LogConfig()))  # type: ignore[arg-type]
+        return replace(cls(log=log), **_parsed(own, cls()))  # type: ignore[arg-type]
+
     def __post_init__(self) -> None:
         _check_range(self, "retention_check_interval_ms", 1, INT64_MAX)
         _check_choice(self, "recovery", ("careful", "kafka"))
@@ -187,6 +199,34 @@ class StoreConfig:
             raise InvalidConfigError(
                 f"on_background_error must be callable, not {self.on_background_error!r}"
             )
+
+
+# Kafka's name of a broker's default for a topic setting, where it is not that setting's own name
+# (ServerTopicConfigSynonyms).
+_BROKER_NAMES = {
+    "log.segment.bytes": "segment_bytes",
+    "log.roll.ms": "segment_ms",
+    "log.roll.jitter.ms": "segment_jitter_ms",
+    "log.index.size.max.bytes": "segment_index_bytes",
+    "log.preallocate": "preallocate",
+    "log.index.interval.bytes": "index_interval_bytes",
+    "message.max.bytes": "max_message_bytes",
+    "log.retention.ms": "retention_ms",
+    "log.retention.bytes": "retention_bytes",
+    "log.cleanup.policy": "cleanup_policy",
+    "log.cleaner.min.cleanable.ratio": "min_cleanable_dirty_ratio",
+    "log.cleaner.min.compaction.lag.ms": "min_compaction_lag_ms",
+    "log.cleaner.max.compaction.lag.ms": "max_compaction_lag_ms",
+    "log.cleaner.delete.retention.ms": "delete_retention_ms",
+    "log.segment.delete.delay.ms": "file_delete_delay_ms",
+    "log.flush.interval.messages": "flush_messages",
+    "log.flush.interval.ms": "flush_ms",
+    "log.message.format.version": "message_format_version",
+    "log.message.timestamp.type": "message_timestamp_type",
+    "log.message.timestamp.before.max.ms": "message_timestamp_before_max_ms",
+    "log.message.timestamp.after.max.ms": "message_timestamp_after_max_ms",
+    "log.retention.check.interval.ms": "retention_check_interval_ms",
+}
 
 
 def codec_of_batches(config: LogConfig, requested: str | None = None) -> str:
@@ -234,18 +274,40 @@ def setting_attribute(name: object) -> str:
 
     Raises InvalidConfigError, which suggests close names or else lists all names.
     """
+    return _attribute(name, _TOPIC_SETTINGS)
+
+
+def _attribute(name: object, settings: Mapping[str, str]) -> str:
+    """The attribute that a name stands for, among settings by name in Kafka's spelling."""
     if not isinstance(name, str):
         raise TypeError(f"a setting is named by text, not {type(name).__name__}")
-    known = LogConfig.__dataclass_fields__
-    attribute = name.replace(".", "_").replace("-", "_")
-    if attribute in known:
-        return attribute
+    spelled = name.replace("_", ".").replace("-", ".")
+    if spelled in settings:
+        return settings[spelled]
     from difflib import get_close_matches
 
-    names = sorted(key.replace("_", ".") for key in known)
-    close = get_close_matches(attribute.replace("_", ".").lower(), names, n=3)
-    hint = f"did you mean {' or '.join(close)}?" if close else f"known are: {', '.join(names)}"
+    close = get_close_matches(spelled.lower(), settings, n=3)
+    known = ", ".join(sorted(settings))
+    hint = f"did you mean {' or '.join(close)}?" if close else f"known are: {known}"
     raise InvalidConfigError(f"unknown setting {name!r}; {hint}")
+
+
+_TOPIC_SETTINGS = {name.replace("_", "."): name for name in LogConfig.__dataclass_fields__}
+_STORE_SETTINGS = {
+    **{name.replace("_", "."): name for name in StoreConfig.__dataclass_fields__ if name != "log"},
+    **_TOPIC_SETTINGS,
+    **_BROKER_NAMES,
+}
+
+
+def _parsed(changes: Iterable[tuple[str, str, object]], config: object) -> dict[str, object]:
+    """Values by attribute, of (attribute, name, value); their types are those of ``config``."""
+    values: dict[str, object] = {}
+    for attribute, name, value in changes:
+        if attribute in values:
+            raise InvalidConfigError(f"{attribute.replace('_', '.')} is set twice")
+        values[attribute] = _parse(name, value, type(getattr(config, attribute)).__name__)
+    return values
 
 
 def check_changes(config: object, unset: object) -> None:
@@ -289,14 +351,40 @@ def check_log_config(config: object) -> LogConfig:
     return config
 
 
-def check_store_config(config: object) -> StoreConfig:
-    """Check a caller's settings of a store; a TypeError says what to pass."""
-    if not isinstance(config, StoreConfig):
-        raise TypeError(
-            f"a store's config is a kstore.StoreConfig, not {type(config).__name__}; settings "
-            "for its topics are passed as StoreConfig(log=LogConfig(...))"
-        )
-    return config
+def as_log_config(config: object, default: LogConfig) -> LogConfig:
+    """The settings of a topic that a caller creates.
+
+    None: ``default``; a mapping of names changes some settings of ``default``; a LogConfig
+    replaces them all. Raises TypeError for anything else, and InvalidConfigError.
+    """
+    if config is None:
+        return default
+    if isinstance(config, Mapping):
+        return default.with_properties(config)
+    if isinstance(config, LogConfig):
+        return config
+    raise TypeError(
+        "a topic's config is a mapping of settings, such as {'retention.ms': 3600000}, or a "
+        f"kstore.LogConfig, not {type(config).__name__}"
+    )
+
+
+def as_store_config(config: object) -> StoreConfig:
+    """The settings of a store that a caller opens: a mapping of names, or a StoreConfig.
+
+    Raises TypeError for anything else, and InvalidConfigError.
+    """
+    if config is None:
+        return StoreConfig()
+    if isinstance(config, Mapping):
+        return StoreConfig.from_properties(config)
+    if isinstance(config, StoreConfig):
+        return config
+    raise TypeError(
+        f"a store's config is a kstore.StoreConfig, not {type(config).__name__}, or a mapping of "
+        "settings, such as {'log.retention.ms': 3600000}; settings for its topics are passed as "
+        "StoreConfig(log=LogConfig(...))"
+    )
 
 
 def _check_range(config: object, name: str, low: int, high: int) -> None:

@@ -84,10 +84,15 @@ class OffsetOutOfRangeError(KStoreError, LookupError):
     code = 1
 
 
-class UnknownTopicOrPartitionError(KStoreError, LookupError):
-    """A topic or partition that is not in this store."""
+class UnknownTopicOrPartitionError(KStoreError, KeyError):
+    """A topic or partition that is not in this store.
+
+    A KeyError, so that ``store.get(name, default)`` returns the default; unlike KeyError's, its
+    text is the sentence itself, not a quotation of it.
+    """
 
     code = 3
+    __str__ = Exception.__str__
 
 
 class UnknownTopicIdError(UnknownTopicOrPartitionError):

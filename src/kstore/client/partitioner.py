@@ -32,7 +32,10 @@ class StickyPartitioner:
         if self._left <= 0 or partition >= count:
             partition = self._partition = _other(partition, count)
             self._left = self._batch_size
-        self._left -= 1 if value is None else len(value) + 1
+        try:
+            self._left -= 1 if value is None else len(value) + 1
+        except TypeError:  # no bytes: the append says what a value is
+            self._left -= 1
         return partition
 
 

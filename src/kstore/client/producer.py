@@ -10,7 +10,7 @@ from kstore.client.kafka_names import OF_PRODUCERS, no_attribute
 from kstore.client.partitioner import Partitioner, choose
 from kstore.client.sender import RECORD_OVERHEAD, Sender
 from kstore.client.topic_batches import TopicBatches, check_batch_settings
-from kstore.record import Headers
+from kstore.record import Headers, header_pairs
 from kstore.record.timestamp import to_record_timestamp
 from kstore.topic_partition import as_partition
 
@@ -97,7 +97,7 @@ class Producer:
         elif (partition := as_partition(partition)) not in self.topic._partitions:
             self.topic.store._log(self.topic.name, partition)  # raises, naming the partition
         when = time_ns() // 1_000_000 if timestamp is None else to_record_timestamp(timestamp)
-        pairs = None if headers is None else list(headers)
+        pairs = None if headers is None else header_pairs(headers)
         size = RECORD_OVERHEAD + _size(value) + _size(key)
         if pairs is not None:
             size += sum(_size(name) + _size(content) + 10 for name, content in pairs)

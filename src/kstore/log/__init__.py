@@ -3,6 +3,7 @@
 Modules:
 
 - active_segment: The active segment: opening its files, rolling to the next one, closing
+- append_info: The result of an append of complete batches
 - append_split: Splits a batch that is larger than the topic allows, and appends it as several
 - delete_segments: Deleting a log's oldest segments, and raising its start (Kafka's
   LocalLog.deleteSegments)
@@ -28,6 +29,7 @@ Modules:
 - rolled_segments: The rolled segments of a partition as a reader in another process lists them
 - segment_access: Reads of a writer's segments, while truncation, retention and compaction change
   the log
+- segment_source: How a log accesses its segments: those of its writer, or of its reader
 - skip_corrupt: Reads on behind corrupt batches: every valid batch of a log once
 - statistics: Statistics of a log: sizes, keys, codecs, offsets and times, of ranges that add up
 - time_lookup: Finds offsets by time, and collects the facts for retention

@@ -5,17 +5,17 @@ Where its records do not compress, or are converted to an old format, the batch 
 then it is built of fewer records. Only a single item that does not fit is refused.
 """
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
-from kstore._native.format.record import holds_records
+from kstore._native.format.record import holds_records_or_pairs
 from kstore.errors import KStoreError, MessageTooLargeError, RecordListTooLargeError
+from kstore.record import Record, Timestamp
 
 if TYPE_CHECKING:
     from kstore._native.append.record_appender import RecordAppender
-    from kstore.log.log import Timestamp
 
 _CHUNK = 1000  # values taken from an iterable at a time
 
@@ -27,11 +27,15 @@ class DoesNotFitError(Exception):
         super().__init__(refusal)
         self.refusal = refusal
 
-    def describe(self, first: int, end: int) -> KStoreError:
-        """The error to raise, where offsets [first, end) were appended, one for each item."""
+    def describe(self, first: int, end: int, numbers: list[int] | None = None) -> KStoreError:
+        """The error to raise, where offsets [first, end) were appended, one for each item.
+
+        ``numbers`` are those of the items in the caller's source, if it had others between them.
+        """
+        item = end - first if numbers is None else numbers[end - first]
         appended = f"offsets {first} to {end - 1} were" if end > first else "nothing was"
         return type(self.refusal)(
-            f"item {end - first} does not fit: {self.refusal.reason}; {appended} appended",
+            f"item {item} does not fit: {self.refusal.reason}; {appended} appended",
             path=self.refusal.path,
         )
 
@@ -40,6 +44,10 @@ def split_into_chunks(values: Iterable[Any]) -> Iterator[list[Any]]:
     """The values in lists of bounded length."""
     if isinstance(values, bytes | bytearray | memoryview | str):
         raise TypeError("extend takes many values, not one: use append, or put it in a list")
+    if isinstance(values, Mapping):
+        raise TypeError("extend takes the pairs of a mapping: extend(mapping.items())")
+    if isinstance(values, Record):
+        raise TypeError("extend takes many records, not one: put it in a list")
     if isinstance(values, list):
         yield values
         return
@@ -49,11 +57,11 @@ def split_into_chunks(values: Iterable[Any]) -> Iterator[list[Any]]:
 
 
 def append_chunk(appender: "RecordAppender", chunk: list[Any], when: "Timestamp") -> None:
-    """Append a chunk of values, of Records, or of both, in batches; the caller holds the lock.
+    """Append values, (key, value) pairs and Records in batches; the caller holds the lock.
 
     Raises DoesNotFitError for a single item that the log refuses.
     """
-    append = appender.append_records if holds_records(chunk) else appender.append_values
+    append = appender.append_records if holds_records_or_pairs(chunk) else appender.append_values
     done = 0
     while done < len(chunk):
         try:

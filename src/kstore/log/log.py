@@ -11,7 +11,7 @@ no lock; it sees an immutable list of segments and an end that was published aft
 from abc import ABCMeta, abstractmethod
 from collections.abc import Callable, Iterable, Iterator
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar, overload
+from typing import TYPE_CHECKING, Any, overload
 
 from kstore._native.read.segment_view import SegmentList, SegmentView, Slice
 from kstore.config import LogConfig
@@ -19,65 +19,26 @@ from kstore.errors import ClosedError, OffsetOutOfRangeError
 from kstore.files.files import Files
 from kstore.integers import INT64_MAX, check_integer
 from kstore.log import time_lookup
+from kstore.log.append_info import AppendInfo
 from kstore.log.read_committed import COMMITTED, UNCOMMITTED, check_isolation
+from kstore.log.segment_source import SegmentSource
 from kstore.producer_state.snapshot import ProducerEntry
-from kstore.record import Headers, Record, timestamp
-from kstore.recovery.lost_segments import LostRecords
+from kstore.record import Headers, Item, Record, Timestamp, timestamp
 from kstore.segment.transaction_index import AbortedTransaction
 
 if TYPE_CHECKING:
+    import pandas as pd
+    import pyarrow as pa
+
     from kstore.compaction.cleaner import CompactionReport
     from kstore.log.follow import Follower
     from kstore.log.view import LogView
     from kstore.log.writer import LogWriter
     from kstore.maintenance.reindex import ReindexReport
     from kstore.maintenance.rewrite import Progress, RewriteReport
+    from kstore.record.columns import Columns
     from kstore.recovery.report import RecoveryReport
     from kstore.verify.partition import VerifyReport
-
-Result = TypeVar("Result")
-Timestamp = datetime | int | None
-
-
-class AppendInfo(NamedTuple):
-    """What an append of complete batches did. Offsets are inclusive; -1: none. Immutable."""
-
-    first_offset: int
-    last_offset: int
-    max_timestamp: int
-    size: int
-
-
-class SegmentSource(Protocol):
-    """Accesses segments while some of them leave the log: of its writer, or of its reader.
-
-    Methods raise StorageError for a segment that has left the log.
-    """
-
-    @property
-    def lost(self) -> LostRecords:
-        """Records that are known to be lost."""
-        ...
-
-    def on_current_segments(self, use: Callable[[SegmentList], Result]) -> Result:
-        """Call a function with the segments; repeat it if it fails while the segments change."""
-        ...
-
-    def load_entries(self, view: SegmentView) -> None:
-        """Load the index entries of a segment into memory."""
-        ...
-
-    def learn_times(self, view: SegmentView) -> None:
-        """Find a segment's largest timestamp."""
-        ...
-
-    def read_segment(self, view: SegmentView, offset: int, max_bytes: int) -> Slice | None:
-        """As SegmentList.read, within one segment."""
-        ...
-
-    def check_lost(self, start: int, stop: int | None, ms: int) -> None:
-        """Raise CorruptRecordError if lost records in [start, stop) may be at or after ms."""
-        ...
 
 
 class Log(metaclass=ABCMeta):
@@ -176,7 +137,7 @@ class Log(metaclass=ABCMeta):
         value, key
             Any bytes-like object, or None for null.
         headers
-            (name, value) pairs; a value may be None.
+            A dict, or (name, value) pairs; a value may be None.
         timestamp
             An aware datetime, or milliseconds since 1970; None: the current time.
 
@@ -191,15 +152,13 @@ class Log(metaclass=ABCMeta):
         """
 
     @abstractmethod
-    def extend(
-        self, values: Iterable[bytes | Record | None], *, timestamp: Timestamp = None
-    ) -> range:
+    def extend(self, values: Iterable[Item], *, timestamp: Timestamp = None) -> range:
         """Append many records in batches of ``batch.size``; return their offsets, contiguous.
 
-        Items are values (bytes-like or None) or Records, whose key, value, headers and timestamp
-        are used. The log stays locked until the source is exhausted, so it should be a fast one.
-        A source that appends to this log itself is refused. After an error in the middle the
-        batches before it are in the log.
+        Items are values (bytes-like or None), pairs (key, value), or Records, whose key, value,
+        headers and timestamp are used; a source may mix them. The log stays locked until the
+        source is exhausted, so it should be a fast one. A source that appends to this log itself
+        is refused. After an error in the middle the batches before it are in the log.
 
         A single item beyond ``max.message.bytes`` or ``segment.bytes`` is refused with its index
         and the offsets that were appended (MessageTooLargeError, RecordListTooLargeError).
@@ -313,7 +272,11 @@ class Log(metaclass=ABCMeta):
     @overload
     def __getitem__(self, index: slice) -> "LogView": ...
     def __getitem__(self, index: int | slice) -> "Record | LogView":
-        """``log[offset]`` is a record, ``log[a:b]`` a lazy view; negatives count from the end."""
+        """``log[offset]`` is a record, ``log[a:b]`` a lazy view; negatives count from the end.
+
+        OffsetOutOfRangeError where no record has the offset, and where a slice begins below
+        ``start_offset`` or beyond ``end_offset``; :meth:`head` gives the first records.
+        """
         if isinstance(index, slice):
             return self.view()[index]
         if not hasattr(index, "__index__"):
@@ -349,6 +312,36 @@ class Log(metaclass=ABCMeta):
         if self.closed:
             raise ClosedError("the log is closed", path=self.path)
         return LogView(self, start, stop, isolation=isolation)
+
+    def scan(
+        self,
+        *,
+        where: Callable[[Any], Any] | None = None,
+        check_crc: bool = True,
+        threads: int = 1,
+        on_damage: str = "raise",
+        skipped: list[Any] | None = None,
+    ) -> "Iterator[Columns]":
+        """Columns of all records; options and errors are those of :meth:`LogView.scan`."""
+        return self.view().scan(
+            where=where, check_crc=check_crc, threads=threads, on_damage=on_damage, skipped=skipped
+        )
+
+    def to_arrow(self) -> "pa.Table":
+        """All records as a pyarrow.Table; see :meth:`LogView.to_arrow`."""
+        return self.view().to_arrow()
+
+    def to_pandas(self) -> "pd.DataFrame":
+        """All records as a pandas.DataFrame; see :meth:`LogView.to_pandas`."""
+        return self.view().to_pandas()
+
+    def head(self, count: int = 5) -> "LogView":
+        """The first records; see :meth:`LogView.head`."""
+        return self.view().head(count)
+
+    def tail(self, count: int = 5) -> "LogView":
+        """The last records; see :meth:`LogView.tail`."""
+        return self.view().tail(count)
 
     def settled(self, start: int) -> "LogView":
         """From start to the log end, without the records of transactions not committed so far.
@@ -584,6 +577,14 @@ class Log(metaclass=ABCMeta):
 
     # --- for the engine ----------------------------------------------------------------------
 
+    @abstractmethod
+    def _extend(self, values: Iterable[Item], when: Timestamp, numbers: list[int] | None) -> range:
+        """As :meth:`extend`; an error names an item by its number in the caller's source."""
+
+    @abstractmethod
+    def _check_deletion(self, before_offset: int) -> int:
+        """The new log start of :meth:`delete_records`, or its error; nothing changes."""
+
     @property
     @abstractmethod
     def _source(self) -> SegmentSource:
@@ -595,5 +596,4 @@ class Log(metaclass=ABCMeta):
 
     @abstractmethod
     def _require_writer(self) -> "LogWriter":
-        """The log's writer. Raises ReadOnlyError where the log is open for reading, or the
-        reason why it cannot write (ClosedError, ForkedError, LogFailedError)."""
+        """The log's writer; ReadOnlyError, ClosedError, ForkedError or LogFailedError if none."""

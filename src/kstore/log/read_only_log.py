@@ -9,9 +9,10 @@ from kstore.config import LogConfig
 from kstore.errors import ReadOnlyError
 from kstore.files.files import Files
 from kstore.integers import check_integer
-from kstore.log.log import Log, SegmentSource
+from kstore.log.log import Log
 from kstore.log.read_committed import StableEnd
 from kstore.log.reader import LogReader
+from kstore.log.segment_source import SegmentSource
 from kstore.producer_state.reader_producer_state import ReaderProducerState
 from kstore.producer_state.snapshot import ProducerEntry
 from kstore.producer_state.state import collect_aborted
@@ -127,6 +128,7 @@ class ReadOnlyLog(Log):
 
     append = _refused(Log.append)
     extend = _refused(Log.extend)
+    _extend = _refused(Log._extend)
     append_as_leader = _refused(Log.append_as_leader)
     append_as_coordinator = _refused(Log.append_as_coordinator)
     append_end_marker = _refused(Log.append_end_marker)
@@ -144,4 +146,5 @@ class ReadOnlyLog(Log):
     seal = _refused(Log.seal)
     configure = _refused(Log.configure)
     remove_retired = _refused(Log.remove_retired)
+    _check_deletion = _refused(Log._check_deletion)
     _require_writer = _refused(Log._require_writer)

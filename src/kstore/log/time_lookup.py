@@ -20,7 +20,8 @@ from kstore.record.scan import scan_records
 from kstore.segment.largest_timestamp import known_timestamp
 
 if TYPE_CHECKING:
-    from kstore.log.log import Log, SegmentSource
+    from kstore.log.log import Log
+    from kstore.log.segment_source import SegmentSource
 
 _FIRST_READ, _LONGEST_READ = 8192, 1 << 20  # bytes; an index entry is near
 _Found = tuple[int, int]  # offset and timestamp of a record

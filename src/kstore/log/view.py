@@ -1,12 +1,15 @@
 """A window of a log: iterated as records, scanned as columns, followed as it grows."""
 
+from collections import deque
 from collections.abc import Callable, Iterator
 from functools import partial
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from kstore._native.read.aborted_transactions import AbortedRanges
 from kstore._native.read.segment_end import find_end
 from kstore._native.read.segment_view import Slice
+from kstore.errors import OffsetOutOfRangeError
 from kstore.integers import INT32_MAX, check_integer
 from kstore.log.parallel_scan import scan_in_parallel
 from kstore.log.read_committed import UNCOMMITTED, Outcomes, check_isolation
@@ -15,6 +18,7 @@ from kstore.record import Record
 from kstore.record.scan import scan_records
 
 if TYPE_CHECKING:
+    import pandas as pd
     import pyarrow as pa
 
     from kstore._native.jit import Predicate
@@ -72,9 +76,17 @@ class LogView:
         return end if self._stop is None else min(self._stop, end)
 
     def __getitem__(self, window: slice) -> "LogView":
-        """A narrower view, by offsets; negative ones count from this view's stop."""
+        """A narrower view, by offsets; negative ones count from this view's stop.
+
+        As in a list, the window ends where the records end, and ``view[-10:]`` begins at their
+        start if they are fewer. OffsetOutOfRangeError where a window that is not empty begins
+        below ``log.start_offset`` (those records were deleted), or beyond ``log.end_offset``.
+        """
         if not isinstance(window, slice):
-            raise TypeError("a view is sliced by offsets; read one record from the log itself")
+            raise TypeError(
+                "a view is sliced by offsets: next(iter(view)) is its first record, log[offset] "
+                "the one with an offset"
+            )
         if window.step not in (None, 1):
             raise ValueError("a view of a log has no step")
         start = None if window.start is None else check_integer("start", window.start)
@@ -87,6 +99,8 @@ class LogView:
             start = self._start if start is None else max(start, self._start)
         if self._stop is not None:
             stop = self._stop if stop is None else min(stop, self._stop)
+        if window.start is None or window.start >= 0:
+            self._check_window(None if window.start is None else start, stop)
         return LogView(
             self.log,
             start,
@@ -95,6 +109,47 @@ class LogView:
             outcomes=self._outcomes,
             beyond_stable=self._beyond_stable,
         )
+
+    def _check_window(self, start: int | None, stop: int | None) -> None:
+        """Raise where a slice asks for offsets that the log does not hold."""
+        if start is not None and stop is not None and start >= stop:
+            return  # empty, wherever it lies
+        segments = self.log.segments
+        low, end = segments.start_offset, segments.end_offset
+        first = 0 if start is None else start
+        if stop is not None and first < low and stop <= low and (start is not None or stop < low):
+            reason = (
+                f"a slice takes offsets, and start_offset is {low}: log.head({stop - first}) "
+                "gives the first records"
+            )
+        elif start is not None and start < low:
+            upper = "" if stop is None else stop
+            reason = f"start_offset is {low}, older records were deleted: take [{low}:{upper}]"
+        elif start is not None and start > end:
+            reason = f"the slice begins beyond the log's end: end_offset is {end}"
+        else:
+            return
+        raise OffsetOutOfRangeError(reason, path=self.log.path, offset=first)
+
+    def head(self, count: int = 5) -> "LogView":
+        """The first ``count`` records, or fewer, as a view; reads them to find where it ends."""
+        count = check_integer("count", count, 0)
+        start = stop = self.start
+        for record in islice(self._records(start, self.stop, True), count):
+            stop = record.offset + 1
+        return self[start:stop]
+
+    def tail(self, count: int = 5) -> "LogView":
+        """The last ``count`` records, or fewer, as a view; reads them to find where it begins."""
+        count = check_integer("count", count, 0)
+        start, stop = self.start, self.stop
+        size = count  # of the window of offsets, which may have gaps
+        while True:
+            low = max(start, stop - size)
+            offsets = deque((each.offset for each in self._records(low, stop, True)), count)
+            if len(offsets) == count or low == start:
+                return self[offsets[0] if offsets else stop : stop]
+            size *= 2
 
     def slices(self) -> Iterator[tuple[Slice, int]]:
         """File bytes of the window in slices, each with the offset that it was read for.
@@ -265,6 +320,17 @@ class LogView:
         from kstore.record.arrow import to_table
 
         return to_table(list(self.scan()))
+
+    def to_pandas(self) -> "pd.DataFrame":
+        """The window as a pandas.DataFrame, one row a record; all bytes are copied.
+
+        Columns: offset, timestamp (datetime64[ms, UTC], NaT for none), key and value (bytes or
+        None), headers (tuples of pairs). Needs pandas (``pip install 'kstore[pandas]'``,
+        ImportError without it). Memory: about 300 bytes a record, and its key and value.
+        """
+        from kstore.record.dataframe import to_dataframe
+
+        return to_dataframe(self.scan())
 
     def follow(self, *, timeout: float | None = None) -> "Follower":
         """Records from the view's start on, and new ones as they come; see Log.follow."""

@@ -21,12 +21,14 @@ from kstore.errors import (
 from kstore.files.files import Files
 from kstore.integers import check_integer
 from kstore.log import retention, time_lookup
+from kstore.log.append_info import AppendInfo
 from kstore.log.extend import DoesNotFitError, append_chunk, split_into_chunks
-from kstore.log.log import AppendInfo, Log, SegmentSource, Timestamp
+from kstore.log.log import Log
 from kstore.log.read_committed import StableEnd
+from kstore.log.segment_source import SegmentSource
 from kstore.log.writer import LogWriter
 from kstore.producer_state.snapshot import ProducerEntry
-from kstore.record import Record
+from kstore.record import Item, Timestamp
 from kstore.segment.segment import out_of_range
 from kstore.segment.transaction_index import AbortedTransaction
 
@@ -92,9 +94,10 @@ class WritableLog(Log):
     append_end_marker = append_kernel.append_end_marker
     append_as_follower = append_kernel.append_as_follower
 
-    def extend(
-        self, values: Iterable[bytes | Record | None], *, timestamp: Timestamp = None
-    ) -> range:
+    def extend(self, values: Iterable[Item], *, timestamp: Timestamp = None) -> range:
+        return self._extend(values, timestamp, None)
+
+    def _extend(self, values: Iterable[Item], when: Timestamp, numbers: list[int] | None) -> range:
         self._require_writer()
         appender = self._appender
         with self._state.lock:
@@ -105,11 +108,11 @@ class WritableLog(Log):
                 appender.make_ready()
                 first = appender.next_offset
                 for chunk in split_into_chunks(values):
-                    append_chunk(appender, chunk, timestamp)
+                    append_chunk(appender, chunk, when)
                 last = appender.next_offset
                 due = last >= appender.flush_at
             except DoesNotFitError as error:
-                raise error.describe(first, appender.next_offset) from None
+                raise error.describe(first, appender.next_offset, numbers) from None
             finally:
                 self._is_extending = False
         if due:
@@ -168,20 +171,24 @@ class WritableLog(Log):
 
     def delete_records(self, before_offset: int) -> int:
         deleter = self._require_writer().deleter
+        with self._state.lock:
+            deleter.raise_start(self._check_deletion(before_offset))
+        return self.start_offset
+
+    def _check_deletion(self, before_offset: int) -> int:
+        self._require_writer()
         before_offset = check_integer("before_offset", before_offset)
         if "delete" not in self.config.cleanup_policy:
             raise PolicyViolationError("records of a compacted topic cannot be deleted by offset")
-        with self._state.lock:
-            end = self.end_offset
-            offset = end if before_offset == -1 else before_offset
-            if not 0 <= offset <= end:
-                raise OffsetOutOfRangeError(
-                    "delete_records takes an offset from 0 to the log end",
-                    path=self.path,
-                    offset=before_offset,
-                )
-            deleter.raise_start(offset)
-        return self.start_offset
+        end = self.end_offset
+        offset = end if before_offset == -1 else before_offset
+        if 0 <= offset <= end:
+            return offset
+        raise OffsetOutOfRangeError(
+            "delete_records takes an offset from 0 to the log end",
+            path=self.path,
+            offset=before_offset,
+        )
 
     def apply_retention(self) -> int:
         writer = self._require_writer()

@@ -7,6 +7,7 @@ Modules:
 - codec: The codecs of Kafka's batches by their ids: gzip 1, snappy 2, lz4 3, zstd 4
 - columns: Records as columns: NumPy views of a run of records, keys and values left where they are
 - convert: Batches of one message format turned into another: v0, v1 and v2, up and down
+- dataframe: Columns as a pandas.DataFrame: one row a record, keys and values copied as bytes
 - scan: From file bytes to records, batch after batch, decompressing where needed
 - split: A batch v2 as several smaller ones, where it is larger than a topic takes
 - timestamp: Aware datetimes at the edge, milliseconds since 1970 (UTC) inside
@@ -14,11 +15,28 @@ Modules:
 Records are parsed and encoded by ``_native/format``, ``_native/read`` and ``_native/append``.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping
+from datetime import datetime
 
 from kstore._native.format.record import Record as Record
 
+# The time of a record, as a caller gives it: aware, or milliseconds since 1970; None: now.
+Timestamp = datetime | int | None
+# What extend takes for a record: a value, a pair (key, value), or a Record.
+Item = bytes | tuple[bytes | None, bytes | None] | Record | None
 # The headers of a record, as a caller gives them.
-Headers = Sequence[tuple[str | bytes, bytes | None]]
+Headers = (
+    Mapping[str, bytes | None]
+    | Mapping[bytes, bytes | None]
+    | Iterable[tuple[str | bytes, bytes | None]]
+)
 
-__all__ = ["Headers", "Record"]
+
+def header_pairs(headers: Headers) -> list[tuple[str | bytes, bytes | None]]:
+    """Headers as (name, value) pairs, in order; the encoder checks the types of both."""
+    if isinstance(headers, Mapping):
+        return list(headers.items())
+    return list(headers)
+
+
+__all__ = ["Headers", "Item", "Record", "Timestamp", "header_pairs"]

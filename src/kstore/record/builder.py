@@ -1,9 +1,7 @@
 """Records in, one complete batch of bytes out."""
 
-from collections.abc import Iterable
-
 from kstore._native.append.encode import BatchBuffer
-from kstore.record import codec
+from kstore.record import Headers, codec
 
 DEFAULT_SIZE = 131_072
 
@@ -53,7 +51,7 @@ class BatchBuilder:
         value: Data | None,
         *,
         key: Data | None = None,
-        headers: Iterable[tuple[str | bytes, Data | None]] | None = None,
+        headers: Headers | None = None,
         timestamp: int,
     ) -> bool:
         """Add one record; False, and nothing changed, where it does not fit any more.

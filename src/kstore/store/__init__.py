@@ -8,12 +8,17 @@ Modules:
   or none do
 - background_tasks: The periodic background tasks of a store, all listed here
 - cluster_metadata: Topics and replica assignments from a KRaft node's copy of the cluster metadata
+- extend_topic: ``Topic.extend``: distributes many records over the partitions of a topic, in
+  batches
+- finish_interrupted: Finishes, where a store is opened for writing, what a crash of its last writer
+  interrupted
 - future_replica: Copies a partition to another log directory while the partition is read and
   appended to
 - list_log_dirs: Lists the partitions of several log directories while another process moves some of
   them
 - list_partitions: Lists partitions for tools, while another process may delete topics
 - manager: The log directories, partitions and open logs of a store (Kafka's LogManager)
+- merge_reports: Merges the reports on several partitions into one, for calls on a topic or a store
 - missing_settings: Detects that a log directory written by kstore has lost ``kstore.topics``, the
   topics' settings
 - open_file_lru: The logs that a store has loaded, and which of them hold files open
@@ -28,8 +33,10 @@ Modules:
   topic
 - topic_identity: Distinguishes a topic from a later one of the same name, by its id or a creation
   stamp
+- topic_names: The names of a store's topics, as a list
 - topic_registry: The topics of a store: the log directory of each partition, settings, creation,
   deletion
+- verify_topics: Audits several partitions of a store into one report, while topics may be deleted
 
 Topic settings on disk: :mod:`kstore.checkpoint.topic_settings`. Stray directories are listed by
 :mod:`kstore.store.manager`, whose names :mod:`kstore.files.filenames` parses.

@@ -1,5 +1,7 @@
 """``kstore.open``: log directories of Kafka as a store."""
 
+from collections.abc import Mapping
+
 from kstore.config import StoreConfig
 from kstore.store.parallel_recovery import Progress
 from kstore.store.store import Paths, Store
@@ -9,7 +11,8 @@ def open(
     path: Paths,
     mode: str = "a",
     *,
-    config: StoreConfig | None = None,
+    readonly: bool = False,
+    config: StoreConfig | Mapping[str, object] | None = None,
     progress: Progress | None = None,
 ) -> Store:
     """Open a log directory, or several that make one store.
@@ -25,10 +28,16 @@ def open(
     mode
         ``"a"``: create or open for writing; one writer at a time, by Kafka's own ``.lock``.
         ``"r"``: read beside a writer or a running Kafka broker; no lock, no byte changed.
+    readonly
+        True: as ``mode="r"``.
     config
-        Settings of the store; those of its topics are given where they are created.
+        Settings of the store and the defaults of its topics: a mapping, by Kafka's names
+        (``{"log.cleaner.threads": 2, "log.retention.ms": 3600000}``) or Python's, or a
+        StoreConfig. A topic's own settings are given where it is created.
     progress
         Called during the recovery of an unclean directory, with the bytes read and the bytes in
         total; from any thread, one call at a time.
     """
-    return Store(path, mode, config=config, progress=progress)
+    if not isinstance(readonly, bool):
+        raise TypeError(f"readonly is True or False, not {readonly!r}")
+    return Store(path, "r" if readonly else mode, config=config, progress=progress)

@@ -5,7 +5,7 @@ import threading
 import warnings
 import weakref
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from kstore.background.failures import attempt
 from kstore.checkpoint.log_dir import absolute_paths
@@ -13,9 +13,9 @@ from kstore.client import open_clients
 from kstore.config import (
     LogConfig,
     StoreConfig,
+    as_store_config,
     check_changes,
     check_log_config,
-    check_store_config,
     warn_of_replacing,
 )
 from kstore.coordinator.group import alter_groups, list_groups
@@ -25,23 +25,24 @@ from kstore.errors import (
     ForkedError,
     InvalidConfigError,
     ReadOnlyError,
-    TopicExistsError,
 )
 from kstore.files import process_lifetime
 from kstore.files.files import DISK, Files
 from kstore.integers import INT64_MAX, check_integer
 from kstore.log.log import Log
 from kstore.store.alter_log_dir import MoveInfo
-from kstore.store.atomic_publish import undo_unfinished
+from kstore.store.finish_interrupted import finish_interrupted
 from kstore.store.manager import LogDirInfo, LogManager
 from kstore.store.parallel_recovery import Progress, StoreRecovery
 from kstore.store.topic import Topic, TopicHandles
-from kstore.store.topic_registry import check_partitions
+from kstore.store.topic_names import TopicNames
 from kstore.topic_partition import TopicPartition, as_partition
 
 if TYPE_CHECKING:
+    from kstore.compaction.cleaner import CompactionReport
     from kstore.coordinator.group.offsets_table import OffsetsTable
     from kstore.coordinator.transaction.store_transactions import StoreTransactions
+    from kstore.verify.partition import VerifyReport
 
 Paths = str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
 
@@ -60,7 +61,7 @@ class Store(Mapping[str, Topic]):
         path: Paths,
         mode: str = "a",
         *,
-        config: StoreConfig | None = None,
+        config: StoreConfig | Mapping[str, object] | None = None,
         files: Files = DISK,
         progress: Progress | None = None,
     ) -> None:
@@ -73,7 +74,7 @@ class Store(Mapping[str, Topic]):
             raise InvalidConfigError(f"mode must be 'a' or 'r', not {mode!r}")
         self.paths: tuple[str, ...] = absolute_paths(path)
         self.mode = mode
-        self.config = StoreConfig() if config is None else check_store_config(config)
+        self.config = as_store_config(config)
         self._files = files
         self._dependants: weakref.WeakSet[process_lifetime.Closable] = weakref.WeakSet()
         self._known_transactions: StoreTransactions | None = None
@@ -90,17 +91,7 @@ class Store(Mapping[str, Topic]):
         if self.writable:
             try:
                 self._manager.recover(progress)
-                undo_unfinished(files, self._catalog.loose_files, self._log, self._live)
-                if files_of_groups := self._manager.loose_files:
-                    from kstore.coordinator.group.store_group import fold_files
-
-                    fold_files(self, files_of_groups)
-                if "__transaction_state" in self._catalog.topics:
-                    self._transactions()  # finishes what a crash interrupted
-                if self._catalog.being_deleted():
-                    from kstore.store.topic_deletion import finish_deletions
-
-                    finish_deletions(self)
+                finish_interrupted(self)
             except BaseException:
                 self.close()
                 raise
@@ -137,8 +128,13 @@ class Store(Mapping[str, Topic]):
 
     # --- the mapping ----------------------------------------------------------------------
 
+    @property
+    def topics(self) -> TopicNames:
+        """The names of all topics, sorted, as of now; ``store[name]`` is the topic."""
+        return TopicNames(self)
+
     def topic(self, name: str) -> Topic:
-        """A topic by name; UnknownTopicOrPartitionError (a LookupError) suggests close names."""
+        """A topic by name; UnknownTopicOrPartitionError (a KeyError) suggests close names."""
         self._follow_writer()
         return self._topics.get(name)
 
@@ -174,7 +170,7 @@ class Store(Mapping[str, Topic]):
         name: str,
         partitions: int = 1,
         *,
-        config: LogConfig | None = None,
+        config: LogConfig | Mapping[str, object] | None = None,
         topic_id: str | None = None,
         exist_ok: bool = False,
     ) -> Topic:
@@ -189,7 +185,9 @@ class Store(Mapping[str, Topic]):
         partitions
             How many; each goes to the log directory with the fewest partitions.
         config
-            The topic's settings, kept in ``kstore.topics``; the store's by default.
+            The topic's settings, kept in ``kstore.topics``. A mapping, by Kafka's names
+            (``{"retention.ms": 3600000}``) or Python's, changes some of the store's
+            ``config.log``, the default; a LogConfig replaces them all.
         topic_id
             Kafka's id in 22 characters, for handing the directory over to a broker that knows
             the topic; random by default.
@@ -201,14 +199,7 @@ class Store(Mapping[str, Topic]):
             self._finish_delete(name)
         with self._lock:
             if exist_ok and name in self._catalog.topics:
-                partitions = check_partitions(partitions)
-                topic = self.topic(name)
-                if len(topic) == partitions:
-                    return topic
-                raise TopicExistsError(
-                    f"topic {name!r} exists with {len(topic)} partitions, not {partitions}",
-                    path=self.paths[0],
-                )
+                return self._topics.with_partitions(name, partitions)
             self._catalog.create(name, partitions, config, topic_id)
             return self._topics.update(name)
 
@@ -226,8 +217,8 @@ class Store(Mapping[str, Topic]):
     def alter_topic(
         self,
         name: str,
-        *,
         config: Mapping[str, object] | None = None,
+        *,
         unset: Iterable[str] = (),
     ) -> None:
         """Change some settings of a topic and leave the others (Kafka's IncrementalAlterConfigs).
@@ -338,11 +329,6 @@ class Store(Mapping[str, Topic]):
                 self._known_transactions = StoreTransactions(self, self._manager)
             return self._known_transactions
 
-    @property
-    def _live(self) -> list[str]:
-        """The directories that are not offline."""
-        return [log_dir.path for log_dir in self._catalog.live]
-
     # --- logs -----------------------------------------------------------------------------
 
     def _log(self, topic: str, partition: int) -> Log:
@@ -375,6 +361,28 @@ class Store(Mapping[str, Topic]):
         """Write recovery points, log starts and high watermarks, as Kafka does every minute."""
         self._check_writable()
         self._manager.checkpoint()
+
+    def verify(self, **options: Any) -> "VerifyReport":
+        """Check every batch, record, offset and index entry of all topics: one merged report.
+
+        Includes partitions whose folder is missing. Options are those of
+        :meth:`kstore.Log.verify`. Changes nothing. Raises StorageError for a failed read.
+        """
+        from kstore.store.verify_topics import verify_topics
+
+        self._check()
+        return verify_topics(self, self._files, **options)
+
+    def compact(self, **options: Any) -> "CompactionReport":
+        """Compact every topic whose ``cleanup.policy`` has ``compact``: one merged report.
+
+        Options and errors are those of :meth:`kstore.Log.compact`. Where no topic has the
+        policy, nothing is done, and the report says so (``passes`` is 0).
+        """
+        from kstore.store.merge_reports import compact_topics
+
+        self._check_writable()
+        return compact_topics(self.values(), **options)
 
     def apply_retention(self) -> None:
         """Delete what retention allows, in topics whose entry in ``kstore.topics`` sets it.
@@ -424,12 +432,8 @@ class Store(Mapping[str, Topic]):
         """
         if not self._closed and not self._forked and self.writable:
             self._manager.request_stop()  # first: where warnings are errors, the next line raises
-            warnings.warn(
-                f"{self!r} was not closed: the next opening recovers it",
-                ResourceWarning,
-                source=self._allocation,
-                stacklevel=1,
-            )
+            message = f"{self!r} was not closed: the next opening recovers it"
+            warnings.warn(message, ResourceWarning, source=self._allocation, stacklevel=1)
 
     def __repr__(self) -> str:
         state = " closed" if self._closed else ""

@@ -2,17 +2,26 @@
 
 from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from kstore.client.partitioner import Partitioner, StickyPartitioner, choose
 from kstore.config import LogConfig
-from kstore.record import Headers
+from kstore.errors import TopicExistsError
+from kstore.integers import check_integer
+from kstore.record import Headers, Item
+from kstore.store.extend_topic import extend_topic
+from kstore.store.merge_reports import merge_compactions, merge_reindexes, merge_rewrites
+from kstore.store.topic_registry import check_partitions
 from kstore.topic_partition import Position, as_partition
 
 if TYPE_CHECKING:
+    from kstore.compaction.cleaner import CompactionReport
     from kstore.log.log import Log
+    from kstore.maintenance.reindex import ReindexReport
+    from kstore.maintenance.rewrite import RewriteReport
     from kstore.store.manager import LogManager
     from kstore.store.store import Store
+    from kstore.verify.partition import VerifyReport
 
 
 class Topic:
@@ -75,10 +84,17 @@ class Topic:
         return self._store._manager.identities.topic_id_of(self.name)
 
     def alter(
-        self, *, config: Mapping[str, object] | None = None, unset: Iterable[str] = ()
+        self, config: Mapping[str, object] | None = None, *, unset: Iterable[str] = ()
     ) -> None:
         """Change some settings and leave the others; as :meth:`Store.alter_topic`."""
         self._store.alter_topic(self.name, config=config, unset=unset)
+
+    def add_partitions(self, partitions: int) -> "Topic":
+        """Give the topic more partitions, so that it has this many, and return it.
+
+        As :meth:`Store.add_partitions`.
+        """
+        return self._store.add_partitions(self.name, partitions)
 
     def __len__(self) -> int:
         self._check()
@@ -121,6 +137,23 @@ class Topic:
         log = self._store._log(self.name, partition)
         return Position(partition, log.append(value, key=key, headers=headers, timestamp=timestamp))
 
+    def extend(
+        self, values: Iterable[Item], *, timestamp: datetime | int | None = None
+    ) -> dict[int, list[range]]:
+        """Append many records in batches, each to the partition that :meth:`append` chooses.
+
+        Items are values, pairs (key, value) or Records, as for :meth:`kstore.Log.extend`. Records
+        of one key keep their order. Returns the offsets by partition, one range unless other
+        threads append meanwhile: ``{0: [range(0, 2)], 3: [range(7, 8)]}``. Memory: 32 MiB of
+        records.
+
+        After an error, of the source or of an item, some records before it may be missing in
+        their partitions; a note of the error has the offsets that were appended. A single item
+        that does not fit is named by its number in the source (MessageTooLargeError).
+        """
+        self._store._check_writable()
+        return extend_topic(self, values, timestamp)
+
     def partition_for(self, key: bytes | None, value: bytes | None = None) -> int:
         """The partition that a record would go to."""
         if self._partitioner is None:
@@ -140,6 +173,64 @@ class Topic:
         """Flush all logs of the topic that were opened."""
         for log in self._store._loaded(self.name):
             log.flush()
+
+    # --- maintenance of all partitions, one after the other -----------------------------------
+
+    def delete_records(self, before_offsets: Mapping[int, int] | int) -> dict[int, int]:
+        """Raise the log starts of partitions; returns the new ones (Kafka's DeleteRecords).
+
+        Nothing has changed if an offset is outside its log (OffsetOutOfRangeError). Other errors
+        are those of :meth:`kstore.Log.delete_records`.
+
+        Parameters
+        ----------
+        before_offsets
+            The new log start by partition, -1 for the log's end: ``{0: 1000, 2: -1}``. The
+            number -1 alone deletes every record of every partition.
+        """
+        if not isinstance(before_offsets, Mapping):
+            if check_integer("before_offsets", before_offsets) != -1:
+                raise TypeError(
+                    "offsets differ by partition: delete_records({0: 1000}), or -1 for all records"
+                )
+            before_offsets = dict.fromkeys(self.partitions, -1)
+        logs = {as_partition(number): self[number] for number in before_offsets}
+        for number, log in logs.items():
+            log._check_deletion(before_offsets[number])
+        return {n: log.delete_records(before_offsets[n]) for n, log in logs.items()}
+
+    def apply_retention(self) -> int:
+        """Drop the segments that retention allows; :meth:`kstore.Log.apply_retention`.
+
+        Returns how many, in all partitions.
+        """
+        return sum(log.apply_retention() for log in self)
+
+    def compact(self, **options: Any) -> "CompactionReport":
+        """Compact every partition: one report with the sums; :meth:`kstore.Log.compact`.
+
+        The report's offsets are -1 if the topic has several partitions.
+        """
+        return merge_compactions(log.compact(**options) for log in self)
+
+    def recompress(self, compression: str, **options: Any) -> "RewriteReport":
+        """Rewrite every partition with another codec: one report; :meth:`kstore.Log.recompress`."""
+        return merge_rewrites(log.recompress(compression, **options) for log in self)
+
+    def convert(self, message_format_version: str = "3.0", **options: Any) -> "RewriteReport":
+        """Rewrite messages v0 and v1 of every partition: one report; :meth:`kstore.Log.convert`."""
+        return merge_rewrites(log.convert(message_format_version, **options) for log in self)
+
+    def reindex(self, **options: Any) -> "ReindexReport":
+        """Rebuild the derived files of every partition: one report; :meth:`kstore.Log.reindex`."""
+        return merge_reindexes(log.reindex(**options) for log in self)
+
+    def verify(self, **options: Any) -> "VerifyReport":
+        """Check every partition: one report; :meth:`kstore.Store.verify`."""
+        from kstore.store.verify_topics import verify_topics
+
+        self._check()
+        return verify_topics(self._store, self._store._files, self.name, **options)
 
     def __repr__(self) -> str:
         return f"<kstore.Topic {self.name!r}, {self._length} partitions>"
@@ -170,6 +261,17 @@ class TopicHandles:
             if name not in self._catalog.topics:
                 raise self._catalog.unknown(name)
             return self.update(name)
+
+    def with_partitions(self, name: str, partitions: int) -> Topic:
+        """The handle of an existing topic; TopicExistsError if it has another number of them."""
+        partitions = check_partitions(partitions)
+        topic = self.get(name)
+        if len(topic) == partitions:
+            return topic
+        raise TopicExistsError(
+            f"topic {name!r} exists with {len(topic)} partitions, not {partitions}",
+            path=self._store.paths[0],
+        )
 
     def update(self, name: str) -> Topic:
         """Give a handle its partitions as they are now; the lock is held."""

@@ -71,7 +71,7 @@ def forget_topic(store: "Store", topic: str) -> None:
         forgotten = 0
         for log in filled_partitions(store, OFFSETS_TOPIC):
             forgotten += offsets_table(store, log.partition).forget_topic(topic)
-        for directory in store._live:
+        for directory in store._catalog.live_paths:
             for name in store._files.scan(directory)[1]:
                 if is_offsets_file(name):
                     forgotten += _forget_in_file(store, directory, name, topic)

@@ -11,7 +11,7 @@ from difflib import get_close_matches
 from kstore.checkpoint.identity import is_reserved_uuid, random_uuid, read_topic_id, write_topic_id
 from kstore.checkpoint.log_dir import LogDir
 from kstore.checkpoint.topic_settings import CREATING, DELETING, LIVE, TopicEntry, TopicsFile
-from kstore.config import LogConfig, check_log_config
+from kstore.config import LogConfig, as_log_config, check_log_config
 from kstore.errors import (
     CorruptFileError,
     InvalidConfigError,
@@ -128,6 +128,11 @@ class TopicRegistry:
     @property
     def live(self) -> list[LogDir]:
         return [log_dir for log_dir in self._dirs if log_dir.offline is None]
+
+    @property
+    def live_paths(self) -> list[str]:
+        """The paths of the directories that are not offline."""
+        return [log_dir.path for log_dir in self.live]
 
     def partition_count(self, topic: str) -> int:
         """How many partitions the topic has, those in directories that are offline included."""
@@ -254,12 +259,16 @@ class TopicRegistry:
     # --- creation and deletion ------------------------------------------------------------
 
     def create(
-        self, topic: str, partitions: int, config: LogConfig | None, topic_id: str | None
+        self,
+        topic: str,
+        partitions: int,
+        config: LogConfig | Mapping[str, object] | None,
+        topic_id: str | None,
     ) -> None:
         """Create a topic that must not exist yet; ``resume`` finishes it after a crash."""
         check_topic_name(topic)
         partitions = check_partitions(partitions)
-        settings = self._default if config is None else check_log_config(config)
+        settings = as_log_config(config, self._default)
         if topic_id is not None:
             _check_topic_id(topic_id)
         if topic in self.topics:

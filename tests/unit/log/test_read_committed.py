@@ -80,7 +80,7 @@ def test_interleaved_transactions_as_the_oracle_says(
         assert scanned(each, threads=2) == shown.offsets
         assert offsets(each, low, high) == inside
         assert scanned(each, low, high) == inside
-        assert [r.offset for r in each.view(isolation=COMMITTED)[low:high]] == inside
+        assert [r.offset for r in each.view(low, high, isolation=COMMITTED)] == inside
         followed = each.follow(start=0, timeout=0, isolation=COMMITTED)
         assert [record.offset for record in followed] == shown.offsets
     reader.close()

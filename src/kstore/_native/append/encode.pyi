@@ -1,9 +1,13 @@
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any, final
 
 from _typeshed import ReadableBuffer
 
-_Headers = Iterable[tuple[str | bytes, ReadableBuffer | None]]
+_Headers = (
+    Mapping[str, ReadableBuffer | None]
+    | Mapping[bytes, ReadableBuffer | None]
+    | Iterable[tuple[str | bytes, ReadableBuffer | None]]
+)
 
 @final
 class BatchBuffer:

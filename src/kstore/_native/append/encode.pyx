@@ -5,7 +5,9 @@ a record is complete, so an exception leaves it unchanged.
 """
 
 cimport cython
-from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_FillInfo, PyBuffer_Release, PyObject_GetBuffer
+from cpython.buffer cimport (
+    PyBUF_SIMPLE, PyBuffer_FillInfo, PyBuffer_Release, PyObject_CheckBuffer, PyObject_GetBuffer,
+)
 from cpython.bytes cimport (
     PyBytes_AS_STRING, PyBytes_CheckExact, PyBytes_FromStringAndSize, PyBytes_GET_SIZE,
 )
@@ -28,10 +30,20 @@ cdef int64_t NO_LIMIT = 0x7FFFFFFFFFFFFFFF
 
 
 cdef int _get_buffer(object source, str what, Py_buffer* view) except -1:
-    """Get the flat buffer of any object; rejects str with advice to encode it."""
+    """Get the flat buffer of any object; rejects others with advice."""
     if isinstance(source, str):
         word = what.split()[-1]
         raise TypeError(f"a {what} is bytes, not str: encode it first, {word}.encode()")
+    if not PyObject_CheckBuffer(source):
+        kind = type(source).__name__
+        advice = ""
+        if kind == "Record":
+            advice = "; a Record or several: extend([record])"
+        elif isinstance(source, tuple):
+            advice = "; a pair (key, value): append(value, key=key), or several: extend(pairs)"
+        elif isinstance(source, (dict, list)):
+            advice = f": encode it first, json.dumps({what.split()[-1]}).encode()"
+        raise TypeError(f"a {what} is bytes, not {kind}{advice}")
     PyObject_GetBuffer(source, view, PyBUF_SIMPLE)
     if view.len > INT32_MAX:
         PyBuffer_Release(view)
@@ -56,7 +68,9 @@ cdef list _flatten_headers(object headers, RecordSpan* span):
     cdef int64_t size = 0
     cdef bytes text
     if isinstance(headers, (str, bytes)):
-        raise TypeError("headers are a sequence of (name, value) pairs")
+        raise TypeError("headers are a dict, or a sequence of (name, value) pairs")
+    if not isinstance(headers, (tuple, list)) and hasattr(headers, "items"):
+        headers = headers.items()
     for pair in headers:
         if not isinstance(pair, (tuple, list)) or len(pair) != 2:
             raise TypeError(f"a header is a pair (name, value), not {pair!r}")

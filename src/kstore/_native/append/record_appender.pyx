@@ -21,6 +21,18 @@ from kstore._native.format.layout cimport LOG_APPEND_TIME_BIT
 from kstore._native.format.record cimport Record
 
 
+cdef tuple key_and_value(object item):
+    """The key and value of an item of `extend` that is no Record: a value, or a pair."""
+    if not isinstance(item, tuple):
+        return None, item
+    if len(item) != 2:
+        raise TypeError(
+            f"a tuple is a pair (key, value), not {len(item)} items: a record with headers or a "
+            "timestamp is kstore.Record(value=..., key=..., headers=..., timestamp=...)"
+        )
+    return item
+
+
 cdef class RecordAppender(BatchAppender):
     """Appends to one log. The caller holds the log's lock, unless a method says it acquires it.
 
@@ -48,7 +60,7 @@ cdef class RecordAppender(BatchAppender):
         return taken
 
     def append_records(self, list records, Py_ssize_t start, timestamp):
-        """As append_values, for a list that contains Records, and possibly values."""
+        """As append_values, for a list with Records or (key, value) pairs, and possibly values."""
         cdef Py_ssize_t n = start
         cdef Py_ssize_t size
         cdef int64_t largest
@@ -61,9 +73,9 @@ cdef class RecordAppender(BatchAppender):
             size = self.buffer.size
             largest = self.buffer.max_timestamp
             item = records[n]
-            if self.key_required and (type(item) is not Record or item.key is None):
-                self.refuse_own("key", 0, 0)
             if type(item) is Record:
+                if self.key_required and item.key is None:
+                    self.refuse_own("key", 0, 0)
                 when = fallback
                 if item.timestamp >= 0:
                     when = item.timestamp
@@ -72,7 +84,10 @@ cdef class RecordAppender(BatchAppender):
                     self._check_age(when)
                 self.buffer.put(item.value, item.key, item.headers, when)
             else:
-                self.buffer.put(item, None, None, fallback)
+                key, value = key_and_value(item)
+                if self.key_required and key is None:
+                    self.refuse_own("key", 0, 0)
+                self.buffer.put(value, key, None, fallback)
             if self.buffer.size > self.batch_size and n > start:
                 self.buffer.size = size         # exceeds batch.size: it starts the next batch
                 self.buffer.max_timestamp = largest

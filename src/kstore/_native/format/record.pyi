@@ -1,10 +1,13 @@
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from datetime import datetime as _datetime
 from typing import Any, final
 
 @final
 class Record:
-    """One record of a log. Immutable, hashable, comparable, picklable; safe to share.
+    """One record, of a log or for a log. Immutable, hashable, comparable, picklable; safe to share.
+
+    ``log.extend([kstore.Record(value=b"12.50", key=b"alice", headers={"currency": b"EUR"})])``
+    appends one: the log assigns its offset, and the time if the record has no timestamp.
 
     ``key`` and ``value`` are bytes or None. ``timestamp`` is milliseconds since 1970 (UTC),
     -1 if none (message v0, or the producer set none). ``headers`` are (name, value) pairs;
@@ -21,15 +24,30 @@ class Record:
 
     def __init__(
         self,
-        offset: int,
-        timestamp: int,
-        key: bytes | None,
-        value: bytes | None,
-        headers: Iterable[tuple[str, bytes | None]] = (),
+        offset: int = -1,
+        timestamp: _datetime | int | None = None,
+        key: bytes | None = None,
+        value: bytes | None = None,
+        headers: Mapping[str, bytes | None] | Iterable[tuple[str, bytes | None]] | None = None,
         *,
         timestamp_type: str = "CreateTime",
         leader_epoch: int = -1,
-    ) -> None: ...
+    ) -> None:
+        """Name the arguments: a record to append needs only ``value=``, and often ``key=``.
+
+        Parameters
+        ----------
+        offset
+            -1: none yet. An append ignores it, and ``timestamp_type`` and ``leader_epoch``.
+        timestamp
+            An aware datetime, or milliseconds since 1970; None: the time of the append.
+        key, value
+            Bytes, or None for null.
+        headers
+            A dict, or (name, value) pairs where a name occurs twice or order matters.
+
+        Raises TypeError for text and other types, and InvalidTimestampError.
+        """
     @property
     def timestamp_type(self) -> str:
         """Kafka's name: ``CreateTime``, ``LogAppendTime``, or ``NoTimestampType`` (v0)."""
@@ -43,7 +61,7 @@ class Record:
     def __eq__(self, other: object, /) -> bool: ...
     def __reduce__(self) -> tuple[Any, ...]: ...
 
-def holds_records(items: list[Any]) -> bool:
-    """Whether any item is a Record."""
+def holds_records_or_pairs(items: list[Any]) -> bool:
+    """Whether any item is a Record or a tuple."""
 
 def _restore(*fields: Any) -> Record: ...

@@ -1,7 +1,7 @@
 """Record: one message with its offset in the log."""
 
 cimport cython
-from cpython.bytes cimport PyBytes_FromStringAndSize
+from cpython.bytes cimport PyBytes_CheckExact, PyBytes_FromStringAndSize
 from cpython.dict cimport PyDict_SetItemString
 from cpython.object cimport PyTypeObject
 from cpython.type cimport PyType_Modified
@@ -38,21 +38,59 @@ cdef tuple parse_headers(const uint8_t* at, const uint8_t* end, int32_t count):
     return tuple(pairs)
 
 
+cdef int _check_bytes(str name, object data) except -1:
+    if data is None or isinstance(data, bytes):
+        return 0
+    advice = f": encode it first, {name}.encode()" if isinstance(data, str) else ""
+    raise TypeError(f"a {name} is bytes, not {type(data).__name__}{advice}")
+
+
+cdef object _milliseconds(object when):
+    """The timestamp of a record: of an aware datetime, rounded down; None is -1."""
+    if when is None:
+        return -1
+    if hasattr(when, "utcoffset"):
+        if when.utcoffset() is None:
+            raise_named(
+                "InvalidTimestampError",
+                f"{when!r} has no time zone; datetime.now(UTC) has one, and when.astimezone() "
+                "takes it for local time",
+            )
+        from datetime import UTC, datetime, timedelta
+        when = (when - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(milliseconds=1)
+    try:
+        return integer_of("timestamp", when, INT64_MIN, INT64_MAX)
+    except ValueError as error:
+        raise_named("InvalidTimestampError", f"{error} (Kafka's int64)")
+
+
 @cython.final
 @cython.no_gc           # has only bytes and tuples of str and bytes: no reference cycles
 @cython.freelist(256)
 cdef class Record:
+    """One record, of a log or for a log: Record(value=b"12.50", key=b"alice").
+
+    Immutable, hashable, comparable, picklable. Attributes: offset, timestamp (ms since 1970, -1
+    for none), key, value, headers ((name, value) pairs), leader_epoch, timestamp_type, datetime.
+    A record to append needs no offset; without a timestamp it gets the time of the append.
+    """
+
     def __init__(
-        self, offset, timestamp, bytes key, bytes value, headers=(), *,
+        self, offset=-1, timestamp=None, key=None, value=None, headers=None, *,
         str timestamp_type="CreateTime", leader_epoch=-1,
     ):
         if self.is_initialized:
             raise AttributeError("a Record is immutable")
-        try:
-            self.timestamp = integer_of("timestamp", timestamp, INT64_MIN, INT64_MAX)
-        except ValueError as error:
-            raise_named("InvalidTimestampError", f"{error} (Kafka's int64)")
+        if isinstance(offset, (bytes, str)):
+            raise TypeError("name the fields of a record: kstore.Record(value=..., key=...)")
+        self.timestamp = _milliseconds(timestamp)
+        _check_bytes("key", key)
+        _check_bytes("value", value)
         cdef list pairs = []
+        if headers is None:
+            headers = ()
+        elif hasattr(headers, "items"):
+            headers = headers.items()
         for name, content in headers:
             if not isinstance(name, str) or not (content is None or isinstance(content, bytes)):
                 raise TypeError("a header is a pair (str, bytes or None)")
@@ -162,9 +200,11 @@ def _restore(offset, timestamp, key, value, headers, timestamp_type, leader_epoc
     )
 
 
-def holds_records(list items not None):
-    """Whether any item is a Record (then append_records must take the list)."""
+def holds_records_or_pairs(list items not None):
+    """Whether any item is a Record or a tuple (then append_records must take the list)."""
     for item in items:
-        if type(item) is Record:
+        if PyBytes_CheckExact(item):
+            continue
+        if type(item) is Record or isinstance(item, tuple):
             return True
     return False

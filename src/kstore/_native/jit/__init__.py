@@ -8,6 +8,7 @@ Modules:
 
 - aggregate: time windows, groups and top-k, in one pass over columns
 - cache: caches machine code of predicates across processes
+- check_predicate: explains predicates that treat a row's key or value as Python's bytes
 - kernel_addresses: addresses of the kernels' C functions, by symbol
 - kernels: index search, batch walk, checksum and records for compiled loops
 - predicate: selects rows by a range or a user's predicate

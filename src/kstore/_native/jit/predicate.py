@@ -10,6 +10,7 @@ from numba.extending import is_jitted
 from numpy.typing import NDArray
 
 from kstore._native.jit.cache import PredicateCache, fingerprint
+from kstore._native.jit.check_predicate import explain, refuse_comparisons
 from kstore._native.jit.views import Bytes, part
 
 Int64s = NDArray[np.int64]
@@ -85,6 +86,8 @@ class Predicate:
     def __init__(self, function: Callable[[Any], Any]) -> None:
         self.function = function
         compiled: Any = function if is_jitted(function) else njit(nogil=True)(function)
+        self._code = compiled.py_func.__code__
+        refuse_comparisons(self._code)
         self.loop = _loop_over(compiled)
         mark = fingerprint(compiled.py_func)
         if mark is not None:
@@ -94,8 +97,8 @@ class Predicate:
     def rows(self, columns: Any) -> Int64s:
         """Row numbers (int64, ascending) of ``Columns`` for which the predicate is true.
 
-        Temporary memory: 8 bytes for each row. Raises ``TypeError`` with Numba's explanation if
-        the predicate does not compile, and any exception of the predicate.
+        Temporary memory: 8 bytes for each row. Raises ``TypeError`` if the predicate does not
+        compile, with Numba's explanation as its cause, and any exception of the predicate.
         """
         offsets = np.asarray(columns.offsets, np.int64)
         arrays = [offsets, np.asarray(columns.timestamps, np.int64)]
@@ -109,7 +112,8 @@ class Predicate:
         try:
             found = self.loop(*(np.ascontiguousarray(array) for array in arrays), rows)
         except NumbaError as error:
-            raise TypeError(f"the predicate cannot be compiled: {error}") from error
+            reason = explain(error, self._code)
+            raise TypeError(f"the predicate cannot be compiled: {reason}") from error
         return rows[:found].copy()
 
 
@@ -124,5 +128,8 @@ def compile_predicate(function: Callable[[Any], Any]) -> Predicate:
     Outer variables have their values at compile time. Numba caches the loop across processes if
     the function's outer names are numbers, strings, bytes, modules or jitted functions; else it
     compiles once in each process.
+
+    Raises TypeError for a comparison of ``row.key`` or ``row.value`` by ``==``, ``in`` or ``is``,
+    and names :func:`kstore.jit.equals` or what else to write.
     """
     return Predicate(function)

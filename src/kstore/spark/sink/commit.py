@@ -187,7 +187,7 @@ def _publish(publication: Publication, store: Store, published: str | None) -> N
         publication.append(find)
         publication.show(published)
     except BaseException:
-        publication.undo(find, store._live)
+        publication.undo(find, store._catalog.live_paths)
         raise
     with _log_errors("barriers and staged files of a finished publication stay"):
         publication.clear(find)

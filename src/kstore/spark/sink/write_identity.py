@@ -193,7 +193,7 @@ def find_progress(files: Files, store: Store, identity: Identity) -> Progress | 
     The file is in the directory that was the store's first one at that time. Raises
     LogDirOfflineError if a directory that may have it is offline.
     """
-    live = store._live
+    live = store._catalog.live_paths
     found = []
     for directory in live:
         path = identity.path_in(directory)

@@ -1,0 +1,64 @@
+"""Merges the reports on several partitions into one, for calls on a topic or a store."""
+
+from collections.abc import Iterable
+from dataclasses import fields
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from kstore.compaction.cleaner import CompactionReport
+    from kstore.maintenance.reindex import ReindexReport
+    from kstore.maintenance.rewrite import RewriteReport
+    from kstore.store.topic import Topic
+
+_LARGEST = ("keys", "map_memory")  # of one compaction at a time, so they do not add up
+
+
+def merge_compactions(reports: "Iterable[CompactionReport]") -> "CompactionReport":
+    """The sum of the counts. The offsets are -1 where there is not exactly one report."""
+    from kstore.compaction.cleaner import CompactionReport
+
+    several = list(reports)
+    if len(several) == 1:
+        return several[0]
+    counts: dict[str, Any] = {}
+    for field in fields(CompactionReport):
+        values = [getattr(each, field.name) for each in several]
+        counts[field.name] = max(values, default=0) if field.name in _LARGEST else sum(values)
+    counts |= {"first_dirty_offset": -1, "end_offset": -1}
+    return CompactionReport(**counts)
+
+
+def merge_rewrites(reports: "Iterable[RewriteReport]") -> "RewriteReport":
+    """The sum of the counts, and all damaged segments."""
+    from kstore.maintenance.rewrite import RewriteReport
+
+    merged = RewriteReport()
+    for each in reports:
+        for field in fields(RewriteReport):
+            total = getattr(merged, field.name) + getattr(each, field.name)
+            setattr(merged, field.name, total)
+    return merged
+
+
+def merge_reindexes(reports: "Iterable[ReindexReport]") -> "ReindexReport":
+    """The sum of the counts, and all files and damaged segments; file names have no directory."""
+    from kstore.maintenance.reindex import ReindexReport
+
+    several = list(reports)
+    return ReindexReport(
+        segments=sum(each.segments for each in several),
+        bytes=sum(each.bytes for each in several),
+        written=tuple(name for each in several for name in each.written),
+        removed=tuple(name for each in several for name in each.removed),
+        damages=tuple(damage for each in several for damage in each.damages),
+    )
+
+
+def compact_topics(topics: "Iterable[Topic]", **options: Any) -> "CompactionReport":
+    """Compact the topics whose ``cleanup.policy`` has ``compact``, one partition at a time."""
+    return merge_compactions(
+        log.compact(**options)
+        for topic in topics
+        if "compact" in topic.config.cleanup_policy
+        for log in topic
+    )

@@ -1,0 +1,16 @@
+"""The names of a store's topics, as a list."""
+
+from collections.abc import Iterable
+from typing import Any
+
+
+class TopicNames(list[str]):
+    """Names of topics, sorted. A list like any other, except that it explains a lookup by name."""
+
+    def __init__(self, names: Iterable[str]) -> None:
+        super().__init__(sorted(names))
+
+    def __getitem__(self, index: Any) -> Any:
+        if isinstance(index, str):
+            raise TypeError(f"store.topics lists names; the topic is store[{index!r}]")
+        return super().__getitem__(index)
