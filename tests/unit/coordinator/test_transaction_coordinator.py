@@ -402,12 +402,12 @@ def test_a_key_from_the_future_is_skipped() -> None:
     assert decode_key(b"\x00\x01what") is None
 
 
-def test_states_that_kafka_wrote(made, tmp_path) -> None:
+def test_states_that_kafka_wrote(broker_set, tmp_path) -> None:
     """As kstore's dump-log shows them, which is compared with Kafka's tool."""
     decoded = 0
-    with kstore.open(made.log_dir, mode="r") as store:
+    with kstore.open(broker_set.log_dir, mode="r") as store:
         if "__transaction_state" not in store:
-            assert made.name.startswith("zk-0.") or "2.8" in made.name
+            assert broker_set.name.startswith("zk-0.") or "2.8" in broker_set.name
             return
         for log in store["__transaction_state"]:
             for record in log:
