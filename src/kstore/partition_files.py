@@ -61,6 +61,7 @@ if TYPE_CHECKING:
     from kstore.files.files import Files as Files
     from kstore.files.lock_holders import LockHolder as LockHolder
     from kstore.files.lock_holders import lock_holders as lock_holders
+    from kstore.files.open_file import OpenFile as OpenFile
     from kstore.files.staging_area import StagingArea as StagingArea
     from kstore.files.staging_area import remove_staged as remove_staged
     from kstore.log.read_committed import UNCOMMITTED as UNCOMMITTED
@@ -167,6 +168,7 @@ _NAMES = {
     # The disk, and names in a log directory that stand for staged files.
     "kstore.files.files": "DISK Files",
     "kstore.files.lock_holders": "LockHolder lock_holders",
+    "kstore.files.open_file": "OpenFile",
     "kstore.files.staging_area": "StagingArea remove_staged",
     # Log directories: locks, markers, checkpoints, topic ids.
     "kstore.checkpoint.log_dir": "Contents LogDir LogState absolute_paths",

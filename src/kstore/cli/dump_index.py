@@ -11,6 +11,7 @@ from kstore.partition_files import (
     OFFSET_ENTRY_SIZE,
     TIME_ENTRY_SIZE,
     OffsetIndex,
+    OpenFile,
     Scanner,
     TimeIndex,
     batch_fields,
@@ -171,11 +172,8 @@ def _note(pairs: Pairs, name: str, pair: tuple[int, int]) -> None:
 
 
 def last_entry(name: str, size: int, entry_size: int) -> bytes:
-    fd = DISK.open(name)
-    try:
+    with OpenFile(DISK, name) as fd:
         return DISK.pread(fd, entry_size, max(size - entry_size, 0))
-    finally:
-        DISK.close(fd)
 
 
 def check_offset_index(name: str, size: int, entry: bytes, start: int) -> None:

@@ -12,6 +12,7 @@ Modules:
 - map_budget: Limits how many segments are mapped at once, for address space and descriptors
 - marker: Marker files for the state of a partition's folder, with the content ``{"format":1}``
 - modification_time: Whether a directory's modification time shows every change since it was read
+- open_file: A file that is open within a ``with`` block
 - process_lifetime: Open objects of this process: closed at exit, disabled in a forked child
 - publish_barrier: The barrier of a publication: readers show nothing behind it until all of it is
   published

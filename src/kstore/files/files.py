@@ -20,6 +20,7 @@ from kstore._native.files.owned_descriptor import OwnedDescriptor
 from kstore.errors import StorageError, StoreLockedError
 from kstore.files.descriptor_limit import lacks_descriptors, too_many_open_files
 from kstore.files.filenames import TEMPORARY_SUFFIX
+from kstore.files.open_file import OpenFile
 
 if TYPE_CHECKING:
     from concurrent.futures import Future
@@ -285,8 +286,7 @@ class Files:
 
     def read(self, path: str | os.PathLike[str], limit: int = 1 << 28) -> bytes:
         """All bytes of a small file; more than limit bytes are refused before they are read."""
-        fd = self.open(path)
-        try:
+        with OpenFile(self, path) as fd:
             size = self.size(fd)
             if size > limit:
                 raise StorageError(
@@ -295,8 +295,6 @@ class Files:
                     path=path,
                 )
             return self.pread(fd, size, 0)
-        finally:
-            self.close(fd)
 
     def about(self, path: str | os.PathLike[str]) -> os.stat_result:
         """The status of the file of this name (stat): owner, device, number of names."""
@@ -330,24 +328,20 @@ class Files:
         self, source: str | os.PathLike[str], target: str | os.PathLike[str], size: int
     ) -> None:
         """Make target a synced copy of source's first size bytes, sharing blocks if possible."""
-        source_fd = self.open(source)
-        try:
-            fd = self.open(target, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
-            try:
-                done = 0
-                while done < size:
-                    try:
-                        count = os.copy_file_range(source_fd, fd, size - done, done, done)
-                    except OSError as error:
-                        raise _storage_error("cannot copy", target, error) from error
-                    if count == 0:
-                        break
-                    done += count
-                self.fsync(fd)
-            finally:
-                self.close(fd)
-        finally:
-            self.close(source_fd)
+        with (
+            OpenFile(self, source) as source_fd,
+            OpenFile(self, target, os.O_WRONLY | os.O_CREAT | os.O_TRUNC) as fd,
+        ):
+            done = 0
+            while done < size:
+                try:
+                    count = os.copy_file_range(source_fd, fd, size - done, done, done)
+                except OSError as error:
+                    raise _storage_error("cannot copy", target, error) from error
+                if count == 0:
+                    break
+                done += count
+            self.fsync(fd)
 
     def listdir(self, path: str | os.PathLike[str]) -> list[str]:
         """All names in a directory, sorted."""

@@ -3,7 +3,7 @@
 import os
 from enum import Enum
 
-from kstore.partition_files import Files, filenames
+from kstore.partition_files import Files, OpenFile, filenames
 
 _CHUNK = 1 << 20
 
@@ -63,17 +63,10 @@ def _same(files: Files, source: str, target: str, base: int, size: int) -> bool:
 
 def have_same_bytes(files: Files, one: str, other: str, size: int) -> bool:
     """Whether the first ``size`` bytes of two files are the same."""
-    first = files.open(one)
-    try:
-        second = files.open(other)
-        try:
-            for position in range(0, size, _CHUNK):
-                count = min(_CHUNK, size - position)
-                data = files.pread(first, count, position)
-                if len(data) != count or files.pread(second, count, position) != data:
-                    return False
-        finally:
-            files.close(second)
-    finally:
-        files.close(first)
+    with OpenFile(files, one) as first, OpenFile(files, other) as second:
+        for position in range(0, size, _CHUNK):
+            count = min(_CHUNK, size - position)
+            data = files.pread(first, count, position)
+            if len(data) != count or files.pread(second, count, position) != data:
+                return False
     return True

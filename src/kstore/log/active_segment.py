@@ -18,6 +18,7 @@ from kstore._native.read.segment_view import SegmentList, SegmentView
 from kstore.config import LogConfig, codec_of_batches
 from kstore.errors import CorruptRecordError, StorageError
 from kstore.files import filenames
+from kstore.files.open_file import OpenFile
 from kstore.log import leader_errors
 from kstore.log.segment_access import SegmentAccess
 from kstore.log.writer_state import WriterState
@@ -225,12 +226,9 @@ class ActiveSegment:
                 position=size,
             )
         if size > active.size:
-            fd = files.open(active.path, os.O_WRONLY)
-            try:
+            with OpenFile(files, active.path, os.O_WRONLY) as fd:
                 self._state.appender.ready = False  # it may rely on zeros that are cut here
                 files.truncate(fd, active.size)
-            finally:
-                files.close(fd)
 
     def discard_unfinished(self) -> None:
         """Remove the files of a segment that an interrupted roll began."""

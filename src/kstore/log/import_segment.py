@@ -16,6 +16,7 @@ from kstore.config import LogConfig
 from kstore.errors import CorruptRecordError, StorageError
 from kstore.files import filenames
 from kstore.files.files import Files
+from kstore.files.open_file import OpenFile
 from kstore.integers import INT32_MAX
 from kstore.log.active_segment import ActiveSegment
 from kstore.log.writer_state import WriterState
@@ -85,12 +86,9 @@ def place_file(
     complete record batches v2, for control batches, and for batches of a producer id, whose state
     the log would have to track; StorageError.
     """
-    fd = files.open(path, os.O_RDWR)
-    try:
+    with OpenFile(files, path, os.O_RDWR) as fd:
         _stamp(files, fd, path, base_offset, leader_epoch)
         files.fdatasync(fd)
-    finally:
-        files.close(fd)
     scan = scan_segment(files, path, base_offset, config, mapped=False)  # not kstore's own file
     if scan.status != 0 or scan.valid_size != scan.file_size:
         raise CorruptRecordError(

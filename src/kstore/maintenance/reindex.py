@@ -23,6 +23,7 @@ from kstore.errors import StorageError
 from kstore.files import filenames
 from kstore.files.filenames import LOG, SNAPSHOT, TRANSACTION_INDEX
 from kstore.files.files import Files
+from kstore.files.open_file import OpenFile
 from kstore.files.staging_area import StagingArea, remove_staged, staged_path
 from kstore.producer_state.state import ProducerState, UncleanStop
 from kstore.recovery.loader import base_offsets, load_active
@@ -412,17 +413,11 @@ def _has_content(files: Files, path: str, data: bytes) -> bool:
 
 
 def _write_and_sync(files: Files, path: str, data: bytes) -> None:
-    fd = files.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL)
-    try:
+    with OpenFile(files, path, os.O_WRONLY | os.O_CREAT | os.O_EXCL) as fd:
         files.write(fd, data)
         files.fsync(fd)
-    finally:
-        files.close(fd)
 
 
 def _sync(files: Files, path: str) -> None:
-    fd = files.open(path, os.O_WRONLY)
-    try:
+    with OpenFile(files, path, os.O_WRONLY) as fd:
         files.fsync(fd)
-    finally:
-        files.close(fd)

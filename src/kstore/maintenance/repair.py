@@ -35,6 +35,7 @@ from kstore.files.filenames import (
     TEMPORARY_SUFFIX,
 )
 from kstore.files.files import DISK, Files
+from kstore.files.open_file import OpenFile
 from kstore.maintenance.epoch_repair import EpochFix, find_fixes
 from kstore.maintenance.repair_losses import find_missing
 from kstore.recovery.loader import load
@@ -446,16 +447,14 @@ class _Repair:
         files = self.files
         files.make_directory(target)
         for base, ranges in segments:
-            fd = files.open(
+            with OpenFile(
+                files,
                 target / filenames.log_name(base),
                 os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND,
-            )
-            try:
+            ) as fd:
                 for chunk in _chunks(ranges, fixes):
                     files.write(fd, chunk)
                 files.fsync(fd)
-            finally:
-                files.close(fd)
         if epochs is not None:
             files.write_atomically(target / LEADER_EPOCHS, epochs)
         for name in (*copied, PARTITION_METADATA):

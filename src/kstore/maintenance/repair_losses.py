@@ -15,6 +15,7 @@ from kstore._native.recovery.index_audit import BatchAudit
 from kstore.checkpoint.known_gaps import Range, read_known_gaps
 from kstore.errors import CorruptFileError, NewerFormatError, StorageError
 from kstore.files.files import Files
+from kstore.files.open_file import OpenFile
 from kstore.recovery.emptied_segments import find_signs
 from kstore.recovery.lost_segments import LostRange, read_lost
 from kstore.recovery.torn_tail import find_cut
@@ -87,12 +88,9 @@ def _end_of(files: Files, base: int, source: Source) -> SegmentEnd:
     is_sound = is_sound and audit.tail_position < 0
     following = None
     try:
-        fd = files.open(os.fspath(source.path))
-        try:
+        with OpenFile(files, os.fspath(source.path)) as fd:
             found = header_checksums.load(files, source.path.parent, base, fd)
             following = None if found is None else found.following
-        finally:
-            files.close(fd)
     except (StorageError, NewerFormatError):  # the offset that followed stays unknown
         following = None
     return SegmentEnd(

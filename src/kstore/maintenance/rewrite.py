@@ -33,6 +33,7 @@ from kstore.errors import (
 )
 from kstore.files import filenames
 from kstore.files.files import Files
+from kstore.files.open_file import OpenFile
 from kstore.integers import check_integer
 from kstore.maintenance.reindex import HEADER_CHANGED, SegmentDamage
 from kstore.record.codec import codec_id
@@ -294,8 +295,7 @@ def _chunks(
 ) -> Generator[tuple[int, bytes, int]]:
     """The complete batches of a segment: (position, batches, lower bound of their offsets)."""
     position, first, step = 0, base_offset, chunk_size
-    fd = files.open(path)
-    try:
+    with OpenFile(files, path) as fd:
         found = header_checksums.load(files, os.path.dirname(path), base_offset, fd)
         checksums = None if found is None else found.check
         while position < size:
@@ -317,8 +317,6 @@ def _chunks(
             step = chunk_size
         if checksums is not None:
             _raise_for_mismatches(checksums.finish(), path)
-    finally:
-        files.close(fd)
 
 
 def _raise_for_mismatches(groups: list[tuple[int, int]], path: str) -> None:
@@ -401,13 +399,10 @@ class _Conversion:
 
 def _copy_beginning(files: Files, path: str, end: int, output: _Output) -> None:
     """Copy the batches before the first one that changes."""
-    fd = files.open(path)
-    try:
+    with OpenFile(files, path) as fd:
         output.write(b"", 0)
         for position in range(0, end, _CHUNK):
             output.segments[-1].write(files.pread(fd, min(_CHUNK, end - position), position))
-    finally:
-        files.close(fd)
 
 
 def _load_aborted(files: Files, directory: str, base_offset: int) -> list[AbortedTransaction]:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from kstore._native.append.producer_table import ProducerTable
 from kstore._native.read.segment_view import SegmentView
 from kstore.files.files import Files
+from kstore.files.open_file import OpenFile
 from kstore.segment import transaction_index
 from kstore.segment.transaction_index import AbortedTransaction
 
@@ -34,8 +35,7 @@ def replay_segment(
     size = view.size
     if size == 0:
         return 0
-    fd = files.open(view.path)
-    try:
+    with OpenFile(files, view.path) as fd:
         if mapped and files.native:
             with files.map(fd, size) as pages, memoryview(pages) as data:
                 return table.replay(data, start, stop)
@@ -51,8 +51,6 @@ def replay_segment(
             if done == 0:
                 break
             position += done
-    finally:
-        files.close(fd)
     return position
 
 

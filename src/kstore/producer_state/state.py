@@ -26,6 +26,7 @@ from kstore._native.read.segment_view import SegmentList, SegmentView
 from kstore.errors import CorruptFileError, StorageError
 from kstore.files import filenames
 from kstore.files.files import Files
+from kstore.files.open_file import OpenFile
 from kstore.producer_state import replay, snapshot
 from kstore.producer_state.replay import AbortedFinder, base_offset_of
 from kstore.producer_state.snapshot import ProducerEntry
@@ -352,11 +353,8 @@ class ProducerState:
             return False
         path = self._path(offset)
         try:
-            fd = self._files.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
-            try:
+            with OpenFile(self._files, path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC) as fd:
                 self._files.write(fd, self.table.snapshot())
-            finally:
-                self._files.close(fd)
         except BaseException:
             with suppress(StorageError):  # the first error is the one to report
                 self._files.remove(path)
@@ -375,13 +373,10 @@ class ProducerState:
         if len(table.aborted) == table.aborted_written:
             return False
         path = os.path.join(self._directory, filenames.transaction_index_name(table.aborted_base))
-        fd = self._files.open(path, os.O_WRONLY | os.O_CREAT)
-        try:
+        with OpenFile(self._files, path, os.O_WRONLY | os.O_CREAT) as fd:
             start = min(table.aborted_written, self._files.size(fd))
             start -= start % ENTRY_SIZE
             self._files.pwrite(fd, table.aborted[start:], start)
-        finally:
-            self._files.close(fd)
         table.aborted_written = len(table.aborted)
         return start == 0
 

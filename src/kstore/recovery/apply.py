@@ -22,6 +22,7 @@ from kstore.files.filenames import (
     TEMPORARY_SUFFIX,
 )
 from kstore.files.files import Files
+from kstore.files.open_file import OpenFile
 from kstore.recovery.torn_tail import cut_tail
 from kstore.segment import transaction_index
 from kstore.segment.scan import scan_segment
@@ -111,13 +112,10 @@ def _replace(files: Files, path: Path, data: bytes, sync: bool) -> bool:
     if files.exists(path) and files.size_of(path) == len(data) and files.read(path) == data:
         return False
     temporary = Path(f"{path}{TEMPORARY_SUFFIX}")
-    fd = files.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND)
-    try:
+    with OpenFile(files, temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND) as fd:
         files.write(fd, data)
         if sync:
             files.fsync(fd)
-    finally:
-        files.close(fd)
     files.rename(temporary, path)
     return True
 
@@ -203,11 +201,8 @@ def _epochs_in_log(
 
 def _first_epoch(files: Files, plan: Plan, base: int) -> tuple[int, int]:
     """(leader epoch, base offset) of a segment's first batch; -1 before v2, or without one."""
-    fd = files.open(plan.directory / filenames.log_name(base))
-    try:
+    with OpenFile(files, plan.directory / filenames.log_name(base)) as fd:
         header = files.pread(fd, batch_fields.HEADER_UP_TO_MAGIC, 0)
-    finally:
-        files.close(fd)
     if len(header) < batch_fields.HEADER_UP_TO_MAGIC or batch_fields.magic(header) != 2:
         return -1, base
     return batch_fields.leader_epoch(header), batch_fields.base_offset(header)

@@ -19,6 +19,7 @@ from kstore.checkpoint.leader_epochs import LeaderEpochs
 from kstore.config import LogConfig
 from kstore.files import filenames
 from kstore.files.files import Files
+from kstore.files.open_file import OpenFile
 from kstore.producer_state.state import ProducerState, UncleanStop
 from kstore.recovery.lost_segments import LostRange
 from kstore.recovery.recover_partition import recover_partition, unflushed_from
@@ -184,13 +185,10 @@ def load_active(
         view.note_timestamp(recovered.max_timestamp, recovered.max_timestamp_offset)
         view.is_largest_known = True
         return view
-    fd = files.open(path)
-    try:
+    with OpenFile(files, path) as fd:
         segments_on_disk.learn_active_times(
             view, lambda position, count: files.pread(fd, count, position)
         )
-    finally:
-        files.close(fd)
     return view
 
 

@@ -27,6 +27,7 @@ from kstore.errors import CorruptFileError, RecoveryNeededError
 from kstore.files import filenames
 from kstore.files.filenames import INDEX, LOG, TIME_INDEX, TRANSACTION_INDEX
 from kstore.files.files import Files
+from kstore.files.open_file import OpenFile
 from kstore.recovery import apply
 from kstore.recovery.apply import Plan
 from kstore.recovery.emptied_segments import StopState
@@ -214,11 +215,8 @@ def _find_segments(files: Files, directory: Path) -> tuple[Plan, list[str]]:
 
 
 def _size(files: Files, path: Path) -> int:
-    fd = files.open(path)  # refuses anything but a regular file
-    try:
+    with OpenFile(files, path) as fd:
         return files.size(fd)
-    finally:
-        files.close(fd)
 
 
 def unflushed_from(bases: list[int], recovery_point: int) -> int:
@@ -350,13 +348,10 @@ def _cuts_valid_batch(files: Files, path: Path, scan: SegmentScan, recovery_poin
     gap_start, gap_end = scan.last_gap
     if status_name(scan.status) != "BAD_OFFSET" or gap_start >= recovery_point:
         return False
-    fd = files.open(path)
-    try:
+    with OpenFile(files, path) as fd:
         header = files.pread(fd, batch_fields.V2_HEADER_SIZE, scan.valid_size)
         size = min(batch_fields.declared_size(header), scan.file_size - scan.valid_size)
         batch = scan_batches(files.pread(fd, size, scan.valid_size))
-    finally:
-        files.close(fd)
     if len(batch) != 1 or batch.crc_state[0] != 1:
         return False
     return gap_start <= batch.base_offset[0] < gap_end

@@ -10,6 +10,7 @@ from kstore.checkpoint.quarantine import free_name
 from kstore.files import filenames
 from kstore.files.filenames import CLEANED_SUFFIX, TEMPORARY_SUFFIX
 from kstore.files.files import Files
+from kstore.files.open_file import OpenFile
 from kstore.segment.scan import READ_SIZE
 
 
@@ -26,15 +27,12 @@ def cut_tail(
     the process: so a copy of its beginning replaces it, as in a truncation.
     """
     path = directory / filenames.log_name(scan.base_offset)
-    fd = files.open(path, os.O_RDWR)
-    try:
+    with OpenFile(files, path, os.O_RDWR) as fd:
         kept = _keep_tail(files, fd, directory, scan, names)
         if is_last:
             files.truncate(fd, scan.valid_size)
             if sync:
                 files.fsync(fd)
-    finally:
-        files.close(fd)
     if not is_last:
         copy = Path(f"{path}{CLEANED_SUFFIX}")  # which every loader removes as unfinished
         files.copy(path, copy, scan.valid_size)
@@ -53,14 +51,11 @@ def _keep_tail(
     names.add(name)
     path = directory / name
     temporary = Path(f"{path}{TEMPORARY_SUFFIX}")
-    kept = files.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND)
-    try:
+    with OpenFile(files, temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND) as kept:
         for position in range(scan.valid_size, scan.file_size, READ_SIZE):
             chunk = files.pread(fd, min(READ_SIZE, scan.file_size - position), position)
             files.write(kept, chunk)
         files.fsync(kept)
-    finally:
-        files.close(kept)
     files.rename(temporary, path)
     files.sync_directory(directory)
     return name

@@ -15,6 +15,7 @@ from contextlib import suppress
 from kstore.errors import StorageError
 from kstore.files import filenames
 from kstore.files.files import Files
+from kstore.files.open_file import OpenFile
 from kstore.segment.scan import READ_SIZE
 
 _REMEMBERED: set[str] = set()  # paths of partition directories
@@ -59,12 +60,9 @@ def forget_failed_sync(files: Files, directory: str) -> None:
 
 def _write_again(files: Files, path: str) -> None:
     modified_ns = files.modified_ns(path)
-    fd = files.open(path, os.O_RDWR)
-    try:
+    with OpenFile(files, path, os.O_RDWR) as fd:
         size = files.size(fd)
         for position in range(0, size, READ_SIZE):
             files.pwrite(fd, files.pread(fd, min(READ_SIZE, size - position), position), position)
         files.fsync(fd)
-    finally:
-        files.close(fd)
     files.set_modified_ns(path, modified_ns)

@@ -12,6 +12,7 @@ from kstore.errors import CorruptRecordError, StorageError
 from kstore.files import filenames
 from kstore.files.filenames import CLEANED_SUFFIX, SEGMENT_KINDS, SWAP_SUFFIX
 from kstore.files.files import Files
+from kstore.files.open_file import OpenFile
 from kstore.files.staging_area import StagingArea
 from kstore.segment import transaction_index
 from kstore.segment.scan import scan_segment
@@ -127,12 +128,11 @@ class CleanedSegment:
         if entries:  # Kafka creates the file with its first entry
             data[filenames.TRANSACTION_INDEX] = entries
         for kind, content in data.items():
-            fd = files.open(self._path(kind), os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND)
-            try:
+            with OpenFile(
+                files, self._path(kind), os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND
+            ) as fd:
                 files.write(fd, content)
                 files.fsync(fd)
-            finally:
-                files.close(fd)
         files.set_modified_ns(path, modified_ns)
         files.fsync(self._fd)
         self.close()

@@ -22,6 +22,7 @@ from kstore.errors import NewerFormatError, StorageError
 from kstore.files import filenames
 from kstore.files.filenames import TEMPORARY_SUFFIX
 from kstore.files.files import Files
+from kstore.files.open_file import OpenFile
 
 FORMAT = 1
 WINDOW = 1 << 20  # bytes read at a time
@@ -72,11 +73,8 @@ def write(
 
 
 def _replace(files: Files, path: str, data: bytes) -> None:
-    fd = files.open(path + TEMPORARY_SUFFIX, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
-    try:
+    with OpenFile(files, path + TEMPORARY_SUFFIX, os.O_WRONLY | os.O_CREAT | os.O_TRUNC) as fd:
         files.write(fd, data)
-    finally:
-        files.close(fd)
     files.rename(path + TEMPORARY_SUFFIX, path)
 
 
@@ -134,8 +132,7 @@ def renew(
 
 
 def _make(files: Files, path: str, following: int | None) -> bytes | None:
-    fd = files.open(path)
-    try:
+    with OpenFile(files, path) as fd:
         stamp = files.stamp(fd)
         size = stamp[2]
         writer = ChecksumWriter(size)
@@ -145,8 +142,6 @@ def _make(files: Files, path: str, following: int | None) -> bytes | None:
                 return None
         if files.stamp(fd) != stamp:
             return None
-    finally:
-        files.close(fd)
     groups = writer.finish()
     about = {
         "format": FORMAT,
@@ -251,11 +246,8 @@ def _stamp_of(data: bytes) -> tuple[int, int, int] | None:
 
 
 def _stamp_now(files: Files, path: str) -> tuple[int, int, int]:
-    fd = files.open(path)
-    try:
+    with OpenFile(files, path) as fd:
         return files.stamp(fd)
-    finally:
-        files.close(fd)
 
 
 def _following_of(data: bytes) -> int | None:

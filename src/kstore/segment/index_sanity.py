@@ -17,6 +17,7 @@ from kstore._native.index.index_lookup import OffsetIndex, TimeIndex
 from kstore._native.read.segment_end import first_batch_timestamp
 from kstore.files import filenames
 from kstore.files.files import Files
+from kstore.files.open_file import OpenFile
 from kstore.segment.index_entry import OFFSET_ENTRY_SIZE, TIME_ENTRY_SIZE
 
 _END_ENTRIES = 64  # at each end of an index, where not every entry is checked
@@ -37,12 +38,9 @@ def read_entries(files: Files, path: str | os.PathLike[str], entry_size: int) ->
     Not the zeros behind them: an unclean stop leaves up to ``segment.index.bytes``, a hole any
     number.
     """
-    fd = files.open(path)
-    try:
+    with OpenFile(files, path) as fd:
         size = files.size(fd)
         return _used(files, fd, size, entry_size), size
-    finally:
-        files.close(fd)
 
 
 def _used(files: Files, fd: int, size: int, entry_size: int) -> bytes:
@@ -148,8 +146,7 @@ def _leads_to_batch(files: Files, directory: Path, base: int, entry: tuple[int, 
 
 def _read(files: Files, path: Path, entry_size: int, every_entry: bool) -> bytes | None:
     """The entries, or some from both ends; None where the size is no multiple of an entry."""
-    fd = files.open(path)
-    try:
+    with OpenFile(files, path) as fd:
         size = files.size(fd)
         if size % entry_size:
             return None
@@ -160,13 +157,8 @@ def _read(files: Files, path: Path, entry_size: int, every_entry: bool) -> bytes
         if last[-entry_size:] == bytes(entry_size):  # preallocated: entries end before
             return _used(files, fd, size, entry_size)
         return files.pread(fd, end, 0) + last
-    finally:
-        files.close(fd)
 
 
 def _pread(files: Files, path: Path, size: int, position: int) -> bytes:
-    fd = files.open(path)
-    try:
+    with OpenFile(files, path) as fd:
         return files.pread(fd, size, position)
-    finally:
-        files.close(fd)

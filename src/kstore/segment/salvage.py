@@ -24,6 +24,7 @@ from kstore._native.recovery.find_valid_batches import (
 from kstore.errors import NewerFormatError, StorageError
 from kstore.files import filenames
 from kstore.files.files import Files
+from kstore.files.open_file import OpenFile
 from kstore.segment import header_checksums
 from kstore.segment.index_entry import OFFSET_ENTRY_SIZE, positions
 from kstore.segment.index_sanity import read_entries
@@ -116,8 +117,7 @@ def open_source(
 ) -> Source:
     """Map a file, or read it into memory if some of it cannot be read (zeros instead)."""
     source = Source(path, rank, base_offset)
-    fd = files.open(path)
-    try:
+    with OpenFile(files, path) as fd:
         size = files.size(fd)
         if size == 0:
             return source
@@ -133,8 +133,6 @@ def open_source(
             except StorageError:
                 progress = None  # already reported
         source.data = memoryview(_read_around(files, fd, size, source.unreadable, progress))
-    finally:
-        files.close(fd)
     return source
 
 
@@ -266,12 +264,8 @@ def known_boundaries(files: Files, path: Path, base_offset: int) -> list[int]:
         if files.exists(index):
             entries, _ = read_entries(files, index, OFFSET_ENTRY_SIZE)
             found.update(positions(entries))
-    with suppress(StorageError, NewerFormatError):
-        fd = files.open(path)
-        try:
-            found.update(header_checksums.boundaries(files, path.parent, base_offset, fd))
-        finally:
-            files.close(fd)
+    with suppress(StorageError, NewerFormatError), OpenFile(files, path) as fd:
+        found.update(header_checksums.boundaries(files, path.parent, base_offset, fd))
     return sorted(found)
 
 

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from kstore._native.recovery.segment_scan import SegmentScan
 from kstore.config import LogConfig
 from kstore.files.files import Files
+from kstore.files.open_file import OpenFile
 
 WINDOW = 1 << 25  # bytes mapped in at a time; a multiple of every page size
 READ_SIZE = 1 << 20  # bytes copied or read at a time where nothing is mapped
@@ -28,8 +29,7 @@ def scan_segment(
     Without ``mapped`` it is read, and a truncation by another machine costs an error only.
     The GIL is released while a window is scanned, so that threads can scan segments in parallel.
     """
-    fd = files.open(path)
-    try:
+    with OpenFile(files, path) as fd:
         size = files.size(fd)
         scan = SegmentScan(
             base_offset,
@@ -41,8 +41,6 @@ def scan_segment(
             _scan_mapped(files, fd, scan, on_progress)
         else:
             _scan_read(files, fd, scan, on_progress)
-    finally:
-        files.close(fd)
     scan.finish()
     return scan
 

@@ -19,6 +19,7 @@ from kstore.config import LogConfig
 from kstore.errors import CorruptRecordError, OffsetOutOfRangeError, StorageError
 from kstore.files import filenames
 from kstore.files.files import Files
+from kstore.files.open_file import OpenFile
 from kstore.segment import header_checksums
 from kstore.segment.index_entry import (
     OFFSET_ENTRY_SIZE,
@@ -138,11 +139,8 @@ def first_timestamp(files: Files, view: SegmentView) -> int:
     """Largest timestamp of a segment's first batch, where rolling by time starts; else -1."""
     if view.size == 0:
         return -1
-    fd = files.open(view.path)
-    try:
+    with OpenFile(files, view.path) as fd:
         return first_batch_timestamp(files.pread(fd, 61, 0))
-    finally:
-        files.close(fd)
 
 
 @dataclass(slots=True, frozen=True)
@@ -284,8 +282,7 @@ def walk_end(files: Files, view: SegmentView, size: int, *, check: bool = False)
     """
     indexed, position = view.last_indexed(size)
     end, step = view.base_offset, _STEP
-    fd = files.open(view.path)
-    try:
+    with OpenFile(files, view.path) as fd:
         while position < size:
             data = files.pread(fd, min(step, size - position), position)
             walked, end, _, _ = find_end(data, 0, end, check)
@@ -297,8 +294,6 @@ def walk_end(files: Files, view: SegmentView, size: int, *, check: bool = False)
             step = batch_fields.declared_size(data)
             if not len(data) < step <= size - position:
                 break
-    finally:
-        files.close(fd)
     if end <= indexed:
         view.load_entries(b"", b"")
         return walk_end(files, view, size, check=check)
@@ -422,21 +417,15 @@ def leave_out_zeros(files: Files, view: SegmentView, last: bytes | memoryview) -
     end, next_offset = walk_end(files, view, view.size)
     if next_offset != view.next_offset:
         return
-    fd = files.open(view.path)
-    try:
+    with OpenFile(files, view.path) as fd:
         if end < view.size and files.only_zeros(fd, end, view.size):
             view.publish(end, view.next_offset)
-    finally:
-        files.close(fd)
 
 
 def last_bytes(files: Files, view: SegmentView) -> bytes:
     """A file's last bytes, as many as a header has."""
-    fd = files.open(view.path)
-    try:
+    with OpenFile(files, view.path) as fd:
         return files.pread(fd, _HEADER, max(0, view.size - _HEADER))
-    finally:
-        files.close(fd)
 
 
 def out_of_range(path: str, segments: SegmentList, offset: int) -> OffsetOutOfRangeError:

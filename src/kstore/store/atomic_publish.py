@@ -39,6 +39,7 @@ from kstore.errors import (
 from kstore.files import filenames
 from kstore.files.filenames import FENCE, PUBLISHING_PREFIX, TEMPORARY_SUFFIX
 from kstore.files.files import Files
+from kstore.files.open_file import OpenFile
 from kstore.files.publish_barrier import FORMAT, LARGEST_MANIFEST, parse, unreadable
 from kstore.log.import_segment import can_stand_beside, least_size, place_file
 from kstore.log.log import Log
@@ -235,11 +236,8 @@ class Publication:
         if segment is not None and self.files.kind(path) is None:
             path = segment
         data = bytearray(staged.size)
-        fd = self.files.open(path)
-        try:
+        with OpenFile(self.files, path) as fd:
             size = self.files.preadv_into(fd, data, staged.position)
-        finally:
-            self.files.close(fd)
         if staged.alone:
             _clear_placement(data)
         if size != staged.size or crc32(data) != staged.crc:

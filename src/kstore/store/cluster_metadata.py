@@ -17,6 +17,7 @@ from kstore._native.read.decode import Scanner
 from kstore.errors import CorruptRecordError
 from kstore.files import filenames
 from kstore.files.files import Files
+from kstore.files.open_file import OpenFile
 from kstore.protocol.kafka_messages import decode, metadata_record
 from kstore.record import codec
 from kstore.recovery.loader import base_offsets
@@ -243,8 +244,7 @@ def _apply(
 
 def _chunks(files: Files, path: str) -> Iterator[tuple[bytes, int, BatchTable]]:
     """Bytes that begin with complete batches, their position in the file, and the batches."""
-    fd = files.open(path)
-    try:
+    with OpenFile(files, path) as fd:
         size = files.size(fd)
         position, wanted = 0, _CHUNK
         while position < size:
@@ -265,5 +265,3 @@ def _chunks(files: Files, path: str) -> Iterator[tuple[bytes, int, BatchTable]]:
                 continue
             yield data, position, table
             position, wanted = position + table.stop, _CHUNK
-    finally:
-        files.close(fd)

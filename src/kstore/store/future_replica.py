@@ -15,6 +15,7 @@ from kstore.errors import ClosedError, StorageError
 from kstore.files import filenames
 from kstore.files.filenames import TEMPORARY_SUFFIX
 from kstore.files.files import Files
+from kstore.files.open_file import OpenFile
 from kstore.log.writer import LogWriter
 from kstore.recovery.unsynced import forget_failed_sync, has_failed_sync, note_failed_sync
 from kstore.segment import header_checksums, segment
@@ -97,25 +98,21 @@ class FutureReplica:
         if copied.is_finished:
             return 0
         end, begun = view.size, copied.size
-        source = self._writer.state.files.open(view.path)
-        try:
-            target = self._files.open(self._path(view), os.O_WRONLY | os.O_CREAT)
-            try:
-                self._files.truncate(target, copied.size)
-                while copied.size < end:
-                    size = min(COPY_CHUNK, end - copied.size)
-                    data = self._writer.state.files.pread(source, size, copied.size)
-                    if not data:
-                        raise StorageError("another process truncated the file", path=view.path)
-                    self._files.pwrite(target, data, copied.size)
-                    copied.size += len(data)
-                    self.written += len(data)
-                    self._report()
-                    self._wait(pace)
-            finally:
-                self._files.close(target)
-        finally:
-            self._writer.state.files.close(source)
+        with (
+            OpenFile(self._writer.state.files, view.path) as source,
+            OpenFile(self._files, self._path(view), os.O_WRONLY | os.O_CREAT) as target,
+        ):
+            self._files.truncate(target, copied.size)
+            while copied.size < end:
+                size = min(COPY_CHUNK, end - copied.size)
+                data = self._writer.state.files.pread(source, size, copied.size)
+                if not data:
+                    raise StorageError("another process truncated the file", path=view.path)
+                self._files.pwrite(target, data, copied.size)
+                copied.size += len(data)
+                self.written += len(data)
+                self._report()
+                self._wait(pace)
         if view.sealed:
             self._finish(copied)
         return copied.size - begun
@@ -126,22 +123,16 @@ class FutureReplica:
         path = self._path(view)
         if self._files.kind(path) is None or has_failed_sync(self._files, self._folder):
             return 0
-        source, position = self._writer.state.files.open(view.path), 0
-        try:
-            target = self._files.open(path)
-            try:
-                while position < view.size:
-                    size = min(COPY_CHUNK, view.size - position)
-                    data = self._writer.state.files.pread(source, size, position)
-                    if not data or self._files.pread(target, size, position) != data:
-                        break
-                    position += len(data)
-                    self._check()
-                return position
-            finally:
-                self._files.close(target)
-        finally:
-            self._writer.state.files.close(source)
+        files, position = self._writer.state.files, 0
+        with OpenFile(files, view.path) as source, OpenFile(self._files, path) as target:
+            while position < view.size:
+                size = min(COPY_CHUNK, view.size - position)
+                data = files.pread(source, size, position)
+                if not data or self._files.pread(target, size, position) != data:
+                    break
+                position += len(data)
+                self._check()
+            return position
 
     def _wait(self, pace: int | None) -> None:
         self._check()
@@ -216,14 +207,11 @@ class FutureReplica:
         if self._writer.state.files.kind(source) != "file":
             return False
         data = self._writer.state.files.read(source, limit=1 << 31)
-        fd = self._files.open(
-            os.path.join(self._folder, name), os.O_WRONLY | os.O_CREAT | os.O_TRUNC
-        )
-        try:
+        with OpenFile(
+            self._files, os.path.join(self._folder, name), os.O_WRONLY | os.O_CREAT | os.O_TRUNC
+        ) as fd:
             self._files.pwrite(fd, data, 0)
             self._files.fsync(fd)
-        finally:
-            self._files.close(fd)
         return True
 
     # --- after an interruption ------------------------------------------------------------
@@ -240,12 +228,9 @@ class FutureReplica:
             size = self._files.size_of(self._path(copied.view))
             bare = SegmentView(copied.view.base_offset, self._path(copied.view))
             valid_end = segment.walk_end(self._files, bare, size)[0]
-            fd = self._files.open(bare.path, os.O_WRONLY)
-            try:
+            with OpenFile(self._files, bare.path, os.O_WRONLY) as fd:
                 self._files.truncate(fd, valid_end)
                 self._files.fsync(fd)
-            finally:
-                self._files.close(fd)
 
     # --- files ----------------------------------------------------------------------------
 

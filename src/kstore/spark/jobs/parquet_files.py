@@ -18,6 +18,7 @@ import numpy as np
 import pyarrow as pa
 from pyarrow import parquet
 
+from kstore.partition_files import OpenFile
 from kstore.record.columns import Columns
 from kstore.spark.local_disk import local_disk
 from kstore.spark.source.arrow_batches import BatchMaker, within_spark
@@ -223,12 +224,9 @@ class _File:
         self.write_group()
         self._writer.close()
         files = local_disk()
-        fd = files.open(self.path)
-        try:
+        with OpenFile(files, self.path) as fd:
             files.fsync(fd)
             return files.size(fd)
-        finally:
-            files.close(fd)
 
     def abandon(self) -> None:
         self._batches = []

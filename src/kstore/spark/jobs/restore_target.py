@@ -8,7 +8,14 @@ from itertools import pairwise
 
 from kstore.errors import CorruptRecordError, InvalidConfigError, StorageError
 from kstore.log.log import Log
-from kstore.partition_files import Files, StagedRange, batch_fields, batch_table, filenames
+from kstore.partition_files import (
+    Files,
+    OpenFile,
+    StagedRange,
+    batch_fields,
+    batch_table,
+    filenames,
+)
 from kstore.spark.jobs.restore_types import Encoding, Written
 
 
@@ -53,11 +60,8 @@ def append_staged(files: Files, log: Log, encoding: Encoding, written: Written) 
 
 def _read(files: Files, directory: str, staged: StagedRange) -> bytes:
     path = os.path.join(directory, staged.file)
-    fd = files.open(path)
-    try:
+    with OpenFile(files, path) as fd:
         data = files.pread(fd, staged.size, staged.position)
-    finally:
-        files.close(fd)
     if len(data) != staged.size or zlib.crc32(data) != staged.crc:
         raise CorruptRecordError(
             f"{staged.size} staged bytes are truncated or corrupt: run the job again",

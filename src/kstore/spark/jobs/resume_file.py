@@ -12,7 +12,7 @@ from typing import Any, Generic, TypeVar
 
 from kstore.errors import InvalidConfigError, StorageError
 from kstore.log.log import Log
-from kstore.partition_files import DISK, Files, filenames, read_topic_id
+from kstore.partition_files import DISK, Files, OpenFile, filenames, read_topic_id
 
 _LARGEST = 1 << 40  # bytes of a resume file
 _INTERVAL = 1.0  # seconds between two writes
@@ -175,13 +175,10 @@ class ResumeFile(Generic[Report]):
             "of": {key: entry["of"] for key, entry in self._waiting.items() if entry["of"]},
         }
         line = json.dumps(entry).encode() + b"\n"
-        fd = self._files.open(self._path, os.O_WRONLY | os.O_APPEND)
-        try:
+        with OpenFile(self._files, self._path, os.O_WRONLY | os.O_APPEND) as fd:
             self._files.truncate(fd, self._size)  # cuts off an incomplete line
             self._files.write(fd, line)
             self._files.fdatasync(fd)
-        finally:
-            self._files.close(fd)
         self._size += len(line)
         self._waiting = {}
 

@@ -23,6 +23,7 @@ from kstore.partition_files import (
     DISK,
     OFFSET_ENTRY_SIZE,
     Files,
+    OpenFile,
     SegmentView,
     TopicIdentity,
     batch_fields,
@@ -223,11 +224,8 @@ def _locate(log: Log, view: SegmentView, offset: int) -> tuple[int, bytes, int]:
 
 def _stamp(files: Files, path: str) -> tuple[int, bytes]:
     """A file's inode, and the head of its first batch."""
-    fd = files.open(path)
-    try:
+    with OpenFile(files, path) as fd:
         return files.stamp(fd)[0], files.pread(fd, HEAD_SIZE, 0)
-    finally:
-        files.close(fd)
 
 
 def _first_offset(head: bytes) -> int:
@@ -247,20 +245,16 @@ def split_span(files: Files, span: SegmentSpan, count: int) -> list[SegmentSpan]
         return [span]
     spans = [span]
     try:
-        log_fd = files.open(span.path)
-        try:
-            index_fd = files.open(_index_path(span.path))
-            try:
-                for n in range(1, count):
-                    target = span.position + span.size * n // count
-                    position = _entry_position(files, index_fd, target)
-                    halves = _split_at(files, log_fd, spans[-1], position)
-                    if halves is not None:
-                        spans[-1:] = halves
-            finally:
-                files.close(index_fd)
-        finally:
-            files.close(log_fd)
+        with (
+            OpenFile(files, span.path) as log_fd,
+            OpenFile(files, _index_path(span.path)) as index_fd,
+        ):
+            for n in range(1, count):
+                target = span.position + span.size * n // count
+                position = _entry_position(files, index_fd, target)
+                halves = _split_at(files, log_fd, spans[-1], position)
+                if halves is not None:
+                    spans[-1:] = halves
     except StorageError:  # the index is missing: the spans so far are valid
         pass
     return spans
