@@ -13,7 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from kstore._native.append.validate_batch import scan, validate_leader, walk_frames
+from kstore._native.append.validate_batch import validate_leader
+from kstore._native.format.batch_table import scan, walk_frames
 from kstore._native.index.index_lookup import OffsetIndex, TimeIndex
 from kstore._native.read.decode import Scanner
 from kstore._native.read.segment_end import find_end

@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 
 from kstore._native.append import validate_batch as kernel
 from kstore._native.format import crc
-from kstore.errors import CorruptRecordError
 from oracle.plain import LOG_APPEND_TIME, PlainRecord
 from oracle.writer import batch, message, record_v2, variable, variable_bytes
 
@@ -369,56 +368,21 @@ def test_a_timestamp_error_precedes_a_key_error_and_a_malformed_record_both():
     assert (report.status_name, report.bad_record) == ("BAD_RECORD_SIZE", 3)
 
 
-def test_header_whose_max_timestamp_is_wrong_is_stamped_again():
+def test_header_whose_max_timestamp_is_wrong_is_reported():
     data = bytearray(batch(records(), max_timestamp=NOW + 77))
     report = kernel.validate_leader(data, now=NOW)
     assert (report.ok, report.restamp, report.max_timestamp) == (True, True, NOW + 2)
-    kernel.stamp_timestamp(data, log_append_time=False, max_timestamp=report.max_timestamp)
-    kernel.stamp(data, base_offset=0, leader_epoch=0)
-    assert bytes(data) == batch(records())
-    assert not kernel.validate_leader(data, now=NOW).restamp
 
 
-def test_log_append_time_is_stamped():
+def test_a_batch_for_log_append_time_is_reported():
     data = bytearray(batch(records()))
     report = kernel.validate_leader(data, now=NOW + 9, log_append_time=True)
     assert (report.ok, report.restamp, report.max_timestamp) == (True, True, NOW + 9)
-    kernel.stamp_timestamp(data, log_append_time=True, max_timestamp=NOW + 9)
-    assert bytes(data) == batch(records(), timestamp_type=LOG_APPEND_TIME, max_timestamp=NOW + 9)
-
-
-def test_unknown_attribute_bits_are_lost_when_rewritten():
-    data = bytearray(patched(batch(records()), 21, ">h", 0x7F10))
-    kernel.stamp_timestamp(data, log_append_time=False, max_timestamp=NOW + 2)
-    assert bytes(data) == batch(records(), transactional=True)
 
 
 def test_compressed_batches_are_left_to_validate_records():
     report = kernel.validate_leader(batch(records(), codec=1), now=NOW)
     assert (report.status_name, report.attributes & 7, report.max_timestamp) == ("OK", 1, -1)
-
-
-@given(offset=st.integers(0, 2**63 - 1), epoch=st.integers(-1, 2**31 - 1))
-def test_stamping_writes_what_the_checksum_does_not_cover(offset, epoch):
-    data = bytearray(batch(records()))
-    tail = bytes(data[16:])
-    kernel.stamp(data, base_offset=offset, leader_epoch=epoch)
-    assert struct.unpack_from(">qii", data) == (offset, len(data) - 12, epoch)
-    assert data[16:] == tail
-    assert kernel.prefix(base_offset=offset, size=len(data), leader_epoch=epoch) == data[:16]
-    assert kernel.validate_leader(data, now=NOW, from_client=False).ok
-
-
-def test_stamping_refuses_bytes_that_are_not_a_batch():
-    with pytest.raises(BufferError):
-        kernel.stamp(batch(records()), base_offset=0, leader_epoch=0)  # bytes cannot be written
-    for data in (b"", bytes(61), message(0, b"k", b"v", magic=1), batch(records())[:-1]):
-        with pytest.raises(CorruptRecordError):
-            kernel.stamp(bytearray(data), base_offset=0, leader_epoch=0)
-        with pytest.raises(CorruptRecordError):
-            kernel.stamp_timestamp(bytearray(data), log_append_time=False, max_timestamp=0)
-    with pytest.raises(ValueError, match="at least 61 bytes"):
-        kernel.prefix(base_offset=0, size=60, leader_epoch=0)
 
 
 def test_large_batches_of_every_varint_length():

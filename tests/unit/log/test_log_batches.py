@@ -59,6 +59,14 @@ def test_a_wrong_largest_timestamp_is_corrected(directory: Path) -> None:
     assert log_bytes(directory)[16:] == batch(rows(3))[16:]
 
 
+def test_unknown_attribute_bits_are_lost_with_a_wrong_timestamp(directory: Path) -> None:
+    data = bytearray(batch(rows(3), max_timestamp=NOW + 77))
+    data[21] = 0x7F
+    data[17:21] = crc32c(bytes(data[21:])).to_bytes(4, "big")
+    open_log(directory).append_as_leader(data)
+    assert log_bytes(directory)[16:] == batch(rows(3))[16:]
+
+
 @pytest.mark.parametrize("codec", [0, 2])
 def test_log_append_time_is_the_brokers(directory: Path, codec: int) -> None:
     log = open_log(directory, message_timestamp_type="LogAppendTime", clock=lambda: 555)

@@ -10,8 +10,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kstore._native.append import validate_batch as kernel
-from kstore._native.bench import memory_loops
 from kstore._native.format import batch_table, status
 from oracle.plain import LOG_APPEND_TIME, PlainRecord
 from oracle.writer import batch, marker, message, wrapper
@@ -347,21 +345,3 @@ def test_a_mapping_is_read_in_place(tmp_path):
     with path.open("rb") as file, mmap.mmap(file.fileno(), 0, prot=mmap.PROT_READ) as mapping:
         assert as_rows(batch_table.scan(mapping, threads=2)) == as_rows(batch_table.scan(LONG))
         assert np.asarray(batch_table.walk_frames(mapping)).tolist() == LONG_STARTS[:-1]
-
-
-def test_the_names_of_the_package():
-    assert kernel.scan is batch_table.scan
-    assert kernel.walk_frames is batch_table.walk_frames
-    assert kernel.BatchTable is batch_table.BatchTable
-
-
-def test_limits_do_what_they_are_measured_for():
-    assert memory_loops.count_frames(LONG) == len(LONG_STARTS) - 1
-    words = np.frombuffer(LONG[: len(LONG) // 8 * 8], dtype="<u8")
-    tail = int.from_bytes(LONG[len(LONG) // 8 * 8 :], "little")
-    assert memory_loops.read_all(LONG) == int(np.bitwise_xor.reduce(words)) ^ tail
-    target = bytearray(len(LONG))
-    assert memory_loops.copy(target, LONG) == len(LONG)
-    assert target == LONG
-    with pytest.raises(ValueError, match="do not fit"):
-        memory_loops.copy(bytearray(3), b"four")

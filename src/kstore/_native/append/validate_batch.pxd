@@ -1,4 +1,4 @@
-"""Validation of a batch as Kafka's leader does it, and stamping, for other kernels."""
+"""Validation of a batch as Kafka's leader does it, for other kernels."""
 
 from libc.stdint cimport int32_t, int64_t, uint8_t
 
@@ -23,7 +23,7 @@ cdef struct LeaderCheck:
     int64_t bad_position        # byte where a check failed, from the start of the batch, or of
                                 # data in validate_records; -1 if none
     int32_t bad_record          # index of the record that failed, -1 if none
-    bint restamp                # timestamp type or max_timestamp is wrong: call stamp_timestamp
+    bint restamp                # timestamp type or max_timestamp is wrong: call restamp
 
 
 # Validate one v2 batch at data[0:size]; more batches may follow it, at out.header.size.
@@ -54,13 +54,4 @@ cdef Status validate_records(
 # timestamp type LogAppendTime.
 cdef bint timestamp_fits(
     const LeaderRules* rules, int64_t timestamp, bint claims_append_time
-) noexcept nogil
-
-# Write base offset and leader epoch of a v2 batch (outside its CRC) in place.
-cdef void stamp(uint8_t* batch, int64_t base_offset, int32_t leader_epoch) noexcept nogil
-
-# Write timestamp type and max timestamp of a complete v2 batch in place, and its new CRC. As in
-# Kafka, attribute bits above the low byte are cleared. The caller has validated the header.
-cdef void stamp_timestamp(
-    uint8_t* batch, int32_t size, bint log_append_time, int64_t max_timestamp
 ) noexcept nogil

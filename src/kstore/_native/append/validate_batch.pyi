@@ -1,16 +1,11 @@
-"""Validation of a batch as Kafka's leader does it, and stamping.
+"""Validation of a batch as Kafka's leader does it.
 
 Safe to call from several threads; validation releases the GIL. ``status.name`` and
 ``status.reason`` describe a status. Rules: Kafka's ``LogValidator``, ``DefaultRecordBatch`` and
 ``DefaultRecord``.
 """
 
-from _typeshed import ReadableBuffer, WriteableBuffer
-
-from kstore._native.format.batch_table import BatchTable as BatchTable
-from kstore._native.format.batch_table import FramePositions as FramePositions
-from kstore._native.format.batch_table import scan as scan
-from kstore._native.format.batch_table import walk_frames as walk_frames
+from _typeshed import ReadableBuffer
 
 class LeaderReport:
     """The result of ``validate_leader`` or ``validate_records``; read-only."""
@@ -31,7 +26,7 @@ class LeaderReport:
     """Correct value of the header field: now for a LogAppendTime topic, else the largest of the
     records (-1 if none). For a compressed batch, only ``validate_records`` sets it."""
     restamp: bool
-    """The header's timestamp type or max timestamp is wrong: call ``stamp_timestamp``."""
+    """The header's timestamp type or max timestamp is wrong."""
     @property
     def ok(self) -> bool: ...
     @property
@@ -74,18 +69,3 @@ def validate_records(
     key_required: bool = False,
 ) -> LeaderReport:
     """Validate the decompressed records of a batch against its header fields."""
-
-def stamp(buffer: WriteableBuffer, *, base_offset: int, leader_epoch: int) -> None:
-    """Write both fields, which the CRC does not cover, into the v2 batch at the start of a buffer.
-
-    Raises ``CorruptRecordError`` without a complete v2 batch.
-    """
-
-def stamp_timestamp(buffer: WriteableBuffer, *, log_append_time: bool, max_timestamp: int) -> None:
-    """Write timestamp type, max timestamp and a new CRC into the v2 batch at the start of a buffer.
-
-    Raises ``CorruptRecordError`` without a complete v2 batch.
-    """
-
-def prefix(*, base_offset: int, size: int, leader_epoch: int) -> bytes:
-    """The first 16 bytes of a v2 batch of ``size`` bytes: the fields outside its CRC."""

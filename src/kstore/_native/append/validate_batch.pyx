@@ -1,8 +1,7 @@
-"""Validation of a batch as Kafka's leader does it, and stamping; batch_table.pyx scans batches."""
+"""Validation of a batch as Kafka's leader does it; stamp_batch.pxd stamps it."""
 
 from cpython.buffer cimport (
     PyBUF_SIMPLE,
-    PyBUF_WRITABLE,
     PyBuffer_Release,
     PyObject_GetBuffer,
 )
@@ -11,17 +10,13 @@ from libc.stdint cimport uint64_t
 from libc.string cimport memset
 
 from kstore._native.format.batch_header cimport BatchHeader, crc_matches, read_header
-from kstore._native.format.crc cimport crc32c
-from kstore._native.format.cursor cimport (
-    Cursor, get_i16, put_i16, put_i32, put_i64, put_u32, take_varint, take_varlong,
-)
+from kstore._native.format.cursor cimport Cursor
 from kstore._native.format.layout cimport *
 from kstore._native.format.record_span cimport (
-    NO_GUESS, likely, plain_guess, plain_record, read_short_record,
+    NO_GUESS, RecordSpan, likely, parse_record, plain_guess, plain_record, read_short_record,
 )
 from kstore._native.format.status cimport *
 
-import kstore._native.format.batch_table as frames
 import kstore._native.format.status as statuses
 
 cdef extern from * nogil:
@@ -42,88 +37,10 @@ cdef extern from "format/record_template.h" nogil:
     ) noexcept
 
 cdef enum:
-    MINIMUM_BODY = 6            # of a record: attributes, two deltas, two lengths, header count
     CODECS = 5                  # none, gzip, snappy, lz4, zstd
 
 
 # --- records -------------------------------------------------------------------------------
-
-cdef inline Status skip_bytes(Cursor* cursor, int32_t size) noexcept nogil:
-    """Skip a field of the given length; -1 is null."""
-    if size > 0:
-        if size > cursor.end - cursor.position:
-            return BAD_LENGTH
-        cursor.position += size
-        return OK
-    return OK if size >= -1 else BAD_LENGTH
-
-
-cdef Status skip_headers(Cursor* cursor, int32_t count) noexcept nogil:
-    cdef int32_t size
-    cdef Status status
-    if count < 0 or count > cursor.end - cursor.position:
-        return BAD_LENGTH
-    while count > 0:
-        count -= 1
-        status = take_varint(cursor, &size)
-        if status != OK:
-            return status
-        if size < 0:
-            return BAD_LENGTH
-        status = skip_bytes(cursor, size)
-        if status != OK:
-            return status
-        status = take_varint(cursor, &size)
-        if status != OK:
-            return status
-        status = skip_bytes(cursor, size)
-        if status != OK:
-            return status
-    return OK
-
-
-cdef Status take_fields(Cursor* cursor, plain_record* out) noexcept nogil:
-    """Parse one complete record and move the cursor after it. TRUNCATED: it is incomplete."""
-    cdef int32_t size
-    cdef int32_t count
-    cdef Cursor body
-    cdef Status status = take_varint(cursor, &size)
-    if unlikely(status != OK):
-        return status
-    if unlikely(size < MINIMUM_BODY or size > cursor.end - cursor.position):
-        return BAD_RECORD_SIZE
-    body.position = cursor.position + 1                # attributes: unused
-    body.end = cursor.position + size
-    status = take_varlong(&body, &out.timestamp_delta)
-    if unlikely(status != OK):
-        return status
-    status = take_varint(&body, &out.offset_delta)
-    if unlikely(status != OK):
-        return status
-    status = take_varint(&body, &out.key_size)
-    if unlikely(status != OK):
-        return status
-    status = skip_bytes(&body, out.key_size)
-    if unlikely(status != OK):
-        return status
-    status = take_varint(&body, &size)
-    if unlikely(status != OK):
-        return status
-    status = skip_bytes(&body, size)
-    if unlikely(status != OK):
-        return status
-    status = take_varint(&body, &count)
-    if unlikely(status != OK):
-        return status
-    if unlikely(count != 0):
-        status = skip_headers(&body, count)
-        if status != OK:
-            return status
-    if unlikely(body.position != body.end):
-        return BAD_RECORD_SIZE
-    cursor.position = body.end
-    return OK
-
 
 cdef inline int64_t saturating_add(int64_t left, int64_t right) noexcept nogil:
     """right is 0 or more; its largest value means no limit, as in Kafka."""
@@ -149,7 +66,8 @@ cdef Status validate_records(
     const uint8_t* data, int64_t size, const LeaderRules* rules, LeaderCheck* out
 ) noexcept nogil:
     cdef Cursor cursor, rest
-    cdef plain_record plain, parsed
+    cdef plain_record plain
+    cdef RecordSpan parsed
     cdef plain_guess guess
     cdef record_template template
     cdef Status status
@@ -183,7 +101,7 @@ cdef Status validate_records(
                 template_observe(&template, start, plain.end, cursor.end)
             else:
                 rest = cursor   # pass a copy, so that cursor itself stays in registers
-                status = take_fields(&rest, &parsed)
+                status = parse_record(&rest, &parsed, True)
                 if unlikely(status != OK):
                     if status == TRUNCATED:
                         status = BAD_RECORD_SIZE
@@ -288,25 +206,6 @@ cdef Status validate_leader(
     if out.bad_position >= 0:
         out.bad_position += V2_HEADER_SIZE
     return status
-
-
-cdef void stamp(uint8_t* batch, int64_t base_offset, int32_t leader_epoch) noexcept nogil:
-    put_i64(batch, base_offset)
-    put_i32(batch + V2_LEADER_EPOCH_POSITION, leader_epoch)
-
-
-cdef void stamp_timestamp(
-    uint8_t* batch, int32_t size, bint log_append_time, int64_t max_timestamp
-) noexcept nogil:
-    cdef int attributes = get_i16(batch + V2_ATTRIBUTES_POSITION) & 0xFF & ~LOG_APPEND_TIME_BIT
-    if log_append_time:
-        attributes |= LOG_APPEND_TIME_BIT
-    put_i16(batch + V2_ATTRIBUTES_POSITION, attributes)
-    put_i64(batch + V2_MAX_TIMESTAMP_POSITION, max_timestamp)
-    put_u32(
-        batch + V2_CRC_POSITION,
-        crc32c(0, batch + V2_CRC_START, size - V2_CRC_START),
-    )
 
 
 # --- Python interface ----------------------------------------------------------------------
@@ -431,54 +330,11 @@ def _validate_records(
     return report_of(status, &check)
 
 
-cdef uint8_t* writable_batch(object buffer, Py_buffer* view, BatchHeader* header) except NULL:
-    """Get a writable buffer that starts with a complete v2 batch; the caller releases the view."""
-    PyObject_GetBuffer(buffer, view, PyBUF_WRITABLE)
-    cdef Status status = read_header(<const uint8_t*>view.buf, 0, view.len, header)
-    if status == OK and header.magic != 2:
-        status = BAD_MAGIC
-    if status != OK:
-        PyBuffer_Release(view)
-        raise_for_status(status, None, 0, -1)
-    return <uint8_t*>view.buf
-
-
-def _stamp(buffer, *, int64_t base_offset, int32_t leader_epoch):
-    cdef Py_buffer view
-    cdef BatchHeader header
-    cdef uint8_t* batch = writable_batch(buffer, &view, &header)
-    stamp(batch, base_offset, leader_epoch)
-    PyBuffer_Release(&view)
-
-
-def _stamp_timestamp(buffer, *, bint log_append_time, int64_t max_timestamp):
-    cdef Py_buffer view
-    cdef BatchHeader header
-    cdef uint8_t* batch = writable_batch(buffer, &view, &header)
-    with nogil:
-        stamp_timestamp(batch, header.size, log_append_time, max_timestamp)
-    PyBuffer_Release(&view)
-
-
-def prefix(*, int64_t base_offset, int32_t size, int32_t leader_epoch):
-    cdef uint8_t[V2_PREFIX_SIZE] out
-    if size < V2_HEADER_SIZE:
-        raise ValueError(f"a batch has at least {V2_HEADER_SIZE} bytes, not {size}")
-    put_i64(out, base_offset)
-    put_i32(out + 8, size - LOG_OVERHEAD)
-    put_i32(out + V2_LEADER_EPOCH_POSITION, leader_epoch)
-    return (<char*>out)[:V2_PREFIX_SIZE]
-
-
 # The cdef functions have the public names, for cimport; define the Python functions of that name.
 for _name, _function in (
     ("validate_leader", _validate_leader),
     ("validate_records", _validate_records),
-    ("stamp", _stamp),
-    ("stamp_timestamp", _stamp_timestamp),
 ):
     _function.__name__ = _function.__qualname__ = _name
     globals()[_name] = _function
-for _name in ("BatchTable", "FramePositions", "scan", "walk_frames"):
-    globals()[_name] = getattr(frames, _name)
 del _name, _function

@@ -40,6 +40,10 @@ cdef extern from "format/plain_record.h" nogil:
     ) noexcept
 
 
+cdef enum:
+    SMALLEST_BODY = 6           # attributes, two deltas, two lengths, header count
+
+
 cdef struct RecordSpan:
     const uint8_t* key          # undefined if key_size is -1
     const uint8_t* value
@@ -64,9 +68,9 @@ cdef inline int64_t zigzag_size(int64_t value) noexcept nogil:
 
 cdef inline Status parse_header(
     Cursor* cursor, int32_t* key_size, int32_t* value_size, const uint8_t** key,
-    const uint8_t** value,
+    const uint8_t** value, bint strict=False,
 ) noexcept nogil:
-    """Parse one header; value_size is -1 for null."""
+    """Parse one header; value_size is -1 for null. strict: as parse_record."""
     cdef Status status = take_varint(cursor, key_size)
     if status != OK:
         return status
@@ -79,6 +83,8 @@ cdef inline Status parse_header(
         return status
     value[0] = cursor.position
     if value_size[0] < 0:
+        if strict and value_size[0] != -1:
+            return BAD_LENGTH
         value_size[0] = -1
         return OK
     if value_size[0] > cursor.end - cursor.position:
@@ -87,7 +93,9 @@ cdef inline Status parse_header(
     return OK
 
 
-cdef inline Status skip_headers(Cursor* cursor, int32_t count) noexcept nogil:
+cdef inline Status skip_headers(
+    Cursor* cursor, int32_t count, bint strict=False
+) noexcept nogil:
     """Skip count headers. A header has at least two bytes, which bounds the loop."""
     cdef int32_t _n, key_size, value_size
     cdef const uint8_t* key
@@ -96,19 +104,23 @@ cdef inline Status skip_headers(Cursor* cursor, int32_t count) noexcept nogil:
     if count < 0 or count > (cursor.end - cursor.position) >> 1:
         return BAD_LENGTH
     for _n in range(count):
-        status = parse_header(cursor, &key_size, &value_size, &key, &value)
+        status = parse_header(cursor, &key_size, &value_size, &key, &value, strict)
         if status != OK:
             return status
     return OK
 
 
-cdef inline Status take_bytes(Cursor* cursor, int32_t* size, const uint8_t** at) noexcept nogil:
+cdef inline Status take_bytes(
+    Cursor* cursor, int32_t* size, const uint8_t** at, bint strict
+) noexcept nogil:
     """Read a length and that many bytes; a negative length is null, returned as -1."""
     cdef Status status = take_varint(cursor, size)
     if status != OK:
         return status
     at[0] = cursor.position
     if size[0] < 0:
+        if strict and size[0] != -1:
+            return BAD_LENGTH
         size[0] = -1
         return OK
     if size[0] > cursor.end - cursor.position:
@@ -117,8 +129,13 @@ cdef inline Status take_bytes(Cursor* cursor, int32_t* size, const uint8_t** at)
     return OK
 
 
-cdef inline Status parse_record(Cursor* cursor, RecordSpan* out) noexcept nogil:
-    """Parse the record at the cursor and advance. After an error, the cursor is undefined."""
+cdef inline Status parse_record(
+    Cursor* cursor, RecordSpan* out, bint strict=False
+) noexcept nogil:
+    """Parse the record at the cursor and advance. After an error, the cursor is undefined.
+
+    strict: a length below -1 is an error, as for Kafka's leader, and not null.
+    """
     # Local variables, and a copy for the header loop: a variable whose address is passed to a
     # call cannot stay in registers.
     cdef int32_t size
@@ -128,7 +145,7 @@ cdef inline Status parse_record(Cursor* cursor, RecordSpan* out) noexcept nogil:
         return status
     if size > cursor.end - cursor.position:
         return TRUNCATED
-    if size < 1:
+    if size < SMALLEST_BODY:
         return BAD_RECORD_SIZE
     body.position = cursor.position
     body.end = cursor.position + size
@@ -139,9 +156,9 @@ cdef inline Status parse_record(Cursor* cursor, RecordSpan* out) noexcept nogil:
     if status == OK:
         status = take_varint(&body, &out.offset_delta)
     if status == OK:
-        status = take_bytes(&body, &out.key_size, &out.key)
+        status = take_bytes(&body, &out.key_size, &out.key, strict)
     if status == OK:
-        status = take_bytes(&body, &out.value_size, &out.value)
+        status = take_bytes(&body, &out.value_size, &out.value, strict)
     if status == OK:
         status = take_varint(&body, &out.header_count)
     if status != OK:
@@ -150,7 +167,7 @@ cdef inline Status parse_record(Cursor* cursor, RecordSpan* out) noexcept nogil:
     out.headers = body.position
     if out.header_count:
         rest = body
-        status = skip_headers(&rest, out.header_count)
+        status = skip_headers(&rest, out.header_count, strict)
         if status != OK:
             return BAD_RECORD_SIZE if status == TRUNCATED else status
         body.position = rest.position

@@ -9,8 +9,8 @@ from typing import Any
 import crc32c as package
 import numpy as np
 
-from kstore._native.append import validate_batch
 from kstore._native.bench import memory_loops
+from kstore._native.format import batch_table
 from kstore.bench.contest import Bar, Calls, Contest, scaled
 from kstore.bench.data.batches import Segment, map_segment, message, sized_batch
 
@@ -47,8 +47,8 @@ def walking(segment: Segment, *, with_struct: bool = False) -> Contest:
     seeds: Any = np.array(segment.seeds(), dtype=np.int64)
     mapping = segment.mapping
     calls: Calls = {
-        "kstore, seeds": lambda: len(validate_batch.walk_frames(mapping, seeds)),
-        "kstore, no seeds": lambda: len(validate_batch.walk_frames(mapping)),
+        "kstore, seeds": lambda: len(batch_table.walk_frames(mapping, seeds)),
+        "kstore, no seeds": lambda: len(batch_table.walk_frames(mapping)),
         "one chain in C": partial(memory_loops.count_frames, mapping),
         READ: lambda: memory_loops.read_all(mapping) and None,
     }
@@ -68,7 +68,7 @@ def checking(segment: Segment, name: str, wanted: tuple[float, float]) -> Contes
     mapping = segment.mapping
 
     def count_valid(threads: int = 1, seeds: list[int] | None = None) -> int:
-        table = validate_batch.scan(mapping, threads=threads, seeds=seeds)
+        table = batch_table.scan(mapping, threads=threads, seeds=seeds)
         return len(table) - table.bad_crc_count
 
     return segment_contest(
