@@ -8,7 +8,6 @@ Rules: Kafka's ProducerStateManager, ProducerStateEntry, ProducerAppendInfo (che
 checkProducerEpoch, appendEndTxnMarker; KIP-98, KIP-890).
 """
 
-from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_Release, PyObject_GetBuffer
 from libc.stdint cimport INT32_MAX, int16_t, int32_t, int64_t, uint8_t, uint64_t
 from libc.stdlib cimport free, realloc
 from libc.string cimport memcpy, memmove, memset
@@ -282,29 +281,26 @@ cdef class ProducerTable:
     def replay(self, data, int64_t start=0, int64_t stop=0x7FFFFFFFFFFFFFFF):
         """Record the complete batches in data that end at or after start and begin before stop;
         returns the position after the last complete batch."""
-        cdef Py_buffer view
+        cdef HeldBytes view
         cdef BatchHeader batch
         cdef int64_t position = 0
         cdef Status status
-        PyObject_GetBuffer(data, &view, PyBUF_SIMPLE)
-        try:
-            while True:
-                with nogil:     # skip batches without a producer id
-                    status = read_header(<const uint8_t*>view.buf, position, view.len, &batch)
-                    while status == OK and batch.base_offset < stop and (
-                        batch.producer_id < 0 or batch.last_offset < start
-                    ):
-                        position += batch.size
-                        status = read_header(
-                            <const uint8_t*>view.buf, position, view.len, &batch
-                        )
-                if status != OK or batch.base_offset >= stop:
-                    break
-                self.reserve(1)
-                self.add_replicated(<const uint8_t*>view.buf, &batch)
-                position += batch.size
-        finally:
-            PyBuffer_Release(&view)
+        view = hold_bytes(data)
+        while True:
+            with nogil:     # skip batches without a producer id
+                status = read_header(view.data, position, view.size, &batch)
+                while status == OK and batch.base_offset < stop and (
+                    batch.producer_id < 0 or batch.last_offset < start
+                ):
+                    position += batch.size
+                    status = read_header(
+                        view.data, position, view.size, &batch
+                    )
+            if status != OK or batch.base_offset >= stop:
+                break
+            self.reserve(1)
+            self.add_replicated(view.data, &batch)
+            position += batch.size
         return position
 
     # --- Python interface --------------------------------------------------------------------

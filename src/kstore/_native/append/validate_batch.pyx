@@ -1,14 +1,10 @@
 """Validation of a batch as Kafka's leader does it; stamp_batch.pxd stamps it."""
 
-from cpython.buffer cimport (
-    PyBUF_SIMPLE,
-    PyBuffer_Release,
-    PyObject_GetBuffer,
-)
 from libc.stdint cimport INT64_MAX, INT64_MIN, int8_t, int16_t, int32_t, int64_t, uint8_t
 from libc.stdint cimport uint64_t
 from libc.string cimport memset
 
+from kstore._native.format.argument cimport HeldBytes, hold_bytes
 from kstore._native.format.batch_header cimport BatchHeader, crc_matches, read_header
 from kstore._native.format.cursor cimport Cursor
 from kstore._native.format.layout cimport *
@@ -284,7 +280,7 @@ def _validate_leader(
     bint key_required=False,
     bint from_client=True,
 ):
-    cdef Py_buffer view
+    cdef HeldBytes view = hold_bytes(buffer)
     cdef LeaderRules rules
     cdef LeaderCheck check
     cdef Status status
@@ -292,10 +288,8 @@ def _validate_leader(
     fill_rules(&rules, now, before_max, after_max, log_append_time, key_required)
     rules.max_message_bytes = max_message_bytes
     rules.from_client = from_client
-    PyObject_GetBuffer(buffer, &view, PyBUF_SIMPLE)
     with nogil:
-        status = validate_leader(<const uint8_t*>view.buf, view.len, &rules, &check)
-    PyBuffer_Release(&view)
+        status = validate_leader(view.data, view.size, &rules, &check)
     return report_of(status, &check)
 
 
@@ -312,7 +306,7 @@ def _validate_records(
     bint log_append_time=False,
     bint key_required=False,
 ):
-    cdef Py_buffer view
+    cdef HeldBytes view = hold_bytes(buffer)
     cdef LeaderRules rules
     cdef LeaderCheck check
     cdef Status status
@@ -323,10 +317,8 @@ def _validate_records(
     check.header.base_timestamp = base_timestamp
     check.header.max_timestamp = max_timestamp
     check.header.last_offset = count - 1
-    PyObject_GetBuffer(buffer, &view, PyBUF_SIMPLE)
     with nogil:
-        status = validate_records(<const uint8_t*>view.buf, view.len, &rules, &check)
-    PyBuffer_Release(&view)
+        status = validate_records(view.data, view.size, &rules, &check)
     return report_of(status, &check)
 
 

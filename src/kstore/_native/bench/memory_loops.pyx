@@ -1,6 +1,5 @@
 """Minimal C loops over memory: the ceilings of the benchmarks."""
 
-from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_Release, PyObject_GetBuffer
 from libc.stdint cimport int64_t, uint8_t, uint64_t
 from libc.string cimport memcpy
 
@@ -28,25 +27,18 @@ cdef extern from "format/frame_walk.h" nogil:
 
 
 def read_all(buffer):
-    cdef Py_buffer view
+    cdef HeldBytes held = hold_bytes(buffer)
     cdef uint64_t value
-    PyObject_GetBuffer(buffer, &view, PyBUF_SIMPLE)
     with nogil:
-        value = limits_read(<const uint8_t*>view.buf, view.len)
-    PyBuffer_Release(&view)
+        value = limits_read(held.data, held.size)
     return value
 
 
 def load(buffer, Py_ssize_t position, Py_ssize_t size):
-    cdef Py_buffer view
-    cdef uint64_t value
-    PyObject_GetBuffer(buffer, &view, PyBUF_SIMPLE)
-    if position < 0 or size < 0 or size > view.len - position:
-        PyBuffer_Release(&view)
+    cdef HeldBytes held = hold_bytes(buffer)
+    if position < 0 or size < 0 or size > held.size - position:
         raise ValueError(f"{size} bytes at {position} are outside the memory")
-    value = limits_read(<const uint8_t*>view.buf + position, size)
-    PyBuffer_Release(&view)
-    return value
+    return limits_read(held.data + position, size)
 
 
 def copy(target, source):

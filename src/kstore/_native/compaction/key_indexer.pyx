@@ -3,10 +3,10 @@
 Rules: Kafka's Cleaner.buildOffsetMapForSegment.
 """
 
-from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_Release, PyObject_GetBuffer
 from libc.stdint cimport int64_t, uint8_t
 
 from kstore._native.compaction.offset_map cimport OffsetMap, KeyTable, add_key, flush_pending
+from kstore._native.format.argument cimport HeldBytes, hold_bytes
 from kstore._native.format.status cimport OK
 from kstore._native.read.batch_walk cimport (
     AT_END, COMPRESSED, DAMAGED, DECIDE, FULL, BatchWalk, Event,
@@ -95,19 +95,16 @@ cdef class KeyIndexer(BatchWalk):
         return self.index_rows(at)
 
     cdef Event index_decompressed(self) except *:
-        cdef Py_buffer view
+        cdef HeldBytes view
         cdef Event event
         decompressed = self.decompress_batch()
-        PyObject_GetBuffer(decompressed, &view, PyBUF_SIMPLE)
-        try:
-            with nogil:
-                self.status = self.fill_decompressed(<const uint8_t*>view.buf, view.len)
-                if self.status != OK:
-                    event = DAMAGED
-                else:
-                    event = self.index_rows(<const uint8_t*>view.buf)
-        finally:
-            PyBuffer_Release(&view)
+        view = hold_bytes(decompressed)
+        with nogil:
+            self.status = self.fill_decompressed(view.data, view.size)
+            if self.status != OK:
+                event = DAMAGED
+            else:
+                event = self.index_rows(view.data)
         return event
 
     cdef Event index_rows(self, const uint8_t* data) noexcept nogil:

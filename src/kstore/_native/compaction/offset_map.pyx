@@ -1,6 +1,5 @@
 """The cleaner's map from keys to their latest offsets: bounded, without Python objects."""
 
-from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_Release, PyObject_GetBuffer
 from libc.stdint cimport int64_t, uint8_t, uint64_t
 from libc.string cimport memcpy, memset
 
@@ -13,18 +12,15 @@ cdef enum:
 
 cdef class OffsetMap:
     def __cinit__(self, int64_t memory, double load_factor, key, *, int hash_bits=128):
-        cdef Py_buffer view
+        cdef HeldBytes view
         if not 0 < load_factor <= 1:
             raise ValueError("the load factor is above 0 and at most 1")
         if not 2 <= hash_bits <= 128 or hash_bits % 2:
             raise ValueError("a hash has from 2 to 128 bits, an even number")
-        PyObject_GetBuffer(key, &view, PyBUF_SIMPLE)
-        try:
-            if view.len != KEY_SIZE:
-                raise ValueError("the key of the hash has 16 bytes")
-            memcpy(&self.table.key, view.buf, KEY_SIZE)
-        finally:
-            PyBuffer_Release(&view)
+        view = hold_bytes(key)
+        if view.size != KEY_SIZE:
+            raise ValueError("the key of the hash has 16 bytes")
+        memcpy(&self.table.key, view.data, KEY_SIZE)
         self.table.max_slots = min(memory, <int64_t>MOST_MEMORY) // SLOT_SIZE
         # One slot is always free, so that every search ends.
         self.table.fill_limit = min(

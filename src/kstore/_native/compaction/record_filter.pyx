@@ -4,7 +4,6 @@ Rules: Kafka's Cleaner.cleanInto and shouldRetainRecord, MemoryRecords.filterTo.
 v1 keep their format, as in Kafka up to 3.9.
 """
 
-from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_Release, PyObject_GetBuffer
 from cpython.memoryview cimport PyMemoryView_FromMemory
 from libc.stdint cimport INT64_MAX, int32_t, int64_t, uint8_t
 from libc.stdlib cimport calloc, free
@@ -13,6 +12,7 @@ from libc.string cimport memcpy
 from kstore._native.compaction.offset_map cimport (
     OffsetMap, KeyTable, prefetch_slot, hash_key, offset_of, sip_hash, sip_home,
 )
+from kstore._native.format.argument cimport HeldBytes, hold_bytes
 from kstore._native.format.batch_assembly cimport (
     Bytes, Group, open_group, put_rows, put_wrapper, reserve, MAX_BATCH_SIZE, NO_REFUSAL, TOO_LARGE,
     ILLEGAL_TIMESTAMP,
@@ -225,29 +225,26 @@ cdef class RecordFilter(BatchWalk):
 
     cdef int filter_decompressed(self, bint control, bint keep_empty, bint set_horizon) except -1:
         """Filter the compressed batch at the position; recompress it if records were removed."""
-        cdef Py_buffer view
+        cdef HeldBytes view
         cdef const uint8_t* at
         cdef bint is_rebuilt = False
         decompressed = self.decompress_batch()
-        PyObject_GetBuffer(decompressed, &view, PyBUF_SIMPLE)
-        try:
-            with nogil:
-                at = <const uint8_t*>view.buf
-                self.status = self.fill_decompressed(at, view.len)
-                if self.status == OK:
-                    self.select_rows(at, control)
-                    if self.batch.magic < 2:
-                        self.check_inner_magic(at, view.len)
-                    if self.retained_count == 0:
-                        self.status = self.write_empty_if(keep_empty)
-                    elif self.must_rebuild(set_horizon):
-                        is_rebuilt = True
-                        self.inner.size = 0
-                        self.status = self.rebuild(at, at + view.len, set_horizon, &self.inner)
-                    else:
-                        self.status = self.copy_batch()
-        finally:
-            PyBuffer_Release(&view)
+        view = hold_bytes(decompressed)
+        with nogil:
+            at = view.data
+            self.status = self.fill_decompressed(at, view.size)
+            if self.status == OK:
+                self.select_rows(at, control)
+                if self.batch.magic < 2:
+                    self.check_inner_magic(at, view.size)
+                if self.retained_count == 0:
+                    self.status = self.write_empty_if(keep_empty)
+                elif self.must_rebuild(set_horizon):
+                    is_rebuilt = True
+                    self.inner.size = 0
+                    self.status = self.rebuild(at, at + view.size, set_horizon, &self.inner)
+                else:
+                    self.status = self.copy_batch()
         if self.status == OK and is_rebuilt:
             self.write_compressed()
         if self.status != OK:
@@ -443,31 +440,28 @@ cdef class RecordFilter(BatchWalk):
 
     cdef int write_compressed(self) except -1:
         """Compress the records in inner with the batch's codec, and append the batch."""
-        cdef Py_buffer view
+        cdef HeldBytes view
         cdef BatchHeader header = self.rebuilt_header
         compressed = self.compress(
             header.attributes & CODEC_MASK, header.magic,
             PyMemoryView_FromMemory(<char*>self.inner.data, self.inner.size, PyBUF_READ),
         )
-        PyObject_GetBuffer(compressed, &view, PyBUF_SIMPLE)
-        try:
-            if view.len > MAX_BATCH_SIZE - 2 * V2_HEADER_SIZE:
-                self.status = MESSAGE_TOO_LARGE
-                return 0
-            if header.magic < 2:
-                self.status = put_wrapper(
-                    &self.out, <const uint8_t*>view.buf, <int32_t>view.len, header.magic,
-                    <uint8_t>(header.attributes & (CODEC_MASK | LOG_APPEND_TIME_BIT)),
-                    header.last_offset, header.max_timestamp,
-                )
-                return 0
-            self.status = reserve(&self.out, V2_HEADER_SIZE + view.len)
-            if self.status != OK:
-                return 0
-            memcpy(self.out.data + self.out.size + V2_HEADER_SIZE, view.buf, view.len)
-        finally:
-            PyBuffer_Release(&view)
-        header.size = <int32_t>(V2_HEADER_SIZE + view.len)
+        view = hold_bytes(compressed)
+        if view.size > MAX_BATCH_SIZE - 2 * V2_HEADER_SIZE:
+            self.status = MESSAGE_TOO_LARGE
+            return 0
+        if header.magic < 2:
+            self.status = put_wrapper(
+                &self.out, view.data, <int32_t>view.size, header.magic,
+                <uint8_t>(header.attributes & (CODEC_MASK | LOG_APPEND_TIME_BIT)),
+                header.last_offset, header.max_timestamp,
+            )
+            return 0
+        self.status = reserve(&self.out, V2_HEADER_SIZE + view.size)
+        if self.status != OK:
+            return 0
+        memcpy(self.out.data + self.out.size + V2_HEADER_SIZE, view.data, view.size)
+        header.size = <int32_t>(V2_HEADER_SIZE + view.size)
         write_header(self.out.data + self.out.size, &header)
         self.out.size += header.size
         return 0

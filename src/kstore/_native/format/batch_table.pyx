@@ -1,11 +1,11 @@
 """Scans the batches of a buffer: their headers as a table, or only their positions."""
 
-from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_Release, PyObject_GetBuffer
 from cpython.number cimport PyNumber_Index
 from libc.stdint cimport INT32_MAX, int32_t, int64_t, uint8_t, uint32_t
 from libc.stdlib cimport calloc, free, malloc, realloc
 from libc.string cimport memcpy, memset
 
+from kstore._native.format.argument cimport HeldBytes, hold_bytes
 from kstore._native.format.batch_header cimport BatchHeader, crc_matches, read_header
 from kstore._native.format.buffer_view cimport fill_view
 from kstore._native.format.status cimport Status, OK, NO_MEMORY
@@ -286,17 +286,14 @@ cdef int walk_all(
 
 
 def walk_frames(buffer, seeds=None, *, int64_t start=0, int64_t end=-1):
-    cdef Py_buffer view
+    cdef HeldBytes view
     cdef FramePositions out = FramePositions.__new__(FramePositions)
-    PyObject_GetBuffer(buffer, &view, PyBUF_SIMPLE)
-    try:
-        end = checked_end(start, end, view.len)
-        out.item_size = 4 if end <= INT32_MAX else 8
-        walk_all(
-            <const uint8_t*>view.buf, start, end, pick_seeds(seeds, start, end, WALK_STRIDE), out
-        )
-    finally:
-        PyBuffer_Release(&view)
+    view = hold_bytes(buffer)
+    end = checked_end(start, end, view.size)
+    out.item_size = 4 if end <= INT32_MAX else 8
+    walk_all(
+        view.data, start, end, pick_seeds(seeds, start, end, WALK_STRIDE), out
+    )
     return out
 
 
@@ -557,7 +554,7 @@ cdef class _BatchColumn:
 def scan(
     buffer, int64_t start=0, int64_t end=-1, *, bint check_crc=True, int threads=1, seeds=None
 ):
-    cdef Py_buffer view
+    cdef HeldBytes view = hold_bytes(buffer)
     cdef Job job
     cdef BatchTable table = BatchTable.__new__(BatchTable)
     cdef list points
@@ -566,10 +563,9 @@ def scan(
         raise ValueError(f"threads must be 1 to {MAX_THREADS}, not {threads}")
     job.ranges = NULL
     job.count = 0
-    PyObject_GetBuffer(buffer, &view, PyBUF_SIMPLE)
     try:
-        job.end = checked_end(start, end, view.len)
-        job.data = <const uint8_t*>view.buf
+        job.end = checked_end(start, end, view.size)
+        job.data = view.data
         job.check_crc = check_crc
         job.next = 0
         points = split_points(
@@ -594,5 +590,4 @@ def scan(
             for n in range(len(points) - 1):
                 free(job.ranges[n].rows)
             free(job.ranges)
-        PyBuffer_Release(&view)
     return table

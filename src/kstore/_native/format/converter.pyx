@@ -15,6 +15,7 @@ from libc.stdint cimport int16_t, int32_t, int64_t, uint8_t
 from libc.stdlib cimport free
 from libc.string cimport memcpy
 
+from kstore._native.format.argument cimport HeldBytes, hold_bytes
 from kstore._native.format.batch_assembly cimport (
     MAX_BATCH_SIZE, RECORD_SLACK, Bytes, Group, Refusal, clear_producer, fill_group_header,
     open_group, put_rows, put_wrapper, reserve, NO_REFUSAL, TOO_LARGE, ILLEGAL_TIMESTAMP,
@@ -210,38 +211,27 @@ cdef class Converter:
 
     cdef int fill_from_records(self, object records) except -1:
         """Parse the decompressed records of the batch at the position into rows."""
-        cdef Py_buffer view
-        PyObject_GetBuffer(records, &view, PyBUF_SIMPLE)
-        try:
-            self.rows.count = 0
-            with nogil:
-                if self.batch.magic == 2:
-                    self.status = fill_v2(
-                        <const uint8_t*>view.buf, view.len, 0, &self.batch, &self.rows
-                    )
-                else:
-                    self.status = fill_wrapped(
-                        <const uint8_t*>view.buf, view.len, 0, &self.batch, True, &self.rows,
-                        self.group.renumber,
-                    )
-        finally:
-            PyBuffer_Release(&view)
+        cdef HeldBytes view = hold_bytes(records)
+        self.rows.count = 0
+        with nogil:
+            if self.batch.magic == 2:
+                self.status = fill_v2(view.data, view.size, 0, &self.batch, &self.rows)
+            else:
+                self.status = fill_wrapped(
+                    view.data, view.size, 0, &self.batch, True, &self.rows,
+                    self.group.renumber,
+                )
         if self.status != OK:
             self.fail(DAMAGED, None)
         return 0
 
     cdef int append_rows(self, object records, Bytes* to, bint keep_headers) except -1:
         """Append the rows from fill_from_records to the group."""
-        cdef Py_buffer view
-        PyObject_GetBuffer(records, &view, PyBUF_SIMPLE)
-        try:
-            with nogil:
-                self.status = put_rows(
-                    &self.group, to, &self.rows, <const uint8_t*>view.buf,
-                    <const uint8_t*>view.buf + view.len, keep_headers,
-                )
-        finally:
-            PyBuffer_Release(&view)
+        cdef HeldBytes view = hold_bytes(records)
+        with nogil:
+            self.status = put_rows(
+                &self.group, to, &self.rows, view.data, view.data + view.size, keep_headers,
+            )
         if self.status != OK:
             self.fail(DAMAGED, None)
         if self.group.refusal != NO_REFUSAL:
@@ -250,43 +240,36 @@ cdef class Converter:
 
     cdef int append_v2(self, BatchHeader* header, object records) except -1:
         """Append a v2 batch with this header, whose size is set here, and these records."""
-        cdef Py_buffer view
-        PyObject_GetBuffer(records, &view, PyBUF_SIMPLE)
-        try:
-            if V2_HEADER_SIZE + view.len > MAX_BATCH_SIZE:
-                self.group.refusal = TOO_LARGE
-                self.fail(REFUSED, None)
-            if reserve(&self.out, V2_HEADER_SIZE + view.len) != OK:
-                raise MemoryError
-            memcpy(self.out.data + self.out.size + V2_HEADER_SIZE, view.buf, view.len)
-        finally:
-            PyBuffer_Release(&view)
-        header.size = <int32_t>(V2_HEADER_SIZE + view.len)
+        cdef HeldBytes view = hold_bytes(records)
+        if V2_HEADER_SIZE + view.size > MAX_BATCH_SIZE:
+            self.group.refusal = TOO_LARGE
+            self.fail(REFUSED, None)
+        if reserve(&self.out, V2_HEADER_SIZE + view.size) != OK:
+            raise MemoryError
+        memcpy(self.out.data + self.out.size + V2_HEADER_SIZE, view.data, view.size)
+        header.size = <int32_t>(V2_HEADER_SIZE + view.size)
         write_header(self.out.data + self.out.size, header)
         self.out.size += header.size
         return 0
 
     cdef int append_wrapper(self, object compressed) except -1:
         """Append the wrapper, whose value is the group's compressed messages."""
-        cdef Py_buffer view
+        cdef HeldBytes view
         cdef int64_t timestamp = self.group.max_timestamp
         cdef uint8_t attributes = <uint8_t>self.group.codec
         if self.group.log_append_time:
             timestamp = self.group.append_time
             if self.magic == 1:
                 attributes |= LOG_APPEND_TIME_BIT
-        PyObject_GetBuffer(compressed, &view, PyBUF_SIMPLE)
-        try:
-            if view.len > MAX_BATCH_SIZE - RECORD_SLACK - LOG_OVERHEAD - V1_OVERHEAD:
-                self.group.refusal = TOO_LARGE
-                self.fail(REFUSED, None)
-            if put_wrapper(
-                &self.out, <const uint8_t*>view.buf, <int32_t>view.len, self.magic, attributes,
-                self.group.last_offset, timestamp,
-            ) != OK:
-                raise MemoryError
-        finally:
-            PyBuffer_Release(&view)
+        view = hold_bytes(compressed)
+        if view.size > MAX_BATCH_SIZE - RECORD_SLACK - LOG_OVERHEAD - V1_OVERHEAD:
+            self.group.refusal = TOO_LARGE
+            self.fail(REFUSED, None)
+        if put_wrapper(
+            &self.out, view.data, <int32_t>view.size, self.magic, attributes,
+            self.group.last_offset, timestamp,
+        ) != OK:
+            raise MemoryError
         return 0
 
     cdef Bytes* record_output(self) noexcept nogil:

@@ -1,15 +1,13 @@
 """Bytes of varying length, given by position and length in one buffer."""
 
-from cpython.buffer cimport (
-    PyBUF_SIMPLE, PyBUF_WRITABLE, PyBuffer_Release, PyObject_GetBuffer,
-)
 from cpython.bytes cimport PyBytes_FromStringAndSize
 from libc.stdint cimport int32_t, int64_t, uint8_t
 from libc.string cimport memcpy, memset
 
 from kstore._native.format.argument cimport (
-    HeldBytes, HeldColumn, hold_int32s, hold_int64s, hold_strided_int32s, hold_strided_int64s,
-    hold_writable_bytes, hold_writable_int32s, hold_writable_int64s, int32_at, int64_at,
+    HeldBytes, HeldColumn, hold_bytes, hold_int32s, hold_int64s, hold_strided_int32s,
+    hold_strided_int64s, hold_writable_bytes, hold_writable_int32s, hold_writable_int64s, int32_at,
+    int64_at,
 )
 from kstore._native.format.cursor cimport Cursor
 from kstore._native.format.record cimport parse_headers
@@ -17,8 +15,8 @@ from kstore._native.format.record_span cimport parse_header
 from kstore._native.format.status cimport OK
 
 
-cdef int _check(Py_buffer* view, int64_t position, int64_t length, Py_ssize_t row) except -1:
-    if length > 0 and (position < 0 or position > view.len or length > view.len - position):
+cdef int _check(HeldBytes view, int64_t position, int64_t length, Py_ssize_t row) except -1:
+    if length > 0 and (position < 0 or position > view.size or length > view.size - position):
         raise ValueError(f"row {row}: position {position} with length {length} is outside the data")
     return 0
 
@@ -27,41 +25,33 @@ def gather(data, positions, lengths):
     """The rows as a list of bytes, None for a negative length."""
     cdef HeldColumn starts = hold_strided_int64s(positions, "positions")
     cdef HeldColumn sizes = hold_strided_int32s(lengths, "lengths")
-    cdef Py_buffer view
+    cdef HeldBytes view
     cdef Py_ssize_t n, count = starts.count
     cdef int32_t size
     cdef list out
     if sizes.count != count:
         raise ValueError("positions and lengths differ in count")
-    PyObject_GetBuffer(data, &view, PyBUF_SIMPLE)
-    try:
-        out = [None] * count
-        for n in range(count):
-            size = int32_at(sizes, n)
-            if size >= 0:
-                _check(&view, int64_at(starts, n), size, n)
-                out[n] = PyBytes_FromStringAndSize(
-                    <const char*>view.buf + int64_at(starts, n), size
-                )
-        return out
-    finally:
-        PyBuffer_Release(&view)
+    view = hold_bytes(data)
+    out = [None] * count
+    for n in range(count):
+        size = int32_at(sizes, n)
+        if size >= 0:
+            _check(view, int64_at(starts, n), size, n)
+            out[n] = PyBytes_FromStringAndSize(
+                <const char*>view.data + int64_at(starts, n), size
+            )
+    return out
 
 
 def read_headers(data, int64_t position, int32_t count):
     """Parse the headers at a position, as ((name, value), ...)."""
-    cdef Py_buffer view
+    cdef HeldBytes view
     if count <= 0:
         return ()
-    PyObject_GetBuffer(data, &view, PyBUF_SIMPLE)
-    try:
-        if position < 0 or position > view.len:
-            raise ValueError(f"position {position} is outside the data")
-        return parse_headers(
-            <const uint8_t*>view.buf + position, <const uint8_t*>view.buf + view.len, count
-        )
-    finally:
-        PyBuffer_Release(&view)
+    view = hold_bytes(data)
+    if position < 0 or position > view.size:
+        raise ValueError(f"position {position} is outside the data")
+    return parse_headers(view.data + position, view.data + view.size, count)
 
 
 def locate_headers(
@@ -74,7 +64,7 @@ def locate_headers(
     cdef HeldColumn name_sizes = hold_writable_int32s(name_lengths, "name_lengths")
     cdef HeldColumn values = hold_writable_int64s(value_positions, "value_positions")
     cdef HeldColumn value_sizes = hold_writable_int32s(value_lengths, "value_lengths")
-    cdef Py_buffer view
+    cdef HeldBytes view
     cdef Cursor cursor
     cdef int32_t _k
     cdef Py_ssize_t n, to = 0, room = names.count
@@ -85,27 +75,24 @@ def locate_headers(
         raise ValueError("the output arrays differ in length")
     if starts.count != header_counts.count:
         raise ValueError("positions and counts differ in length")
-    PyObject_GetBuffer(data, &view, PyBUF_SIMPLE)
-    try:
-        for n in range(starts.count):
-            if int32_at(header_counts, n) <= 0:
-                continue
-            _check(&view, int64_at(starts, n), 1, n)
-            cursor.position = <const uint8_t*>view.buf + int64_at(starts, n)
-            cursor.end = <const uint8_t*>view.buf + view.len
-            for _k in range(int32_at(header_counts, n)):
-                if to == room:
-                    raise ValueError("the output arrays are too small for the headers")
-                if parse_header(&cursor, &name_size, &value_size, &name, &value) != OK:
-                    raise ValueError(f"the headers of row {n} do not parse")
-                (<int64_t*>names.data)[to] = name - <const uint8_t*>view.buf
-                (<int32_t*>name_sizes.data)[to] = name_size
-                (<int64_t*>values.data)[to] = value - <const uint8_t*>view.buf
-                (<int32_t*>value_sizes.data)[to] = value_size
-                to += 1
-        return to
-    finally:
-        PyBuffer_Release(&view)
+    view = hold_bytes(data)
+    for n in range(starts.count):
+        if int32_at(header_counts, n) <= 0:
+            continue
+        _check(view, int64_at(starts, n), 1, n)
+        cursor.position = view.data + int64_at(starts, n)
+        cursor.end = view.data + view.size
+        for _k in range(int32_at(header_counts, n)):
+            if to == room:
+                raise ValueError("the output arrays are too small for the headers")
+            if parse_header(&cursor, &name_size, &value_size, &name, &value) != OK:
+                raise ValueError(f"the headers of row {n} do not parse")
+            (<int64_t*>names.data)[to] = name - view.data
+            (<int32_t*>name_sizes.data)[to] = name_size
+            (<int64_t*>values.data)[to] = value - view.data
+            (<int32_t*>value_sizes.data)[to] = value_size
+            to += 1
+    return to
 
 
 def total_size(lengths):
@@ -119,11 +106,11 @@ def total_size(lengths):
 
 
 cdef Py_ssize_t _pack(
-    const Py_buffer* data, const int64_t* positions, const int32_t* lengths, Py_ssize_t count,
+    HeldBytes data, const int64_t* positions, const int32_t* lengths, Py_ssize_t count,
     int32_t* offsets, uint8_t* out, Py_ssize_t room, Py_ssize_t* nulls,
 ) noexcept nogil:
     """Returns the number of rows copied: all, or those before the first that does not fit."""
-    cdef const uint8_t* source = <const uint8_t*>data.buf
+    cdef const uint8_t* source = data.data
     cdef Py_ssize_t n, at = 0
     cdef int64_t position
     cdef int32_t length
@@ -132,12 +119,12 @@ cdef Py_ssize_t _pack(
         length = lengths[n]
         if length > 0:
             position = positions[n]
-            if position < 0 or position > data.len or length > data.len - position:
+            if position < 0 or position > data.size or length > data.size - position:
                 return n
             if length > room - at:
                 return n
             # A copy of fixed size is faster; the next row overwrites what is too much.
-            if length <= 16 and room - at >= 16 and data.len - position >= 16:
+            if length <= 16 and room - at >= 16 and data.size - position >= 16:
                 memcpy(out + at, source + position, 16)
             else:
                 memcpy(out + at, source + position, length)
@@ -152,35 +139,25 @@ def pack(data, positions, lengths, offsets, out):
     """Copy the rows to out, without gaps, and their starts to offsets."""
     cdef HeldColumn rows = hold_int64s(positions, "positions")
     cdef HeldColumn sizes = hold_int32s(lengths, "lengths")
-    cdef Py_buffer view, starts, target
+    cdef HeldBytes view = hold_bytes(data)
+    cdef HeldBytes starts = hold_writable_bytes(offsets)
+    cdef HeldBytes target = hold_writable_bytes(out)
     cdef Py_ssize_t count = rows.count, done, nulls = 0
     if sizes.count != count:
         raise ValueError("positions and lengths differ in count")
-    PyObject_GetBuffer(data, &view, PyBUF_SIMPLE)
-    try:
-        PyObject_GetBuffer(offsets, &starts, PyBUF_WRITABLE)
-        try:
-            PyObject_GetBuffer(out, &target, PyBUF_WRITABLE)
-            try:
-                if starts.len < 4 * (count + 1) or target.len > 0x7FFFFFFF:
-                    raise ValueError("offsets is too small, or the output is too large")
-                if count == 0:
-                    (<int32_t*>starts.buf)[0] = 0
-                    return 0
-                with nogil:
-                    done = _pack(
-                        &view, <const int64_t*>rows.data, <const int32_t*>sizes.data, count,
-                        <int32_t*>starts.buf, <uint8_t*>target.buf, target.len, &nulls,
-                    )
-                if done < count:
-                    raise ValueError(f"row {done} is outside the data, or the output is full")
-                return nulls
-            finally:
-                PyBuffer_Release(&target)
-        finally:
-            PyBuffer_Release(&starts)
-    finally:
-        PyBuffer_Release(&view)
+    if starts.size < 4 * (count + 1) or target.size > 0x7FFFFFFF:
+        raise ValueError("offsets is too small, or the output is too large")
+    if count == 0:
+        (<int32_t*>starts.data)[0] = 0
+        return 0
+    with nogil:
+        done = _pack(
+            view, <const int64_t*>rows.data, <const int32_t*>sizes.data, count,
+            <int32_t*>starts.data, target.data, target.size, &nulls,
+        )
+    if done < count:
+        raise ValueError(f"row {done} is outside the data, or the output is full")
+    return nulls
 
 
 def binary_views(data, positions, lengths, out):
@@ -192,31 +169,28 @@ def binary_views(data, positions, lengths, out):
     cdef HeldColumn starts = hold_strided_int64s(positions, "positions")
     cdef HeldColumn sizes = hold_strided_int32s(lengths, "lengths")
     cdef HeldBytes views = hold_writable_bytes(out)
-    cdef Py_buffer view
+    cdef HeldBytes view
     cdef Py_ssize_t n, count = starts.count
     cdef int64_t start
     cdef int32_t length, position
     cdef uint8_t* at
     if sizes.count != count or views.size != 16 * count:
         raise ValueError("positions, lengths and output differ in count")
-    PyObject_GetBuffer(data, &view, PyBUF_SIMPLE)
-    try:
-        for n in range(count):
-            at = views.data + 16 * n
-            memset(at, 0, 16)
-            length = int32_at(sizes, n)
-            if length <= 0:
-                continue
-            start = int64_at(starts, n)
-            _check(&view, start, length, n)
-            memcpy(at, &length, 4)
-            if length <= 12:
-                memcpy(at + 4, <const uint8_t*>view.buf + start, length)
-                continue
-            if start > 0x7FFFFFFF:
-                raise ValueError("Arrow's views address only 2 GiB of data")
-            position = <int32_t>start
-            memcpy(at + 4, <const uint8_t*>view.buf + start, 4)
-            memcpy(at + 12, &position, 4)
-    finally:
-        PyBuffer_Release(&view)
+    view = hold_bytes(data)
+    for n in range(count):
+        at = views.data + 16 * n
+        memset(at, 0, 16)
+        length = int32_at(sizes, n)
+        if length <= 0:
+            continue
+        start = int64_at(starts, n)
+        _check(view, start, length, n)
+        memcpy(at, &length, 4)
+        if length <= 12:
+            memcpy(at + 4, view.data + start, length)
+            continue
+        if start > 0x7FFFFFFF:
+            raise ValueError("Arrow's views address only 2 GiB of data")
+        position = <int32_t>start
+        memcpy(at + 4, view.data + start, 4)
+        memcpy(at + 12, &position, 4)

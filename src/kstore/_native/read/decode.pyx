@@ -5,9 +5,7 @@ built from those. It checks every length: see cursor.pxd, batch_header.pxd, reco
 """
 
 cimport cython
-from cpython.buffer cimport (
-    PyBUF_SIMPLE, PyBuffer_FillInfo, PyBuffer_Release, PyObject_GetBuffer,
-)
+from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_FillInfo, PyBuffer_Release, PyObject_GetBuffer
 from cpython.bytes cimport PyBytes_FromStringAndSize
 from cpython.list cimport PyList_New, PyList_SET_ITEM
 from cpython.ref cimport Py_INCREF
@@ -15,6 +13,7 @@ from libc.stdint cimport INT64_MIN, int64_t, uint8_t
 from libc.stdlib cimport free, malloc
 from libc.string cimport memcpy
 
+from kstore._native.format.argument cimport HeldBytes, hold_bytes
 from kstore._native.format.batch_header cimport BatchHeader, crc_matches, read_header
 from kstore._native.format.layout cimport *
 from kstore._native.format.record cimport Record, parse_headers
@@ -402,25 +401,22 @@ cdef class Scanner:
 
     cdef int _fill_decompressed(self, object decompressed, int64_t shift, Block block) except -1:
         """Add decompressed records to the block; returns 0 if the batch was skipped, else 1."""
-        cdef Py_buffer view
+        cdef HeldBytes view
         cdef int64_t first = block.rows.count
         cdef Status status
-        PyObject_GetBuffer(decompressed, &view, PyBUF_SIMPLE)
-        try:
-            with nogil:
-                if self.scan.batch.magic == 2:
-                    status = fill_v2(
-                        <const uint8_t*>view.buf, view.len, shift, &self.scan.batch, &block.rows
-                    )
-                else:
-                    status = fill_wrapped(
-                        <const uint8_t*>view.buf, view.len, shift, &self.scan.batch,
-                        self.scan.check_crc, &block.rows,
-                    )
-                if status == OK:
-                    finish_batch(&self.scan, &block.rows, first)
-        finally:
-            PyBuffer_Release(&view)
+        view = hold_bytes(decompressed)
+        with nogil:
+            if self.scan.batch.magic == 2:
+                status = fill_v2(
+                    view.data, view.size, shift, &self.scan.batch, &block.rows
+                )
+            else:
+                status = fill_wrapped(
+                    view.data, view.size, shift, &self.scan.batch,
+                    self.scan.check_crc, &block.rows,
+                )
+            if status == OK:
+                finish_batch(&self.scan, &block.rows, first)
         if status == OK:
             return 1
         self._handle_damage(status, None)
@@ -431,7 +427,7 @@ cdef class Scanner:
     def next_values(self):
         cdef Block block = Block(values_only=self.values_only)
         cdef Event event
-        cdef Py_buffer view
+        cdef HeldBytes view
         cdef Py_ssize_t target = min(self.row_target, OBJECT_ROWS)
         self.scan.in_arena = False
         while True:
@@ -443,11 +439,8 @@ cdef class Scanner:
                 continue
             if block.rows.count == 0:
                 continue
-            PyObject_GetBuffer(decompressed, &view, PyBUF_SIMPLE)
-            try:
-                return make_values(&block.rows, <const uint8_t*>view.buf)
-            finally:
-                PyBuffer_Release(&view)
+            view = hold_bytes(decompressed)
+            return make_values(&block.rows, view.data)
         return make_values(&block.rows, self.scan.data) if block.rows.count else None
 
     def records(self):
@@ -540,12 +533,8 @@ cdef class RecordScan:
         return True
 
     cdef int keep_decompressed(self, object decompressed) except -1:
-        cdef Py_buffer view
-        PyObject_GetBuffer(decompressed, &view, PyBUF_SIMPLE)
-        try:
-            self.keep(<const uint8_t*>view.buf, view.len, 0)
-        finally:
-            PyBuffer_Release(&view)
+        cdef HeldBytes view = hold_bytes(decompressed)
+        self.keep(view.data, view.size, 0)
         return 0
 
     cdef int keep(self, const uint8_t* data, int64_t size, int64_t position) except -1:

@@ -10,6 +10,7 @@ from cpython.bytes cimport PyBytes_FromStringAndSize
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t
 from libc.stdlib cimport free, realloc
 
+from kstore._native.format.argument cimport HeldBytes, hold_bytes
 from kstore._native.format.crc cimport crc32c
 from kstore._native.format.cursor cimport get_i32, get_i64, get_u32, put_i64, put_u32
 from kstore._native.format.layout cimport LOG_OVERHEAD, V0_OVERHEAD, V2_CRC_START
@@ -53,14 +54,11 @@ cdef class ChecksumWriter:
 
         Returns False at bytes that cannot be a batch: the segment gets no header checksums.
         """
-        cdef Py_buffer view
+        cdef HeldBytes view
         cdef bint is_valid
-        PyObject_GetBuffer(window, &view, PyBUF_SIMPLE)
-        try:
-            with nogil:
-                is_valid = self._walk(<const uint8_t*>view.buf, view.len)
-        finally:
-            PyBuffer_Release(&view)
+        view = hold_bytes(window)
+        with nogil:
+            is_valid = self._walk(view.data, view.size)
         return is_valid
 
     cdef bint _walk(self, const uint8_t* data, int64_t size) noexcept nogil:
@@ -141,19 +139,16 @@ cdef class ChecksumCheck:
     def feed(self, object batches, int64_t position):
         """Process complete batches from a position in the file; only corrupt ones may be skipped.
         Returns ``(start, end)`` of each group whose checksum does not match."""
-        cdef Py_buffer view
+        cdef HeldBytes view
         cdef int64_t at = 0
         cdef list found = []
         if position != self._next:
             self._is_complete = False
-        PyObject_GetBuffer(batches, &view, PyBUF_SIMPLE)
-        try:
-            while at < view.len:
-                with nogil:
-                    at = self._walk(<const uint8_t*>view.buf, at, view.len, position)
-                self._collect(found)
-        finally:
-            PyBuffer_Release(&view)
+        view = hold_bytes(batches)
+        while at < view.size:
+            with nogil:
+                at = self._walk(view.data, at, view.size, position)
+            self._collect(found)
         self._next = position + at
         return found
 

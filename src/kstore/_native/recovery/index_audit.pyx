@@ -8,6 +8,7 @@ cimport cython
 from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_Release, PyObject_GetBuffer
 from libc.stdint cimport INT32_MAX, int32_t, int64_t, uint8_t
 
+from kstore._native.format.argument cimport HeldBytes, hold_bytes
 from kstore._native.format.batch_header cimport BatchHeader, read_header
 from kstore._native.format.cursor cimport get_i32, get_i64
 from kstore._native.format.layout cimport (
@@ -90,16 +91,13 @@ cdef class BatchAudit:
         event is ``(kind, position, offset, other)``. Call it until ``at_end``, each time with a
         window from ``position`` of at least ``wanted`` bytes (or up to the end of the file).
         """
-        cdef Py_buffer view
+        cdef HeldBytes view
         cdef int64_t start = self.position, end
-        PyObject_GetBuffer(window, &view, PyBUF_SIMPLE)
-        try:
-            if view.len < min(self.wanted, self.file_size - self.position):
-                raise ValueError(f"the window has {view.len} bytes, not {self.wanted}")
-            with nogil:
-                end = self._walk(<const uint8_t*>view.buf, view.len)
-        finally:
-            PyBuffer_Release(&view)
+        view = hold_bytes(window)
+        if view.size < min(self.wanted, self.file_size - self.position):
+            raise ValueError(f"the window has {view.size} bytes, not {self.wanted}")
+        with nogil:
+            end = self._walk(view.data, view.size)
         return end - start, self._take_events()
 
     def finish(self):

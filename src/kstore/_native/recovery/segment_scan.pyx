@@ -6,11 +6,11 @@ gets an offset index entry if it is more than ``index.interval.bytes`` after the
 and a time index entry if the largest timestamp has grown since; one more is added at the end.
 """
 
-from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_Release, PyObject_GetBuffer
 from libc.stdint cimport INT32_MAX, INT64_MAX, int32_t, int64_t, uint8_t
 from libc.stdlib cimport free, realloc
 from libc.string cimport memcpy, memset
 
+from kstore._native.format.argument cimport HeldBytes, hold_bytes
 from kstore._native.format.batch_header cimport BatchHeader, crc_matches, read_header
 from kstore._native.format.crc cimport crc32, crc32c
 from kstore._native.format.cursor cimport put_i32, put_i64
@@ -288,16 +288,13 @@ cdef class SegmentScan:
 
     def feed(self, object chunk):
         """Scan the bytes at ``position`` of the file; returns ``wants_more``."""
-        cdef Py_buffer view
+        cdef HeldBytes view
         cdef int64_t before = self._state.position
         if self._finished:
             raise ValueError("the scan is finished")
-        PyObject_GetBuffer(chunk, &view, PyBUF_SIMPLE)
-        try:
-            with nogil:
-                scan_feed(&self._state, <const uint8_t*>view.buf, view.len)
-        finally:
-            PyBuffer_Release(&view)
+        view = hold_bytes(chunk)
+        with nogil:
+            scan_feed(&self._state, view.data, view.size)
         if self._state.status == NO_MEMORY:
             raise MemoryError
         if self._state.position == before and self.wants_more:
@@ -411,20 +408,17 @@ def walk_tail(
         largest timestamp (-1 if none), the number of batches, and why the walk ended: 0 at the
         end of the bytes, else a status (see status.reason).
     """
-    cdef Py_buffer view
+    cdef HeldBytes view
     cdef ScanState state
     if base_offset < 0:
         raise ValueError("offsets cannot be negative")
-    PyObject_GetBuffer(buffer, &view, PyBUF_SIMPLE)
-    try:
-        if end < 0:
-            end = view.len
-        if not 0 <= start <= end <= view.len:
-            raise ValueError(f"range {start} to {end} is not within {view.len} bytes")
-        with nogil:
-            scan_range(&state, <const uint8_t*>view.buf, base_offset, start, end, check_crc)
-    finally:
-        PyBuffer_Release(&view)
+    view = hold_bytes(buffer)
+    if end < 0:
+        end = view.size
+    if not 0 <= start <= end <= view.size:
+        raise ValueError(f"range {start} to {end} is not within {view.size} bytes")
+    with nogil:
+        scan_range(&state, view.data, base_offset, start, end, check_crc)
     return (
         state.last_offset + 1, state.valid_size, state.max_timestamp, state.batches,
         <int>state.status,

@@ -5,7 +5,7 @@ before a read, so invalid buffers raise an error.
 """
 
 cimport cython
-from cpython.buffer cimport PyBUF_SIMPLE, PyBUF_WRITABLE, PyBuffer_Release, PyObject_GetBuffer
+from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_Release, PyObject_GetBuffer
 from libc.stdint cimport INT64_MAX, int16_t, int32_t, int64_t, uint8_t, uint64_t
 from libc.stdlib cimport free, realloc
 from libc.string cimport memcpy, memset
@@ -13,8 +13,8 @@ from libc.string cimport memcpy, memset
 from kstore._native.append.encode cimport BatchBuffer
 from kstore._native.append.stamp_batch cimport restamp
 from kstore._native.format.argument cimport (
-    HeldBytes, HeldColumn, hold_bytes, hold_int32s, hold_int64s, hold_writable_int32s,
-    hold_writable_int64s, int32_at, int64_at,
+    HeldBytes, HeldColumn, hold_bytes, hold_int32s, hold_int64s, hold_writable_bytes,
+    hold_writable_int32s, hold_writable_int64s, int32_at, int64_at,
 )
 from kstore._native.format.batch_header cimport BatchHeader, crc_matches, read_header
 from kstore._native.format.cursor cimport put_i32, put_i64, put_varint
@@ -298,44 +298,40 @@ def assign_offsets(
     Processes up to max_bytes bytes of complete batches, but at least one. Returns the position
     and the offset after them. Verifies every checksum.
     """
-    cdef Py_buffer view
+    cdef HeldBytes view = hold_writable_bytes(buffer)
     cdef BatchHeader header
     cdef Status status
     cdef int64_t position = start, offset = base_offset, count
     cdef uint8_t* at
     cdef uint8_t[V2_HEADER_SIZE] stamped
     memset(&header, 0, sizeof(header))
-    PyObject_GetBuffer(buffer, &view, PyBUF_SIMPLE | PyBUF_WRITABLE)
-    try:
-        if start < 0 or start > view.len or base_offset < 0:
-            raise ValueError("start is outside the buffer, or base_offset is negative")
-        while position < view.len:
-            status = read_header(<const uint8_t*>view.buf, position, view.len, &header)
-            if status == OK and header.magic != 2:
-                status = BAD_MAGIC
-            if status == OK and not 0 <= header.base_offset <= header.last_offset:
-                status = BAD_OFFSET
-            if status == OK and not crc_matches(<const uint8_t*>view.buf, &header):
-                status = BAD_CRC
-            if status != OK:
-                raise_for_status(status, None, position, offset)
-            if position > start and position + header.size - start > max_bytes:
-                break
-            count = header.last_offset - header.base_offset + 1
-            if offset > INT64_MAX - count:
-                raise_for_status(BAD_OFFSET, None, position, offset)
-            at = <uint8_t*>view.buf + position
-            if append_time >= 0:
-                restamp(
-                    &stamped[0], at, header.size, offset, leader_epoch,
-                    <int16_t>(header.attributes | LOG_APPEND_TIME_BIT), append_time,
-                )
-                memcpy(at, &stamped[0], V2_HEADER_SIZE)
-            else:
-                put_i64(at, offset)
-                put_i32(at + V2_LEADER_EPOCH_POSITION, leader_epoch)
-            position += header.size
-            offset += count
-    finally:
-        PyBuffer_Release(&view)
+    if start < 0 or start > view.size or base_offset < 0:
+        raise ValueError("start is outside the buffer, or base_offset is negative")
+    while position < view.size:
+        status = read_header(view.data, position, view.size, &header)
+        if status == OK and header.magic != 2:
+            status = BAD_MAGIC
+        if status == OK and not 0 <= header.base_offset <= header.last_offset:
+            status = BAD_OFFSET
+        if status == OK and not crc_matches(view.data, &header):
+            status = BAD_CRC
+        if status != OK:
+            raise_for_status(status, None, position, offset)
+        if position > start and position + header.size - start > max_bytes:
+            break
+        count = header.last_offset - header.base_offset + 1
+        if offset > INT64_MAX - count:
+            raise_for_status(BAD_OFFSET, None, position, offset)
+        at = view.data + position
+        if append_time >= 0:
+            restamp(
+                &stamped[0], at, header.size, offset, leader_epoch,
+                <int16_t>(header.attributes | LOG_APPEND_TIME_BIT), append_time,
+            )
+            memcpy(at, &stamped[0], V2_HEADER_SIZE)
+        else:
+            put_i64(at, offset)
+            put_i32(at + V2_LEADER_EPOCH_POSITION, leader_epoch)
+        position += header.size
+        offset += count
     return position, offset

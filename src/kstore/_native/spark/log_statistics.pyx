@@ -1,9 +1,9 @@
 """Statistics of a log in one walk: counts, sizes, compression, distinct keys, time windows."""
 
-from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_Release, PyObject_GetBuffer
 from libc.stdint cimport INT64_MAX, int32_t, int64_t, uint8_t, uint64_t
 
 from kstore._native.compaction.offset_map cimport sip_hash_of, sip_key
+from kstore._native.format.argument cimport HeldBytes, hold_bytes
 from kstore._native.format.end_marker cimport ABORT, COMMIT, control_type
 from kstore._native.format.layout cimport (
     CODEC_MASK, CONTROL_BIT, LOG_APPEND_TIME_BIT, TRANSACTIONAL_BIT, V2_HEADER_SIZE,
@@ -178,22 +178,19 @@ cdef class Survey(BatchWalk):
                 return event
 
     cdef Event survey_decompressed(self) except *:
-        cdef Py_buffer view
+        cdef HeldBytes view
         cdef Event event
         decompressed = self.decompress_batch()
-        PyObject_GetBuffer(decompressed, &view, PyBUF_SIMPLE)
-        try:
-            with nogil:
-                self.status = self.fill_decompressed(<const uint8_t*>view.buf, view.len)
-                if self.status != OK:
-                    event = DAMAGED
-                else:
-                    event = self.survey_rows(
-                        <const uint8_t*>view.buf, <const uint8_t*>view.buf + view.len,
-                        view.len + (V2_HEADER_SIZE if self.batch.magic == 2 else 0),
-                    )
-        finally:
-            PyBuffer_Release(&view)
+        view = hold_bytes(decompressed)
+        with nogil:
+            self.status = self.fill_decompressed(view.data, view.size)
+            if self.status != OK:
+                event = DAMAGED
+            else:
+                event = self.survey_rows(
+                    view.data, view.data + view.size,
+                    view.size + (V2_HEADER_SIZE if self.batch.magic == 2 else 0),
+                )
         return event
 
     cdef Event survey_rows(
