@@ -42,15 +42,15 @@ class DoesNotFitError(Exception):
 
 def split_into_chunks(values: Iterable[Any]) -> Iterator[list[Any]]:
     """The values in lists of bounded length."""
+    if isinstance(values, list):
+        yield values
+        return
     if isinstance(values, bytes | bytearray | memoryview | str):
         raise TypeError("extend takes many values, not one: use append, or put it in a list")
     if isinstance(values, Mapping):
         raise TypeError("extend takes the pairs of a mapping: extend(mapping.items())")
     if isinstance(values, Record):
         raise TypeError("extend takes many records, not one: put it in a list")
-    if isinstance(values, list):
-        yield values
-        return
     source = iter(values)
     while chunk := list(islice(source, _CHUNK)):
         yield chunk
