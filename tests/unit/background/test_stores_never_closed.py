@@ -68,7 +68,11 @@ kept = weakref.ref(store)
 
 @pytest.mark.parametrize(
     "lock",
-    ["thread._global_shutdown_lock", "threading._shutdown_locks_lock", "threading.Lock()"],
+    [
+        "thread._global_shutdown_lock",
+        *["threading._shutdown_locks_lock"] * hasattr(threading, "_shutdown_locks_lock"),  # < 3.13
+        "threading.Lock()",
+    ],
 )
 def test_a_store_may_be_collected_during_any_code_that_holds_a_lock(
     tmp_path: Path, lock: str
