@@ -28,6 +28,7 @@ from tidy.sources import (
 ORDER = (
     "kstore.errors",
     "kstore.integers",
+    "kstore.kafka_names",
     "kstore.config",
     "kstore.topic_partition",
     "kstore._native",

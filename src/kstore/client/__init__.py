@@ -6,7 +6,6 @@ Modules:
   group
 - consumer_batch: The records that a consumer reads at once, and their commit
 - delivery: The result of sending a record, and the batch that it is in
-- kafka_names: What to call instead of a method that Kafka's clients have under another name
 - metadata: Decides when a consumer refreshes its topics and partitions
 - open_clients: Methods of a store that open producers, consumers and transactions
 - partitioner: Chooses the partition of a record: murmur2 of the key, else sticky (KIP-794)

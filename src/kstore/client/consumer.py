@@ -9,7 +9,6 @@ from time import monotonic
 from typing import TYPE_CHECKING
 
 from kstore.client.consumer_batch import ConsumerBatch
-from kstore.client.kafka_names import OF_CONSUMERS, no_attribute
 from kstore.client.metadata import MetadataView
 from kstore.coordinator.group.offset_records import METADATA_MAX_BYTES, OffsetCommit
 from kstore.coordinator.group.reader_offsets_file import TopicIds
@@ -21,6 +20,7 @@ from kstore.errors import (
     UnknownTopicOrPartitionError,
 )
 from kstore.integers import check_integer, check_integer_setting
+from kstore.kafka_names import OF_CONSUMERS, no_attribute
 from kstore.log.read_committed import Outcomes, check_isolation
 from kstore.topic_partition import TopicPartition, as_topic_partition
 

@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, Never, cast
 
 from kstore._native.append.encode import BatchBuffer
 from kstore.client.delivery import Delivery, OnDelivery, ProducerBatch, report_delivery
-from kstore.client.kafka_names import OF_PRODUCERS, no_attribute
 from kstore.client.partitioner import Partitioner, choose
 from kstore.client.sender import RECORD_OVERHEAD, Sender
 from kstore.client.topic_batches import TopicBatches, check_batch_settings
+from kstore.kafka_names import OF_PRODUCERS, no_attribute
 from kstore.record import Headers, header_pairs
 from kstore.record.timestamp import to_record_timestamp
 from kstore.topic_partition import as_partition

@@ -9,7 +9,6 @@ from datetime import datetime
 from time import time_ns
 from typing import TYPE_CHECKING
 
-from kstore.client.kafka_names import OF_TRANSACTIONS, no_attribute
 from kstore.config import CODECS, codec_of_batches, warn_of_codec
 from kstore.coordinator.transaction.transaction_state_records import (
     SEQUENCES,
@@ -29,6 +28,7 @@ from kstore.errors import (
 )
 from kstore.files.filenames import INTERNAL_TOPICS
 from kstore.integers import check_integer, check_integer_setting
+from kstore.kafka_names import OF_TRANSACTIONS, no_attribute
 from kstore.log.append_split import append_all
 from kstore.record import Headers
 from kstore.record.builder import BatchBuilder

@@ -8,7 +8,7 @@ import pytest
 
 import kstore
 from kstore import Store, StoreConfig
-from kstore.client.kafka_names import OF_CONSUMERS, OF_PRODUCERS, OF_TRANSACTIONS
+from kstore.kafka_names import OF_CONSUMERS, OF_PRODUCERS, OF_TRANSACTIONS
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""What to call instead of a method that Kafka's clients have under another name."""
+"""What to call instead of a name of Kafka's clients that kstore has not."""
 
 from collections.abc import Mapping
 
