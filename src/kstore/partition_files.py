@@ -1,4 +1,4 @@
-"""The door for programs that work on the files of partitions, not only through an open ``Log``.
+"""Engine names for programs that work on the files of partitions, not only through an open ``Log``.
 
 Its users are the Spark source, sink and jobs, the command line, the mirror and the handover.
 Not public API: names may change with any release. What the public API offers (``Log.verify``,

@@ -10,7 +10,7 @@ from kstore import LogConfig
 from kstore.handover import hand_over, plan_handover
 from support.killing import DeadlyDisk
 from support.stores import QUIET
-from support.transactions import Teller
+from support.transactions import TransactionWriter
 
 KILLS = 6  # topics, each killed at another part of its way
 SEGMENTS = LogConfig(segment_bytes=2000, index_interval_bytes=200)
@@ -77,7 +77,7 @@ def test_a_broker_started_after_a_kill_and_the_handover_run_again(
 def test_an_open_transaction_does_not_hold_consumers_back(node: Node, tmp_path: Path) -> None:
     own = tmp_path / "own"
     with kstore.open(own, config=QUIET) as store:
-        teller = Teller(store.create_topic("t")[0])
+        teller = TransactionWriter(store.create_topic("t")[0])
         teller.data(-1, 5)
         teller.data(4001, 3)
         teller.data(-1, 5)

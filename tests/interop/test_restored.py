@@ -10,7 +10,7 @@ import kstore
 from interop.dump import dump_log
 from interop.node import Node
 from support.stores import QUIET
-from support.transactions import WHEN, Teller
+from support.transactions import WHEN, TransactionWriter
 
 COUNT = 60
 
@@ -37,7 +37,7 @@ def source(tmp_path: Path) -> Path:
     with kstore.open(path, config=QUIET) as store:
         topic = store.create_topic("orders", 2, config=kstore.LogConfig(segment_bytes=2500))
         for log in topic:
-            teller = Teller(log)
+            teller = TransactionWriter(log)
             for n in range(COUNT):
                 teller.data(9, 1)
                 teller.end(9, commit=n % 4 > 0)

@@ -92,7 +92,7 @@ def test_ids_that_the_cluster_does_not_know(node: Node, tmp_path: Path) -> None:
     assert len(messages) == 3, messages
     assert all("-stray" in each for each in messages)
     for name, reason in (
-        ("kept-5", "has 1 partitions, and no 5"),
+        ("kept-5", "has only 1 partitions, no 5"),
         ("other-0", "the cluster knows 'other' by the id"),
         ("unknown-0", "the cluster has no topic 'unknown'"),
     ):

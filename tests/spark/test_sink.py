@@ -232,7 +232,7 @@ def test_rows_that_differ_under_a_write_id_are_refused(registered: Any, log_dir:
     frame = registered.range(0, 15, 1, 3).selectExpr("string(id) value")
     for each in (frame, frame.repartition(2).orderBy("value")):
         kstore.spark.write(each, log_dir, topic="orders", writeId="w")
-    with pytest.raises(Exception, match=r"rows are others.*rebindWriteId"):
+    with pytest.raises(Exception, match=r"has other rows.*rebindWriteId"):
         kstore.spark.write(frame.selectExpr("'x' value"), log_dir, topic="orders", writeId="w")
     with kstore.open(log_dir, mode="r") as store:
         assert sum(store["orders"].end_offsets().values()) == 15

@@ -224,7 +224,7 @@ def test_only_batches_of_tasks_are_adopted(tmp_path: Path, what: str) -> None:
     batch[17:21] = crc32c(batch[21:]).to_bytes(4, "big")
     path = tmp_path / "staged"
     path.write_bytes(BATCH + batch)
-    with pytest.raises(CorruptRecordError, match="transaction or of an idempotent") as raised:
+    with pytest.raises(CorruptRecordError, match="transactional, control or idempotent") as raised:
         place_file(Files(), str(path), 5, 0, kstore.LogConfig())
     assert raised.value.position == len(BATCH)
     path.write_bytes(BATCH * 2)

@@ -17,7 +17,7 @@ from kstore.log.log import Log
 from oracle.plain import PlainBatch
 from oracle.reader import read_log
 from support.stores import QUIET
-from support.transactions import WHEN, Teller
+from support.transactions import WHEN, TransactionWriter
 
 SIDE_FILES = ("*.index", "*.timeindex", "*.txnindex", "*.snapshot", "kstore.seal.*")
 MARKER = ".kafka_cleanshutdown"
@@ -26,7 +26,7 @@ CHECKPOINTS = ("recovery-point-offset-checkpoint",)
 
 def fill(log: Log, rounds: int) -> None:
     """Transactions that end well and badly, interleaved, and one that stays open."""
-    teller = Teller(log)
+    teller = TransactionWriter(log)
     for n in range(rounds):
         teller.data(-1, 3, codec=n % 5)
         teller.data(1000 + n % 3, 4, codec=(n + 2) % 5)

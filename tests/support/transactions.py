@@ -8,7 +8,7 @@ from oracle.writer import batch, emptied, marker
 WHEN = 1_700_000_000_000
 
 
-class Teller:
+class TransactionWriter:
     """Appends to a log as a follower, and remembers the batches for the oracle."""
 
     def __init__(self, log: Log) -> None:

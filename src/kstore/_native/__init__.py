@@ -1,4 +1,4 @@
-"""Kernels: bytes in, numbers out. No I/O policy, no clock, no global state.
+"""Kernels: they parse, validate, encode and append. No file is opened here.
 
 There is no pure-Python fallback. An extension that was not built is one clear error. A folder's
 ``.pxd`` files are what other folders may cimport from it.

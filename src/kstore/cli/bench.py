@@ -33,14 +33,13 @@ folder below --dir and deleted at the end, also after an interrupt. --quick take
 and the default under ten, with fewer rounds on a slow machine; --full takes an hour or more. Peers
 that are not installed are listed; 'pip install kstore[bench]' installs most.
 
-compare reports what changed between two runs beyond their noise: a contestant by its fraction of
-the ceiling of its own run, a ceiling by its time (--absolute: everything by time); each figure by
-itself, and those of a group, a workload and a contestant combined. Between two equal runs, chance
-makes something slower once in twenty times at most. What failed or is missing in the second run is
-listed. Exit status: 0, nothing is slower (compare) or nothing failed; 3, something is slower; 4,
-nothing is surely slower, but a figure is much slower in too few rounds, or the noise hides
-everything; 1, a contestant failed (compare: in the second run), or a file cannot be read or
-written.
+compare reports what changed between two runs beyond their noise. It compares each contestant as a
+fraction of the ceiling of its own run, and each ceiling by time (--absolute: everything by time),
+for each figure and combined by group, workload and contestant. Of twenty comparisons of equal runs
+at most one is a false alarm. What failed or is missing in the second run is listed.
+Exit status: 0, nothing is slower (compare) or nothing failed; 3, something is slower; 4, nothing is
+surely slower, but a figure is much slower in too few rounds, or the noise hides everything; 1, a
+contestant failed (compare: in the second run), or a file cannot be read or written.
 """
 SLOWER, UNSURE = 3, 4
 COLUMNS = 80  # of a terminal that does not say how wide it is
@@ -127,7 +126,7 @@ def print_workloads(chosen: "list[Workload]", level: str) -> None:
         print(f"    shows: {workload.shows}")
         print(f"    ceiling: {workload.ceiling}")
         if workload.peers:
-            print(f"    beside it, where they are: {', '.join(workload.peers)}")
+            print(f"    peers, if installed: {', '.join(workload.peers)}")
         sizes = " / ".join(f"{size >> 20:,} MiB" for size in workload.sizes)
         print(f"    data a round, quick / default / full: {sizes} (now: {level})")
 
@@ -138,7 +137,7 @@ def measure(chosen: "list[Workload]", level: str, arguments: argparse.Namespace)
     suite = Suite(chosen, arguments.dir, level, arguments.rounds)
     listen(suite)
     for folder in left_behind(arguments.dir):
-        complain(f"{folder} is of another run; if that was killed, remove the folder")
+        complain(f"{folder} belongs to another run; if that was killed, remove the folder")
     logger = logging.getLogger("kstore")
     before = logger.level
     logger.setLevel(logging.ERROR)  # the contests recover logs on purpose
@@ -171,7 +170,7 @@ def keep(tree: "Tree", arguments: argparse.Namespace) -> bool:
             kept = False
             continue
         if there != wanted:
-            complain(f"{wanted} came to be during the run; the results are in {there}")
+            complain(f"{wanted} was created during the run; the results are in {there}")
     return kept
 
 
@@ -218,7 +217,7 @@ def compare(files: list[str], arguments: argparse.Namespace) -> int:
     from kstore.bench.report import results
 
     if len(files) != 2:
-        raise WrongOptionsError("compare wants two files that --json wrote")
+        raise WrongOptionsError("compare needs two files written by --json")
     before, after = (results.read(Path(name)) for name in files)
     for difference in comparison.differences(before, after):
         print(f"not the same: {difference}")

@@ -1,4 +1,4 @@
-"""What the tools share: options that read as Kafka's, output in blocks, stores and topics."""
+"""Shared by all tools: Kafka's style of options, buffered output, opening stores and topics."""
 
 import argparse
 import glob
@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 
 INTERNAL = ("__consumer_offsets", "__transaction_state", "__share_group_state")
 _NO_SERVER = "there is no server here; --log-dir names a directory instead"
-# Options of Kafka's tools, and those that a user tries, with what to do instead. A tool adds its
-# own to ToolParser.hints; what it takes itself is no hint.
+# Options that users try here and kstore does not have, and what to use instead. A tool adds its own
+# to ToolParser.hints; an option that it has is no hint.
 _HINTS = {
     "--bootstrap-server": _NO_SERVER,
     "--bootstrap-controller": _NO_SERVER,
@@ -53,8 +53,8 @@ class ToolParser(argparse.ArgumentParser):
     def refuse_misplaced(self, words: Sequence[str]) -> None:
         """Say what to write instead of an option of Kafka's tools that this tool does not have.
 
-        Before the options are parsed: otherwise the answer is that another one is missing. Takes
-        the options of the tool's job that the words begin with as the tool's own.
+        Runs before parsing, so that the hint comes before "Missing required argument". If the
+        first word is a job (``kstore spark JOB``), the job's options are known, too.
         """
         self._words = list(words)
         known, hints = set(self._option_string_actions), dict(self.hints)
@@ -119,7 +119,7 @@ def version_line() -> str:
 
 
 class WrongOptionsError(KStoreError, ValueError):
-    """Options that are each fine and do not go together."""
+    """An invalid value of an option, or options that cannot be combined."""
 
 
 def add_log_dir(parser: argparse.ArgumentParser) -> None:
@@ -141,7 +141,10 @@ def log_dirs(arguments: argparse.Namespace) -> list[str]:
 
 
 def open_store(arguments: argparse.Namespace, mode: str = "r", *, create: bool = False) -> "Store":
-    """The store in --log-dir; it has to be there, but for a tool that may create it."""
+    """Open the store in --log-dir; with ``create``, missing directories are created.
+
+    Reports on standard error what an opening for writing recovered.
+    """
     from kstore.store.open_store import open as open_directory
 
     paths = log_dirs(arguments)
@@ -176,7 +179,7 @@ def named_topic(store: "Store", name: str) -> "Topic":
     known = sorted(store)
     shown = ", ".join(known[:10]) + (", ..." if len(known) > 10 else "")
     raise UnknownTopicOrPartitionError(
-        f"Topic '{name}' does not exist as expected; here are: {shown or 'no topics'}. "
+        f"Topic '{name}' does not exist as expected; existing topics: {shown or 'none'}. "
         "'kstore topics --create' makes one"
     )
 

@@ -32,7 +32,7 @@ defaults; --all shows every setting. --alter must be the only writer of the dire
 that it does not name stay as they are. A broker keeps the settings of its topics elsewhere: those
 that are set here apply to kstore only. --dry-run checks a change without making it.
 """
-# The broker's setting behind a topic's, where it is not the same name after "log.".
+# Broker-level synonyms of topic settings that are not "log." + name.
 _OF_BROKER = {
     "compression.type": "compression.type",
     "delete.retention.ms": "log.cleaner.delete.retention.ms",

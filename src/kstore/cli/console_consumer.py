@@ -132,7 +132,7 @@ def describe(parser: ToolParser) -> None:
         "--consumer.config",
         dest="consumer_config",
         metavar="FILE",
-        help="a file of such settings; options win",
+        help="a properties file of such settings; options take precedence",
     )
     parser.hints["--enable-systest-events"] = "kstore has no events for Kafka's system tests"
 
@@ -149,7 +149,9 @@ def describe_output(parser: ToolParser) -> None:
         help="what is printed of a record; see below",
     )
     parser.add_argument(
-        "--formatter-config", metavar="FILE", help="a file of such properties; options win"
+        "--formatter-config",
+        metavar="FILE",
+        help="a file of such properties; options take precedence",
     )
     parser.add_argument(
         "--formatter",

@@ -98,7 +98,7 @@ def describe(parser: ToolParser) -> None:
         "--batch-size",
         type=whole_number(1, INT32_MAX),
         metavar="BYTES",
-        help="of a batch (default: the topic's)",
+        help="size of a batch (default: the topic's)",
     )
     parser.add_argument(
         "--timeout",
@@ -111,7 +111,8 @@ def describe(parser: ToolParser) -> None:
         "--request-required-acks",
         default="-1",
         metavar="ACKS",
-        help="-1 or all: on disk; 1: handed to the system; 0: not waited for (default: -1)",
+        help="all or -1: acknowledged when on disk; 1: when the system has it; 0: not awaited "
+        "(default: -1)",
     )
     parser.add_argument(
         "--sync", action="store_true", help="wait for every record before the next line"
@@ -144,10 +145,12 @@ def describe_properties(parser: ToolParser) -> None:
         "--producer.config",
         dest="producer_config",
         metavar="FILE",
-        help="a file of such settings; options win",
+        help="a properties file of such settings; options take precedence",
     )
     parser.add_argument(
-        "--reader-config", metavar="FILE", help="a file of properties of the reader; options win"
+        "--reader-config",
+        metavar="FILE",
+        help="a file of properties of the reader; options take precedence",
     )
     parser.add_argument(
         "--line-reader",
@@ -169,7 +172,7 @@ def line_reader(text: str) -> str:
 
 
 class Outcome:
-    """What became of the lines; the first that was refused is raised by its number."""
+    """Counts appended and rejected lines; :meth:`check` raises the first rejected line's error."""
 
     def __init__(self) -> None:
         self._appended = 0
@@ -251,7 +254,7 @@ def producer_options(arguments: argparse.Namespace) -> dict[str, Any]:
 def read_input(stop: StopRequest) -> Iterator[bytes]:
     """Chunks of standard input, until its end or a signal.
 
-    A signal never arrives between a read and its use: what was read is handed on.
+    Signals are checked between reads only, so no bytes that were read are lost.
     """
     if sys.stdin is None:
         raise KStoreError("standard input is closed; its lines are what is appended")

@@ -22,7 +22,8 @@ examples:
 Deletes the records below the given offsets; offset -1 means all records. The log start offset moves
 at once, and segments below it are removed. Topics whose cleanup.policy does not contain 'delete'
 are refused. Must be the only writer of the directory; --dry-run works beside one.
-The exit status is 1 if a partition was refused (Kafka's tool ends with 0); the others are done.
+The exit status is 1 if a partition was refused (Kafka's tool ends with 0); the others are
+processed.
 """
 
 
@@ -70,7 +71,7 @@ def new_start(log: "Log", offset: int) -> int:
         raise PolicyViolationError("records of a compacted topic cannot be deleted by offset")
     if not -1 <= offset <= log.end_offset:
         raise OffsetOutOfRangeError(
-            "delete_records takes an offset from 0 to the log end", offset=offset
+            f"offset {offset} is not between 0 and the log end {log.end_offset}", offset=offset
         )
     return max(log.start_offset, log.end_offset if offset == -1 else offset)
 

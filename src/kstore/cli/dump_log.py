@@ -78,7 +78,7 @@ def describe(parser: ToolParser) -> None:
     parser.add_argument(
         "--skip-record-metadata",
         action="store_true",
-        help="of each record only key and payload; control records are skipped",
+        help="print only key and payload of records; control records are skipped",
     )
     parser.add_argument(
         "--verify-index-only",
@@ -99,7 +99,7 @@ def describe(parser: ToolParser) -> None:
         type=whole_number(0, INT32_MAX),
         default=5 << 20,
         metavar="BYTES",
-        help="size of the largest batch that an index entry may point at (default: 5242880)",
+        help="report index entries with larger batches as mismatches (default: 5242880)",
     )
     parser.add_argument(
         "--max-bytes",
@@ -171,7 +171,7 @@ def dump_log(name: str, arguments: argparse.Namespace, output: Output, errors: D
         output.line(f"Found {rest} invalid bytes at the end of {PurePath(name).name}")
     if dumper.stop is not None:
         errors.damage.append(
-            f"No batch can start at position {dumper.position} of {name}: {dumper.stop}"
+            f"No valid batch at position {dumper.position} of {name}: {dumper.stop}"
         )
     for at, offset, reason in dumper.damaged:
         errors.damage.append(

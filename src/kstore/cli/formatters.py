@@ -61,7 +61,7 @@ def make_formatter(name: str, values: Mapping[str, str]) -> RecordFormatter:
 
 
 class Formatter:
-    """Kafka's DefaultMessageFormatter: the fields that were asked for, in Kafka's order."""
+    """Kafka's DefaultMessageFormatter: the requested fields, in Kafka's order."""
 
     def __init__(self, values: Mapping[str, str]) -> None:
         def text(name: str, default: str) -> bytes:

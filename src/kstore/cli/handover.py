@@ -31,7 +31,7 @@ After an interruption, also by a kill, run the same command again to continue.
 --from checks whether kstore may write in a stopped broker's directories. Its topics keep every
 byte there; --adopt gives one an entry in kstore.topics, so that the settings of --config apply.
 
-Exit status: 0 no reason against it (or it is done), 2 refused and why, 1 it failed.
+Exit status: 0 possible (with --execute: done), 1 failed, 2 refused; the reasons are printed.
 """
 
 REFUSED = 2
@@ -169,4 +169,4 @@ def print_report(report: "HandoverReport") -> None:
     elif report.partitions:
         print(f"{len(report.partitions)} partitions would be handed over; --execute does it")
     else:
-        print(f"no reason against using the directory{kind}")
+        print(f"kstore can write in the directory{kind}")

@@ -23,9 +23,9 @@ examples:
   kstore log-dirs --move orders-3 --to /disk2/kafka --throttle 50000000 \\
       --log-dir /disk1/kafka,/disk2/kafka
 
---describe prints the JSON of kafka-log-dirs, and the other directories in each log directory:
-"deleted" (waiting for removal), "strays" (set aside by a Kafka broker, never touched) and
-"strangers" (unrecognized; Kafka does not start beside them), and "uncleanable" (partitions whose
+--describe prints the JSON of kafka-log-dirs, with four more lists for each log directory:
+"deleted" (directories that wait for removal), "strays" (renamed by a Kafka broker, never touched),
+"strangers" (unrecognized; Kafka does not start beside them) and "uncleanable" (partitions whose
 compaction failed and is not retried until its cause is removed, with the error and when it first
 failed in ms since 1970). It works beside a running broker or writer.
 

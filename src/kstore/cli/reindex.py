@@ -19,9 +19,9 @@ examples:
   kstore reindex --topic orders --partitions 0,1 --json --log-dir data
 
 Rebuilds offset indexes, time indexes, header checksums, transaction indexes and producer snapshots
-from the logs: what recovery makes of a directory that lost them. Logs are read and checked, and do
-not change. Only files that differ are replaced, each by a rename, so that every one is true
-whenever the tool is killed. A segment with damage keeps the files it has and is reported; the
+from the logs. The result equals recovery without these files. Logs are read and checked, and do
+not change. Only files that differ are replaced, each by a rename, so each is correct even if the
+tool is killed. A corrupt segment keeps the files it has and is reported; the
 producer state of its partition does not change then ('kstore repair' saves what is valid).
 No other process may write meanwhile. 'kstore spark reindex' does the same on all cores of a
 cluster.

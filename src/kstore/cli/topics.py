@@ -32,8 +32,8 @@ examples:
   kstore topics --list --exclude-internal --log-dir /disk1/kafka,/disk2/kafka
 
 --list and --describe work beside a running broker or writer. --create, --alter and --delete must
-be the only writer of the directory. More partitions change which partition a key goes to; records
-stay where they are. A topic that Kafka created is deleted only with --foreign, and gets no more
+be the only writer of the directory. Adding partitions changes the partition of some keys; existing
+records are not moved. A topic that Kafka created is deleted only with --foreign, and gets no more
 partitions, because its broker still knows it; its settings may change here.
 """
 
@@ -51,7 +51,7 @@ def describe(parser: ToolParser) -> None:
     parser.add_argument(
         "--topic",
         metavar="NAME",
-        help="the topic; but for --create a regular expression, `,` meaning `or`",
+        help="--create: the topic's name; otherwise a regular expression, `,` meaning `or`",
     )
     parser.add_argument(
         "--partitions",

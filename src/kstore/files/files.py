@@ -1,7 +1,7 @@
-"""Every system call of kstore that accesses a disk.
+"""Every system call of kstore that accesses a disk, except the append kernel's ``write(2)``.
 
-No other module opens, writes, renames or syncs a file, so a test can replace the disk: it passes a
-``Files`` that records, fails or loses power instead of :data:`DISK`.
+No other module opens, renames or syncs a file, so a test can replace the disk: it passes a
+``Files`` that records, fails or loses power instead of :data:`DISK`, with ``native`` False.
 System errors are raised as :class:`kstore.errors.StorageError` with ``errno`` and ``path``.
 """
 

@@ -39,13 +39,14 @@ _CHECKPOINTS = (
 )
 
 _UNCHECKED = (
-    "Whether the broker knows the topics by the ids in its folders was not checked; what it does "
-    "not know it renames to -stray"
+    "The topic ids were not checked against the cluster metadata; a broker renames a partition "
+    "with an unknown id to -stray"
 )
 _REPLICATED = (
-    "what is appended while the broker is down is unknown to the other replicas. As a follower it "
-    "cuts its log back to the leader's by leader epoch; as the leader its followers part from it "
-    "unseen, since the epoch is not raised. Append only where this is the only replica"
+    "the other replicas do not have what is appended while the broker is down. If the broker "
+    "becomes a follower, it truncates these records (leader epoch check). If it becomes the "
+    "leader, its followers diverge without an error, because the leader epoch does not change. "
+    "Append only if this is the only replica"
 )
 
 
@@ -136,14 +137,14 @@ class Broker:
         if len(folders) != 1:
             self.report.warn(
                 ", ".join(folders or paths),
-                f"{len(folders) or 'no'} {filenames.CLUSTER_METADATA} in it. {_UNCHECKED}: name "
-                "the broker's metadata.log.dir",
+                f"found {len(folders)} {filenames.CLUSTER_METADATA} directories, need one. "
+                f"{_UNCHECKED}: name the broker's metadata.log.dir",
             )
             return
         try:
             self.metadata = read_cluster_metadata(self.files, folders[0])
         except (CorruptRecordError, StorageError) as error:
-            self.report.warn(folders[0], f"not understood: {error}. {_UNCHECKED}")
+            self.report.warn(folders[0], f"cannot read the cluster metadata: {error}. {_UNCHECKED}")
 
     def _compare_metadata_dir(self, path: str, meta: MetaProperties) -> None:
         try:
@@ -182,7 +183,8 @@ class Broker:
         report, contents = self.report, self.contents[log_dir.path]
         if self.files.probe(log_dir.join(filenames.LOCK)):
             report.refuse(
-                log_dir.path, ".lock is held: the broker (or a writer) runs; stop it first"
+                log_dir.path,
+                ".lock is held: the broker, or a kstore writer, is running; stop it first",
             )
         elif read_clean_shutdown(self.files, log_dir.path) is None and contents.partitions:
             report.refuse(
@@ -192,7 +194,7 @@ class Broker:
         for name in contents.unrecognized:
             report.refuse(
                 log_dir.join(name),
-                "a folder that is no partition: a broker does not start beside it"
+                "not a partition directory: the broker does not start"
                 + (" (use a folder below the mount point)" if name == "lost+found" else ""),
             )
         for name in _CHECKPOINTS:
@@ -229,16 +231,16 @@ class Broker:
                 ):
                     self.report.warn(
                         log_dir.join(folder),
-                        "a copy that a move had not finished, and the partition itself is not "
-                        "here: a broker whose metadata has it in another directory begins an "
-                        "empty one there, and empties this. Where it is all that is left, rename "
-                        f"it to {filenames.partition_directory(name.topic, name.partition)}",
+                        "an unfinished future replica without its partition: a broker that has the "
+                        "partition assigned to another directory creates it there, empty, and "
+                        "empties this copy. If this is the only copy, rename it to "
+                        f"{filenames.partition_directory(name.topic, name.partition)}",
                     )
 
     def _report_retired(self, path: str, name: filenames.PartitionName) -> None:
         what = {
-            filenames.STRAY: "put aside by a broker that did not know it; never served, never "
-            "removed",
+            filenames.STRAY: "a stray replica, renamed by a broker; Kafka neither serves nor "
+            "deletes it",
             filenames.FUTURE: "an unfinished move between directories; the broker continues it",
             filenames.DELETE: "waits for its deletion",
         }
@@ -266,8 +268,8 @@ class Broker:
                 seen = True
                 self.report.warn(
                     folder,
-                    f"the high watermark {mark} is below the log end {end}: other replicas had "
-                    "not got everything. " + _REPLICATED,
+                    f"the high watermark {mark} is below the log end {end}: followers were "
+                    "behind. " + _REPLICATED,
                 )
         if not seen and self.partition_dirs:
             self.report.note(

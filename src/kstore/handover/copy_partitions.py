@@ -47,8 +47,8 @@ def hand_over(
     Parameters
     ----------
     abort_open_transactions
-        Abort them, in the source, before anything is copied. Without it they are refused: no
-        coordinator of the broker would end them.
+        Abort open transactions in the source first. By default a partition with one is refused: no
+        coordinator of the broker would end it.
 
     Raises
     ------

@@ -37,7 +37,7 @@ def find_stray_reason(
     replicas = known.partition(topic_id, key[1])
     if replicas is None:
         return (
-            f"the cluster's topic {topic!r} has {len(known.topics[topic_id])} partitions, and "
+            f"the cluster's topic {topic!r} has only {len(known.topics[topic_id])} partitions, "
             f"no {key[1]}: the broker would rename the folder to -stray. Add partitions first"
         )
     if node_id is None or node_id not in replicas.nodes:

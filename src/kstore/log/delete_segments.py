@@ -21,7 +21,10 @@ class SegmentDeleter:
         self._active = active
 
     def raise_start(self, offset: int) -> None:
-        """Make offset the log start; drop segments completely below it (Kafka's rule A)."""
+        """Make offset the log start; drop segments completely below it.
+
+        Kafka's deleteLogStartOffsetBreachedSegments.
+        """
         state = self._state
         with state.lock:
             state.check_usable()

@@ -104,7 +104,7 @@ class Flusher:
             return
         with state.lock:
             segments = state.segments
-            if not self._has_removed_stale_checksums:  # a broker leaves those of what it deletes
+            if not self._has_removed_stale_checksums:  # of segments a broker deleted
                 bases = [view.base_offset for view in segments.views]
                 header_checksums.remove_others(state.files, state.directory, bases)
                 self._has_removed_stale_checksums = True

@@ -14,7 +14,7 @@ class FollowedDirectory:
     """The current path of a partition's directory. Used under its reader's lock."""
 
     def __init__(self, path: str, files: Files, moved: Callable[[], str] | None) -> None:
-        """``moved``: the path after a move; called where the directory does not exist any more."""
+        """``moved``: returns the path after a move; called where the directory is gone."""
         self.path = path
         self.topic_id: str | None = None  # the topic's, where it has one
         self._files = files

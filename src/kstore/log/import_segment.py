@@ -1,4 +1,4 @@
-"""Imports a file of record batches that another program wrote: a rename makes it a segment.
+"""Turns a staged file of record batches into a segment by renaming it.
 
 A batch's base offset and leader epoch lie outside its checksum, so 16 bytes of each batch are
 rewritten and its data is not. Everything is on disk before the file gets its name: a loader never
@@ -51,7 +51,7 @@ class PlacedFile:
     time_index: bytes
 
     def fits(self, config: LogConfig) -> bool:
-        """Whether the topic's settings allow a segment like this (Kafka's shouldRoll)."""
+        """Whether the file is within the topic's limits of a segment (of Kafka's shouldRoll)."""
         roll_ms = config.segment_ms - config.segment_jitter_ms
         if "compact" in config.cleanup_policy:
             roll_ms = min(roll_ms, config.max_compaction_lag_ms)
@@ -92,7 +92,7 @@ def place_file(
     scan = scan_segment(files, path, base_offset, config, mapped=False)  # not kstore's own file
     if scan.status != 0 or scan.valid_size != scan.file_size:
         raise CorruptRecordError(
-            f"this file cannot become a segment: {reason(scan.status)}",
+            f"cannot import the file as a segment: {reason(scan.status)}",
             path=path,
             position=scan.valid_size,
             offset=scan.next_offset,
@@ -118,15 +118,15 @@ def _stamp(files: Files, fd: int, path: str, offset: int, leader_epoch: int) -> 
         is_v2 = len(head) == _HEAD and batch_fields.magic(head) == 2
         if not is_v2 or not _HEAD < size <= end - position:
             raise CorruptRecordError(
-                "this file cannot become a segment: this is no record batch v2",
+                "cannot import the file as a segment: no record batch v2 at this position",
                 path=path,
                 position=position,
             )
         of_transaction = batch_fields.attributes(head) & _OF_TRANSACTIONS
         if of_transaction or batch_fields.producer_id(head) != _NO_PRODUCER:
             raise CorruptRecordError(
-                "this file cannot become a segment: it has a batch of a transaction or of an "
-                "idempotent producer, which no task stages",
+                "cannot import the file as a segment: it has a transactional, control or "
+                "idempotent batch",
                 path=path,
                 position=position,
             )

@@ -99,7 +99,7 @@ class Log(metaclass=ABCMeta):
     @property
     @abstractmethod
     def recovery_point(self) -> int:
-        """Everything below this offset is on disk (for a writer; the log start otherwise)."""
+        """A writer's recovery point: all below is on disk. A reader returns the log start."""
 
     @property
     def size(self) -> int:
@@ -144,9 +144,9 @@ class Log(metaclass=ABCMeta):
         Raises
         ------
         MessageTooLargeError, InvalidTimestampError, InvalidRecordError
-            The batch is beyond ``max.message.bytes``; before 1970, beyond the year 9999 (such as
-            nanoseconds), or further from now than the topic allows; without a key, and the topic
-            is compacted. Nothing was appended.
+            A batch larger than ``max.message.bytes``; a timestamp before 1970, after 9999, or
+            outside ``message.timestamp.{before,after}.max.ms``; no key in a compacted topic.
+            Nothing was appended.
         StorageError
             The disk is full or failed; nothing was appended.
         """
@@ -169,7 +169,8 @@ class Log(metaclass=ABCMeta):
         """Append a client batch, with every check that Kafka's leader makes.
 
         The log assigns offsets. The bytes are stored as they came except for offset and leader
-        epoch (and, where Kafka does so too, timestamp type and largest timestamp).
+        epoch (and, as in Kafka, timestamp type and largest timestamp). A batch that differs from
+        ``message.format.version`` or ``compression.type`` is rebuilt.
 
         For an idempotent or transactional producer, epoch and sequence are checked. A repeated
         one of its last five batches is answered with its offsets and timestamp in
@@ -346,8 +347,8 @@ class Log(metaclass=ABCMeta):
     def settled(self, start: int) -> "LogView":
         """From start to the log end, without the records of transactions not committed so far.
 
-        Unlike read_committed it continues behind open transactions, so the same view can have
-        more records later. For state by key, such as the offsets of Kafka's group coordinator.
+        Unlike read_committed it continues behind open transactions, whose records appear in the
+        same view once committed. For state by key, such as Kafka's group offsets.
         """
         from kstore.log.view import LogView
 
@@ -404,7 +405,7 @@ class Log(metaclass=ABCMeta):
 
     @abstractmethod
     def producers(self) -> list[ProducerEntry]:
-        """The state of each idempotent or transactional producer, in no order.
+        """The state of each idempotent or transactional producer, unordered.
 
         A reader derives it from the newest snapshot and the batches behind it.
         """
@@ -414,13 +415,13 @@ class Log(metaclass=ABCMeta):
         """Aborted transactions that may have records in [start, stop), oldest abort first.
 
         What a broker adds to a read_committed fetch: from the transaction indexes, as
-        Kafka's UnifiedLog.collectAbortedTransactions. A lost index is rebuilt from the log, by a
-        reader, which changes no file, in memory.
+        Kafka's UnifiedLog.collectAbortedTransactions. A lost index is rebuilt from the log; a
+        reader, which changes no file, rebuilds it in memory only.
         """
 
     @abstractmethod
     def expire_producers(self) -> int:
-        """Forget producers idle for ``producer.id.expiration.ms`` (a store does so regularly)."""
+        """Forget producers idle for ``producer.id.expiration.ms``; returns how many."""
 
     # --- maintenance -----------------------------------------------------------------------
 
@@ -438,7 +439,7 @@ class Log(metaclass=ABCMeta):
 
     @abstractmethod
     def truncate_to(self, offset: int) -> None:
-        """Make offset the log end. Removes the batch that holds it, and all later ones."""
+        """Make offset the log end; removes all of the batch that contains it, and later ones."""
 
     @abstractmethod
     def delete_records(self, before_offset: int) -> int:

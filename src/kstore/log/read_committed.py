@@ -34,7 +34,7 @@ _READ = 8 << 20  # bytes of a segment to read at a time where it is not mapped
 _MAPPED = 1 << 40
 _SNAPSHOT_LIMIT = 1 << 30
 _CONTROL = 0x20
-_KEPT = 4096  # aborted transactions, before those behind the reader are dropped
+_MAX_ABORTED = 4096  # transactions; above it, those before the current offset are dropped
 
 
 def check_isolation(level: object) -> bool:
@@ -158,7 +158,7 @@ class Outcomes:
                 walker = self._walker = _Walker(self._log, first)
                 self._start = first
             state = walker.state
-            if len(state.aborted) > _KEPT:
+            if len(state.aborted) > _MAX_ABORTED:
                 state.aborted = [each for each in state.aborted if each[2] > first]
                 self._start = first
             walker.advance(stop)

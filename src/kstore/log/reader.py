@@ -63,9 +63,10 @@ class LogReader:
         Whether the log directory is "owned" by a writer, or was left "clean" or "unclean"; called
         only where the log ends below the recovery point.
     was_compacted
-        Whether the policy or the cleaner's checkpoint says so; called only for empty segments.
+        Whether the log was compacted, by its policy or the cleaner's checkpoint; called only for
+        empty segments.
     moved
-        Where the directory is after its owner moved it; called where it does not exist any more.
+        Returns the path after a move; called where the directory does not exist any more.
     """
 
     def __init__(
@@ -280,9 +281,9 @@ class LogReader:
                 if size == 0:
                     self._note_damage(
                         active,
-                        "no valid batch begins here, but below the recovery point, offset "
-                        f"{self._durable}, all was on disk: the log is corrupt; `kstore repair` "
-                        "saves its valid batches",
+                        "no valid batch begins here, below the recovery point (offset "
+                        f"{self._durable}): the log is corrupt; `kstore repair` saves its valid "
+                        "batches",
                     )
                     return True
             if self._fence is None and read_barrier(self._files, self.directory) is not None:
@@ -324,15 +325,15 @@ class LogReader:
         if end >= self._durable or not self._is_last(active):
             return
         sentence = (
-            f"the log ends here, but up to the recovery point, offset {self._durable}, all was on "
-            "disk: what followed is lost"
+            f"the log ends here, below the recovery point (offset {self._durable}): the records "
+            "between are lost"
         )
         if condition == "clean":
             self._note_damage(active, sentence)
         elif not self._warned:
             self._warned = True
             _LOGGER.warning(
-                "%s: %s, unless its writer was killed while it truncated the log (offset %d)",
+                "%s: %s, unless its writer was killed during a truncation (offset %d)",
                 active.path,
                 sentence,
                 end,

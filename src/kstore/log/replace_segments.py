@@ -1,8 +1,8 @@
 """Replaces segments by compacted ones, as Kafka's replaceSegments.
 
 A loader, Kafka's or kstore's, can finish or undo the renames at every step: ``.cleaned`` becomes
-``.swap`` (all of a segment's files, synced: from here on it counts), the old files become
-``.deleted``, the suffix ``.swap`` is removed. The directory is synced in between, so
+``.swap`` (all of a segment's files, synced: from here on a loader completes the swap), the old
+files become ``.deleted``, the suffix ``.swap`` is removed. The directory is synced in between, so
 that no file system can reorder the steps.
 """
 

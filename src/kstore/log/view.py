@@ -35,7 +35,7 @@ class LogView:
 
     With ``stop`` None the window ends at the log end when an iteration begins.
     Skips offsets below the log start. An iteration that retention overtakes raises
-    OffsetOutOfRangeError, not to hide the gap. Thread safe: iterations are independent.
+    OffsetOutOfRangeError, so the gap is not hidden. Thread safe: iterations are independent.
 
     With ``isolation="read_committed"`` the window ends at the last stable offset. Batches of
     aborted transactions are skipped before their records are read.

@@ -185,7 +185,7 @@ class WritableLog(Log):
         if 0 <= offset <= end:
             return offset
         raise OffsetOutOfRangeError(
-            "delete_records takes an offset from 0 to the log end",
+            f"offset {before_offset} is not between 0 and the log end {end}",
             path=self.path,
             offset=before_offset,
         )

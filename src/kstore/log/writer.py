@@ -34,7 +34,7 @@ class LogWriter:
     active_segment
         Opens, rolls and closes the segment that is appended to.
     flusher, truncator, deleter, replacer, relocator, importer
-        What their names say, each with the order of its steps on disk.
+        One component for each kind of change, with the order of its steps on disk.
     """
 
     def __init__(

@@ -43,7 +43,7 @@ _WAIT_MS = 500  # how long a leader may wait for new records
 _FETCH_BYTES = 32 << 20
 _PARTITION_BYTES = 4 << 20
 _LARGEST_FETCH = 1 << 30
-_PATIENCE = 30.0  # seconds without an answer that helps
+_PATIENCE = 30.0  # seconds without a successful fetch
 _PAUSE = 0.2
 _STEP = 0.2  # seconds of sleep at a time
 _METADATA_AGE = 30.0  # seconds until a follower asks how many partitions there are
@@ -188,7 +188,7 @@ class Mirror:
         SourceError
             The cluster does not answer.
         CorruptRecordError
-            The source sent a batch whose bytes are wrong; what came before it was copied.
+            The source sent an invalid batch; the batches before it were copied.
         """
         self._started = time.monotonic()
         about = self._source.describe()
@@ -246,7 +246,7 @@ class Mirror:
     def _local_topic(self, about: TopicDescription) -> "Topic":
         """The topic here: made with the source's id, or the one that an earlier run made."""
         if about.name not in self._store:
-            # A mirror's log is shortened by its source alone.
+            # Only the source's log start deletes records of a mirror.
             config = LogConfig(retention_ms=-1, retention_bytes=-1, cleanup_policy="delete")
             return self._store.create_topic(
                 about.name, about.partition_count, config=config, topic_id=about.topic_id
@@ -298,8 +298,9 @@ class Mirror:
         """Refuse a log that begins after its end; its beginning decides which records to delete."""
         if not 0 <= start <= end:
             raise SourceError(
-                f"partition {number} of {self._source.topic!r}: the cluster says that it begins at "
-                f"{start} and ends at {end}, which cannot be. Nothing was changed here",
+                f"partition {number} of {self._source.topic!r}: the cluster reports the log start "
+                f"{start} and the log end {end}, which contradict "
+                "each other. Nothing was changed here",
                 path=copy.log.path,
             )
 
@@ -322,7 +323,7 @@ class Mirror:
         return None if found is None else _last_batch(found)
 
     def _check_tail(self, number: int, copy: _Copy, tail: tuple[int, ...]) -> None:
-        """Compare the last local batch with the source's, which compaction may have thinned."""
+        """Compare the last local batch with the source's, whose records may be compacted away."""
         answers = self._ask({number: Position(tail[0])}, max_wait_ms=0, room=1)
         theirs = _first_batch(answers[number].records) if number in answers else None
         if theirs is None or theirs[0] > tail[0]:
@@ -457,7 +458,8 @@ class Mirror:
         if size == 0 and not ends:  # a batch larger than what was asked for
             if copy.room >= _LARGEST_FETCH:
                 raise CorruptRecordError(
-                    f"partition {number} of {self._source.topic!r}: the source sent no full batch",
+                    f"partition {number} of {self._source.topic!r}: no complete batch in a fetch "
+                    f"of {copy.room} bytes",
                     path=copy.log.path,
                     offset=copy.log.end_offset,
                 )
@@ -486,8 +488,8 @@ class Mirror:
                 info = log.append_as_follower(records[:good])
                 copy.report.bytes += info.size
             raise CorruptRecordError(
-                f"partition {number} of {self._source.topic!r}: the source sent a batch that is "
-                f"wrong ({error.reason}); what came before it was copied",
+                f"partition {number} of {self._source.topic!r}: invalid batch from the source "
+                f"({error.reason}); the batches before it were copied",
                 path=log.path,
                 offset=error.offset,
             ) from error
@@ -504,8 +506,8 @@ class Mirror:
         copy.report.undecided.append(undecided)
         copy.report.notes.append(
             f"the transaction of producer {undecided.producer_id} from offset "
-            f"{undecided.first_offset} on ended in the source, which has compacted it away: "
-            "its outcome is unknown. It counts as aborted here, so read_committed "
+            f"{undecided.first_offset} on ended in the source, whose cleaner removed it with its "
+            "marker: its outcome is unknown. It counts as aborted here, so read_committed "
             f"does not show its records; the marker at offset {undecided.end_offset} was written "
             "here. Mirror into another directory for what the source has now"
         )
@@ -519,12 +521,12 @@ class Mirror:
         return False
 
     def _wait_for(self, troubled: list[int]) -> None:
-        """Ask again who leads; give up on a partition of which nothing was heard too long."""
+        """Ask who leads; give up on a partition whose leader has not answered for _PATIENCE."""
         for number in troubled:
             if time.monotonic() - self._copies[number].heard > _PATIENCE:
                 raise SourceError(
-                    f"partition {number} of {self._source.topic!r} has had no leader that answers "
-                    f"for {_PATIENCE:.0f} seconds; what was copied stays, run it again later"
+                    f"partition {number} of {self._source.topic!r}: no leader has answered for "
+                    f"{_PATIENCE:.0f} seconds; copied batches stay; run the mirror again"
                 )
         time.sleep(_PAUSE)
         self._describe_again()

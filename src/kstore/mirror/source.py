@@ -1,4 +1,4 @@
-"""A topic of a live cluster as the mirror needs it: who it is, where it ends, its batches.
+"""A topic of a live cluster as the mirror needs it: metadata, offsets, batches.
 
 The requests, their encoding and the connections are kafka-python's. Each is sent in the highest
 version that both sides support, in which a broker returns batches as they are on its disk: only a
@@ -34,8 +34,8 @@ UNKNOWN_TOPIC_OR_PARTITION = 3
 
 _SETTINGS = NetworkSelector.DEFAULT_CONFIG | KafkaConnectionManager.DEFAULT_CONFIG
 _HINT = (
-    "A broker also closes the connection if it rejects the password or the protocol; and "
-    "before 0.10 if it is asked for its version, which has to be given (api_version=0.8.2)"
+    "A broker closes the connection if authentication or the security protocol is wrong, and "
+    "before 0.10 on an ApiVersions request: set api_version=0.8.2"
 )
 _PATIENCE = 30.0  # seconds for temporary errors
 _PAUSE = 0.2  # seconds between two attempts
@@ -113,7 +113,7 @@ class KafkaSource:
     async def _try_each(self) -> BaseException | None:
         """Connect to one of the servers named; what went wrong with the last, None if one answers.
 
-        Raises what no second attempt makes good: kafka-python tries that on and on, in silence.
+        Raises errors that a retry cannot fix; kafka-python would retry them silently.
         """
         seen: BaseException | None = None
         for server in self._manager.cluster.bootstrap_brokers():
@@ -131,8 +131,8 @@ class KafkaSource:
         return SourceError(f"cannot talk to Kafka at {self._servers}: {error}")
 
     @contextmanager
-    def _taking_apart(self) -> Iterator[None]:
-        """Bytes that kafka-python cannot decode, or that make no answer, as a SourceError.
+    def _decoding_response(self) -> Iterator[None]:
+        """Raise a SourceError for a response that kafka-python cannot decode, or that is invalid.
 
         It turns some of them into errors of its own, others into Python's.
         """
@@ -143,7 +143,7 @@ class KafkaSource:
         except kafka.errors.KafkaError as error:
             raise self._unreachable(error) from error
         except _UNREADABLE as error:
-            raise self._unreachable(f"an answer that cannot be taken apart: {error!r}") from error
+            raise self._unreachable(f"cannot decode the response: {error!r}") from error
 
     def close(self) -> None:
         """Close the connections; again is harmless."""
@@ -188,7 +188,7 @@ class KafkaSource:
                     answers.append(error)
             return answers
 
-        with self._taking_apart():
+        with self._decoding_response():
             found: list[Any] = self._network.run(gather)
         for answer in found:
             if isinstance(answer, kafka.errors.KafkaError) and not _passes(answer):
@@ -196,7 +196,7 @@ class KafkaSource:
         return found
 
     def describe(self) -> TopicDescription:
-        """What the cluster says of the topic now; also learns who leads its partitions.
+        """Fetch the topic's metadata; updates the partition leaders.
 
         Raises UnknownTopicOrPartitionError where there is no such topic.
         """
@@ -206,19 +206,19 @@ class KafkaSource:
             request = MetadataRequest(topics=[wanted], allow_auto_topic_creation=False)
             answer = self._send([(None, request)])[0]
             if not isinstance(answer, kafka.errors.KafkaError):
-                with self._taking_apart():
+                with self._decoding_response():
                     found = self._about_us(answer.topics)
                 if found.error_code == UNKNOWN_TOPIC_OR_PARTITION:
                     raise UnknownTopicOrPartitionError(
                         f"there is no topic {self.topic!r} in the cluster at {self._servers}"
                     )
-                with self._taking_apart():
+                with self._decoding_response():
                     self._manager.cluster.update_metadata(answer)
                     leaders = {each.partition_index: each.leader_id for each in found.partitions}
                 if found.error_code == 0 and leaders:
                     if sorted(leaders) != list(range(len(leaders))):
                         raise self._unreachable(
-                            f"the partitions reported are {sorted(leaders)[:9]}"
+                            f"the cluster reports partitions {sorted(leaders)[:9]}, not 0 to n"
                         )
                     self._leaders = leaders
                     self._id = getattr(found, "topic_id", None)
@@ -281,7 +281,7 @@ class KafkaSource:
             if isinstance(answer, kafka.errors.KafkaError):
                 trouble = answer
                 continue
-            with self._taking_apart():
+            with self._decoding_response():
                 trouble = self._offsets_told(answer, found) or trouble
         return trouble
 
@@ -343,7 +343,7 @@ class KafkaSource:
         for (_, request), answer in zip(requests, self._send(requests), strict=True):
             if isinstance(answer, kafka.errors.KafkaError):
                 continue
-            with self._taking_apart():
+            with self._decoding_response():
                 self._batches_told(request, answer, found)
         return found
 

@@ -37,7 +37,7 @@ class Undecided(NamedTuple):
 
 
 class End(NamedTuple):
-    """An end to write: before the batch at ``position``, or instead of it."""
+    """A marker to write: before the batch at ``position``, or instead of it."""
 
     position: int
     replaced: int

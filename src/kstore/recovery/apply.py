@@ -55,14 +55,17 @@ class Plan:
 
     @property
     def end_offset(self) -> int | None:
-        """The log end after the truncation; None if no segment is truncated."""
+        """The new log end; None if it does not change.
+
+        A segment in ``gapped`` loses its end, and the log does not.
+        """
         return None if self.torn is None else self.scans[self.torn].next_offset
 
 
 def put_aside(files: Files, plan: Plan) -> list[str]:
-    """Remove the segments behind a truncated one from the log; returns names of removed files.
+    """Quarantine the segments after the truncated one; returns the names that are gone.
 
-    A log file with bytes is renamed to ``kstore.cut.*``, its side files are removed.
+    A log file with bytes is renamed to ``kstore.cut.*``; empty ones and side files are removed.
     """
     dropped = set(plan.dropped)
     gone = [
@@ -86,7 +89,10 @@ def put_aside(files: Files, plan: Plan) -> list[str]:
 
 
 def apply(files: Files, plan: Plan) -> None:
-    """Truncate the torn segment and write the indexes of all segments that were scanned."""
+    """Truncate the torn and the gapped segments, and write the indexes of all scanned segments.
+
+    Also removes transaction index entries and producer snapshots of the truncated records.
+    """
     to_cut = plan.to_cut
     last = max(plan.sizes, default=-1)
     for base, scan in plan.scans.items():

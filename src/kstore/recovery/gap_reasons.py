@@ -1,4 +1,4 @@
-"""Reasons for offsets between two segments that no record has; recovery reports other gaps.
+"""Known reasons for gaps between segments; recovery reports other gaps.
 
 The reasons are those of an audit (:mod:`kstore.verify.losses`), except the topic's policy, and
 records that are missing within segments, for which recovery would have to read more.

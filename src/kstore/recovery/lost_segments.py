@@ -42,15 +42,15 @@ class LostRange(NamedTuple):
     first: int
     end: int  # the offset after the last
     largest: int | None = None
-    is_certain: bool = True  # False: the deletion of the segment, or a power cut, explains it too
+    is_certain: bool = True  # False: may be an interrupted deletion, or a power cut
 
     def describe(self) -> str:
         """A sentence with the offsets."""
         doubt = (
             ""
             if self.is_certain
-            else ", unless a broker was killed while it deleted it, or compaction or a power cut "
-            "emptied it"
+            else " (uncertain: a broker killed while it deletes the segment, a compaction or a "
+            "power cut leaves the same files)"
         )
         return (
             f"the records at offsets {self.first} to {self.end - 1} are lost: "
@@ -228,9 +228,10 @@ def drop_from_seals(
     sizes: Mapping[int, int],
     lost: Sequence[LostRange],
 ) -> None:
-    """Remove the signs of lost segments from seals, once ``kstore.lost`` names the ranges.
+    """Remove references to lost segments from header checksum files.
 
-    Else the loss would be found again after the file is removed, which is how it is accepted.
+    ``kstore.lost`` names the ranges by then. A user accepts a loss by removing that file: without
+    this the loss would be found again.
     """
     there, last = set(names), max(sizes, default=0)
     for base in sizes:
@@ -351,7 +352,7 @@ def merge_lost(known: Iterable[LostRange], found: Iterable[LostRange]) -> list[L
 
 
 class LostOutside:
-    """Finds the lost ranges of a log that another process owns, or that no process owns.
+    """Finds the lost ranges of a log for a reader.
 
     Not thread safe. A writer records losses in ``kstore.lost`` when it opens the log. If no
     writer has opened it since the loss, the files show it.

@@ -31,7 +31,7 @@ class RecoveryReport:
     cut_size: int = 0  # bytes removed from the end of the last segment
     cut_offset: int | None = None  # the log end after the truncation
     cut_reason: str | None = None
-    missing: int = 0  # offsets below the recovery point that the log had lost before it was opened
+    missing: int = 0  # offsets from the log end to the recovery point; `kept` may have their bytes
     kept_in: str | None = None  # the file with the cut bytes; None if they were all zero
     kept: tuple[str, ...] = ()  # names of all quarantined files, with kept_in's
     indexes_rebuilt: int = 0
@@ -74,7 +74,7 @@ class RecoveryReport:
             return self
         step = (
             f"the log ends at offset {end_offset}, below the recovery point {recovery_point}: "
-            "the records between had been on disk, and are lost"
+            "the records between are missing from the log"
         )
         return replace(self, steps=(*self.steps, step), missing=recovery_point - end_offset)
 

@@ -88,7 +88,7 @@ def _walk(
 ) -> tuple[int, int, int]:
     """Walk headers from a batch to the one that reaches an offset, or to the end.
 
-    Returns (position behind the last batch, largest timestamp, last offset of its batch).
+    Returns (position after the last batch, largest timestamp, last offset of its batch).
     """
     largest, at, last, step = -1, -1, -1, _FIRST_READ
     while position < size and last < until:

@@ -275,6 +275,10 @@ def salvage(sources: list[Source]) -> Salvaged:
 
 
 class _Salvage:
+    """The selection of batches. ``cores``: ranges of batches in order. ``suspects``: batches at a
+    break whose offsets contradict a neighbour. ``breaks``: bytes that are no valid batch.
+    """
+
     def __init__(self, sources: list[Source]) -> None:
         self.sources = sources
         self.cores: list[ValidRange] = []

@@ -37,7 +37,7 @@ _STEP = 1 << 20  # bytes read at a time while walking to the end
 
 
 class WritableFiles:
-    """Descriptors of the active segment. ``log_fd`` outlives the others until it is synced.
+    """Descriptors of the active segment.
 
     ``prewritten``: its file is longer than the log, with zeros; appends write at positions.
     After ``own``, descriptors that were not closed are closed with the object.
@@ -51,18 +51,14 @@ class WritableFiles:
         self._owned: dict[str, OwnedDescriptor] = {}
 
     def own(self) -> "WritableFiles":
-        """Own all descriptors: they are open."""
+        """Close the descriptors with this object; called once all are open."""
         names = ("log_fd", "index_fd", "time_fd")
         self._owned = {name: OwnedDescriptor(getattr(self, name)) for name in names}
         return self
 
-    def close_indexes(self, files: Files) -> None:
-        for name in ("index_fd", "time_fd"):
-            self._close(name, files)
-
     def close(self, files: Files) -> None:
-        self.close_indexes(files)
-        self._close("log_fd", files)
+        for name in ("index_fd", "time_fd", "log_fd"):
+            self._close(name, files)
 
     def _close(self, name: str, files: Files) -> None:
         fd: int = getattr(self, name)
@@ -367,8 +363,7 @@ def _valid_entries(index: OffsetIndex | TimeIndex, entry_size: int, path: str) -
         return index.count
     sentence, position, _ = fault
     _LOGGER.warning(
-        "%s: %s (position %d); entries from there on are not used. `kstore verify` reports more, "
-        "and opening for writing after an unclean stop rebuilds it",
+        "%s: %s (position %d); entries from there on are not used. `kstore reindex` rebuilds it",
         path,
         sentence,
         position,
@@ -409,8 +404,8 @@ def leave_out_zeros(files: Files, view: SegmentView, last: bytes | memoryview) -
 
     ``last``: the file's last bytes, as many as a header has. A broker that preallocates leaves
     zeros if it is killed during a roll, when all offsets below the next segment's base are
-    written. A batch may end in many zeros, too, so the log is walked. Zeros where offsets are
-    missing replaced batches: they stay, and count as corrupt when they are read, as other bytes.
+    written. A batch may end in many zeros, too, so the log is walked. If offsets are missing, the
+    zeros replaced batches: they stay, and reads report corruption.
     """
     if any(last):
         return
@@ -431,7 +426,8 @@ def last_bytes(files: Files, view: SegmentView) -> bytes:
 def out_of_range(path: str, segments: SegmentList, offset: int) -> OffsetOutOfRangeError:
     """The error for an offset that the log does not hold."""
     return OffsetOutOfRangeError(
-        f"the log holds offsets from {segments.start_offset} to {segments.end_offset}",
+        f"offset {offset} is outside the log, which begins at {segments.start_offset} and ends "
+        f"before {segments.end_offset}",
         path=path,
         offset=offset,
     )

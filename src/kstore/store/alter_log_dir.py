@@ -53,7 +53,8 @@ class ReplicaMoves:
         for name, partition in self._moving:
             if name == topic:
                 raise PolicyViolationError(
-                    f"{topic}-{partition} is being moved to another directory; wait for its end"
+                    f"{topic}-{partition} is being moved to another directory; wait until the "
+                    "move is finished"
                 )
 
     def drop_unfinished(self, key: PartitionKey) -> None:

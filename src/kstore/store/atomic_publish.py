@@ -52,7 +52,7 @@ _LOGGER = logging.getLogger("kstore")
 _HEAD = batch_fields.V2_HEADER_SIZE
 _ADOPTING = 2  # format of a manifest whose files may have become segments
 _CHUNK = 1 << 20  # bytes appended at a time
-_UNFLUSHED = 16 << 20  # bytes of a partition not yet synced, from which on a flush is started
+_UNFLUSHED = 16 << 20  # start a flush from this many unsynced bytes of a partition on
 _THREADS = 4  # partitions appended to in parallel
 
 FindLog = Callable[[str, int], Log]

@@ -124,7 +124,9 @@ class _MetadataImage:
     def change(self, record: dict[str, Any]) -> None:
         partitions, number = self._of(record["topicId"]), record["partitionId"]
         if number not in partitions:
-            raise CorruptRecordError(f"a change of partition {number}, which does not exist")
+            raise CorruptRecordError(
+                f"PartitionChangeRecord for partition {number}, which does not exist"
+            )
         nodes, directories = partitions[number]
         if record.get("replicas") is not None:
             nodes = tuple(record["replicas"])
@@ -165,12 +167,12 @@ class _MetadataImage:
 
     def commit(self, _: dict[str, Any]) -> None:
         if self._before is None:
-            raise CorruptRecordError("a metadata transaction ends that had not begun")
+            raise CorruptRecordError("EndTransactionRecord without BeginTransactionRecord")
         self._before = None
 
     def abort(self, _: dict[str, Any]) -> None:
         if self._before is None:
-            raise CorruptRecordError("a metadata transaction ends that had not begun")
+            raise CorruptRecordError("AbortTransactionRecord without BeginTransactionRecord")
         self.found.topic_ids, self.found.topics, self.names, self.found.settings = self._before
         self._before = None
 

@@ -15,7 +15,7 @@ from kstore.files.filenames import MOVED, PartitionName, partition_directory
 from kstore.files.modification_time import is_settled
 from kstore.store.partition_factory import peek_end_offset
 
-_PASSES = 20  # at most, over all directories
+_PASSES = 20  # maximum number of listings of all directories
 
 
 class Retired(NamedTuple):

@@ -474,7 +474,7 @@ class LogManager:
     # --- the end --------------------------------------------------------------------------
 
     def close(self, errors: list[BaseException]) -> None:
-        """Close logs, then write checkpoints and markers; errors are added to the list."""
+        """Close logs, then write checkpoints and clean-shutdown files; adds errors to the list."""
         with self.lock:
             self.closed = True  # from here on no log is opened
         # Without the lock, because a thread that holds a log's lock may wait for it.

@@ -395,12 +395,13 @@ class Store(Mapping[str, Topic]):
     # --- the end --------------------------------------------------------------------------
 
     def close(self) -> None:
-        """Close consumers and producers, then logs, then write checkpoints and the marker.
+        """Close consumers and producers, then logs, then write checkpoints and
+        clean-shutdown files.
 
         A second call is harmless. The first error is raised after everything else was closed; a
-        directory in which a log did not close cleanly gets no marker, so that the next opening
-        recovers it. LogDirOfflineError names the records of an offline directory that may not
-        be on its disk.
+        directory in which a log did not close cleanly gets no clean-shutdown file, so that the
+        next opening recovers it. LogDirOfflineError names the records of an offline directory that
+        may not be on its disk.
         """
         if self._forked or self._closed:
             self._closed = True

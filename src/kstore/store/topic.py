@@ -30,8 +30,8 @@ class Topic:
     ``topic[2]`` is the log of partition 2, opened on first use; ``len(topic)`` is the number of
     partitions; iterating gives the logs in order. In a directory of a Kafka broker that hosts
     only some partitions, or if a log directory is offline, the others are missing: ``partitions``
-    lists the present ones, and the length is the one in ``kstore.topics``, or else counts up to
-    the highest present one.
+    lists the present ones, and ``len()`` is the count in ``kstore.topics``, else the number of the
+    highest present partition + 1.
 
     A handle is live: it has the partitions and settings that the topic of its name has now, also
     after :meth:`Store.add_partitions`, and in a store opened with ``mode="r"`` what a writer in

@@ -71,7 +71,7 @@ def test_compare_on_the_command_line(tmp_path, capsys):
     assert main(["bench", "compare", paths[0], paths[0], "--all"]) == 0
     assert "same: roof" in capsys.readouterr().out
     assert main(["bench", "compare", paths[0]]) == 1
-    assert "compare wants two files" in capsys.readouterr().err
+    assert "compare needs two files" in capsys.readouterr().err
 
 
 def test_failed_and_missing_contestants_are_listed(tmp_path, capsys):

@@ -36,7 +36,7 @@ def dirs(tmp_path: Path) -> tuple[Path, Path]:
     return tmp_path / "d1", tmp_path / "d2"
 
 
-def on_fire(disk: FaultyDisk) -> None:
+def fail_all_calls(disk: FaultyDisk) -> None:
     """From now on every call on the disk's path fails."""
     disk.arm(0, lambda: StorageError("cannot write", errno=errno.EIO), sticky=True)
 
@@ -66,9 +66,9 @@ def test_a_failed_directory_refuses_and_the_others_take_appends(
     if use == "flush":
         bad.append(b"y")
     assert bad[0].value == b"x"
-    on_fire(disk)
+    fail_all_calls(disk)
     if use == "checkpoint":
-        store.checkpoint()  # said in the log: the others are not to suffer
+        store.checkpoint()  # logged only: the other directories continue
     else:
         with pytest.raises(StorageError):
             bad.append(b"y") if use == "append" else getattr(bad, use)()
@@ -85,7 +85,7 @@ def test_a_failed_directory_refuses_and_the_others_take_appends(
                 log.append(b"z")
         else:
             log.append(b"z")
-    assert bad[0].value == b"x"  # as long as its bytes can be had
+    assert bad[0].value == b"x"  # while its bytes are mapped
     assert good.append(b"y") == 1
     good.flush()
     assert {log.path.rpartition("/")[0] for log in store.create_topic("v", 2)} == {str(dirs[1])}
@@ -112,7 +112,7 @@ def test_logs_that_were_not_open_refuse_too(dirs: tuple[Path, Path]) -> None:
     disk = FaultyDisk(dirs[0])
     with Store(dirs, config=QUIET, files=disk) as store:
         store.create_topic("u", 2)
-        on_fire(disk)
+        fail_all_calls(disk)
         with pytest.raises(StorageError):
             store["u"][0].append(b"x")
         with pytest.raises(LogDirOfflineError, match="offline until the store is reopened"):
@@ -122,7 +122,9 @@ def test_logs_that_were_not_open_refuse_too(dirs: tuple[Path, Path]) -> None:
 
 
 @pytest.mark.parametrize("code", [errno.ENOSPC, errno.EMFILE, errno.EDQUOT])
-def test_a_full_disk_is_no_failed_one(dirs: tuple[Path, Path], code: int) -> None:
+def test_a_full_disk_does_not_take_its_directory_offline(
+    dirs: tuple[Path, Path], code: int
+) -> None:
     disk = FaultyDisk(dirs[0])
     with spread(dirs, disk) as store:
         disk.arm(0, lambda: StorageError("cannot write", errno=code))
@@ -140,7 +142,7 @@ def test_background_work_continues_for_the_others(dirs: tuple[Path, Path]) -> No
         for log in store.create_topic("t", 2, config=LogConfig(flush_ms=2)):
             log.append(b"x")
             log.flush()
-        on_fire(disk)
+        fail_all_calls(disk)
         with pytest.raises(StorageError):
             store["t"][0].append(b"y")
         good = store["t"][1]
@@ -153,10 +155,10 @@ def test_background_work_continues_for_the_others(dirs: tuple[Path, Path]) -> No
         assert store.end_offsets()["t", 1] == 2  # the other disk's error is not raised here
 
 
-def test_all_directories_failed(dirs: tuple[Path, Path]) -> None:
+def test_close_succeeds_when_all_directories_failed(dirs: tuple[Path, Path]) -> None:
     disk = FaultyDisk(dirs[0].parent)
     store = spread(dirs, disk)
-    on_fire(disk)
+    fail_all_calls(disk)
     for log in store["t"]:
         with pytest.raises(StorageError):
             log.append(b"y")
@@ -168,13 +170,13 @@ def test_all_directories_failed(dirs: tuple[Path, Path]) -> None:
 
 
 def test_close_names_what_may_not_be_on_a_failed_disk(dirs: tuple[Path, Path]) -> None:
-    """The last chance to hear of it: the append was acknowledged, and nothing flushed it."""
+    """No later call reports it: the append was acknowledged, and nothing flushed it."""
     disk = FaultyDisk(dirs[0])
     store = spread(dirs, disk)
     bad, good = store["t"][0], store["t"][1]
     for log in (bad, good):
         log.extend([b"y", b"z"])
-    on_fire(disk)
+    fail_all_calls(disk)
     store.checkpoint()  # in the background, say: no caller gets the error
     with pytest.raises(LogDirOfflineError, match=r"t-0 from offset 1 to 2") as said:
         store.close()
@@ -228,7 +230,7 @@ def test_topics_of_a_missing_disk_are_not_recreated(dirs: tuple[Path, Path]) -> 
                 store.create_topic("t", exist_ok=exist_ok)
 
 
-def test_no_directory_at_all(tmp_path: Path) -> None:
+def test_open_raises_if_no_directory_can_be_used(tmp_path: Path) -> None:
     (tmp_path / "file").write_bytes(b"")
     paths = [tmp_path / "file" / "d1", tmp_path / "file" / "d2"]
     for mode in ("a", "r"):
@@ -238,7 +240,7 @@ def test_no_directory_at_all(tmp_path: Path) -> None:
             kstore.open(paths[0], mode)
 
 
-def test_a_locked_directory_is_no_failed_one(dirs: tuple[Path, Path]) -> None:
+def test_a_locked_directory_is_not_offline(dirs: tuple[Path, Path]) -> None:
     with kstore.open(dirs[0]), pytest.raises(StoreLockedError):
         kstore.open(dirs)
     kstore.open(dirs).close()
@@ -254,12 +256,12 @@ def test_which_errors_are_the_disks() -> None:
     assert not keeps_from_opening(StorageError("x", errno=errno.EMFILE))
 
 
-def test_every_call_is_watched() -> None:
+def test_the_failure_detector_wraps_every_method_of_files() -> None:
     public = {name for name, value in vars(Files).items() if callable(value) and name[0] != "_"}
     assert public <= set(vars(FailureDetectingFiles))
 
 
-# --- folders that lie about ---------------------------------------------------------------------
+# --- leftover folders -------------------------------------------------------------------------
 
 
 def test_leftover_directories_are_named_and_left(dirs: tuple[Path, Path]) -> None:
@@ -340,7 +342,7 @@ def test_a_source_that_opens_another_log_does_not_delay_the_end_of_the_first(
     assert isinstance(done[0], ClosedError if end == "close" else range)
 
 
-def test_a_closed_log_answers_nothing(dirs: tuple[Path, Path]) -> None:
+def test_a_closed_log_raises_closed_error(dirs: tuple[Path, Path]) -> None:
     with kstore.open(dirs, config=QUIET) as store:
         log = store.create_topic("t")[0]
         log.extend([b"a", b"b"])

@@ -87,7 +87,7 @@ def test_zeros_at_the_end_are_reported(segment, capfdbinary):
     status, lines, errors = dumped(capfdbinary, "--files", segment)
     assert status == 1
     assert lines[-1] == f"Found 100 invalid bytes at the end of {segment.name}"
-    assert errors[0].startswith(f"No batch can start at position {len(data)} of {segment}: ")
+    assert errors[0].startswith(f"No valid batch at position {len(data)} of {segment}: ")
 
 
 def test_a_flipped_byte_shows_as_invalid(segment, capfdbinary):

@@ -1,4 +1,4 @@
-"""Tools that a signal ends: what they have read is written, what they write is closed."""
+"""A signal ends a tool: input already read is appended, the store is closed cleanly."""
 
 import fcntl
 import io
@@ -132,7 +132,7 @@ def test_lines_behind_the_one_that_is_sent_are_appended_too(
     assert values(data) == [b"%d" % n for n in range(1000)]
 
 
-def test_input_that_was_not_read_yet_is_left(
+def test_unread_input_is_not_consumed_after_a_signal(
     data: Path, typed: Any, monkeypatch: pytest.MonkeyPatch, capfd: Any
 ) -> None:
     """Of a file of 40 chunks only the chunk is taken that was read when the signal came."""
@@ -223,7 +223,7 @@ def run_with(data: Path, work: Any) -> Any:
 
 
 @pytest.mark.parametrize(("first", "second"), TWO_KINDS)
-def test_a_block_within_another_does_not_raise_a_second_time(first: int, second: int) -> None:
+def test_nested_raising_terminated_raises_once(first: int, second: int) -> None:
     """``bench`` has one within that of the tool."""
 
     def run() -> None:
@@ -364,7 +364,7 @@ def test_a_signal_that_is_ignored_stays_ignored(number: int) -> None:
     assert signal.getsignal(number) is signal.SIG_IGN
 
 
-def test_a_tool_runs_in_another_thread(data: Path) -> None:
+def test_a_tool_runs_outside_the_main_thread(data: Path) -> None:
     """Where no handler can be set."""
     words = ["topics", "--list", "--log-dir", str(data)]
     statuses: list[int] = []

@@ -79,7 +79,7 @@ def test_every_call_fails_once_or_for_ever(tmp_path, sticky):
 
 
 def test_a_kill_at_every_rename(tmp_path):
-    """Only renames, cut off one after another: what a loader has to finish or to undo."""
+    """Kill before each rename: what a loader has to finish or to undo."""
     base = tmp_path / "base" / "t-0"
     fill(base, rounds=3).close()
     before = stuff(base)
@@ -240,7 +240,7 @@ def test_a_topic_of_kafka_is_not_compacted(tmp_path):
             store["a"][0].compact()
 
 
-def test_the_command(tmp_path, capsys):
+def test_compact_command(tmp_path, capsys):
     with kstore.open(tmp_path, config=StoreConfig(background=False)) as store:
         fill_topic(store, "a", COMPACT)
         fill_topic(store, "b", LogConfig(segment_bytes=2000))
@@ -288,8 +288,8 @@ def test_a_reader_gets_past_a_compaction_that_is_ahead_of_it(tmp_path):
 def test_gaps_that_compaction_left_are_no_warning_after_a_kill(tmp_path: Path, policy: str) -> None:
     """What the cleaner's checkpoint covers is explained, also where the policy changed back.
 
-    Without the checkpoint a compacted log says what may have been, and is no alarm; any other
-    log warns.
+    Without the checkpoint a compacted log reports possible gaps without a warning; any
+    other log warns.
     """
     config = LogConfig(cleanup_policy="compact", segment_bytes=200)
     quiet = StoreConfig(background=False)

@@ -1,4 +1,4 @@
-"""``preallocate`` where a disk is full, a signal handler appends, a checkpoint is behind."""
+"""``preallocate`` on a full disk, in a signal handler, and with a stale checkpoint."""
 
 import errno
 import os
@@ -26,7 +26,7 @@ def used(log: Any) -> int:
     return int(log.segments.views[-1].size)
 
 
-def test_a_disk_with_room_for_the_append_and_not_for_zeros_takes_it(tmp_path: Path) -> None:
+def test_an_append_succeeds_if_zeros_do_not_fit(tmp_path: Path) -> None:
     disk = HalfDisk(errno.ENOSPC)
     log = open_log(tmp_path, files=disk, **ON)
     disk.arm(2)  # the third of four writes of zeros
@@ -88,7 +88,7 @@ def test_no_zeros_below_a_recovery_point_that_a_truncation_has_not_lowered(tmp_p
     assert seen == [0, 0]
 
 
-def test_zeros_come_again_once_the_checkpoint_says_it(tmp_path: Path) -> None:
+def test_prewriting_resumes_after_the_checkpoint_is_written(tmp_path: Path) -> None:
     log = open_log(tmp_path, **ON)
     for n in range(5):
         log.append(b"%d" % n)
@@ -114,7 +114,7 @@ def test_durable_records_that_became_zeros_are_alarming(tmp_path: Path) -> None:
     assert report.alarming
 
 
-def test_an_end_seen_from_outside_does_not_count_half_a_batch(tmp_path: Path) -> None:
+def test_peek_end_offset_ignores_an_incomplete_batch(tmp_path: Path) -> None:
     log = open_log(tmp_path, **ON)
     log.append(b"x" * 300)
     first = used(log)

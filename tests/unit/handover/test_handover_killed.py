@@ -22,7 +22,7 @@ from support.damage import write_damaged
 from support.disks import HastyDisk
 from support.recording import Recorder, Tree
 from support.stores import MARKER, QUIET, snapshot
-from support.transactions import Teller
+from support.transactions import TransactionWriter
 from torture.checks import materialise
 from torture.crash_disk import MODELS, CrashDisk
 from unit.handover.test_handover import OTHER, broker, refusals, warnings
@@ -211,7 +211,7 @@ def test_what_is_in_a_folder(own: Path, tmp_path: Path) -> None:
 
 def leave_open(path: Path) -> None:
     with kstore.open(path, config=QUIET) as store:
-        Teller(store["t"][1]).data(4001, 3)
+        TransactionWriter(store["t"][1]).data(4001, 3)
 
 
 def test_an_open_transaction_is_refused(own: Path, tmp_path: Path) -> None:

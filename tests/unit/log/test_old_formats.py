@@ -1,4 +1,4 @@
-"""Logs of messages v0 and v1: what is written into them, and what a leader makes of old clients."""
+"""Logs of messages v0 and v1: what is written into them, how a leader converts old clients'."""
 
 from pathlib import Path
 
@@ -66,7 +66,7 @@ def test_versions_and_their_formats(version: str, magic: int) -> None:
 
 
 @pytest.mark.parametrize("version", ["", "0.7.0", "0.8", "4.0", "2", "0.10", "v1", 2, None])
-def test_versions_that_are_none(version: object) -> None:
+def test_an_invalid_message_format_version_is_refused(version: object) -> None:
     with pytest.raises(InvalidConfigError, match=r"message\.format\.version"):
         LogConfig(message_format_version=version)  # type: ignore[arg-type]
 
@@ -109,7 +109,7 @@ def test_lz4_header_checksum_is_wrong_in_v0_only(directory: Path) -> None:
 @pytest.mark.parametrize("target", [0, 1, 2])
 @pytest.mark.parametrize("codec", range(4))
 @pytest.mark.parametrize("source", [0, 1, 2])
-def test_what_clients_send_becomes_the_topics_format(
+def test_client_batches_are_converted_to_the_topics_format(
     directory: Path, source: int, codec: int, target: int
 ) -> None:
     log = open_log(directory, message_format_version=VERSIONS[target])
@@ -158,7 +158,7 @@ def test_log_append_time_in_old_formats(directory: Path, magic: int, codec: int)
                 assert record.timestamp_type == LOG_APPEND_TIME
 
 
-def test_a_valid_v1_wrapper_is_stored_as_it_came_others_are_written_again(directory: Path) -> None:
+def test_only_a_valid_v1_wrapper_is_stored_unchanged(directory: Path) -> None:
     log = open_log(directory, message_format_version="0.10.0")
     log.append(b"before")
     right = wrapper(rows(5), magic=1, codec=1)
@@ -259,7 +259,7 @@ def test_zstd_is_refused_below_v2_for_every_caller(directory: Path, magic: int) 
     assert log.end_offset == 0
 
 
-def test_sizes_count_again_after_a_conversion(directory: Path) -> None:
+def test_max_message_bytes_applies_after_conversion(directory: Path) -> None:
     log = open_log(directory, message_format_version="0.10.0", max_message_bytes=1000)
     small = batch([PlainRecord(0, NOW, b"k", b"x" * 5000)], codec=1)
     assert len(small) < 1000

@@ -16,7 +16,7 @@ from kstore.log.log import Log
 from oracle.transactions import read_committed
 from support.logs import log_bytes, open_log, read_log
 from support.stores import QUIET
-from support.transactions import WHEN, Teller
+from support.transactions import WHEN, TransactionWriter
 
 COMMITTED = "read_committed"
 
@@ -59,7 +59,7 @@ def test_interleaved_transactions_as_the_oracle_says(
 ) -> None:
     directory = tmp_path_factory.mktemp("log")
     log = open_log(directory)
-    teller = Teller(log)
+    teller = TransactionWriter(log)
     for what, producer_id, argument in steps:
         if what == "data":
             teller.data(producer_id, argument, codec=codec)
@@ -88,7 +88,7 @@ def test_interleaved_transactions_as_the_oracle_says(
 
 
 def test_read_committed_stops_at_an_open_transaction(log: Log) -> None:
-    teller = Teller(log)
+    teller = TransactionWriter(log)
     teller.data(-1)
     teller.data(7, 2)
     teller.data(-1)
@@ -101,7 +101,7 @@ def test_read_committed_stops_at_an_open_transaction(log: Log) -> None:
 
 
 def test_a_marker_ends_only_its_own_producer_s_transaction(log: Log) -> None:
-    teller = Teller(log)
+    teller = TransactionWriter(log)
     teller.data(7)
     teller.data(8)
     teller.end(7, commit=False)
@@ -112,7 +112,7 @@ def test_a_marker_ends_only_its_own_producer_s_transaction(log: Log) -> None:
 
 
 def test_the_outcome_may_lie_beyond_the_last_stable_offset(log: Log) -> None:
-    teller = Teller(log)
+    teller = TransactionWriter(log)
     teller.data(7)  # aborted by a marker beyond the open transaction of 8
     teller.data(8)
     teller.end(7, commit=False)
@@ -121,7 +121,7 @@ def test_the_outcome_may_lie_beyond_the_last_stable_offset(log: Log) -> None:
 
 
 def test_small_windows_know_the_outcome_of_a_long_transaction(log: Log) -> None:
-    teller = Teller(log)
+    teller = TransactionWriter(log)
     for _ in range(50):
         teller.data(7, 3)
         teller.data(-1)
@@ -132,7 +132,7 @@ def test_small_windows_know_the_outcome_of_a_long_transaction(log: Log) -> None:
 
 
 def test_a_view_shows_everything_unless_asked(log: Log) -> None:
-    teller = Teller(log)
+    teller = TransactionWriter(log)
     teller.data(7)
     teller.end(7, commit=False)
     assert [record.offset for record in log] == [0]
@@ -148,7 +148,7 @@ def test_an_unknown_isolation_is_refused(log: Log, level) -> None:
 
 
 def test_offsets_by_time_end_at_the_last_stable_offset(log: Log) -> None:
-    teller = Teller(log)
+    teller = TransactionWriter(log)
     teller.data(-1)
     teller.data(7)
     teller.data(-1)
@@ -160,7 +160,7 @@ def test_offsets_by_time_end_at_the_last_stable_offset(log: Log) -> None:
 
 
 def test_arrow_shows_the_committed_records(log: Log) -> None:
-    teller = Teller(log)
+    teller = TransactionWriter(log)
     teller.data(7, 2)
     teller.end(7, commit=False)
     teller.data(8, 2)
@@ -170,7 +170,7 @@ def test_arrow_shows_the_committed_records(log: Log) -> None:
 
 
 def test_a_follower_waits_for_the_commit(log: Log) -> None:
-    teller = Teller(log)
+    teller = TransactionWriter(log)
     teller.data(7, 2)
     found: list[int] = []
     there = threading.Event()
@@ -194,7 +194,7 @@ def test_a_follower_waits_for_the_commit(log: Log) -> None:
 
 
 def test_an_asynchronous_follower_reads_committed(log: Log) -> None:
-    teller = Teller(log)
+    teller = TransactionWriter(log)
     teller.data(7)
     teller.end(7, commit=False)
     teller.data(-1)
@@ -209,7 +209,7 @@ def test_an_asynchronous_follower_reads_committed(log: Log) -> None:
 def test_a_consumer_reads_committed(tmp_path: Path) -> None:
     with kstore.open(tmp_path, config=QUIET) as store:
         log = store.create_topic("t")[0]
-        teller = Teller(log)
+        teller = TransactionWriter(log)
         teller.data(7, 5)
         teller.end(7, commit=False)
         teller.data(-1, 2)
@@ -229,7 +229,7 @@ def test_a_consumer_reads_committed(tmp_path: Path) -> None:
 
 def test_a_waiting_consumer_sees_the_commit(tmp_path: Path) -> None:
     with kstore.open(tmp_path, config=QUIET) as store:
-        teller = Teller(store.create_topic("t")[0])
+        teller = TransactionWriter(store.create_topic("t")[0])
         teller.data(7)
         with store.consumer("t", isolation_level=COMMITTED) as consumer:
             assert consumer.poll(timeout=0.01) == {}
@@ -243,7 +243,7 @@ def test_a_waiting_consumer_sees_the_commit(tmp_path: Path) -> None:
 
 
 def test_a_truncated_log_is_walked_again(log: Log) -> None:
-    teller = Teller(log)
+    teller = TransactionWriter(log)
     teller.data(-1)
     teller.data(7)
     assert log.last_stable_offset == 1
@@ -258,7 +258,7 @@ def test_a_truncated_log_is_walked_again(log: Log) -> None:
 
 def test_a_damaged_marker_decides_nothing(tmp_path: Path) -> None:
     log = open_log(tmp_path)
-    teller = Teller(log)
+    teller = TransactionWriter(log)
     teller.data(7)
     teller.end(7, commit=True)
     log.close()
@@ -279,7 +279,7 @@ def test_a_walk_over_any_bytes_ends(data: bytes, start: int) -> None:
 
 def test_a_walk_over_flipped_bits_ends(tmp_path: Path) -> None:
     log = open_log(tmp_path)
-    teller = Teller(log)
+    teller = TransactionWriter(log)
     teller.data(7)
     teller.end(7, commit=False)
     log.close()
@@ -320,7 +320,7 @@ def test_a_scan_without_transactions_never_asks_for_outcomes(tmp_path: Path) -> 
 
 def test_outcomes_are_asked_for_once(tmp_path: Path) -> None:
     log = open_log(tmp_path)
-    teller = Teller(log)
+    teller = TransactionWriter(log)
     for producer_id in (7, 8, 7):
         teller.data(producer_id)
     log.close()

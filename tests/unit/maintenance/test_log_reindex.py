@@ -54,7 +54,7 @@ def check(log: Log, count: int = 60) -> None:
     log.verify().raise_if_corrupt()
 
 
-def test_what_recovery_makes(store_dir: Path, tmp_path: Path) -> None:
+def test_reindex_writes_what_recovery_writes(store_dir: Path, tmp_path: Path) -> None:
     expected = rebuilt_by_recovery(store_dir, tmp_path / "copy")
     before = logs(store_dir)
     with kstore.open(store_dir, config=QUIET) as store:

@@ -34,7 +34,7 @@ def reindex(log_dir: Path) -> None:
 
 
 @pytest.mark.parametrize("lost", [True, False])
-def test_what_recovery_makes(log_dir: Path, tmp_path: Path, lost: bool) -> None:
+def test_reindex_writes_what_recovery_writes(log_dir: Path, tmp_path: Path, lost: bool) -> None:
     expected = rebuilt_by_recovery(log_dir, tmp_path / "copy")
     assert any(name.endswith(".txnindex") for name in expected)
     before = logs(log_dir)
@@ -89,7 +89,7 @@ def test_a_damaged_segment_keeps_its_files(log_dir: Path) -> None:
     assert {each.name: each.read_bytes() for each in folder.glob("*.snapshot")} == kept
 
 
-def test_a_seal_that_contradicts_its_segment_is_not_written_over(log_dir: Path) -> None:
+def test_header_checksums_that_contradict_the_segment_are_kept_and_reported(log_dir: Path) -> None:
     """A leader epoch lies outside the checksum: only the seal, its stamp forged, can show it."""
     folder = log_dir / "clicks-0"
     chosen = sorted(folder.glob("*.log"))[0]
@@ -123,7 +123,7 @@ def test_segments_that_overlap_are_named(log_dir: Path) -> None:
 
 
 def test_interrupted_between_two_files(log_dir: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Some files are new and some are old; the log is as it was, and the next run ends it."""
+    """Some files are new and some are old; the log is as it was, and the next run completes it."""
     folder = log_dir / "orders-0"
     reindex(log_dir)
     expected = side_files(log_dir)

@@ -16,7 +16,7 @@ from kstore.mirror import Mirror, MirrorReport
 from kstore.mirror import copy as engine
 from kstore.mirror.source_types import Fetched, Position
 from support.stores import QUIET
-from support.transactions import Teller
+from support.transactions import TransactionWriter
 from unit.mirror.test_mirror import Leader, copied
 
 COMPACTED = LogConfig(
@@ -34,7 +34,7 @@ class Source(Leader):
     def __init__(self, store: Store) -> None:
         super().__init__(store, "t")
         self.log = store["t"][0]
-        self.teller = Teller(self.log)
+        self.teller = TransactionWriter(self.log)
 
     def transaction(self, count: int, producer_id: int = 7) -> None:
         self.teller.data(producer_id, count)

@@ -1,4 +1,4 @@
-"""Control batches without a record: what Kafka's cleaner leaves of the end of a transaction.
+"""Control batches without a record: transaction markers that Kafka's cleaner has emptied.
 
 Such a batch proves that the transaction ended. Records of it that are still in the log came there
 before the source was cleaned (a mirror, a follower), and nothing says that they were committed.
@@ -25,7 +25,7 @@ from support.disks import HastyDisk
 from support.logs import open_log, read_log
 from support.ranges import run
 from support.stores import MARKER, QUIET
-from support.transactions import WHEN, Teller
+from support.transactions import WHEN, TransactionWriter
 
 COMMITTED = "read_committed"
 
@@ -40,9 +40,9 @@ def encoded(entries: list[ProducerEntry]) -> bytes:
     return table.snapshot()
 
 
-def write_log(log: Log, *, goes_on: bool) -> Teller:
+def write_log(log: Log, *, goes_on: bool) -> TransactionWriter:
     """Offsets 0 to 4 and 26 to 30 have no producer, 5 to 24 a transaction with an empty marker."""
-    teller = Teller(log)
+    teller = TransactionWriter(log)
     teller.data(-1, 5)
     teller.data(7, 20)
     teller.empty(7)
@@ -93,7 +93,9 @@ def test_after_a_kill(log_and_offsets: tuple[Path, list[int]]) -> None:
 
 
 @pytest.mark.parametrize("disk", ["mapped", "read"])
-def test_a_snapshot_that_says_open(log_and_offsets: tuple[Path, list[int]], disk: str) -> None:
+def test_a_snapshot_with_a_stale_open_transaction(
+    log_and_offsets: tuple[Path, list[int]], disk: str
+) -> None:
     """A Kafka follower's: it passes over the empty batch, and its snapshot says so."""
     path, expected = log_and_offsets
     (snapshot,) = (path / "t-0").glob("*.snapshot")
@@ -110,10 +112,10 @@ def test_a_snapshot_that_says_open(log_and_offsets: tuple[Path, list[int]], disk
     log.close()
 
 
-def test_a_snapshot_from_between(tmp_path: Path) -> None:
+def test_a_snapshot_after_an_emptied_marker(tmp_path: Path) -> None:
     """What is open at the snapshot stays open, and begins where the log says."""
     log = open_log(tmp_path)
-    teller = Teller(log)
+    teller = TransactionWriter(log)
     teller.data(8, 2)  # open throughout
     teller.data(7, 20)
     teller.empty(7)
@@ -153,7 +155,9 @@ def test_repair_saves_the_same(log_and_offsets: tuple[Path, list[int]], tmp_path
         assert offsets(store["t"][0]) == expected[5:]
 
 
-def test_verify_wants_no_index_of_it(log_and_offsets: tuple[Path, list[int]]) -> None:
+def test_verify_expects_no_index_entry_for_an_emptied_marker(
+    log_and_offsets: tuple[Path, list[int]],
+) -> None:
     """Kafka writes no entry for a marker that was empty when it came."""
     path, _ = log_and_offsets
     index = path / "t-0" / transaction_index_name(0)
@@ -237,7 +241,7 @@ def test_a_lost_index_is_rebuilt_from_a_snapshot_with_an_open_transaction(
     """
     with kstore.open(tmp_path, config=QUIET) as store:
         log = store.create_topic("t")[0]
-        teller = Teller(log)
+        teller = TransactionWriter(log)
         teller.data(7, 20)
         teller.empty(7)
         if data_before_roll:

@@ -102,7 +102,7 @@ def test_old_formats_take_the_topics_codec_too(tmp_path: Path, version: str) -> 
         assert [record.value for record in log] == VALUES
 
 
-def test_with_producer_each_keeps_its_own(tmp_path: Path) -> None:
+def test_compression_type_producer_keeps_each_codec(tmp_path: Path) -> None:
     with kstore.open(tmp_path, config=QUIET) as store:
         log = store.create_topic("t", config=LogConfig(batch_compression="lz4"))[0]
         log.extend(VALUES)
@@ -192,7 +192,7 @@ def test_console_producer_warns_and_applies_the_topics_codec(
         assert store["t"][0].end_offset == 1000
 
 
-def test_the_rule() -> None:
+def test_codec_of_batches() -> None:
     assert codec_of_batches(LogConfig(batch_compression="lz4")) == "lz4"
     assert codec_of_batches(LogConfig(batch_compression="lz4"), "gzip") == "gzip"
     assert codec_of_batches(LogConfig(compression_type="uncompressed"), "gzip") == "none"

@@ -58,7 +58,7 @@ def test_a_reader_reports_an_end_cut_between_batches(
     with kstore.open(tmp_path, mode="r") as store:
         log = store["t"][0]
         seen: list[int] = []
-        with pytest.raises(CorruptRecordError, match="what followed is lost") as caught:
+        with pytest.raises(CorruptRecordError, match="the records between are lost") as caught:
             seen += [record.offset for record in log]
         assert (caught.value.path, caught.value.position) == (str(path), position)
         assert caught.value.offset == left
@@ -68,7 +68,7 @@ def test_a_reader_reports_an_end_cut_between_batches(
     (tmp_path / MARKER).unlink()  # a writer killed during a truncation leaves the same
     with kstore.open(tmp_path, mode="r") as store:
         assert [record.offset for record in store["t"][0]] == list(range(left))
-    assert caplog.text.count("what followed is lost, unless its writer was killed") == 1
+    assert caplog.text.count("the records between are lost, unless its writer was killed") == 1
     (tmp_path / "recovery-point-offset-checkpoint").write_text(f"0\n1\nt 0 {left}\n")
     with kstore.open(tmp_path, mode="r") as store:  # above it, nothing more was promised
         assert [record.offset for record in store["t"][0]] == list(range(left))
@@ -85,7 +85,7 @@ def test_a_writer_is_warned_once(tmp_path: Path, caplog: pytest.LogCaptureFixtur
         assert [record.offset for record in log] == list(range(6))
         with kstore.open(tmp_path, mode="r") as other:  # its owner knows already
             assert [record.offset for record in other["t"][0]] == list(range(6))
-    assert "are lost" in caplog.text
+    assert "are missing from the log" in caplog.text
     with kstore.open(tmp_path, config=QUIET) as store:
         log = store["t"][0]
         assert log.recovery is not None

@@ -145,7 +145,7 @@ def test_without_a_clean_stop_an_index_without_its_log_is_a_warning(
     log_of(folder, 0).unlink()
     (tmp_path / MARKER).unlink()
     assert offsets(tmp_path, "a") == list(range(10, 50))
-    assert "unless a broker was killed while it deleted it" in caplog.text
+    assert "uncertain: a broker killed while it deletes the segment" in caplog.text
     assert main(["verify", "--log-dir", str(tmp_path)]) == 3
     with kstore.open(tmp_path, mode="r") as store:  # not certain: lookups continue
         assert store["t"][0].offset_at(NOW) == 10

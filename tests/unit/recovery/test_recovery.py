@@ -202,7 +202,7 @@ def test_damage_in_front_of_later_data_is_refused(tmp_path):
     assert contents(tmp_path) == before
 
 
-def test_empty_segments_behind_a_torn_one_go(tmp_path):
+def test_empty_segments_after_a_torn_one_are_removed(tmp_path):
     """A power cut just after a roll: the new files exist, the old one's tail does not."""
     data = write_segment(tmp_path, 0, batches(0, 5))
     write_segment(tmp_path, 0, [data, b"torn"])
@@ -237,7 +237,7 @@ def test_an_empty_segment_within_the_one_before_is_refused(tmp_path, point):
     assert contents(tmp_path) == before
 
 
-def test_an_index_that_leads_astray_makes_no_overlap(tmp_path):
+def test_a_wrong_index_entry_is_not_reported_as_overlap(tmp_path):
     """What an entry leads to looks like a batch behind the end; the log itself has none there."""
     inner = batches(70, 1)[0]
     parts = [*batches(0, 4), writer.batch([PlainRecord(4, 1000, None, inner)])]
@@ -277,7 +277,7 @@ def test_malformed_epochs_are_rebuilt_from_what_was_scanned(tmp_path):
     assert contents(tmp_path)["leader-epoch-checkpoint"] == b"0\n1\n3 0\n"
 
 
-def test_index_files_without_a_log_go(tmp_path):
+def test_index_files_without_a_log_are_removed(tmp_path):
     write_segment(tmp_path, 0, batches(0, 2))
     for name in (filenames.index_name(9), filenames.transaction_index_name(9)):
         (tmp_path / name).write_bytes(b"x" * 8)
@@ -383,7 +383,7 @@ def put(directory, *names):
         (directory / name).write_bytes(b"")
 
 
-def test_deleted_and_cleaned_files_go(tmp_path):
+def test_deleted_and_cleaned_files_are_removed(tmp_path):
     write_segment(tmp_path, 0, batches(0, 2))
     put(
         tmp_path,
@@ -538,7 +538,7 @@ def test_random_damage_is_cut_kept_or_refused(tmp_path_factory, seed, recovery_p
     assert recovered.segments[-1].next_offset == expected.next_offset
 
 
-def test_damage_in_front_of_later_data_is_cut_when_asked_and_all_of_it_is_kept(tmp_path):
+def test_mode_kafka_quarantines_segments_after_a_torn_one(tmp_path):
     """A power cut after a roll that was never flushed: the old segment's tail is gone."""
     kept = write_segment(tmp_path, 0, batches(0, 5))
     write_segment(tmp_path, 0, [kept, b"torn"])

@@ -20,7 +20,7 @@ from kstore.spark.jobs.restore_types import Filter
 from oracle.plain import PlainRecord
 from oracle.writer import batch
 from support.stores import QUIET, make_kafkas_partition
-from support.transactions import WHEN, Teller
+from support.transactions import WHEN, TransactionWriter
 
 
 def run_here(spark: Any, tasks: Any, work: Any, description: str) -> Iterator[Any]:
@@ -47,7 +47,7 @@ def source(tmp_path: Path) -> Path:
     with kstore.open(log_dir, config=QUIET) as store:
         topic = store.create_topic("orders", 2, config=config)
         for number, log in enumerate(topic):
-            teller = Teller(log)
+            teller = TransactionWriter(log)
             for n in range(40 + number):
                 teller.data(-1, 3, codec=n % 5)
                 teller.data(9, 2)

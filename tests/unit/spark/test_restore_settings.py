@@ -56,7 +56,7 @@ def restore(to: Path, **options: Any) -> None:
 
 
 @pytest.mark.parametrize("keep_offsets", [False, True])
-def test_settings_come_back_from_a_directory(
+def test_settings_are_restored_from_a_directory(
     source: Path, tmp_path: Path, keep_offsets: bool
 ) -> None:
     restore(tmp_path / "to", log_dirs=source, keep_offsets=keep_offsets)
@@ -64,7 +64,7 @@ def test_settings_come_back_from_a_directory(
     assert config_of(tmp_path / "to", "plain") == kstore.LogConfig()
 
 
-def test_settings_come_back_from_parquet(source: Path, tmp_path: Path) -> None:
+def test_settings_are_restored_from_parquet(source: Path, tmp_path: Path) -> None:
     """The export keeps them; it is read from its folders and files, too."""
     lake = tmp_path / "lake"
     export_job.export(NO_SPARK, source, lake, topic="accounts")
@@ -89,7 +89,7 @@ def test_an_export_that_has_nothing_new_keeps_new_settings(source: Path, tmp_pat
     assert config_of(tmp_path / "to").cleanup_policy == "compact,delete"
 
 
-def test_settings_come_back_from_a_cluster_s_metadata(
+def test_settings_are_restored_from_a_cluster_s_metadata(
     source: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     """A broker's directory has no kstore.topics; what kstore does not have is named."""
@@ -124,7 +124,7 @@ def test_a_source_that_knows_no_settings_says_so(
     assert config_of(tmp_path / "given").cleanup_policy == "compact"
 
 
-def test_given_settings_go_before_the_source_s(
+def test_explicit_settings_override_the_source(
     source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     class Session:

@@ -299,7 +299,7 @@ def write_task(log_dir: Path, task: Any, folder: str) -> list[parquet_files.Writ
     return parquet_files.write_ranges(reader.read(task), folder, "run", "snappy")
 
 
-def test_left_overs_of_tasks_go(tmp_path: Path) -> None:
+def test_leftovers_of_tasks_are_removed(tmp_path: Path) -> None:
     with Target(str(tmp_path / "out")) as target:
         Path(target.staged, "other-attempt.parquet").write_bytes(b"half")
     with Target(str(tmp_path / "out")) as target:

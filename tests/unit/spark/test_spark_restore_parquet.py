@@ -78,7 +78,7 @@ def test_a_damaged_page(tmp_path: Path) -> None:
     assert found.value.path == str(path)
 
 
-def test_types_that_only_differ_are_read(tmp_path: Path) -> None:
+def test_compatible_types_are_cast(tmp_path: Path) -> None:
     path = write(
         tmp_path / "a.parquet",
         key=pa.array(["a", None]),

@@ -133,7 +133,7 @@ def test_other_rows_under_a_write_id_are_refused(log_dir: Path) -> None:
 )
 def test_each_column_that_is_given_counts(log_dir: Path, columns: dict[str, Any]) -> None:
     assert write(log_dir, rows(1, 2), writeId="w")
-    with pytest.raises(InvalidConfigError, match="this job's rows are others"):
+    with pytest.raises(InvalidConfigError, match="this job has other rows"):
         write(log_dir, rows(1, 2, **columns), writeId="w")
 
 
@@ -185,7 +185,7 @@ def test_rebind_write_id_publishes_what_differs_once(log_dir: Path) -> None:
     assert write(log_dir, rows(2), writeId="w", rebindWriteId="true")
     assert not write(log_dir, rows(2), writeId="w", rebindWriteId="true")
     assert not write(log_dir, rows(2), writeId="w")
-    with pytest.raises(InvalidConfigError, match="rows are others"):
+    with pytest.raises(InvalidConfigError, match="has other rows"):
         write(log_dir, rows(1), writeId="w")
     assert published(log_dir) == ["1", "2"]
 
@@ -358,7 +358,7 @@ def test_a_jobs_progress_from_before_is_bound_at_its_next_use(log_dir: Path) -> 
     assert write(log_dir, rows(7, 8), writeId="w", rebindWriteId="true")
     assert not write(log_dir, rows(7, 8), writeId="w", rebindWriteId="true")
     assert not write(log_dir, rows(7, 8), writeId="w")
-    with pytest.raises(InvalidConfigError, match="rows are others"):
+    with pytest.raises(InvalidConfigError, match="has other rows"):
         write(log_dir, rows(3, 4), writeId="w")
     assert published(log_dir) == ["1", "2", "7", "8"]
 

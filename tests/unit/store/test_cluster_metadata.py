@@ -136,7 +136,7 @@ def test_a_log_without_its_snapshot(tmp_path: Path) -> None:
         ([metadata.topic("a", A)] * 2, "second time"),
         ([metadata.topic("a", A), metadata.topic("b", A)], "second time"),
         ([metadata.BEGIN] * 2, "within another"),
-        ([metadata.END], "had not begun"),
+        ([metadata.END], "without BeginTransactionRecord"),
     ],
 )
 def test_records_that_are_not_understood(tmp_path: Path, values: list[bytes], reason: str) -> None:

@@ -51,7 +51,7 @@ def values(path: Path | tuple[Path, Path]) -> list[bytes | None]:
 
 
 def test_a_torn_copy_is_completed(dirs: tuple[Path, Path]) -> None:
-    """A broker believes the marker: it would append to the torn end."""
+    """A broker trusts .kafka_cleanshutdown: it would append after the torn tail."""
     torn = sum(each.stat().st_size for each in copy_in(dirs[1]).glob("*.log"))
     assert values(dirs) == VALUES
     assert (dirs[1] / MARKER).exists()
@@ -76,7 +76,7 @@ def test_a_damaged_copy_is_deleted(dirs: tuple[Path, Path]) -> None:
     assert list(dirs[1].glob("t-0*")) == []
 
 
-def test_a_damaged_copy_stays_where_it_is_all_there_is(dirs: tuple[Path, Path]) -> None:
+def test_the_only_copy_is_kept_even_if_corrupt(dirs: tuple[Path, Path]) -> None:
     first = min(copy_in(dirs[1]).glob("*.log"))
     data = bytearray(first.read_bytes())
     data[200] ^= 1

@@ -235,7 +235,7 @@ def test_a_cut_batch_is_a_tail(cut):
     assert log.tail_reason == ("shorter than a frame" if cut <= 17 else "truncated frame")
 
 
-def test_damage_is_named():
+def test_corruption_is_reported():
     with pytest.raises(reader.CorruptError, match="size 0"):
         reader.read_log(V0 + bytes(100))
     flipped = V2[:-1] + b"\x01"

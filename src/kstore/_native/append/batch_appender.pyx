@@ -2,7 +2,9 @@
 leader's offsets.
 
 The log stores the client's bytes, except for offset and leader epoch (and, where Kafka does it,
-too, timestamp type and largest timestamp). Rules: Kafka's LogValidator and UnifiedLog.append.
+too, timestamp type and largest timestamp). A batch in another format than
+message.format.version, or with another codec than compression.type, is rebuilt.
+Rules: Kafka's LogValidator and UnifiedLog.append.
 """
 
 from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_Release, PyObject_GetBuffer

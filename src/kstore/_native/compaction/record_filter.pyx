@@ -111,7 +111,7 @@ cdef class RecordFilter(BatchWalk):
         self.keep_old_tombstones = keep_old_tombstones
 
     def run(self):
-        """Walk to the next event: 0 end of the buffer, 1 the caller decides."""
+        """Walk on; returns 0 at the end of the buffer, 1 if the caller has to decide."""
         cdef Event event
         while True:
             with nogil:

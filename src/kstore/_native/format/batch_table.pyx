@@ -1,4 +1,7 @@
-"""Scans the batches of a buffer: their headers as a table, or only their positions."""
+"""Scans the batches of a buffer: their headers as a table, or only their positions.
+
+A frame is a batch or a message v0 or v1, by its size field alone.
+"""
 
 from cpython.number cimport PyNumber_Index
 from libc.stdint cimport INT32_MAX, int32_t, int64_t, uint8_t, uint32_t

@@ -400,8 +400,8 @@ cdef class OffsetIndex:
                 )
             if position < 0 or position < last_position or position >= limit:
                 return (
-                    f"an entry of the offset index points to {position}, which is not a "
-                    "position in its log after the entry before",
+                    f"an entry of the offset index points to {position}: below the previous "
+                    "entry's position, or beyond the log",
                     slot * OFFSET_INDEX_ENTRY_SIZE, self.base_offset + offset,
                 )
             last_offset = offset
@@ -491,8 +491,8 @@ cdef class TimeIndex:
                 )
             if relative < last_relative or relative >= limit:
                 return (
-                    "an entry of the time index has an offset that is not one of its segment "
-                    "at or after the entry before",
+                    f"an entry of the time index has the offset {self.base_offset + relative}: "
+                    "below the previous entry's, or beyond the segment",
                     slot * TIME_INDEX_ENTRY_SIZE, self.base_offset + relative,
                 )
             last_timestamp = timestamp

@@ -120,7 +120,10 @@ cdef inline Status _accept(
 cdef void scan_begin(
     ScanState* state, int64_t base_offset, int64_t start, int64_t file_size
 ) noexcept nogil:
-    """Initialize a scan from a batch's first byte; it verifies CRCs and builds no index."""
+    """Initialize a scan from a batch's first byte.
+
+    It verifies CRCs, and builds no index unless the caller sets index_interval.
+    """
     memset(state, 0, sizeof(ScanState))
     state.base_offset = base_offset
     state.file_size = file_size
@@ -338,7 +341,7 @@ cdef class SegmentScan:
 
     @property
     def last_gap(self):
-        """The offsets in front of the last valid batch that no batch has: (first, end)."""
+        """The gap before the last valid batch: (first, end)."""
         return self._state.offset_before_last + 1, self._state.last_batch_base
 
     @property

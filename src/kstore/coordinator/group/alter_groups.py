@@ -24,8 +24,8 @@ def alter_group_offsets(
 ) -> None:
     """Commit offsets for a group that has no open consumer (Kafka's alterConsumerGroupOffsets).
 
-    ``offsets`` are the next ones to read; an offset outside the log counts as the consumer's
-    ``auto_offset_reset`` says. Creates the group if it does not exist. On return they are on disk,
+    ``offsets`` are the next ones to read; for an offset outside the log, consumers apply
+    ``auto_offset_reset``. Creates the group if it does not exist. On return they are on disk,
     or, with ``mode="r"``, in the group's file (see :meth:`Consumer.commit`). Thread-safe.
 
     Raises NonEmptyGroupError while a consumer of the group is open, in any process;

@@ -40,7 +40,7 @@ class GroupOffsets:
         self._file = OffsetsFile(files, directory, group)
         self._is_same_topic = is_same_topic
         self._known: Commits | None = None  # used for their timestamps
-        self.errors: dict[str, CorruptFileError] = {}  # by topics that the last fetch skipped
+        self.errors: dict[str, CorruptFileError] = {}  # by topic: why the last fetch skipped it
 
     def fetch(self, table: OffsetsTable | None) -> Commits:
         """All commits of the group: the newer one of log and file for each partition.

@@ -148,7 +148,7 @@ def parse_group_file(data: bytes, path: str) -> FiledOffsets:
     except (ValueError, RecursionError) as error:
         bad(str(error))
     if not isinstance(document, dict):
-        bad("no object")
+        bad("not a JSON object")
     version = integer(document.get("format"), 1, 2**31)
     if version > FORMAT:
         raise NewerFormatError(

@@ -1,6 +1,6 @@
 """The transaction coordinator: fences producers and decides the outcome of transactions.
 
-A state machine without I/O, which its :class:`Effects` do. Rules: Kafka's TransactionCoordinator
+A state machine; its :class:`Effects` do the I/O. Rules: Kafka's TransactionCoordinator
 and TransactionMetadata, by the protocol of ``transaction.version`` 0 and 1: ``init`` raises the
 producer epoch, which fences earlier producers with the id; a transaction that exceeds its timeout
 is aborted under a raised epoch (KIP-360), so that its producer is fenced.
@@ -26,7 +26,7 @@ from kstore.errors import (
 
 _LOGGER = logging.getLogger("kstore")
 
-LAST_EPOCH = 2**15 - 2  # the next one fences a transaction with this epoch (Kafka)
+LAST_EPOCH = 2**15 - 2  # the one above is reserved for fencing (isProducerEpochExhausted)
 _OUTCOME = {True: State.PREPARE_COMMIT, False: State.PREPARE_ABORT}
 _COMPLETE = {
     State.PREPARE_COMMIT: State.COMPLETE_COMMIT,
@@ -213,7 +213,9 @@ class Coordinator:
             self._finish(known, durable=durable)
 
     def drop_topic(self, topic: str, users: Iterable[str] = ()) -> None:
-        """A topic is being deleted: its transactions, and those of ``users``, can only abort.
+        """A topic is being deleted: its transactions can only abort.
+
+        So can those of the transactional ids in ``users``.
 
         Its partitions get no markers, so neither does a topic recreated under its name.
         """

@@ -49,7 +49,7 @@ key, in all segments but the active one. Only topics whose cleanup.policy in thi
 'compact' are compacted. A task uses the memory of --dedupe-buffer-size; a smaller buffer needs more
 rounds.
 No other process may write to the store meanwhile. After a kill each group of segments is the old or
-the new one, and the next run continues. A damaged partition is named and stays unchanged.
+the new one, and the next run continues. A corrupt partition is named and stays unchanged.
 --dry-run shows the tasks. --resume saves the reports of finished partitions in a file; a partition
 is compacted again if it has changed since.
 Exit status: 0 if all is well, 1 if not.

@@ -45,8 +45,8 @@ Files are topic=NAME/date=YYYY-MM-DD/PARTITION-FIRST-LAST.parquet (date of the r
 the columns of Spark's Kafka connector. Each file appears complete and never changes. Another run
 exports the new records; after an interruption it continues. TARGET/_kstore_export, which readers of
 Parquet ignore, keeps the exported offsets; remove the target to start over.
-Offsets whose segments are lost stop the export. With --fail-on-data-loss false it warns, names
-them in the report, and does not count them as exported.
+The export fails if segments of wanted offsets are lost. With --fail-on-data-loss false it warns,
+names these offsets in the report, and does not count them as exported.
 The target is a directory that the driver and every executor see under the same path.
 The job reads beside a running broker or writer and changes nothing in the log directories.
 """

@@ -28,7 +28,7 @@ from kstore.spark.source.schema import HEADERS
 NO_DATE = "__HIVE_DEFAULT_PARTITION__"  # Hive's name of a null partition value
 COMPRESSIONS = ("snappy", "zstd", "lz4", "gzip", "none")
 _MAX_BUFFERED = 32 << 20  # bytes of records in memory, of all open files
-_MAX_OPEN = 8  # files; if the dates of records alternate between more, each date gets several files
+_MAX_OPEN = 8  # files; more interleaved dates give several files per date
 _DAY_MS = 86_400_000
 _FIRST_DAY, _LAST_DAY = -719_162, 2_932_896  # of the years 1 and 9999
 _ORDER = ("key", "value", HEADERS, "partition", "offset", "timestamp", "timestampType")

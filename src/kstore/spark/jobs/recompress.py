@@ -28,10 +28,10 @@ have the codec is not rewritten. A batch that the codec would make larger stays 
 with --force or --compression none. --merge merges small batches. The report has the bytes before
 and after.
 No other process may write to the store meanwhile. After a kill each segment is the old or the new
-one. A damaged segment is named and stays unchanged. Later appends use the topic's codec.
+one. A corrupt segment is named and stays unchanged. Later appends use the topic's codec.
 --dry-run shows the tasks. --resume saves the reports of finished partitions in a file; a partition
 is processed again if it has changed since.
-Exit status: 0 if all is well, 1 if a damaged segment stayed unchanged.
+Exit status: 0 if all is well, 1 if a corrupt segment stayed unchanged.
 """
 
 

@@ -8,7 +8,7 @@ from typing import Any, Protocol
 
 
 class PartitionResult(Protocol):
-    """A job's dataclass for a partition; the fields of its ``report`` are reported like its own."""
+    """A job's dataclass for a partition; fields of its ``report`` are merged into its JSON."""
 
     @property
     def ok(self) -> bool: ...

@@ -25,7 +25,7 @@ def html(tree: Tree) -> str:
         f"<title>kstore stats</title><style>{STYLE}.bad {{ color: {_RED} }}</style>",
         f"<h1>kstore stats</h1><p>{len(tree['topics'])} topics, {tree['partitions']} partitions, "
         f"{total['records']:,} records, {total['bytes']:,} bytes of logs and "
-        f"{total['index_bytes']:,} of indexes. p50 and p99 are upper ends of powers of two; "
+        f"{total['index_bytes']:,} of indexes. p50 and p99 are upper bounds (powers of two); "
         f"distinct keys are estimated (HyperLogLog, standard error "
         f"{total['distinct_keys']['standard_error']:.1%}). Times are UTC.</p>",
     ]

@@ -47,7 +47,7 @@ examples:
 
 Executors audit segments with the functions of `kstore verify` and return findings, not records; the
 report equals that of `kstore verify`. The job changes nothing and works beside a running broker or
-writer. It names a damaged segment by file, position and offset, and continues.
+writer. It names a corrupt segment by file, position and offset, and continues.
 --resume saves the reports of finished partitions in a file until the job is done. A later run with
 the same file skips them, and audits a partition again if it has changed. --dry-run shows the tasks.
 Exit status: 0 if all is well, 1 for damage or for a read error, 3 for warnings only.

@@ -12,7 +12,7 @@ _NO_TIME = -(1 << 63)
 
 
 def given_times(batch: Any, times: Any) -> Any:
-    """The timestamps of the rows; the least int64 for a row without, which staging stamps."""
+    """The timestamps of the rows; INT64_MIN for a row without: staging sets the current time."""
     if "timestamp" not in batch.schema.names:
         return np.full(batch.num_rows, _NO_TIME, np.int64)
     column = batch.column("timestamp")

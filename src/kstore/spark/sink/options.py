@@ -198,4 +198,4 @@ def check_columns(schema: "StructType", options: SinkOptions) -> None:
             "add the column" if options.include_headers else "drop the column to omit them",
         )
     if "topic" not in types_by_name and options.topic is None:
-        raise InvalidConfigError("which topic? Set the option 'topic', or add a column 'topic'")
+        raise InvalidConfigError("no topic: set the option 'topic', or add a column 'topic'")

@@ -47,7 +47,7 @@ from kstore.spark.source.range_reader import open_store
 
 _WRITE_SIZE = 1 << 20  # bytes of a partition's batches that one write takes
 _MAX_WAITING = 64 << 20  # bytes of batches of all partitions that wait for a write
-_MIN_WRITE = 64 << 10  # bytes; partitions with fewer wait on if writing the others frees enough
+_MIN_WRITE = 64 << 10  # bytes; below it a partition waits, if writing the larger ones frees enough
 _MAX_KEPT_BUFFERS = 16  # with more partitions, buffers are freed after each write
 _SYNC_THREADS = 4
 _MAX_OWN_FILES = 64  # open files of single partitions

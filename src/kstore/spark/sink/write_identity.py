@@ -76,7 +76,7 @@ class Content:
             if topic_id and current is not None and current != topic_id:
                 return f"{topic} was deleted since" + (" and recreated" if current else "")
         if None not in (self.checksum, other.checksum) and self.checksum != other.checksum:
-            return "this job's rows are others"
+            return "this job has other rows (the checksums differ)"
         return None
 
 
