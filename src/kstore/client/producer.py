@@ -127,9 +127,15 @@ class Producer:
             report_delivery(delivery, on_delivery)
         return delivery
 
-    def flush(self) -> None:
-        """Wait until all earlier records are delivered; raises their first error."""
-        self._sender.flush()
+    def flush(self, timeout: float | None = None) -> int:
+        """Wait until all earlier records are delivered, at most timeout seconds; None: any time.
+
+        Returns how many of them are still in flight, as confluent-kafka's ``flush``: 0 without a
+        timeout. Raises the first error of the others, if no call has returned it,
+        InvalidConfigError for a negative timeout, and ForkedError.
+        Safe to call from any thread but the producer's: not from a callback.
+        """
+        return self._sender.flush(timeout)
 
     def close(self) -> None:
         """Deliver all sent records and end the thread; raises the first error not yet raised."""
@@ -229,9 +235,9 @@ class MultiTopicProducer:
                 )
             return producer
 
-    def flush(self) -> None:
-        """Wait until all earlier records are delivered; raises their first error."""
-        self._sender.flush()
+    def flush(self, timeout: float | None = None) -> int:
+        """Wait until all earlier records are delivered; as :meth:`Producer.flush`."""
+        return self._sender.flush(timeout)
 
     def close(self) -> None:
         """Deliver all sent records and end the thread; raises the first error not yet raised."""

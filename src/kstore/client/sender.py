@@ -116,15 +116,28 @@ class Sender:
 
     # --- the caller's calls ---------------------------------------------------------------
 
-    def flush(self) -> None:
-        """Wait until all earlier records are delivered; raises their first error."""
+    def flush(self, timeout: float | None = None) -> int:
+        """Wait until all earlier records are delivered, at most timeout seconds (None: any time).
+
+        Returns how many of them are still in flight; raises the first error of the others.
+        """
+        if timeout is not None:
+            if not timeout >= 0:  # NaN too
+                raise InvalidConfigError(f"timeout is in seconds, or None: not {timeout!r}")
+            timeout = min(timeout, _LONGEST_WAIT / 1000)
         with self.changed:
             self._check_fork()
-            waiting = list(self._unfinished)
+            waiting = [
+                (batch, len(cast(BatchBuffer, batch.buffer)))
+                for batch in self._unfinished
+                if batch.size  # else its only record was refused
+            ]
             self._close_batches()
             self.changed.notify_all()
-            self.changed.wait_for(lambda: all(batch.done or not batch.size for batch in waiting))
+            self.changed.wait_for(lambda: all(batch.done for batch, _ in waiting), timeout)
+            left = sum(count for batch, count in waiting if not batch.done)
         self._raise_errors()
+        return left
 
     def close(self) -> None:
         """Deliver all sent records and end the thread; raises the first error not yet raised."""

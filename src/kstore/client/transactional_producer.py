@@ -298,12 +298,18 @@ class TransactionalProducer:
             )
         return builder
 
-    def flush(self) -> None:
-        """Write all open batches; readers with read_uncommitted see their records."""
+    def flush(self, timeout: float | None = None) -> int:
+        """Write all open batches; readers with read_uncommitted see their records.
+
+        Returns 0, the number of records still in flight: this thread writes them, however long
+        it takes. ``timeout`` exists for code that flushes any producer.
+        """
+        del timeout
         with self._lock:
             self._check_open()
             for tp in list(self._builders):
                 self._write(tp)
+        return 0
 
     def _write(self, tp: TopicPartition) -> None:
         builder = self._builders[tp]

@@ -5,7 +5,9 @@ import struct
 import threading
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -113,9 +115,30 @@ def test_flush_delivers_what_was_sent(store: Store) -> None:
     with store.producer("t", linger_ms=60_000) as producer:
         sent = [producer.send(b"%d" % number) for number in range(10)]
         assert not any(delivery.done() for delivery in sent)
-        producer.flush()
+        assert producer.flush() == 0
         assert all(delivery.done() for delivery in sent)
-        producer.flush()
+        assert producer.flush(10) == 0
+
+
+@pytest.mark.parametrize("topic", ["t", None])
+def test_a_flush_with_a_timeout_counts_what_is_in_flight(tmp_path: Path, topic: str | None) -> None:
+    files = Slow()
+    with Store(tmp_path, config=QUIET, files=files) as store:
+        store.create_topic("t", 2)
+        with store.producer(topic, linger_ms=60_000, acks="all") as producer:
+            send: Any = producer.send if topic else partial(producer.send, "t")
+            files.gate.clear()
+            sent = [send(b"%d" % n, partition=n % 2) for n in range(5)]
+            assert producer.flush(timeout=0.01) == 5
+            later = send(b"later")  # whose batch the thread does not have yet
+            assert producer.flush(0) == 6
+            files.gate.set()
+            assert producer.flush(timeout=30) == 0
+            assert all(delivery.done() for delivery in [*sent, later])
+            assert producer.flush(float("inf")) == 0
+            for wrong in (-1, float("nan")):
+                with pytest.raises(InvalidConfigError, match="timeout is in seconds"):
+                    producer.flush(wrong)
 
 
 def test_all_is_on_disk_and_one_sync_serves_many(tmp_path: Path) -> None:

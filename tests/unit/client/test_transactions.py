@@ -63,7 +63,7 @@ def test_a_commit_shows_everything_at_once(store) -> None:
         assert producer.send("a", b"1", partition=0) == TopicPartition("a", 0)
         producer.send("a", b"2", partition=1)
         producer.send("b", b"3", key=b"k", headers=[("h", b"x")], timestamp=1000)
-        producer.flush()
+        assert producer.flush(10) == 0
         assert everything(store, "a") == [b"1", b"2"]
         assert committed(store, "a") == committed(store, "b") == []
     assert committed(store, "a") == [b"1", b"2"]
