@@ -78,8 +78,12 @@ class CorruptFileError(KStoreError, ValueError):
     code = 56
 
 
-class OffsetOutOfRangeError(KStoreError, LookupError):
-    """An offset below the log start, beyond the log end, or compacted away."""
+class OffsetOutOfRangeError(KStoreError, IndexError):
+    """An offset below the log start, beyond the log end, or compacted away.
+
+    An IndexError, as ``log[offset]`` looks like a list's; a log's own ``__iter__`` never ends by
+    one.
+    """
 
     code = 1
 

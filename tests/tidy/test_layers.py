@@ -29,6 +29,7 @@ ORDER = (
     "kstore.errors",
     "kstore.integers",
     "kstore.kafka_names",
+    "kstore.keyword_names",
     "kstore.config",
     "kstore.topic_partition",
     "kstore._native",

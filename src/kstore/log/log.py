@@ -316,8 +316,8 @@ class Log(metaclass=ABCMeta):
 
     def scan(
         self,
-        *,
         where: Callable[[Any], Any] | None = None,
+        *,
         check_crc: bool = True,
         threads: int = 1,
         on_damage: str = "raise",

@@ -240,8 +240,8 @@ class LogView:
 
     def scan(
         self,
-        *,
         where: Callable[[Any], Any] | None = None,
+        *,
         check_crc: bool = True,
         threads: int = 1,
         on_damage: str = "raise",
@@ -270,7 +270,7 @@ class LogView:
 
         threads = check_integer("threads", threads, 1, INT32_MAX)
         stop = self.stop
-        predicate = None if where is None else _compile(where)
+        predicate = None if where is None else compile_where(where)
 
         def run(
             data: Slice,
@@ -337,7 +337,8 @@ class LogView:
         return self.log.follow(start=self.start, timeout=timeout, isolation=self.isolation)
 
 
-def _compile(where: Callable[[Any], Any]) -> "Predicate":
-    from kstore._native.jit import compile_predicate  # brings numba
+def compile_where(where: "Callable[[Any], Any] | Predicate") -> "Predicate":
+    """The predicate of a scan; one that is compiled already, for several logs, stays."""
+    from kstore._native.jit import Predicate, compile_predicate  # brings numba
 
-    return compile_predicate(where)
+    return where if isinstance(where, Predicate) else compile_predicate(where)

@@ -20,6 +20,7 @@ from kstore.errors import (
 )
 from kstore.files.files import Files
 from kstore.integers import check_integer
+from kstore.keyword_names import explain_keywords
 from kstore.log import retention, time_lookup
 from kstore.log.append_info import AppendInfo
 from kstore.log.extend import DoesNotFitError, append_chunk, split_into_chunks
@@ -169,6 +170,7 @@ class WritableLog(Log):
             base = self.segments.views[-1].base_offset
             lower_cleaner_offset(self._files, self.path, (self.topic, self.partition), base)
 
+    @explain_keywords(before="use before_offset", offset="use before_offset")
     def delete_records(self, before_offset: int) -> int:
         deleter = self._require_writer().deleter
         with self._state.lock:

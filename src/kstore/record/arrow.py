@@ -72,6 +72,18 @@ def to_table(parts: Iterable[Columns]) -> Any:
     return pa.Table.from_batches([to_record_batch(columns) for columns in parts], SCHEMA)
 
 
+def to_table_of_partitions(parts: Iterable[tuple[int, Iterable[Columns]]]) -> Any:
+    """A table of (partition, Columns): a column ``partition``, then those of :data:`SCHEMA`."""
+    schema = SCHEMA.insert(0, pa.field("partition", pa.int32(), nullable=False))
+    batches = []
+    for partition, blocks in parts:
+        for columns in blocks:
+            numbers = pa.array(np.full(len(columns), partition, np.int32))
+            arrays = [numbers, *to_record_batch(columns).columns]
+            batches.append(pa.RecordBatch.from_arrays(arrays, schema=schema))
+    return pa.Table.from_batches(batches, schema)
+
+
 def _validity(missing: Any) -> Any:
     """Arrow's bitmap of rows that are not null; None if none is null."""
     if missing is None or not missing.any():

@@ -72,6 +72,8 @@ class Ragged:
         """All rows as bytes (copied), None for null."""
         return ragged_bytes.gather(self.data, self.positions, self.lengths)
 
+    tolist = to_list  # as NumPy's arrays name it
+
 
 class Headers:
     """The headers of each row, parsed when asked for: ``headers[n]`` is ((name, value), ...).
@@ -109,6 +111,8 @@ class Headers:
     def to_list(self) -> list[HeaderTuple]:
         """All rows, parsed."""
         return [self[row] for row in range(len(self))]
+
+    tolist = to_list  # as NumPy's arrays name it
 
     def names_and_values(self) -> tuple[Ragged, Ragged]:
         """The names and the values of all headers of all rows, in order, not copied."""

@@ -1,6 +1,6 @@
 """Columns as a pandas.DataFrame: one row a record, keys and values copied as bytes."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import numpy as np
@@ -41,3 +41,18 @@ def to_dataframe(blocks: Iterable[Columns]) -> Any:
             "headers": pd.Series(headers, dtype=object),
         }
     )
+
+
+def to_dataframe_of_partitions(parts: Iterable[tuple[int, Iterable[Columns]]]) -> Any:
+    """A frame of (partition, Columns): a column ``partition``, then those of a log's frame."""
+    numbers: list[Any] = [np.empty(0, np.int32)]
+
+    def blocks() -> Iterator[Columns]:
+        for partition, found in parts:
+            for columns in found:
+                numbers.append(np.full(len(columns), partition, np.int32))
+                yield columns
+
+    frame = to_dataframe(blocks())
+    frame.insert(0, "partition", np.concatenate(numbers))
+    return frame

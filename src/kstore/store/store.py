@@ -357,6 +357,20 @@ class Store(Mapping[str, Topic]):
 
     # --- upkeep ---------------------------------------------------------------------------
 
+    def flush(self) -> None:
+        """Flush all logs that were opened: what was appended before the call is on disk then.
+
+        Every log is flushed, then the first error is raised (StorageError). Records that a
+        producer still holds are its own: :meth:`kstore.Producer.flush`.
+        """
+        self._check_writable()
+        errors: list[BaseException] = []
+        for log in self._logs:
+            attempt(errors, log.flush)
+        for error in errors:
+            if not isinstance(error, ClosedError):  # its topic is being deleted
+                raise error
+
     def checkpoint(self) -> None:
         """Write recovery points, log starts and high watermarks, as Kafka does every minute."""
         self._check_writable()

@@ -1,13 +1,15 @@
 """A topic: a sequence of logs, one for each partition."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import datetime
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 from kstore.client.partitioner import Partitioner, StickyPartitioner, choose
 from kstore.config import LogConfig
 from kstore.errors import TopicExistsError
 from kstore.integers import check_integer
+from kstore.keyword_names import explain_keywords
 from kstore.record import Headers, Item
 from kstore.store.extend_topic import extend_topic
 from kstore.store.merge_reports import merge_compactions, merge_reindexes, merge_rewrites
@@ -15,10 +17,14 @@ from kstore.store.topic_registry import check_partitions
 from kstore.topic_partition import Position, as_partition
 
 if TYPE_CHECKING:
+    import pandas as pd
+    import pyarrow as pa
+
     from kstore.compaction.cleaner import CompactionReport
     from kstore.log.log import Log
     from kstore.maintenance.reindex import ReindexReport
     from kstore.maintenance.rewrite import RewriteReport
+    from kstore.record.columns import Columns
     from kstore.store.manager import LogManager
     from kstore.store.store import Store
     from kstore.verify.partition import VerifyReport
@@ -67,6 +73,16 @@ class Topic:
         """The present partitions, ascending."""
         self._check()
         return self._partitions
+
+    @property
+    def num_partitions(self) -> int:
+        """How many partitions the topic has: ``len(topic)``."""
+        return len(self)
+
+    @property
+    def size(self) -> int:
+        """Bytes of all log files of the present partitions; opens their logs."""
+        return sum(log.size for log in self)
 
     @property
     def store(self) -> "Store":
@@ -169,6 +185,32 @@ class Topic:
         ends = self._store.end_offsets(self.name)
         return {tp.partition: offset for tp, offset in ends.items()}
 
+    # --- reading all partitions, one after the other ------------------------------------------
+
+    def scan(
+        self, where: Callable[[Any], Any] | None = None, **options: Any
+    ) -> Iterator["Columns"]:
+        """Columns of all partitions; options and errors are those of :meth:`kstore.LogView.scan`.
+
+        Ordered by offset within a partition; :meth:`to_arrow` has a column that names it.
+        """
+        from kstore.log.view import compile_where
+
+        predicate: Any = None if where is None else compile_where(where)
+        return chain.from_iterable(log.scan(predicate, **options) for log in self)
+
+    def to_arrow(self) -> "pa.Table":
+        """All records as a pyarrow.Table: ``partition``, then :meth:`kstore.LogView.to_arrow`'s."""
+        from kstore.record.arrow import to_table_of_partitions
+
+        return to_table_of_partitions((log.partition, log.scan()) for log in self)
+
+    def to_pandas(self) -> "pd.DataFrame":
+        """All records as a DataFrame: ``partition``, then :meth:`kstore.LogView.to_pandas`'s."""
+        from kstore.record.dataframe import to_dataframe_of_partitions
+
+        return to_dataframe_of_partitions((log.partition, log.scan()) for log in self)
+
     def flush(self) -> None:
         """Flush all logs of the topic that were opened."""
         for log in self._store._loaded(self.name):
@@ -176,6 +218,10 @@ class Topic:
 
     # --- maintenance of all partitions, one after the other -----------------------------------
 
+    @explain_keywords(
+        before="use before_offsets: delete_records({0: 1000})",
+        before_offset="use before_offsets: delete_records({0: 1000})",
+    )
     def delete_records(self, before_offsets: Mapping[int, int] | int) -> dict[int, int]:
         """Raise the log starts of partitions; returns the new ones (Kafka's DeleteRecords).
 

@@ -1,7 +1,7 @@
 """The names of a store's topics, as a list."""
 
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, Never
 
 
 class TopicNames(list[str]):
@@ -14,3 +14,6 @@ class TopicNames(list[str]):
         if isinstance(index, str):
             raise TypeError(f"store.topics lists names; the topic is store[{index!r}]")
         return super().__getitem__(index)
+
+    def __call__(self, *_: object, **__: object) -> Never:
+        raise TypeError("store.topics is a list of names, without (); store['orders'] is a topic")
