@@ -65,13 +65,13 @@ def test_a_group_of_a_broker_is_deleted_with_its_members(broker_dir: Path) -> No
             store.delete_group("joined")
 
 
-def test_the_tool_shows_the_groups(made: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_the_tool_shows_the_groups(broker_dir: Path, capfd: pytest.CaptureFixture[str]) -> None:
     from kstore.cli import main
 
-    groups, commits = dumped(made)
-    assert main(["consumer-groups", "--list", "--log-dir", str(made / "log-dir")]) == 0
+    groups, commits = dumped(broker_dir)
+    assert main(["consumer-groups", "--list", "--log-dir", str(broker_dir / "log-dir")]) == 0
     assert capfd.readouterr().out.split() == sorted(groups)
-    words = ["--describe", "--all-groups", "--log-dir", str(made / "log-dir")]
+    words = ["--describe", "--all-groups", "--log-dir", str(broker_dir / "log-dir")]
     assert main(["consumer-groups", *words]) == 0
     rows = [line.split() for line in capfd.readouterr().out.splitlines()]
     shown = {(row[0], row[1], int(row[2])): int(row[3]) for row in rows if row and row[-4:] != [

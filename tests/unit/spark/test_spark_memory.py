@@ -39,6 +39,7 @@ def limit(bound):
 
 root, work, codec = sys.argv[1:4]
 bound, records = map(int, sys.argv[4:])
+pyarrow.array([b""])  # imports pandas where it is installed
 if work == "write":
     column = pyarrow.array([b"%01000d" % n for n in range(1000)])
     batch = pyarrow.RecordBatch.from_pydict({"value": column})

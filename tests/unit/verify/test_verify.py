@@ -90,8 +90,8 @@ def test_a_sound_partition(partition, threads, map_sealed):
     assert seen == sorted(seen)
 
 
-def test_verify_finds_no_damage_in_directories_of_kafka(made):
-    directories = {path.parent for path in made.log_dir.rglob("*.log")}
+def test_verify_finds_no_damage_in_directories_of_kafka(broker_set):
+    directories = {path.parent for path in broker_set.log_dir.rglob("*.log")}
     assert len(directories) > 1
     for directory in directories:
         report = verify_partition(DISK, directory)
