@@ -91,6 +91,10 @@ def __getattr__(name: str) -> object:
         return import_module(f"kstore.{name}")
     home = _HOME.get(name)
     if home is None:
+        from kstore.kafka_names import OF_MODULE
+
+        if name in OF_MODULE:  # of an AttributeError, `from kstore import` would hide the text
+            raise ImportError(f"kstore has no {name!r}: {OF_MODULE[name]}", name="kstore")
         raise AttributeError(f"module 'kstore' has no attribute {name!r}")
     value: object = getattr(import_module(home), name)
     globals()[name] = value

@@ -7,11 +7,13 @@ set: kstore must never delete records from a directory that it did not create.
 
 import math
 import warnings
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, fields, replace
+from typing import TYPE_CHECKING
 
-from kstore.errors import BackgroundFailure, InvalidConfigError
+from kstore.errors import BackgroundFailure, InvalidConfigError, UnknownSettingError
 from kstore.integers import INT32_MAX, INT64_MAX, check_integer_setting
+from kstore.kafka_names import OF_CONFIGS, no_attribute
 
 _MOST_OPEN_LOGS = 256
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
@@ -113,6 +115,30 @@ class LogConfig:
             raise InvalidConfigError(f"{attribute.replace('_', '.')} is both set and unset")
         defaults = {attribute: getattr(default, attribute) for attribute in reset}
         return self.with_properties({**defaults, **changes})
+
+    def __getitem__(self, name: str) -> int | float | bool | str:
+        """``config["retention.ms"]``: a setting by name, Kafka's or Python's.
+
+        Raises UnknownSettingError (a KeyError), which suggests close names.
+        """
+        return getattr(self, setting_attribute(name))  # type: ignore[no-any-return]
+
+    def __contains__(self, name: object) -> bool:
+        """Whether there is a setting of this name, Kafka's or Python's."""
+        return isinstance(name, str) and _spelled(name) in _TOPIC_SETTINGS
+
+    def __iter__(self) -> Iterator[str]:
+        """The names of all settings, Kafka's; ``dict(config)`` has their values, too."""
+        return iter(_TOPIC_SETTINGS)
+
+    def keys(self) -> Iterable[str]:
+        """The names of all settings, Kafka's."""
+        return _TOPIC_SETTINGS.keys()
+
+    if not TYPE_CHECKING:  # which would take any attribute for valid
+
+        def __getattr__(self, name: str) -> object:
+            raise no_attribute(self, name, OF_CONFIGS)
 
     def to_properties(self) -> dict[str, str]:
         """The settings that differ from the defaults, in Kafka's spelling."""
@@ -272,7 +298,7 @@ def magic_of(version: str) -> int:
 def setting_attribute(name: object) -> str:
     """The attribute of LogConfig for a setting's name in Kafka's or Python's spelling.
 
-    Raises InvalidConfigError, which suggests close names or else lists all names.
+    Raises UnknownSettingError, which suggests close names or else lists all names.
     """
     return _attribute(name, _TOPIC_SETTINGS)
 
@@ -281,7 +307,7 @@ def _attribute(name: object, settings: Mapping[str, str]) -> str:
     """The attribute that a name stands for, among settings by name in Kafka's spelling."""
     if not isinstance(name, str):
         raise TypeError(f"a setting is named by text, not {type(name).__name__}")
-    spelled = name.replace("_", ".").replace("-", ".")
+    spelled = _spelled(name)
     if spelled in settings:
         return settings[spelled]
     from difflib import get_close_matches
@@ -289,7 +315,12 @@ def _attribute(name: object, settings: Mapping[str, str]) -> str:
     close = get_close_matches(spelled.lower(), settings, n=3)
     known = ", ".join(sorted(settings))
     hint = f"did you mean {' or '.join(close)}?" if close else f"known are: {known}"
-    raise InvalidConfigError(f"unknown setting {name!r}; {hint}")
+    raise UnknownSettingError(f"unknown setting {name!r}; {hint}")
+
+
+def _spelled(name: str) -> str:
+    """A setting's name as Kafka spells it."""
+    return name.replace("_", ".").replace("-", ".")
 
 
 _TOPIC_SETTINGS = {name.replace("_", "."): name for name in LogConfig.__dataclass_fields__}

@@ -123,6 +123,15 @@ class InvalidConfigError(KStoreError, ValueError):
     code = 40
 
 
+class UnknownSettingError(InvalidConfigError, KeyError):
+    """A setting that does not exist.
+
+    A KeyError, as ``topic.config["retention.ms"]`` looks settings up; its text stays a sentence.
+    """
+
+    __str__ = Exception.__str__
+
+
 class MessageTooLargeError(KStoreError, ValueError):
     """A batch beyond ``max.message.bytes``."""
 

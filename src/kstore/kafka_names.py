@@ -2,6 +2,16 @@
 
 from collections.abc import Mapping
 
+OF_COMMITTED_OFFSETS = {
+    "current_offset": "use offset",
+    "log_end_offset": "use end_offset",
+    "timestamp": "use commit_time",
+}
+OF_CONFIGS = {
+    "get": "use config['retention.ms'], or config.retention_ms",
+    "items": "use dict(config).items(), or to_properties()",
+    "values": "use dict(config).values()",
+}
 OF_CONSUMERS = {
     "beginning_offsets": "use the start_offset of a log",
     "commit_async": "use commit()",
@@ -15,6 +25,43 @@ OF_CONSUMERS = {
     "subscription": "use assignment",
     "unsubscribe": "use close()",
 }
+OF_GROUPS = {
+    "commit": "use commit() of a consumer, or store.alter_group_offsets()",
+    "committed": "use offsets, by partition",
+    "consumer": "use store.consumer('orders', group='billing')",
+    "delete": "use store.delete_group()",
+    "describe": "use offsets, lags and claimed",
+    "members": "use claimed, the partitions that open consumers read",
+    "reset_offsets": "use store.alter_group_offsets()",
+    "state": "use is_claimed",
+    "total_lag": "use lag; by partition: lags",
+}
+_ASYNC_CONSUMER = (
+    "`async for record in log.follow()` works in asyncio; a store.consumer() is for threads"
+)
+_ASYNC_PRODUCER = "`await producer.send(...)` works in asyncio; no other class is needed"
+_OPEN = "use kstore.open('data'): a store is a directory, without a broker"
+OF_MODULE = {
+    "AIOKafkaConsumer": _ASYNC_CONSUMER,
+    "AIOKafkaProducer": _ASYNC_PRODUCER,
+    "AdminClient": "use kstore.open('data'): a store creates and alters topics itself",
+    "AsyncConsumer": _ASYNC_CONSUMER,
+    "AsyncProducer": _ASYNC_PRODUCER,
+    "AsyncStore": _ASYNC_PRODUCER,
+    "Config": "use LogConfig, StoreConfig, or a dict of settings",
+    "ConsumerRecord": "use Record",
+    "KafkaAdminClient": "use kstore.open('data'): a store creates and alters topics itself",
+    "KafkaConsumer": "use store.consumer('orders', group='billing')",
+    "KafkaError": "use KStoreError",
+    "KafkaException": "use KStoreError",
+    "KafkaProducer": "use store.producer('orders')",
+    "NewTopic": "use store.create_topic('orders', partitions=4)",
+    "TopicConfig": "use LogConfig, or a dict of settings",
+    "aio": _ASYNC_PRODUCER,
+    "connect": _OPEN,
+    "create": _OPEN,
+    "open_store": _OPEN,
+}
 OF_PRODUCERS = {
     "begin_transaction": "use `with store.transaction('id') as transaction`",
     "init_transactions": "use `with store.transaction('id') as transaction`",
@@ -23,6 +70,60 @@ OF_PRODUCERS = {
     "produce": "use send()",
     "send_and_wait": "use `await producer.send(...)`",
     "stop": "use close()",
+}
+OF_STORES = {
+    "alter_config": "use alter_topic('orders', {'retention.ms': 3600000})",
+    "alter_configs": "use alter_topic('orders', {'retention.ms': 3600000})",
+    "alter_consumer_group_offsets": "use alter_group_offsets()",
+    "append": "use store['orders'].append()",
+    "consumer_groups": "use groups()",
+    "create_partitions": "use add_partitions()",
+    "create_topics": "use create_topic() for each topic",
+    "delete_consumer_groups": "use delete_group() for each group",
+    "delete_groups": "use delete_group() for each group",
+    "delete_records": "use delete_records() of a topic or a log",
+    "delete_topics": "use delete_topic() for each topic",
+    "describe_configs": "use the config of a topic",
+    "describe_consumer_groups": "use group(name)",
+    "describe_groups": "use group(name)",
+    "describe_topics": "use the partitions and the config of a topic",
+    "incremental_alter_configs": "use alter_topic('orders', {'retention.ms': 3600000})",
+    "list_consumer_group_offsets": "use group(name).offsets",
+    "list_consumer_groups": "use groups()",
+    "list_group_offsets": "use group(name).offsets",
+    "list_groups": "use groups()",
+    "list_topics": "use topics",
+    "produce": "use producer().send(), or store['orders'].append()",
+    "send": "use producer().send(), or store['orders'].append()",
+    "set_config": "use alter_topic('orders', {'retention.ms': 3600000})",
+    "subscribe": "use consumer('orders', group='billing')",
+    "transactions": "use transaction('id')",
+}
+_OF_EACH_LOG = "use {}() of each log: `for log in topic`"
+OF_TOPICS = {
+    **{
+        name: _OF_EACH_LOG.format(name)
+        for name in (
+            *("follow", "head", "read", "roll", "since", "tail"),
+            *("truncate_to", "view"),
+        )
+    },
+    "alter_config": "use alter({'retention.ms': 3600000})",
+    "alter_configs": "use alter({'retention.ms': 3600000})",
+    "configure": "use alter({'retention.ms': 3600000})",
+    "set_config": "use alter({'retention.ms': 3600000})",
+    "beginning_offsets": "use start_offset of each log: `for log in topic`",
+    "create_partitions": "use add_partitions()",
+    "delete": "use store.delete_topic()",
+    "describe_configs": "use config",
+    "end_offset": "use end_offsets(), by partition",
+    "log": "use topic[0], the log of partition 0",
+    "partition_count": "use len(topic)",
+    "produce": "use append()",
+    "records": "use `for record in log` of each log: `for log in topic`",
+    "send": "use append()",
+    "start_offset": "use start_offset of each log: `for log in topic`",
+    "start_offsets": "use start_offset of each log: `for log in topic`",
 }
 OF_TRANSACTIONS = {
     "abort": "use abort_transaction()",

@@ -4,6 +4,7 @@ import logging
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
+from difflib import get_close_matches
 from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -13,8 +14,9 @@ from kstore.coordinator.group.offset_records import OffsetCommit
 from kstore.coordinator.group.offsets_table import OFFSETS_TOPIC, OffsetsTable
 from kstore.coordinator.group.reader_offsets_file import MAX_GROUP_FILE_SIZE, parse_group_file
 from kstore.coordinator.internal_topics import filled_partitions
-from kstore.errors import CorruptFileError, KStoreError, NewerFormatError
+from kstore.errors import CorruptFileError, GroupIdNotFoundError, KStoreError, NewerFormatError
 from kstore.files.filenames import OFFSETS_PREFIX, TEMPORARY_SUFFIX
+from kstore.kafka_names import OF_COMMITTED_OFFSETS, OF_GROUPS, no_attribute
 from kstore.protocol.fields import partition_for_name
 from kstore.topic_partition import TopicPartition
 
@@ -43,6 +45,11 @@ class CommittedOffset(NamedTuple):
         """Offsets from the committed one to the log end; negative beyond it, as in Kafka."""
         return None if self.end_offset is None else self.end_offset - self.offset
 
+    if not TYPE_CHECKING:  # type: ignore[misc]  # a NamedTuple takes no `if`
+
+        def __getattr__(self, name: str) -> object:
+            raise no_attribute(self, name, OF_COMMITTED_OFFSETS)
+
 
 @dataclass(frozen=True, slots=True)
 class ConsumerGroup:
@@ -62,13 +69,23 @@ class ConsumerGroup:
 
     @property
     def lag(self) -> int:
-        """The sum of the lags of partitions whose log end is known."""
+        """The sum of the lags of partitions whose log end is known; :attr:`lags` has each."""
         return sum(each.lag or 0 for each in self.offsets.values())
+
+    @property
+    def lags(self) -> dict[TopicPartition, int | None]:
+        """The lag of each partition with a committed offset; None where the log end is unknown."""
+        return {partition: each.lag for partition, each in self.offsets.items()}
 
     @property
     def is_claimed(self) -> bool:
         """Whether a consumer of the group is open: its offsets cannot be altered meanwhile."""
         return bool(self.claimed)
+
+    if not TYPE_CHECKING:  # which would take any attribute for valid
+
+        def __getattr__(self, name: str) -> object:
+            raise no_attribute(self, name, OF_GROUPS)
 
 
 def groups(self: "Store") -> dict[str, ConsumerGroup]:
@@ -83,6 +100,23 @@ def groups(self: "Store") -> dict[str, ConsumerGroup]:
     with self._offsets_lock:
         found = _GroupReader(self)
         return {name: found.read(name) for name in sorted(found.names())}
+
+
+def group(self: "Store", name: str) -> ConsumerGroup:
+    """One consumer group: offsets, lag, metadata, claimed partitions; as :func:`groups`.
+
+    Raises GroupIdNotFoundError, which suggests close names, for a group without committed
+    offsets, open consumers and members. Thread-safe.
+    """
+    self._follow_writer()
+    with self._offsets_lock:
+        found = _GroupReader(self)
+        names = found.names()
+        if name in names:
+            return found.read(name)
+    close = get_close_matches(str(name), names, n=3)
+    hint = f"; did you mean {' or '.join(map(repr, close))}?" if close else ""
+    raise GroupIdNotFoundError(f"there is no group {name!r}{hint}", path=self.paths[0])
 
 
 def offsets_table(store: "Store", partition: int) -> OffsetsTable:

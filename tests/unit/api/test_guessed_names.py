@@ -1,0 +1,103 @@
+"""Names of Kafka's clients and of Python's containers, on stores, topics, logs and groups."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import kstore
+from kstore import LogConfig, Store, StoreConfig, kafka_names
+from kstore.errors import (
+    GroupIdNotFoundError,
+    InvalidConfigError,
+    KStoreError,
+    UnknownSettingError,
+)
+
+QUIET = StoreConfig(background=False)
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[Store]:
+    with kstore.open(tmp_path, config=QUIET) as opened:
+        opened.create_topic("orders", 2).extend([(b"a", b"1"), (b"b", b"2")])
+        opened.alter_group_offsets("dashboards", {("orders", 0): 0})
+        yield opened
+
+
+def owners(store: Store) -> Iterator[tuple[Any, dict[str, str]]]:
+    group = store.group("dashboards")
+    yield store, kafka_names.OF_STORES
+    yield store["orders"], kafka_names.OF_TOPICS
+    yield store["orders"].config, kafka_names.OF_CONFIGS
+    yield group, kafka_names.OF_GROUPS
+    yield group.offsets["orders", 0], kafka_names.OF_COMMITTED_OFFSETS
+
+
+def test_a_name_of_kafkas_is_answered_with_kstores(store: Store) -> None:
+    for owner, names in owners(store):
+        assert not set(names) & set(dir(type(owner)))
+        for name, instead in names.items():
+            with pytest.raises(AttributeError) as caught:
+                getattr(owner, name)
+            kind = type(owner).__name__
+            assert str(caught.value) == f"{kind!r} object has no attribute {name!r}: {instead}"
+
+
+def test_other_names_are_missing_as_usual(store: Store) -> None:
+    for owner, _ in owners(store):
+        assert not hasattr(owner, "nothing")
+        assert getattr(owner, "_nothing", 3) == 3
+
+
+def test_a_class_of_kafkas_clients_is_answered_by_the_module() -> None:
+    assert not set(kafka_names.OF_MODULE) & set(kstore.__all__)
+    for name, instead in kafka_names.OF_MODULE.items():
+        with pytest.raises(ImportError) as caught:
+            exec(f"from kstore import {name}")
+        assert str(caught.value) == f"kstore has no {name!r}: {instead}"
+    with pytest.raises(ImportError, match=r"`await producer.send\(\.\.\.\)` works in asyncio"):
+        kstore.AsyncProducer  # noqa: B018
+    assert not hasattr(kstore, "nothing")
+
+
+def test_a_config_is_looked_up_by_name(store: Store) -> None:
+    topic = store["orders"]
+    topic.alter({"retention.ms": 7})
+    assert topic.config["retention.ms"] == topic.config["retention_ms"] == 7
+    assert "retention.ms" in topic.config
+    assert "retention_ms" in topic.config
+    assert "retention" not in topic.config
+    assert 3 not in topic.config
+    assert dict(topic.config)["retention.ms"] == 7
+    assert LogConfig.from_properties(dict(topic.config)) == topic.config
+    with pytest.raises(KeyError) as caught:
+        topic.config["retention"]
+    assert str(caught.value).startswith("unknown setting 'retention'; did you mean retention.ms")
+    assert isinstance(caught.value, UnknownSettingError)
+    assert isinstance(caught.value, InvalidConfigError)
+    with pytest.raises(TypeError, match="named by text, not int"):
+        topic.config[0]  # type: ignore[index]
+
+
+def test_a_group_is_found_by_name(store: Store) -> None:
+    group = store.group("dashboards")
+    assert group == store.groups()["dashboards"]
+    end = store["orders"][0].end_offset
+    assert group.lags == {("orders", 0): end}
+    assert group.lag == end
+    with pytest.raises(GroupIdNotFoundError, match="no group 'dashboard'; did you mean 'dashboa"):
+        store.group("dashboard")
+    with pytest.raises(KStoreError, match=r"no group 'x' \(file"):
+        store.group("x")
+
+
+def test_a_group_has_the_lag_of_each_partition(store: Store) -> None:
+    store["orders"].append(b"3", partition=0)
+    store["orders"].append(b"4", partition=1)
+    store.alter_group_offsets("dashboards", {("orders", 0): 0, ("orders", 1): 1})
+    ends = store["orders"].end_offsets()
+    group = store.group("dashboards")
+    assert group.lags == {("orders", 0): ends[0], ("orders", 1): ends[1] - 1}
+    assert group.lag == sum(ends.values()) - 1
