@@ -23,11 +23,13 @@ from kstore.errors import (
     KStoreError,
     LogDirOfflineError,
     StorageError,
+    StoreLockedError,
 )
 from kstore.files import filenames
 from kstore.files.failure_detector import FailureDetectingFiles
 from kstore.files.filenames import PartitionName, parse_partition_directory
 from kstore.files.files import Files, Lock
+from kstore.files.lock_holders import is_locked_by_this_process
 
 _LOGGER = logging.getLogger("kstore")
 
@@ -85,6 +87,21 @@ def check_finished(files: Files, path: str) -> None:
         )
 
 
+def _lock_directory(files: Files, path: str) -> Lock:
+    """Lock a log directory for writing; StoreLockedError says so where this process has it."""
+    try:
+        return files.lock(path)
+    except StoreLockedError as error:
+        if is_locked_by_this_process(path):
+            error.reason = (
+                "this process has this directory open for writing already: use that store, which "
+                "threads may share, or close it first (`with kstore.open(...) as store:` does); "
+                "mode='r' opens another one for reading"
+            )
+            error.at()
+        raise
+
+
 class LogDir:
     """A log directory, opened for writing (locked) or for reading (nothing is changed).
 
@@ -120,7 +137,7 @@ class LogDir:
         check_finished(self.files, path)
         if writable:
             _make_directories(self.files, path)
-            self._lock = self.files.lock(self.join(filenames.LOCK))
+            self._lock = _lock_directory(self.files, self.join(filenames.LOCK))
         try:
             self._marker = read_clean_shutdown(self.files, path)
         except BaseException:

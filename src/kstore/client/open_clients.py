@@ -4,7 +4,7 @@ import warnings
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from difflib import get_close_matches
-from typing import TYPE_CHECKING, Never, TypedDict, Unpack, overload
+from typing import TYPE_CHECKING, Never, TypedDict, TypeVar, Unpack, overload
 
 from kstore.client.partitioner import Partitioner
 from kstore.errors import InvalidConfigError
@@ -34,6 +34,9 @@ _INSTEAD = {
     "value_deserializer": "record.value.decode(): values are bytes",
     "key_deserializer": "record.key.decode(): keys are bytes",
 }
+
+
+T = TypeVar("T")
 
 
 class ProducerSettings(TypedDict, total=False):
@@ -176,7 +179,7 @@ def consumer(
     from kstore.client.consumer import Consumer
     from kstore.coordinator.group.store_group import StoreGroup
 
-    pairs = [as_topic_partition(pair) for pair in assignment]
+    pairs = [as_topic_partition(pair) for pair in _not_a_handle(assignment)]
     names = _as_names(topics)
     if group is None and len(topic) == 1 and isinstance(topic[0], str) and (names or pairs):
         group = _old_group(self, topic[0], names)
@@ -199,7 +202,21 @@ def consumer(
 
 
 def _as_names(topics: str | Iterable[str]) -> list[str]:
-    return [topics] if isinstance(topics, str) else list(topics)
+    return [topics] if isinstance(topics, str) else list(_not_a_handle(topics))
+
+
+def _not_a_handle(names: Iterable[T]) -> Iterable[T]:
+    """The names themselves; TypeError for a Log or Topic, which would be read from end to end."""
+    topic = getattr(names, "topic", None)
+    partition = 0 if topic is None else getattr(names, "partition", 0)
+    if topic is None and hasattr(names, "partition_for"):
+        topic = getattr(names, "name", None)
+    if topic is None:
+        return names
+    raise TypeError(
+        f"a consumer takes names: consumer({topic!r}) reads a topic, and "
+        f"consumer(assignment=[({topic!r}, {partition})]) one partition"
+    )
 
 
 def _check_topics(store: "Store", names: list[str]) -> None:

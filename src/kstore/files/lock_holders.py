@@ -32,16 +32,26 @@ def lock_holders(path: str, start: int = 0, size: int = 0) -> list[LockHolder]:
         pids = [name for name in os.listdir("/proc") if name.isdecimal()]
     except OSError:
         return []
-    found = []
-    for pid in pids:
-        with suppress(OSError):  # of another user, or ended meanwhile
-            for number in os.listdir(f"/proc/{pid}/fd"):
-                with suppress(OSError):  # closed meanwhile
-                    other = os.stat(f"/proc/{pid}/fd/{number}")
-                    if os.path.samestat(own, other) and _has_lock(pid, number, start, end):
-                        found.append(LockHolder(int(pid), _command(pid)))
-                        break
+    found = [LockHolder(int(pid), _command(pid)) for pid in pids if _holds(pid, own, start, end)]
     return found or _holders_of_process_locks(own, start, end)
+
+
+def is_locked_by_this_process(path: str) -> bool:
+    """Whether this process holds a lock of a file; False where the system does not show it."""
+    with suppress(OSError):
+        return _holds("self", os.stat(path), 0, None)
+    return False
+
+
+def _holds(pid: str, file: os.stat_result, start: int, end: int | None) -> bool:
+    """Whether an open file of a process has a lock on those bytes (end None: any position)."""
+    with suppress(OSError):  # of another user, or ended meanwhile
+        for number in os.listdir(f"/proc/{pid}/fd"):
+            with suppress(OSError):  # closed meanwhile
+                other = os.stat(f"/proc/{pid}/fd/{number}")
+                if os.path.samestat(file, other) and _has_lock(pid, number, start, end):
+                    return True
+    return False
 
 
 def _holders_of_process_locks(own: os.stat_result, start: int, end: int | None) -> list[LockHolder]:

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from kstore.files.files import DISK
-from kstore.files.lock_holders import LockHolder, lock_holders
+from kstore.files.lock_holders import LockHolder, is_locked_by_this_process, lock_holders
 
 OWN = """
 import sys
@@ -78,3 +78,13 @@ def test_this_process_is_called_that(path: Path) -> None:
     assert str(found) == "this process"
     assert found.pid == os.getpid()
     assert str(LockHolder(1, "")) == "process 1"
+
+
+def test_a_lock_of_this_process_is_known(path: Path) -> None:
+    assert not is_locked_by_this_process(str(path))
+    lock = DISK.lock(path)
+    assert is_locked_by_this_process(str(path))
+    lock.release()
+    with process(OWN, path):
+        assert not is_locked_by_this_process(str(path))
+    assert not is_locked_by_this_process(str(path / "missing"))

@@ -227,11 +227,20 @@ def test_a_second_writer_is_refused_by_name_and_readers_are_not(filled: Path) ->
     with pytest.raises(StoreLockedError) as caught:
         kstore.open(filled)
     assert caught.value.path == str(filled / ".lock")
+    assert "another process has this directory open for writing" in str(caught.value)
     before = snapshot(filled)
     with kstore.open(filled, "r") as store:
         assert store["t"][2][19].value == b"19"
         assert store.end_offsets("t") == {("t", 0): 0, ("t", 1): 10, ("t", 2): 20}
     assert snapshot(filled) == before
+
+
+def test_a_second_writer_of_the_same_process_is_named(filled: Path) -> None:
+    with kstore.open(filled) as store:
+        with pytest.raises(StoreLockedError, match=r"^this process .* already: use that store"):
+            kstore.open(filled)
+        store["t"][0].append(b"v")
+    kstore.open(filled).close()
 
 
 def test_a_reader_changes_no_byte_and_refuses_writing(filled: Path) -> None:

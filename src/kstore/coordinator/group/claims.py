@@ -35,10 +35,11 @@ class Claims:
         try:
             self._held[tp] = self._files.lock(self._path, start, 1)
         except StoreLockedError:
+            other = (tp[0], 0 if tp[1] else 1)
             raise GroupConflictError(
                 f"another consumer of group {self._group!r} in {self._holder(start, 1)} reads "
                 f"partition {tp[0]}-{tp[1]}: close it (`with store.consumer(...) as consumer:` "
-                "does), or assign other partitions to this one",
+                f"does), or assign other partitions to this one: assignment=[{other}]",
                 path=self._path,
             ) from None
 
