@@ -118,8 +118,8 @@ class _Copy:
         default_factory=lambda: _PARTITION_BYTES
     )  # bytes to request; more if a batch is larger
     epochs_fit: bool = True  # whether the leader's epochs reach back as far as the local ones
-    quiet: int = 0  # answers in a row without a byte
-    heard: float = 0.0  # when the partition last had a useful answer
+    empty_answers: int = 0  # answers in a row without a byte
+    last_answer: float = 0.0  # when the partition last had a useful answer
     committed: bool = True  # whether to ask for what is stable, with the aborted transactions
 
 
@@ -213,8 +213,8 @@ class Mirror:
             log = topic[number]
             endings = Endings(log, partial(self._ask_one, number))
             report = PartitionReport(number, first_offset=log.end_offset)
-            self._copies[number] = _Copy(log, report, endings, heard=self._started)
-        self._look_at(numbers)
+            self._copies[number] = _Copy(log, report, endings, last_answer=self._started)
+        self._fetch_bounds(numbers)
         self._begun += sum(_done(self._copies[number]) for number in numbers)
 
     def _describe_again(self) -> None:
@@ -279,7 +279,7 @@ class Mirror:
                 )
         return list(there) if self._wanted is None else self._wanted
 
-    def _look_at(self, numbers: Sequence[int]) -> None:
+    def _fetch_bounds(self, numbers: Sequence[int]) -> None:
         """Ask where the source begins and ends, and prepare the local logs to continue."""
         starts = self._source.offsets(numbers, EARLIEST)
         ends = self._source.offsets(numbers, LATEST)
@@ -390,7 +390,7 @@ class Mirror:
         answers = self._ask(positions, max_wait_ms=_WAIT_MS, room=room)
         silent = not any(answer.records or answer.error for answer in answers.values())
         troubled = [number for number in due if not self._take(number, answers.get(number), silent)]
-        self._tell(due[0])
+        self._report_progress(due[0])
         if troubled:
             self._wait_for(troubled)
         else:
@@ -414,25 +414,25 @@ class Mirror:
                 offset=answer.diverged,
             )
         if answer.error == OFFSET_OUT_OF_RANGE:
-            self._look_at([number])
+            self._fetch_bounds([number])
             if copy.source_start <= copy.log.end_offset <= copy.target:
                 copy.epochs_fit = False  # it is the epoch that the leader does not know
             return False
         if answer.error:
-            return self._refused(number, answer.error)
+            return self._check_error(number, answer.error)
         if answer.log_start_offset >= 0 and answer.high_watermark >= 0:
             self._check_bounds(number, copy, answer.log_start_offset, answer.high_watermark)
-        copy.heard = time.monotonic()
+        copy.last_answer = time.monotonic()
         copy.target = max(copy.target, answer.high_watermark)
         end = copy.log.end_offset
         if answer.records:
             if not self._append(number, copy, answer.records):
                 return False
             copy.endings.learn(answer, committed=copy.committed)
-            copy.quiet = 0
+            copy.empty_answers = 0
         elif silent and not copy.committed and end < answer.high_watermark:
-            copy.quiet += 1
-            if copy.quiet >= _QUIET:  # compaction left nothing up to the source's end
+            copy.empty_answers += 1
+            if copy.empty_answers >= _QUIET:  # compaction left nothing up to the source's end
                 copy.log._require_writer().truncator.skip_to(answer.high_watermark)
         copy.committed = end < copy.log.end_offset < answer.last_stable_offset
         if answer.log_start_offset > copy.source_start:
@@ -512,7 +512,7 @@ class Mirror:
             "here. Mirror into another directory for what the source has now"
         )
 
-    def _refused(self, number: int, code: int) -> bool:
+    def _check_error(self, number: int, code: int) -> bool:
         if code not in PASSING:
             raise SourceError(
                 f"partition {number} of {self._source.topic!r}: the cluster refuses: "
@@ -523,7 +523,7 @@ class Mirror:
     def _wait_for(self, troubled: list[int]) -> None:
         """Ask who leads; give up on a partition whose leader has not answered for _PATIENCE."""
         for number in troubled:
-            if time.monotonic() - self._copies[number].heard > _PATIENCE:
+            if time.monotonic() - self._copies[number].last_answer > _PATIENCE:
                 raise SourceError(
                     f"partition {number} of {self._source.topic!r}: no leader has answered for "
                     f"{_PATIENCE:.0f} seconds; copied batches stay; run the mirror again"
@@ -539,7 +539,7 @@ class Mirror:
                 return
             time.sleep(min(ahead, _STEP))
 
-    def _tell(self, number: int) -> None:
+    def _report_progress(self, number: int) -> None:
         if self._progress is None:
             return
         done = sum(map(_done, self._copies.values())) - self._begun

@@ -207,7 +207,7 @@ class KafkaSource:
             answer = self._send([(None, request)])[0]
             if not isinstance(answer, kafka.errors.KafkaError):
                 with self._decoding_response():
-                    found = self._about_us(answer.topics)
+                    found = self._topic_entry(answer.topics)
                 if found.error_code == UNKNOWN_TOPIC_OR_PARTITION:
                     raise UnknownTopicOrPartitionError(
                         f"there is no topic {self.topic!r} in the cluster at {self._servers}"
@@ -231,7 +231,7 @@ class KafkaSource:
                 raise self._unreachable(answer)
             time.sleep(_PAUSE)
 
-    def _about_us(self, answers: Sequence[Any]) -> Any:
+    def _topic_entry(self, answers: Sequence[Any]) -> Any:
         """The entry of an answer that is about this topic, by name or by id (from Fetch 13 on)."""
         for each in answers:
             name = getattr(each, "name", None) or getattr(each, "topic", None)
@@ -254,20 +254,20 @@ class KafkaSource:
             left = [each for each in partitions if each not in found]
             if not left:
                 return found
-            trouble = self._list_offsets(left, when, found)
-            if trouble is not None:
+            error = self._list_offsets(left, when, found)
+            if error is not None:
                 if time.monotonic() > deadline:
-                    raise self._unreachable(trouble)
+                    raise self._unreachable(error)
                 time.sleep(_PAUSE)
                 self.describe()
 
     def _list_offsets(self, partitions: list[int], when: int, found: dict[int, int]) -> Any:
         """Fill in what leaders answer; returns what went wrong, or None."""
-        trouble = None
+        error = None
         requests = []
         for leader, numbers in self._by_leader(partitions).items():
             if leader < 0:
-                trouble = kafka.errors.LeaderNotAvailableError(f"partitions {numbers}")
+                error = kafka.errors.LeaderNotAvailableError(f"partitions {numbers}")
                 continue
             listed = [
                 ListOffsetsRequest.ListOffsetsTopic.ListOffsetsPartition(
@@ -279,25 +279,23 @@ class KafkaSource:
             requests.append((leader, ListOffsetsRequest(isolation_level=0, topics=[topic])))
         for answer in self._send(requests):
             if isinstance(answer, kafka.errors.KafkaError):
-                trouble = answer
+                error = answer
                 continue
             with self._decoding_response():
-                trouble = self._offsets_told(answer, found) or trouble
-        return trouble
+                error = self._read_offsets(answer, found) or error
+        return error
 
-    def _offsets_told(self, answer: Any, found: dict[int, int]) -> Any:
-        trouble = None
-        for each in self._about_us(answer.topics).partitions:
+    def _read_offsets(self, answer: Any, found: dict[int, int]) -> Any:
+        error = None
+        for each in self._topic_entry(answer.topics).partitions:
             if each.error_code == 0:
                 old = getattr(each, "old_style_offsets", None)  # before 0.10.1
                 found[each.partition_index] = old[0] if old else each.offset
             else:
-                trouble = kafka.errors.for_code(each.error_code)(
-                    f"partition {each.partition_index}"
-                )
+                error = kafka.errors.for_code(each.error_code)(f"partition {each.partition_index}")
                 if each.error_code not in PASSING:
-                    raise self._unreachable(trouble)
-        return trouble
+                    raise self._unreachable(error)
+        return error
 
     def fetch(
         self,
@@ -344,16 +342,16 @@ class KafkaSource:
             if isinstance(answer, kafka.errors.KafkaError):
                 continue
             with self._decoding_response():
-                self._batches_told(request, answer, found)
+                self._read_batches(request, answer, found)
         return found
 
-    def _batches_told(self, request: Any, answer: Any, found: dict[int, Fetched]) -> None:
+    def _read_batches(self, request: Any, answer: Any, found: dict[int, Fetched]) -> None:
         wanted = {each.partition for each in request.topics[0].partitions}
         code = getattr(answer, "error_code", 0) or 0
         if code:
             found.update(dict.fromkeys(wanted, Fetched(code, -1, -1, b"", None)))
         for topic in answer.responses:
-            for part in self._about_us([topic]).partitions:
+            for part in self._topic_entry([topic]).partitions:
                 if part.partition_index in wanted:
                     found[part.partition_index] = _fetched(part)
 
