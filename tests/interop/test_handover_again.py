@@ -63,7 +63,7 @@ def test_a_broker_started_after_a_kill_and_the_handover_run_again(
     assert not list(node.log_dir.glob("*-stray"))
     report = hand_over(own, node.log_dir)
     assert report.executed
-    assert sum(plan.is_there for plan in report.partitions) >= 6
+    assert sum(plan.is_already_copied for plan in report.partitions) >= 6
     node.start()
     for name in topics:
         assert node.end_offsets(name) == {0: 60, 1: 60}

@@ -76,18 +76,18 @@ class Broker:
         ``metadata_log_dir``: the setting of that name, if the cluster metadata log is in none of
         the log directories.
         """
-        metas = [(log_dir, self._meta(log_dir)) for log_dir in self.dirs]
+        metas = [(log_dir, self._read_meta_properties(log_dir)) for log_dir in self.dirs]
         known = [(log_dir, meta) for log_dir, meta in metas if meta is not None]
         if known:
             self.report.kind = KRAFT if known[0][1].version == 1 else ZOOKEEPER
-            self._compare(known)
+            self._check_same_broker(known)
         for log_dir in self.dirs:
             self._check_dir(log_dir)
         self._warn_of_orphaned_future_replicas()
         if self.report.kind == KRAFT:
-            self._learn(metadata_log_dir, known[0][1])
+            self._read_cluster_metadata(metadata_log_dir, known[0][1])
 
-    def _meta(self, log_dir: LogDir) -> MetaProperties | None:
+    def _read_meta_properties(self, log_dir: LogDir) -> MetaProperties | None:
         try:
             meta = read_meta_properties(self.files, log_dir.path)
         except CorruptFileError as error:
@@ -101,7 +101,7 @@ class Broker:
             )
         return meta
 
-    def _compare(self, known: list[tuple[LogDir, MetaProperties]]) -> None:
+    def _check_same_broker(self, known: list[tuple[LogDir, MetaProperties]]) -> None:
         first = known[0][1]
         self.node_id = first.node_id
         for log_dir, meta in known:
@@ -126,7 +126,7 @@ class Broker:
                     )
                 self.directory_ids[meta.directory_id] = log_dir
 
-    def _learn(self, metadata_log_dir: str | None, meta: MetaProperties) -> None:
+    def _read_cluster_metadata(self, metadata_log_dir: str | None, meta: MetaProperties) -> None:
         """Read the node's cluster metadata; warn if that fails."""
         paths = [log_dir.path for log_dir in self.dirs]
         if metadata_log_dir is not None:
@@ -155,7 +155,7 @@ class Broker:
         if found is None or (found.cluster_id, found.node_id) != (meta.cluster_id, meta.node_id):
             self.report.refuse(path, "not of this node and cluster, by its meta.properties")
 
-    def stray(self, key: tuple[str, int], topic_id: str | None) -> str | None:
+    def stray_reason(self, key: tuple[str, int], topic_id: str | None) -> str | None:
         """Why the broker would not serve a folder with this topic id; None if it would, or if
         that is unknown."""
         if self.metadata is None or topic_id is None:
@@ -260,16 +260,18 @@ class Broker:
                 continue
             folder = log_dir.join(filenames.partition_directory(*key))
             try:
-                mark = read_offsets(self.files, log_dir.join(filenames.HIGH_WATERMARKS)).get(key)
+                high_watermark = read_offsets(
+                    self.files, log_dir.join(filenames.HIGH_WATERMARKS)
+                ).get(key)
                 end = peek_end_offset(self.files, folder, 0)
             except KStoreError:
                 continue  # was refused above
-            if mark is not None and mark < end:
+            if high_watermark is not None and high_watermark < end:
                 seen = True
                 self.report.warn(
                     folder,
-                    f"the high watermark {mark} is below the log end {end}: followers were "
-                    "behind. " + _REPLICATED,
+                    f"the high watermark {high_watermark} is below the log end {end}: followers "
+                    "were behind. " + _REPLICATED,
                 )
         if not seen and self.partition_dirs:
             self.report.note(

@@ -69,12 +69,12 @@ def hand_over(
         files=files,
     )
     open_store(source).close()  # recovers if necessary; raises if another process writes
-    report = _unless_refused(make_plan(abort_open_transactions=abort_open_transactions))
+    report = _raise_if_refused(make_plan(abort_open_transactions=abort_open_transactions))
     if abort_open_transactions:
         with open_store(source) as store:
             for each in report.partitions:
                 end_open_transactions(store[each.topic][each.partition])
-        report = _unless_refused(make_plan())
+        report = _raise_if_refused(make_plan())
     locked: list[LogDir] = []
     try:
         for path in (*absolute_paths(source), *absolute_paths(broker)):
@@ -82,12 +82,12 @@ def hand_over(
         by_path = {log_dir.path: log_dir for log_dir in locked}
         total, done = sum(plan.size for plan in report.partitions), 0
         for plan in report.partitions:
-            if not plan.is_there:
+            if not plan.is_already_copied:
                 verify_partition(files, plan.source).raise_if_corrupt()
         for plan in report.partitions:
             if progress is not None:
                 progress(done, total, f"{plan.topic}-{plan.partition}")
-            if not plan.is_there:
+            if not plan.is_already_copied:
                 _copy_partition(files, plan)
             _take_over(by_path, plan)
             done += plan.size
@@ -100,7 +100,7 @@ def hand_over(
     return report
 
 
-def _unless_refused(report: HandoverReport) -> HandoverReport:
+def _raise_if_refused(report: HandoverReport) -> HandoverReport:
     for each in report.findings:
         if each.level == REFUSED:
             raise HandoverError(each.sentence, path=each.where)
@@ -110,20 +110,20 @@ def _unless_refused(report: HandoverReport) -> HandoverReport:
 def _take_over(by_path: Mapping[str, LogDir], plan: PartitionPlan) -> None:
     """Write the partition into the checkpoints of the broker's directory."""
     key = (plan.topic, plan.partition)
-    ours = by_path[os.path.dirname(plan.source)]
-    theirs = by_path[os.path.dirname(plan.target)]
-    if plan.is_there and theirs.recovery_point(key) >= plan.end_offset:
+    source_dir = by_path[os.path.dirname(plan.source)]
+    target_dir = by_path[os.path.dirname(plan.target)]
+    if plan.is_already_copied and target_dir.recovery_point(key) >= plan.end_offset:
         return  # the broker's own, or written before
     bases = [
         found.base_offset
-        for name in ours.files.listdir(plan.source)
+        for name in source_dir.files.listdir(plan.source)
         if (found := filenames.parse(name)) is not None
         and found.kind == filenames.LOG
         and not found.suffix
     ]
     start = plan.start_offset if plan.start_offset > min(bases, default=0) else None
     state = LogState(plan.end_offset, start, plan.end_offset)
-    theirs.take_over(key, state, ours.cleaner_offset(key))
+    target_dir.take_over(key, state, source_dir.cleaner_offset(key))
 
 
 def _finish(files: Files, plan: PartitionPlan) -> None:
@@ -157,14 +157,14 @@ def _copy_partition(files: Files, plan: PartitionPlan) -> None:
     for name in names:
         # A name that all programs ignore if it is left behind.
         made = os.path.join(target, name + filenames.CLEANED_SUFFIX)
-        ours = os.path.join(plan.source, name)
-        size = files.size_of(ours)
-        files.copy(ours, made, size)
-        if files.size_of(made) != size or not have_same_bytes(files, ours, made, size):
+        source = os.path.join(plan.source, name)
+        size = files.size_of(source)
+        files.copy(source, made, size)
+        if files.size_of(made) != size or not have_same_bytes(files, source, made, size):
             raise StorageError("the copy differs from its source", path=made)
-    coming = {name + filenames.CLEANED_SUFFIX for name in names}
+    staged_names = {name + filenames.CLEANED_SUFFIX for name in names}
     for name in files.listdir(target):
-        if name not in coming and is_copied(name.removesuffix(filenames.CLEANED_SUFFIX)):
+        if name not in staged_names and is_copied(name.removesuffix(filenames.CLEANED_SUFFIX)):
             files.remove(os.path.join(target, name))
     for name in sorted(names, key=_copy_order):
         made = os.path.join(target, name)

@@ -133,7 +133,7 @@ def _check_partition(there: Broker, plan: PartitionPlan, topic_ids: Mapping[str,
         )
     if found is not None and given is not None and found != given:
         report.refuse(plan.target, f"the broker's partition.metadata has the id {found}: not it")
-    reason = there.stray(key, found if found is not None else given)
+    reason = there.stray_reason(key, found if found is not None else given)
     if reason is not None:
         report.refuse(plan.target, reason)
 
@@ -160,7 +160,7 @@ def _check_contents(there: Broker, report: HandoverReport) -> None:
             continue
         is_empty_too = found is TargetContents.NOTHING and plan.size == 0 and end == plan.end_offset
         if found is TargetContents.ALL or is_empty_too or (found is TargetContents.MORE and begun):
-            report.partitions[number] = plan._replace(is_there=True)
+            report.partitions[number] = plan._replace(is_already_copied=True)
             report.note(plan.target, f"has {found.value}: nothing is left to be copied")
             continue
         since = ", since a handover that was interrupted" if plan.target in begun else ""
@@ -184,7 +184,7 @@ def _check_lost(there: Broker, plan: PartitionPlan, given: str | None) -> None:
         return
     expected = None if known is None else known.topic_ids.get(plan.topic)
     if given is not None or expected is not None:
-        reason = there.stray(key, given or expected)
+        reason = there.stray_reason(key, given or expected)
         if reason is not None:
             report.refuse(plan.target, reason)
         elif given is None:
@@ -205,7 +205,7 @@ def _check_lost(there: Broker, plan: PartitionPlan, given: str | None) -> None:
 def _strays(there: Broker) -> Iterator[tuple[tuple[str, int], str]]:
     """The broker's folders that it would not serve, with reasons."""
     for key in sorted(there.partition_dirs):
-        reason = there.stray(key, _quiet_id(there, key))
+        reason = there.stray_reason(key, _quiet_id(there, key))
         if reason is not None:
             yield key, reason
 

@@ -18,7 +18,7 @@ class Finding(NamedTuple):
 class PartitionPlan(NamedTuple):
     """A partition to hand over. Offsets and bytes are those of the source.
 
-    ``is_there``: an earlier handover has copied all of it.
+    ``is_already_copied``: an earlier handover has copied all of it.
     """
 
     topic: str
@@ -29,7 +29,7 @@ class PartitionPlan(NamedTuple):
     start_offset: int
     end_offset: int
     size: int
-    is_there: bool = False
+    is_already_copied: bool = False
 
 
 @dataclass(slots=True)

@@ -77,7 +77,7 @@ def test_run_again_after_a_crash_at_every_change(own: Path, tmp_path: Path, mode
         assert (broker_dir / MARKER).read_text() == EPOCH, index  # nothing else has to be recovered
         report = hand_over(own, broker_dir, files=HastyDisk())
         assert report.executed, index
-        seen.add(tuple(each.is_there for each in report.partitions))
+        seen.add(tuple(each.is_already_copied for each in report.partitions))
         assert records(broker_dir) == expected, index
         left = {path.name for path in broker_dir.rglob("*")}
         assert not [name for name in left if name.endswith(".cleaned") or name == HANDOVER], index
@@ -180,7 +180,7 @@ def test_a_log_of_which_only_the_end_is_left(own: Path, tmp_path: Path) -> None:
     with kstore.open(tmp_path / "empty", config=QUIET) as store:
         store.create_topic("t", 2)[0]._require_writer().truncator.skip_to(20)
     report = hand_over(tmp_path / "empty", broker_dir)
-    assert [plan.is_there for plan in report.partitions] == [True, False]
+    assert [plan.is_already_copied for plan in report.partitions] == [True, False]
 
 
 def test_what_is_in_a_folder(own: Path, tmp_path: Path) -> None:
