@@ -135,7 +135,7 @@ def measure(chosen: "list[Workload]", level: str, arguments: argparse.Namespace)
     from kstore.bench.suite import Suite, left_behind
 
     suite = Suite(chosen, arguments.dir, level, arguments.rounds)
-    listen(suite)
+    print_results(suite)
     for folder in left_behind(arguments.dir):
         complain(f"{folder} belongs to another run; if that was killed, remove the folder")
     logger = logging.getLogger("kstore")
@@ -148,14 +148,14 @@ def measure(chosen: "list[Workload]", level: str, arguments: argparse.Namespace)
         logger.setLevel(before)
         clear()
         if suite.tree:
-            kept = keep(suite.tree, arguments)
+            kept = write_results(suite.tree, arguments)
     for name, reason in tree["missing"].items():
         print(f"missing: {name}: {reason}")
     print(f"{len(tree['results'])} contests in {tree['seconds']:.0f} s")
     return 1 if tree["failed"] or not kept else 0
 
 
-def keep(tree: "Tree", arguments: argparse.Namespace) -> bool:
+def write_results(tree: "Tree", arguments: argparse.Namespace) -> bool:
     """Write the files that were requested, also after an interrupt; False if one failed."""
     from kstore.bench.report import html_page, results
 
@@ -174,7 +174,7 @@ def keep(tree: "Tree", arguments: argparse.Namespace) -> bool:
     return kept
 
 
-def listen(suite: "Suite") -> None:
+def print_results(suite: "Suite") -> None:
     """Print each table when its contest is done, and one line of progress on a terminal."""
     from kstore.bench.report import text_table
     from kstore.bench.runner import environment

@@ -171,7 +171,7 @@ def line_reader(text: str) -> str:
     return text
 
 
-class Outcome:
+class DeliveryCount:
     """Counts appended and rejected lines; :meth:`check` raises the first rejected line's error."""
 
     def __init__(self) -> None:
@@ -205,7 +205,7 @@ def run(arguments: argparse.Namespace) -> int:
     given = (*(f"{name}={value}" for name, value in filed.items()), *arguments.reader)
     reader = LineReader(properties(given, READER_PROPERTIES))
     options = producer_options(arguments)
-    outcome = Outcome()
+    outcome = DeliveryCount()
     with StopRequest() as stop:
         with open_store(arguments, "a") as store:
             named_topic(store, arguments.topic)
