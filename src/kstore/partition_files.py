@@ -65,7 +65,7 @@ if TYPE_CHECKING:
     from kstore.files.staging_area import StagingArea as StagingArea
     from kstore.files.staging_area import remove_staged as remove_staged
     from kstore.log.read_committed import UNCOMMITTED as UNCOMMITTED
-    from kstore.log.read_committed import Outcomes as Outcomes
+    from kstore.log.read_committed import TransactionOutcomes as TransactionOutcomes
     from kstore.log.read_committed import check_isolation as check_isolation
     from kstore.log.statistics import DAY_MS as DAY_MS
     from kstore.log.statistics import HOUR_MS as HOUR_MS
@@ -186,7 +186,7 @@ _NAMES = {
     "kstore.store.partition_factory": "peek_end_offset",
     "kstore.store.topic_identity": "TopicIdentities TopicIdentity",
     # Reads by isolation level and by time.
-    "kstore.log.read_committed": "Outcomes UNCOMMITTED check_isolation",
+    "kstore.log.read_committed": "TransactionOutcomes UNCOMMITTED check_isolation",
     "kstore.log.time_lookup": "find_offset_for_time newest_offset",
     "kstore._native.read.aborted_transactions": "AbortedRanges",
     "kstore._native.read.segment_view": "SegmentView",

@@ -6,7 +6,7 @@ import kstore
 from interop.node import Consumed
 from interop.samples import batch_bytes, sample_records
 from kstore.config import CODECS
-from kstore.files.filenames import MOVED, cut_name, seal_name, unreadable_name
+from kstore.files.filenames import MOVED, cut_name, header_checksums_name, unreadable_name
 from oracle import files
 
 
@@ -65,12 +65,12 @@ def leave_one_of_each(log_dir, topic):
     (log_dir / f"{topic}-0" / unreadable_name("leader-epoch-checkpoint", 0)).write_bytes(b"0 9")
     # Every partition of which a segment was rolled has a seal: one of them stands for all.
     names = {path.name for path in log_dir.rglob("kstore.*")}
-    assert {name for name in names if "seal" not in name} | {seal_name(0)} & names == {
+    assert {name for name in names if "seal" not in name} | {header_checksums_name(0)} & names == {
         "kstore.topics",
         "kstore.offsets.billing",
         "kstore.offsets-lock.billing",
         cut_name(0, 0, 0),
-        seal_name(0),
+        header_checksums_name(0),
         MOVED,
         unreadable_name("leader-epoch-checkpoint", 0),
     }

@@ -27,7 +27,7 @@ from kstore.errors import (
     StorageError,
 )
 from kstore.files.files import Files
-from kstore.log.import_segment import place_file
+from kstore.log.import_segment import assign_file_offsets
 from kstore.segment.scan import scan_segment
 from kstore.spark.sink.commit import abort, publish, sweep
 from kstore.spark.sink.options import Staged, parse_sink
@@ -225,10 +225,10 @@ def test_only_batches_of_tasks_are_adopted(tmp_path: Path, what: str) -> None:
     path = tmp_path / "staged"
     path.write_bytes(BATCH + batch)
     with pytest.raises(CorruptRecordError, match="transactional, control or idempotent") as raised:
-        place_file(Files(), str(path), 5, 0, kstore.LogConfig())
+        assign_file_offsets(Files(), str(path), 5, 0, kstore.LogConfig())
     assert raised.value.position == len(BATCH)
     path.write_bytes(BATCH * 2)
-    assert place_file(Files(), str(path), 5, 0, kstore.LogConfig()).next_offset == 7
+    assert assign_file_offsets(Files(), str(path), 5, 0, kstore.LogConfig()).next_offset == 7
 
 
 def test_a_manifest_too_large_to_read_is_not_written(

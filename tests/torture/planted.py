@@ -308,7 +308,7 @@ BUGS: dict[str, Bug] = {
         replace(recovery, "_check_cut", nothing), "bit-flips"
     ),
     "a truncation's removals are not synced in order": Bug(
-        replace(segment, "finish_cut", _without("sync_directory")),
+        replace(segment, "finish_truncation", _without("sync_directory")),
         "crash-states", ("truncate",), HOSTILE,
     ),
     "a truncation's copy is not synced": Bug(

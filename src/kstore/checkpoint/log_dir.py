@@ -120,7 +120,7 @@ class LogDir:
         self.notes: list[str] = []  # faults found in it, in sentences
         self.offline = offline
         self.failed: Callable[[LogDir], None] | None = None  # called once, by the failing thread
-        self.unsettled = False  # some work is unfinished: the next writer must recover
+        self.needs_recovery = False  # some work is unfinished: the next writer must recover
         if offline is not None:
             _LOGGER.error("%s is skipped: %s", path, offline)
         self.writable = writable
@@ -358,7 +358,7 @@ class LogDir:
     def finish(self, *, clean: bool) -> None:
         """Write the original marker back if everything closed cleanly; unlock."""
         began = self._begun or (self._marker is None and self.partition_count > 0)
-        if self.writable and began and clean and not self.unsettled and self.offline is None:
+        if self.writable and began and clean and not self.needs_recovery and self.offline is None:
             content = NEW_MARKER if self._marker is None else self._marker
             write_clean_shutdown(self.files, self.path, content)
         self.release()

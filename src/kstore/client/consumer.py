@@ -21,7 +21,7 @@ from kstore.errors import (
 )
 from kstore.integers import check_integer, check_integer_setting
 from kstore.kafka_names import OF_CONSUMERS, no_attribute
-from kstore.log.read_committed import Outcomes, check_isolation
+from kstore.log.read_committed import TransactionOutcomes, check_isolation
 from kstore.topic_partition import TopicPartition, as_topic_partition
 
 if TYPE_CHECKING:
@@ -87,7 +87,7 @@ class Consumer:
         self._closed = False
         self._positions: dict[TopicPartition, int | None] = {}  # None: not known yet
         self._topic_ids: TopicIds = {}  # of the assigned topics
-        self._outcomes: dict[TopicPartition, Outcomes] = {}
+        self._outcomes: dict[TopicPartition, TransactionOutcomes] = {}
         self._ends: dict[TopicPartition, int] = {}  # log end offsets at the last read
         self._paused: set[TopicPartition] = set()
         self._turn = 0
@@ -438,7 +438,7 @@ class Consumer:
             return log.view(start, stop)
         from kstore.log.view import LogView
 
-        outcomes = self._outcomes.setdefault(tp, Outcomes(log))
+        outcomes = self._outcomes.setdefault(tp, TransactionOutcomes(log))
         return LogView(log, start, stop, isolation=self.isolation_level, outcomes=outcomes)
 
     def _position(self, tp: TopicPartition) -> int:

@@ -130,7 +130,7 @@ def _facts_of(log: "Log", files: Files, view: SegmentView) -> CleanSegment:
         index_size=sizes[0],
         time_index_size=sizes[1],
         largest_timestamp=largest_timestamp(log._source, files, view),
-        first_timestamp=segments_on_disk.first_timestamp(files, view),
+        first_timestamp=segments_on_disk.rolling_timestamp(files, view),
         modified_ms=files.modified_ns(view.path) // 1_000_000,
     )
 

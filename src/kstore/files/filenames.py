@@ -164,7 +164,7 @@ def parse_cut_name(name: str) -> CutName | None:
     return None if match is None else CutName(int(match[1]), int(match[2]), int(match[3]))
 
 
-def seal_name(base_offset: int) -> str:
+def header_checksums_name(base_offset: int) -> str:
     """The file with the header checksums of a rolled segment."""
     return f"{SEAL}{base_offset:020d}"
 

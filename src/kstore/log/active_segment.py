@@ -113,7 +113,7 @@ class ActiveSegment:
                 StorageError("an unfinished append could not be cut off", path=state.directory)
             )
             state.check_usable()
-        self.finish_cut()
+        self.finish_truncation()
         self.check_in_place()
         state.check_usable()
         active = state.active
@@ -129,7 +129,7 @@ class ActiveSegment:
             state.save_epochs(state.epochs.assign(0, active.next_offset))
         appender.leader_epoch = state.latest_epoch()
         appender.created_ms = state.now_ms()
-        appender.rolling_timestamp = segments_on_disk.first_timestamp(state.files, active)
+        appender.rolling_timestamp = segments_on_disk.rolling_timestamp(state.files, active)
         assert self.opened is not None
         self._attach(active, state.files.size(fd) if self.opened.prewritten else -1)
         if self.on_open is not None:
@@ -171,7 +171,7 @@ class ActiveSegment:
         append or flush raises LogDirOfflineError.
         """
         state = self._state
-        if state.failure is not None or state.pending_cut is not None:
+        if state.failure is not None or state.pending_truncation is not None:
             return
         active, opened = state.active, self.opened
         found = state.files.identity_of(active.path)
@@ -200,19 +200,19 @@ class ActiveSegment:
 
     # --- undoing interrupted changes --------------------------------------------------------
 
-    def finish_cut(self) -> None:
+    def finish_truncation(self) -> None:
         """Make the files match the segments after a truncation; can be repeated."""
         state = self._state
-        cut = state.pending_cut
+        cut = state.pending_truncation
         if cut is None:
             return
         if cut.view is state.active:  # else the truncation was interrupted before it took effect
             state.directory_changes += 1
             with state.names_lock:
-                segments_on_disk.finish_cut(state.files, state.directory, cut)
+                segments_on_disk.finish_truncation(state.files, state.directory, cut)
             if cut.view.mapped:
                 state.maps.add(cut.view)
-        state.pending_cut = None
+        state.pending_truncation = None
 
     def cut_unpublished(self) -> None:
         """Truncate to the published end, after an append that was interrupted before that."""

@@ -42,7 +42,7 @@ class Flusher:
                 target = state.data_end
                 rolled = list(state.unsynced_segments)
                 changes = state.directory_changes
-                dirty = changes != state.directory_synced or state.pending_cut is not None
+                dirty = changes != state.directory_synced or state.pending_truncation is not None
                 if target <= state.recovery_point and not rolled and not dirty:
                     return
                 state.appender.make_ready()

@@ -5,7 +5,7 @@ from time import monotonic
 from typing import TYPE_CHECKING
 
 from kstore.errors import OffsetOutOfRangeError
-from kstore.log.read_committed import UNCOMMITTED, Outcomes, check_isolation
+from kstore.log.read_committed import UNCOMMITTED, TransactionOutcomes, check_isolation
 from kstore.log.view import LogView
 from kstore.record import Record
 
@@ -34,7 +34,7 @@ class Follower:
         self.next_offset = start
         self.timeout = timeout
         self.isolation = isolation
-        self._outcomes = Outcomes(log) if check_isolation(isolation) else None
+        self._outcomes = TransactionOutcomes(log) if check_isolation(isolation) else None
         self._seen = -1  # the log end at the last refresh
         self._window_end = start
         self._segments: SegmentList | None = None  # at the last refresh

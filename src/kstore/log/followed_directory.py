@@ -13,12 +13,12 @@ _MOVES = 10  # followed before an error is raised
 class FollowedDirectory:
     """The current path of a partition's directory. Used under its reader's lock."""
 
-    def __init__(self, path: str, files: Files, moved: Callable[[], str] | None) -> None:
-        """``moved``: returns the path after a move; called where the directory is gone."""
+    def __init__(self, path: str, files: Files, find_directory: Callable[[], str] | None) -> None:
+        """``find_directory``: returns the path after a move; called where the directory is gone."""
         self.path = path
         self.topic_id: str | None = None  # the topic's, where it has one
         self._files = files
-        self._moved = moved
+        self._find_directory = find_directory
         self._inode = -1  # -1 where it has moved since
         self._is_known = False  # the directory was read before
 
@@ -55,7 +55,7 @@ class FollowedDirectory:
 
     def list_names(self) -> list[str]:
         """All names in the directory; StorageError where it was moved meanwhile."""
-        if self._moved is None:
+        if self._find_directory is None:
             return self._files.listdir(self.path)
         return list_stable(self._files, self.path)
 
@@ -64,10 +64,10 @@ class FollowedDirectory:
 
         The name may be the same: another move has brought the partition back.
         """
-        if self._moved is None:
+        if self._find_directory is None:
             return False
         if self._files.kind(self.path) is None:
-            self.path = self._moved()
+            self.path = self._find_directory()
             self._inode = -1
         return self._files.kind(self.path) is not None
 

@@ -37,7 +37,7 @@ def least_size(config: LogConfig) -> int:
 
 
 @dataclass(frozen=True, slots=True)
-class PlacedFile:
+class ImportableFile:
     """A file whose batches have their final offsets; it is checked and on disk."""
 
     path: str
@@ -77,9 +77,9 @@ def can_stand_beside(files: Files, path: str, other: str) -> bool:
     )
 
 
-def place_file(
+def assign_file_offsets(
     files: Files, path: str, base_offset: int, leader_epoch: int, config: LogConfig
-) -> PlacedFile:
+) -> ImportableFile:
     """Give all batches of a file their offsets, from base_offset on, and sync the file.
 
     Can be repeated. Compares every checksum. Raises CorruptRecordError for bytes that are not
@@ -97,7 +97,7 @@ def place_file(
             position=scan.valid_size,
             offset=scan.next_offset,
         )
-    return PlacedFile(
+    return ImportableFile(
         path,
         base_offset,
         scan.file_size,
@@ -145,7 +145,7 @@ class SegmentImporter:
         self._state = state
         self._active = active
 
-    def import_file(self, placed: PlacedFile) -> bool:
+    def import_file(self, placed: ImportableFile) -> bool:
         """Make a placed file the active segment, directly behind the log end, and publish it.
 
         Returns False and changes nothing where the log end is another offset, the active segment
@@ -170,7 +170,7 @@ class SegmentImporter:
             state.wake()
             return True
 
-    def _take(self, placed: PlacedFile) -> SegmentView:
+    def _take(self, placed: ImportableFile) -> SegmentView:
         """Rename the file to a segment's name; returns the segment."""
         state, base = self._state, placed.base_offset
         segments_on_disk.remove_files(state.files, state.directory, base)

@@ -80,7 +80,7 @@ class _Walker:
         return True
 
 
-class StableEnd:
+class LastStableOffset:
     """The last stable offset of a log, updated by walking the batches appended since.
 
     For a log of another process, whose producer state is out of reach.
@@ -134,7 +134,7 @@ class StableEnd:
         return _Walker(self._log, start)
 
 
-class Outcomes:
+class TransactionOutcomes:
     """Which transactions in a range of a log were aborted, found on request.
 
     Continues where the last request ended, so that reading a log in small windows walks it

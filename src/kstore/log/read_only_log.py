@@ -10,7 +10,7 @@ from kstore.errors import ReadOnlyError
 from kstore.files.files import Files
 from kstore.integers import check_integer
 from kstore.log.log import Log
-from kstore.log.read_committed import StableEnd
+from kstore.log.read_committed import LastStableOffset
 from kstore.log.reader import LogReader
 from kstore.log.segment_source import SegmentSource
 from kstore.producer_state.reader_producer_state import ReaderProducerState
@@ -51,7 +51,7 @@ class ReadOnlyLog(Log):
     ) -> None:
         super().__init__(topic, partition, path=path, config=config, files=files)
         self._reader = reader
-        self._stable_end = StableEnd(self, files)
+        self._stable_end = LastStableOffset(self, files)
         self._producer_state = ReaderProducerState(self, files)
 
     # --- start and end ---------------------------------------------------------------------

@@ -34,7 +34,7 @@ from kstore.files.publish_barrier import PublishBarrier, read_barrier
 from kstore.integers import check_integer
 from kstore.log.followed_directory import FollowedDirectory
 from kstore.log.rolled_segments import RolledSegments, find_live
-from kstore.recovery.lost_segments import LostOutside, LostRecords
+from kstore.recovery.lost_segments import LostRecords, LostRecordsFinder
 from kstore.segment import segment as segments_on_disk
 from kstore.segment.salvage import INT32_MAX, find_next
 
@@ -65,7 +65,7 @@ class LogReader:
     was_compacted
         Whether the log was compacted, by its policy or the cleaner's checkpoint; called only for
         empty segments.
-    moved
+    find_directory
         Returns the path after a move; called where the directory does not exist any more.
     """
 
@@ -80,9 +80,9 @@ class LogReader:
         recovery_point: Callable[[], int] = lambda: 0,
         condition: Callable[[], str] = lambda: "owned",
         was_compacted: Callable[[], bool] = lambda: False,
-        moved: Callable[[], str] | None = None,
+        find_directory: Callable[[], str] | None = None,
     ) -> None:
-        self._followed = FollowedDirectory(directory, files, moved)
+        self._followed = FollowedDirectory(directory, files, find_directory)
         self._files = files
         self._maps = maps
         self._own = own
@@ -95,24 +95,24 @@ class LogReader:
         self._lock = ReentrantLock()
         self._segments: SegmentList | None = None
         self._sealed = RolledSegments(files, maps, self._map)
-        self._outside = LostOutside(files, condition, recovery_point, was_compacted)
+        self._lost_finder = LostRecordsFinder(files, condition, recovery_point, was_compacted)
         self.lost = LostRecords(directory)
         self._listed_at = (-1, -1)  # the directory's inode and modification time when listed
         self._fd = -1  # the active log file
         self._file = OwnedDescriptor()  # which closes it with the reader
-        self._fence: PublishBarrier | None = None  # where unpublished batches begin
+        self._barrier: PublishBarrier | None = None  # where unpublished batches begin
         self._prewritten = False  # zeros followed the last batch at the last walk
         self._closed = False
-        self._ended = False  # the directory's topic was deleted
-        self.on_end: Callable[[], None] | None = None
-        self.opened: Callable[[], None] | None = None  # called when a file is opened (store's LRU)
+        self._is_deleted = False  # the directory's topic was deleted
+        self.on_deleted: Callable[[], None] | None = None
+        self.on_open: Callable[[], None] | None = None  # called when a file is opened (store's LRU)
 
     def refresh(self) -> SegmentList:
         """The current segments; two system calls where nothing changed."""
         with self._lock:
             if self._closed:
                 raise ClosedError("the log is closed", path=self.directory)
-            if self._ended:
+            if self._is_deleted:
                 self._release()
                 raise self._followed.deleted()
             changed = self._stamp()
@@ -121,7 +121,7 @@ class LogReader:
                 self._listed_at = changed if is_settled(changed[1]) else (-1, -1)
             elif self._files.size(self._fd) < self._segments.views[-1].size:
                 self._list()  # truncated by its owner
-            elif self._fence is not None and not self._fence.stands(self._files):
+            elif self._barrier is not None and not self._barrier.stands(self._files):
                 self._list()
             while not self._walk():
                 self._list()
@@ -133,7 +133,7 @@ class LogReader:
         try:
             return self._followed.stamp()
         except UnknownTopicIdError:
-            self.end()
+            self.mark_deleted()
             raise
 
     def locate(self) -> str:
@@ -155,14 +155,14 @@ class LogReader:
     def topic_id(self, topic_id: str | None) -> None:
         self._followed.topic_id = topic_id
 
-    def end(self) -> None:
+    def mark_deleted(self) -> None:
         """Mark the topic as deleted: later reads raise UnknownTopicIdError.
 
         Waits for no lock.
         """
-        self._ended = True
-        if self.on_end is not None:
-            self.on_end()
+        self._is_deleted = True
+        if self.on_deleted is not None:
+            self.on_deleted()
 
     def _list(self) -> None:
         """List the directory; repeat it where a file vanishes meanwhile."""
@@ -176,11 +176,11 @@ class LogReader:
                     raise
 
     def _list_once(self) -> None:
-        self._fence = None
-        while not self._list_before(self._fence):
+        self._barrier = None
+        while not self._list_before(self._barrier):
             pass
 
-    def _list_before(self, fence: PublishBarrier | None) -> bool:
+    def _list_before(self, barrier: PublishBarrier | None) -> bool:
         """List what lies before a barrier; False where the barrier has changed meanwhile.
 
         A writer puts the barrier up before it writes what the barrier hides. So the barrier is
@@ -192,8 +192,8 @@ class LogReader:
         names = self._followed.list_names()
         live = find_live(self._files, self.directory, names)
         bases = sorted(live)
-        if fence is not None:
-            bases = [base for base in bases if base <= fence.segment] or bases[:1]
+        if barrier is not None:
+            bases = [base for base in bases if base <= barrier.segment] or bases[:1]
         if not bases:
             self._sealed.forget()
             self._segments = SegmentList([SegmentView(0, self.directory)], 0)
@@ -202,17 +202,19 @@ class LogReader:
         views = self._sealed.list(self.directory, bases, live)
         active = segments_on_disk.bare(self.directory, bases[-1])
         segments_on_disk.load_indexes(self._files, self.directory, active)
-        if self.opened is not None:
-            self.opened()
+        if self.on_open is not None:
+            self.on_open()
         self._fd = self._files.open(active.path)
         self._file.fd = self._fd
         start = max(self._log_start(), bases[0])
         size = self._files.size(self._fd)
-        self._fence = read_barrier(self._files, self.directory)
-        if self._fence != fence:
+        self._barrier = read_barrier(self._files, self.directory)
+        if self._barrier != barrier:
             return False
         active.publish(active.last_indexed(self._in_front(active, size))[1], bases[-1])
-        self.lost = self._outside.find(self.directory, names, (*views, active), self._log_start())
+        self.lost = self._lost_finder.find(
+            self.directory, names, (*views, active), self._log_start()
+        )
         self._segments = SegmentList((*views, active), start)
         return True
 
@@ -229,10 +231,10 @@ class LogReader:
 
         All of them where the barrier is in a later segment, whose name a power cut lost.
         """
-        fence = self._fence
-        if fence is None or fence.segment > active.base_offset:
+        barrier = self._barrier
+        if barrier is None or barrier.segment > active.base_offset:
             return size
-        return min(size, fence.position)
+        return min(size, barrier.position)
 
     def _walk(self) -> bool:
         """Move the end over complete batches that were written since the last walk.
@@ -246,13 +248,13 @@ class LogReader:
         step = _LEAST_READ if self._prewritten else _STEP
         while self._fd >= 0:
             left = self._files.size(self._fd) - active.size
-            if self._fence is not None:
+            if self._barrier is not None:
                 left = self._in_front(active, left + active.size) - active.size
             if left <= 0 and self._durable is None:
                 self._durable = self._recovery_point()  # first: all below it is in the file now
                 continue
             if left <= 0:
-                if self._fence is None:  # else the batches behind it do not count
+                if self._barrier is None:  # else the batches behind it do not count
                     self._check_end(active)
                 return True
             data = self._files.pread(self._fd, min(left, step), active.size)
@@ -286,7 +288,7 @@ class LogReader:
                         "batches",
                     )
                     return True
-            if self._fence is None and read_barrier(self._files, self.directory) is not None:
+            if self._barrier is None and read_barrier(self._files, self.directory) is not None:
                 return False
             rest = data[size : size + _HEADER]
             step = _LEAST_READ if rest and not any(rest) else _STEP
@@ -427,7 +429,7 @@ class LogReader:
             return view.all_published()
         fd = segments_on_disk.open_log(self._files, view)
         try:
-            beyond = self._damage is not None and self._fence is None and not view.sealed
+            beyond = self._damage is not None and self._barrier is None and not view.sealed
             size = self._files.size(fd) if beyond else view.size
             return slice_of_bytes(view, self._files.pread(fd, size, 0), 0)
         finally:

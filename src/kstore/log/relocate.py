@@ -35,7 +35,7 @@ class Relocator:
         state, active = self._state, self._active
         with state.flush_lock, state.lock:
             state.check_usable()
-            active.finish_cut()
+            active.finish_truncation()
             active.discard_unfinished()
             active.close_files()
             state.producers.write_aborted()

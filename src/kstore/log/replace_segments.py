@@ -77,7 +77,7 @@ class SegmentReplacer:
         state = self._state
         with state.flush_lock, state.lock, state.names_lock:
             state.check_usable()
-            self._active.finish_cut()
+            self._active.finish_truncation()
             first = self._find(old)
             views = [each.finished.view(state.directory) for each in new if each.finished]
             assert len(views) == len(new)
@@ -93,7 +93,7 @@ class SegmentReplacer:
                 self._undo(new, error)
                 raise
             for each in new:
-                each.counts = True
+                each.is_visible_to_loader = True
             try:
                 self._swap(new, old)
             except BaseException as error:

@@ -28,7 +28,7 @@ def read_past_corruption(
     start: int,
     stop: int,
     read: Callable[[int], Items[Item]],
-    read_sound: Callable[[Slice, int, int, int], Items[Item]],
+    read_valid: Callable[[Slice, int, int, int], Items[Item]],
     skipped: list[Any] | None,
 ) -> Iterator[Item]:
     """The items of read(start); after an error, the valid batches of the rest of that segment.
@@ -37,7 +37,7 @@ def read_past_corruption(
     ----------
     read
         Items from an offset to stop, each with the offset behind it; raises at corruption.
-    read_sound
+    read_valid
         (complete segment, begin, end, offset): items of a range of valid batches, from offset on.
     skipped
         Takes (path, position, size, offset, reason) of what is skipped.
@@ -76,7 +76,7 @@ def read_past_corruption(
             skipped.extend(notes)
         for valid in found.ranges:
             if valid.last_offset >= offset and offset < stop:
-                for item, after in read_sound(data, valid.position, valid.end, offset):
+                for item, after in read_valid(data, valid.position, valid.end, offset):
                     offset = after
                     yield item
         offset = stop if following is None else max(offset, following.base_offset)

@@ -67,7 +67,7 @@ class Truncator:
                 self._restart_at(offset)
             else:
                 self._cut_at(offset)
-            active.finish_cut()
+            active.finish_truncation()
             state.lost = state.lost.truncate(state.files, state.directory, offset)
             truncate_gaps(state.files, state.directory, offset)
             state.save_epochs(state.epochs.truncate_from_end(offset))
@@ -89,7 +89,7 @@ class Truncator:
 
         The next append would remove it, but a reader or loader in another process would see it.
         """
-        self._active.finish_cut()
+        self._active.finish_truncation()
         self._active.discard_unfinished()
         self._active.cut_unpublished()
         self._flusher.sync(-1, [self._state.active], True)
@@ -108,7 +108,7 @@ class Truncator:
                 raise OffsetOutOfRangeError(f"the log ends at {end} already", offset=offset)
             if offset == end:
                 return
-            active.finish_cut()
+            active.finish_truncation()
             self._begin_segment_at(offset)
 
     def _begin_segment_at(self, offset: int) -> None:
@@ -138,17 +138,17 @@ class Truncator:
         ):
             state.files.sync_directory(state.directory)
         view = segments_on_disk.empty(state.directory, offset)
-        cut = segments_on_disk.Cut(view, (state.active,), None)
+        cut = segments_on_disk.Truncation(view, (state.active,), None)
         if kept == 0:
             state.save_epochs(state.epochs.truncate_from_end(0))
             state.recovery_point = data_end = offset
         start = state.segments.start_offset if kept else offset
         self._replace_last(cut, kept, start, data_end)
-        self._active.finish_cut()
+        self._active.finish_truncation()
 
     def _restart_at(self, offset: int) -> None:
         view = segments_on_disk.empty(self._state.directory, offset)
-        cut = segments_on_disk.Cut(view, self._state.segments.views, None)
+        cut = segments_on_disk.Truncation(view, self._state.segments.views, None)
         self._replace_last(cut, 0, offset, offset)
 
     def _cut_at(self, offset: int) -> None:
@@ -169,18 +169,18 @@ class Truncator:
         data_end = view.next_offset
         state.recovery_point = min(state.recovery_point, data_end)
         view.publish(view.size, offset)
-        cut = segments_on_disk.Cut(view, views[last + 1 :], copy)
+        cut = segments_on_disk.Truncation(view, views[last + 1 :], copy)
         self._replace_last(cut, last, min(state.segments.start_offset, offset), data_end)
 
     def _replace_last(
-        self, cut: segments_on_disk.Cut, kept: int, start: int, data_end: int
+        self, cut: segments_on_disk.Truncation, kept: int, start: int, data_end: int
     ) -> None:
-        """The log ends with the cut's view now; ``finish_cut`` changes the files."""
+        """The log ends with the cut's view now; ``finish_truncation`` changes the files."""
         state = self._state
         views = state.segments.views
         state.producers.stale = True
         cut.view.opener = self._access.map
-        state.pending_cut = cut
+        state.pending_truncation = cut
         state.note_data_end(data_end, cut.view.next_offset)
         state.segments = SegmentList((*views[:kept], cut.view), start)
         state.appender.reset(cut.view)

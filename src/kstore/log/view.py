@@ -12,7 +12,7 @@ from kstore._native.read.segment_view import Slice
 from kstore.errors import OffsetOutOfRangeError
 from kstore.integers import INT32_MAX, check_integer
 from kstore.log.parallel_scan import scan_in_parallel
-from kstore.log.read_committed import UNCOMMITTED, Outcomes, check_isolation
+from kstore.log.read_committed import UNCOMMITTED, TransactionOutcomes, check_isolation
 from kstore.log.skip_corrupt import check_on_damage, read_past_corruption
 from kstore.record import Record
 from kstore.record.scan import scan_records
@@ -50,7 +50,7 @@ class LogView:
         stop: int | None,
         *,
         isolation: str = UNCOMMITTED,
-        outcomes: Outcomes | None = None,
+        outcomes: TransactionOutcomes | None = None,
         beyond_stable: bool = False,
     ) -> None:
         committed = check_isolation(isolation)
@@ -59,7 +59,7 @@ class LogView:
         self._start = None if start is None else check_integer("start", start)
         self._stop = None if stop is None else check_integer("stop", stop)
         self._beyond_stable = beyond_stable
-        self._outcomes = (outcomes or Outcomes(log)) if committed else None
+        self._outcomes = (outcomes or TransactionOutcomes(log)) if committed else None
 
     def __repr__(self) -> str:
         return f"<kstore.LogView {self.log.topic}-{self.log.partition} [{self.start}, {self.stop})>"
@@ -192,7 +192,7 @@ class LogView:
             for record in self._records(offset, stop, check_crc):
                 yield record, record.offset + 1
 
-        def read_sound(
+        def read_valid(
             data: Slice, begin: int, end: int, offset: int
         ) -> Iterator[tuple[Record, int]]:
             options = self._options(data, offset, stop, check_crc, on_damage)
@@ -203,7 +203,7 @@ class LogView:
                 skipped.extend((data.path, *note) for note in notes)
 
         check_on_damage(on_damage)
-        return read_past_corruption(self.log, self.start, stop, read, read_sound, skipped)
+        return read_past_corruption(self.log, self.start, stop, read, read_valid, skipped)
 
     def _records(self, start: int, stop: int, check_crc: bool) -> Iterator[Record]:
         for data, offset in self._slices(start, stop):
@@ -297,7 +297,7 @@ class LogView:
             for data, start in slices:
                 yield from run(data, start, 0, data.size)
 
-        def read_sound(
+        def read_valid(
             data: Slice, begin: int, end: int, offset: int
         ) -> Iterator[tuple["Columns", int]]:
             return run(data, offset, begin, end, on_damage=on_damage)
@@ -307,7 +307,7 @@ class LogView:
         if on_damage == "raise":
             found = (columns for columns, _ in read(self.start))
         else:
-            found = read_past_corruption(self.log, self.start, stop, read, read_sound, skipped)
+            found = read_past_corruption(self.log, self.start, stop, read, read_valid, skipped)
         yield from (columns for columns in found if len(columns))
 
     def to_arrow(self) -> "pa.Table":

@@ -25,7 +25,7 @@ from kstore.log import retention, time_lookup
 from kstore.log.append_info import AppendInfo
 from kstore.log.extend import DoesNotFitError, append_chunk, split_into_chunks
 from kstore.log.log import Log
-from kstore.log.read_committed import StableEnd
+from kstore.log.read_committed import LastStableOffset
 from kstore.log.segment_source import SegmentSource
 from kstore.log.writer import LogWriter
 from kstore.producer_state.snapshot import ProducerEntry
@@ -58,7 +58,7 @@ class WritableLog(Log):
         self._writer = writer
         self._state = writer.state
         self._is_extending = False
-        self._stable_end = StableEnd(self, files)
+        self._stable_end = LastStableOffset(self, files)
         writer.state.appender.set_append_info_type(AppendInfo)
         self._appender = writer.state.appender
 

@@ -71,7 +71,7 @@ class LogWriter:
         with state.flush_lock.attempt() as unflushed, state.lock.attempt() as unused:
             idle = unflushed and unused
             if idle and not state.is_closed and not state.is_forked:
-                self.active_segment.finish_cut()
+                self.active_segment.finish_truncation()
                 self.active_segment.close_files()
                 self.access.unmap_all()
             return idle
@@ -110,7 +110,7 @@ class LogWriter:
         """Flush, write the producer state, trim the indexes, and sync them, too."""
         state, active = self.state, self.active_segment
         with state.lock:
-            active.finish_cut()
+            active.finish_truncation()
             active.discard_unfinished()
         self.flusher.flush()
         with state.lock:

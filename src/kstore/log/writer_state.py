@@ -34,7 +34,7 @@ from kstore.record import timestamp
 from kstore.recovery.loader import LoadedLog
 from kstore.recovery.lost_segments import LostRecords
 from kstore.recovery.unsynced import note_failed_sync
-from kstore.segment.segment import Cut
+from kstore.segment.segment import Truncation
 
 _STATES: "weakref.WeakSet[WriterState]" = weakref.WeakSet()
 
@@ -63,7 +63,7 @@ class WriterState:
         How many names were created, changed or removed, and how many of those are on disk.
     unsynced_segments
         Rolled segments that are not on disk yet.
-    pending_cut
+    pending_truncation
         A truncation whose files are not changed yet.
     retired
         A heap of (time after which the files are removed, base offset).
@@ -96,7 +96,7 @@ class WriterState:
         self.unsynced_segments: list[SegmentView] = []
         self.directory_changes = 0
         self.directory_synced = 0
-        self.pending_cut: Cut | None = None
+        self.pending_truncation: Truncation | None = None
         self.retired: list[tuple[int, int]] = []
         self.is_closing = False  # ends a running compaction soon
         self.is_closed = False

@@ -126,7 +126,7 @@ def index_segment(
         wanted = {
             filenames.index_name(base_offset): scan.index,
             filenames.time_index_name(base_offset): scan.time_index,
-            filenames.seal_name(base_offset): checksums,
+            filenames.header_checksums_name(base_offset): checksums,
         }
         for name, data in wanted.items():
             if data is not None and not _has_content(files, os.path.join(directory, name), data):

@@ -18,7 +18,7 @@ from kstore.files.files import Files
 from kstore.files.open_file import OpenFile
 from kstore.recovery.emptied_segments import find_signs
 from kstore.recovery.lost_segments import LostRange, read_lost
-from kstore.recovery.torn_tail import find_cut
+from kstore.recovery.torn_tail import list_quarantined
 from kstore.segment import header_checksums
 from kstore.segment.salvage import LIVE, SWAP, Source, ValidRange
 from kstore.verify.log_dir_state import PartitionState
@@ -66,7 +66,7 @@ def find_missing(
         state,
         tuple(ends),
         find_orphans(names),
-        find_cut(names),
+        list_quarantined(names),
         tuple(known_gaps),
         tuple(lost),
     )

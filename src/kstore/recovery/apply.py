@@ -62,7 +62,7 @@ class Plan:
         return None if self.torn is None else self.scans[self.torn].next_offset
 
 
-def put_aside(files: Files, plan: Plan) -> list[str]:
+def quarantine_segments(files: Files, plan: Plan) -> list[str]:
     """Quarantine the segments after the truncated one; returns the names that are gone.
 
     A log file with bytes is renamed to ``kstore.cut.*``; empty ones and side files are removed.

@@ -67,7 +67,9 @@ def find_signs(
     if filenames.log_name(base) not in names:
         return Signs(False, False)
     folder = os.fspath(directory)
-    was_truncated = filenames.seal_name(base) in names and _had_bytes(files, folder, base)
+    was_truncated = filenames.header_checksums_name(base) in names and _had_bytes(
+        files, folder, base
+    )
     return Signs(_has_entries(files, folder, base, end, names), was_truncated)
 
 

@@ -14,7 +14,7 @@ from kstore.errors import CorruptFileError, NewerFormatError, StorageError
 from kstore.files import filenames
 from kstore.files.files import Files
 from kstore.recovery.lost_segments import LostRange
-from kstore.recovery.torn_tail import CutBytes, find_cut
+from kstore.recovery.torn_tail import CutBytes, list_quarantined
 from kstore.segment import header_checksums
 
 _LOGGER = logging.getLogger("kstore")
@@ -67,11 +67,11 @@ class GapReasons:
 
     @cached_property
     def _cut(self) -> CutBytes:
-        return CutBytes(find_cut(self._names))
+        return CutBytes(list_quarantined(self._names))
 
     def _following(self, base: int) -> int | None:
         """The next segment when this one was rolled, by header checksums of the present file."""
-        if filenames.seal_name(base) not in self._names:
+        if filenames.header_checksums_name(base) not in self._names:
             return None
         try:
             about = self._files.about(os.path.join(self._directory, filenames.log_name(base)))

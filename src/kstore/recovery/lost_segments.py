@@ -23,7 +23,7 @@ from kstore.files import filenames
 from kstore.files.filenames import LOST_SEGMENTS
 from kstore.files.files import Files
 from kstore.recovery.emptied_segments import StopState, find_signs
-from kstore.recovery.torn_tail import CutBytes, find_cut
+from kstore.recovery.torn_tail import CutBytes, list_quarantined
 from kstore.segment import header_checksums
 from kstore.segment.index_sanity import used_size
 
@@ -177,7 +177,7 @@ def find_emptied(
     if not empty:
         return {}
     filled = max((base for base, size in sizes.items() if size), default=-1)
-    existing, cut = set(names), CutBytes(find_cut(names))
+    existing, cut = set(names), CutBytes(list_quarantined(names))
     found = {}
     for base, end in empty:
         if cut.explains(base, 0, end):
@@ -221,7 +221,7 @@ def find_indexes_without_log(names: Iterable[str]) -> dict[int, str]:
     return found
 
 
-def drop_from_seals(
+def forget_lost_following(
     files: Files,
     directory: str,
     names: Sequence[str],
@@ -246,7 +246,7 @@ def _read_following(
     files: Files, directory: str, base: int, names: set[str], *, is_checked: bool
 ) -> int | None:
     """The next segment by header checksums; checked: that they are of the present log file."""
-    if filenames.seal_name(base) not in names:
+    if filenames.header_checksums_name(base) not in names:
         return None
     try:
         stamp = None
@@ -351,7 +351,7 @@ def merge_lost(known: Iterable[LostRange], found: Iterable[LostRange]) -> list[L
 # --- readers -----------------------------------------------------------------------------------
 
 
-class LostOutside:
+class LostRecordsFinder:
     """Finds the lost ranges of a log for a reader.
 
     Not thread safe. A writer records losses in ``kstore.lost`` when it opens the log. If no

@@ -35,8 +35,8 @@ from kstore.recovery.gap_reasons import GapReasons
 from kstore.recovery.lost_segments import (
     LostRange,
     clip,
-    drop_from_seals,
     find_lost_segments,
+    forget_lost_following,
     merge_lost,
     read_lost,
     write_lost,
@@ -112,7 +112,7 @@ def recover_partition(
     )
     _scan_segments(files, plan, recovery_point, config, mode, on_progress, gaps)
     # First the segments behind a torn one: a crash in between must not leave a gap.
-    gone = apply.put_aside(files, plan)
+    gone = apply.quarantine_segments(files, plan)
     apply.apply(files, plan)
     for name in orphans:
         files.remove(directory / name)
@@ -389,7 +389,7 @@ def _note_lost(files: Files, plan: Plan, log_start: int, stop: StopState) -> lis
     if lost != known:
         write_lost(files, directory, lost)
     if lost:  # each time: a crash may have come in between
-        drop_from_seals(files, directory, sorted(plan.names), plan.sizes, lost)
+        forget_lost_following(files, directory, sorted(plan.names), plan.sizes, lost)
     plan.notes += [each.describe() for each in lost]
     return lost
 

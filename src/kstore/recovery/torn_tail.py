@@ -64,7 +64,7 @@ def _keep_tail(
 Cut = tuple[int, int]  # a segment's base offset, and the position from which its bytes were cut
 
 
-def find_cut(names: Iterable[str]) -> frozenset[Cut]:
+def list_quarantined(names: Iterable[str]) -> frozenset[Cut]:
     """The bytes that recovery cut from segments and kept; position 0: an entire segment."""
     parsed = map(filenames.parse_cut_name, names)
     return frozenset(found[:2] for found in parsed if found is not None)

@@ -51,7 +51,7 @@ class CleanedSegment:
     def __init__(self, files: Files, directory: str, base_offset: int) -> None:
         self.base_offset = base_offset
         self.size = 0
-        self.counts = False  # all of it is on disk as .swap: a loader would use it
+        self.is_visible_to_loader = False  # all of it is on disk as .swap: a loader would use it
         self.finished: FinishedSegment | None = None
         self._files = files
         self._directory = directory
@@ -156,7 +156,7 @@ class CleanedSegment:
 
         Does nothing once they count: the segments that they replace may be gone.
         """
-        if self.counts:
+        if self.is_visible_to_loader:
             return
         for suffix in (SWAP_SUFFIX, CLEANED_SUFFIX):
             for kind in SEGMENT_KINDS:

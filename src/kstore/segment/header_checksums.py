@@ -39,7 +39,7 @@ class HeaderChecksums(NamedTuple):
 
 
 def path_of(directory: str | os.PathLike[str], base_offset: int) -> str:
-    return os.path.join(directory, filenames.seal_name(base_offset))
+    return os.path.join(directory, filenames.header_checksums_name(base_offset))
 
 
 def write(
@@ -268,7 +268,7 @@ def forget_following(files: Files, directory: str | os.PathLike[str], base_offse
     Removes the checksum files of this segment and of all later ones; whether any existed. The
     caller syncs the directory before it removes the first segment.
     """
-    first = filenames.seal_name(base_offset)
+    first = filenames.header_checksums_name(base_offset)
     names = [
         name
         for name in files.listdir(directory)
@@ -296,7 +296,7 @@ def remove_others(
     files: Files, directory: str | os.PathLike[str], base_offsets: Iterable[int]
 ) -> None:
     """Remove the checksum files of all segments but these: those are gone. Logs errors."""
-    kept = {filenames.seal_name(base) for base in base_offsets}
+    kept = {filenames.header_checksums_name(base) for base in base_offsets}
     with _logged():
         for name in files.listdir(directory):
             if name.startswith(filenames.SEAL) and name not in kept:

@@ -131,7 +131,7 @@ def trim_indexes(files: Files, view: SegmentView, opened: WritableFiles) -> None
     files.truncate(opened.time_fd, view.time_index_count * TIME_ENTRY_SIZE)
 
 
-def first_timestamp(files: Files, view: SegmentView) -> int:
+def rolling_timestamp(files: Files, view: SegmentView) -> int:
     """Largest timestamp of a segment's first batch, where rolling by time starts; else -1."""
     if view.size == 0:
         return -1
@@ -140,7 +140,7 @@ def first_timestamp(files: Files, view: SegmentView) -> int:
 
 
 @dataclass(slots=True, frozen=True)
-class Cut:
+class Truncation:
     """A truncation: the new last segment, and the changes to files that are due.
 
     ``copy`` is the file to rename over the view's, None where that one stays (or where the log
@@ -190,7 +190,7 @@ def copy_beginning(files: Files, view: SegmentView, reserve: int) -> str:
     return copy
 
 
-def finish_cut(files: Files, directory: str, cut: Cut) -> None:
+def finish_truncation(files: Files, directory: str, cut: Truncation) -> None:
     """Apply a truncation to the files, without truncating one that readers may map.
 
     Newest segments first, each on disk before the next, so that a crash leaves no hole. The copy

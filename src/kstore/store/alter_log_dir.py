@@ -49,7 +49,7 @@ class ReplicaMoves:
         """Whether a partition is being moved (then it is not compacted, as in Kafka)."""
         return key in self._moving
 
-    def refuse_during(self, topic: str) -> None:
+    def check_not_moving(self, topic: str) -> None:
         for name, partition in self._moving:
             if name == topic:
                 raise PolicyViolationError(
@@ -78,7 +78,7 @@ class ReplicaMoves:
             try:
                 loaded = load(log_dir.files, folder, config, clean=False)
                 writer = LogWriter(folder, loaded, config=config, files=log_dir.files, maps=maps)
-                log_dir.unsettled |= not writer.close()
+                log_dir.needs_recovery |= not writer.close()
             except StorageError:
                 if log_dir.offline is None:
                     raise
@@ -87,7 +87,7 @@ class ReplicaMoves:
                     catalog.remove_retired(retired)
                 else:
                     _LOGGER.warning("%s: not recovered, left unchanged: %s", folder, error)
-                    log_dir.unsettled = True
+                    log_dir.needs_recovery = True
 
     def move(
         self,
@@ -126,7 +126,7 @@ class ReplicaMoves:
                     retired = self._retire(key, source)
             catalog.remove_retired(retired)
         except BaseException:
-            self._settle(copy, target)
+            self._truncate_unfinished(copy, target)
             raise
         finally:
             self._moving.discard(key)
@@ -167,17 +167,17 @@ class ReplicaMoves:
         try:
             retired = self._manager.catalog.retire_copy(source, key)
         except StorageError:
-            source.unsettled = True
+            source.needs_recovery = True
             raise
         self._manager.catalog.finish_move(key)
         return retired
 
-    def _settle(self, copy: FutureReplica, target: "LogDir") -> None:
+    def _truncate_unfinished(self, copy: FutureReplica, target: "LogDir") -> None:
         """Leave an unfinished copy such that a later move, Kafka's too, can continue."""
         try:
             copy.truncate_unfinished()
         except StorageError:
-            target.unsettled = True
+            target.needs_recovery = True
 
 
 def _undo_rename(writer: LogWriter, target: "LogDir", folder: str, plain: str) -> None:

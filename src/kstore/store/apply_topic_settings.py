@@ -42,4 +42,4 @@ class TopicSettings:
             config = latest
             for log in self._manager.logs.of_topic(topic):
                 log.configure(config)
-            self._manager.start_upkeep(config.flush_ms)
+            self._manager.start_background(config.flush_ms)

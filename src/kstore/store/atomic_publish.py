@@ -41,7 +41,7 @@ from kstore.files.filenames import FENCE, PUBLISHING_PREFIX, TEMPORARY_SUFFIX
 from kstore.files.files import Files
 from kstore.files.open_file import OpenFile
 from kstore.files.publish_barrier import FORMAT, LARGEST_MANIFEST, parse, unreadable
-from kstore.log.import_segment import can_stand_beside, least_size, place_file
+from kstore.log.import_segment import assign_file_offsets, can_stand_beside, least_size
 from kstore.log.log import Log
 
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ if TYPE_CHECKING:
 _LOGGER = logging.getLogger("kstore")
 
 _HEAD = batch_fields.V2_HEADER_SIZE
-_ADOPTING = 2  # format of a manifest whose files may have become segments
+_IMPORTING = 2  # format of a manifest whose files may have become segments
 _CHUNK = 1 << 20  # bytes appended at a time
 _UNFLUSHED = 16 << 20  # start a flush from this many unsynced bytes of a partition on
 _THREADS = 4  # partitions appended to in parallel
@@ -191,7 +191,7 @@ class Publication:
         flush: Future[None] | None = None
         for name, group in groupby(entry.ranges, key=lambda staged: staged.file):
             ranges = list(group)
-            if self._adopt(ranges, log):
+            if self._import_as_segment(ranges, log):
                 continue
             for staged in ranges:
                 _append(log, self._read(staged), os.path.join(self.directory, name), append_time)
@@ -208,7 +208,7 @@ class Publication:
             )
         log.flush()
 
-    def _adopt(self, ranges: list[StagedRange], log: Log) -> bool:
+    def _import_as_segment(self, ranges: list[StagedRange], log: Log) -> bool:
         """Whether a file with all of these ranges became a segment; else they must be copied."""
         config, size = log.config, sum(staged.size for staged in ranges)
         path = os.path.join(self.directory, ranges[0].file)
@@ -224,7 +224,7 @@ class Publication:
             if not can_stand_beside(self.files, path, writer.state.active.path):
                 return False
             offset, epoch = writer.state.appender.next_offset, writer.state.appender.leader_epoch
-        placed = place_file(self.files, path, offset, epoch, config)
+        placed = assign_file_offsets(self.files, path, offset, epoch, config)
         if not placed.fits(config):
             return False
         log.flush()  # a power cut must not leave a segment without its predecessors
@@ -333,7 +333,7 @@ class Publication:
         Raises RecoveryNeededError if that cannot be determined.
         """
         stamped = log.config.message_timestamp_type == "LogAppendTime"
-        staged = self._staged_heads(entry, log)
+        staged = self._staged_headers(entry, log)
         stored = _stored(log, entry.base_offset)
         while True:
             try:
@@ -355,16 +355,16 @@ class Publication:
                     path=self.path,
                     offset=entry.base_offset,
                 ) from error
-            if _mark(head, stamped) != _mark(own, stamped):
+            if _identity_fields(head, stamped) != _identity_fields(own, stamped):
                 return False
 
-    def _staged_heads(self, entry: PartitionPublication, log: Log) -> Iterator[bytes]:
+    def _staged_headers(self, entry: PartitionPublication, log: Log) -> Iterator[bytes]:
         """The headers of the staged batches, in order; of imported files from the segments."""
         offset = entry.base_offset
         for _, group in groupby(entry.ranges, key=lambda staged: staged.file):
             segment = os.path.join(log.path, filenames.log_name(offset))
             for staged in group:
-                for head in _heads(self._read(staged, segment if staged.alone else None)):
+                for head in _headers(self._read(staged, segment if staged.alone else None)):
                     yield bytes(head)
                     offset += batch_fields.last_offset_delta(head) + 1
 
@@ -373,7 +373,7 @@ class Publication:
     def _document(self) -> bytes:
         return json.dumps(
             {
-                "format": _ADOPTING
+                "format": _IMPORTING
                 if any(staged.alone for entry in self.entries for staged in entry.ranges)
                 else FORMAT,
                 "id": self.identity,
@@ -509,7 +509,7 @@ def _clear_placement(data: bytearray) -> None:
         position = batch_fields.next_position(data, position)
 
 
-def _heads(data: bytearray) -> Iterator[bytearray]:
+def _headers(data: bytearray) -> Iterator[bytearray]:
     position = 0
     while position + _HEAD <= len(data):
         yield data[position : position + _HEAD]
@@ -534,7 +534,7 @@ def _stored(log: Log, offset: int) -> Iterator[bytes]:
             raise CorruptRecordError("a batch is missing", path=log.path, offset=before)
 
 
-def _mark(head: bytes, stamped: bool) -> tuple[int, int | None, int, int] | None:
+def _identity_fields(head: bytes, stamped: bool) -> tuple[int, int | None, int, int] | None:
     """The fields that identify a batch: size, count, and the CRC unless LogAppendTime changes it.
 
     None if ``head`` is empty.

@@ -15,7 +15,7 @@ def finish_interrupted(store: "Store") -> None:
     """
     catalog, manager = store._catalog, store._manager
     undo_unfinished(store._files, catalog.loose_files, store._log, catalog.live_paths)
-    if files_of_groups := manager.loose_files:
+    if files_of_groups := manager.reader_offset_files:
         from kstore.coordinator.group.store_group import fold_files
 
         fold_files(store, files_of_groups)

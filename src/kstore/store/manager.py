@@ -149,7 +149,7 @@ class LogManager:
                     self._unrecovered.pop((topic, partition), None)
                     if self.loaded is not None:
                         self.loaded(log)
-            self.start_upkeep(log.config.flush_ms)
+            self.start_background(log.config.flush_ms)
         return log
 
     def recover(self, progress: Progress | None) -> None:
@@ -175,7 +175,7 @@ class LogManager:
             self._moves.recover_unfinished(self._maps)
             self._recovered = True
         if logs:
-            self.start_upkeep(min(log.config.flush_ms for log in logs))
+            self.start_background(min(log.config.flush_ms for log in logs))
 
     @property
     def recovery(self) -> StoreRecovery:
@@ -205,8 +205,8 @@ class LogManager:
             own = self.catalog.is_own(topic) and self.config.max_mapped_segments > 0
             resolve = partial(self._resolve_log_dir, topic, partition)
             read_only, reader = open_for_reading(maps, resolve, topic, partition, config, own=own)
-            reader.opened = partial(self.logs.handles_opened, read_only)
-            reader.on_end = partial(self.logs.remove, read_only)
+            reader.on_open = partial(self.logs.handles_opened, read_only)
+            reader.on_deleted = partial(self.logs.remove, read_only)
             self.identities.add_reader((topic, partition), reader)
             return read_only
         mode = self.config.recovery
@@ -243,7 +243,7 @@ class LogManager:
         """
         with self.lock:
             self.catalog.follow()
-            self.identities.end_readers()
+            self.identities.close_deleted()
 
     def _after_truncation(self, _store_ref: object, log: Log) -> None:
         """A truncation lowered a recovery point: write a checkpoint that is not above it (Kafka).
@@ -343,7 +343,7 @@ class LogManager:
         """Close a topic's logs, then delete its directories."""
         with self.lock:
             self.catalog.check_deletable(topic, foreign=foreign)
-            self._moves.refuse_during(topic)
+            self._moves.check_not_moving(topic)
         for log in self.logs.of_topic(topic):
             try:
                 log.close()
@@ -362,7 +362,7 @@ class LogManager:
 
     # --- background -----------------------------------------------------------------------
 
-    def start_upkeep(self, flush_ms: int) -> None:
+    def start_background(self, flush_ms: int) -> None:
         """Start or wake the background thread, unless the store is configured without."""
         if not (self.writable and self.config.background):
             return
@@ -374,7 +374,7 @@ class LogManager:
             elif self._scheduler is not None and flush_ms < INT64_MAX:
                 self._scheduler.wake()
 
-    def stop_upkeep(self) -> None:
+    def stop_background(self) -> None:
         """End the background work."""
         upkeep, self._scheduler = self._scheduler, None
         self.cleaner.stop()
@@ -534,7 +534,7 @@ class LogManager:
             log_dir.release()
 
     @property
-    def loose_files(self) -> list[str]:
+    def reader_offset_files(self) -> list[str]:
         """Files of offsets that readers committed without a writer for ``__consumer_offsets``."""
         files = self.catalog.loose_files
         return [path for path in files if os.path.basename(path).startswith(OFFSETS_PREFIX)]

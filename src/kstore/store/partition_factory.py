@@ -86,7 +86,7 @@ def open_for_reading(
     key, files = (topic, partition), resolve_log_dir().files
     folder = partition_directory(topic, partition)
 
-    def moved() -> str:
+    def find_directory() -> str:
         log.path = resolve_log_dir().join(folder)
         return log.path
 
@@ -112,7 +112,7 @@ def open_for_reading(
         was_compacted=lambda: (
             "compact" in log.config.cleanup_policy or resolve_log_dir().first_dirty_offset(key) > 0
         ),
-        moved=moved,
+        find_directory=find_directory,
     )
     log = ReadOnlyLog(topic, partition, path=path, config=config, files=files, reader=reader)
     return log, reader

@@ -426,7 +426,7 @@ class Store(Mapping[str, Topic]):
         self._manager.spare.release()
         for dependant in list(self._dependants):
             attempt(errors, dependant.close)
-        attempt(errors, self._manager.stop_upkeep)
+        attempt(errors, self._manager.stop_background)
         with self._lock:
             if self._closed:
                 return

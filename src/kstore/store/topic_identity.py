@@ -81,8 +81,8 @@ class TopicIdentities:
         reader.topic_id = self._topic_id_if_any(key[0])
         self._readers[key] = reader, reader.topic_id or self._settings.stamps.get(key[0])
 
-    def end_readers(self) -> None:
-        """End the readers of deleted partitions and of recreated topics.
+    def close_deleted(self) -> None:
+        """Close the readers of deleted partitions and of recreated topics.
 
         A topic whose id cannot be read keeps its readers until the next call.
         """
@@ -93,13 +93,13 @@ class TopicIdentities:
             topic, partition = key
             exists = partition in self._catalog.topics.get(topic, ())
             try:
-                is_ended = not (exists and self.is_same(topic, known))
+                is_deleted = not (exists and self.is_same(topic, known))
             except (CorruptFileError, StorageError):  # concerns no other topic
                 self._version = -1
                 continue
-            if is_ended:
+            if is_deleted:
                 del self._readers[key]
-                reader.end()
+                reader.mark_deleted()
 
     def _find(self, topic: str) -> TopicIdentity:
         return TopicIdentity(

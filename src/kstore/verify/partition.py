@@ -27,7 +27,7 @@ from kstore.files.stable_listing import list_stable
 from kstore.integers import INT32_MAX, check_integer
 from kstore.recovery.lost_segments import LostRange, read_lost
 from kstore.recovery.recover_partition import unflushed_from
-from kstore.recovery.torn_tail import find_cut
+from kstore.recovery.torn_tail import list_quarantined
 from kstore.verify.log_dir_state import StateReader
 from kstore.verify.losses import (
     MISSING,
@@ -389,7 +389,7 @@ class Audit(SegmentAudit):
             self.state,
             tuple(self.ends),
             find_orphans(self.names),
-            find_cut(self.names),
+            list_quarantined(self.names),
             tuple(known_gaps),
             tuple(lost),
             unreadable,

@@ -163,12 +163,12 @@ class SegmentAudit(ABC):
     def _load_checksums(
         self, base: int, fd: int, last: bool
     ) -> header_checksums.HeaderChecksums | None:
-        if last and filenames.seal_name(base) not in self.names:
+        if last and filenames.header_checksums_name(base) not in self.names:
             return None
         try:
             return header_checksums.load(self.files, self.directory, base, fd)
         except NewerFormatError as error:
-            path = self.directory / filenames.seal_name(base)
+            path = self.directory / filenames.header_checksums_name(base)
             self.report.add("seal", path, None, None, error.reason)
             return None
 

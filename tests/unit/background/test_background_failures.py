@@ -148,7 +148,7 @@ def test_a_chore_that_fails_ends_when_it_succeeds(
         assert topic[0].append(b"y") == 1
         failing[0] = False
         assert ended.wait(30)
-        store._manager.stop_upkeep()
+        store._manager.stop_background()
         assert store.background_failures == ()
 
 

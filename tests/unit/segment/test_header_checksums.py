@@ -184,12 +184,12 @@ def test_a_log_seals_what_it_rolled_and_synced(tmp_path):
     store, log = sealed_store(tmp_path / "data")
     bases = [view.base_offset for view in log._writer.state.segments.views]
     assert len(bases) > 3
-    assert seals(log) == [filenames.seal_name(base) for base in bases[:-1]]
+    assert seals(log) == [filenames.header_checksums_name(base) for base in bases[:-1]]
     assert log.verify().unsealed_segments == 1
     log.delete_records(bases[2])
-    assert seals(log) == [filenames.seal_name(base) for base in bases[2:-1]]
+    assert seals(log) == [filenames.header_checksums_name(base) for base in bases[2:-1]]
     log.truncate_to(bases[3] + 1)
-    assert seals(log) == [filenames.seal_name(bases[2])]
+    assert seals(log) == [filenames.header_checksums_name(bases[2])]
     store.close()
 
 

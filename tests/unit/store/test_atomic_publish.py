@@ -47,5 +47,5 @@ def test_a_negative_base_offset_behind_a_fence_proves_nothing() -> None:
 def test_a_size_that_cannot_be_ends_a_walk_over_headers(size) -> None:
     one = batch(ROWS)
     data = one + one[:8] + size.to_bytes(4, "big", signed=True) + one[12:] + one
-    assert [bytes(head[:8]) for head in atomic_publish._heads(bytearray(data))] == [one[:8]] * 2
+    assert [bytes(head[:8]) for head in atomic_publish._headers(bytearray(data))] == [one[:8]] * 2
     atomic_publish._clear_placement(bytearray(data))

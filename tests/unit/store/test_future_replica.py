@@ -490,7 +490,7 @@ def test_a_reader_asks_where_a_partition_is_while_the_store_is_busy(
 
 def die(store: Store) -> None:
     """What a killed process leaves: no close, the lock free."""
-    store._manager.stop_upkeep()
+    store._manager.stop_background()
     store._manager.release()
     store._closed = True
     process_lifetime.closed(store)

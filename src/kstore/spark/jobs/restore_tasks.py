@@ -278,10 +278,12 @@ class _StagedFile:
         added = sum_row_hashes(topic, None, times, partitions, keys, values, headers)
         self._checksum = (self._checksum + added) % (1 << 64)
         boundaries = [0, len(offsets)]
-        if self._encoding.exact:  # the offsets in a batch are consecutive
+        if self._encoding.keeps_offsets:  # the offsets in a batch are consecutive
             boundaries[1:1] = (np.flatnonzero(np.diff(offsets) != 1) + 1).tolist()
         for start, stop in pairwise(boundaries):
-            if self._encoding.exact and int(offsets[start]) != self._base + len(self._buffer):
+            if self._encoding.keeps_offsets and int(offsets[start]) != self._base + len(
+                self._buffer
+            ):
                 self._finish_batch()
             rows, done = np.arange(start, stop, dtype=np.int64), 0
             while done < len(rows):
@@ -305,17 +307,19 @@ class _StagedFile:
             with buffer.records as records:
                 compressed = codec.compress(compression, 2, records)
             buffer.replace_records(compressed)
-        base = self._base if self._encoding.exact else 0
+        base = self._base if self._encoding.keeps_offsets else 0
         data = buffer.to_bytes(base, self._encoding.leader_epoch, compression)
         buffer.reset()
-        exact = self._base if self._encoding.exact else None
+        exact = self._base if self._encoding.keeps_offsets else None
         for batch in split_to_fit(data, self._encoding.max_batch_size, base_offset=exact):
             if len(batch) > self._encoding.max_batch_size:
                 raise MessageTooLargeError(
                     f"a batch with one record for {self._chunk.target}-{self._chunk.partition} has "
                     f"{len(batch)} bytes, but the topic accepts {self._encoding.max_batch_size} "
                     "(max.message.bytes, segment.bytes): raise that limit",
-                    offset=batch_fields.base_offset(batch) if self._encoding.exact else None,
+                    offset=batch_fields.base_offset(batch)
+                    if self._encoding.keeps_offsets
+                    else None,
                 )
             self._unwritten += batch
         if len(self._unwritten) >= _WRITE_SIZE:

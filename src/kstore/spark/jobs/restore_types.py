@@ -46,7 +46,8 @@ class Encoding:
     leader_epoch: int = -1
 
     @property
-    def exact(self) -> bool:
+    def keeps_offsets(self) -> bool:
+        """Whether staged batches have the source's offsets (else the commit assigns them)."""
         return self.leader_epoch >= 0
 
 

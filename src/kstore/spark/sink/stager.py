@@ -130,7 +130,7 @@ class _Stream:
         self.own: _OwnFile | None = None
         config = target.config
         self.write_size = min(_WRITE_SIZE, max(config.segment_bytes // 4, 1))
-        self.adoptable = config.message_timestamp_type != "LogAppendTime"
+        self.is_importable = config.message_timestamp_type != "LogAppendTime"
 
     def seal(self) -> None:
         """Finish the batch under construction."""
@@ -433,7 +433,7 @@ class Stager:
             self._finish_own(own)
             own = None
         is_large = stream.write_size <= size <= max_size
-        if own is None and stream.ranges and stream.adoptable and is_large:
+        if own is None and stream.ranges and stream.is_importable and is_large:
             if self._open_own_files >= _MAX_OWN_FILES:
                 return None
             if self._threads is None:

@@ -29,7 +29,7 @@ from kstore.log.log import Log
 from kstore.partition_files import (
     AbortedRanges,
     Files,
-    Outcomes,
+    TransactionOutcomes,
     batch_fields,
     check_isolation,
     filenames,
@@ -269,7 +269,7 @@ class RangeReader:
         return partial(self._aborted, planned, span)
 
     def _aborted(self, planned: OffsetRange, span: SegmentSpan) -> AbortedRanges:
-        return Outcomes(self._find_log(planned)).aborted_within(span.start, span.stop)
+        return TransactionOutcomes(self._find_log(planned)).aborted_within(span.start, span.stop)
 
 
 class _SpanScan:
