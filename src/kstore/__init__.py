@@ -91,10 +91,11 @@ def __getattr__(name: str) -> object:
         return import_module(f"kstore.{name}")
     home = _HOME.get(name)
     if home is None:
-        from kstore.kafka_names import OF_MODULE
+        from kstore.kafka_names import of_module
 
-        if name in OF_MODULE:  # of an AttributeError, `from kstore import` would hide the text
-            raise ImportError(f"kstore has no {name!r}: {OF_MODULE[name]}", name="kstore")
+        instead = of_module(name)
+        if instead:  # of an AttributeError, `from kstore import` would hide the text
+            raise ImportError(f"kstore has no {name!r}: {instead}", name="kstore")
         raise AttributeError(f"module 'kstore' has no attribute {name!r}")
     value: object = getattr(import_module(home), name)
     globals()[name] = value

@@ -40,6 +40,7 @@ _ASYNC_CONSUMER = (
     "`async for record in log.follow()` works in asyncio; a store.consumer() is for threads"
 )
 _ASYNC_PRODUCER = "`await producer.send(...)` works in asyncio; no other class is needed"
+_PREDICATE = "use log.scan(where=lambda row: row.offset > 5), or kstore.jit.compile_predicate()"
 _OPEN = "use kstore.open('data'): a store is a directory, without a broker"
 OF_MODULE = {
     "AIOKafkaConsumer": _ASYNC_CONSUMER,
@@ -58,6 +59,9 @@ OF_MODULE = {
     "NewTopic": "use store.create_topic('orders', partitions=4)",
     "TopicConfig": "use LogConfig, or a dict of settings",
     "aio": _ASYNC_PRODUCER,
+    "col": _PREDICATE,
+    "compile": _PREDICATE,
+    "compile_predicate": _PREDICATE,
     "connect": _OPEN,
     "create": _OPEN,
     "open_store": _OPEN,
@@ -71,6 +75,17 @@ OF_PRODUCERS = {
     "send_and_wait": "use `await producer.send(...)`",
     "stop": "use close()",
 }
+_FINDINGS = "use findings, each with kind, path, position, offset and sentence"
+_OK = "use ok, or raise_if_corrupt()"
+OF_REPORTS = {
+    **dict.fromkeys(
+        ("corruptions", "damages", "errors", "failures", "issues", "problems"), _FINDINGS
+    ),
+    **dict.fromkeys(("is_ok", "passed", "valid"), _OK),
+    "raise_for_errors": "use raise_if_corrupt()",
+    "raise_if_damaged": "use raise_if_corrupt()",
+}
+_AT_EACH_CALL = "a reader sees new records and topics at each call, without it"
 OF_STORES = {
     "alter_config": "use alter_topic('orders', {'retention.ms': 3600000})",
     "alter_configs": "use alter_topic('orders', {'retention.ms': 3600000})",
@@ -86,6 +101,7 @@ OF_STORES = {
     "describe_configs": "use the config of a topic",
     "describe_consumer_groups": "use group(name)",
     "describe_groups": "use group(name)",
+    "describe_topic": "use the partitions and the config of a topic",
     "describe_topics": "use the partitions and the config of a topic",
     "incremental_alter_configs": "use alter_topic('orders', {'retention.ms': 3600000})",
     "list_consumer_group_offsets": "use group(name).offsets",
@@ -93,6 +109,7 @@ OF_STORES = {
     "list_group_offsets": "use group(name).offsets",
     "list_groups": "use groups()",
     "list_topics": "use topics",
+    **dict.fromkeys(("poll", "refresh", "reload"), _AT_EACH_CALL),
     "produce": "use producer().send(), or store['orders'].append()",
     "send": "use producer().send(), or store['orders'].append()",
     "set_config": "use alter_topic('orders', {'retention.ms': 3600000})",
@@ -141,3 +158,16 @@ def no_attribute(owner: object, name: str, instead: Mapping[str, str]) -> Attrib
     if name in instead:
         sentence += f": {instead[name]}"
     return AttributeError(sentence, name=name, obj=owner)
+
+
+def of_module(name: str) -> str | None:
+    """The answer to a name that the module kstore has not; None where it has none."""
+    if name in OF_MODULE or not name.endswith("Error"):
+        return OF_MODULE.get(name)
+    from difflib import get_close_matches
+
+    from kstore import errors
+
+    names = [each for each in vars(errors) if each.endswith("Error")]
+    close = [name] if name in names else get_close_matches(name, names, 3)
+    return f"errors are in kstore.errors: {', '.join(close) or 'KStoreError is the base of all'}"

@@ -11,6 +11,7 @@ from kstore._native.read.segment_end import find_end
 from kstore._native.read.segment_view import Slice
 from kstore.errors import OffsetOutOfRangeError
 from kstore.integers import INT32_MAX, check_integer
+from kstore.keyword_names import explain_keywords
 from kstore.log.parallel_scan import scan_in_parallel
 from kstore.log.read_committed import UNCOMMITTED, TransactionOutcomes, check_isolation
 from kstore.log.skip_corrupt import check_on_damage, read_past_corruption
@@ -27,6 +28,8 @@ if TYPE_CHECKING:
     from kstore.record.columns import Columns
 
 _READ = 8 << 20  # bytes of a segment to read at a time where it is not mapped
+_WHERE = "use scan(where=...), which gives columns"
+_ISOLATION = "use log.view(isolation='read_committed'), whose view has it"
 _MAPPED = 1 << 40  # more than any mapped segment
 
 
@@ -178,8 +181,9 @@ class LogView:
         Raises CorruptRecordError with file, position and offset; :meth:`records` can skip
         corrupt batches. Memory: about a thousand records, or one batch, at a time.
         """
-        return self.records()
+        return self._records(self.start, self.stop, True)
 
+    @explain_keywords(where=_WHERE, isolation_level=_ISOLATION)
     def records(
         self, *, check_crc: bool = True, on_damage: str = "raise", skipped: list[Any] | None = None
     ) -> Iterator[Record]:
@@ -310,6 +314,7 @@ class LogView:
             found = read_past_corruption(self.log, self.start, stop, read, read_valid, skipped)
         yield from (columns for columns in found if len(columns))
 
+    @explain_keywords(where=_WHERE)
     def to_arrow(self) -> "pa.Table":
         """The window as a pyarrow.Table; keys and values of uncompressed batches are not copied.
 
@@ -321,6 +326,7 @@ class LogView:
 
         return to_table(list(self.scan()))
 
+    @explain_keywords(where=_WHERE)
     def to_pandas(self) -> "pd.DataFrame":
         """The window as a pandas.DataFrame, one row a record; all bytes are copied.
 
@@ -332,6 +338,7 @@ class LogView:
 
         return to_dataframe(self.scan())
 
+    @explain_keywords(where=_WHERE, isolation_level=_ISOLATION)
     def follow(self, *, timeout: float | None = None) -> "Follower":
         """Records from the view's start on, and new ones as they come; see Log.follow."""
         return self.log.follow(start=self.start, timeout=timeout, isolation=self.isolation)

@@ -1,5 +1,7 @@
 """Names of Kafka's clients and of Python's containers, on stores, topics, logs and groups."""
 
+import copy
+import pickle
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -32,6 +34,7 @@ def owners(store: Store) -> Iterator[tuple[Any, dict[str, str]]]:
     yield store["orders"], kafka_names.OF_TOPICS
     yield store["orders"].config, kafka_names.OF_CONFIGS
     yield group, kafka_names.OF_GROUPS
+    yield store.verify(), kafka_names.OF_REPORTS
     yield group.offsets["orders", 0], kafka_names.OF_COMMITTED_OFFSETS
 
 
@@ -101,3 +104,33 @@ def test_a_group_has_the_lag_of_each_partition(store: Store) -> None:
     group = store.group("dashboards")
     assert group.lags == {("orders", 0): ends[0], ("orders", 1): ends[1] - 1}
     assert group.lag == sum(ends.values()) - 1
+
+
+@pytest.mark.parametrize(
+    ("name", "answer"),
+    [
+        ("CorruptRecordError", "CorruptRecordError"),
+        ("CorruptError", "CorruptFileError, CorruptRecordError"),
+        ("TopicExistError", "TopicExistsError"),
+        ("ZzzError", "KStoreError is the base of all"),
+    ],
+)
+def test_errors_are_in_their_module(name: str, answer: str) -> None:
+    with pytest.raises(ImportError) as caught:
+        exec(f"from kstore import {name}")
+    found = str(caught.value)
+    assert found.startswith(f"kstore has no {name!r}: errors are in kstore.errors: {answer}")
+    assert kstore.KStoreError is kstore.errors.KStoreError
+
+
+def test_a_report_stays_a_value(store: Store) -> None:
+    report = store.verify()
+    assert copy.deepcopy(report) == pickle.loads(pickle.dumps(report)) == report
+
+
+def test_a_predicate_belongs_to_a_scan(store: Store) -> None:
+    log: Any = store["orders"][0]
+    view = log.view()
+    for method in (view.records, view.to_arrow, view.to_pandas, view.follow):
+        with pytest.raises(TypeError, match=r"has no where=: use scan\(where=\.\.\.\)"):
+            method(where=lambda row: row.offset > 1)
