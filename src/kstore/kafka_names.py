@@ -36,6 +36,37 @@ OF_GROUPS = {
     "state": "use is_claimed",
     "total_lag": "use lag; by partition: lags",
 }
+_ALTER = "use alter({'retention.ms': 3600000}) of the topic"
+_OFFSET_AT = "use offset_at(when)"
+OF_LOGS = {
+    "alter": _ALTER,
+    "alter_config": _ALTER,
+    "alter_configs": _ALTER,
+    "beginning_offset": "use start_offset",
+    "between": "use since(when, until)",
+    "consume": "use follow(), or iterate the log",
+    "earliest_offset": "use start_offset",
+    "first_offset": "use start_offset",
+    "get": "use log[offset], or latest().get(key), which reads the log",
+    "last_offset": "use end_offset, the offset of the next record",
+    "latest_offset": "use end_offset",
+    "length": "use end_offset - start_offset, or sum(1 for _ in log)",
+    "log_end_offset": "use end_offset",
+    "log_start_offset": "use start_offset",
+    "nbytes": "use size",
+    "offset_for_time": _OFFSET_AT,
+    "offset_for_timestamp": _OFFSET_AT,
+    "offsets_at": _OFFSET_AT,
+    "offsets_for_times": _OFFSET_AT,
+    "poll": "use follow(), or iterate the log",
+    "produce": "use append()",
+    "records": "iterate the log, or view().records()",
+    "seek": "use view(offset)",
+    "send": "use append()",
+    "set_config": _ALTER,
+    "size_bytes": "use size",
+    "size_in_bytes": "use size",
+}
 _ASYNC_CONSUMER = (
     "`async for record in log.follow()` works in asyncio; a store.consumer() is for threads"
 )
@@ -117,12 +148,19 @@ OF_STORES = {
     "transactions": "use transaction('id')",
 }
 _OF_EACH_LOG = "use {}() of each log: `for log in topic`"
+_OFFSETS_AT = "use offsets_at(when), by partition"
 OF_TOPICS = {
     **{
         name: _OF_EACH_LOG.format(name)
         for name in (
-            *("follow", "head", "read", "roll", "since", "tail"),
-            *("truncate_to", "view"),
+            "follow",
+            "head",
+            "read",
+            "roll",
+            "since",
+            "tail",
+            "truncate_to",
+            "view",
         )
     },
     "alter_config": "use alter({'retention.ms': 3600000})",
@@ -134,11 +172,19 @@ OF_TOPICS = {
     "delete": "use store.delete_topic()",
     "describe_configs": "use config",
     "end_offset": "use end_offsets(), by partition",
+    "get": "use latest().get(key), which reads the topic",
     "log": "use topic[0], the log of partition 0",
     "partition_count": "use len(topic)",
+    "nbytes": "use size",
+    "offset_at": _OFFSETS_AT,
+    "offset_for_time": _OFFSETS_AT,
+    "offset_for_timestamp": _OFFSETS_AT,
+    "offsets_for_times": _OFFSETS_AT,
     "produce": "use append()",
     "records": "use `for record in log` of each log: `for log in topic`",
     "send": "use append()",
+    "size_bytes": "use size",
+    "size_in_bytes": "use size",
     "start_offset": "use start_offset of each log: `for log in topic`",
     "start_offsets": "use start_offset of each log: `for log in topic`",
 }
@@ -149,6 +195,15 @@ OF_TRANSACTIONS = {
     "init_transactions": "opening the producer does it",
     "produce": "use send()",
     "stop": "use close()",
+}
+OF_VIEWS = {
+    "between": "use since(when, until) of the log",
+    "count": "use sum(1 for _ in view)",
+    "end_offset": "use stop",
+    "get": "use latest().get(key), which reads the view",
+    "offset_at": "use offset_at() of the log",
+    "since": "use since(when, until) of the log",
+    "start_offset": "use start",
 }
 
 

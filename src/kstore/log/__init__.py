@@ -13,8 +13,10 @@ Modules:
 - followed_directory: The directory of a partition that its owner, another process, may move or
   delete
 - group_commit: Group commit: appends continue during a sync, and one sync serves all that wait
+- guessed_names: What a log answers to names of Kafka's clients and to ``len``
 - import_segment: Imports a file of record batches that another program wrote: a rename makes it a
   segment
+- latest_records: The latest record of every key, as a dict: what a compacted topic stands for
 - leader_errors: The errors of Kafka's leader, as exceptions with Kafka's error code
 - log: A log: one partition, to append to and to read
 - parallel_scan: A scan in which threads read ahead, range by range and in order, with bounded

@@ -11,17 +11,20 @@ no lock; it sees an immutable list of segments and an end that was published aft
 from abc import ABCMeta, abstractmethod
 from collections.abc import Callable, Iterable, Iterator
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, overload
+from typing import TYPE_CHECKING, Any, Unpack, overload
 
 from kstore._native.read.segment_view import SegmentList, SegmentView, Slice
 from kstore.config import LogConfig
-from kstore.errors import ClosedError, OffsetOutOfRangeError
+from kstore.errors import ClosedError
 from kstore.files.files import Files
 from kstore.integers import INT64_MAX, check_integer
 from kstore.log import time_lookup
 from kstore.log.append_info import AppendInfo
-from kstore.log.read_committed import COMMITTED, UNCOMMITTED, check_isolation
+from kstore.log.follow import Follower
+from kstore.log.guessed_names import GuessedNames
+from kstore.log.read_committed import COMMITTED, UNCOMMITTED, Isolation, end_at, isolation_of
 from kstore.log.segment_source import SegmentSource
+from kstore.log.view import LogView, no_record
 from kstore.producer_state.snapshot import ProducerEntry
 from kstore.record import Headers, Item, Record, Timestamp, timestamp
 from kstore.segment.transaction_index import AbortedTransaction
@@ -31,8 +34,6 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from kstore.compaction.cleaner import CompactionReport
-    from kstore.log.follow import Follower
-    from kstore.log.view import LogView
     from kstore.log.writer import LogWriter
     from kstore.maintenance.reindex import ReindexReport
     from kstore.maintenance.rewrite import Progress, RewriteReport
@@ -41,7 +42,7 @@ if TYPE_CHECKING:
     from kstore.verify.partition import VerifyReport
 
 
-class Log(metaclass=ABCMeta):
+class Log(GuessedNames, metaclass=ABCMeta):
     """One partition of a topic, open for writing or, in another process's directory, for reading.
 
     Thread safe. ``append``, ``extend`` and other changes take the log's lock; reading takes none.
@@ -69,8 +70,6 @@ class Log(metaclass=ABCMeta):
         return (
             f"<kstore.Log {self.topic}-{self.partition} [{self.start_offset}, {self.end_offset})>"
         )
-
-    # --- start and end ---------------------------------------------------------------------
 
     @property
     def start_offset(self) -> int:
@@ -271,8 +270,8 @@ class Log(metaclass=ABCMeta):
     @overload
     def __getitem__(self, index: int) -> Record: ...
     @overload
-    def __getitem__(self, index: slice) -> "LogView": ...
-    def __getitem__(self, index: int | slice) -> "Record | LogView":
+    def __getitem__(self, index: slice) -> LogView: ...
+    def __getitem__(self, index: int | slice) -> Record | LogView:
         """``log[offset]`` is a record, ``log[a:b]`` a lazy view; negatives count from the end.
 
         OffsetOutOfRangeError where no record has the offset, and where a slice begins below
@@ -286,30 +285,27 @@ class Log(metaclass=ABCMeta):
         offset = index + self.end_offset if index < 0 else index
         for record in self.view(offset, min(offset + 1, INT64_MAX)):
             return record
-        self._source.lost.check_offset(offset)
-        start, end = self.start_offset, self.end_offset
-        reason = (
-            "no record has this offset: it was compacted away, or belongs to a control batch"
-            if start <= offset < end
-            else f"the log holds offsets {start} to {end - 1}"
-            if start < end
-            else f"the log is empty; its next offset is {end}"
-        )
-        raise OffsetOutOfRangeError(reason, path=self.path, offset=index)
+        raise no_record(self, index, offset)
 
     def __iter__(self) -> Iterator[Record]:
         return iter(self.view())
 
     def view(
-        self, start: int | None = None, stop: int | None = None, *, isolation: str = UNCOMMITTED
-    ) -> "LogView":
+        self,
+        start: int | None = None,
+        stop: int | None = None,
+        *,
+        isolation: str = UNCOMMITTED,
+        isolation_level: str | None = None,
+    ) -> LogView:
         """A lazy window of offsets [start, stop); None: the log's start, or its end as it grows.
 
         With ``isolation="read_committed"`` it ends at the last stable offset and omits the
         records of aborted transactions, as Kafka's consumer does; the default shows both.
+        ``isolation_level``, a consumer's name of it, is the same.
         """
-        from kstore.log.view import LogView
-
+        if isolation_level is not None:
+            isolation = isolation_of(isolation=isolation, isolation_level=isolation_level)
         if self.closed:
             raise ClosedError("the log is closed", path=self.path)
         return LogView(self, start, stop, isolation=isolation)
@@ -336,29 +332,40 @@ class Log(metaclass=ABCMeta):
         """All records as a pandas.DataFrame; see :meth:`LogView.to_pandas`."""
         return self.view().to_pandas()
 
-    def head(self, count: int = 5) -> "LogView":
+    def head(self, count: int = 5) -> LogView:
         """The first records; see :meth:`LogView.head`."""
         return self.view().head(count)
 
-    def tail(self, count: int = 5) -> "LogView":
+    def tail(self, count: int = 5) -> LogView:
         """The last records; see :meth:`LogView.tail`."""
         return self.view().tail(count)
 
-    def settled(self, start: int) -> "LogView":
+    def settled(self, start: int) -> LogView:
         """From start to the log end, without the records of transactions not committed so far.
 
         Unlike read_committed it continues behind open transactions, whose records appear in the
         same view once committed. For state by key, such as Kafka's group offsets.
         """
-        from kstore.log.view import LogView
-
         return LogView(self, start, self.end_offset, isolation=COMMITTED, beyond_stable=True)
 
-    def since(self, when: datetime | int, *, isolation: str = UNCOMMITTED) -> "LogView":
-        """A view from the first record at or after a time on (empty where none is)."""
-        return self.view(self.offset_at(when), None, isolation=isolation)
+    def latest(self, **isolation: Unpack[Isolation]) -> dict[bytes, Record]:
+        """The latest record of every key; see :meth:`LogView.latest`."""
+        return self.view(**isolation).latest()
 
-    def offset_at(self, when: datetime | int, *, isolation: str = UNCOMMITTED) -> int:
+    def since(
+        self,
+        when: datetime | int,
+        until: datetime | int | None = None,
+        **isolation: Unpack[Isolation],
+    ) -> LogView:
+        """A view from the first record at or after a time on (empty where none is).
+
+        It ends before the first one at or after ``until``; at the log end of now where none is.
+        """
+        start = self.offset_at(when)
+        return self.view(start, None if until is None else self.offset_at(until), **isolation)
+
+    def offset_at(self, when: datetime | int, **isolation: Unpack[Isolation]) -> int:
         """Offset of the first record whose timestamp is at or after when; the end if none is.
 
         Equals a scan of the entire log: transaction markers and records of aborted
@@ -366,23 +373,20 @@ class Log(metaclass=ABCMeta):
         match. With ``isolation="read_committed"`` the end is the last stable offset. Raises
         CorruptRecordError where corrupt or lost records may be the answer.
         """
-        end = self._end_at(isolation)
+        end = end_at(self, isolation_of(**isolation))
         ms = timestamp.to_milliseconds(when)
         found = time_lookup.offset_for_time(self, ms)
         if found is None:
             timestamp.warn_nothing_that_late(ms)
         return end if found is None else min(found, end)
 
-    def _end_at(self, isolation: str) -> int:
-        return self.last_stable_offset if check_isolation(isolation) else self.end_offset
-
     def follow(
         self,
         *,
         start: int | None = None,
         timeout: float | None = None,
-        isolation: str = UNCOMMITTED,
-    ) -> "Follower":
+        **isolation: Unpack[Isolation],
+    ) -> Follower:
         """Iterate records from start (default: the end) and wait for more.
 
         ``for`` and ``async for`` both work. Ends after timeout seconds without a new record;
@@ -392,16 +396,13 @@ class Log(metaclass=ABCMeta):
         Iterating raises OffsetOutOfRangeError where the log starts behind the next offset
         (retention, ``delete_records``), or was truncated below it.
         """
-        from kstore.log.follow import Follower
-
-        first = self._end_at(isolation) if start is None else check_integer("start", start)
-        return Follower(self, first, timeout, isolation)
+        level = isolation_of(**isolation)
+        first = end_at(self, level) if start is None else check_integer("start", start)
+        return Follower(self, first, timeout, level)
 
     @abstractmethod
     def wait_beyond(self, offset: int, timeout: float | None = None) -> bool:
         """Wait until the log end lies beyond offset; False after timeout seconds."""
-
-    # --- producers and transactions -----------------------------------------------------------
 
     @abstractmethod
     def producers(self) -> list[ProducerEntry]:
@@ -496,10 +497,9 @@ class Log(metaclass=ABCMeta):
 
         Raises
         ------
-        UnsupportedCompressionTypeError
-            An unknown codec, or zstd for messages v0 or v1. Nothing was changed.
-        InvalidConfigError
-            A level that the codec does not have. Nothing was changed.
+        UnsupportedCompressionTypeError, InvalidConfigError
+            An unknown codec, or zstd for messages v0 or v1; a level that the codec does not have.
+            Nothing was changed.
         CompactionAbandonedError
             The log was truncated or moved meanwhile. Segments already replaced stay so.
         """

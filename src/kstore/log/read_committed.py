@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from functools import partial
 from os.path import join
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypedDict
 
 from kstore._native.format.batch_table import scan
 from kstore._native.read.aborted_transactions import AbortedRanges, TransactionWalk
@@ -44,6 +44,27 @@ def check_isolation(level: object) -> bool:
             f"isolation.level must be one of {', '.join(ISOLATION_LEVELS)}, not {level!r}"
         )
     return level == COMMITTED
+
+
+class Isolation(TypedDict, total=False):
+    """The isolation level as a keyword: a log's name of it, or a consumer's and Kafka's."""
+
+    isolation: str
+    isolation_level: str
+
+
+def isolation_of(*, isolation: str = UNCOMMITTED, isolation_level: str | None = None) -> str:
+    """The level that a caller passes under either name; InvalidConfigError for two levels."""
+    if isolation_level is None:
+        return isolation
+    if isolation not in (UNCOMMITTED, isolation_level):
+        raise InvalidConfigError("isolation and isolation_level are the same: pass one of them")
+    return isolation_level
+
+
+def end_at(log: "Log", isolation: str) -> int:
+    """Where a reader of this level ends: the last stable offset, or the log end."""
+    return log.last_stable_offset if check_isolation(isolation) else log.end_offset
 
 
 class _Walker:

@@ -11,7 +11,9 @@ from kstore._native.read.segment_end import find_end
 from kstore._native.read.segment_view import Slice
 from kstore.errors import OffsetOutOfRangeError
 from kstore.integers import INT32_MAX, check_integer
+from kstore.kafka_names import OF_VIEWS, no_attribute
 from kstore.keyword_names import explain_keywords
+from kstore.log.latest_records import latest_records
 from kstore.log.parallel_scan import scan_in_parallel
 from kstore.log.read_committed import UNCOMMITTED, TransactionOutcomes, check_isolation
 from kstore.log.skip_corrupt import check_on_damage, read_past_corruption
@@ -153,6 +155,19 @@ class LogView:
             if len(offsets) == count or low == start:
                 return self[offsets[0] if offsets else stop : stop]
             size *= 2
+
+    def latest(self) -> dict[bytes, Record]:
+        """The latest record of every key, as a compaction would keep it: ``latest()[b"alice"]``.
+
+        A key whose latest record is a tombstone (null value) is omitted; so are records without
+        a key. Reads the window. Memory: one record a key, tombstones included.
+        """
+        return latest_records([self])
+
+    if not TYPE_CHECKING:  # which would take any attribute for valid
+
+        def __getattr__(self, name: str) -> object:
+            raise no_attribute(self, name, OF_VIEWS)
 
     def slices(self) -> Iterator[tuple[Slice, int]]:
         """File bytes of the window in slices, each with the offset that it was read for.
@@ -342,6 +357,20 @@ class LogView:
     def follow(self, *, timeout: float | None = None) -> "Follower":
         """Records from the view's start on, and new ones as they come; see Log.follow."""
         return self.log.follow(start=self.start, timeout=timeout, isolation=self.isolation)
+
+
+def no_record(log: "Log", index: int, offset: int) -> OffsetOutOfRangeError:
+    """The error for ``log[index]`` where no record has the offset; raises that of a lost one."""
+    log._source.lost.check_offset(offset)
+    start, end = log.start_offset, log.end_offset
+    reason = (
+        "no record has this offset: it was compacted away, or belongs to a control batch"
+        if start <= offset < end
+        else f"the log holds offsets {start} to {end - 1}"
+        if start < end
+        else f"the log is empty; its next offset is {end}"
+    )
+    return OffsetOutOfRangeError(reason, path=log.path, offset=index)
 
 
 def compile_where(where: "Callable[[Any], Any] | Predicate") -> "Predicate":

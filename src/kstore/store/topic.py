@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import datetime
 from itertools import chain
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Unpack
 
 from kstore.client.partitioner import Partitioner, StickyPartitioner, choose
 from kstore.config import LogConfig
@@ -11,7 +11,9 @@ from kstore.errors import TopicExistsError
 from kstore.integers import check_integer
 from kstore.kafka_names import OF_TOPICS, no_attribute
 from kstore.keyword_names import explain_keywords
-from kstore.record import Headers, Item
+from kstore.log.latest_records import latest_records
+from kstore.log.read_committed import Isolation
+from kstore.record import Headers, Item, Record
 from kstore.store.extend_topic import extend_topic
 from kstore.store.merge_reports import merge_compactions, merge_reindexes, merge_rewrites
 from kstore.store.topic_registry import check_partitions
@@ -186,6 +188,10 @@ class Topic:
         ends = self._store.end_offsets(self.name)
         return {tp.partition: offset for tp, offset in ends.items()}
 
+    def offsets_at(self, when: datetime | int, **isolation: Unpack[Isolation]) -> dict[int, int]:
+        """The offset of a time in every partition; as :meth:`kstore.Log.offset_at`."""
+        return {log.partition: log.offset_at(when, **isolation) for log in self}
+
     # --- reading all partitions, one after the other ------------------------------------------
 
     def scan(
@@ -199,6 +205,13 @@ class Topic:
 
         predicate: Any = None if where is None else compile_where(where)
         return chain.from_iterable(log.scan(predicate, **options) for log in self)
+
+    def latest(self, **isolation: Unpack[Isolation]) -> dict[bytes, Record]:
+        """The latest record of every key; :meth:`kstore.LogView.latest`.
+
+        Where several partitions have the same key, the record with the largest timestamp counts.
+        """
+        return latest_records(log.view(**isolation) for log in self)
 
     def to_arrow(self) -> "pa.Table":
         """All records as a pyarrow.Table: ``partition``, then :meth:`kstore.LogView.to_arrow`'s."""

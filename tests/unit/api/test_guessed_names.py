@@ -32,6 +32,8 @@ def owners(store: Store) -> Iterator[tuple[Any, dict[str, str]]]:
     group = store.group("dashboards")
     yield store, kafka_names.OF_STORES
     yield store["orders"], kafka_names.OF_TOPICS
+    yield store["orders"][0], kafka_names.OF_LOGS
+    yield store["orders"][0].view(), kafka_names.OF_VIEWS
     yield store["orders"].config, kafka_names.OF_CONFIGS
     yield group, kafka_names.OF_GROUPS
     yield store.verify(), kafka_names.OF_REPORTS
@@ -134,3 +136,65 @@ def test_a_predicate_belongs_to_a_scan(store: Store) -> None:
     for method in (view.records, view.to_arrow, view.to_pandas, view.follow):
         with pytest.raises(TypeError, match=r"has no where=: use scan\(where=\.\.\.\)"):
             method(where=lambda row: row.offset > 1)
+
+
+def test_a_log_has_no_len_and_says_why(store: Store) -> None:
+    log = store["orders"][0]
+    with pytest.raises(TypeError, match=r"offsets may have gaps: end_offset - start_offset"):
+        len(log)  # type: ignore[arg-type]
+    assert log
+    assert [record.value for record in list(log)] == [record.value for record in log]
+
+
+def test_an_isolation_level_has_the_consumers_name_too(store: Store) -> None:
+    log = store["orders"][0]
+    with store.transaction("t") as transaction:
+        transaction.send("orders", b"open", partition=0)
+        transaction.flush()
+        options = {"isolation_level": "read_committed"}
+        stable = log.last_stable_offset
+        assert stable < log.end_offset
+        assert log.view(**options).stop == stable
+        assert log.since(0, **options).stop == stable
+        assert log.offset_at(2**47, **options) == stable
+        assert store["orders"].offsets_at(2**47, **options)[0] == stable
+        assert [r.offset for r in log.follow(start=0, timeout=0, **options)] == list(range(stable))
+        assert log.latest() == log.latest(**options)
+    with pytest.raises(InvalidConfigError, match="pass one of them"):
+        log.view(isolation="read_committed", isolation_level="read_uncommitted")
+    with pytest.raises(InvalidConfigError, match="must be one of"):
+        log.view(isolation_level="serializable")
+    with pytest.raises(TypeError, match="unexpected keyword"):
+        log.since(0, level="read_committed")  # type: ignore[call-arg]
+
+
+def test_a_view_of_a_period(store: Store) -> None:
+    topic = store.create_topic("times", 2)
+    for log in topic:
+        for ms in (10, 20, 30, 40):
+            log.append(b"x", timestamp=ms)
+    log = topic[0]
+    assert [record.timestamp for record in log.since(20, until=40)] == [20, 30]
+    assert [record.timestamp for record in log.since(20, 30)] == [20]
+    assert list(log.since(30, until=20)) == []
+    open_ended = log.since(30, until=50)
+    log.append(b"x", timestamp=60)
+    assert [record.timestamp for record in open_ended] == [30, 40]
+    assert topic.offsets_at(20) == {0: 1, 1: 1}
+    assert topic.offsets_at(50) == {0: 4, 1: 4}
+
+
+def test_the_latest_record_of_every_key(store: Store) -> None:
+    users = store.create_topic("users", 2)
+    log = users[0]
+    log.extend([(b"a", b"1"), (b"b", b"2"), (b"a", b"3"), b"no key", (b"b", None)], timestamp=10)
+    assert {key: record.value for key, record in log.latest().items()} == {b"a": b"3"}
+    assert {key: record.offset for key, record in log[:2].latest().items()} == {b"a": 0, b"b": 1}
+    users[1].append(b"older", key=b"a", timestamp=5)
+    users[1].append(b"newer", key=b"b", timestamp=20)
+    assert {key: record.value for key, record in users.latest().items()} == {
+        b"a": b"3",
+        b"b": b"newer",
+    }
+    users[1].append(None, key=b"a", timestamp=20)
+    assert set(users.latest()) == {b"b"}

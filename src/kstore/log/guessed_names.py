@@ -1,0 +1,25 @@
+"""What a log answers to names of Kafka's clients and to ``len``."""
+
+from typing import TYPE_CHECKING, Never
+
+from kstore.kafka_names import OF_LOGS, no_attribute
+
+
+class GuessedNames:
+    """Explains names and calls that a log lacks."""
+
+    __slots__ = ()
+
+    if not TYPE_CHECKING:  # which would take any attribute, and a length, for valid
+
+        def __getattr__(self, name: str) -> object:
+            raise no_attribute(self, name, OF_LOGS)
+
+        def __len__(self) -> Never:
+            raise TypeError(
+                "a log has no len(), since offsets may have gaps: end_offset - start_offset is "
+                "the number of offsets, sum(1 for _ in log) reads and counts the records"
+            )
+
+        def __bool__(self) -> bool:
+            return True
