@@ -1,6 +1,10 @@
 """What to call instead of a name of Kafka's clients that kstore has not."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+
+TYPE_CHECKING = False  # not typing's: `import kstore` does without it
+if TYPE_CHECKING:
+    from typing import Never
 
 OF_COMMITTED_OFFSETS = {
     "current_offset": "use offset",
@@ -18,11 +22,22 @@ OF_CONSUMERS = {
     "commit_sync": "use commit()",
     "consume": "use poll(), or `for batch in consumer`",
     "end_offsets": "use lag(), or store.end_offsets()",
+    "get_watermark_offsets": "use the start_offset and end_offset of a log",
+    "getmany": "use poll()",
+    "getone": "use `for record in consumer.records()`",
+    "group_metadata": "send_offsets_to_transaction(consumer) takes the consumer itself",
+    "incremental_assign": "use assign()",
+    "incremental_unassign": "use assign()",
+    "list_topics": "use store.topics",
+    "messages": "use records()",
     "offsets_for_times": "use seek_to_time(), or offset_at() of a log",
     "partitions_for_topic": "use the partitions of a topic",
+    "start": "opening the consumer does it",
     "stop": "use close()",
+    "store_offsets": "use commit()",
     "subscribe": "use store.consumer('orders', group='billing'), which takes the topics",
     "subscription": "use assignment",
+    "topics": "use assignment; all topics: store.topics",
     "unsubscribe": "use close()",
 }
 OF_GROUPS = {
@@ -98,13 +113,22 @@ OF_MODULE = {
     "open_store": _OPEN,
 }
 OF_PRODUCERS = {
+    "abort_transaction": "use `with store.transaction('id') as transaction`",
+    "append": "use send(); without a thread: append() of a topic",
     "begin_transaction": "use `with store.transaction('id') as transaction`",
+    "commit_transaction": "use `with store.transaction('id') as transaction`",
+    "extend": "use send() for each record; without a thread: extend() of a topic",
+    "flush_async": "use `await asyncio.to_thread(producer.flush)`",
     "init_transactions": "use `with store.transaction('id') as transaction`",
+    "list_topics": "use store.topics",
     "partitions_for": "use the partitions of a topic",
     "poll": "callbacks run in the producer's thread, without it",
     "produce": "use send()",
     "send_and_wait": "use `await producer.send(...)`",
+    "send_offsets_to_transaction": "use `with store.transaction('id') as transaction`",
+    "start": "opening the producer does it",
     "stop": "use close()",
+    "transaction": "use `with store.transaction('id') as transaction`",
 }
 _FINDINGS = "use findings, each with kind, path, position, offset and sentence"
 _OK = "use ok, or raise_if_corrupt()"
@@ -207,11 +231,40 @@ OF_VIEWS = {
 }
 
 
+OF_DELIVERIES = {
+    "add_callback": "use add_done_callback(), or send(..., on_delivery=...)",
+    "add_errback": "use add_done_callback(), or send(..., on_delivery=...)",
+    "failed": "use exception(), None for an appended record",
+    "get": "use result(timeout)",
+    "is_done": "use done()",
+    "offset": "use result().offset, which waits for it",
+    "partition": "use result().partition, which waits for it",
+    "succeeded": "use exception(), None for an appended record",
+}
+CONSUMER_IN_ASYNCIO = (
+    "use `with`, and `await asyncio.to_thread(consumer.poll, timeout=1)`; or "
+    "`async for record in log.follow()`"
+)
+_OF_A_RECORD = ("datetime", "headers", "key", "timestamp", "value")
+OF_POSITIONS = dict.fromkeys(
+    (*_OF_A_RECORD, "error", "topic"),
+    "a position is a partition and an offset: give a callback the rest, "
+    "`on_delivery=lambda error, at, key=key: ...`",
+)
+OF_TOPIC_PARTITIONS = dict.fromkeys(
+    (*_OF_A_RECORD, "offset"),
+    "poll() returns {partition: records}: use .values(), or consumer.records()",
+)
+
+
 def no_attribute(owner: object, name: str, instead: Mapping[str, str]) -> AttributeError:
-    """The error for an attribute that does not exist; names kstore's call, if there is one."""
+    """The error for an attribute that does not exist; names kstore's call, if there is one.
+
+    Where it names one, it has no ``name``: from that, Python suggests one that looks alike.
+    """
     sentence = f"{type(owner).__name__!r} object has no attribute {name!r}"
     if name in instead:
-        sentence += f": {instead[name]}"
+        return AttributeError(f"{sentence}: {instead[name]}", obj=owner)
     return AttributeError(sentence, name=name, obj=owner)
 
 
@@ -226,3 +279,12 @@ def of_module(name: str) -> str | None:
     names = [each for each in vars(errors) if each.endswith("Error")]
     close = [name] if name in names else get_close_matches(name, names, 3)
     return f"errors are in kstore.errors: {', '.join(close) or 'KStoreError is the base of all'}"
+
+
+def no_asyncio(instead: str) -> "Callable[..., Never]":
+    """A method in the name of ``__aenter__`` or ``__aiter__`` that raises TypeError."""
+
+    def refuse(owner: object, *_: object) -> "Never":
+        raise TypeError(f"a {type(owner).__name__} is for threads: {instead}")
+
+    return refuse

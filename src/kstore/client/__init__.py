@@ -2,6 +2,8 @@
 
 Modules:
 
+- argument_errors: Errors for arguments in the form of Kafka's clients: they say what to write
+  instead
 - consumer: A consumer: its assigned partitions, their positions, and the committed offsets of a
   group
 - consumer_batch: The records that a consumer reads at once, and their commit

@@ -6,8 +6,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import datetime
 from threading import Event, RLock
 from time import monotonic
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Never
 
+from kstore.client.argument_errors import wrong_commit, wrong_poll
 from kstore.client.consumer_batch import ConsumerBatch
 from kstore.client.metadata import MetadataView
 from kstore.coordinator.group.offset_records import METADATA_MAX_BYTES, OffsetCommit
@@ -20,7 +21,7 @@ from kstore.errors import (
     UnknownTopicOrPartitionError,
 )
 from kstore.integers import check_integer, check_integer_setting
-from kstore.kafka_names import OF_CONSUMERS, no_attribute
+from kstore.kafka_names import CONSUMER_IN_ASYNCIO, OF_CONSUMERS, no_asyncio, no_attribute
 from kstore.log.read_committed import TransactionOutcomes, check_isolation
 from kstore.topic_partition import TopicPartition, as_topic_partition
 
@@ -274,12 +275,14 @@ class Consumer:
     # --- reading --------------------------------------------------------------------------
 
     def poll(
-        self, max_records: int | None = None, timeout: float = 0.0
+        self, max_records: int | None = None, timeout: float = 0.0, **unknown: Never
     ) -> dict[TopicPartition, list["Record"]]:
         """Up to max_records records by partition; waits up to timeout seconds for the first.
 
         Advances the positions; commit separately. Returns an empty dict after the timeout.
         """
+        if unknown or isinstance(max_records, float):
+            raise wrong_poll(max_records, unknown)
         wanted = self._max_poll_records
         if max_records is not None:
             wanted = check_integer("max_records", max_records)
@@ -479,14 +482,20 @@ class Consumer:
     # --- committed offsets ----------------------------------------------------------------
 
     def commit(
-        self, offsets: Mapping[PartitionLike, int] | None = None, *, metadata: str = ""
+        self,
+        offsets: Mapping[PartitionLike, int] | None = None,
+        *,
+        metadata: str = "",
+        **unknown: Never,
     ) -> None:
         """Commit the next offset to read, of the given partitions or of all with a position.
 
         Raises InvalidConfigError for a consumer without a group, or metadata beyond 4096 bytes;
         UnknownTopicIdError if a topic was deleted since its records were read: then nothing is
-        committed.
+        committed. TypeError for offsets that are no mapping.
         """
+        if unknown or not (offsets is None or isinstance(offsets, Mapping)):
+            raise wrong_commit(offsets, unknown)
         self._commit(offsets, metadata, None)
 
     def _commit(
@@ -573,6 +582,8 @@ class Consumer:
 
         def __getattr__(self, name: str) -> object:
             raise no_attribute(self, name, OF_CONSUMERS)
+
+        __aenter__ = __aexit__ = __aiter__ = no_asyncio(CONSUMER_IN_ASYNCIO)
 
     def __repr__(self) -> str:
         group = "" if self._group is None else f" {self._group.name!r}"

@@ -7,6 +7,7 @@ from collections.abc import Callable, Generator
 from typing import TYPE_CHECKING, Any
 
 from kstore._native.append.encode import BatchBuffer
+from kstore.kafka_names import OF_DELIVERIES, no_attribute
 from kstore.log.append_split import AppendedBatch
 from kstore.topic_partition import Position
 
@@ -79,6 +80,11 @@ class Delivery:
             self.add_done_callback(wake)
             yield from waiter
         return self.result()
+
+    if not TYPE_CHECKING:  # which would take any attribute for valid
+
+        def __getattr__(self, name: str) -> object:
+            raise no_attribute(self, name, OF_DELIVERIES)
 
 
 def _finish(waiter: "Future[None]") -> None:

@@ -1,11 +1,11 @@
 """Methods of a store that open producers, consumers and transactions."""
 
 import warnings
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from difflib import get_close_matches
 from typing import TYPE_CHECKING, Never, TypedDict, TypeVar, Unpack, overload
 
+from kstore.client.argument_errors import settings_in_a_dict, unknown_setting
 from kstore.client.partitioner import Partitioner
 from kstore.errors import InvalidConfigError
 from kstore.topic_partition import as_topic_partition
@@ -15,25 +15,6 @@ if TYPE_CHECKING:
     from kstore.client.producer import MultiTopicProducer, Producer
     from kstore.client.transactional_producer import TransactionalProducer
     from kstore.store.store import Store
-
-# Settings of Kafka's clients that kstore spells in another way, or does not need.
-_INSTEAD = {
-    "group_id": "group='...'",
-    "topic": "topics, the first argument",
-    "partitions": "assignment=[(topic, partition), ...]",
-    "consumer_timeout_ms": "timeout, in seconds",
-    "enable_auto_commit": "`with batch:`, which commits, or consumer.commit()",
-    "isolation": "isolation_level",
-    "linger": "linger_ms",
-    "compression_type": "compression",
-    "transaction_timeout_ms": "timeout_ms",
-    "transactional_id": "store.transactional_producer(transactional_id)",
-    "bootstrap_servers": "nothing: a store needs no broker",
-    "value_serializer": "send(value.encode()): values are bytes",
-    "key_serializer": "send(value, key=key.encode()): keys are bytes",
-    "value_deserializer": "record.value.decode(): values are bytes",
-    "key_deserializer": "record.key.decode(): keys are bytes",
-}
 
 
 T = TypeVar("T")
@@ -50,16 +31,6 @@ class ProducerSettings(TypedDict, total=False):
     max_block_ms: float
     partitioner: Partitioner | None
     enable_idempotence: bool
-
-
-def _unknown_setting(method: Callable[..., object], name: str) -> TypeError:
-    """The error for a setting that a method does not have: says what to write instead."""
-    settings = tuple(method.__kwdefaults__ or ())
-    instead = _INSTEAD.get(name)
-    if instead is None:
-        close = get_close_matches(name, settings, 1)
-        instead = close[0] if close else f"one of {', '.join(settings)}"
-    return TypeError(f"{method.__name__}() has no setting {name!r}: use {instead}")
 
 
 @overload
@@ -110,7 +81,9 @@ def producer(
     """
     self._check_writable()
     if unknown:
-        raise _unknown_setting(producer, next(iter(unknown)))
+        raise unknown_setting(producer, next(iter(unknown)))
+    if isinstance(topic, dict):
+        raise settings_in_a_dict(producer, topic)
     from kstore.client.producer import MultiTopicProducer, Producer
 
     settings: ProducerSettings = {
@@ -175,7 +148,10 @@ def consumer(
     """
     self._check()
     if unknown:
-        raise _unknown_setting(consumer, next(iter(unknown)))
+        raise unknown_setting(consumer, next(iter(unknown)))
+    for each in topic:
+        if isinstance(each, dict) and not all(name in self for name in each):
+            raise settings_in_a_dict(consumer, each, "'orders'")
     from kstore.client.consumer import Consumer
     from kstore.coordinator.group.store_group import StoreGroup
 
@@ -276,8 +252,7 @@ def transactional_producer(
         it.
     """
     self._check_writable()
-    if unknown:
-        raise _unknown_setting(transactional_producer, next(iter(unknown)))
+    _check_transactional(transactional_id, unknown)
     from kstore.client.transactional_producer import TransactionalProducer
 
     opened = TransactionalProducer(
@@ -309,8 +284,7 @@ def transaction(
     Each call takes a new producer epoch, which fences an earlier producer of this id; for many
     transactions, keep a :meth:`transactional_producer`. Parameters and errors are the same.
     """
-    if unknown:
-        raise _unknown_setting(transactional_producer, next(iter(unknown)))
+    _check_transactional(transactional_id, unknown)
     with (
         transactional_producer(
             self,
@@ -323,3 +297,12 @@ def transaction(
         opened.transaction(),
     ):
         yield opened
+
+
+def _check_transactional(transactional_id: object, unknown: Iterable[str]) -> None:
+    """Raise TypeError for an unknown setting, and for settings instead of the id."""
+    for name in unknown:
+        raise unknown_setting(transactional_producer, name)
+    if isinstance(transactional_id, dict):
+        first = repr(transactional_id.get("transactional.id", "id"))
+        raise settings_in_a_dict(transactional_producer, transactional_id, first)

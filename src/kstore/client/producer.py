@@ -155,6 +155,13 @@ class Producer:
     def __exit__(self, *_: object) -> None:
         self.close()
 
+    async def __aenter__(self) -> "Producer":
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        """Close it without blocking the event loop."""
+        await _close_in_thread(self)
+
     def __reduce__(self) -> str | tuple[object, ...]:
         raise TypeError("a Producer cannot be pickled; make one where it is needed")
 
@@ -258,8 +265,22 @@ class MultiTopicProducer:
     def __exit__(self, *_: object) -> None:
         self.close()
 
+    async def __aenter__(self) -> "MultiTopicProducer":
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        """Close it without blocking the event loop."""
+        await _close_in_thread(self)
+
     def __reduce__(self) -> str | tuple[object, ...]:
         raise TypeError("a MultiTopicProducer cannot be pickled; make one where it is needed")
+
+
+async def _close_in_thread(producer: Producer | MultiTopicProducer) -> None:
+    """Close a producer in a thread of the event loop's executor; cancelling does not stop it."""
+    import asyncio  # here, as it takes tens of milliseconds
+
+    await asyncio.to_thread(producer.close)
 
 
 def _size(data: bytes | str | None) -> int:

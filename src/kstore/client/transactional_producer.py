@@ -28,7 +28,7 @@ from kstore.errors import (
 )
 from kstore.files.filenames import INTERNAL_TOPICS
 from kstore.integers import check_integer, check_integer_setting
-from kstore.kafka_names import OF_TRANSACTIONS, no_attribute
+from kstore.kafka_names import OF_TRANSACTIONS, no_asyncio, no_attribute
 from kstore.log.append_split import append_all
 from kstore.record import Headers
 from kstore.record.builder import BatchBuilder
@@ -380,6 +380,8 @@ class TransactionalProducer:
 
         def __getattr__(self, name: str) -> object:
             raise no_attribute(self, name, OF_TRANSACTIONS)
+
+        __aenter__ = __aexit__ = no_asyncio("use `with`, in asyncio.to_thread()")
 
     def __repr__(self) -> str:
         state = " closed" if self._closed else " in a transaction" if self._open else ""

@@ -1,5 +1,9 @@
 """Methods of Kafka's clients under their names there: the error says what to call."""
 
+import asyncio
+import copy
+import pickle
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -8,7 +12,14 @@ import pytest
 
 import kstore
 from kstore import Store, StoreConfig
-from kstore.kafka_names import OF_CONSUMERS, OF_PRODUCERS, OF_TRANSACTIONS
+from kstore.kafka_names import (
+    OF_CONSUMERS,
+    OF_DELIVERIES,
+    OF_POSITIONS,
+    OF_PRODUCERS,
+    OF_TOPIC_PARTITIONS,
+    OF_TRANSACTIONS,
+)
 
 
 @pytest.fixture
@@ -23,6 +34,10 @@ def clients(store: Store) -> Iterator[tuple[Any, dict[str, str]]]:
     yield store.producer("t"), OF_PRODUCERS
     yield store.producer(), OF_PRODUCERS
     yield store.transactional_producer("id"), OF_TRANSACTIONS
+    delivery = store.producer("t").send(b"x")
+    yield delivery, OF_DELIVERIES
+    yield delivery.result(30), OF_POSITIONS
+    yield kstore.TopicPartition("t", 0), OF_TOPIC_PARTITIONS
 
 
 def test_a_method_with_another_name_is_named(store: Store) -> None:
@@ -40,3 +55,40 @@ def test_other_attributes_are_missing_as_usual(store: Store) -> None:
         assert not hasattr(client, "nothing")
         with pytest.raises(AttributeError, match=r"has no attribute 'nothing'$"):
             client.nothing  # noqa: B018
+
+
+def test_python_suggests_no_other_name_than_kstore(
+    store: Store, capsys: pytest.CaptureFixture[str]
+) -> None:
+    producer: Any = store.transactional_producer("id")
+    for name, suggested in (("init_transactions", False), ("in_transactoin", True)):
+        with pytest.raises(AttributeError) as caught:
+            getattr(producer, name)
+        sys.__excepthook__(AttributeError, caught.value, None)
+        assert ("Did you mean: 'in_transaction'" in capsys.readouterr().err) == suggested
+
+
+def test_pairs_with_answers_are_still_copied_and_pickled() -> None:
+    for pair in (kstore.TopicPartition("t", 0), kstore.Position(0, 1)):
+        for twin in (copy.copy(pair), copy.deepcopy(pair), pickle.loads(pickle.dumps(pair))):
+            assert type(twin) is type(pair)
+            assert twin == pair
+
+
+def test_consumers_and_transactions_refuse_asyncio(store: Store) -> None:
+    async def enter(client: Any) -> None:
+        async with client:
+            pass
+
+    async def read(client: Any) -> None:
+        async for _ in client:
+            pass
+
+    consumer, producer = store.consumer("t"), store.transactional_producer("id")
+    for use in (enter, read):
+        with pytest.raises(
+            TypeError, match=r"a Consumer is for threads: .*to_thread\(consumer.poll"
+        ):
+            asyncio.run(use(consumer))
+    with pytest.raises(TypeError, match="a TransactionalProducer is for threads: use `with`"):
+        asyncio.run(enter(producer))

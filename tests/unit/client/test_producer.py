@@ -456,6 +456,31 @@ def test_a_cancelled_wait_cancels_no_record(
     assert caplog.text == ""
 
 
+@pytest.mark.parametrize("topic", ["t", None])
+def test_a_producer_is_closed_without_blocking_the_loop(tmp_path: Path, topic: str | None) -> None:
+    files = Slow()
+
+    async def use(producer: kstore.Producer | MultiTopicProducer) -> Delivery:
+        async def open_gate() -> None:
+            files.gate.set()
+
+        async with producer as entered:
+            assert entered is producer
+            send: Any = producer.send if topic else partial(producer.send, "t")
+            files.gate.clear()
+            delivery: Delivery = send(b"x")
+            opening = asyncio.create_task(open_gate())  # runs when the loop has its next turn
+        assert opening.done()
+        return delivery
+
+    with Store(tmp_path, config=QUIET, files=files) as store:
+        store.create_topic("t")
+        producer = store.producer(topic, linger_ms=0)
+        assert asyncio.run(use(producer)).result(0) == Position(0, 0)
+        with pytest.raises(ClosedError):
+            asyncio.run(use(producer))
+
+
 # --- group commit -------------------------------------------------------------------------------
 
 

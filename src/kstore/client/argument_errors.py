@@ -1,0 +1,83 @@
+"""Errors for arguments in the form of Kafka's clients: they say what to write instead."""
+
+from collections.abc import Callable, Mapping
+from difflib import get_close_matches
+
+# Settings of Kafka's clients that kstore spells in another way, or does not need.
+_INSTEAD = {
+    "group_id": "group='...'",
+    "topic": "topics, the first argument",
+    "partitions": "assignment=[(topic, partition), ...]",
+    "consumer_timeout_ms": "timeout, in seconds",
+    "enable_auto_commit": "`with batch:`, which commits, or consumer.commit()",
+    "isolation": "isolation_level",
+    "linger": "linger_ms",
+    "compression_type": "compression",
+    "transaction_timeout_ms": "timeout_ms",
+    "transactional_id": "store.transactional_producer(transactional_id)",
+    "bootstrap_servers": "nothing: a store needs no broker",
+    "value_serializer": "send(value.encode()): values are bytes",
+    "key_serializer": "send(value, key=key.encode()): keys are bytes",
+    "value_deserializer": "record.value.decode(): values are bytes",
+    "key_deserializer": "record.key.decode(): keys are bytes",
+}
+_NAMES = {
+    "compression_type": "compression",
+    "group_id": "group",
+    "transaction_timeout_ms": "timeout_ms",
+}
+_OF_POLL = {
+    "timeout_ms": "timeout, in seconds",
+    "num_messages": "max_records",
+    "max_poll_records": "max_records",
+}
+_COMMIT = (
+    "commit() takes {(topic, partition): next offset}; without arguments it commits all that was "
+    "read; a batch commits by `with batch:`"
+)
+
+
+def unknown_setting(method: Callable[..., object], name: str) -> TypeError:
+    """The error for a setting that a method does not have."""
+    settings = tuple(method.__kwdefaults__ or ())
+    spelled = name.replace(".", "_")
+    instead = _INSTEAD.get(spelled)
+    if instead is None:
+        close = get_close_matches(spelled, settings, 1)
+        instead = close[0] if close else f"one of {', '.join(settings)}"
+    return TypeError(f"{method.__name__}() has no setting {name!r}: use {instead}")
+
+
+def settings_in_a_dict(
+    method: Callable[..., object], settings: Mapping[object, object], first: str = ""
+) -> TypeError:
+    """The error for a dict of settings, as confluent-kafka takes it: the same as keywords.
+
+    Settings that the method does not have are omitted, with their values.
+    """
+    names = {name: str(name).replace(".", "_") for name in settings}
+    keywords = [
+        f"{_NAMES.get(names[name], names[name])}={value!r}"
+        for name, value in settings.items()
+        if _NAMES.get(names[name], names[name]) in (method.__kwdefaults__ or ())
+    ]
+    call = ", ".join([first] * bool(first) + (keywords or ["name=value"]))
+    return TypeError(f"settings are keywords: store.{method.__name__}({call})")
+
+
+def wrong_poll(max_records: object, unknown: Mapping[str, object]) -> TypeError:
+    """The error for a poll whose timeout is in the form of Kafka's clients."""
+    for name in unknown:
+        instead = _OF_POLL.get(name, "max_records or timeout")
+        return TypeError(f"poll() has no argument {name!r}: use {instead}")
+    return TypeError(
+        f"the first argument of poll() is max_records: use poll(timeout={max_records!r}), in "
+        "seconds"
+    )
+
+
+def wrong_commit(offsets: object, unknown: Mapping[str, object]) -> TypeError:
+    """The error for offsets that are no mapping, and for arguments that commit has not."""
+    for name in unknown:
+        return TypeError(f"commit() has no argument {name!r}: {_COMMIT}")
+    return TypeError(f"offsets are a mapping, not a {type(offsets).__name__}: {_COMMIT}")
