@@ -53,7 +53,9 @@ OF_GROUPS = {
 }
 _ALTER = "use alter({'retention.ms': 3600000}) of the topic"
 _OFFSET_AT = "use offset_at(when)"
+_SCAN = "use scan(where=lambda row: row.offset > 5), which gives columns"
 OF_LOGS = {
+    **dict.fromkeys(("filter", "query", "select", "where"), _SCAN),
     "alter": _ALTER,
     "alter_config": _ALTER,
     "alter_configs": _ALTER,
@@ -81,6 +83,10 @@ OF_LOGS = {
     "set_config": _ALTER,
     "size_bytes": "use size",
     "size_in_bytes": "use size",
+    "count": "use sum(1 for _ in log), which reads it",
+    "num_records": "use sum(1 for _ in log), which reads it",
+    "high_watermark": "use end_offset: without replicas they are the same",
+    "repair": "use kstore.repair(path, output), which writes a new directory",
 }
 _ASYNC_CONSUMER = (
     "`async for record in log.follow()` works in asyncio; a store.consumer() is for threads"
@@ -221,6 +227,7 @@ OF_TRANSACTIONS = {
     "stop": "use close()",
 }
 OF_VIEWS = {
+    **dict.fromkeys(("filter", "query", "select", "where"), _SCAN),
     "between": "use since(when, until) of the log",
     "count": "use sum(1 for _ in view)",
     "end_offset": "use stop",
@@ -228,6 +235,8 @@ OF_VIEWS = {
     "offset_at": "use offset_at() of the log",
     "since": "use since(when, until) of the log",
     "start_offset": "use start",
+    "num_records": "use sum(1 for _ in view)",
+    "high_watermark": "use stop",
 }
 
 

@@ -120,6 +120,8 @@ CALLS: list[Case] = [
     ("Log.read", "max_bytes", lambda at, n: at.reader.read(0, n), INT64, 1),
     ("Log.settled", "start", lambda at, n: at.log.settled(n), INT64, 1),
     ("Log.since", "when", lambda at, n: at.log.since(n), WHEN, 1),
+    ("Log.since", "until", lambda at, n: at.log.since(0, n), WHEN, 1),
+    ("Topic.offsets_at", "when", lambda at, n: at.topic.offsets_at(n), WHEN, 1),
     ("Log.truncate_to", "offset", lambda at, n: at.log.truncate_to(n), INT64, 1),
     ("Log.view", "start", lambda at, n: list(at.log.view(n)), INT64, 1),
     ("Log.view", "stop", lambda at, n: list(at.log.view(0, n)), INT64, 1),
