@@ -92,6 +92,13 @@ def _finish(waiter: "Future[None]") -> None:
         waiter.set_result(None)
 
 
+async def run_in_thread(call: Callable[[], object]) -> None:
+    """Call in a thread of the event loop's executor; a cancelled wait does not stop the call."""
+    from asyncio import to_thread  # here, as it takes tens of milliseconds
+
+    await to_thread(call)
+
+
 def report_delivery(delivery: Delivery, on_delivery: OnDelivery) -> None:
     """Call ``on_delivery(error, position)`` when the result is known."""
 

@@ -5,7 +5,13 @@ from time import time_ns
 from typing import TYPE_CHECKING, Never, cast
 
 from kstore._native.append.encode import BatchBuffer
-from kstore.client.delivery import Delivery, OnDelivery, ProducerBatch, report_delivery
+from kstore.client.delivery import (
+    Delivery,
+    OnDelivery,
+    ProducerBatch,
+    report_delivery,
+    run_in_thread,
+)
 from kstore.client.partitioner import Partitioner, choose
 from kstore.client.sender import RECORD_OVERHEAD, Sender
 from kstore.client.topic_batches import TopicBatches, check_batch_settings
@@ -160,7 +166,7 @@ class Producer:
 
     async def __aexit__(self, *_: object) -> None:
         """Close it without blocking the event loop."""
-        await _close_in_thread(self)
+        await run_in_thread(self.close)
 
     def __reduce__(self) -> str | tuple[object, ...]:
         raise TypeError("a Producer cannot be pickled; make one where it is needed")
@@ -270,17 +276,10 @@ class MultiTopicProducer:
 
     async def __aexit__(self, *_: object) -> None:
         """Close it without blocking the event loop."""
-        await _close_in_thread(self)
+        await run_in_thread(self.close)
 
     def __reduce__(self) -> str | tuple[object, ...]:
         raise TypeError("a MultiTopicProducer cannot be pickled; make one where it is needed")
-
-
-async def _close_in_thread(producer: Producer | MultiTopicProducer) -> None:
-    """Close a producer in a thread of the event loop's executor; cancelling does not stop it."""
-    import asyncio  # here, as it takes tens of milliseconds
-
-    await asyncio.to_thread(producer.close)
 
 
 def _size(data: bytes | str | None) -> int:
