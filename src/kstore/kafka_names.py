@@ -277,6 +277,32 @@ def no_attribute(owner: object, name: str, instead: Mapping[str, str]) -> Attrib
     return AttributeError(sentence, name=name, obj=owner)
 
 
+class _Answer:
+    """An attribute that a class has not. It is set on the class, because ``__getattr__`` would
+    make every attribute that the class has slower (it replaces the type's lookup)."""
+
+    __slots__ = ("_instead", "_name")
+
+    def __init__(self, name: str, instead: Mapping[str, str]) -> None:
+        self._name, self._instead = name, instead
+
+    def __get__(self, owner: object, _: type) -> "_Answer":
+        if owner is None:
+            return self
+        raise no_attribute(owner, self._name, self._instead)
+
+
+def answer_names(owner: type, instead: Mapping[str, str]) -> None:
+    """Let instances of a class that is used on hot paths answer guessed names."""
+    for name in instead:
+        setattr(owner, name, _Answer(name, instead))
+
+
+def is_answer(member: object) -> bool:
+    """Whether a member of a class only answers a guessed name."""
+    return isinstance(member, _Answer)
+
+
 def of_module(name: str) -> str | None:
     """The answer to a name that the module kstore has not; None where it has none."""
     if name in OF_MODULE or not name.endswith("Error"):

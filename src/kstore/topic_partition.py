@@ -1,9 +1,9 @@
 """Names of partitions (topic and number) and records (partition and offset)."""
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from kstore.integers import INT32_MAX, INT32_MIN, check_integer
-from kstore.kafka_names import OF_POSITIONS, OF_TOPIC_PARTITIONS, no_attribute
+from kstore.kafka_names import OF_POSITIONS, OF_TOPIC_PARTITIONS, answer_names
 
 
 class Position(NamedTuple):
@@ -12,11 +12,6 @@ class Position(NamedTuple):
     partition: int
     offset: int
 
-    if not TYPE_CHECKING:  # type: ignore[misc]  # which would take any attribute for valid
-
-        def __getattr__(self, name: str) -> object:
-            raise no_attribute(self, name, OF_POSITIONS)
-
 
 class TopicPartition(NamedTuple):
     """A partition's topic and number."""
@@ -24,10 +19,9 @@ class TopicPartition(NamedTuple):
     topic: str
     partition: int
 
-    if not TYPE_CHECKING:  # type: ignore[misc]  # which would take any attribute for valid
 
-        def __getattr__(self, name: str) -> object:
-            raise no_attribute(self, name, OF_TOPIC_PARTITIONS)
+answer_names(Position, OF_POSITIONS)
+answer_names(TopicPartition, OF_TOPIC_PARTITIONS)
 
 
 def as_topic_partition(pair: object) -> TopicPartition:

@@ -9,6 +9,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
 
+from kstore.kafka_names import is_answer
+
 LIST = Path(__file__).with_name("public_api.txt")
 
 
@@ -46,7 +48,7 @@ def describe_class(name: str, value: type) -> Iterator[str]:
         yield f"def {name}.__init__{signature(vars(value)['__init__'])}"
     for inner, member in sorted(vars(value).items()):
         special = inner in SPECIAL
-        if inner.startswith("_") and not special:
+        if (inner.startswith("_") and not special) or is_answer(member):
             continue
         target = member.__func__ if isinstance(member, classmethod | staticmethod) else member
         if isinstance(target, property) or not callable(target):

@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING, Never
 
-from kstore.kafka_names import OF_LOGS, no_attribute
+from kstore.kafka_names import OF_LOGS, answer_names
 
 
 class GuessedNames:
@@ -10,10 +10,7 @@ class GuessedNames:
 
     __slots__ = ()
 
-    if not TYPE_CHECKING:  # which would take any attribute, and a length, for valid
-
-        def __getattr__(self, name: str) -> object:
-            raise no_attribute(self, name, OF_LOGS)
+    if not TYPE_CHECKING:  # which would take a length for valid
 
         def __len__(self) -> Never:
             raise TypeError(
@@ -23,3 +20,6 @@ class GuessedNames:
 
         def __bool__(self) -> bool:
             return True
+
+
+answer_names(GuessedNames, OF_LOGS)

@@ -11,7 +11,7 @@ from kstore._native.read.segment_end import find_end
 from kstore._native.read.segment_view import Slice
 from kstore.errors import OffsetOutOfRangeError
 from kstore.integers import INT32_MAX, check_integer
-from kstore.kafka_names import OF_VIEWS, no_attribute
+from kstore.kafka_names import OF_VIEWS, answer_names
 from kstore.keyword_names import explain_keywords
 from kstore.log.latest_records import latest_records
 from kstore.log.parallel_scan import scan_in_parallel
@@ -163,11 +163,6 @@ class LogView:
         a key. Reads the window. Memory: one record a key, tombstones included.
         """
         return latest_records([self])
-
-    if not TYPE_CHECKING:  # which would take any attribute for valid
-
-        def __getattr__(self, name: str) -> object:
-            raise no_attribute(self, name, OF_VIEWS)
 
     def slices(self) -> Iterator[tuple[Slice, int]]:
         """File bytes of the window in slices, each with the offset that it was read for.
@@ -357,6 +352,9 @@ class LogView:
     def follow(self, *, timeout: float | None = None) -> "Follower":
         """Records from the view's start on, and new ones as they come; see Log.follow."""
         return self.log.follow(start=self.start, timeout=timeout, isolation=self.isolation)
+
+
+answer_names(LogView, OF_VIEWS)
 
 
 def no_record(log: "Log", index: int, offset: int) -> OffsetOutOfRangeError:

@@ -9,7 +9,7 @@ from kstore.client.partitioner import Partitioner, StickyPartitioner, choose
 from kstore.config import LogConfig
 from kstore.errors import TopicExistsError
 from kstore.integers import check_integer
-from kstore.kafka_names import OF_TOPICS, no_attribute
+from kstore.kafka_names import OF_TOPICS, answer_names
 from kstore.keyword_names import explain_keywords
 from kstore.log.latest_records import latest_records
 from kstore.log.read_committed import Isolation
@@ -292,16 +292,14 @@ class Topic:
         self._check()
         return verify_topics(self._store, self._store._files, self.name, **options)
 
-    if not TYPE_CHECKING:  # which would take any attribute for valid
-
-        def __getattr__(self, name: str) -> object:
-            raise no_attribute(self, name, OF_TOPICS)
-
     def __repr__(self) -> str:
         return f"<kstore.Topic {self.name!r}, {self._length} partitions>"
 
     def __reduce__(self) -> str | tuple[object, ...]:
         raise TypeError("a Topic cannot be pickled; open the store where it is needed")
+
+
+answer_names(Topic, OF_TOPICS)
 
 
 class TopicHandles:
