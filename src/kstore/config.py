@@ -9,11 +9,10 @@ import math
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, fields, replace
-from typing import TYPE_CHECKING
 
 from kstore.errors import BackgroundFailure, InvalidConfigError, UnknownSettingError
 from kstore.integers import INT32_MAX, INT64_MAX, check_integer_setting
-from kstore.kafka_names import OF_CONFIGS, no_attribute
+from kstore.kafka_names import OF_CONFIGS, answer_names
 
 _MOST_OPEN_LOGS = 256
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
@@ -135,11 +134,6 @@ class LogConfig:
         """The names of all settings, Kafka's."""
         return _TOPIC_SETTINGS.keys()
 
-    if not TYPE_CHECKING:  # which would take any attribute for valid
-
-        def __getattr__(self, name: str) -> object:
-            raise no_attribute(self, name, OF_CONFIGS)
-
     def to_properties(self) -> dict[str, str]:
         """The settings that differ from the defaults, in Kafka's spelling."""
         default = type(self)()
@@ -148,6 +142,9 @@ class LogConfig:
             for field in fields(self)
             if getattr(self, field.name) != getattr(default, field.name)
         }
+
+
+answer_names(LogConfig, OF_CONFIGS)
 
 
 def default_open_logs() -> int:

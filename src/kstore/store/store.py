@@ -29,7 +29,7 @@ from kstore.errors import (
 from kstore.files import process_lifetime
 from kstore.files.files import DISK, Files
 from kstore.integers import INT64_MAX, check_integer
-from kstore.kafka_names import OF_STORES, no_attribute
+from kstore.kafka_names import OF_STORES, answer_names
 from kstore.log.log import Log
 from kstore.store.alter_log_dir import MoveInfo
 from kstore.store.finish_interrupted import finish_interrupted
@@ -459,11 +459,6 @@ class Store(Mapping[str, Topic]):
     def __reduce__(self) -> str | tuple[object, ...]:
         raise TypeError("a Store cannot be pickled; open it where it is needed")
 
-    if not TYPE_CHECKING:  # which would take any attribute for valid
-
-        def __getattr__(self, name: str) -> object:
-            raise no_attribute(self, name, OF_STORES)
-
     def _check(self) -> None:
         if self._closed or self._forked:
             if self._forked:
@@ -484,3 +479,6 @@ class Store(Mapping[str, Topic]):
         self._manager.release()
         for dependant in self._dependants:
             dependant._after_fork()
+
+
+answer_names(Store, OF_STORES)

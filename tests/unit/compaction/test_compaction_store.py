@@ -254,7 +254,7 @@ def test_compact_command(tmp_path, capsys):
     assert main(["compact", "--log-dir", str(tmp_path), "--partitions", "7"]) == 1
     assert "no topic here has cleanup.policy=compact" in capsys.readouterr().err
     assert main(["compact", "--log-dir", str(tmp_path), "--topic", "c"]) == 1
-    assert "Topic 'c' does not exist as expected; here are: a, b." in capsys.readouterr().err
+    assert "Topic 'c' does not exist as expected; existing topics: a, b" in capsys.readouterr().err
     assert main(["compact", "--log-dir", str(tmp_path), "--partitions", "x"]) == 1
     assert main(["compact", "--log-dir", str(tmp_path), "--dedupe-buffer-size", "0"]) == 1
 

@@ -30,7 +30,8 @@ BOUNDS = {
 WORK = """
 import resource, sys
 from pathlib import Path
-import kstore, kstore.record.columns, kstore.store
+import kstore, kstore.record.columns, kstore.log.writable_log, kstore.store.store
+import kstore.coordinator.group.store_group, kstore.recovery.loader, kstore.store.parallel_recovery
 
 def limit(bound):
     status = dict(line.split(":", 1) for line in open("/proc/self/status"))
