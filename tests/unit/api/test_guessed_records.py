@@ -279,7 +279,6 @@ def test_a_log_scans_and_becomes_tables_as_its_view_does(log: Log) -> None:
 
 
 def test_a_log_becomes_a_dataframe(log: Log) -> None:
-    pytest.importorskip("pandas")
     log.extend([Record(value=b"a", key=b"k", headers={"h": b"1"}, timestamp=1000), (None, None)])
     frame = log.to_pandas()
     assert frame.columns.tolist() == ["offset", "timestamp", "key", "value", "headers"]

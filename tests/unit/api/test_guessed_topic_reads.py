@@ -77,7 +77,8 @@ def test_columns_become_lists_as_arrays_do(store: Store) -> None:
 
 @pytest.mark.parametrize("count", [0, 10])
 def test_a_table_of_a_topic_names_the_partition(store: Store, count: int) -> None:
-    pa = pytest.importorskip("pyarrow")
+    import pyarrow as pa
+
     topic = fill(store, 2, count)
     table = topic.to_arrow()
     assert table.column_names == ["partition", *topic[0].to_arrow().column_names]
@@ -89,7 +90,6 @@ def test_a_table_of_a_topic_names_the_partition(store: Store, count: int) -> Non
 
 @pytest.mark.parametrize("count", [0, 10])
 def test_a_frame_of_a_topic_names_the_partition(store: Store, count: int) -> None:
-    pytest.importorskip("pandas")
     topic = fill(store, 2, count)
     frame = topic.to_pandas()
     assert list(frame.columns) == ["partition", *topic[0].to_pandas().columns]
