@@ -266,36 +266,30 @@ OF_TOPIC_PARTITIONS = dict.fromkeys(
 )
 
 
-def no_attribute(owner: object, name: str, instead: Mapping[str, str]) -> AttributeError:
-    """The error for an attribute that does not exist; names kstore's call, if there is one.
-
-    Where it names one, it has no ``name``: from that, Python suggests one that looks alike.
-    """
-    sentence = f"{type(owner).__name__!r} object has no attribute {name!r}"
-    if name in instead:
-        return AttributeError(f"{sentence}: {instead[name]}", obj=owner)
-    return AttributeError(sentence, name=name, obj=owner)
-
-
 class _Answer:
-    """An attribute that a class has not. It is set on the class, because ``__getattr__`` would
-    make every attribute that the class has slower (it replaces the type's lookup)."""
+    """An attribute that a class has not: an AttributeError that names kstore's call.
+
+    It is set on the class, because a class with ``__getattr__`` finds every attribute by a slower
+    way: an append took 27 % more instructions. The error has no ``name``, from which Python would
+    suggest an attribute that looks alike.
+    """
 
     __slots__ = ("_instead", "_name")
 
-    def __init__(self, name: str, instead: Mapping[str, str]) -> None:
+    def __init__(self, name: str, instead: str) -> None:
         self._name, self._instead = name, instead
 
     def __get__(self, owner: object, _: type) -> "_Answer":
         if owner is None:
             return self
-        raise no_attribute(owner, self._name, self._instead)
+        sentence = f"{type(owner).__name__!r} object has no attribute {self._name!r}"
+        raise AttributeError(f"{sentence}: {self._instead}", obj=owner)
 
 
 def answer_names(owner: type, instead: Mapping[str, str]) -> None:
-    """Let instances of a class that is used on hot paths answer guessed names."""
-    for name in instead:
-        setattr(owner, name, _Answer(name, instead))
+    """Let the instances of a class answer guessed names: which call of kstore's to use."""
+    for name, call in instead.items():
+        setattr(owner, name, _Answer(name, call))
 
 
 def is_answer(member: object) -> bool:

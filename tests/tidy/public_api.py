@@ -46,7 +46,9 @@ def describe_class(name: str, value: type) -> Iterator[str]:
         return
     if "__init__" in vars(value):
         yield f"def {name}.__init__{signature(vars(value)['__init__'])}"
-    for inner, member in sorted(vars(value).items()):
+    private = (base for base in reversed(value.__mro__) if base.__name__.startswith("_"))
+    members = {inner: member for base in (*private, value) for inner, member in vars(base).items()}
+    for inner, member in sorted(members.items()):
         special = inner in SPECIAL
         if (inner.startswith("_") and not special) or is_answer(member):
             continue

@@ -21,7 +21,7 @@ from kstore.errors import (
     UnknownTopicOrPartitionError,
 )
 from kstore.integers import check_integer, check_integer_setting
-from kstore.kafka_names import CONSUMER_IN_ASYNCIO, OF_CONSUMERS, no_asyncio, no_attribute
+from kstore.kafka_names import CONSUMER_IN_ASYNCIO, OF_CONSUMERS, answer_names, no_asyncio
 from kstore.log.read_committed import TransactionOutcomes, check_isolation
 from kstore.topic_partition import TopicPartition, as_topic_partition
 
@@ -578,11 +578,7 @@ class Consumer:
             )
         return wanted
 
-    if not TYPE_CHECKING:  # which would take any attribute for valid
-
-        def __getattr__(self, name: str) -> object:
-            raise no_attribute(self, name, OF_CONSUMERS)
-
+    if not TYPE_CHECKING:  # which would take them for methods that work
         __aenter__ = __aexit__ = __aiter__ = no_asyncio(CONSUMER_IN_ASYNCIO)
 
     def __repr__(self) -> str:
@@ -598,3 +594,6 @@ class Consumer:
 
     def __reduce__(self) -> str | tuple[object, ...]:
         raise TypeError("a Consumer cannot be pickled; make one where it is needed")
+
+
+answer_names(Consumer, OF_CONSUMERS)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Generator
 from typing import TYPE_CHECKING, Any
 
 from kstore._native.append.encode import BatchBuffer
-from kstore.kafka_names import OF_DELIVERIES, no_attribute
+from kstore.kafka_names import OF_DELIVERIES, answer_names
 from kstore.log.append_split import AppendedBatch
 from kstore.topic_partition import Position
 
@@ -81,10 +81,8 @@ class Delivery:
             yield from waiter
         return self.result()
 
-    if not TYPE_CHECKING:  # which would take any attribute for valid
 
-        def __getattr__(self, name: str) -> object:
-            raise no_attribute(self, name, OF_DELIVERIES)
+answer_names(Delivery, OF_DELIVERIES)
 
 
 def _finish(waiter: "Future[None]") -> None:

@@ -2,7 +2,7 @@
 
 from datetime import datetime
 from time import time_ns
-from typing import TYPE_CHECKING, Never, cast
+from typing import TYPE_CHECKING, Never, Self, cast
 
 from kstore._native.append.encode import BatchBuffer
 from kstore.client.delivery import (
@@ -15,7 +15,7 @@ from kstore.client.delivery import (
 from kstore.client.partitioner import Partitioner, choose
 from kstore.client.sender import RECORD_OVERHEAD, Sender
 from kstore.client.topic_batches import TopicBatches, check_batch_settings
-from kstore.kafka_names import OF_PRODUCERS, no_attribute
+from kstore.kafka_names import OF_PRODUCERS, answer_names
 from kstore.record import Headers, header_pairs
 from kstore.record.timestamp import to_record_timestamp
 from kstore.topic_partition import as_partition
@@ -27,7 +27,43 @@ if TYPE_CHECKING:
 Acks = int | str
 
 
-class Producer:
+class _OwnsSender:
+    """The end of a producer, and the wait for what it has sent."""
+
+    _sender: Sender
+
+    def flush(self, timeout: float | None = None) -> int:
+        """Wait until all earlier records are delivered, at most timeout seconds; None: any time.
+
+        Returns how many of them are still in flight, as confluent-kafka's ``flush``: 0 without a
+        timeout. Raises the first error of the others, if no call has returned it,
+        InvalidConfigError for a negative timeout, and ForkedError.
+        Safe to call from any thread but the producer's: not from a callback.
+        """
+        return self._sender.flush(timeout)
+
+    def close(self) -> None:
+        """Deliver all sent records and end the thread; raises the first error not yet raised."""
+        self._sender.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        """Close it without blocking the event loop."""
+        await run_in_thread(self.close)
+
+    def __reduce__(self) -> str | tuple[object, ...]:
+        raise TypeError(f"a {type(self).__name__} cannot be pickled; make one where it is needed")
+
+
+class Producer(_OwnsSender):
     """Sends records to a topic; created by :meth:`kstore.Store.producer`.
 
     A batch is written when it has ``batch_size`` bytes, when its first record is ``linger_ms``
@@ -133,46 +169,14 @@ class Producer:
             report_delivery(delivery, on_delivery)
         return delivery
 
-    def flush(self, timeout: float | None = None) -> int:
-        """Wait until all earlier records are delivered, at most timeout seconds; None: any time.
-
-        Returns how many of them are still in flight, as confluent-kafka's ``flush``: 0 without a
-        timeout. Raises the first error of the others, if no call has returned it,
-        InvalidConfigError for a negative timeout, and ForkedError.
-        Safe to call from any thread but the producer's: not from a callback.
-        """
-        return self._sender.flush(timeout)
-
-    def close(self) -> None:
-        """Deliver all sent records and end the thread; raises the first error not yet raised."""
-        self._sender.close()
-
-    if not TYPE_CHECKING:  # which would take any attribute for valid
-
-        def __getattr__(self, name: str) -> object:
-            raise no_attribute(self, name, OF_PRODUCERS)
-
     def __repr__(self) -> str:
         return f"<kstore.Producer to {self.topic.name!r}{' closed' * self._sender.closed}>"
 
-    def __enter__(self) -> "Producer":
-        return self
 
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
-    async def __aenter__(self) -> "Producer":
-        return self
-
-    async def __aexit__(self, *_: object) -> None:
-        """Close it without blocking the event loop."""
-        await run_in_thread(self.close)
-
-    def __reduce__(self) -> str | tuple[object, ...]:
-        raise TypeError("a Producer cannot be pickled; make one where it is needed")
+answer_names(Producer, OF_PRODUCERS)
 
 
-class MultiTopicProducer:
+class MultiTopicProducer(_OwnsSender):
     """Sends records to any topics; created by :meth:`kstore.Store.producer` without a topic.
 
     As :class:`Producer`, with one thread and one ``buffer_memory`` for all topics. Safe to share
@@ -248,38 +252,12 @@ class MultiTopicProducer:
                 )
             return producer
 
-    def flush(self, timeout: float | None = None) -> int:
-        """Wait until all earlier records are delivered; as :meth:`Producer.flush`."""
-        return self._sender.flush(timeout)
-
-    def close(self) -> None:
-        """Deliver all sent records and end the thread; raises the first error not yet raised."""
-        self._sender.close()
-
-    if not TYPE_CHECKING:  # which would take any attribute for valid
-
-        def __getattr__(self, name: str) -> object:
-            raise no_attribute(self, name, OF_PRODUCERS)
-
     def __repr__(self) -> str:
         topics = ", ".join(self._producers) or "no topic yet"
         return f"<kstore.MultiTopicProducer to {topics}{' closed' * self._sender.closed}>"
 
-    def __enter__(self) -> "MultiTopicProducer":
-        return self
 
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
-    async def __aenter__(self) -> "MultiTopicProducer":
-        return self
-
-    async def __aexit__(self, *_: object) -> None:
-        """Close it without blocking the event loop."""
-        await run_in_thread(self.close)
-
-    def __reduce__(self) -> str | tuple[object, ...]:
-        raise TypeError("a MultiTopicProducer cannot be pickled; make one where it is needed")
+answer_names(MultiTopicProducer, OF_PRODUCERS)
 
 
 def _size(data: bytes | str | None) -> int:

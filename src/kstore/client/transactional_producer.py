@@ -28,7 +28,7 @@ from kstore.errors import (
 )
 from kstore.files.filenames import INTERNAL_TOPICS
 from kstore.integers import check_integer, check_integer_setting
-from kstore.kafka_names import OF_TRANSACTIONS, no_asyncio, no_attribute
+from kstore.kafka_names import OF_TRANSACTIONS, answer_names, no_asyncio
 from kstore.log.append_split import append_all
 from kstore.record import Headers
 from kstore.record.builder import BatchBuilder
@@ -376,11 +376,7 @@ class TransactionalProducer:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    if not TYPE_CHECKING:  # which would take any attribute for valid
-
-        def __getattr__(self, name: str) -> object:
-            raise no_attribute(self, name, OF_TRANSACTIONS)
-
+    if not TYPE_CHECKING:  # which would take them for methods that work
         __aenter__ = __aexit__ = no_asyncio("use `with`, in asyncio.to_thread()")
 
     def __repr__(self) -> str:
@@ -389,3 +385,6 @@ class TransactionalProducer:
 
     def __reduce__(self) -> str | tuple[object, ...]:
         raise TypeError("a TransactionalProducer cannot be pickled; make one where it is needed")
+
+
+answer_names(TransactionalProducer, OF_TRANSACTIONS)

@@ -15,7 +15,6 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from kstore.checkpoint.known_gaps import Range, read_known_gaps
 from kstore.checkpoint.leader_epochs import LeaderEpochs
@@ -26,7 +25,7 @@ from kstore.files.files import Files
 from kstore.files.publish_barrier import read_barrier
 from kstore.files.stable_listing import list_stable
 from kstore.integers import INT32_MAX, check_integer
-from kstore.kafka_names import OF_REPORTS, no_attribute
+from kstore.kafka_names import OF_REPORTS, answer_names
 from kstore.recovery.lost_segments import LostRange, read_lost
 from kstore.recovery.recover_partition import unflushed_from
 from kstore.recovery.torn_tail import list_quarantined
@@ -124,11 +123,6 @@ class VerifyReport:
         if len(self.warnings) < MAX_FINDINGS:
             self.warnings.append(finding)
 
-    if not TYPE_CHECKING:  # which would take any attribute for valid
-
-        def __getattr__(self, name: str) -> object:
-            raise no_attribute(self, name, OF_REPORTS)
-
     def merge(self, other: "VerifyReport", most: int) -> None:
         """Add the report on other segments; at most so many of each list."""
         for name in _COUNTS:
@@ -136,6 +130,9 @@ class VerifyReport:
         for name in ("findings", "warnings", "in_flight", "recovery_due"):
             mine = getattr(self, name)
             mine.extend(getattr(other, name)[: most - len(mine)])
+
+
+answer_names(VerifyReport, OF_REPORTS)
 
 
 _COUNTS = (

@@ -16,7 +16,7 @@ from kstore.coordinator.group.reader_offsets_file import MAX_GROUP_FILE_SIZE, pa
 from kstore.coordinator.internal_topics import filled_partitions
 from kstore.errors import CorruptFileError, GroupIdNotFoundError, KStoreError, NewerFormatError
 from kstore.files.filenames import OFFSETS_PREFIX, TEMPORARY_SUFFIX
-from kstore.kafka_names import OF_COMMITTED_OFFSETS, OF_GROUPS, no_attribute
+from kstore.kafka_names import OF_COMMITTED_OFFSETS, OF_GROUPS, answer_names
 from kstore.protocol.fields import partition_for_name
 from kstore.topic_partition import TopicPartition
 
@@ -45,10 +45,8 @@ class CommittedOffset(NamedTuple):
         """Offsets from the committed one to the log end; negative beyond it, as in Kafka."""
         return None if self.end_offset is None else self.end_offset - self.offset
 
-    if not TYPE_CHECKING:  # type: ignore[misc]  # a NamedTuple takes no `if`
 
-        def __getattr__(self, name: str) -> object:
-            raise no_attribute(self, name, OF_COMMITTED_OFFSETS)
+answer_names(CommittedOffset, OF_COMMITTED_OFFSETS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,10 +80,8 @@ class ConsumerGroup:
         """Whether a consumer of the group is open: its offsets cannot be altered meanwhile."""
         return bool(self.claimed)
 
-    if not TYPE_CHECKING:  # which would take any attribute for valid
 
-        def __getattr__(self, name: str) -> object:
-            raise no_attribute(self, name, OF_GROUPS)
+answer_names(ConsumerGroup, OF_GROUPS)
 
 
 def groups(self: "Store") -> dict[str, ConsumerGroup]:
