@@ -287,7 +287,7 @@ class _Answer:
 
 
 def answer_names(owner: type, instead: Mapping[str, str]) -> None:
-    """Let the instances of a class answer guessed names: which call of kstore's to use."""
+    """Let the instances of a class answer guessed names: which call to use instead."""
     for name, call in instead.items():
         setattr(owner, name, _Answer(name, call))
 

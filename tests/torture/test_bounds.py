@@ -30,9 +30,9 @@ def _touches(original: Any) -> Any:
 
 
 def _leaks(original: Any) -> Any:
-    def verify(self: Log) -> Any:
+    def verify(self: Log, **named: Any) -> Any:
         os.open(self.path, os.O_RDONLY)
-        return original(self)
+        return original(self, **named)
 
     return verify
 
