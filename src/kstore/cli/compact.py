@@ -4,16 +4,15 @@ import argparse
 import math
 from typing import TYPE_CHECKING
 
-from kstore.arguments import number, partition_numbers, whole_number
+from kstore.arguments import number, whole_number
 from kstore.cli.common import (
     ToolParser,
     WrongOptionsError,
     add_log_dir,
     complain,
-    matching_topics,
-    named_topic,
     open_store,
 )
+from kstore.cli.each_partition import chosen_partitions
 from kstore.cli.empty_partitions import EmptyPartitions, is_empty, print_lines
 from kstore.cli.progress import Progress
 from kstore.report_lines import compaction_line
@@ -66,44 +65,28 @@ def describe(parser: ToolParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    wanted = partitions(arguments.partitions)
     if not arguments.max_bytes_per_second > 0:
         raise WrongOptionsError("--max-bytes-per-second takes a number above 0")
-    if not arguments.dedupe_buffer_size > 0:
-        raise WrongOptionsError("--dedupe-buffer-size takes a number above 0")
     done = 0
+    other: set[str] = set()  # topics that are not compacted
     empty = EmptyPartitions()
     with open_store(arguments, "a") as store:
-        names = matching_topics(store, arguments.topic)
-        if arguments.topic is not None and not names:
-            named_topic(store, arguments.topic)  # raises, and lists the topics
-        for name in names:
+        for name, partition in chosen_partitions(store, arguments):
             if "compact" not in store[name].config.cleanup_policy:
-                if arguments.topic is not None:
-                    complain(
-                        f"{name}: cleanup.policy does not contain 'compact' here; not compacted"
-                    )
+                other.add(name)
                 continue
-            for partition in store[name].partitions:
-                if wanted is None or partition in wanted:
-                    report = compact(store[name][partition], arguments)
-                    done += 1
-                    if empty.omit(name, is_empty=is_empty(store[name][partition])):
-                        continue
-                    print(
-                        f"{name}-{partition}: {compaction_line(report)} in {report.seconds:.1f} s"
-                    )
+            log = store[name][partition]
+            report = compact(log, arguments)
+            done += 1
+            if not empty.omit(name, is_empty=is_empty(log)):
+                print(f"{name}-{partition}: {compaction_line(report)} in {report.seconds:.1f} s")
     print_lines(empty.lines("nothing to do"))
+    for name in sorted(other if arguments.topic is not None else ()):
+        complain(f"{name}: cleanup.policy does not contain 'compact' here; not compacted")
     if not done:
         complain("no topic here has cleanup.policy=compact")
         return 1
     return 0
-
-
-def partitions(text: str | None) -> set[int] | None:
-    if text is None:
-        return None
-    return set(partition_numbers(text))
 
 
 def compact(log: "Log", arguments: argparse.Namespace) -> "CompactionReport":

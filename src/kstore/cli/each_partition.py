@@ -47,7 +47,7 @@ def run(arguments: argparse.Namespace, tool: Tool) -> int:
     trees: list[dict[str, Any]] = []
     empty = EmptyPartitions()
     with open_store(arguments, "r" if arguments.dry_run else "a") as store:
-        for topic, partition in _chosen(store, arguments):
+        for topic, partition in chosen_partitions(store, arguments):
             tree: dict[str, Any] = {"topic": topic, "partition": partition}
             try:
                 log = store[topic][partition]
@@ -84,7 +84,8 @@ def _print_report(
     return 1 if bad else 0
 
 
-def _chosen(store: "Store", arguments: argparse.Namespace) -> Iterator[tuple[str, int]]:
+def chosen_partitions(store: "Store", arguments: argparse.Namespace) -> Iterator[tuple[str, int]]:
+    """The partitions of ``--topic`` and ``--partitions``; raises where one does not exist."""
     names = matching_topics(store, arguments.topic)
     if arguments.topic is not None and not names:
         named_topic(store, arguments.topic)  # raises, and lists the topics

@@ -252,7 +252,7 @@ def test_compact_command(tmp_path, capsys):
     assert main(["compact", "--log-dir", str(tmp_path)]) == 0
     assert "a-0: nothing to compact" in capsys.readouterr().out
     assert main(["compact", "--log-dir", str(tmp_path), "--partitions", "7"]) == 1
-    assert "no topic here has cleanup.policy=compact" in capsys.readouterr().err
+    assert "no such partition: 7; the store has 0" in capsys.readouterr().err
     assert main(["compact", "--log-dir", str(tmp_path), "--topic", "c"]) == 1
     assert "Topic 'c' does not exist as expected; existing topics: a, b" in capsys.readouterr().err
     assert main(["compact", "--log-dir", str(tmp_path), "--partitions", "x"]) == 1

@@ -12,6 +12,7 @@ from kstore.errors import InvalidConfigError
 from kstore.spark.jobs import export as export_job
 from kstore.spark.jobs import restore as job
 from kstore.spark.jobs import restore_plan
+from kstore.spark.jobs.command import client_settings
 from support import metadata
 from support.stores import QUIET, leave_to_kafka
 from support.tasks_here import NO_SPARK, use_tasks_here
@@ -175,3 +176,13 @@ def test_messages_v1_come_back_as_batches_v2(tmp_path: Path) -> None:
     )
     restore(tmp_path / "to", log_dirs=source)
     assert config_of(tmp_path / "to") == kstore.LogConfig(cleanup_policy="compact")
+
+
+def test_a_command_config_is_read_as_a_properties_file(tmp_path):
+    path = tmp_path / "client.properties"
+    path.write_text("# a comment\nsecurity.protocol: SASL_SSL\nsasl.mechanism = PLAIN\n")
+    assert client_settings(str(path)) == {
+        "security_protocol": "SASL_SSL",
+        "sasl_mechanism": "PLAIN",
+    }
+    assert client_settings(None) == {}

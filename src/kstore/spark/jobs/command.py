@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Sequence
 
 from kstore.errors import InvalidConfigError, KStoreError
-from kstore.partition_files import DISK, Files, filenames
+from kstore.partition_files import DISK, Files, filenames, parse_properties
 from kstore.spark.java_pattern import TopicPattern, compile_topic_pattern
 from kstore.spark.jobs import JOBS
 from kstore.spark.jobs.task_runner import Progress
@@ -129,3 +129,9 @@ def parse_pairs(words: Sequence[str], usage: str) -> dict[str, str]:
     if not all(name and value for name, _, value in pairs):
         raise InvalidConfigError(usage)
     return {name: value for name, _, value in pairs}
+
+
+def client_settings(path: str | None, files: Files = DISK) -> dict[str, str]:
+    """The settings of a properties file, with kafka-python's names."""
+    found = {} if path is None else parse_properties(files.read(path), path)
+    return {name.replace(".", "_"): value for name, value in found.items()}

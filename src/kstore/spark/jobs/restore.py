@@ -20,7 +20,7 @@ from kstore.integers import INT32_MAX
 from kstore.partition_files import DISK, Files, Paths, TopicIdentities, absolute_paths
 from kstore.record import codec
 from kstore.spark.exclusive_lock import open_alone
-from kstore.spark.jobs.command import absolute_of, main, parse_pairs, topic_pattern
+from kstore.spark.jobs.command import absolute_of, client_settings, main, parse_pairs, topic_pattern
 from kstore.spark.jobs.reports import show
 from kstore.spark.jobs.restore_plan import (
     Plan,
@@ -533,7 +533,7 @@ def run(arguments: argparse.Namespace, progress: Progress) -> int:
             None if arguments.log_dir is None else absolute_of(arguments.log_dir),
             **options,
             bootstrap_server=arguments.bootstrap_server,
-            client=_client(arguments.command_config),
+            client=client_settings(arguments.command_config),
             config=parse_pairs(arguments.config, "--config takes NAME=VALUE"),
             keep_offsets=arguments.keep_offsets,
             compression=arguments.compression,
@@ -580,16 +580,6 @@ def _source_options(arguments: argparse.Namespace) -> dict[str, Any]:
         ),
         "isolation": arguments.isolation,
     }
-
-
-def _client(path: str | None, files: Files = DISK) -> dict[str, str]:
-    """The settings of a properties file, with kafka-python's names."""
-    if path is None:
-        return {}
-    text = files.read(path).decode()
-    lines = [line.strip() for line in text.splitlines()]
-    pairs = [line.partition("=") for line in lines if line and line[0] not in "#!"]
-    return {name.strip().replace(".", "_"): value.strip() for name, _, value in pairs}
 
 
 if __name__ == "__main__":
