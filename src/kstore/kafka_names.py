@@ -53,9 +53,11 @@ OF_GROUPS = {
 }
 _ALTER = "use alter({'retention.ms': 3600000}) of the topic"
 _OFFSET_AT = "use offset_at(when)"
+_GROUP = "use to_pandas().groupby('key').size(), or a Counter over the keys of scan()"
 _SCAN = "use scan(where=lambda row: row.offset > 5), which gives columns"
 OF_LOGS = {
     **dict.fromkeys(("filter", "query", "select", "where"), _SCAN),
+    **dict.fromkeys(("count_by_key", "group_by", "groupby"), _GROUP),
     "alter": _ALTER,
     "alter_config": _ALTER,
     "alter_configs": _ALTER,
@@ -180,6 +182,8 @@ OF_STORES = {
 _OF_EACH_LOG = "use {}() of each log: `for log in topic`"
 _OFFSETS_AT = "use offsets_at(when), by partition"
 OF_TOPICS = {
+    **dict.fromkeys(("filter", "query", "select", "where"), _SCAN),
+    **dict.fromkeys(("count_by_key", "group_by", "groupby"), _GROUP),
     **{
         name: _OF_EACH_LOG.format(name)
         for name in (
