@@ -12,7 +12,7 @@ import os
 import stat
 import struct
 from collections.abc import Collection, Sequence
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -475,15 +475,13 @@ class Files:
         fds: list[int] = []
         left = [target + TEMPORARY_SUFFIX for target in targets]
         try:
-            try:
+            with ExitStack() as opened:
                 for target, (_, data) in zip(targets, contents, strict=True):
                     flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC
-                    fds.append(self.open(target + TEMPORARY_SUFFIX, flags))
+                    file = OpenFile(self, target + TEMPORARY_SUFFIX, flags)
+                    fds.append(opened.enter_context(file))
                     self.write(fds[-1], data)
                 self.sync_all([*fds, *beside])
-            finally:
-                for fd in fds:
-                    self.close(fd)
             for target in targets:
                 self.rename(target + TEMPORARY_SUFFIX, target)
                 left.pop(0)

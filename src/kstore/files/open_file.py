@@ -3,6 +3,8 @@
 import os
 from typing import TYPE_CHECKING
 
+from kstore.errors import StorageError
+
 if TYPE_CHECKING:
     from kstore.files.files import Files
 
@@ -11,7 +13,8 @@ class OpenFile:
     """Opens a regular file and closes it at the end of the ``with`` block that gets its
     descriptor.
 
-    Raises what :meth:`Files.open` and :meth:`Files.close` raise. Used by one thread.
+    Raises what :meth:`Files.open` and :meth:`Files.close` raise; an error of the block goes first,
+    because it is the cause. Used by one thread.
     """
 
     __slots__ = ("_fd", "_files")
@@ -25,5 +28,9 @@ class OpenFile:
     def __enter__(self) -> int:
         return self._fd
 
-    def __exit__(self, *_: object) -> None:
-        self._files.close(self._fd)
+    def __exit__(self, _kind: object, error: BaseException | None, _trace: object) -> None:
+        try:
+            self._files.close(self._fd)
+        except StorageError:
+            if error is None:
+                raise

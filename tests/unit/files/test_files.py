@@ -241,6 +241,32 @@ def test_a_failed_replacement_keeps_the_old_file(tmp_path, fail):
     assert len(os.listdir("/proc/self/fd")) == before
 
 
+class FailingClose(Recording):
+    """Closes, and reports an error, as NFS does for a write that failed late."""
+
+    def close(self, fd):
+        super().close(fd)
+        raise StorageError("cannot close", errno=errno.EIO)
+
+
+def test_a_failed_close_leaks_no_other_descriptor(tmp_path):
+    before = len(os.listdir("/proc/self/fd"))
+    with pytest.raises(StorageError, match="cannot close"):
+        FailingClose().write_all_atomically([(tmp_path / name, b"new") for name in "abc"])
+    assert len(os.listdir("/proc/self/fd")) == before
+    assert os.listdir(tmp_path) == []
+
+
+def test_a_failed_close_does_not_hide_the_error_before_it(tmp_path):
+    (tmp_path / "f").write_bytes(b"old")
+    for call in (
+        lambda files: files.write_atomically(tmp_path / "g", b"new"),
+        lambda files: files.copy(tmp_path / "f", tmp_path / "h", 3),
+    ):
+        with pytest.raises(StorageError, match="on purpose"):
+            call(FailingClose("fsync"))
+
+
 def test_a_second_lock_is_refused_also_in_the_same_process(tmp_path):
     path = tmp_path / ".lock"
     assert not DISK.probe(path)
