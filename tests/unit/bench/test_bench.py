@@ -23,7 +23,7 @@ from kstore.bench.data.raw_files import (
     sequential,
     shuffled,
 )
-from kstore.bench.report import html_page, results, text_table
+from kstore.bench.report import html_page, results, text_table, units
 from kstore.bench.runner import environment, estimate, noise
 from kstore.bench.runner.rounds import run
 from kstore.bench.workload import GROUPS, LEVELS, Setting, Workload, workloads
@@ -211,14 +211,14 @@ def test_another_json_file_is_refused_as_a_result(tmp_path, text):
 
 
 def test_durations_rates_and_bars_are_readable():
-    assert [text_table.duration(value) for value in (2.5, 0.0012, 3.4e-6, 5e-9)] == [
+    assert [units.duration(value) for value in (2.5, 0.0012, 3.4e-6, 5e-9)] == [
         "2.5 s",
         "1.2 ms",
         "3.4 us",
         "5 ns",
     ]
-    assert text_table.rate(2.5e9, "B") == "2.5 GB/s"
-    assert text_table.rate(1.3e6, "records") == "1.3 M records/s"
+    assert units.rate(2.5e9, "B") == "2.5 GB/s"
+    assert units.rate(1.3e6, "records") == "1.3 M records/s"
     assert text_table.bar(0.5, 4) == "##.."
     assert text_table.bar(1.2, 4) == "####+"
 

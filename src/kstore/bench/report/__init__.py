@@ -1,1 +1,1 @@
-"""What a run produces: JSON results, text tables, an HTML page, a comparison of two runs."""
+"""What a run produces: the verdict, JSON results, text tables, an HTML page, comparisons."""

@@ -8,6 +8,7 @@ from itertools import groupby
 from kstore.bench.machine.disk import size_text
 from kstore.bench.report import text_table
 from kstore.bench.report.results import Tree
+from kstore.bench.report.units import duration
 from kstore.pictures import STYLE as BASE_STYLE
 from kstore.pictures import Pictures
 
@@ -107,8 +108,7 @@ def _table(result: Tree) -> str:
             fraction = f"{share['median']:.2f}"
             bar = f"<span class='bar'><i style='width:{width:.0f}%'></i></span>"
         latency = ", ".join(
-            f"{name} {text_table.duration(ns / 1e9)}"
-            for name, ns in entry.get("latency_ns", {}).items()
+            f"{name} {duration(ns / 1e9)}" for name, ns in entry.get("latency_ns", {}).items()
         )
         rows.append(
             f"<tr class='{kind}'><td>{escape(entry['name'])}{mark}</td>"

@@ -4,32 +4,15 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from kstore.bench.report.units import duration, rate
+
 _PERCENTILE = re.compile(r" p\d\d(\.\d+)?$")
-_TIMES = ((1.0, "s"), (1e-3, "ms"), (1e-6, "us"), (1e-9, "ns"))
 MIB = ", MiB"  # the end of the names of memory figures
-_COUNTS = ((1e9, "G"), (1e6, "M"), (1e3, "k"), (1.0, ""))
 
 
 def is_absolute(name: str) -> bool:
     """Whether a figure is processor time or memory, which is no fraction of a ceiling's time."""
     return name.endswith(("CPU", MIB))
-
-
-def duration(seconds: float) -> str:
-    """``1.23 ms``."""
-    for unit, name in _TIMES:
-        if seconds >= unit:
-            return f"{seconds / unit:.3g} {name}"
-    return f"{seconds / 1e-9:.2g} ns"
-
-
-def rate(per_second: float, unit: str) -> str:
-    """``2.5 GB/s``, ``1.3 M records/s``."""
-    for factor, name in _COUNTS:
-        if per_second >= factor:
-            text = f"{per_second / factor:.3g}"
-            return f"{text} {name}{unit}/s" if unit == "B" else f"{text} {name} {unit}/s"
-    return f"{per_second:.2g} {unit}/s"
 
 
 def figure(entry: Mapping[str, Any], result: Mapping[str, Any]) -> str:

@@ -1,0 +1,87 @@
+"""One sentence for each figure of the verdict: what it means for a log, in records and consumers.
+
+A figure that was not measured has no sentence; the verdict shows the reason instead.
+"""
+
+from kstore.bench.machine import figures as names
+from kstore.bench.machine.figures import Figure
+from kstore.bench.report.units import count, duration, rate
+
+Figures = dict[str, Figure]
+RECORD = 1000  # bytes: "1 KB"
+CONSUMER = 100e6  # bytes a second of one consumer
+BEHIND = 100e9  # bytes that a consumer is behind
+FASTEST_COMMIT = 8e-6  # seconds; a faster one reached no device
+
+
+def value(found: Figures, name: str) -> float | None:
+    """A figure's value, or None if it was not measured."""
+    figure = found.get(name)
+    return None if figure is None else figure.value
+
+
+def writing(found: Figures, medium: str) -> str:
+    """Records a second, in batches; whether the rate was still falling."""
+    figure = found[names.SUSTAINED_WRITE]
+    records = f"{count((figure.value or 0) / RECORD)} records of 1 KB a second"
+    if figure.sustained is False:
+        return f"At most {records}: the rate still fell at the end."
+    return f"{records}, in batches, acknowledged from {medium}."
+
+
+def commit(found: Figures, medium: str) -> str:
+    """Records a second of one producer that waits for each."""
+    seconds = value(found, names.COMMIT_P50) or 0.0
+    if seconds < FASTEST_COMMIT and medium == "disk":
+        return "Faster than any device: a cache answers, and a power cut may empty it."
+    each = 1 / seconds if seconds else 0.0
+    return (
+        f"{count(each)} records of 1 KB a second, {rate(each * RECORD, 'B')}, "
+        "if a producer waits for each."
+    )
+
+
+def tail(found: Figures) -> str:
+    """Consumers that the page cache feeds, and what they cost the writer."""
+    cached = value(found, names.CACHED_READ) or value(found, names.TAIL_READ) or 0.0
+    text = f"{consumers(cached)} from the cache"
+    alone, beside = value(found, names.SUSTAINED_WRITE), value(found, names.TAIL_WRITE)
+    if alone is None or beside is None:
+        return f"{text}."
+    lost = 1 - beside / alone
+    return f"{text}; writing is {f'{lost:.0%} slower' if lost >= 0.05 else 'as fast'} beside them."
+
+
+def catch_up(found: Figures) -> str:
+    """How long a consumer reads that is far behind, and whether it ever catches up."""
+    reading = value(found, names.CATCH_UP_READ) or 1.0
+    written = value(found, names.SUSTAINED_WRITE)
+    text = f"A consumer 100 GB behind reads for {_span(BEHIND / reading)}"
+    if written is None:
+        return f"{text}."
+    if reading <= written:
+        return f"{text}; beside full writing it never catches up."
+    return f"{text}, {_span(BEHIND / (reading - written))} beside full writing."
+
+
+def send(found: Figures) -> str:
+    """Consumers that one core feeds, and the network card that it fills."""
+    sent = value(found, names.NETWORK_SEND) or 0.0
+    gigabits = sent * 8 / 1e9
+    return f"{consumers(sent)} for each sending core: fills a card of {gigabits:.3g} Gbit/s."
+
+
+def consumers(per_second: float) -> str:
+    """``85 consumers of 100 MB/s``."""
+    number = int(per_second / CONSUMER)
+    if number < 1:
+        return f"less than one consumer of {rate(CONSUMER, 'B')}"
+    return f"{number} consumer{'s' if number > 1 else ''} of {rate(CONSUMER, 'B')}"
+
+
+def _span(seconds: float) -> str:
+    """Seconds, minutes or hours."""
+    if seconds < 100:
+        return duration(seconds)
+    minutes = seconds / 60
+    return f"{minutes:.0f} min" if minutes < 100 else f"{minutes / 60:.0f} h"

@@ -1,0 +1,239 @@
+"""The verdict of ``kstore bench``: fixed figures of each class of device, and missing ones."""
+
+import pytest
+
+from kstore.bench.machine import figures as names
+from kstore.bench.machine.figures import Figure, of_tree
+from kstore.bench.report import verdict
+from kstore.bench.report.device_classes import CLASSES, closest
+from kstore.bench.report.grade import Grade
+from kstore.bench.report.grade import verdict as judge
+
+DISK = verdict.Subject("/data", "ext4", "/dev/vda", "2 cores, 23.4 GiB, Linux 6.18")
+TMPFS = verdict.Subject("/dev/shm", "tmpfs", "tmpfs", "2 cores, 23.4 GiB, Linux 6.18", "tmpfs")
+
+
+def figures(writing, commit, catch_up, **more):
+    """Figures of a device; ``commit``: p50, p99 and slowest."""
+    found = of_tree({})
+
+    def put(name, value, interval=None, rounds=7, sustained=None, note=""):
+        found[name] = Figure(name, value, interval, rounds, sustained, note)
+
+    if writing is not None:
+        ends = (writing * 0.95, writing * 1.05)
+        put(names.SUSTAINED_WRITE, writing, ends, 20, sustained=more.get("sustained", True))
+    for name, seconds in zip(
+        (names.COMMIT_P50, names.COMMIT_P99, names.COMMIT_SLOWEST), commit or (), strict=False
+    ):
+        put(name, seconds, rounds=2000)
+    if catch_up is not None:
+        put(names.CATCH_UP_READ, catch_up, rounds=3)
+    put(names.TAIL_READ, 1.1e9)
+    put(names.TAIL_WRITE, more.get("beside", writing))
+    put(names.CACHED_READ, 9e9)
+    put(names.NETWORK_SEND, 3.1e9, (3e9, 3.2e9))
+    return found
+
+
+DATACENTRE_NVME = figures(1.55e9, (131e-6, 400e-6, 3.1e-3), 1.9e9, beside=1.2e9)
+CONSUMER_NVME = figures(1.4e9, (1.6e-3, 4.5e-3, 20e-3), 3.2e9)
+DATACENTRE_SATA = figures(480e6, (90e-6, 300e-6, 9e-3), 520e6)
+CONSUMER_SATA = figures(200e6, (2.5e-3, 9e-3, 60e-3), 510e6)
+NETWORK = figures(130e6, (1.1e-3, 3e-3, 40e-3), 130e6)
+HARD_DISK = figures(180e6, (12e-3, 30e-3, 200e-3), 190e6)
+THROTTLED = figures(48e6, (4e-3, 80e-3, 0.3), 50e6)
+MEMORY = figures(4.8e9, (2.4e-6, 8e-6, 300e-6), None)
+
+DATACENTRE_SCREEN = """\
+/data (ext4 on /dev/vda), 2 cores, 23.4 GiB, Linux 6.18
+GOOD FOR A LOG. Like: datacentre NVMe (PLP). Its first limit is writing to disk,
+1.55 GB/s.
+
+Sequential writing  1.55 GB/s (1.47 to 1.63 GB/s)
+  1.55 million records of 1 KB a second, in batches, acknowledged from disk.
+One commit          p50 131 us, p99 400 us, slowest 3.1 ms
+  7,600 records of 1 KB a second, 7.63 MB/s, if a producer waits for each.
+Tail reads          1.1 GB/s while writing (7 rounds: no interval)
+  90 consumers of 100 MB/s from the cache; writing is 23% slower beside them.
+Catch-up reads      1.9 GB/s (3 rounds: no interval)
+  A consumer 100 GB behind reads for 52.6 s, 5 min beside full writing.
+Network send        3.1 GB/s over loopback (3 to 3.2 GB/s)
+  31 consumers of 100 MB/s for each sending core: fills a card of 24.8 Gbit/s.
+*: within the range of    writing            commit, p50        catch-up reads
+  memory (tmpfs)          1 to 30 GB/s       0.3 to 20 us       1 to 60 GB/s
+  datacentre NVMe (PLP) * 0.7 to 10 GB/s   * 10 to 350 us     * 1 to 14 GB/s
+  consumer NVMe         * 0.25 to 4 GB/s     0.4 to 6 ms      * 1 to 14 GB/s
+  datacentre SATA (PLP)   250 to 550 MB/s  * 40 to 500 us       300 to 560 MB/s
+  consumer SATA SSD       60 to 530 MB/s     0.5 to 10 ms       250 to 560 MB/s
+  network block (gp3)   * 0.1 to 2.1 GB/s    0.35 to 10 ms    * 0.1 to 2.1 GB/s
+  hard disk               80 to 290 MB/s     4 to 50 ms         80 to 290 MB/s"""
+
+MEMORY_SCREEN = """\
+/dev/shm (tmpfs in memory), 2 cores, 23.4 GiB, Linux 6.18
+NOT A DISK. tmpfs is memory: what is written here is lost at a restart or a
+power cut. Compare other directories with it, keep no log in it.
+
+Sequential writing  4.8 GB/s (4.56 to 5.04 GB/s)
+  4.8 million records of 1 KB a second, in batches, acknowledged from memory.
+One commit          p50 2.4 us, p99 8 us, slowest 300 us
+  420,000 records of 1 KB a second, 417 MB/s, if a producer waits for each.
+Tail reads          1.1 GB/s while writing (7 rounds: no interval)
+  90 consumers of 100 MB/s from the cache; writing is as fast beside them.
+Catch-up reads      not measured in this run
+Network send        3.1 GB/s over loopback (3 to 3.2 GB/s)
+  31 consumers of 100 MB/s for each sending core: fills a card of 24.8 Gbit/s.
+*: within the range of    writing            commit, p50        catch-up reads
+  memory (tmpfs)        * 1 to 30 GB/s     * 0.3 to 20 us       1 to 60 GB/s
+  datacentre NVMe (PLP)   0.7 to 10 GB/s     10 to 350 us       1 to 14 GB/s
+  consumer NVMe           0.25 to 4 GB/s     0.4 to 6 ms        1 to 14 GB/s
+  datacentre SATA (PLP)   250 to 550 MB/s    40 to 500 us       300 to 560 MB/s
+  consumer SATA SSD       60 to 530 MB/s     0.5 to 10 ms       250 to 560 MB/s
+  network block (gp3)     0.1 to 2.1 GB/s    0.35 to 10 ms      0.1 to 2.1 GB/s
+  hard disk               80 to 290 MB/s     4 to 50 ms         80 to 290 MB/s"""
+
+THROTTLED_SCREEN = """\
+/data (ext4 on /dev/vda), 2 cores, 23.4 GiB, Linux 6.18
+POOR FOR A LOG. It writes 48 MB/s, less than 100 MB/s, and one commit in 100
+takes 80 ms, more than 50 ms: batch records, or let replicas acknowledge.
+
+Sequential writing  48 MB/s (45.6 to 50.4 MB/s)
+  48,000 records of 1 KB a second, in batches, acknowledged from disk.
+One commit          p50 4 ms, p99 80 ms, slowest 300 ms
+  250 records of 1 KB a second, 250 kB/s, if a producer waits for each.
+Tail reads          1.1 GB/s while writing (7 rounds: no interval)
+  90 consumers of 100 MB/s from the cache; writing is as fast beside them.
+Catch-up reads      50 MB/s (3 rounds: no interval)
+  A consumer 100 GB behind reads for 33 min, 14 h beside full writing.
+"""
+
+
+@pytest.mark.parametrize(
+    ("subject", "found", "screen"),
+    [(DISK, DATACENTRE_NVME, DATACENTRE_SCREEN), (TMPFS, MEMORY, MEMORY_SCREEN)],
+)
+def test_the_screen_of_a_disk_and_of_memory(subject, found, screen):
+    assert "\n".join(verdict.lines(subject, found)) == screen
+
+
+def test_a_throttled_disk_differs_where_the_decision_does():
+    text = "\n".join(verdict.lines(DISK, THROTTLED))
+    assert text.startswith(THROTTLED_SCREEN)
+    fast = verdict.lines(DISK, DATACENTRE_NVME)
+    assert sum(a != b for a, b in zip(text.splitlines(), fast, strict=True)) >= 12
+
+
+@pytest.mark.parametrize(
+    ("found", "grade", "reason"),
+    [
+        (DATACENTRE_NVME, Grade.GOOD, "Like: datacentre NVMe (PLP). Its first limit is writing to"),
+        (CONSUMER_NVME, Grade.GOOD, "Like: consumer NVMe. Its first limit is writing to disk, 1.4"),
+        (DATACENTRE_SATA, Grade.GOOD, "Like: datacentre SATA (PLP). Its first limit is writing to"),
+        (CONSUMER_SATA, Grade.FAIR, "It writes 200 MB/s, less than 300 MB/s, and one commit in"),
+        (NETWORK, Grade.FAIR, "It writes 130 MB/s, less than 300 MB/s."),
+        (HARD_DISK, Grade.FAIR, "It writes 180 MB/s, less than 300 MB/s, and one commit in 100"),
+        (THROTTLED, Grade.POOR, "It writes 48 MB/s, less than 100 MB/s, and one commit in 100"),
+    ],
+)
+def test_the_grade_of_each_class(found, grade, reason):
+    judged = judge(found)
+    assert judged.grade is grade
+    assert judged.reason.startswith(reason)
+
+
+@pytest.mark.parametrize(
+    ("device", "found"),
+    [
+        ("datacentre NVMe (PLP)", DATACENTRE_NVME),
+        ("consumer NVMe", CONSUMER_NVME),
+        ("datacentre SATA (PLP)", DATACENTRE_SATA),
+        ("consumer SATA SSD", CONSUMER_SATA),
+        ("network block (gp3)", NETWORK),
+        ("hard disk", HARD_DISK),
+    ],
+)
+def test_figures_of_a_class_are_marked_in_its_row(device, found):
+    (row,) = (line for line in verdict.lines(DISK, found) if line.strip().startswith(device))
+    assert row.count("*") == 3
+
+
+def test_a_disk_is_never_like_memory():
+    fast = {"writing": 5e9, "commit": 15e-6, "catch_up": 5e9}
+    assert [each.name for each in closest(fast, in_memory=False)] == ["datacentre NVMe (PLP)"]
+    assert [each.name for each in closest(fast, in_memory=True)] == ["memory (tmpfs)"]
+    assert closest({}, in_memory=False) == ()
+
+
+def test_ranges_are_in_order():
+    for each in CLASSES:
+        for low, high in (each.writing, each.commit, each.catch_up):
+            assert 0 < low < high
+
+
+@pytest.mark.parametrize(
+    "found",
+    [DATACENTRE_NVME, CONSUMER_NVME, CONSUMER_SATA, HARD_DISK, THROTTLED, MEMORY, of_tree({})],
+)
+@pytest.mark.parametrize("directory", ["/data", "/very/long" * 12])
+def test_every_verdict_fits_a_screen(found, directory):
+    subject = verdict.Subject(directory, "ext4", "/dev/mapper/vg-log", DISK.machine)
+    shown = verdict.lines(subject, found)
+    assert len(shown) <= 23
+    assert max(map(len, shown)) <= 80
+
+
+def test_nothing_measured_is_no_verdict():
+    text = "\n".join(verdict.lines(DISK, of_tree({})))
+    assert "NO VERDICT. Without sequential writing it cannot be given." in text
+    assert text.count("not measured in this run") == 5
+    assert "* " not in text
+
+
+def test_the_reason_of_a_missing_figure_is_shown():
+    found = figures(1.5e9, None, 1e9)
+    for name in (names.COMMIT_P50, names.COMMIT_P99):
+        found[name] = Figure(name, None, note="the time was up")
+    text = "\n".join(verdict.lines(DISK, found))
+    assert "NO VERDICT. Without commit latency it cannot be given." in text
+    assert "One commit          not measured: the time was up" in text
+
+
+def test_a_rate_that_still_fell_is_an_upper_bound():
+    found = figures(900e6, (131e-6, 400e-6, 3.1e-3), 1.9e9, sustained=False)
+    text = "\n".join(verdict.lines(DISK, found))
+    assert "  At most 900,000 records of 1 KB a second: the rate still fell at the end." in text
+    assert "Longer writing may be slower." in text.replace("\n", " ")
+
+
+def test_an_interval_across_a_bound_is_no_clear_grade():
+    found = figures(305e6, (131e-6, 400e-6, 3.1e-3), 1.9e9)  # 290 to 320 MB/s
+    assert judge(found).grade is Grade.GOOD
+    assert judge(found).reason.endswith("The intervals allow another grade: measure longer.")
+    assert "another grade" not in judge(DATACENTRE_NVME).reason
+
+
+def test_a_commit_faster_than_any_device_is_called_a_cache():
+    text = "\n".join(verdict.lines(DISK, figures(2e9, (3e-6, 9e-6, 1e-3), 2e9)))
+    assert "Faster than any device: a cache answers, and a power cut may empty it." in text
+
+
+def test_a_reader_slower_than_the_writer_never_catches_up():
+    text = "\n".join(verdict.lines(DISK, figures(1e9, (1e-4, 2e-4, 1e-3), 900e6)))
+    assert "reads for 2 min; beside full writing it never catches up." in text
+    assert "Its first limit is reading from disk, 900 MB/s." in text.replace("\n", " ")
+
+
+def test_the_subject_of_a_run():
+    tree = {
+        "environment": {
+            "cpu": {"cores": "1 of 2"},
+            "memory": {"total": "23.4 GiB"},
+            "system": {"kernel": "Linux 6.18"},
+            "disk": {"directory": "/d", "file system": "xfs", "device": "/dev/sda1"},
+        },
+        "medium": "disk",
+    }
+    assert verdict.subject_of(tree) == verdict.Subject(
+        "/d", "xfs", "/dev/sda1", "1 core, 23.4 GiB, Linux 6.18"
+    )
+    assert verdict.subject_of(tree | {"medium": "tmpfs"}).in_memory == "tmpfs"
