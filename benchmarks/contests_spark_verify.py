@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 
 import kstore
 import spark_data as bench
+from engine.data.partitions import write_partition
 from kstore.bench.contest import Contest, scaled
-from kstore.bench.data.partitions import write_partition
 from kstore.spark.jobs.verify import verify
 from peers.spark import data_folder, session
 

@@ -4,9 +4,9 @@
     python benchmarks/goals.py engine/append disk/commit       # these workloads only, printed
     KSTORE_BENCH_SCALE=0.01 python benchmarks/goals.py
 
-Runs the contests of `kstore bench --full` that have a wanted ratio, with Apache Kafka (Java 17), in
-interleaved rounds, fewer of those that take long. In a Markdown file the table replaces the text
-between two marks.
+Runs the contests of the engine and of the disk that have a wanted ratio, with Apache Kafka (Java
+17), in interleaved rounds, fewer of those that take long. In a Markdown file the table replaces the
+text between two marks.
 """
 
 import argparse
@@ -19,8 +19,10 @@ from pathlib import Path
 from statistics import median
 from time import strftime
 
+from engine.workloads import CATALOG
 from kstore.bench.contest import Contest
 from kstore.bench.report import results, text_table
+from kstore.bench.runner.environment import absent
 from kstore.bench.suite import Suite
 from kstore.bench.workload import Workload, workloads
 from kstore.errors import KStoreError
@@ -192,7 +194,7 @@ def listen(suite: Suite) -> None:
 
 def chosen(words: list[str]) -> list[Workload]:
     """The workloads of the table, in its order, each with its seconds."""
-    by_title = {workload.title: workload for workload in workloads(words)}
+    by_title = {workload.title: workload for workload in workloads(words, CATALOG)}
     return [
         replace(by_title[title], weight=seconds)
         for title, seconds in SECONDS.items()
@@ -221,7 +223,8 @@ def main(arguments: list[str]) -> int:
             raise KStoreError(f"there is no directory for {given.json}")
         works = chosen(given.words)
         seconds = given.part * sum(work.weight for work in works)
-        suite = Suite(works, given.dir, "full", given.rounds, seconds, has_bar)
+        missing = absent(CATALOG.peers)
+        suite = Suite(works, given.dir, "full", given.rounds, seconds, missing, has_bar)
     except (KStoreError, ValueError, OSError) as error:
         parser.error(str(error))
     logging.getLogger("kstore").setLevel(logging.ERROR)  # the contests recover logs on purpose

@@ -4,7 +4,7 @@
     python benchmarks/ratios.py spark -k groupBy      # contests with this text in their name
     KSTORE_BENCH_SCALE=0.1 python benchmarks/ratios.py checksum
 
-A suite is a module of ``kstore.bench.contests``, or ``contests_*`` in this folder for Spark, whose
+A suite is a module of ``engine.contests``, or ``contests_*`` in this folder for Spark, whose
 ``contests()`` yields ``Contest`` objects at full size. Results are checked before anything is
 timed. A suite whose peer is not installed is skipped with a message; that is an error if it was
 named. The runner is that of `kstore bench`.
@@ -17,7 +17,7 @@ import sys
 from collections.abc import Iterable
 from pathlib import Path
 
-from kstore.bench import contests
+from engine import contests
 from kstore.bench.contest import Contest
 from kstore.bench.report import results, text_table
 from kstore.bench.runner.rounds import run

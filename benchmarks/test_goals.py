@@ -5,13 +5,14 @@ import json
 import pytest
 
 import goals
+from engine.workloads import CATALOG
 from kstore.bench.contest import Contest, Timed
 from kstore.bench.report import results
 from kstore.bench.runner.rounds import run
 from kstore.bench.workload import workloads
 from kstore.errors import KStoreError
 
-BY_TITLE = {workload.title: workload for workload in workloads()}
+BY_TITLE = {workload.title: workload for workload in workloads(catalog=CATALOG)}
 
 
 def timed(*seconds, **also):
@@ -113,7 +114,7 @@ def test_the_table_replaces_only_the_lines_between_its_marks(tmp_path):
 
 def test_a_run(tmp_path, monkeypatch):
     monkeypatch.setenv("KSTORE_BENCH_SCALE", "0.005")
-    monkeypatch.setattr("kstore.bench.peers.kafka._provider", None)
+    monkeypatch.setattr("engine.peers.kafka._provider", None)
     page, kept = tmp_path / "page.md", tmp_path / "goals.json"
     page.write_text(f"{goals.BEGIN}\n{goals.END}\n")
     work = tmp_path / "work"

@@ -19,7 +19,7 @@ def test_contests(suite, monkeypatch):
         unavailable(reason)
     monkeypatch.setenv("KSTORE_BENCH_SCALE", "0.005")
     names = []
-    for contest in import_module(f"kstore.bench.contests.{suite}").contests():
+    for contest in import_module(f"engine.contests.{suite}").contests():
         contest.check()
         assert {ours for ours, _, _ in contest.bars}  # each compares something
         names.append(contest.name)

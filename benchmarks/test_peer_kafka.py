@@ -2,10 +2,10 @@
 
 import pytest
 
+from engine.contests.index import BASE_OFFSET, entries, keys
 from interop.kafka_jars import prepare, unavailable
 from kstore._native.format.crc import crc32c
 from kstore._native.index.index_lookup import OffsetIndex
-from kstore.bench.contests.index import BASE_OFFSET, entries, keys
 from peers.kafka import SHAPES, VERSION, KafkaLog, everything
 
 

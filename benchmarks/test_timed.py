@@ -11,13 +11,13 @@ from pathlib import Path
 import pytest
 from pytest_benchmark.fixture import BenchmarkFixture
 
-from kstore.bench.workload import Setting, Workload, workloads
+from engine.workloads import WORKLOADS
+from kstore.bench.workload import Setting, Workload
 
 ROUNDS = 5
-ENGINE = [each for each in workloads() if each.group == "engine"]
 
 
-@pytest.mark.parametrize("workload", ENGINE, ids=lambda workload: workload.title)
+@pytest.mark.parametrize("workload", WORKLOADS, ids=lambda workload: workload.title)
 def test_contest(workload: Workload, benchmark: BenchmarkFixture, tmp_path: Path) -> None:
     setting = Setting(tmp_path, workload.size("quick"), "quick")
     contests = iter(workload.contests(setting))  # removes the files of a contest before the next

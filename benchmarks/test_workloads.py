@@ -1,4 +1,4 @@
-"""Every workload of `kstore bench` runs once, and its results are checked."""
+"""Every workload, of the machine and of the engine, runs once, and its results are checked."""
 
 import re
 
@@ -6,6 +6,7 @@ import pytest
 from hdrh.histogram import HdrHistogram
 
 import goals
+from engine.workloads import CATALOG
 from kstore.bench.peers import availability
 from kstore.bench.report import results
 from kstore.bench.runner.rounds import Outcome
@@ -15,7 +16,7 @@ from kstore.bench.workload import Setting, workloads
 @pytest.fixture(name="run_contests")
 def _run_contests(tmp_path, monkeypatch):
     """Run all contests of a workload once."""
-    monkeypatch.setattr("kstore.bench.peers.kafka._provider", None)  # see test_log_contests
+    monkeypatch.setattr("engine.peers.kafka._provider", None)  # see test_log_contests
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
 
     def run(workload):
@@ -37,7 +38,9 @@ def _run_contests(tmp_path, monkeypatch):
     return run
 
 
-@pytest.mark.parametrize("workload", workloads(), ids=lambda workload: workload.title)
+@pytest.mark.parametrize(
+    "workload", workloads(catalog=CATALOG), ids=lambda workload: workload.title
+)
 def test_results_of_every_contest_are_right(workload, run_contests):
     names, texts = run_contests(workload)
     assert len(names) == len(set(names)) > 0

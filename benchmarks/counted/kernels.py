@@ -7,6 +7,7 @@ from collections.abc import Callable
 import numpy as np
 
 from counted.operation import Action, Workspace, operation
+from engine.data.batches import message
 from kstore._native.append import validate_batch
 from kstore._native.append.encode import BatchBuffer
 from kstore._native.append.producer_table import ProducerTable
@@ -27,7 +28,6 @@ from kstore._native.recovery.segment_scan import SegmentScan, walk_tail
 from kstore._native.spark import encode_arrow
 from kstore._native.spark.log_statistics import Survey
 from kstore._native.spark.tally import Tally
-from kstore.bench.data.batches import message
 
 Prepared = tuple[Action, object]
 TIME = 1_700_000_000_000

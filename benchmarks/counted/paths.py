@@ -6,10 +6,10 @@ from typing import Any
 import kstore
 from counted.kernels import TIME, Prepared, batches, one_batch, values
 from counted.operation import Workspace, operation
+from engine.data.batches import message
+from engine.data.partitions import make_unclean
 from kstore._native.append.encode import BatchBuffer
 from kstore._native.format.crc import crc32c
-from kstore.bench.data.batches import message
-from kstore.bench.data.partitions import make_unclean
 from kstore.config import LogConfig, StoreConfig
 
 QUIET = StoreConfig(background=False)

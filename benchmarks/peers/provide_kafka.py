@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from kstore.bench.peers.kafka import KafkaProvider, provide_kafka
+from engine.peers.kafka import KafkaProvider, provide_kafka
 from peers.broker import Served, served
 from peers.kafka import VERSION, KafkaLog, KafkaMissingError, prepare, required
 

@@ -101,15 +101,15 @@ HOMES = {
         "kstore.bench",
         "kstore.spark",
     ),
-    "numba": ("kstore._native.jit", "kstore.bench"),
+    "numba": ("kstore._native.jit",),
     "llvmlite": ("kstore._native.jit",),
     "pandas": ("kstore.record.dataframe",),
-    "pyarrow": ("kstore.record.arrow", "kstore.spark", "kstore.bench"),
-    "pyspark": ("kstore.spark", "kstore.bench"),
+    "pyarrow": ("kstore.record.arrow", "kstore.spark"),
+    "pyspark": ("kstore.spark",),
     "cramjam": ("kstore.record.codec",),
     "regex": ("kstore.spark.java_pattern",),
     "kafka": ("kstore.mirror.source", "kstore.spark.jobs.cluster_sender"),
-    "crc32c": ("kstore._native.format.crc", "kstore.bench"),
+    "crc32c": ("kstore._native.format.crc",),
     "asyncio": ("kstore.log.follow", "kstore.log.view", "kstore.client.delivery"),
 }
 
@@ -233,6 +233,13 @@ def test_the_layers_are_folders_and_modules_that_exist() -> None:
     for name in ORDER:
         path = PACKAGE.joinpath(*name.split(".")[1:])
         assert path.is_dir() or path.with_suffix(".py").is_file(), name
+
+
+def test_the_package_imports_no_benchmark() -> None:
+    benchmarks = ROOT / "benchmarks"
+    outside = {path.stem for path in benchmarks.iterdir() if path.suffix == ".py" or path.is_dir()}
+    assert "engine" in outside
+    assert [found.location for found in all_imports() if found.root in outside] == []
 
 
 def test_imports_point_down() -> None:

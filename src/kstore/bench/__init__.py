@@ -1,5 +1,9 @@
-"""Workloads of the benchmarks, so that an installed kstore can be measured on its own hardware.
+"""What ``kstore bench`` measures of a machine, and the runner of contests.
 
-Plain functions that make the data and do the work once; the faces (the table
-of ratios) live outside the package, in ``benchmarks/``, with the peers they compare with.
+- ``contest``, ``workload``: ways to do the same work, and named sets of them
+- ``suite``, ``runner``: a complete run, and rounds, estimates, environment
+- ``machine``: the disk, memory, the page cache, sockets
+- ``report``: results as JSON, text and HTML, and what changed between two runs
+
+The contests of the engine use the same runner; they are in a checkout, in ``benchmarks/engine``.
 """

@@ -5,7 +5,7 @@ import signal
 import sys
 import tempfile
 import threading
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -25,7 +25,6 @@ from kstore.bench.runner.environment import (
     environment,
     in_memory,
 )
-from kstore.bench.runner.environment import peers as absent
 from kstore.bench.runner.rounds import NO_TIME, run
 from kstore.bench.workload import LEVELS, Setting, Workload
 from kstore.errors import KStoreError
@@ -130,8 +129,9 @@ class Listener:
 class Suite:
     """What to run, and where.
 
-    ``seconds``: about how long the run may take, instead of the level's time. ``chosen``: selects
-    the contests to run, by default all.
+    ``seconds``: about how long the run may take, instead of the level's time. ``absent``: peers
+    that are not installed, and how to install each. ``chosen``: selects the contests to run, by
+    default all.
     """
 
     workloads: Sequence[Workload]
@@ -139,6 +139,7 @@ class Suite:
     level: str = "default"
     rounds: int | None = None
     seconds: float | None = None
+    absent: Mapping[str, str] = field(default_factory=dict)
     chosen: Callable[[Contest], bool] = lambda contest: True
     listener: Listener = field(default_factory=Listener)
     tree: results.Tree = field(default_factory=dict)
@@ -167,7 +168,7 @@ class Suite:
                 "noise": noises,
                 "results": [],
                 "medium": in_memory(folder.parent) or "disk",
-                "missing": {f"peer {name}": reason for name, reason in absent().items()},
+                "missing": {f"peer {name}": reason for name, reason in self.absent.items()},
                 "failed": [],
             }
             try:

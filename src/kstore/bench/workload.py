@@ -1,10 +1,10 @@
 """Workloads by group: what each one measures, its ceiling, its peers, and its sizes.
 
-The contests of a workload are made only when it runs. ``kstore bench``, ``benchmarks/ratios.py``
-and ``benchmarks/goals.py`` all run these definitions.
+The contests of a workload are made only when it runs. The workloads of the engine are in a checkout
+(``benchmarks/engine``) and use these definitions and the same runner.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib import import_module
 from pathlib import Path
@@ -13,15 +13,37 @@ from typing import TypeVar
 from kstore.bench.contest import Contest, scale
 
 LEVELS = ("quick", "default", "full")
-# group: modules with a tuple WORKLOADS
-GROUPS: dict[str, tuple[str, ...]] = {
-    "disk": ("machine.disk",),
-    "memory": ("machine.memory",),
-    "page-cache": ("machine.page_cache",),
-    "sockets": ("machine.sockets",),
-    "engine": ("engine_workloads",),
-}
+ENGINE_ELSEWHERE = (
+    "the engine's contests are in a checkout of kstore, not in the installed package: "
+    "PYTHONPATH=benchmarks python -m engine {}"
+)
 T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Catalog:
+    """The workloads that a command can run.
+
+    Attributes
+    ----------
+    groups
+        From a group's name to the module that has its tuple ``WORKLOADS``.
+    peers
+        Packages and programs that the workloads compare with, and how to install each.
+    """
+
+    groups: Mapping[str, str]
+    peers: Sequence[tuple[str, str]] = ()
+
+
+MACHINE = Catalog(
+    {
+        "disk": "kstore.bench.machine.disk",
+        "memory": "kstore.bench.machine.memory",
+        "page-cache": "kstore.bench.machine.page_cache",
+        "sockets": "kstore.bench.machine.sockets",
+    }
+)
 
 
 @dataclass(frozen=True)
@@ -64,7 +86,7 @@ class Workload:
     Attributes
     ----------
     group, name
-        ``group`` is one of ``GROUPS``; together they are unique.
+        ``group`` is one of a :class:`Catalog`; together they are unique.
     about
         What it measures, in a sentence.
     ceiling
@@ -113,25 +135,30 @@ class Workload:
         return max(1 << 16, in_mebibytes or size)
 
 
-def workloads(words: Sequence[str] = ()) -> list[Workload]:
+def workloads(words: Sequence[str] = (), catalog: Catalog = MACHINE) -> list[Workload]:
     """The workloads of groups (``disk``) or single ones (``disk/commit``); by default all.
 
     ValueError names a word that is neither a group nor a workload.
     """
-    wanted = {word.partition("/")[0] for word in words} or set(GROUPS)
-    if unknown := wanted - set(GROUPS):
-        raise ValueError(f"no group {', '.join(sorted(unknown))}; there are {', '.join(GROUPS)}")
+    groups = catalog.groups
+    wanted = {word.partition("/")[0] for word in words} or set(groups)
+    unknown = wanted - set(groups)
+    if "engine" in unknown:
+        engine = " ".join(word for word in words if word.partition("/")[0] == "engine")
+        raise ValueError(ENGINE_ELSEWHERE.format(engine))
+    if unknown:
+        raise ValueError(f"no group {', '.join(sorted(unknown))}; there are {', '.join(groups)}")
     found: list[Workload] = []
-    for group, modules in GROUPS.items():
-        for module in modules if group in wanted else ():
-            found += import_module(f"kstore.bench.{module}").WORKLOADS
+    for group, module in groups.items():
+        if group in wanted:
+            found += import_module(module).WORKLOADS
     known = {workload.title for workload in found}
     for word in words:
         if "/" in word and word not in known:
             raise ValueError(f"no workload {word}; there are {', '.join(sorted(known))}")
-    groups = {word for word in words if "/" not in word}
+    complete = {word for word in words if "/" not in word}
     return [
         workload
         for workload in found
-        if not words or workload.group in groups or workload.title in words
+        if not words or workload.group in complete or workload.title in words
     ]

@@ -32,7 +32,7 @@ TOOLS = {
     "mirror": "copy a topic of a live Kafka cluster, byte for byte",
     "spark": "jobs over complete stores on Apache Spark: verify, stats, export, restore and more",
     "repair": "save everything valid in a damaged directory into a new one",
-    "bench": "measure this machine and kstore on it: disk, page cache, sockets, engine",
+    "bench": "measure this machine for a log: disk, memory, page cache, sockets",
 }
 
 _PIPE_CLOSED = 141  # as a shell reports a program that SIGPIPE ended

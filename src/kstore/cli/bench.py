@@ -1,4 +1,4 @@
-"""``kstore bench``: what this machine can do, and what kstore makes of it."""
+"""``kstore bench``: what this machine can do for a log."""
 
 import argparse
 import logging
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from kstore.bench.report.results import Tree
     from kstore.bench.runner.environment import Environment
     from kstore.bench.suite import Suite
-    from kstore.bench.workload import Workload
+    from kstore.bench.workload import Catalog, Workload
 
 EPILOG = """\
 examples:
@@ -26,12 +26,11 @@ examples:
   kstore bench --list
   kstore bench compare before.json after.json
 
-Measures sequential and random writes, reads through the page cache, sends to sockets, and the
-engine on top of them, each beside its ceiling, in interleaved rounds; every result is checked. The
-environment and the A/A noise of the machine come before any figure. Files are written to a new
+Measures sequential and random writes, reads through the page cache and sends to sockets, each
+beside its ceiling, in interleaved rounds; every result is checked. The environment and the A/A
+noise of the machine come before any figure. Files are written to a new
 folder below --dir and deleted at the end, also after an interrupt. --quick takes under two minutes
-and the default under ten, with fewer rounds on a slow machine; --full takes an hour or more. Peers
-that are not installed are listed; 'pip install kstore[bench]' installs most.
+and the default under ten, with fewer rounds on a slow machine; --full takes an hour or more.
 
 compare reports what changed between two runs beyond their noise. It compares each contestant as a
 fraction of the ceiling of its own run, and each ceiling by time (--absolute: everything by time),
@@ -51,8 +50,8 @@ def describe(parser: ToolParser) -> None:
         "words",
         nargs="*",
         metavar="GROUP",
-        help="groups (disk, memory, page-cache, sockets, engine) or single workloads "
-        "(disk/commit), default: all; or: compare A.json B.json",
+        help="groups (disk, memory, page-cache, sockets) or single workloads (disk/commit), "
+        "default: all; or: compare A.json B.json",
     )
     size = parser.add_mutually_exclusive_group()
     size.add_argument("--quick", action="store_true", help="small data, under two minutes")
@@ -78,14 +77,16 @@ def describe(parser: ToolParser) -> None:
     parser.add_argument("--all", action="store_true", help="compare: also what did not change")
 
 
-def run(arguments: argparse.Namespace) -> int:
+def run(arguments: argparse.Namespace, catalog: "Catalog | None" = None) -> int:
+    """Run, list or compare; ``catalog`` has the workloads, by default those of the machine."""
     words = list(arguments.words)
     if words[:1] == ["compare"]:
         return compare(words[1:], arguments)
-    from kstore.bench.workload import workloads
+    from kstore.bench.workload import MACHINE, workloads
 
+    catalog = catalog or MACHINE
     try:
-        chosen = workloads(words)
+        chosen = workloads(words, catalog)
     except ValueError as error:
         raise WrongOptionsError(str(error)) from None
     level = "quick" if arguments.quick else "full" if arguments.full else "default"
@@ -96,7 +97,7 @@ def run(arguments: argparse.Namespace) -> int:
         refuse_to_replace(path, arguments.force)
     if arguments.json and arguments.html and arguments.json.resolve() == arguments.html.resolve():
         raise WrongOptionsError("--json and --html name the same file")
-    return measure(chosen, level, arguments)
+    return measure(chosen, level, arguments, catalog)
 
 
 def refuse_to_replace(path: Path | None, force: bool) -> None:
@@ -131,10 +132,14 @@ def print_workloads(chosen: "list[Workload]", level: str) -> None:
         print(f"    data a round, quick / default / full: {sizes} (now: {level})")
 
 
-def measure(chosen: "list[Workload]", level: str, arguments: argparse.Namespace) -> int:
+def measure(
+    chosen: "list[Workload]", level: str, arguments: argparse.Namespace, catalog: "Catalog"
+) -> int:
+    from kstore.bench.runner.environment import absent
     from kstore.bench.suite import Suite, left_behind
 
-    suite = Suite(chosen, arguments.dir, level, arguments.rounds)
+    missing = absent(catalog.peers)
+    suite = Suite(chosen, arguments.dir, level, arguments.rounds, absent=missing)
     print_results(suite)
     for folder in left_behind(arguments.dir):
         complain(f"{folder} belongs to another run; if that was killed, remove the folder")

@@ -12,6 +12,7 @@ from importlib.util import find_spec
 
 import pytest
 
+from engine.workloads import CATALOG, PEERS
 from kstore._native.bench import disk_loops
 from kstore.bench import suite
 from kstore.bench.contest import Contest, Timed
@@ -26,7 +27,7 @@ from kstore.bench.data.raw_files import (
 from kstore.bench.report import html_page, results, text_table, units
 from kstore.bench.runner import environment, estimate, noise
 from kstore.bench.runner.rounds import run
-from kstore.bench.workload import GROUPS, LEVELS, Setting, Workload, workloads
+from kstore.bench.workload import LEVELS, MACHINE, Setting, Workload, workloads
 from kstore.cli import main
 from kstore.errors import KStoreError
 
@@ -60,15 +61,17 @@ def workload(name="some", make=contests):
 
 
 def tree_of(*given, rounds=5, directory):
-    return suite.Suite(given, directory, "quick", rounds).run()
+    absent = environment.absent(PEERS)
+    return suite.Suite(given, directory, "quick", rounds, absent=absent).run()
 
 
 # --- definitions ------------------------------------------------------------------------------
 
 
-def test_every_workload_has_a_description():
-    found = workloads()
-    assert {each.group for each in found} == set(GROUPS)
+@pytest.mark.parametrize("catalog", [MACHINE, CATALOG], ids=["machine", "engine"])
+def test_every_workload_has_a_description(catalog):
+    found = workloads(catalog=catalog)
+    assert {each.group for each in found} == set(catalog.groups)
     assert len({each.title for each in found}) == len(found)
     for each in found:
         assert each.about
@@ -349,7 +352,7 @@ def test_missing_peers_are_listed_with_how_to_install_them(tmp_path, monkeypatch
     tree = tree_of(workload(), directory=tmp_path)
     assert tree["missing"]["peer nats-server"].startswith("not installed: apt-get install")
     assert "peer numpy" not in tree["missing"]
-    assert "pip install" in environment.peers().get("rocksdict", "pip install")
+    assert "pip install" in environment.absent(PEERS).get("rocksdict", "pip install")
     assert "peer nats-server" in html_page.html(tree)
 
 

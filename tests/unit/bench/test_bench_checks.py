@@ -9,8 +9,7 @@ import sys
 
 import pytest
 
-from kstore._native.bench import memory_loops
-from kstore.bench.contests import (
+from engine.contests import (
     compaction,
     fetch,
     log_read,
@@ -18,7 +17,9 @@ from kstore.bench.contests import (
     producer,
     publish,
 )
-from kstore.bench.data import partitions, raw_files
+from engine.data import partitions
+from kstore._native.bench import memory_loops
+from kstore.bench.data import raw_files
 from kstore.bench.machine import disk, page_cache, sockets
 from kstore.bench.peers import availability
 from kstore.bench.runner import environment
@@ -97,7 +98,7 @@ def test_batches_of_about_a_mebibyte_are_synced_one_by_one(monkeypatch, tmp_path
 
 @pytest.mark.parametrize("function", ["memory_loops.read_all", "disk_loops.read_at"])
 def test_unread_bytes_are_detected(monkeypatch, function):
-    monkeypatch.setattr(f"kstore.bench.contests.fetch.{function}", lambda *given, **named: 0)
+    monkeypatch.setattr(f"engine.contests.fetch.{function}", lambda *given, **named: 0)
     for contest in fetch.contests():
         if "reads" in contest.name:
             with pytest.raises(AssertionError, match="gave 0, not"):
@@ -133,9 +134,9 @@ def test_reads_of_a_log_agree_with_its_file():
     [(producer, ()), (publish, ("confluent_kafka",)), (log_read, ())],
 )
 def test_kstore_is_never_its_own_ceiling(monkeypatch, made, leaving):
-    monkeypatch.setattr("kstore.bench.peers.kafka._provider", None)
-    monkeypatch.setattr("kstore.bench.peers.brokers.why_not", lambda name: "not now")
-    monkeypatch.setattr("kstore.bench.peers.brokers.why_not_synced", lambda name: "not now")
+    monkeypatch.setattr("engine.peers.kafka._provider", None)
+    monkeypatch.setattr("engine.peers.brokers.why_not", lambda name: "not now")
+    monkeypatch.setattr("engine.peers.brokers.why_not_synced", lambda name: "not now")
     for module in leaving:
         monkeypatch.setitem(sys.modules, module, None)
     ceilings = set()

@@ -8,7 +8,7 @@ import time
 
 import pytest
 
-from kstore.bench.runner.child_process import run_program
+from engine.child_process import FOLDER, run_program
 
 PYTHON = [sys.executable, "-I", "-S", "-c"]
 MIB = 1 << 20
@@ -61,8 +61,8 @@ def test_a_program_gets_the_given_environment(tmp_path):
 def test_an_interrupt_ends_the_program(tmp_path):
     code = "import os, time; print(os.getpid(), flush=True); time.sleep(60)"
     out = tmp_path / "out"
-    started = "from pathlib import Path\n"
-    started += "from kstore.bench.runner.child_process import run_program\n"
+    started = f"import sys; sys.path.insert(0, {FOLDER!r}); from pathlib import Path\n"
+    started += "from engine.child_process import run_program\n"
     started += f"run_program({[*PYTHON, code]!r}, Path({str(out)!r}))\n"
     with subprocess.Popen([sys.executable, "-c", started], stderr=subprocess.DEVNULL) as process:
         until = time.monotonic() + 30

@@ -1,1 +1,1 @@
-"""What the contests work on: record batches, logs, partition directories, raw files."""
+"""Files and blocks that the workloads write and read."""

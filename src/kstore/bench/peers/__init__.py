@@ -1,1 +1,1 @@
-"""Who is measured beside kstore: optional packages, Apache Kafka, brokers, key-value stores."""
+"""Which peers take part in a run."""

@@ -1,1 +1,1 @@
-"""How a contest is run: rounds, estimates from them, the environment, child processes."""
+"""How a contest is run: rounds, estimates from them, the environment."""

@@ -3,6 +3,7 @@
 import os
 import platform
 import shutil
+from collections.abc import Sequence
 from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 from pathlib import Path
@@ -31,20 +32,6 @@ PACKAGES = (
 )
 PROGRAMS = ("redis-server", "nats-server", "java")
 IN_MEMORY = ("tmpfs", "ramfs", "devtmpfs")  # file systems without a disk
-# Peers: a package or program, and how to install it.
-PEERS = (
-    ("crc32c", "pip install crc32c"),
-    ("google-crc32c", "pip install google-crc32c"),
-    ("aiokafka", "pip install aiokafka"),
-    ("kafka-python", "pip install kafka-python"),
-    ("confluent-kafka", "pip install confluent-kafka"),
-    ("lmdb", "pip install lmdb"),
-    ("rocksdict", "pip install rocksdict (RocksDB)"),
-    ("pyarrow", "pip install pyarrow (Arrow)"),
-    ("redis-server", "apt-get install redis-server (Redis Streams)"),
-    ("nats-server", "apt-get install nats-server (NATS JetStream)"),
-    ("java", "apt-get install openjdk-17-jre-headless, for Apache Kafka itself"),
-)
 
 
 def environment(directory: Path) -> Environment:
@@ -167,11 +154,11 @@ def in_memory(directory: Path) -> str:
     return kind if kind in IN_MEMORY else ""
 
 
-def peers() -> dict[str, str]:
-    """The ``PEERS`` that are not installed, and how to install them."""
+def absent(peers: Sequence[tuple[str, str]]) -> dict[str, str]:
+    """Which of these packages and programs are not installed, and how to install each."""
     return {
         name: f"not installed: {how}"
-        for name, how in PEERS
+        for name, how in peers
         if not (_is_installed(name) or shutil.which(name))
     }
 

@@ -10,14 +10,14 @@ from tempfile import TemporaryDirectory, mkdtemp
 from time import perf_counter, perf_counter_ns
 
 import kstore
+from engine.data.batches import OVERHEAD, TIME, VALUE_SIZE
+from engine.data.logs import SHAPES, TOPIC, UnsyncedFiles, fill, fill_by_time, median_of
+from engine.data.partitions import read_file, zero_indexes
+from engine.peers.kafka import KafkaLog, Result, kafka_log, timed
 from kstore._native.bench import memory_loops
 from kstore.bench.contest import Bar, Calls, Contest, Timed, scaled
-from kstore.bench.data.batches import OVERHEAD, TIME, VALUE_SIZE
-from kstore.bench.data.logs import SHAPES, TOPIC, UnsyncedFiles, fill, fill_by_time, median_of
-from kstore.bench.data.partitions import read_file, zero_indexes
 from kstore.bench.data.raw_files import sync_below
 from kstore.bench.peers.availability import attempt
-from kstore.bench.peers.kafka import KafkaLog, Result, kafka_log, timed
 from kstore.config import LogConfig
 from kstore.files.filenames import log_name
 from kstore.files.files import DISK, Files

@@ -10,9 +10,9 @@ from tempfile import TemporaryDirectory, mkdtemp
 from time import perf_counter
 
 import kstore
+from engine.data.batches import VALUE_SIZE, client_batch
+from engine.data.logs import TOPIC
 from kstore.bench.contest import Calls, Contest, Timed, scaled
-from kstore.bench.data.batches import VALUE_SIZE, client_batch
-from kstore.bench.data.logs import TOPIC
 from kstore.bench.data.raw_files import write_blocks
 
 VALUE = bytes(VALUE_SIZE)

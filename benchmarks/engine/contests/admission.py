@@ -11,10 +11,10 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from time import perf_counter, time_ns
 
+from engine.contests.log_append import append_batches
+from engine.data.batches import build_batch
 from kstore._native.format.crc import crc32c
 from kstore.bench.contest import Contest, Timed, scaled
-from kstore.bench.contests.log_append import append_batches
-from kstore.bench.data.batches import build_batch
 from kstore.bench.data.raw_files import raw_file
 
 ROUND = 16_000_000  # bytes

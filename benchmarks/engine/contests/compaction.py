@@ -20,13 +20,13 @@ from pathlib import Path
 from time import perf_counter
 
 import kstore
+from engine.data.batches import TIME
+from engine.data.logs import TOPIC
+from engine.data.partitions import read_file
+from engine.peers.kafka import KafkaLog, kafka_log
 from kstore._native.append.encode import BatchBuffer
 from kstore.bench.contest import Bar, Calls, Contest, Timed, scaled
-from kstore.bench.data.batches import TIME
-from kstore.bench.data.logs import TOPIC
-from kstore.bench.data.partitions import read_file
 from kstore.bench.data.raw_files import fresh, sync_below
-from kstore.bench.peers.kafka import KafkaLog, kafka_log
 
 RECORDS = 10_000_000
 RECORDS_A_BATCH = 150  # about 16 KB

@@ -13,11 +13,11 @@ from time import perf_counter
 import numpy as np
 
 import kstore
+from engine.data.batches import client_batch
+from engine.data.logs import TOPIC, fill
 from kstore._native.bench import disk_loops, memory_loops
 from kstore._native.read.segment_view import Slice
 from kstore.bench.contest import Calls, Contest, Timed, scaled
-from kstore.bench.data.batches import client_batch
-from kstore.bench.data.logs import TOPIC, fill
 from kstore.bench.data.raw_files import block_of, drop, opened, sequential, why_not_cold
 from kstore.bench.machine import sockets
 from kstore.bench.peers import availability

@@ -12,12 +12,12 @@ import crc32c as package
 import numba
 import numpy as np
 
+from engine.peers.kafka import KafkaLog, kafka_log
 from kstore import jit
 from kstore._native.bench import memory_loops
 from kstore._native.format import crc
 from kstore.bench.contest import Bar, Calls, Contest, Timed
 from kstore.bench.peers.availability import optional
-from kstore.bench.peers.kafka import KafkaLog, kafka_log
 
 SIZES = (1024, 16384, 65536, 1 << 20)
 # size: wanted against the crc32c package, aiokafka and google-crc32c

@@ -3,7 +3,7 @@
 import os
 from pathlib import Path
 
-from kstore.bench.data.batches import at_offsets, build_batch
+from engine.data.batches import at_offsets, build_batch
 from kstore.files import filenames
 from kstore.files.files import DISK
 

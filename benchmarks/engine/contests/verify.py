@@ -4,17 +4,15 @@ Starts and memory are included. Kafka's tool checks less: checksums of batches (
 records can be read (deep).
 """
 
-import os
-import sys
 import tempfile
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 
+from engine.child_process import run_program, run_python
+from engine.data.partitions import read_file, write_partition
+from engine.peers.kafka import kafka_tool
 from kstore.bench.contest import Bar, Calls, Contest, Timed, scaled
-from kstore.bench.data.partitions import read_file, write_partition
-from kstore.bench.peers.kafka import kafka_tool
-from kstore.bench.runner.child_process import run_program
 from kstore.config import LogConfig
 from kstore.files import filenames
 from kstore.files.files import DISK
@@ -24,14 +22,6 @@ TOOL = "kafka.tools.DumpLogSegments"
 RECORDS = 150  # in a batch of 16 KB
 VERIFY, DUMP = "kstore verify, 2 threads", "kstore dump-log --deep-iteration"
 START, JVM, READ = "kstore starts", "Kafka's tool starts", "read"
-
-
-def run_python(words: list[str], output: Path) -> Timed:
-    """Run a Python program whose modules are compiled, as those of an installed one are."""
-    compiled = output.with_name("compiled")
-    environment = os.environ | {"PYTHONPYCACHEPREFIX": str(compiled)}
-    environment.pop("PYTHONDONTWRITEBYTECODE", None)
-    return run_program([sys.executable, *words], output, environment)
 
 
 def make_indexes(directory: Path) -> None:

@@ -13,10 +13,10 @@ from tempfile import TemporaryDirectory
 from time import perf_counter
 from typing import Any
 
+from engine.contests import log_append, log_stream, producer
+from engine.data.batches import VALUE_SIZE
+from engine.peers import brokers
 from kstore.bench.contest import Bar, Calls, Contest, Timed, scaled
-from kstore.bench.contests import log_append, log_stream, producer
-from kstore.bench.data.batches import VALUE_SIZE
-from kstore.bench.peers import brokers
 from kstore.bench.peers.availability import enter_peer, missing, optional
 
 VALUE = b"x" * VALUE_SIZE

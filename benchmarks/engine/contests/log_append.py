@@ -11,12 +11,12 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from time import perf_counter
 
+from engine.data.batches import VALUE_SIZE, at_offsets, client_batch
+from engine.data.logs import SHAPES, check_log, fresh_log, thousand_values, time_each
+from engine.peers.kafka import KafkaLog, kafka_log, timed
+from engine.peers.stores import StorePeer, installed_stores
 from kstore.bench.contest import Bar, Calls, Contest, Timed, scaled
-from kstore.bench.data.batches import VALUE_SIZE, at_offsets, client_batch
-from kstore.bench.data.logs import SHAPES, check_log, fresh_log, thousand_values, time_each
 from kstore.bench.data.raw_files import raw_file, write_blocks
-from kstore.bench.peers.kafka import KafkaLog, kafka_log, timed
-from kstore.bench.peers.stores import StorePeer, installed_stores
 
 MB = 1_000_000
 # name: bytes appended per round, wanted against Kafka, wanted of a follower against a raw write

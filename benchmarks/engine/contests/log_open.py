@@ -12,12 +12,12 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 import kstore
+from engine.child_process import python_call, run_python
+from engine.data.batches import client_batch
+from engine.open_process import FILES
+from engine.peers.kafka import KafkaBroker, KafkaLog, kafka_broker, kafka_log
 from kstore.bench.contest import Bar, Calls, Contest, Timed, scaled
-from kstore.bench.contests.verify import run_python
-from kstore.bench.data.batches import client_batch
 from kstore.bench.peers.availability import attempt
-from kstore.bench.peers.kafka import KafkaBroker, KafkaLog, kafka_broker, kafka_log
-from kstore.bench.runner.open_process import FILES
 from kstore.config import StoreConfig
 
 PARTITIONS = 10_000
@@ -40,8 +40,7 @@ def make_store(path: Path, partitions: int) -> Path:
 
 def program(path: Path) -> list[str]:
     """Arguments of the Python process that opens the store."""
-    run = f"main({os.fspath(path)!r}, {TOPIC!r})"
-    return ["-c", f"from kstore.bench.runner.open_process import main; {run}"]
+    return python_call("open_process", "main", os.fspath(path), TOPIC)
 
 
 def open_and_use(path: Path, partitions: int) -> Timed:

@@ -10,6 +10,7 @@ from pathlib import Path
 from kstore.bench.contest import Timed
 from kstore.bench.report.text_table import MIB
 
+FOLDER = os.fspath(Path(__file__).parents[1])  # the one that has this package
 # Linux keeps the peak memory of a process over exec, and a forked child starts with its parent's: a
 # program started by a benchmark with large data would seem as large. A small interpreter starts it
 # instead, so that only that interpreter's peak can be inherited.
@@ -55,3 +56,18 @@ def run_program(
     if int(status):
         raise AssertionError(f"{' '.join(command)} ended with {status}")
     return Timed(float(seconds), result=0, also={f"memory{MIB}": int(kib) / 1024})
+
+
+def python_call(module: str, function: str, *arguments: object) -> list[str]:
+    """The words after ``python`` that call a function of this package, found by its path."""
+    path = f"import sys; sys.path.insert(0, {FOLDER!r})"
+    given = ", ".join(map(repr, arguments))
+    return ["-c", f"{path}; from engine.{module} import {function}; {function}({given})"]
+
+
+def run_python(words: list[str], output: Path) -> Timed:
+    """Run a Python program whose modules are compiled, as those of an installed one are."""
+    compiled = output.with_name("compiled")
+    environment = os.environ | {"PYTHONPYCACHEPREFIX": str(compiled)}
+    environment.pop("PYTHONDONTWRITEBYTECODE", None)
+    return run_program([sys.executable, *words], output, environment)

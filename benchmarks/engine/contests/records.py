@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 
+from engine.data.batches import OVERHEAD, TIME, VALUE_SIZE, at_offsets, build_batch
 from kstore._native.append.encode import BatchBuffer
 from kstore._native.bench import record_loops
 from kstore._native.read.decode import Scanner
 from kstore.bench.contest import Bar, Calls, Contest, scaled
-from kstore.bench.data.batches import OVERHEAD, TIME, VALUE_SIZE, at_offsets, build_batch
 from kstore.bench.peers.availability import optional
 
 RECORDS = 1000  # of the batch that is encoded

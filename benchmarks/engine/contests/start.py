@@ -5,8 +5,8 @@ from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+from engine.child_process import run_python
 from kstore.bench.contest import Contest, Timed
-from kstore.bench.contests.verify import run_python
 
 MORE = 0.010  # seconds that the import may take
 HEAVY = ("numpy", "numba", "asyncio", "pyarrow")  # modules that the import must not load

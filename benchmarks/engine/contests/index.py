@@ -12,12 +12,12 @@ import numba
 import numpy as np
 from numpy.typing import NDArray
 
+from engine.peers.kafka import KafkaLog, kafka_log
 from kstore import jit
 from kstore._native.bench import memory_loops
 from kstore._native.format.crc import supported_paths
 from kstore._native.index.index_lookup import OffsetIndex
 from kstore.bench.contest import Bar, Calls, Contest, Timed, scaled
-from kstore.bench.peers.kafka import KafkaLog, kafka_log
 
 SHAPES = ("even", "uniform", "bursty", "exponential")  # how keys are spread
 BASE_OFFSET = 10**10

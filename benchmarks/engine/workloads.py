@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator
 from importlib import import_module
 
 from kstore.bench.contest import Contest, part_of
-from kstore.bench.workload import LEVELS, Setting, Workload
+from kstore.bench.workload import LEVELS, MACHINE, Catalog, Setting, Workload
 
 MIB = 1 << 20
 
@@ -15,7 +15,7 @@ def at(module: str, sizes: tuple[int, int, int]) -> Callable[[Setting], Iterator
     def contests(setting: Setting) -> Iterator[Contest]:
         part = sizes[LEVELS.index(setting.level)] / sizes[-1]
         with part_of(part * setting.part):
-            yield from import_module(f"kstore.bench.contests.{module}").contests()
+            yield from import_module(f"engine.contests.{module}").contests()
 
     return contests
 
@@ -231,3 +231,18 @@ WORKLOADS = (
         weight=0.5,
     ),
 )
+# Packages and programs that take part, and how to install each.
+PEERS = (
+    ("crc32c", "pip install crc32c"),
+    ("google-crc32c", "pip install google-crc32c"),
+    ("aiokafka", "pip install aiokafka"),
+    ("kafka-python", "pip install kafka-python"),
+    ("confluent-kafka", "pip install confluent-kafka"),
+    ("lmdb", "pip install lmdb"),
+    ("rocksdict", "pip install rocksdict (RocksDB)"),
+    ("pyarrow", "pip install pyarrow (Arrow)"),
+    ("redis-server", "apt-get install redis-server (Redis Streams)"),
+    ("nats-server", "apt-get install nats-server (NATS JetStream)"),
+    ("java", "apt-get install openjdk-17-jre-headless, for Apache Kafka itself"),
+)
+CATALOG = Catalog({"engine": __name__, **MACHINE.groups}, PEERS)

@@ -11,8 +11,8 @@ from time import perf_counter_ns
 import numpy as np
 
 import kstore
+from engine.data.batches import TIME, VALUE_SIZE, client_batch
 from kstore.bench.contest import Timed
-from kstore.bench.data.batches import TIME, VALUE_SIZE, client_batch
 from kstore.files.files import Files
 
 TOPIC = "bench"

@@ -8,17 +8,17 @@ from functools import partial
 from pathlib import Path
 from time import perf_counter
 
-from kstore.bench.contest import Bar, Calls, Contest, Timed, scaled
-from kstore.bench.data.logs import UnsyncedFiles
-from kstore.bench.data.partitions import (
+from engine.data.logs import UnsyncedFiles
+from engine.data.partitions import (
     SHAPES,
     make_unclean,
     read_file,
     write_store,
 )
+from engine.peers.kafka import KafkaLog, kafka_log
+from kstore.bench.contest import Bar, Calls, Contest, Timed, scaled
 from kstore.bench.data.raw_files import sync_below
 from kstore.bench.peers.availability import attempt
-from kstore.bench.peers.kafka import KafkaLog, kafka_log
 from kstore.config import StoreConfig
 from kstore.store.store import Store
 

@@ -1,13 +1,13 @@
 """One durable stream without the rest of the benchmarks.
 
-python -m kstore.bench.log_stream 10000000       # records
+PYTHONPATH=benchmarks python -m engine.log_stream 10000000       # records
 """
 
 import sys
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from kstore.bench.contests.log_stream import stream
+from engine.contests.log_stream import stream
 from kstore.bench.runner.estimate import percentiles
 
 

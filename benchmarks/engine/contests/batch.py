@@ -9,10 +9,10 @@ from typing import Any
 import crc32c as package
 import numpy as np
 
+from engine.data.batches import Segment, map_segment, message, sized_batch
 from kstore._native.bench import memory_loops
 from kstore._native.format import batch_table
 from kstore.bench.contest import Bar, Calls, Contest, scaled
-from kstore.bench.data.batches import Segment, map_segment, message, sized_batch
 
 GIB = 1 << 30
 READ, LOOP = "read every byte", "Python loop, crc32c (PyPI)"

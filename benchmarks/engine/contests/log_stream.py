@@ -23,9 +23,10 @@ from time import perf_counter, perf_counter_ns, sleep
 from typing import Any
 
 import kstore
+from engine.child_process import python_call
+from engine.data.batches import VALUE_SIZE, client_batch
+from engine.data.logs import check_log, thousand_values
 from kstore.bench.contest import Calls, Contest, Timed, scaled
-from kstore.bench.data.batches import VALUE_SIZE, client_batch
-from kstore.bench.data.logs import check_log, thousand_values
 from kstore.bench.data.raw_files import raw_file, sequential, write_blocks
 from kstore.bench.machine.disk import MIB, SEQUENTIAL, Writing
 from kstore.bench.workload import Setting
@@ -159,8 +160,8 @@ def _delays(ends: list[tuple[int, int]], seen: list[tuple[int, int]]) -> list[in
 
 
 def _start_reader(path: str, records: int) -> subprocess.Popen[str]:
-    code = f"from kstore.bench.contests.log_stream import follow; follow({path!r}, {records})"
-    process = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True)
+    words = [sys.executable, *python_call("contests.log_stream", "follow", path, records)]
+    process = subprocess.Popen(words, stdout=subprocess.PIPE, text=True)
     assert process.stdout is not None
     if process.stdout.readline() != "ready\n":
         process.kill()

@@ -1,0 +1,1 @@
+"""What the contests work on: record batches, logs, partition directories."""

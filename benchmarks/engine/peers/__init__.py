@@ -1,0 +1,1 @@
+"""What is measured beside kstore: Apache Kafka, brokers, key-value stores."""
