@@ -36,6 +36,19 @@ def number(low: float, high: float) -> Callable[[str], float]:
     return parse
 
 
+def read_properties(path: str | None) -> dict[str, str]:
+    """The settings of a client's properties file; none without a path.
+
+    Raises OSError, and CorruptFileError for an escape that is not valid.
+    """
+    if path is None:
+        return {}
+    from kstore.checkpoint.identity import parse_properties
+
+    with open(path, "rb") as file:
+        return parse_properties(file.read(), path)
+
+
 TIME_FORMS = (
     "milliseconds since 1970, or a date or a date and time such as 2026-01-31, "
     "2026-01-31T10:00 (local time) or 2026-01-31T10:00:00Z"

@@ -138,7 +138,7 @@ class LogConfig:
         """The settings that differ from the defaults, in Kafka's spelling."""
         default = type(self)()
         return {
-            field.name.replace("_", "."): _text(getattr(self, field.name))
+            field.name.replace("_", "."): setting_text(getattr(self, field.name))
             for field in fields(self)
             if getattr(self, field.name) != getattr(default, field.name)
         }
@@ -479,5 +479,6 @@ def parse_whole_number(text: str, low: int = 0, high: int = INT64_MAX, *, name: 
     return number
 
 
-def _text(value: object) -> str:
+def setting_text(value: object) -> str:
+    """A setting's value in Kafka's spelling: ``true`` and ``false`` are lower case."""
     return str(value).lower() if isinstance(value, bool) else str(value)

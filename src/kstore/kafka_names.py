@@ -6,6 +6,11 @@ TYPE_CHECKING = False  # not typing's: `import kstore` does without it
 if TYPE_CHECKING:
     from typing import Never
 
+_OF_A_RECORD = ("datetime", "headers", "key", "timestamp", "value")
+OF_BATCHES = {
+    name: f"use `for record in batch: record.{name}`, or consumer.records()"
+    for name in (*_OF_A_RECORD, "offset")
+}
 OF_COMMITTED_OFFSETS = {
     "current_offset": "use offset",
     "log_end_offset": "use end_offset",
@@ -258,7 +263,6 @@ CONSUMER_IN_ASYNCIO = (
     "use `with`, and `await asyncio.to_thread(consumer.poll, timeout=1)`; or "
     "`async for record in log.follow()`"
 )
-_OF_A_RECORD = ("datetime", "headers", "key", "timestamp", "value")
 OF_POSITIONS = dict.fromkeys(
     (*_OF_A_RECORD, "error", "topic"),
     "a position is a partition and an offset: give a callback the rest, "
@@ -291,9 +295,18 @@ class _Answer:
 
 
 def answer_names(owner: type, instead: Mapping[str, str]) -> None:
-    """Let the instances of a class answer guessed names: which call to use instead."""
+    """Let the instances of a class answer guessed names: which call to use instead.
+
+    ``dir`` of an instance leaves these names out.
+    """
     for name, call in instead.items():
         setattr(owner, name, _Answer(name, call))
+    setattr(owner, "__dir__", _names_without_answers)  # noqa: B010
+
+
+def _names_without_answers(owner: object) -> list[str]:
+    members = type(owner)
+    return [name for name in object.__dir__(owner) if not is_answer(getattr(members, name, None))]
 
 
 def is_answer(member: object) -> bool:

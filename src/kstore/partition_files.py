@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from kstore.checkpoint.cleaner_offsets import write_cleaner_offset as write_cleaner_offset
     from kstore.checkpoint.identity import MetaProperties as MetaProperties
     from kstore.checkpoint.identity import is_reserved_uuid as is_reserved_uuid
-    from kstore.checkpoint.identity import parse_properties as parse_properties
     from kstore.checkpoint.identity import read_meta_properties as read_meta_properties
     from kstore.checkpoint.identity import read_topic_id as read_topic_id
     from kstore.checkpoint.identity import uuid_from_text as uuid_from_text
@@ -64,6 +63,7 @@ if TYPE_CHECKING:
     from kstore.files.open_file import OpenFile as OpenFile
     from kstore.files.staging_area import StagingArea as StagingArea
     from kstore.files.staging_area import remove_staged as remove_staged
+    from kstore.log.delete_segments import checked_log_start as checked_log_start
     from kstore.log.read_committed import UNCOMMITTED as UNCOMMITTED
     from kstore.log.read_committed import TransactionOutcomes as TransactionOutcomes
     from kstore.log.read_committed import check_isolation as check_isolation
@@ -130,6 +130,7 @@ if TYPE_CHECKING:
     from kstore.store.store import Paths as Paths
     from kstore.store.topic_identity import TopicIdentities as TopicIdentities
     from kstore.store.topic_identity import TopicIdentity as TopicIdentity
+    from kstore.store.verify_topics import audit_if_present as audit_if_present
     from kstore.verify.distributed import SegmentRange as SegmentRange
     from kstore.verify.distributed import SegmentRangeReport as SegmentRangeReport
     from kstore.verify.distributed import merge_reports as merge_reports
@@ -176,7 +177,7 @@ _NAMES = {
     "kstore.checkpoint.cleaner_offsets": "write_cleaner_offset",
     "kstore.checkpoint.leader_epochs": "LeaderEpochs",
     "kstore.checkpoint.offset_checkpoint": "read_offsets",
-    "kstore.checkpoint.identity": "MetaProperties is_reserved_uuid parse_properties"
+    "kstore.checkpoint.identity": "MetaProperties is_reserved_uuid"
     " read_meta_properties read_topic_id uuid_from_text uuid_to_text write_topic_id",
     # Stores: what their public methods take and return, topics by name and id.
     "kstore.store.store": "Paths",
@@ -185,6 +186,8 @@ _NAMES = {
     "kstore.store.cluster_metadata": "ClusterMetadata read_cluster_metadata",
     "kstore.store.partition_factory": "peek_end_offset",
     "kstore.store.topic_identity": "TopicIdentities TopicIdentity",
+    # What a deletion of records would do.
+    "kstore.log.delete_segments": "checked_log_start",
     # Reads by isolation level and by time.
     "kstore.log.read_committed": "TransactionOutcomes UNCOMMITTED check_isolation",
     "kstore.log.time_lookup": "find_offset_for_time newest_offset",
@@ -205,6 +208,7 @@ _NAMES = {
     "kstore.verify.log_dir_state": "StateReader",
     "kstore.verify.missing_folders": "MissingFolder find_missing_folders",
     "kstore.verify.report_lines": "count_of finding_lines state_of status_of",
+    "kstore.store.verify_topics": "audit_if_present",
     # Statistics: of a few segments, merged.
     "kstore.log.statistics": "BatchKind DAY_MS HOUR_MS PlannedSegment REGISTERS Rates SPREADS"
     " STANDARD_ERROR Spread Stats WIDTHS segments_of survey_segments was_replaced",

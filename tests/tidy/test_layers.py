@@ -129,7 +129,14 @@ is_file is_dir stat
 """
 # What a person types at may read and write files of its own; pictures are drawn in memory;
 # signals wake a thread through a pipe.
-DISK_FREE = ("kstore.cli", "kstore.bench", "kstore.__main__", "kstore.pictures", "kstore.signals")
+DISK_FREE = (
+    "kstore.arguments",
+    "kstore.cli",
+    "kstore.bench",
+    "kstore.__main__",
+    "kstore.pictures",
+    "kstore.signals",
+)
 # The steady append is one native call on a descriptor that files/files.py hands out; a located
 # batch is read the same way. frames asks for huge pages for memory of its own: no disk.
 NATIVE_DISK = {

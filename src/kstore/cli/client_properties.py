@@ -3,6 +3,7 @@
 import re
 from collections.abc import Collection, Iterable
 
+from kstore.arguments import read_properties
 from kstore.cli.common import WrongOptionsError, complain
 
 # Settings of Kafka's clients that concern brokers, connections and buffers of the client.
@@ -14,16 +15,6 @@ _WITHOUT_EFFECT = re.compile(
     r"receive\.buffer|reconnect|request|retr(?:y|ies)|sasl|security|send\.buffer|session|socket|"
     r"ssl)(?:\..+)?"
 )
-
-
-def read_properties(path: str | None) -> dict[str, str]:
-    """A Java properties file; nothing without a path. Raises OSError, CorruptFileError."""
-    if path is None:
-        return {}
-    from kstore.partition_files import parse_properties
-
-    with open(path, "rb") as file:
-        return parse_properties(file.read(), path)
 
 
 def client_properties(

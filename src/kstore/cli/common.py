@@ -10,9 +10,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from kstore.cli.lock_holder import naming_lock_holder
+from kstore.cli.explain_lock import naming_lock_holder
 from kstore.cli.progress import Progress
-from kstore.errors import KStoreError, UnknownTopicOrPartitionError
+from kstore.errors import GroupConflictError, KStoreError, UnknownTopicOrPartitionError
 from kstore.partition_files import filenames
 
 if TYPE_CHECKING:
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from kstore.store.store import Store
     from kstore.store.topic import Topic
 
-INTERNAL = ("__consumer_offsets", "__transaction_state", "__share_group_state")
 _NO_SERVER = "there is no server here; --log-dir names a directory instead"
 # Options that users try here and kstore does not have, and what to use instead. A tool adds its own
 # to ToolParser.hints; an option that it has is no hint.
@@ -186,7 +185,9 @@ def named_topic(store: "Store", name: str) -> "Topic":
 
 def matching_topics(store: "Store", pattern: str | None, *, internal: bool = True) -> list[str]:
     """Names that match a regular expression as Kafka's tools take it (`,` means `or`), sorted."""
-    return names_matching((name for name in store if internal or name not in INTERNAL), pattern)
+    return names_matching(
+        (name for name in store if internal or name not in filenames.INTERNAL_TOPICS), pattern
+    )
 
 
 def names_matching(names: Iterable[str], pattern: str | None) -> list[str]:
@@ -273,6 +274,25 @@ class Output:
     ) -> None:
         if not isinstance(error, BrokenPipeError):
             self.flush()
+
+
+def exception_name(error: KStoreError) -> str:
+    """The name that Kafka's tools print for an error."""
+    conflict = isinstance(error, GroupConflictError)  # which Kafka's tools name otherwise
+    name = "GroupNotEmpty" if conflict else type(error).__name__.removesuffix("Error")
+    return f"org.apache.kafka.common.errors.{name}Exception"
+
+
+def node_id(store: "Store") -> int:
+    """The broker that the directory belongs to; 0 where none does."""
+    from kstore.partition_files import DISK, read_meta_properties
+
+    for path in store.paths:
+        meta = read_meta_properties(DISK, path)
+        number = None if meta is None else meta.node_id
+        if number is not None and number >= 0:
+            return number
+    return 0
 
 
 def complain(text: str) -> None:

@@ -4,6 +4,7 @@ import argparse
 import re
 from typing import TYPE_CHECKING
 
+from kstore.arguments import read_properties
 from kstore.cli.common import (
     ToolParser,
     WrongOptionsError,
@@ -11,7 +12,7 @@ from kstore.cli.common import (
     named_topic,
     open_store,
 )
-from kstore.config import LogConfig, setting_attribute
+from kstore.config import LogConfig, setting_attribute, setting_text
 from kstore.errors import InvalidConfigError
 
 if TYPE_CHECKING:
@@ -134,10 +135,7 @@ def check(arguments: argparse.Namespace) -> None:
 def added(arguments: argparse.Namespace) -> dict[str, str]:
     """The settings of --add-config or --add-config-file."""
     if arguments.add_config_file is not None:
-        from kstore.partition_files import parse_properties
-
-        with open(arguments.add_config_file, "rb") as file:
-            return parse_properties(file.read(), arguments.add_config_file)
+        return read_properties(arguments.add_config_file)
     return parse_pairs(arguments.add_config or "")
 
 
@@ -188,11 +186,7 @@ def print_settings(store: "Store", topic: "Topic", *, everything: bool) -> None:
         if name not in own and not everything:
             continue
         default = f"DEFAULT_CONFIG:{_OF_BROKER.get(name, f'log.{name}')}="
-        default += _text(getattr(store.config.log, attribute))
-        value = _text(getattr(topic.config, attribute))
+        default += setting_text(getattr(store.config.log, attribute))
+        value = setting_text(getattr(topic.config, attribute))
         dynamic = f"DYNAMIC_TOPIC_CONFIG:{name}={value}, " if name in own else ""
         print(f"  {name}={value} sensitive=false synonyms={{{dynamic}{default}}}")
-
-
-def _text(value: object) -> str:
-    return str(value).lower() if isinstance(value, bool) else str(value)

@@ -5,8 +5,8 @@ import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from kstore.arguments import TIME_FORMS, parse_time, whole_number
-from kstore.cli.client_properties import client_properties, read_properties
+from kstore.arguments import TIME_FORMS, parse_time, read_properties, whole_number
+from kstore.cli.client_properties import client_properties
 from kstore.cli.common import (
     Output,
     ToolParser,

@@ -8,8 +8,8 @@ from collections.abc import Iterator
 from functools import partial
 from typing import Any, NamedTuple
 
-from kstore.arguments import number, whole_number
-from kstore.cli.client_properties import client_properties, read_properties
+from kstore.arguments import number, read_properties, whole_number
+from kstore.cli.client_properties import client_properties
 from kstore.cli.common import (
     ToolParser,
     WrongOptionsError,

@@ -11,6 +11,7 @@ from kstore.cli.common import (
     WrongOptionsError,
     add_log_dir,
     complain,
+    exception_name,
     open_store,
 )
 from kstore.config import parse_whole_number
@@ -242,14 +243,13 @@ def delete_groups(store: "Store", arguments: argparse.Namespace) -> int:
 
 def reason(error: KStoreError) -> str:
     """Kafka's exception and sentence where Kafka has one."""
-    name = type(error).__name__.removesuffix("Error")
     if isinstance(error, GroupIdNotFoundError):
         text = "The group id does not exist."
     elif isinstance(error, GroupConflictError):
-        name, text = "GroupNotEmpty", f"The group is not empty. {error}"
+        text = f"The group is not empty. {error}"
     else:
         text = str(error)
-    return f"org.apache.kafka.common.errors.{name}Exception: {text}"
+    return f"{exception_name(error)}: {text}"
 
 
 def parse_topics(store: "Store", texts: Iterable[str]) -> list[TopicPartition]:

@@ -4,13 +4,19 @@ import argparse
 import json
 from typing import TYPE_CHECKING, TypeGuard
 
-from kstore.cli.common import ToolParser, WrongOptionsError, add_log_dir, open_store
-from kstore.errors import KStoreError, OffsetOutOfRangeError, PolicyViolationError
+from kstore.cli.common import (
+    ToolParser,
+    WrongOptionsError,
+    add_log_dir,
+    exception_name,
+    open_store,
+)
+from kstore.errors import KStoreError
 from kstore.integers import INT32_MAX, INT64_MAX
+from kstore.partition_files import checked_log_start
 from kstore.topic_partition import TopicPartition
 
 if TYPE_CHECKING:
-    from kstore.log.log import Log
     from kstore.store.store import Store
 
 EPILOG = """\
@@ -62,24 +68,9 @@ def run(arguments: argparse.Namespace) -> int:
 def delete(store: "Store", tp: TopicPartition, offset: int, dry_run: bool) -> int:
     """Delete the records of a partition below an offset; returns its first offset afterwards."""
     log = store[tp.topic][tp.partition]
-    return new_start(log, offset) if dry_run else log.delete_records(offset)
-
-
-def new_start(log: "Log", offset: int) -> int:
-    """The log start offset after the deletion; raises what the deletion would raise."""
-    if "delete" not in log.config.cleanup_policy:
-        raise PolicyViolationError("records of a compacted topic cannot be deleted by offset")
-    if not -1 <= offset <= log.end_offset:
-        raise OffsetOutOfRangeError(
-            f"offset {offset} is not between 0 and the log end {log.end_offset}", offset=offset
-        )
-    return max(log.start_offset, log.end_offset if offset == -1 else offset)
-
-
-def exception_name(error: KStoreError) -> str:
-    """The name that Kafka's tools print for an error."""
-    name = type(error).__name__.removesuffix("Error")
-    return f"org.apache.kafka.common.errors.{name}Exception"
+    if dry_run:
+        return max(log.start_offset, checked_log_start(log, offset))
+    return log.delete_records(offset)
 
 
 def parse_offsets(text: bytes | str) -> dict[TopicPartition, int]:

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from kstore.cli.common import INTERNAL
+from kstore.partition_files import filenames
 
 if TYPE_CHECKING:
     from kstore.log.log import Log
@@ -21,7 +21,7 @@ class EmptyPartitions:
 
     def omit(self, topic: str, *, is_empty: bool) -> bool:
         """Whether a partition is counted, and its line omitted."""
-        if not is_empty or topic not in INTERNAL:
+        if not is_empty or topic not in filenames.INTERNAL_TOPICS:
             return False
         self._counts[topic] += 1
         return True

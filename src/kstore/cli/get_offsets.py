@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 from kstore.arguments import TIME_FORMS, parse_time, partition_numbers
 from kstore.cli.common import (
-    INTERNAL,
     ToolParser,
     WrongOptionsError,
     add_log_dir,
@@ -18,6 +17,7 @@ from kstore.cli.common import (
 from kstore.config import parse_whole_number
 from kstore.errors import InvalidConfigError
 from kstore.integers import INT64_MAX
+from kstore.partition_files import filenames
 
 if TYPE_CHECKING:
     from kstore.log.log import Log
@@ -85,7 +85,11 @@ def run(arguments: argparse.Namespace) -> int:
 
 def candidates(store: "Store", arguments: argparse.Namespace) -> list[str]:
     names = matching_topics(store, arguments.topic)
-    return [name for name in names if not (arguments.exclude_internal_topics and name in INTERNAL)]
+    return [
+        name
+        for name in names
+        if not (arguments.exclude_internal_topics and name in filenames.INTERNAL_TOPICS)
+    ]
 
 
 def wanted_places(arguments: argparse.Namespace) -> Wanted:

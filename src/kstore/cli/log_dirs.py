@@ -6,9 +6,15 @@ import os
 from typing import TYPE_CHECKING
 
 from kstore.arguments import whole_number
-from kstore.cli.common import ToolParser, WrongOptionsError, add_log_dir, log_dirs, open_store
+from kstore.cli.common import (
+    ToolParser,
+    WrongOptionsError,
+    add_log_dir,
+    log_dirs,
+    node_id,
+    open_store,
+)
 from kstore.cli.progress import Progress
-from kstore.cli.topics import node_id
 from kstore.config import parse_whole_number
 from kstore.partition_files import filenames
 

@@ -3,7 +3,7 @@
 import argparse
 from typing import TYPE_CHECKING
 
-from kstore.arguments import whole_number
+from kstore.arguments import read_properties, whole_number
 from kstore.cli.common import ToolParser, WrongOptionsError, add_log_dir, open_store
 from kstore.cli.progress import Progress
 from kstore.config import parse_whole_number
@@ -87,7 +87,7 @@ def run(arguments: argparse.Namespace) -> int:
     from kstore.mirror import Mirror
 
     wanted = None if arguments.partitions is None else numbers(arguments.partitions)
-    settings = {} if arguments.command_config is None else read_settings(arguments.command_config)
+    settings = read_properties(arguments.command_config)
     try:
         from kstore.mirror.source import KafkaSource
     except ImportError as error:
@@ -131,14 +131,6 @@ def numbers(text: str) -> list[int]:
             ) from None
         found.extend(range(start, end + 1))
     return found
-
-
-def read_settings(path: str) -> dict[str, str]:
-    """A properties file, as text; KafkaSource knows which of it are numbers."""
-    from kstore.partition_files import parse_properties
-
-    with open(path, "rb") as file:
-        return parse_properties(file.read(), path)
 
 
 def print_report(report: "MirrorReport") -> None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from kstore.cli.common import ToolParser, WrongOptionsError
 from kstore.cli.empty_partitions import EmptyPartitions
-from kstore.cli.lock_holder import naming_lock_holder
+from kstore.cli.explain_lock import naming_lock_holder
 from kstore.cli.progress import Progress
 
 if TYPE_CHECKING:

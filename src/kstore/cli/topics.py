@@ -5,16 +5,17 @@ from typing import TYPE_CHECKING
 
 from kstore.arguments import whole_number
 from kstore.cli.common import (
-    INTERNAL,
     ToolParser,
     WrongOptionsError,
     add_log_dir,
     matching_topics,
+    node_id,
     open_store,
 )
 from kstore.cli.empty_partitions import EmptyPartitions
 from kstore.errors import InvalidConfigError, KStoreError, UnknownTopicOrPartitionError
 from kstore.integers import INT32_MAX
+from kstore.partition_files import filenames
 
 if TYPE_CHECKING:
     from kstore.store.store import Store
@@ -168,7 +169,11 @@ def describe_topics(store: "Store", arguments: argparse.Namespace) -> None:
             continue
         print(header(topic, settings))
         empty = EmptyPartitions()
-        ends = topic.end_offsets() if name in INTERNAL and name != arguments.topic else {}
+        ends = (
+            topic.end_offsets()
+            if name in filenames.INTERNAL_TOPICS and name != arguments.topic
+            else {}
+        )
         for partition in topic.partitions:
             if empty.omit(name, is_empty=ends.get(partition) == 0):
                 continue
@@ -190,18 +195,6 @@ def header(topic: "Topic", settings: str) -> str:
 
 def own_settings(topic: "Topic") -> str:
     return ",".join(f"{name}={value}" for name, value in topic.config.to_properties().items())
-
-
-def node_id(store: "Store") -> int:
-    """The broker that the directory belongs to; 0 where none does."""
-    from kstore.partition_files import DISK, read_meta_properties
-
-    for path in store.paths:
-        meta = read_meta_properties(DISK, path)
-        number = None if meta is None else meta.node_id
-        if number is not None and number >= 0:
-            return number
-    return 0
 
 
 def create(store: "Store", arguments: argparse.Namespace) -> None:
@@ -248,7 +241,7 @@ def changed(store: "Store", arguments: argparse.Namespace) -> list[str]:
     return [
         name
         for name in selected(store, arguments)
-        if name not in INTERNAL or name == arguments.topic
+        if name not in filenames.INTERNAL_TOPICS or name == arguments.topic
     ]
 
 

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 
 from kstore.arguments import whole_number
 from kstore.cli.common import (
-    INTERNAL,
     ToolParser,
     WrongOptionsError,
     add_log_dir,
@@ -19,14 +18,14 @@ from kstore.cli.common import (
     open_store,
 )
 from kstore.cli.empty_partitions import EmptyPartitions
-from kstore.cli.progress import OnProgress, Progress
+from kstore.cli.progress import Progress
 from kstore.errors import KStoreError
 from kstore.integers import INT32_MAX
 from kstore.partition_files import count_of, finding_lines, state_of, status_of
 
 if TYPE_CHECKING:
     from kstore.log.log import Log
-    from kstore.partition_files import FoundLog, MissingFolder, StateReader, VerifyReport
+    from kstore.partition_files import FoundLog, MissingFolder, VerifyReport
     from kstore.store.store import Store
 
 GONE = "skipped, it was deleted meanwhile"
@@ -83,7 +82,7 @@ def describe(parser: ToolParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    from kstore.partition_files import DISK, StateReader
+    from kstore.partition_files import DISK, StateReader, audit_if_present
 
     states = StateReader(DISK)
     with open_store(arguments, "a" if arguments.seal else "r") as store:
@@ -94,7 +93,13 @@ def run(arguments: argparse.Namespace) -> int:
             for found in logs:
                 log = found.log
                 show = partial(_show, bar, log, read, size)
-                report = audit_if_present(found, arguments.threads, show, states)
+                report = audit_if_present(
+                    found,
+                    show,
+                    threads=arguments.threads,
+                    map_sealed=False,  # a broker may truncate any of its files
+                    states=states,
+                )
                 if report is None:
                     notes.append(f"{log.topic}-{log.partition}: {GONE}")
                     continue
@@ -140,33 +145,6 @@ def chosen(store: "Store", arguments: argparse.Namespace) -> "tuple[list[FoundLo
 
 def _show(bar: Progress, log: "Log", read: int, size: int, done: int, total: int) -> None:
     bar.show(read + done, size, f"{log.topic}-{log.partition}")
-
-
-def audit_if_present(
-    found: "FoundLog", threads: int, progress: OnProgress, states: "StateReader"
-) -> "VerifyReport | None":
-    """The audit of a partition; None if it was deleted since it was listed."""
-    try:
-        report = audit(found.log, threads, progress, states)
-    except KStoreError:
-        if found.exists():
-            raise
-        return None
-    return report if found.exists() else None
-
-
-def audit(log: "Log", threads: int, progress: OnProgress, states: "StateReader") -> "VerifyReport":
-    report = log.verify(
-        threads=threads,
-        map_sealed=False,  # a broker may truncate any of its files
-        progress=progress,
-        states=states,
-    )
-    if log.topic in INTERNAL:
-        from kstore.partition_files import warn_of_undecodable_keys
-
-        warn_of_undecodable_keys(report, log)
-    return report
 
 
 def as_tree(

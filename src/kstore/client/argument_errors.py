@@ -4,7 +4,13 @@ from collections.abc import Callable, Mapping
 from difflib import get_close_matches
 
 # Settings of Kafka's clients that kstore spells in another way, or does not need.
+_NAMES = {
+    "compression_type": "compression",
+    "group_id": "group",
+    "transaction_timeout_ms": "timeout_ms",
+}
 _INSTEAD = {
+    **_NAMES,
     "group_id": "group='...'",
     "topic": "topics, the first argument",
     "partitions": "assignment=[(topic, partition), ...]",
@@ -12,19 +18,12 @@ _INSTEAD = {
     "enable_auto_commit": "`with batch:`, which commits, or consumer.commit()",
     "isolation": "isolation_level",
     "linger": "linger_ms",
-    "compression_type": "compression",
-    "transaction_timeout_ms": "timeout_ms",
     "transactional_id": "store.transactional_producer(transactional_id)",
     "bootstrap_servers": "nothing: a store needs no broker",
     "value_serializer": "send(value.encode()): values are bytes",
     "key_serializer": "send(value, key=key.encode()): keys are bytes",
     "value_deserializer": "record.value.decode(): values are bytes",
     "key_deserializer": "record.key.decode(): keys are bytes",
-}
-_NAMES = {
-    "compression_type": "compression",
-    "group_id": "group",
-    "transaction_timeout_ms": "timeout_ms",
 }
 _OF_POLL = {
     "timeout_ms": "timeout, in seconds",

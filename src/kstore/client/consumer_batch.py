@@ -5,14 +5,13 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from kstore.errors import ClosedError, UnknownTopicIdError
+from kstore.kafka_names import OF_BATCHES, answer_names
 from kstore.topic_partition import TopicPartition
 
 if TYPE_CHECKING:
     from kstore.client.consumer import Consumer
     from kstore.log.view import LogView
     from kstore.record import Record
-
-_OF_A_RECORD = frozenset({"datetime", "headers", "key", "offset", "timestamp", "value"})
 
 
 class ConsumerBatch:
@@ -84,21 +83,11 @@ class ConsumerBatch:
             )
         return consumer
 
-    if not TYPE_CHECKING:  # which would take any attribute for valid
-
-        def __getattr__(self, name: str) -> object:
-            """An AttributeError that says where a record's attributes are."""
-            if name in _OF_A_RECORD:
-                raise AttributeError(
-                    f"a batch has {len(self)} records, each with its own {name}: "
-                    f"`for record in batch: record.{name}`, or `for record in consumer.records()`",
-                    name=name,
-                    obj=self,
-                )
-            raise AttributeError(f"a ConsumerBatch has no {name!r}", name=name, obj=self)
-
     def __repr__(self) -> str:
         return (
             f"<kstore.ConsumerBatch {self.topic}-{self.partition} "
             f"[{self.start_offset}, {self.stop_offset})>"
         )
+
+
+answer_names(ConsumerBatch, OF_BATCHES)

@@ -9,7 +9,8 @@ from datetime import datetime
 from time import time_ns
 from typing import TYPE_CHECKING
 
-from kstore.config import CODECS, codec_of_batches, warn_of_codec
+from kstore.client.topic_batches import check_batch_settings
+from kstore.config import codec_of_batches, warn_of_codec
 from kstore.coordinator.transaction.transaction_state_records import (
     SEQUENCES,
     State,
@@ -27,7 +28,7 @@ from kstore.errors import (
     ProducerFencedError,
 )
 from kstore.files.filenames import INTERNAL_TOPICS
-from kstore.integers import check_integer, check_integer_setting
+from kstore.integers import check_integer
 from kstore.kafka_names import OF_TRANSACTIONS, answer_names, no_asyncio
 from kstore.log.append_split import append_all
 from kstore.record import Headers
@@ -68,17 +69,12 @@ class TransactionalProducer:
     ) -> None:
         if isinstance(acks, bool) or acks not in (1, "all", -1):
             raise InvalidConfigError(f"acks must be 1 or 'all' for transactions, not {acks!r}")
-        if compression is not None and compression not in CODECS:
-            raise InvalidConfigError(
-                f"compression must be one of {', '.join(CODECS)}, not {compression!r}"
-            )
-        if batch_size is not None:
-            batch_size = check_integer_setting("batch_size", batch_size, 1)
+        check_batch_settings(batch_size, compression)
         self.transactional_id = transactional_id
         self._store = store
         self._coordinator = store._transactions().coordinator
         self._timeout_ms = check_integer("timeout_ms", timeout_ms)
-        self._batch_size = batch_size
+        self._batch_size = None if batch_size is None else int(batch_size)
         self._compression = compression
         self._durable = acks != 1
         self._lock = threading.RLock()

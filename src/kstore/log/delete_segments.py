@@ -5,12 +5,37 @@ Segments leave the log at once. Their files get the suffix ``.deleted`` and are 
 """
 
 from heapq import heappop, heappush
+from typing import TYPE_CHECKING
 
 from kstore._native.read.segment_view import SegmentList
+from kstore.errors import OffsetOutOfRangeError, PolicyViolationError
 from kstore.files.filenames import DELETED_SUFFIX
+from kstore.integers import check_integer
 from kstore.log.active_segment import ActiveSegment
 from kstore.log.writer_state import WriterState
 from kstore.segment import segment as segments_on_disk
+
+if TYPE_CHECKING:
+    from kstore.log.log import Log
+
+
+def checked_log_start(log: "Log", before_offset: int) -> int:
+    """The offset to which ``delete_records`` raises a log's start; -1 stands for the log end.
+
+    Raises PolicyViolationError for a compacted topic, OffsetOutOfRangeError beyond the log.
+    """
+    before_offset = check_integer("before_offset", before_offset)
+    if "delete" not in log.config.cleanup_policy:
+        raise PolicyViolationError("records of a compacted topic cannot be deleted by offset")
+    end = log.end_offset
+    offset = end if before_offset == -1 else before_offset
+    if 0 <= offset <= end:
+        return offset
+    raise OffsetOutOfRangeError(
+        f"offset {before_offset} is not between 0 and the log end {end}",
+        path=log.path,
+        offset=before_offset,
+    )
 
 
 class SegmentDeleter:

@@ -582,10 +582,6 @@ class Log(GuessedNames, metaclass=ABCMeta):
     def _extend(self, values: Iterable[Item], when: Timestamp, numbers: list[int] | None) -> range:
         """As :meth:`extend`; an error names an item by its number in the caller's source."""
 
-    @abstractmethod
-    def _check_deletion(self, before_offset: int) -> int:
-        """The new log start of :meth:`delete_records`, or its error; nothing changes."""
-
     @property
     @abstractmethod
     def _source(self) -> SegmentSource:

@@ -146,5 +146,4 @@ class ReadOnlyLog(Log):
     seal = _refused(Log.seal)
     configure = _refused(Log.configure)
     remove_retired = _refused(Log.remove_retired)
-    _check_deletion = _refused(Log._check_deletion)
     _require_writer = _refused(Log._require_writer)

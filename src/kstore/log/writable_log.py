@@ -14,8 +14,6 @@ from kstore.checkpoint.cleaner_offsets import lower_cleaner_offset
 from kstore.config import LogConfig
 from kstore.errors import (
     CorruptRecordError,
-    OffsetOutOfRangeError,
-    PolicyViolationError,
     StorageError,
 )
 from kstore.files.files import Files
@@ -23,6 +21,7 @@ from kstore.integers import check_integer
 from kstore.keyword_names import explain_keywords
 from kstore.log import retention, time_lookup
 from kstore.log.append_info import AppendInfo
+from kstore.log.delete_segments import checked_log_start
 from kstore.log.extend import DoesNotFitError, append_chunk, split_into_chunks
 from kstore.log.log import Log
 from kstore.log.read_committed import LastStableOffset
@@ -174,23 +173,8 @@ class WritableLog(Log):
     def delete_records(self, before_offset: int) -> int:
         deleter = self._require_writer().deleter
         with self._state.lock:
-            deleter.raise_start(self._check_deletion(before_offset))
+            deleter.raise_start(checked_log_start(self, before_offset))
         return self.start_offset
-
-    def _check_deletion(self, before_offset: int) -> int:
-        self._require_writer()
-        before_offset = check_integer("before_offset", before_offset)
-        if "delete" not in self.config.cleanup_policy:
-            raise PolicyViolationError("records of a compacted topic cannot be deleted by offset")
-        end = self.end_offset
-        offset = end if before_offset == -1 else before_offset
-        if 0 <= offset <= end:
-            return offset
-        raise OffsetOutOfRangeError(
-            f"offset {before_offset} is not between 0 and the log end {end}",
-            path=self.path,
-            offset=before_offset,
-        )
 
     def apply_retention(self) -> int:
         writer = self._require_writer()

@@ -48,6 +48,8 @@ def of_the_client(given: Mapping[str, Any], known: Mapping[str, Any]) -> dict[st
 def _value(key: str, text: str, default: object) -> object:
     if key in _OBJECTS:
         raise InvalidConfigError(f"{key} is a Python object: it can be given from Python only")
+    if key == "acks" and text in ("all", "-1"):
+        return -1
     if key == "api_version":
         if re.fullmatch(r"[0-9]{1,4}(\.[0-9]{1,4}){1,3}", text) is None:
             raise InvalidConfigError(f"api_version is a version such as 0.8.2, not {text!r}")

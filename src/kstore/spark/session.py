@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
+from kstore.config import setting_text
 from kstore.errors import StorageError
 from kstore.partition_files import DISK, Files, absolute_paths
 from kstore.record.timestamp import to_milliseconds
@@ -152,10 +153,7 @@ def to_options(
         given["columns"] = columns if isinstance(columns, str) else ",".join(columns)
     if headers:
         given["includeHeaders"] = True
-    texts = {
-        name: str(value).lower() if isinstance(value, bool) else str(value)
-        for name, value in given.items()
-    }
+    texts = {name: setting_text(value) for name, value in given.items()}
     check_names(texts, SOURCE_OPTIONS)
     return texts
 

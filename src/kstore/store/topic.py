@@ -11,6 +11,7 @@ from kstore.errors import TopicExistsError
 from kstore.integers import check_integer
 from kstore.kafka_names import OF_TOPICS, answer_names
 from kstore.keyword_names import explain_keywords
+from kstore.log.delete_segments import checked_log_start
 from kstore.log.latest_records import latest_records
 from kstore.log.read_committed import Isolation
 from kstore.record import Headers, Item, Record
@@ -256,7 +257,8 @@ class Topic:
             before_offsets = dict.fromkeys(self.partitions, -1)
         logs = {as_partition(number): self[number] for number in before_offsets}
         for number, log in logs.items():
-            log._check_deletion(before_offsets[number])
+            log._require_writer()
+            checked_log_start(log, before_offsets[number])
         return {n: log.delete_records(before_offsets[n]) for n, log in logs.items()}
 
     def apply_retention(self) -> int:

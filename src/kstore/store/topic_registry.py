@@ -184,14 +184,13 @@ class TopicRegistry:
             f"there is no topic {topic!r}{hint}", path=self._dirs[0].path
         )
 
-    def orphaned_future_replicas(self, topic: str | None = None) -> list[str]:
+    def orphaned_future_replicas(self) -> list[str]:
         """Notes on the copies of unfinished moves whose partition itself is missing."""
         return [
             f"{retired.log_dir.join(retired.folder)}: the unfinished copy of a move, but "
             f"{retired.name.topic}-{retired.name.partition} itself is in no directory of the store"
             for retired in self.retired
             if retired.name.state == FUTURE
-            and topic in (None, retired.name.topic)
             and retired.name.partition not in self.topics.get(retired.name.topic, {})
         ]
 

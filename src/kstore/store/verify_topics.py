@@ -39,7 +39,7 @@ def verify_topics(
     total, done = sum(found.size for found in logs), 0
     merged = VerifyReport()
     for found in logs:
-        report = _audit(found, _shifted(progress, done, total), **options)
+        report = audit_if_present(found, _shifted(progress, done, total), **options)
         done += found.size
         if report is not None:
             merged.merge(report, MAX_FINDINGS)
@@ -49,8 +49,12 @@ def verify_topics(
     return merged
 
 
-def _audit(found: FoundLog, progress: Progress | None, **options: Any) -> VerifyReport | None:
-    """The audit of a partition; None if it was deleted since it was listed."""
+def audit_if_present(
+    found: FoundLog, progress: Progress | None, **options: Any
+) -> VerifyReport | None:
+    """The audit of a partition, by the options of ``Log.verify``; None if it was deleted since it
+    was listed.
+    """
     try:
         report = found.log.verify(progress=progress, **options)
         warn_of_undecodable_keys(report, found.log)

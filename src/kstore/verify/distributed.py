@@ -17,7 +17,7 @@ from kstore.files.files import Files
 from kstore.producer_state import snapshot
 from kstore.verify.log_dir_state import StateReader
 from kstore.verify.losses import Layout, find_losses, join_layouts
-from kstore.verify.partition import MAX_FINDINGS, Audit, Progress, VerifyReport, add_losses
+from kstore.verify.partition import MAX_FINDINGS, Audit, VerifyReport, add_losses
 from kstore.verify.transactions import SNAPSHOT, TRANSACTIONS
 
 _LIMIT = 1 << 30  # bytes of a producer snapshot
@@ -67,8 +67,6 @@ def verify_range(
     directory: str | os.PathLike[str],
     segments: SegmentRange,
     *,
-    map_sealed: bool = False,
-    progress: Progress | None = None,
     states: StateReader | None = None,
 ) -> SegmentRangeReport:
     """Audit a range in one thread; memory as :func:`verify_partition`. Changes nothing."""
@@ -78,8 +76,8 @@ def verify_range(
         files,
         path,
         1,
-        map_sealed,
-        progress,
+        False,  # a broker may truncate any of its files
+        None,
         segments.start,
         segments.stop,
         None if segments.start is None else opened,

@@ -51,6 +51,14 @@ def test_a_name_of_kafkas_is_answered_with_kstores(store: Store) -> None:
             assert str(caught.value) == f"{kind!r} object has no attribute {name!r}: {instead}"
 
 
+def test_dir_lists_no_name_that_is_only_answered(store: Store) -> None:
+    for owner, names in owners(store):
+        listed = dir(owner)
+        assert not [name for name in listed if name in names and not hasattr(owner, name)]
+        assert "__class__" in listed
+    assert {"append", "partitions", "latest"} <= set(dir(store["orders"]))
+
+
 def test_other_names_are_missing_as_usual(store: Store) -> None:
     for owner, _ in owners(store):
         assert not hasattr(owner, "nothing")

@@ -13,7 +13,7 @@ import pytest
 import kstore
 from kstore.arguments import parse_time
 from kstore.cli import TOOLS, main
-from kstore.cli.lock_holder import explain
+from kstore.cli.explain_lock import explain
 from kstore.errors import InvalidConfigError
 from kstore.files.lock_holders import LockHolder
 

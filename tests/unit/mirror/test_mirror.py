@@ -12,10 +12,10 @@ from pathlib import Path
 import pytest
 
 import kstore
-from kstore import LogConfig, Store
+from kstore import LogConfig, Store, arguments
 from kstore._native.format.batch_table import scan
 from kstore.cli import main
-from kstore.cli.mirror import numbers, read_settings
+from kstore.cli.mirror import numbers
 from kstore.errors import (
     CorruptRecordError,
     InvalidConfigError,
@@ -551,7 +551,7 @@ def test_settings_of_the_connection(tmp_path: Path) -> None:
         "security.protocol=SSL\nssl_check_hostname=False\nrequest.timeout.ms=100\n"
         "sasl_plain_password=000123\nslow.task.threshold.secs=1.5\napi_version=0.8.2\n"
     )
-    assert of_the_client(read_settings(str(path)), known) == {
+    assert of_the_client(arguments.read_properties(str(path)), known) == {
         "security_protocol": "SSL",
         "ssl_check_hostname": False,
         "request_timeout_ms": 100,

@@ -1,18 +1,21 @@
 """A restored topic has the settings that its source had, wherever those are kept."""
 
 import logging
+import sys
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, ClassVar
 
 import pytest
 
 import kstore
+from kstore.arguments import read_properties
 from kstore.cli import main
 from kstore.errors import InvalidConfigError
 from kstore.spark.jobs import export as export_job
 from kstore.spark.jobs import restore as job
 from kstore.spark.jobs import restore_plan
-from kstore.spark.jobs.command import client_settings
+from kstore.spark.jobs.cluster_sender import Sender
 from support import metadata
 from support.stores import QUIET, leave_to_kafka
 from support.tasks_here import NO_SPARK, use_tasks_here
@@ -178,11 +181,24 @@ def test_messages_v1_come_back_as_batches_v2(tmp_path: Path) -> None:
     assert config_of(tmp_path / "to") == kstore.LogConfig(cleanup_policy="compact")
 
 
-def test_a_command_config_is_read_as_a_properties_file(tmp_path):
+def test_settings_of_a_command_config_reach_the_client_with_its_types(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    opened: dict[str, object] = {}
+
+    class Producer:
+        DEFAULT_CONFIG: ClassVar = {"security_protocol": "PLAINTEXT", "linger_ms": 0, "acks": 1}
+
+        def __init__(self, **settings: object) -> None:
+            opened.update(settings)
+
+    monkeypatch.setitem(sys.modules, "kafka", SimpleNamespace(KafkaProducer=Producer))
     path = tmp_path / "client.properties"
-    path.write_text("# a comment\nsecurity.protocol: SASL_SSL\nsasl.mechanism = PLAIN\n")
-    assert client_settings(str(path)) == {
-        "security_protocol": "SASL_SSL",
-        "sasl_mechanism": "PLAIN",
-    }
-    assert client_settings(None) == {}
+    path.write_text("# a comment\nsecurity.protocol: SASL_SSL\nlinger.ms = 7\nacks=all\n")
+    link = tmp_path / "mounted"  # as a container mounts its secrets
+    link.symlink_to(path)
+    Sender("broker:9092", dict(read_properties(str(link))), "none")
+    assert opened["security_protocol"] == "SASL_SSL"
+    assert (opened["linger_ms"], opened["acks"]) == (7, -1)
+    assert opened["bootstrap_servers"] == ["broker:9092"]
+    assert read_properties(None) == {}

@@ -17,6 +17,7 @@ from kstore.errors import StorageError
 from kstore.files.files import DISK, Files
 from kstore.spark.jobs import verify as job
 from kstore.spark.jobs.reports import show
+from kstore.store import verify_topics
 from kstore.verify.distributed import SegmentRange, merge_reports, verify_range
 from kstore.verify.partition import LOOKS, VerifyReport, verify_partition
 from support.damage import write_damaged
@@ -341,15 +342,14 @@ def verify_while(
     act: Callable[[], Any], store: kstore.Store, monkeypatch: pytest.MonkeyPatch, *options: str
 ) -> int:
     """The exit status of the tool; the writer acts when the audit of a-0 is over."""
-    audit, acts = verify.audit, [act]
+    finish, acts = verify_topics.warn_of_undecodable_keys, [act]
 
-    def audited(log: Any, *rest: Any) -> VerifyReport:
-        report = audit(log, *rest)
+    def audited(report: VerifyReport, log: Any) -> None:
+        finish(report, log)
         while acts:
             acts.pop()()
-        return report
 
-    monkeypatch.setattr(verify, "audit", audited)
+    monkeypatch.setattr(verify_topics, "warn_of_undecodable_keys", audited)
     return main(["verify", "--log-dir", store.paths[0], *options])
 
 

@@ -28,7 +28,7 @@ cdef extern from "index/index_gather.h" nogil:
     ) noexcept
     kstore_gather kstore_gather_of(bint avx2, bint avx512) noexcept
 
-# The environment variable KSTORE_CPU selects the path of every kernel; checksum reads it.
+# The environment variable KSTORE_CPU selects the path of every kernel; crc reads it.
 cdef kstore_gather _gather = kstore_gather_of(cpu_path() == "avx2", cpu_path() == "avx512")
 
 cdef enum:
@@ -346,27 +346,22 @@ cdef class OffsetIndex:
         ``out``, or a memoryview of int64 (``numpy.asarray`` does not copy it). Temporary memory:
         up to a 128th of the index file's size.
         """
+        return self._lookup_many(offsets, out, _gather)
+
+    def lookup_many_by(self, str path, object offsets, out=None):
+        """``lookup_many`` by a named CPU path, for tests and benchmarks."""
+        if path not in supported_paths():
+            raise ValueError(f"this CPU has no path {path!r}; it has: {supported_paths()}")
+        return self._lookup_many(
+            offsets, out, kstore_gather_of(path == "avx2", path == "avx512")
+        )
+
+    cdef object _lookup_many(self, object offsets, object out, kstore_gather gather):
         cdef HeldColumn wanted = hold_int64s(offsets, "offsets")
         cdef HeldColumn result
         if out is None:
             out = memoryview(bytearray(wanted.count * 8)).cast("q")
         result = _result_for(out, wanted.count)
-        with nogil:
-            lookup_offsets(
-                self._entries, self.count, self.base_offset, <const int64_t*>wanted.data,
-                <int64_t*>result.data,
-                wanted.count, _gather,
-            )
-        return out
-
-    def lookup_many_by(self, str path, object offsets, out):
-        """``lookup_many`` by a named CPU path, for tests and benchmarks."""
-        cdef HeldColumn wanted = hold_int64s(offsets, "offsets")
-        cdef HeldColumn result = _result_for(out, wanted.count)
-        cdef kstore_gather gather
-        if path not in supported_paths():
-            raise ValueError(f"this CPU has no path {path!r}; it has: {supported_paths()}")
-        gather = kstore_gather_of(path == "avx2", path == "avx512")
         with nogil:
             lookup_offsets(
                 self._entries, self.count, self.base_offset, <const int64_t*>wanted.data,

@@ -35,7 +35,9 @@ class Sender:
             "compression_type": None if compression == "none" else compression,
             "max_in_flight_requests_per_connection": 1,
         }
-        options.update(settings)
+        from kstore.mirror.settings import of_the_client
+
+        options.update(of_the_client(settings, KafkaProducer.DEFAULT_CONFIG))
         try:
             self._producer = KafkaProducer(bootstrap_servers=servers.split(","), **options)
         except Exception as error:

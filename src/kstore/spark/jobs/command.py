@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Sequence
 
 from kstore.errors import InvalidConfigError, KStoreError
-from kstore.partition_files import DISK, Files, filenames, parse_properties
+from kstore.partition_files import DISK, Files, filenames
 from kstore.spark.java_pattern import TopicPattern, compile_topic_pattern
 from kstore.spark.jobs import JOBS
 from kstore.spark.jobs.task_runner import Progress
@@ -99,7 +99,7 @@ def main(name: str, describe: Describe, run: Run, argv: Sequence[str] | None = N
     describe(parser)
     try:
         return run(parser.parse_args(argv), ProgressLines())
-    except KStoreError as error:
+    except (KStoreError, OSError) as error:
         print(f"{name}: {error}", file=sys.stderr)
         return 1
 
@@ -129,9 +129,3 @@ def parse_pairs(words: Sequence[str], usage: str) -> dict[str, str]:
     if not all(name and value for name, _, value in pairs):
         raise InvalidConfigError(usage)
     return {name: value for name, _, value in pairs}
-
-
-def client_settings(path: str | None, files: Files = DISK) -> dict[str, str]:
-    """The settings of a properties file, with kafka-python's names."""
-    found = {} if path is None else parse_properties(files.read(path), path)
-    return {name.replace(".", "_"): value for name, value in found.items()}

@@ -13,14 +13,14 @@ from contextlib import closing
 from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any
 
-from kstore.arguments import add_time_range, partition_numbers, whole_number
+from kstore.arguments import add_time_range, partition_numbers, read_properties, whole_number
 from kstore.config import CODECS
 from kstore.errors import InvalidConfigError
 from kstore.integers import INT32_MAX
 from kstore.partition_files import DISK, Files, Paths, TopicIdentities, absolute_paths
 from kstore.record import codec
 from kstore.spark.exclusive_lock import open_alone
-from kstore.spark.jobs.command import absolute_of, client_settings, main, parse_pairs, topic_pattern
+from kstore.spark.jobs.command import absolute_of, main, parse_pairs, topic_pattern
 from kstore.spark.jobs.reports import show
 from kstore.spark.jobs.restore_plan import (
     Plan,
@@ -533,7 +533,7 @@ def run(arguments: argparse.Namespace, progress: Progress) -> int:
             None if arguments.log_dir is None else absolute_of(arguments.log_dir),
             **options,
             bootstrap_server=arguments.bootstrap_server,
-            client=client_settings(arguments.command_config),
+            client=read_properties(arguments.command_config),
             config=parse_pairs(arguments.config, "--config takes NAME=VALUE"),
             keep_offsets=arguments.keep_offsets,
             compression=arguments.compression,

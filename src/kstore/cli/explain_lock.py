@@ -31,8 +31,7 @@ def explain(path: str, holder: LockHolder | None) -> str:
             f"broker, of another user or on another machine ('sudo fuser -v {path}' shows it on "
             f"this one); stop it first. {_BESIDE}"
         )
-    command = f" ({holder.command})" if holder.command else ""
     return (
-        f"process {holder.pid}{command} has {directory} open for writing: wait for its end, or "
+        f"{holder} has {directory} open for writing: wait for its end, or "
         f"stop it with 'kill {holder.pid}'. {_BESIDE}"
     )
