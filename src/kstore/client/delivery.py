@@ -111,11 +111,12 @@ class ProducerBatch:
     """Unwritten records of one partition. Guarded by the sender's condition."""
 
     __slots__ = (
-        "_callbacks",
         "_changed",
+        "_count",
         "appended",
         "base_offset",
         "buffer",
+        "callbacks",
         "deadline",
         "done",
         "error",
@@ -145,8 +146,9 @@ class ProducerBatch:
         self.appended: list[AppendedBatch] = []  # if it was split into smaller batches
         self.error_seen = False
         self.done = False
+        self.callbacks: list[tuple[Delivery, Callable[[Delivery], object]]] = []
         self._changed = changed
-        self._callbacks: list[tuple[Delivery, Callable[[Delivery], object]]] = []
+        self._count = 0  # of its records, once it is done
 
     def offset_of(self, index: int) -> int:
         """The offset of a record; -1 if unknown."""
@@ -171,25 +173,31 @@ class ProducerBatch:
             if not self._changed.wait_for(lambda: self.done, timeout):
                 raise TimeoutError(f"the record is not delivered after {timeout} seconds")
 
+    def record_count(self) -> int:
+        return self._count if self.buffer is None else len(self.buffer)
+
     def when_done(self, delivery: Delivery, callback: Callable[[Delivery], object]) -> None:
         with self._changed:
             if not self.done:
-                self._callbacks.append((delivery, callback))
+                self.callbacks.append((delivery, callback))
                 return
-        _call(delivery, callback)
+        try:
+            callback(delivery)
+        except Exception:  # an interrupt of the calling thread continues
+            _LOGGER.exception("a delivery callback failed")
 
-    def finish(self) -> None:
-        """Notify all waiters; the condition is not held while callbacks run."""
-        with self._changed:
-            self.done = True
-            callbacks, self._callbacks = self._callbacks, []
-            self._changed.notify_all()
-        for delivery, callback in callbacks:
-            _call(delivery, callback)
+    def finish(self) -> BatchBuffer | None:
+        """Mark it as done, while the condition is held; returns its buffer for reuse."""
+        self._count = self.record_count()
+        buffer, self.buffer = self.buffer, None
+        self.done = True
+        return buffer
 
-
-def _call(delivery: Delivery, callback: Callable[[Delivery], object]) -> None:
-    try:
-        callback(delivery)
-    except Exception:
-        _LOGGER.exception("a delivery callback failed")
+    def call_back(self) -> None:
+        """Call the callbacks, in the producer's thread: none of their errors may end it."""
+        for delivery, callback in self.callbacks:
+            try:
+                callback(delivery)
+            except BaseException:  # also of sys.exit(), and of an asyncio loop that ends
+                _LOGGER.exception("a delivery callback failed")
+        self.callbacks = []

@@ -101,7 +101,7 @@ def producer(
         opened = MultiTopicProducer(self, **settings)
     else:
         opened = Producer(self.topic(topic), **settings)
-    self._dependants.add(opened._sender)  # which its thread keeps, also without the producer
+    self._dependants.add(opened._sender)  # its thread keeps it until all is delivered
     return opened
 
 

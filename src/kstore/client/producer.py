@@ -3,6 +3,7 @@
 from datetime import datetime
 from time import time_ns
 from typing import TYPE_CHECKING, Never, Self, cast
+from weakref import finalize
 
 from kstore._native.append.encode import BatchBuffer
 from kstore.client.delivery import (
@@ -32,18 +33,28 @@ class _OwnsSender:
 
     _sender: Sender
 
+    def _start(self) -> None:
+        """Start the thread, which ends when the producer is closed or dropped."""
+        self._sender.start()
+        finalize(self, self._sender.abandon).atexit = False  # then the store closes it
+
     def flush(self, timeout: float | None = None) -> int:
         """Wait until all earlier records are delivered, at most timeout seconds; None: any time.
 
-        Returns how many of them are still in flight, as confluent-kafka's ``flush``: 0 without a
-        timeout. Raises the first error of the others, if no call has returned it,
-        InvalidConfigError for a negative timeout, and ForkedError.
-        Safe to call from any thread but the producer's: not from a callback.
+        A record is delivered when its callbacks have returned, as in Kafka. Returns how many of
+        them are still in flight, as confluent-kafka's ``flush``: 0 without a timeout. Raises the
+        first error of the others, if no call has returned it, InvalidConfigError for a negative
+        timeout, and ForkedError. Safe to call from any thread but the producer's: a callback that
+        calls it gets a KStoreError, because it would wait for itself.
         """
         return self._sender.flush(timeout)
 
     def close(self) -> None:
-        """Deliver all sent records and end the thread; raises the first error not yet raised."""
+        """Deliver all sent records and end the thread; raises the first error not yet raised.
+
+        A producer that is dropped without ``close`` delivers its records too; the store's
+        ``close`` raises its errors.
+        """
         self._sender.close()
 
     def __enter__(self) -> Self:
@@ -104,7 +115,7 @@ class Producer(_OwnsSender):
         self._changed = self._sender.changed
         self._sender.add(self._batches)
         if sender is None:
-            self._sender.start()
+            self._start()
 
     def send(
         self,
@@ -210,7 +221,7 @@ class MultiTopicProducer(_OwnsSender):
             buffer_memory=buffer_memory,
             max_block_ms=max_block_ms,
         )
-        self._sender.start()
+        self._start()
 
     def send(
         self,

@@ -1,5 +1,6 @@
 """Collects batches up to a limit of memory; one thread appends them and syncs their logs."""
 
+import logging
 import threading
 from collections import deque
 from time import monotonic
@@ -7,13 +8,20 @@ from typing import TYPE_CHECKING, cast
 
 from kstore._native.append.encode import BatchBuffer
 from kstore.client.delivery import ProducerBatch
-from kstore.errors import BufferExhaustedError, ClosedError, ForkedError, InvalidConfigError
+from kstore.errors import (
+    BufferExhaustedError,
+    ClosedError,
+    ForkedError,
+    InvalidConfigError,
+    KStoreError,
+)
 from kstore.integers import check_integer_setting
 
 if TYPE_CHECKING:
     from kstore.client.topic_batches import TopicBatches
     from kstore.log.log import Log
 
+_LOGGER = logging.getLogger("kstore")
 _ERRORS_KEPT = 100
 _LONGEST_WAIT = threading.TIMEOUT_MAX / 2 * 1000  # ms; a lock refuses to wait twice as long
 RECORD_OVERHEAD = 64  # what a record may take beyond its key, value and headers
@@ -51,6 +59,7 @@ class Sender:
         self._spare: list[BatchBuffer] = []
         self._errors: list[ProducerBatch] = []
         self._forked = False
+        self._abandoned = False  # its producer was dropped without close
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
 
     def start(self) -> None:
@@ -127,15 +136,13 @@ class Sender:
             timeout = min(timeout, _LONGEST_WAIT / 1000)
         with self.changed:
             self._check_fork()
-            waiting = [
-                (batch, len(cast(BatchBuffer, batch.buffer)))
-                for batch in self._unfinished
-                if batch.size  # else its only record was refused
-            ]
+            if self._thread is threading.current_thread():
+                raise KStoreError("flush() in a delivery callback would wait for that callback")
+            waiting = {batch for batch in self._unfinished if batch.size}  # 0: it was refused
             self._close_batches()
             self.changed.notify_all()
-            self.changed.wait_for(lambda: all(batch.done for batch, _ in waiting), timeout)
-            left = sum(count for batch, count in waiting if not batch.done)
+            self.changed.wait_for(lambda: waiting.isdisjoint(self._unfinished), timeout)
+            left = sum(batch.record_count() for batch in waiting & self._unfinished)
         self._raise_errors()
         return left
 
@@ -149,6 +156,18 @@ class Sender:
         if self._thread is not threading.current_thread():
             self._thread.join()
         self._raise_errors()
+
+    def abandon(self) -> None:
+        """Deliver all sent records and end the thread, without waiting for it.
+
+        For a producer that was dropped. With an error that no call has raised, the thread waits
+        for ``close``: the store's raises it.
+        """
+        if self._forked:  # before the lock, which the thread of the parent may have held
+            return
+        with self.changed:
+            self._abandoned = True
+            self.changed.notify_all()
 
     def _raise_errors(self) -> None:
         with self.changed:
@@ -172,19 +191,25 @@ class Sender:
     # --- the thread -----------------------------------------------------------------------
 
     def _run(self) -> None:
-        while True:
-            with self.changed:
-                batches = self._take()
-                while not batches:
-                    if self.closed:
-                        return
-                    self.changed.wait(self._until_due())
-                    batches = self._take()
-            self._deliver(batches)
+        try:
+            while batches := self._next_batches():
+                self._deliver(batches)
+        except BaseException as error:
+            _LOGGER.exception("a producer's thread ended")
+            self._fail(error)
+
+    def _next_batches(self) -> list[ProducerBatch]:
+        """Wait for batches that are full or due; none when the thread is to end."""
+        with self.changed:
+            while not (batches := self._take()):
+                if self.closed or (self._abandoned and not self._errors):
+                    return []
+                self.changed.wait(self._until_due())
+            return batches
 
     def _take(self) -> list[ProducerBatch]:
         """The batches that are full or due, in order within each partition."""
-        self._close_batches(None if self.closed else monotonic())
+        self._close_batches(None if self.closed or self._abandoned else monotonic())
         batches = list(self._ready)
         self._ready.clear()
         return batches
@@ -206,16 +231,46 @@ class Sender:
                 except Exception as error:
                     for batch in appended:
                         batch.error = batch.sync_error = error
+        self._finish(batches)
+
+    def _finish(self, batches: list[ProducerBatch]) -> None:
+        """Notify who waits for the batches; they count as in flight until their callbacks ran.
+
+        The condition is not held while callbacks run.
+        """
         with self.changed:
             kept = sum(topic.topic._length for topic in self._topics)
             for batch in batches:
-                self._unfinished.discard(batch)
                 self.buffered -= batch.size
-                buffer, batch.buffer = batch.buffer, None
+                buffer = batch.finish()
                 if buffer is not None and len(self._spare) < kept:
                     buffer.reset()
                     self._spare.append(buffer)
-                if batch.error is not None and len(self._errors) < _ERRORS_KEPT:
-                    self._errors.append(batch)
+                if not batch.callbacks:
+                    self._forget(batch)
+            self.changed.notify_all()
         for batch in batches:
-            batch.finish()
+            if batch.callbacks:
+                batch.call_back()
+                with self.changed:
+                    self._forget(batch)
+                    self.changed.notify_all()
+
+    def _forget(self, batch: ProducerBatch) -> None:
+        """Count a batch as delivered; its error is raised by the next flush or close."""
+        self._unfinished.discard(batch)
+        if batch.error is not None and not batch.error_seen and len(self._errors) < _ERRORS_KEPT:
+            self._errors.append(batch)
+
+    def _fail(self, cause: BaseException) -> None:
+        """Close the producer with an error for each batch that is not delivered."""
+        error = KStoreError(f"the producer's thread ended: {type(cause).__name__}: {cause}")
+        error.__cause__ = cause
+        with self.changed:
+            self.closed = True
+            self._close_batches()
+            batches = list(self._unfinished)
+            for batch in batches:
+                if not batch.done:
+                    batch.error, batch.sync_error = batch.error or error, error
+        self._finish(batches)
