@@ -38,9 +38,10 @@ def _run_contests(tmp_path, monkeypatch):
     return run
 
 
-@pytest.mark.parametrize(
-    "workload", workloads(catalog=CATALOG), ids=lambda workload: workload.title
-)
+CONTESTS = [each for each in workloads(catalog=CATALOG) if each.group != "verdict"]
+
+
+@pytest.mark.parametrize("workload", CONTESTS, ids=lambda workload: workload.title)
 def test_results_of_every_contest_are_right(workload, run_contests):
     names, texts = run_contests(workload)
     assert len(names) == len(set(names)) > 0

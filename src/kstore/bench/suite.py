@@ -15,7 +15,8 @@ from time import perf_counter
 from types import FrameType
 
 from kstore.bench.contest import Contest, describe_error, scale
-from kstore.bench.machine import sockets
+from kstore.bench.machine import figures, sockets
+from kstore.bench.machine.figures import Figure
 from kstore.bench.peers import availability
 from kstore.bench.report import results
 from kstore.bench.runner import noise
@@ -166,6 +167,7 @@ class Suite:
                 "scale": scale(),
                 "environment": found,
                 "noise": noises,
+                "figures": {},
                 "results": [],
                 "medium": in_memory(folder.parent) or "disk",
                 "missing": {f"peer {name}": reason for name, reason in self.absent.items()},
@@ -221,6 +223,7 @@ class Suite:
         try:
             if workload.in_memory and (reason := short_of_memory(setting.size)):
                 raise KStoreError(reason)
+            self._measure(workload, setting, budget.share)
             expected = workload.count[LEVELS.index(self.level)]
             for number in counted():
                 if self._strict and budget.is_over(perf_counter() - began, self._until):
@@ -247,6 +250,22 @@ class Suite:
             for name, reason in (setting.missing | availability.missing).items():
                 tree["missing"][f"{workload.title}: {name}"] = reason
             shutil.rmtree(folder, ignore_errors=True)
+
+    def _measure(self, workload: Workload, setting: Setting, seconds: float) -> None:
+        """Take the measurements of a workload; one that fails leaves figures without a value."""
+        for each in workload.measurements(setting):
+            self.listener.on_progress(f"{workload.title}: {each.name}")
+            left = self._until - perf_counter() if self._strict else seconds
+            reason = NO_TIME
+            found: list[Figure] = []
+            try:
+                if left > 0:
+                    found = each.take(min(seconds * each.part, left))
+            except Exception as error:  # the run continues
+                reason = describe_error(error)
+                self._failed(workload, f"{each.name}: {reason}")
+            found = found or [Figure(name, None, note=reason) for name in each.figures]
+            self.tree["figures"] |= figures.as_tree(found)
 
     def _failed(self, workload: Workload, reason: str) -> None:
         self.tree["failed"].append({"workload": workload.title, "reason": reason})

@@ -8,9 +8,10 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib import import_module
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from kstore.bench.contest import Contest, scale
+from kstore.bench.measurement import Measurement
 
 LEVELS = ("quick", "default", "full")
 ENGINE_ELSEWHERE = (
@@ -38,6 +39,7 @@ class Catalog:
 
 MACHINE = Catalog(
     {
+        "verdict": "kstore.bench.machine.log_figures",
         "disk": "kstore.bench.machine.disk",
         "memory": "kstore.bench.machine.memory",
         "page-cache": "kstore.bench.machine.page_cache",
@@ -79,9 +81,13 @@ class Setting:
         return max(1, min(most, self.size // block))
 
 
+def _nothing(setting: Setting) -> Iterator[Any]:
+    return iter(())
+
+
 @dataclass(frozen=True, kw_only=True)
 class Workload:
-    """A named set of contests.
+    """A named set of contests or of measurements.
 
     Attributes
     ----------
@@ -100,6 +106,8 @@ class Workload:
         Bytes that a contestant handles in a round: quick, default, full.
     contests
         Makes the contests one by one; the files of one are deleted before the next is made.
+    measurements
+        Makes the measurements, which come before the contests.
     copies
         The space that it needs on disk, as a multiple of its size.
     weight
@@ -115,7 +123,8 @@ class Workload:
     about: str
     ceiling: str
     sizes: tuple[int, int, int]
-    contests: Callable[[Setting], Iterator[Contest]]
+    contests: Callable[[Setting], Iterator[Contest]] = _nothing
+    measurements: Callable[[Setting], Iterator[Measurement]] = _nothing
     shows: str = ""
     peers: Sequence[str] = ()
     copies: float = 2.0

@@ -50,8 +50,8 @@ def describe(parser: ToolParser) -> None:
         "words",
         nargs="*",
         metavar="GROUP",
-        help="groups (disk, memory, page-cache, sockets) or single workloads (disk/commit), "
-        "default: all; or: compare A.json B.json",
+        help="groups (verdict, disk, memory, page-cache, sockets) or single workloads "
+        "(disk/commit), default: all; or: compare A.json B.json",
     )
     size = parser.add_mutually_exclusive_group()
     size.add_argument("--quick", action="store_true", help="small data, under two minutes")

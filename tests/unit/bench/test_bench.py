@@ -84,7 +84,7 @@ def test_every_workload_has_a_description(catalog):
 def test_groups_and_single_workloads_are_chosen():
     assert {each.group for each in workloads(["disk"])} == {"disk"}
     assert [each.title for each in workloads(["disk/commit"])] == ["disk/commit"]
-    with pytest.raises(ValueError, match="no group cheese; there are disk"):
+    with pytest.raises(ValueError, match="no group cheese; there are verdict, disk"):
         workloads(["cheese"])
     with pytest.raises(ValueError, match="no workload disk/cheese"):
         workloads(["disk/cheese"])

@@ -101,6 +101,19 @@ def _caches() -> list[str]:
     return found
 
 
+def last_level_cache() -> int:
+    """Bytes of the largest processor cache; 0 if the system does not report them."""
+    indexes = Path("/sys/devices/system/cpu/cpu0/cache").glob("index*")
+    return max((cache_size(_read(index / "size")) for index in indexes), default=0)
+
+
+def cache_size(text: str) -> int:
+    """Bytes of a size as sysfs writes it (``491520K``); 0 if it is none."""
+    factor = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30}.get(text[-1:], 1)
+    digits = text.rstrip("KMG")
+    return int(digits) * factor if digits.isdigit() else 0
+
+
 def available_memory() -> int:
     """Bytes of available memory; 0 if the system does not report them."""
     words = _fields("/proc/meminfo").get("MemAvailable", "").split()

@@ -1,0 +1,314 @@
+"""``kstore bench verdict``: the measurements behind the verdict."""
+
+import os
+
+import numpy as np
+import pytest
+
+from kstore._native.bench import disk_loops
+from kstore.bench import suite
+from kstore.bench.machine import durable_stream, figures, log_figures
+from kstore.bench.machine.durable_stream import BLOCK, is_steady, rates
+from kstore.bench.measurement import Measurement
+from kstore.bench.runner import environment
+from kstore.bench.runner.rounds import NO_TIME
+from kstore.bench.workload import Setting, Workload
+
+MIB = 1 << 20
+
+
+class Clock:
+    """Time that passes only where work takes it."""
+
+    def __init__(self):
+        self.now = 0.0
+
+    def __call__(self):
+        return self.now
+
+
+@pytest.fixture(name="clock")
+def _clock(monkeypatch):
+    clock = Clock()
+    for module in (log_figures, suite):
+        monkeypatch.setattr(module, "perf_counter", clock)
+    monkeypatch.setattr(suite.noise, "measure", lambda directory, rounds: {"disk": 0.01})
+    return clock
+
+
+# --- a rate that is steady ------------------------------------------------------------------
+
+
+def points(*speeds):
+    """Syncs a tenth of a second apart, while a second of each of the speeds passes."""
+    made = [(0.0, 0)]
+    for speed in speeds:
+        for _ in range(10):
+            made.append((made[-1][0] + 0.1, made[-1][1] + speed // 10))
+    return made
+
+
+def test_rates_are_those_of_equal_windows():
+    assert rates(points(100, 200, 400), 3) == pytest.approx([100, 200, 400])
+    assert rates([(0.0, 0)]) == []
+    assert len(rates([(0.0, 0), (1.0, 5), (2.0, 9)])) == 2  # no more than syncs
+
+
+@pytest.mark.parametrize(
+    ("speeds", "steady"),
+    [
+        ([100] * 8, True),
+        ([900, 900, 100, 100, 100, 100, 100, 100], True),  # the buffers were full after 2 s
+        ([900, 900, 900, 900, 900, 100, 100, 100], False),
+        ([900, 800, 700, 600, 500, 400, 300, 200], False),
+        ([100, 100, 100, 100, 200, 200, 200, 200], True),  # it rises
+        ([100, 95, 100, 105, 95, 100, 105, 100], True),
+    ],
+)
+def test_a_rate_that_still_falls_is_not_sustained(speeds, steady):
+    made = log_figures.sustained_figure(figures.SUSTAINED_WRITE, points(*speeds), "")
+    assert made.sustained is steady
+    assert ("still falling" in made.note) is not steady
+
+
+def test_the_sustained_rate_is_that_of_the_later_half():
+    made = log_figures.sustained_figure(
+        figures.SUSTAINED_WRITE, points(900, 900, 100, 100, 100, 100, 100, 100), ""
+    )
+    assert made.value == pytest.approx(100)
+    assert made.interval == pytest.approx((100, 100))
+
+
+def test_few_syncs_cannot_show_that_a_rate_is_sustained():
+    assert not is_steady([100.0] * 5)
+    made = log_figures.sustained_figure(figures.SUSTAINED_WRITE, points(100)[:4], "")
+    assert (made.sustained, made.interval) == (False, None)
+    assert "too few syncs to say" in made.note
+
+
+def test_only_synced_bytes_are_counted(tmp_path, monkeypatch):
+    synced = []
+
+    def fdatasync(fd):
+        synced.append(os.fstat(fd).st_size)
+
+    monkeypatch.setattr(durable_stream.os, "fdatasync", fdatasync)
+    with durable_stream.durable_stream(tmp_path / "log", 20 * MIB) as stream:
+        while stream.sync():
+            assert len(synced) == len(stream.points) - 1
+            assert stream.durable <= synced[-1]
+            assert stream.written - stream.durable <= durable_stream.MOST_AHEAD + BLOCK
+    assert stream.durable == 20 * MIB == (tmp_path / "log").stat().st_size
+    assert [size for _, size in stream.points] == sorted(size for _, size in stream.points)
+
+
+def test_a_writer_that_fails_ends_the_stream(tmp_path, monkeypatch):
+    def full(fd, block, position):
+        raise OSError(28, "no space left on device")
+
+    monkeypatch.setattr(durable_stream.os, "pwrite", full)
+    with (
+        pytest.raises(OSError, match="no space"),
+        durable_stream.durable_stream(tmp_path / "log", 20 * MIB) as stream,
+    ):
+        stream.sync()
+
+
+# --- rounds and percentiles -------------------------------------------------------------------
+
+
+def test_the_first_round_is_a_warm_up_and_the_last_one_ends_in_time(clock):
+    speeds = iter([1.0, 7.0, 8.0, 9.0])
+
+    def take():
+        clock.now += 2.0
+        return next(speeds)
+
+    assert log_figures.rounds_within(7.0, take) == [7.0, 8.0]
+    assert clock.now == 6.0
+
+
+def test_a_measurement_has_no_more_rounds_than_planned(clock):
+    assert len(log_figures.rounds_within(100.0, lambda: 1.0, most=4)) == 4
+
+
+def test_fewer_than_five_rounds_have_no_interval():
+    four = log_figures.figure_of(figures.CACHED_READ, [1.0, 2.0, 3.0, 4.0])
+    five = log_figures.figure_of(figures.CACHED_READ, [1.0, 2.0, 3.0, 4.0, 5.0])
+    assert (four.value, four.rounds, four.interval) == (2.5, 4, None)
+    assert five.interval is not None
+    none = log_figures.figure_of(figures.CACHED_READ, [])
+    assert (none.value, none.note) == (None, log_figures.TIME_UP)
+
+
+def test_percentiles_of_commits_are_exact():
+    samples = np.random.default_rng(1).permutation(np.arange(1, 10_001))
+    p50, p99, slowest = log_figures.commit_figures(samples, "")
+    assert p50.value == pytest.approx(5001e-9)
+    assert p99.value == pytest.approx(9901e-9)
+    assert slowest.value == pytest.approx(10_000e-9)
+    assert slowest.interval is None
+    for each in (p50, p99):
+        assert each.interval is not None
+        assert each.interval[0] <= each.value <= each.interval[1]
+
+
+def test_few_commits_have_no_p99():
+    p50, p99, slowest = log_figures.commit_figures(np.arange(1, 1000), "")
+    assert (p50.value, p99.value, slowest.value) == (500e-9, None, 999e-9)
+    assert "999 commits are too few" in p99.note
+    assert [each.value for each in log_figures.commit_figures(np.arange(0), "")] == [None] * 3
+
+
+def test_the_first_commits_are_a_warm_up(tmp_path, monkeypatch, clock):
+    calls = []
+
+    def write_at(fd, memory, positions, *, sync_every, each):
+        calls.append(positions)
+        clock.now += 1.0
+        each[:] = 1000 if len(calls) > 1 else 9000
+        assert sync_every == 1
+
+    monkeypatch.setattr(log_figures.disk_loops, "write_at", write_at)
+    p50, _, slowest = log_figures.take_commits(tmp_path, 4.5)
+    assert (p50.value, slowest.value) == (1e-6, 1e-6)
+    assert p50.rounds == 4 * log_figures.COMMITS_AT_ONCE
+    assert len(set(np.concatenate(calls).tolist())) == 5 * log_figures.COMMITS_AT_ONCE
+
+
+# --- reads ------------------------------------------------------------------------------------
+
+
+def test_catch_up_reads_read_no_byte_twice(tmp_path, monkeypatch):
+    path = tmp_path / "log"
+    path.write_bytes(bytes(40 * MIB))
+    asked = []
+
+    def read_at(fd, buffer, positions):
+        asked.extend(positions.tolist())
+        return 0
+
+    monkeypatch.setattr(log_figures, "in_memory", lambda directory: "")
+    monkeypatch.setattr(log_figures, "kept_pages", lambda fd, size: "")
+    monkeypatch.setattr(log_figures.disk_loops, "read_at", read_at)
+    (made,) = log_figures.take_catch_up(path, 10.0)
+    assert made.rounds == log_figures.ROUNDS
+    assert len(set(asked)) == len(asked)
+    assert max(asked) + BLOCK <= 40 * MIB
+
+
+def test_files_in_memory_have_no_catch_up_reads(tmp_path, monkeypatch):
+    monkeypatch.setattr(log_figures, "in_memory", lambda directory: "tmpfs")
+    (made,) = log_figures.take_catch_up(tmp_path / "log", 10.0)
+    assert made.value is None
+    assert "tmpfs has its files in memory" in made.note
+
+
+def test_cached_reads_exceed_the_caches_or_say_that_they_do_not():
+    gib = 1 << 30
+    assert log_figures.cached_size(4 * gib, gib // 2, 16 * gib) == (gib, "")
+    size, note = log_figures.cached_size(gib // 4, gib // 2, 16 * gib)
+    assert size == gib // 4
+    assert "caches may hold" in note
+    size, note = log_figures.cached_size(4 * gib, gib // 2, 2 * gib)
+    assert size == gib // 2
+    assert "caches may hold" in note
+
+
+@pytest.mark.parametrize(
+    ("text", "size"), [("491520K", 480 << 20), ("2M", 2 << 20), ("", 0), ("odd", 0), ("12", 12)]
+)
+def test_cache_sizes_of_sysfs_are_parsed(text, size):
+    assert environment.cache_size(text) == size
+
+
+def test_a_tail_reader_reads_what_was_just_written(tmp_path, monkeypatch):
+    asked = []
+
+    def read_at(fd, buffer, positions):
+        found = disk_loops.read_at(fd, buffer, positions)
+        asked.append((int(positions[0]), int(positions[-1]), stream.written))
+        return found
+
+    monkeypatch.setattr(
+        log_figures, "disk_loops", type("Loops", (), {"read_at": staticmethod(read_at)})
+    )
+    with durable_stream.durable_stream(tmp_path / "log", 40 * MIB) as stream:
+        reader = log_figures.TailReader(stream)
+        reader.start()
+        while stream.sync():
+            pass
+        while len(reader.points) < 3:
+            reader._stopped.wait(0.001)
+        reader.stop()
+    assert all(last < now for _, last, now in asked)
+    assert all(last - first < log_figures.TAIL for first, last, _ in asked)
+
+
+# --- a run ------------------------------------------------------------------------------------
+
+
+def workload(*made):
+    return Workload(
+        group="verdict",
+        name="log",
+        about="",
+        ceiling="",
+        sizes=(MIB,) * 3,
+        measurements=lambda setting: iter(made),
+        copies=0,
+    )
+
+
+def test_a_measurement_that_fails_has_a_reason_and_the_others_continue(tmp_path, clock):
+    def fails(seconds):
+        raise OSError("no")
+
+    def works(seconds):
+        return [figures.Figure(figures.NETWORK_SEND, 1.0)]
+
+    tree = suite.Suite(
+        [
+            workload(
+                Measurement("a", (figures.TAIL_READ, figures.TAIL_WRITE), fails, 0.5),
+                Measurement("b", (figures.NETWORK_SEND,), works, 0.5),
+            )
+        ],
+        tmp_path,
+        "quick",
+    ).run()
+    found = figures.of_tree(tree)
+    assert found[figures.TAIL_READ].note == found[figures.TAIL_WRITE].note == "OSError: no"
+    assert found[figures.NETWORK_SEND].value == 1.0
+    assert tree["failed"] == [{"workload": "verdict/log", "reason": "a: OSError: no"}]
+
+
+def test_measurements_keep_to_the_time_of_the_run(tmp_path, clock):
+    given = []
+
+    def slow(seconds):
+        given.append(seconds)
+        clock.now += 70.0
+        return [figures.Figure(figures.TAIL_READ, 1.0)]
+
+    names = (figures.TAIL_READ, figures.NETWORK_SEND, figures.CACHED_READ)
+    made = [Measurement(name, (name,), slow, 0.5) for name in names]
+    tree = suite.Suite([workload(*made)], tmp_path, "quick").run()
+    assert given == [50.0, 30.0]
+    assert figures.of_tree(tree)[figures.CACHED_READ].note == NO_TIME
+
+
+def test_every_measurement_reports_its_figures(tmp_path, monkeypatch):
+    monkeypatch.setenv("KSTORE_BENCH_SCALE", "0.01")
+    setting = Setting(tmp_path, 24 * MIB, "quick")
+    made = list(log_figures.measurements(setting))
+    assert sum(each.part for each in made) == pytest.approx(1.0)
+    found = []
+    for each in made:
+        figures_of_it = each.take(0.5)
+        assert tuple(one.name for one in figures_of_it) == each.figures
+        found += figures_of_it
+    assert [each.name for each in found if each.value is None and not each.note] == []
+    assert sorted(each.name for each in found) == sorted(figures.UNITS)
+    kept = figures.of_tree({"figures": figures.as_tree(found)})
+    assert kept[figures.SUSTAINED_WRITE].value > 0
