@@ -245,4 +245,4 @@ PEERS = (
     ("nats-server", "apt-get install nats-server (NATS JetStream)"),
     ("java", "apt-get install openjdk-17-jre-headless, for Apache Kafka itself"),
 )
-CATALOG = Catalog({"engine": __name__, **MACHINE.groups}, PEERS)
+CATALOG = Catalog({"engine": __name__, **MACHINE.groups}, PEERS, for_developers=True)

@@ -31,10 +31,13 @@ class Catalog:
         From a group's name to the module that has its tuple ``WORKLOADS``.
     peers
         Packages and programs that the workloads compare with, and how to install each.
+    for_developers
+        Whether each contest is printed in full, with the ratios that are wanted of it.
     """
 
     groups: Mapping[str, str]
     peers: Sequence[tuple[str, str]] = ()
+    for_developers: bool = False
 
 
 MACHINE = Catalog(

@@ -22,13 +22,15 @@ if TYPE_CHECKING:
 EPILOG = """\
 examples:
   kstore bench --quick --dir /mnt/nvme
-  kstore bench disk page-cache --json before.json --html before.html
+  kstore bench --dir /mnt/nvme --json nvme.json --html nvme.html
+  kstore bench --quick --details disk/commit
   kstore bench --list
   kstore bench compare before.json after.json
 
-Measures sequential and random writes, reads through the page cache and sends to sockets, each
-beside its ceiling, in interleaved rounds; every result is checked. The environment and the A/A
-noise of the machine come before any figure. Files are written to a new
+The first screen is a verdict: is this directory, on this machine, good for a log? It grades
+sustained writing and the latency of commits, says what each figure means in records and consumers,
+and compares it with classes of devices. A table of the fastest methods follows; --details prints
+every method of every contest with its interval. Every result is checked. Files are written to a new
 folder below --dir and deleted at the end, also after an interrupt. --quick takes under two minutes
 and the default under ten, with fewer rounds on a slow machine; --full takes an hour or more.
 
@@ -70,6 +72,9 @@ def describe(parser: ToolParser) -> None:
         "--force", action="store_true", help="--json and --html may replace files that exist"
     )
     parser.add_argument("--list", action="store_true", help="list what would be measured")
+    parser.add_argument(
+        "--details", action="store_true", help="print the environment and every method measured"
+    )
     parser.add_argument(
         "--rounds", type=whole_number(1, INT32_MAX), metavar="N", help="rounds of every contest"
     )
@@ -140,7 +145,8 @@ def measure(
 
     missing = absent(catalog.peers)
     suite = Suite(chosen, arguments.dir, level, arguments.rounds, absent=missing)
-    print_results(suite)
+    details = arguments.details or catalog.for_developers
+    listen(suite, details=details, targets=catalog.for_developers)
     for folder in left_behind(arguments.dir):
         complain(f"{folder} belongs to another run; if that was killed, remove the folder")
     logger = logging.getLogger("kstore")
@@ -154,9 +160,7 @@ def measure(
         clear()
         if suite.tree:
             kept = write_results(suite.tree, arguments)
-    for name, reason in tree["missing"].items():
-        print(f"missing: {name}: {reason}")
-    print(f"{len(tree['results'])} contests in {tree['seconds']:.0f} s")
+            print_verdict(suite.tree, details=details)
     return 1 if tree["failed"] or not kept else 0
 
 
@@ -179,8 +183,9 @@ def write_results(tree: "Tree", arguments: argparse.Namespace) -> bool:
     return kept
 
 
-def print_results(suite: "Suite") -> None:
-    """Print each table when its contest is done, and one line of progress on a terminal."""
+def listen(suite: "Suite", *, details: bool, targets: bool) -> None:
+    """Print failures and one line of progress on a terminal; ``details``: also the environment and
+    the table of each contest when it is done, with ``targets`` those of its ratios."""
     from kstore.bench.report import text_table
     from kstore.bench.runner import environment
 
@@ -192,15 +197,34 @@ def print_results(suite: "Suite") -> None:
 
     def on_result(result: "Tree") -> None:
         clear()
-        print("\n".join(text_table.lines(result)), end="\n\n", flush=True)
+        print("\n".join(text_table.lines(result, targets=targets)), end="\n\n", flush=True)
 
     def on_failure(title: str, reason: str) -> None:
         clear()
         complain(f"{title} failed: {reason}")
 
     listener = suite.listener
-    listener.on_start, listener.on_result, listener.on_failure = on_start, on_result, on_failure
-    listener.on_progress = progress
+    listener.on_failure, listener.on_progress = on_failure, progress
+    if details:
+        listener.on_start, listener.on_result = on_start, on_result
+
+
+def print_verdict(tree: "Tree", *, details: bool) -> None:
+    """Print the verdict if its figures were measured, the table unless all of it was printed, and
+    what is missing."""
+    from kstore.bench.machine.figures import of_tree
+    from kstore.bench.report import text_table, verdict
+
+    if tree.get("figures"):
+        print("\n".join(verdict.lines(verdict.subject_of(tree), of_tree(tree))), end="\n\n")
+    if tree["results"] and not details:
+        print("\n".join(text_table.fastest(tree["results"])), end="\n\n")
+    for name, reason in tree["missing"].items():
+        print(f"missing: {name}: {reason}")
+    ended = f", interrupted by {tree['ended_by']}" if "ended_by" in tree else ""
+    number = len(tree["results"])
+    contests = f"{number} contest{'' if number == 1 else 's'}"
+    print(f"{contests} in {tree.get('seconds', 0):.0f} s{ended}")
 
 
 def progress(text: str, end: str = "") -> None:

@@ -232,7 +232,7 @@ def test_durations_rates_and_bars_are_readable():
 def test_a_small_run(capsys, tmp_path):
     given, there = tmp_path / "disk", tmp_path / "result.json"
     given.mkdir()
-    words = ["memory/bandwidth", "disk/random", "--quick", "--rounds", "1"]
+    words = ["memory/bandwidth", "disk/random", "--quick", "--rounds", "1", "--details"]
     html = tmp_path / "result.html"
     assert (
         main(["bench", *words, "--dir", str(given), "--json", str(there), "--html", str(html)]) == 0
@@ -293,8 +293,9 @@ def test_an_interrupt_leaves_no_files(tmp_path, number):
 def test_an_interrupted_run_leaves_no_files_and_keeps_its_results(tmp_path):
     there, result = tmp_path / "disk", tmp_path / "result.json"
     there.mkdir()
+    words = ["bench", "disk", "--details"]
     process = subprocess.Popen(
-        [sys.executable, "-m", "kstore", "bench", "disk", "--dir", there, "--json", result],
+        [sys.executable, "-m", "kstore", *words, "--dir", there, "--json", result],
         stdout=subprocess.PIPE,
         env=os.environ | {"KSTORE_BENCH_SCALE": "0.05", "PYTHONUNBUFFERED": "1"},
     )

@@ -113,7 +113,8 @@ def _table(result: Tree) -> str:
         rows.append(
             f"<tr class='{kind}'><td>{escape(entry['name'])}{mark}</td>"
             f"<td class='n'>{escape(text_table.figure(entry, result))}</td>"
-            f"<td class='n'>{escape(text_table.spread(entry))}</td><td class='n'>{fraction}</td>"
+            f"<td class='n'>{escape(text_table.spread(entry, result))}</td>"
+            f"<td class='n'>{fraction}</td>"
             f"<td>{bar} {escape(latency)}</td></tr>"
         )
     for bar in result["bars"]:

@@ -42,9 +42,8 @@ def commit(found: Figures, medium: str) -> str:
 
 
 def tail(found: Figures) -> str:
-    """Consumers that the page cache feeds, and what they cost the writer."""
-    cached = value(found, names.CACHED_READ) or value(found, names.TAIL_READ) or 0.0
-    text = f"{consumers(cached)} from the cache"
+    """Consumers that one core feeds from the page cache, and what they cost the writer."""
+    text = f"{consumers(value(found, names.TAIL_READ) or 0.0)} from the cache"
     alone, beside = value(found, names.SUSTAINED_WRITE), value(found, names.TAIL_WRITE)
     if alone is None or beside is None:
         return f"{text}."

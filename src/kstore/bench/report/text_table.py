@@ -1,12 +1,16 @@
 """Results as text tables: every figure with its interval and its fraction of the ceiling."""
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import groupby
+from math import inf
 from typing import Any
 
 from kstore.bench.report.units import duration, rate
 
 _PERCENTILE = re.compile(r" p\d\d(\.\d+)?$")
+WIDTH = 100  # columns of a table
+_CONTEST = 46  # columns of a contest's name
 MIB = ", MiB"  # the end of the names of memory figures
 
 
@@ -39,16 +43,54 @@ def beside(name: str, result: Mapping[str, Any]) -> str:
     return f"  ({', '.join(others)})" if others else ""
 
 
-def spread(entry: Mapping[str, Any]) -> str:
-    """The interval in percent of the median."""
-    if not entry["median"]:
+def spread(entry: Mapping[str, Any], result: Mapping[str, Any]) -> str:
+    """The interval in percent of the figure as it is shown: a rate's low end is the longest time.
+
+    Empty if there is none.
+    """
+    if not entry["median"] or entry.get("low") is None:
         return ""
-    low, high = (entry[name] / entry["median"] - 1 for name in ("low", "high"))
+    ends = [entry[name] / entry["median"] for name in ("low", "high")]
+    if figure(entry, result).endswith("/s"):
+        ends = [1 / end if end else inf for end in reversed(ends)]
+    low, high = (end - 1 for end in ends)
     return f"{low:+.0%} {high:+.0%}"
 
 
-def lines(result: Mapping[str, Any], *, every_ratio: bool = False) -> Iterator[str]:
-    """A contest as a table; ``every_ratio``: also the ratios without a wanted value."""
+def fastest(results: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+    """The fastest method of each contest, one line a contest."""
+    yield f"{'contest':<{_CONTEST}}{'fastest':>14}  {'interval':<10}  method"
+    for workload, contests in groupby(results, key=lambda result: result["workload"]):
+        yield str(workload)
+        for result in contests:
+            entries = [
+                entry
+                for entry in result["contestants"]
+                if entry["name"] == entry["contestant"] and entry["name"] not in _not_ways(result)
+            ]
+            if entries:
+                best = min(entries, key=lambda entry: entry["median"])
+                name = _short(result["contest"].partition(",")[0])
+                row = f"  {name:<{_CONTEST - 2}}{figure(best, result):>14}  "
+                row += f"{spread(best, result):<10}  "
+                yield f"{row}{_short(best['name'], WIDTH - len(row))}"
+
+
+def _not_ways(result: Mapping[str, Any]) -> Sequence[str]:
+    """Contestants that do not do all of the work, and so are not the fastest way to do it."""
+    return result.get("unchecked") or ()
+
+
+def _short(name: str, most: int = _CONTEST - 3) -> str:
+    """A name in the width of its column."""
+    return name if len(name) <= most else f"{name[: most - 3]}..."
+
+
+def lines(
+    result: Mapping[str, Any], *, every_ratio: bool = False, targets: bool = True
+) -> Iterator[str]:
+    """A contest as a table; ``every_ratio``: also the ratios without a wanted value; not
+    ``targets``: no wanted values."""
     yield f"{result['workload']}: {result['contest']} ({rounds(result)})"
     if "medium" in result:
         yield f"  {result['medium']}"
@@ -60,8 +102,8 @@ def lines(result: Mapping[str, Any], *, every_ratio: bool = False) -> Iterator[s
             continue
         share = entry["of_ceiling"]["median"]
         shown = "the ceiling".ljust(20) if entry["name"] == result["ceiling"] else bar(share)
-        row = f"  {entry['name']:<{width}}  {figure(entry, result):>18}  {spread(entry):>11}  "
-        yield f"{row}{share:>6.2f} {shown}{beside(entry['name'], result)}".rstrip()
+        found = f"{figure(entry, result):>18}  {spread(entry, result):>11}  {share:>6.2f} {shown}"
+        yield f"  {entry['name']:<{width}}  {found}{beside(entry['name'], result)}".rstrip()
         for each in entries:
             if each["contestant"] == entry["name"] and (latency := each.get("latency_ns")):
                 what = each["name"].removeprefix(entry["name"]).strip()
@@ -71,10 +113,10 @@ def lines(result: Mapping[str, Any], *, every_ratio: bool = False) -> Iterator[s
                 yield f"  {'':<{width}}    {what + ': ' if what else ''}{percentiles}"
     for ratio in result["bars"]:
         text = f"  {ratio['ours']} against {ratio['peer']}: {ratio['ratio']:.3g}x"
-        if ratio["wanted"] is not None:
+        if ratio["wanted"] is not None and targets:
             verdict = "met" if ratio["ratio"] >= ratio["wanted"] else "SHORT"
             yield f"{text}, wanted {ratio['wanted']:g}x: {verdict}"
-        elif every_ratio:
+        elif every_ratio or not targets:
             yield text
 
 

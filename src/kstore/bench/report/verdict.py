@@ -67,7 +67,7 @@ def lines(subject: Subject, found: Figures) -> list[str]:
         *_row(
             "Sequential writing",
             found[names.SUSTAINED_WRITE],
-            _rate(found, names.SUSTAINED_WRITE),
+            _rate(found, names.SUSTAINED_WRITE) + _extent(found[names.SUSTAINED_WRITE]),
             lambda: sentences.writing(found, medium),
         ),
         *_row(
@@ -79,7 +79,7 @@ def lines(subject: Subject, found: Figures) -> list[str]:
         *_row(
             "Tail reads",
             found[names.TAIL_READ],
-            _rate(found, names.TAIL_READ, " while writing"),
+            _rate(found, names.TAIL_READ, " while writing") + _alone(found[names.CACHED_READ]),
             lambda: sentences.tail(found),
         ),
         *_row(
@@ -126,6 +126,18 @@ def _rate(found: Figures, name: str, more: str = "") -> str:
     if low.split()[1] == high.split()[1]:
         low = low.split()[0]
     return f"{text}{more} ({low} to {high})"
+
+
+def _extent(written: Figure) -> str:
+    """How much was written at this rate, as its note says: ``held over 12 GB in 6 s``."""
+    if written.sustained is False:
+        return ", not yet sustained"
+    held = [clause for clause in written.note.split("; ") if clause.startswith("held over")]
+    return f", {held[0]}" if held else ""
+
+
+def _alone(cached: Figure) -> str:
+    return "" if cached.value is None else f"; alone {rate(cached.value, 'B')}"
 
 
 def _rounds(number: int) -> str:
