@@ -14,10 +14,11 @@ from kstore.client.delivery import (
     run_in_thread,
 )
 from kstore.client.partitioner import Partitioner, choose
-from kstore.client.sender import RECORD_OVERHEAD, Sender
+from kstore.client.sender import Sender
 from kstore.client.topic_batches import TopicBatches, check_batch_settings
 from kstore.kafka_names import OF_PRODUCERS, answer_names
 from kstore.record import Headers, header_pairs
+from kstore.record.memory_size import RECORD_OVERHEAD, headers_size
 from kstore.record.timestamp import to_record_timestamp
 from kstore.topic_partition import as_partition
 
@@ -153,7 +154,7 @@ class Producer(_OwnsSender):
         pairs = None if headers is None else header_pairs(headers)
         size = RECORD_OVERHEAD + _size(value) + _size(key)
         if pairs is not None:
-            size += sum(_size(name) + _size(content) + 10 for name, content in pairs)
+            size += headers_size(pairs)
         with self._changed:
             sender.wait_for_room(size)
             batch = sender.batch_for(topic, partition, size)

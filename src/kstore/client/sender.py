@@ -16,6 +16,7 @@ from kstore.errors import (
     KStoreError,
 )
 from kstore.integers import check_integer_setting
+from kstore.record.memory_size import RECORD_OVERHEAD
 
 if TYPE_CHECKING:
     from kstore.client.topic_batches import TopicBatches
@@ -24,7 +25,6 @@ if TYPE_CHECKING:
 _LOGGER = logging.getLogger("kstore")
 _ERRORS_KEPT = 100
 _LONGEST_WAIT = threading.TIMEOUT_MAX / 2 * 1000  # ms; a lock refuses to wait twice as long
-RECORD_OVERHEAD = 64  # what a record may take beyond its key, value and headers
 
 
 class Sender:

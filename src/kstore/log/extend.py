@@ -13,11 +13,28 @@ from typing import TYPE_CHECKING, Any
 from kstore._native.format.record import holds_records_or_pairs
 from kstore.errors import KStoreError, MessageTooLargeError, RecordListTooLargeError
 from kstore.record import Record, Timestamp
+from kstore.record.memory_size import RECORD_OVERHEAD
 
 if TYPE_CHECKING:
     from kstore._native.append.record_appender import RecordAppender
 
 _CHUNK = 1000  # values taken from an iterable at a time
+
+
+class TopicItems:
+    """Items of one partition, of a source with items of several."""
+
+    __slots__ = ("appended", "items", "numbers", "size")
+
+    def __init__(self) -> None:
+        self.items: list[Any] = []
+        self.numbers: list[int] = []  # of the items in the source
+        self.size = 0  # in bytes, of keys, values and headers
+        self.appended = range(0)  # their offsets, once they are appended
+
+    @property
+    def memory(self) -> int:
+        return self.size + RECORD_OVERHEAD * len(self.items)
 
 
 class DoesNotFitError(Exception):
@@ -27,17 +44,28 @@ class DoesNotFitError(Exception):
         super().__init__(refusal)
         self.refusal = refusal
 
-    def describe(self, first: int, end: int, numbers: list[int] | None = None) -> KStoreError:
+    def describe(self, first: int, end: int, topic: TopicItems | None = None) -> KStoreError:
         """The error to raise, where offsets [first, end) were appended, one for each item.
 
-        ``numbers`` are those of the items in the caller's source, if it had others between them.
+        That of items of a topic does not say what was appended: other partitions have records too.
         """
-        item = end - first if numbers is None else numbers[end - first]
-        appended = f"offsets {first} to {end - 1} were" if end > first else "nothing was"
-        return type(self.refusal)(
-            f"item {item} does not fit: {self.refusal.reason}; {appended} appended",
-            path=self.refusal.path,
-        )
+        item = end - first if topic is None else topic.numbers[end - first]
+        sentence = f"item {item} does not fit: {self.refusal.reason}"
+        if topic is None:
+            appended = f"offsets {first} to {end - 1} were" if end > first else "nothing was"
+            sentence += f"; {appended} appended"
+        return type(self.refusal)(sentence, path=self.refusal.path)
+
+
+def check_items(values: Iterable[Any]) -> Iterable[Any]:
+    """The values; TypeError for what is one value, or no list of them."""
+    if isinstance(values, bytes | bytearray | memoryview | str):
+        raise TypeError("extend takes many values, not one: use append, or put it in a list")
+    if isinstance(values, Mapping):
+        raise TypeError("extend takes the pairs of a mapping: extend(mapping.items())")
+    if isinstance(values, Record):
+        raise TypeError("extend takes many records, not one: put it in a list")
+    return values
 
 
 def split_into_chunks(values: Iterable[Any]) -> Iterator[list[Any]]:
@@ -45,13 +73,7 @@ def split_into_chunks(values: Iterable[Any]) -> Iterator[list[Any]]:
     if isinstance(values, list):
         yield values
         return
-    if isinstance(values, bytes | bytearray | memoryview | str):
-        raise TypeError("extend takes many values, not one: use append, or put it in a list")
-    if isinstance(values, Mapping):
-        raise TypeError("extend takes the pairs of a mapping: extend(mapping.items())")
-    if isinstance(values, Record):
-        raise TypeError("extend takes many records, not one: put it in a list")
-    source = iter(values)
+    source = iter(check_items(values))
     while chunk := list(islice(source, _CHUNK)):
         yield chunk
 

@@ -20,6 +20,7 @@ from kstore.files.files import Files
 from kstore.integers import INT64_MAX, check_integer
 from kstore.log import time_lookup
 from kstore.log.append_info import AppendInfo
+from kstore.log.extend import TopicItems
 from kstore.log.follow import Follower
 from kstore.log.guessed_names import GuessedNames
 from kstore.log.read_committed import COMMITTED, UNCOMMITTED, Isolation, end_at, isolation_of
@@ -579,8 +580,8 @@ class Log(GuessedNames, metaclass=ABCMeta):
     # --- for the engine ----------------------------------------------------------------------
 
     @abstractmethod
-    def _extend(self, values: Iterable[Item], when: Timestamp, numbers: list[int] | None) -> range:
-        """As :meth:`extend`; an error names an item by its number in the caller's source."""
+    def _extend(self, values: Iterable[Item], when: Timestamp, topic: TopicItems | None) -> range:
+        """As :meth:`extend`; ``topic`` numbers the items, and gets their offsets also on errors."""
 
     @property
     @abstractmethod

@@ -22,7 +22,7 @@ from kstore.keyword_names import explain_keywords
 from kstore.log import retention, time_lookup
 from kstore.log.append_info import AppendInfo
 from kstore.log.delete_segments import checked_log_start
-from kstore.log.extend import DoesNotFitError, append_chunk, split_into_chunks
+from kstore.log.extend import DoesNotFitError, TopicItems, append_chunk, split_into_chunks
 from kstore.log.log import Log
 from kstore.log.read_committed import LastStableOffset
 from kstore.log.segment_source import SegmentSource
@@ -97,24 +97,26 @@ class WritableLog(Log):
     def extend(self, values: Iterable[Item], *, timestamp: Timestamp = None) -> range:
         return self._extend(values, timestamp, None)
 
-    def _extend(self, values: Iterable[Item], when: Timestamp, numbers: list[int] | None) -> range:
+    def _extend(self, values: Iterable[Item], when: Timestamp, topic: TopicItems | None) -> range:
         self._require_writer()
         appender = self._appender
         with self._state.lock:
             if self._is_extending:
                 raise RuntimeError("the source of an extend must not append to the same log")
+            appender.make_ready()
+            first = appender.next_offset
             try:
                 self._is_extending = True
-                appender.make_ready()
-                first = appender.next_offset
                 for chunk in split_into_chunks(values):
                     append_chunk(appender, chunk, when)
                 last = appender.next_offset
                 due = last >= appender.flush_at
             except DoesNotFitError as error:
-                raise error.describe(first, appender.next_offset, numbers) from None
+                raise error.describe(first, appender.next_offset, topic) from None
             finally:
                 self._is_extending = False
+                if topic is not None:
+                    topic.appended = range(first, appender.next_offset)
         if due:
             self._writer.flusher.flush()
         return range(first, last)

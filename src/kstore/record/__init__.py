@@ -8,6 +8,7 @@ Modules:
 - columns: Records as columns: NumPy views of a run of records, keys and values left where they are
 - convert: Batches of one message format turned into another: v0, v1 and v2, up and down
 - dataframe: Columns as a pandas.DataFrame: one row a record, keys and values copied as bytes
+- memory_size: How much memory an unwritten record is counted with
 - scan: From file bytes to records, batch after batch, decompressing where needed
 - split: A batch v2 as several smaller ones, where it is larger than a topic takes
 - timestamp: Aware datetimes at the edge, milliseconds since 1970 (UTC) inside

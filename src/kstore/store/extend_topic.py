@@ -3,8 +3,9 @@
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
-from kstore.log.extend import split_into_chunks
+from kstore.log.extend import TopicItems, check_items
 from kstore.record import Item, Record, Timestamp
+from kstore.record.memory_size import RECORD_OVERHEAD, headers_size
 
 if TYPE_CHECKING:
     from kstore.store.topic import Topic
@@ -14,17 +15,6 @@ _BUFFER_MEMORY = 32 << 20  # bytes of records that are not appended yet, as Kafk
 Offsets = dict[int, list[range]]
 
 
-class _Pending:
-    """Records of one partition that are not appended yet, and their numbers in the source."""
-
-    __slots__ = ("items", "numbers", "size")
-
-    def __init__(self) -> None:
-        self.items: list[Any] = []
-        self.numbers: list[int] = []
-        self.size = 0
-
-
 def extend_topic(topic: "Topic", values: Iterable[Item], timestamp: Timestamp) -> Offsets:
     """Append the records; returns their offsets by partition, adjacent ranges as one.
 
@@ -32,49 +22,55 @@ def extend_topic(topic: "Topic", values: Iterable[Item], timestamp: Timestamp) -
     exceed the buffer. An error has a note with the offsets that were appended before it.
     """
     batch_size = topic.config.batch_size
-    pending: dict[int, _Pending] = {}
+    pending: dict[int, TopicItems] = {}
     offsets: Offsets = {}
-    number = buffered = 0
+    buffered = 0
     try:
-        for chunk in split_into_chunks(values):
-            for item in chunk:
-                key, value = _key_and_value(item)
-                partition = topic.partition_for(key, value)
-                waiting = pending.setdefault(partition, _Pending())
-                waiting.items.append(item)
-                waiting.numbers.append(number)
-                size = _size(key) + _size(value)
-                waiting.size += size
-                buffered += size
-                number += 1
-                if waiting.size >= batch_size:
-                    buffered -= waiting.size
-                    _append(topic, partition, pending.pop(partition), timestamp, offsets)
-                elif buffered > _BUFFER_MEMORY:
-                    buffered = 0
-                    _append_all(topic, pending, timestamp, offsets)
+        for number, item in enumerate(check_items(values)):
+            key, value = _key_and_value(item)
+            partition = topic.partition_for(key, value)
+            waiting = pending.setdefault(partition, TopicItems())
+            waiting.items.append(item)
+            waiting.numbers.append(number)
+            size = _size(key) + _size(value)
+            if isinstance(item, Record) and item.headers:
+                size += headers_size(item.headers)
+            waiting.size += size
+            buffered += RECORD_OVERHEAD + size
+            if waiting.size >= batch_size:
+                buffered -= waiting.memory
+                _append(topic, partition, pending.pop(partition), timestamp, offsets)
+            elif buffered > _BUFFER_MEMORY:
+                buffered = 0
+                _append_all(topic, pending, timestamp, offsets)
         _append_all(topic, pending, timestamp, offsets)
-    except Exception as error:
+    except BaseException as error:
         error.add_note(f"offsets that were appended before, by partition: {offsets}")
         raise
     return offsets
 
 
 def _append_all(
-    topic: "Topic", pending: dict[int, _Pending], timestamp: Timestamp, offsets: Offsets
+    topic: "Topic", pending: dict[int, TopicItems], timestamp: Timestamp, offsets: Offsets
 ) -> None:
     for partition in sorted(pending):
         _append(topic, partition, pending.pop(partition), timestamp, offsets)
 
 
 def _append(
-    topic: "Topic", partition: int, waiting: _Pending, timestamp: Timestamp, offsets: Offsets
+    topic: "Topic", partition: int, waiting: TopicItems, timestamp: Timestamp, offsets: Offsets
 ) -> None:
-    found = topic[partition]._extend(waiting.items, timestamp, waiting.numbers)
-    known = offsets.setdefault(partition, [])
-    if known and known[-1].stop == found.start:
-        found = range(known.pop().start, found.stop)
-    known.append(found)
+    try:
+        topic[partition]._extend(waiting.items, timestamp, waiting)
+    finally:
+        if waiting.appended:  # also where a later record failed
+            _add_range(offsets.setdefault(partition, []), waiting.appended)
+
+
+def _add_range(known: list[range], appended: range) -> None:
+    if known and known[-1].stop == appended.start:
+        appended = range(known.pop().start, appended.stop)
+    known.append(appended)
 
 
 def _key_and_value(item: Any) -> tuple[Any, Any]:

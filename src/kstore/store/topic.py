@@ -165,7 +165,7 @@ class Topic:
         Items are values, pairs (key, value) or Records, as for :meth:`kstore.Log.extend`. Records
         of one key keep their order. Returns the offsets by partition, one range unless other
         threads append meanwhile: ``{0: [range(0, 2)], 3: [range(7, 8)]}``. Memory: 32 MiB of
-        records.
+        records, each counted as in a producer's ``buffer_memory``.
 
         After an error, of the source or of an item, some records before it may be missing in
         their partitions; a note of the error has the offsets that were appended. A single item

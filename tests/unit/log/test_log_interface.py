@@ -37,7 +37,6 @@ CHANGES: dict[str, Callable[[Any], object]] = {
     "remove_retired": lambda log: log.remove_retired(),
     "expire_producers": lambda log: log.expire_producers(),
     "_extend": lambda log: log._extend([b"value"], None, None),
-    "_check_deletion": lambda log: log._check_deletion(0),
 }
 
 
