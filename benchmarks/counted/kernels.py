@@ -24,7 +24,7 @@ from kstore._native.read.dump_lines import LineDumper
 from kstore._native.recovery import find_valid_batches
 from kstore._native.recovery.header_checksums import ChecksumCheck, ChecksumWriter
 from kstore._native.recovery.index_audit import BatchAudit
-from kstore._native.recovery.segment_scan import SegmentScan, walk_tail
+from kstore._native.recovery.segment_scan import SegmentScan
 from kstore._native.spark import encode_arrow
 from kstore._native.spark.log_statistics import Survey
 from kstore._native.spark.tally import Tally
@@ -389,12 +389,6 @@ def recover(_: Workspace) -> Prepared:
         return scan.next_offset
 
     return run, 2000
-
-
-@operation("walk a segment's tail", 100, "batch")
-def tail(_: Workspace) -> Prepared:
-    data = batches(10, 100)
-    return lambda: walk_tail(data, 0)[1] > 0, True
 
 
 @operation("audit batches", 100, "batch")

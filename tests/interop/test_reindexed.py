@@ -8,8 +8,7 @@ from kstore.cli import main
 from kstore.config import LogConfig
 from kstore.files.files import DISK
 from kstore.files.staging_area import StagingArea
-from kstore.maintenance.reindex import reindex_partition
-from support.jobs import lose_side_files, make_store
+from support.jobs import lose_side_files, make_store, reindex_partition
 
 
 def by_tool(log_dir):

@@ -9,9 +9,8 @@ import pytest
 
 import kstore
 from kafka_files import data_sets, dump_log_segments
-from kstore.files.files import DISK
-from kstore.log.statistics import Stats, survey_log
-from support.figures import compare, slowly
+from kstore.log.statistics import Stats
+from support.figures import compare, slowly, survey_log
 
 NEWEST = ("kraft-4.3.0-clean", "kraft-3.9.2-clean")
 BATCH = re.compile(r"(?:baseOffset|offset): .* size: (\d+) magic: (\d) compresscodec: (\w+) ")
@@ -22,7 +21,7 @@ RECORD = re.compile(r"\| offset: (\d+) (\w+): (-?\d+) keySize: (-?\d+) valueSize
 def figures(broker_set: data_sets.BrokerSet) -> tuple[data_sets.BrokerSet, dict[str, Stats]]:
     with kstore.open(broker_set.log_dir, "r") as store:
         logs = [log for name in store for log in store[name]]
-        return broker_set, {Path(log.path).name: survey_log(DISK, log) for log in logs}
+        return broker_set, {Path(log.path).name: survey_log(log) for log in logs}
 
 
 def dumped(name: str) -> dict[str, list[str]]:

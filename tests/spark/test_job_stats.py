@@ -12,13 +12,13 @@ import pytest
 
 import kstore
 from kstore.cli import main
-from kstore.files.files import DISK
-from kstore.log.statistics import Stats, survey_log
+from kstore.log.statistics import Stats
 from kstore.spark.jobs import partition_job, task_runner
 from kstore.spark.jobs import stats as job
 from kstore.spark.jobs.stats_page import html
 from kstore.spark.jobs.stats_report import PartitionStats, as_tree, report_lines, when
 from support.damage import write_damaged
+from support.figures import survey_log
 from support.jobs import folder_goes_once_planned, make_store, overwrite, read_resume_file
 from support.stores import QUIET, snapshot
 
@@ -40,7 +40,7 @@ def small_tasks(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def single(path: Path) -> list[Stats]:
     with kstore.open(path, "r") as store:
-        return [survey_log(DISK, log) for name in sorted(store) for log in store[name]]
+        return [survey_log(log) for name in sorted(store) for log in store[name]]
 
 
 def damage(path: Path) -> tuple[Path, int]:

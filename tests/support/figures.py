@@ -5,10 +5,24 @@ from dataclasses import asdict, astuple
 from pathlib import Path
 from typing import Any
 
-from kstore.log.statistics import HOUR_MS, SPREADS, STANDARD_ERROR, Stats
+from kstore.files.files import DISK
+from kstore.log.log import Log
+from kstore.log.statistics import (
+    HOUR_MS,
+    SPREADS,
+    STANDARD_ERROR,
+    Stats,
+    segments_of,
+    survey_segments,
+)
 from oracle import stats as oracle
 from oracle.plain import PlainBatch
 from oracle.reader import read_log
+
+
+def survey_log(log: Log) -> Stats:
+    """kstore's figures of a log, walked in one thread."""
+    return survey_segments(DISK, log.path, segments_of(log))
 
 
 def framed(data: bytes) -> list[tuple[bytes, PlainBatch]]:

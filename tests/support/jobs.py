@@ -11,9 +11,12 @@ from typing import Any
 import pytest
 
 import kstore
+from kstore.config import LogConfig
 from kstore.files.filenames import REWRITE_PREFIX
-from kstore.files.files import DISK
+from kstore.files.files import DISK, Files
 from kstore.log.log import Log
+from kstore.maintenance.reindex import ReindexReport, finish_partition, index_segment
+from kstore.recovery.loader import base_offsets
 from oracle.plain import PlainBatch
 from oracle.reader import read_log
 from support.stores import QUIET
@@ -160,3 +163,12 @@ def folder_goes_once_planned(
         return partitions
 
     monkeypatch.setattr(job, "_partitions", with_one_that_goes)
+
+
+def reindex_partition(files: Files, directory: str, config: LogConfig) -> ReindexReport:
+    """Reindex a closed partition, one segment after the other, without a recovery before it."""
+    bases = base_offsets(files, directory)
+    segments = [
+        index_segment(files, directory, base, config, last=base == bases[-1]) for base in bases
+    ]
+    return finish_partition(files, directory, segments, 0, config)

@@ -175,34 +175,6 @@ def _whole(text: str, key: str, path: str | PathLike[str]) -> int:
     return int(text)
 
 
-def write_meta_properties(
-    files: Files, directory: str | PathLike[str], meta: MetaProperties
-) -> bool:
-    """Write ``meta.properties`` where it is missing; returns whether it wrote.
-
-    Never changes an existing file.
-    """
-    path = Path(directory) / META_PROPERTIES
-    if files.exists(path):
-        return False
-    files.write_atomically(path, format_meta_properties(meta))
-    return True
-
-
-def format_meta_properties(meta: MetaProperties) -> bytes:
-    found = {
-        "version": str(meta.version),
-        "cluster.id": meta.cluster_id,
-        "node.id" if meta.version == 1 else "broker.id": meta.node_id,
-        "directory.id": meta.directory_id,
-        **meta.other,
-    }
-    lines = [
-        f"{_escape(key)}={_escape(str(value))}" for key, value in found.items() if value is not None
-    ]
-    return "".join(f"{line}\n" for line in ("#", *lines)).encode("latin-1")
-
-
 # --- Java properties ------------------------------------------------------------------------
 
 _ESCAPES = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
@@ -240,18 +212,3 @@ def _unescape(text: str, line: int, path: str | PathLike[str]) -> str:
     found = re.sub(r"\\(?:u([0-9a-fA-F]{4})|(.?))", one, text, flags=re.DOTALL)
     # Java's escapes are UTF-16 units: two of them may be one character.
     return found.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
-
-
-def _escape(text: str) -> str:
-    def one(character: str) -> str:
-        if character in "\\:=#! ":
-            return "\\" + character
-        for letter, meaning in _ESCAPES.items():
-            if character == meaning:
-                return "\\" + letter
-        if " " < character <= "~":
-            return character
-        units = character.encode("utf-16-be")
-        return "".join(f"\\u{units[n]:02x}{units[n + 1]:02x}" for n in range(0, len(units), 2))
-
-    return "".join(one(character) for character in text)

@@ -356,11 +356,6 @@ def _tau(x: float) -> float:
             return total / 3
 
 
-def survey_log(files: Files, log: Log, *, progress: Progress | None = None) -> Stats:
-    """Walk all segments of a log in one thread; see :func:`survey_segments`."""
-    return survey_segments(files, log.path, segments_of(log), progress=progress)
-
-
 def survey_segments(
     files: Files,
     directory: str,

@@ -26,7 +26,7 @@ from kstore.files.files import Files
 from kstore.files.open_file import OpenFile
 from kstore.files.staging_area import StagingArea, remove_staged, staged_path
 from kstore.producer_state.state import ProducerState, UncleanStop
-from kstore.recovery.loader import base_offsets, load_active
+from kstore.recovery.loader import load_active
 from kstore.segment import header_checksums, segment
 from kstore.segment.scan import OnProgress, scan_segment
 
@@ -222,21 +222,6 @@ def publish_staged_files(
     if written or unwanted:
         files.sync_directory(directory)
     return tuple(sorted(written))
-
-
-def reindex_partition(
-    files: Files, directory: str, config: LogConfig, *, log_start_offset: int = 0
-) -> ReindexReport:
-    """Reindex a partition, one segment after the other; the log is closed, its store's lock held.
-
-    In a damaged partition the valid segments get new indexes, and the producer state stays as it
-    is.
-    """
-    bases = base_offsets(files, directory)
-    segments = [
-        index_segment(files, directory, base, config, last=base == bases[-1]) for base in bases
-    ]
-    return finish_partition(files, directory, segments, log_start_offset, config)
 
 
 def finish_partition(

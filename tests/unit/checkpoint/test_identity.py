@@ -118,8 +118,6 @@ def test_meta_properties_of_kraft(tmp_path):
     assert meta == MetaProperties(
         cluster_id="MkU3OEVBNTcwNTJENDM2Qg", node_id=1, directory_id=TOPIC_ID
     )
-    assert not identity.write_meta_properties(DISK, tmp_path, MetaProperties(cluster_id="x"))
-    assert path.read_bytes() == KRAFT
 
 
 def test_meta_properties_of_zookeeper_days():
@@ -152,26 +150,6 @@ def test_bad_meta_properties(data):
     assert caught.value.path == "p"
 
 
-texts = st.text(st.characters(codec="utf-8"), max_size=20)
-
-
-@given(
-    st.sampled_from([0, 1]),
-    texts,
-    st.integers(0, 2**31 - 1),
-    st.dictionaries(texts.map(lambda text: "x" + text), texts, max_size=4),
-)
-def test_meta_properties_round_trip(version, cluster_id, node_id, other):
-    meta = MetaProperties(
-        version=version,
-        cluster_id=cluster_id,
-        node_id=node_id,
-        directory_id=TOPIC_ID,
-        other=other,
-    )
-    assert identity.parse_meta_properties(identity.format_meta_properties(meta), "p") == meta
-
-
 @given(st.binary(max_size=80))
 def test_any_bytes_parse_or_are_refused(data):
     try:
@@ -179,10 +157,3 @@ def test_any_bytes_parse_or_are_refused(data):
     except CorruptFileError:
         return
     assert all(isinstance(text, str) for pair in properties.items() for text in pair)
-
-
-def test_meta_properties_are_written_where_missing(tmp_path):
-    meta = MetaProperties(cluster_id="c", node_id=3, directory_id=TOPIC_ID)
-    assert identity.write_meta_properties(DISK, tmp_path, meta)
-    assert identity.read_meta_properties(DISK, tmp_path) == meta
-    assert b"node.id=3\n" in (tmp_path / "meta.properties").read_bytes()

@@ -19,7 +19,6 @@ from kstore.log.statistics import (
     Stats,
     estimate,
     segments_of,
-    survey_log,
     survey_segments,
 )
 from oracle import codec as codecs
@@ -27,7 +26,7 @@ from oracle import stats as oracle
 from oracle.plain import LOG_APPEND_TIME, PlainRecord
 from oracle.writer import batch, message, wrapper
 from support.damage import cut, overwrite, write_damaged
-from support.figures import as_oracle, compare, framed, slowly
+from support.figures import as_oracle, compare, framed, slowly, survey_log
 from support.jobs import make_store
 from support.stores import QUIET
 
@@ -82,7 +81,7 @@ def test_the_figures_are_the_oracles(log_dir: Path) -> None:
         assert len(folders(log_dir)) == 6
         for name in folders(log_dir):
             log = opened(store, name)
-            found = survey_log(DISK, log)
+            found = survey_log(log)
             logs = list((log_dir / name).glob("*.log"))
             compare(found, slowly(logs))
             assert found.ok
@@ -92,7 +91,7 @@ def test_the_figures_are_the_oracles(log_dir: Path) -> None:
             assert found.index_bytes == sum(path.stat().st_size for path in indexes)
             assert found.end_offset == log.end_offset
         accounts, orders, old = (
-            survey_log(DISK, opened(store, name)) for name in ("accounts-0", "orders-0", "old-0")
+            survey_log(opened(store, name)) for name in ("accounts-0", "orders-0", "old-0")
         )
     assert accounts.gaps
     assert accounts.tombstones
@@ -111,7 +110,7 @@ def test_statistics_of_ranges_add_up_to_those_of_the_log(log_dir: Path) -> None:
         for name in folders(log_dir):
             log = opened(store, name)
             segments = segments_of(log)
-            complete = survey_log(DISK, log)
+            complete = survey_log(log)
             for cut in range(len(segments) + 1):
                 first = survey_segments(DISK, log.path, segments[:cut])
                 first.add(survey_segments(DISK, log.path, segments[cut:]))
@@ -124,7 +123,7 @@ def test_statistics_of_ranges_add_up_to_those_of_the_log(log_dir: Path) -> None:
 
 def test_logs_add_up_to_a_topic(log_dir: Path) -> None:
     with kstore.open(log_dir, "r") as store:
-        found = [survey_log(DISK, log) for log in store["orders"]]
+        found = [survey_log(log) for log in store["orders"]]
     total = deepcopy(found[0])
     total.add_log(found[1])
     assert total.records == found[0].records + found[1].records
@@ -140,7 +139,7 @@ def test_a_batch_larger_than_one_read_is_counted(tmp_path: Path, size: int) -> N
         log = store.create_topic("a", config=config)[0]
         for _ in range(3):
             log.append(b"v" * size)
-        compare(survey_log(DISK, log), slowly(Path(log.path).glob("*.log")))
+        compare(survey_log(log), slowly(Path(log.path).glob("*.log")))
 
 
 def test_percentiles_are_at_most_twice_too_large() -> None:
@@ -172,7 +171,7 @@ def test_the_estimate_of_keys(tmp_path: Path, many: int) -> None:
                 rows = [PlainRecord(first + i, WHEN, b"%d" % n, b"") for i, n in enumerate(some)]
                 log.append_as_follower(batch(rows))
             log.append(b"no key")
-        found = [survey_log(DISK, log) for log in logs]
+        found = [survey_log(log) for log in logs]
     found[0].add_log(found[1])
     assert abs(found[0].distinct_keys - many) <= max(4 * STANDARD_ERROR * many, 1)
     if many:
@@ -208,7 +207,7 @@ def test_too_many_hours_become_days(tmp_path: Path, monkeypatch: pytest.MonkeyPa
         log = store.create_topic("a", config=kstore.LogConfig(segment_bytes=2000))[0]
         for hour in hours:
             log.append(b"1234567", timestamp=hour * HOUR_MS)
-        complete = survey_log(DISK, log)
+        complete = survey_log(log)
         parts = Stats()
         for segment in segments_of(log):
             parts.add(survey_segments(DISK, log.path, [segment]))
@@ -229,7 +228,7 @@ def test_all_times_that_there_can_be(tmp_path: Path, monkeypatch: pytest.MonkeyP
     with kstore.open(tmp_path, config=QUIET) as store:
         log = store.create_topic("a")[0]
         log.append_as_follower(batch(records))
-        found = survey_log(DISK, log)
+        found = survey_log(log)
     assert found.without_timestamp == 2
     assert (found.min_timestamp, found.max_timestamp) == (0, 2**63 - 1)
     assert found.rates.width == module.WIDTHS[-1]
@@ -401,13 +400,13 @@ def test_indexes_of_an_open_segment_count_as_far_as_they_are_used(tmp_path: Path
         log = store.create_topic("a", config=config)[0]
         for n in range(50):
             log.append(b"%d" % n, timestamp=WHEN + n)
-        assert survey_log(DISK, log).index_bytes < 5000
+        assert survey_log(log).index_bytes < 5000
     indexes = [p for p in (tmp_path / "a-0").iterdir() if p.suffix in (".index", ".timeindex")]
     used = sum(path.stat().st_size for path in indexes)
     for path in indexes:  # as they are while it is open, and after a kill
         os.truncate(path, 1200 * 1200)
     with kstore.open(tmp_path, "r") as store:
-        assert survey_log(DISK, store["a"][0]).index_bytes == used > 500
+        assert survey_log(store["a"][0]).index_bytes == used > 500
 
 
 def test_registers_of_another_length_are_refused() -> None:
@@ -426,4 +425,4 @@ def test_a_log_without_a_file_has_no_segments(tmp_path: Path) -> None:
     for path in (tmp_path / "a-0").glob("0*"):
         path.unlink()
     with kstore.open(tmp_path, "r") as store:
-        assert survey_log(DISK, store["a"][0]) == Stats()
+        assert survey_log(store["a"][0]) == Stats()

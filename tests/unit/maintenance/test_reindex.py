@@ -13,9 +13,16 @@ from kstore.config import LogConfig
 from kstore.files.filenames import REWRITE_PREFIX
 from kstore.files.files import DISK, Files
 from kstore.files.staging_area import StagingArea, remove_staged, staged_path
-from kstore.maintenance.reindex import index_segment, publish_staged_files, reindex_partition
+from kstore.maintenance.reindex import index_segment, publish_staged_files
 from support.damage import write_damaged
-from support.jobs import logs, lose_side_files, make_store, rebuilt_by_recovery, side_files
+from support.jobs import (
+    logs,
+    lose_side_files,
+    make_store,
+    rebuilt_by_recovery,
+    reindex_partition,
+    side_files,
+)
 from support.stores import QUIET
 
 CONFIG = LogConfig(segment_bytes=4000, index_interval_bytes=300)

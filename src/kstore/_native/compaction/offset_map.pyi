@@ -34,9 +34,6 @@ class OffsetMap:
     @property
     def memory(self) -> int:
         """Current size in bytes."""
-    @property
-    def max_memory(self) -> int:
-        """Maximum size in bytes."""
     def clear(self) -> None:
         """Remove all keys; keeps the memory."""
     def put(self, key: Buffer, offset: int) -> bool:

@@ -57,10 +57,6 @@ cdef class OffsetMap:
     def memory(self):
         return self.table.slot_count * SLOT_SIZE
 
-    @property
-    def max_memory(self):
-        return self.table.max_slots * SLOT_SIZE
-
     def clear(self):
         self.table.count = self.table.pending_count = 0
         memset(self.table.slots, 0, self.table.slot_count * SLOT_SIZE)

@@ -314,23 +314,6 @@ cdef class OffsetIndex:
         """Position in the log file from which a walk finds ``offset``; 0 without such an entry."""
         return offset_position(self._entries, self.count, self.base_offset, offset)
 
-    def entry(self, int64_t offset, /):
-        """The largest entry at or below ``offset``, as ``(offset, position)``; as in Kafka,
-        ``(base_offset, 0)`` if none."""
-        cdef Py_ssize_t slot = floor_offset(
-            self._entries, self.count, relative_of(self.base_offset, offset)
-        )
-        if slot < 0:
-            return (self.base_offset, 0)
-        return (
-            self.base_offset + <int64_t>offset_key(self._entries, slot),
-            position_at(self._entries, slot),
-        )
-
-    def slot(self, int64_t offset, /):
-        """The slot of the largest entry at or below ``offset``; -1 if none."""
-        return floor_offset(self._entries, self.count, relative_of(self.base_offset, offset))
-
     def lookup_many(self, object offsets, out=None):
         """``lookup`` of every item, in one call and without the GIL.
 
@@ -447,20 +430,6 @@ cdef class TimeIndex:
         No earlier record has a later timestamp, so a walk may start there.
         """
         return time_offset(self._entries, self.count, self.base_offset, timestamp)
-
-    def entry(self, int64_t timestamp, /):
-        """The largest entry at or below ``timestamp``, as ``(timestamp, offset)``; as in Kafka,
-        ``(-1, base_offset)`` if none."""
-        cdef Py_ssize_t slot = floor_time(self._entries, self.count, timestamp)
-        if slot < 0:
-            return (-1, self.base_offset)
-        return (
-            time_key(self._entries, slot), offset_at(self._entries, slot, self.base_offset)
-        )
-
-    def slot(self, int64_t timestamp, /):
-        """The slot of the largest entry at or below ``timestamp``; -1 if none."""
-        return floor_time(self._entries, self.count, timestamp)
 
     def find_fault(self, end_offset=None):
         """Check every entry; returns None if the index is valid, else the first fault, as

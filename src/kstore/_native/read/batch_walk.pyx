@@ -71,10 +71,6 @@ cdef class BatchWalk:
         return self.batch.attributes & CONTROL_BIT != 0
 
     @property
-    def is_transactional(self):
-        return self.batch.attributes & TRANSACTIONAL_BIT != 0
-
-    @property
     def producer_id(self):
         return self.batch.producer_id
 

@@ -44,12 +44,3 @@ class SegmentScan:
     def producer_batches(self) -> int: ...
     @property
     def epochs(self) -> list[tuple[int, int]]: ...
-
-def walk_tail(
-    buffer: Buffer,
-    base_offset: int,
-    start: int = 0,
-    end: int = -1,
-    *,
-    check_crc: bool = True,
-) -> tuple[int, int, int, int, int]: ...

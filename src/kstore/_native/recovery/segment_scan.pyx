@@ -4,9 +4,12 @@ Rules: Kafka's LogSegment.recover. A batch must be complete, its checksum must m
 offsets must increase within the segment; the scan stops at the first that is not valid. A batch
 gets an offset index entry if it is more than ``index.interval.bytes`` after the last indexed one,
 and a time index entry if the largest timestamp has grown since; one more is added at the end.
+
+A ``ScanState`` processes a segment in chunks of any size and never keeps a chunk: of a batch that
+continues in the next chunk, it keeps the header and the running checksum.
 """
 
-from libc.stdint cimport INT32_MAX, INT64_MAX, int32_t, int64_t, uint8_t
+from libc.stdint cimport INT32_MAX, int32_t, int64_t, uint8_t, uint32_t
 from libc.stdlib cimport free, realloc
 from libc.string cimport memcpy, memset
 
@@ -18,6 +21,39 @@ from kstore._native.format.layout cimport (
     LEGACY_CRC_START, OFFSET_INDEX_ENTRY_SIZE, TIME_INDEX_ENTRY_SIZE, V2_CRC_START, V2_HEADER_SIZE,
 )
 from kstore._native.format.status cimport BAD_CRC, BAD_OFFSET, NO_MEMORY, OK, TRUNCATED, Status
+
+
+cdef struct GrowingBuffer:
+    uint8_t* data
+    size_t size
+    size_t capacity
+
+
+cdef struct ScanState:
+    int64_t base_offset         # of the segment
+    int64_t file_size
+    int64_t index_interval
+    int64_t index_limit         # maximum size of either index
+    int64_t position            # in the file: of the next byte to process
+    int64_t valid_size          # in the file: the end of the last valid batch
+    int64_t last_offset         # of the last valid batch; base_offset - 1 before the first
+    int64_t offset_before_last  # last_offset as it was before the last valid batch
+    int64_t last_batch_base     # base offset of the last valid batch
+    int64_t batches
+    int64_t first_timestamp     # max timestamp of the first batch; -1 before it
+    int64_t max_timestamp       # of all valid batches; -1 before the first
+    int64_t max_timestamp_offset    # last offset of the first batch that has it
+    int64_t last_indexed        # position of the last index entry, 0 before the first
+    int64_t last_indexed_timestamp
+    int32_t latest_epoch
+    int64_t producer_batches
+    Status status               # why the scan stopped; OK while it continues
+    GrowingBuffer index               # Kafka's offset index entries, big-endian
+    GrowingBuffer time_index
+    GrowingBuffer epochs              # pairs of int64: epoch, start offset
+    BatchHeader header          # of the batch that continues in the next chunk
+    int64_t pending             # bytes of it in later chunks
+    uint32_t running            # its checksum so far
 
 
 cdef uint8_t* _grow(GrowingBuffer* buffer, size_t more) noexcept nogil:
@@ -101,7 +137,7 @@ cdef inline Status _accept(
         status = _add_entries(state, batch, position)
         if status != OK:
             return status
-    if batch.leader_epoch > state.latest_epoch and state.index_interval != INT64_MAX:
+    if batch.leader_epoch > state.latest_epoch:
         status = _add_epoch(state, batch)
         if status != OK:
             return status
@@ -117,20 +153,10 @@ cdef inline Status _accept(
     return OK
 
 
-cdef void scan_begin(
-    ScanState* state, int64_t base_offset, int64_t start, int64_t file_size
-) noexcept nogil:
-    """Initialize a scan from a batch's first byte.
-
-    It verifies CRCs, and builds no index unless the caller sets index_interval.
-    """
+cdef void scan_begin(ScanState* state, int64_t base_offset, int64_t file_size) noexcept nogil:
     memset(state, 0, sizeof(ScanState))
     state.base_offset = base_offset
     state.file_size = file_size
-    state.index_interval = INT64_MAX
-    state.check_crc = True
-    state.position = start
-    state.valid_size = start
     state.last_offset = base_offset - 1
     state.offset_before_last = base_offset - 1
     state.last_batch_base = base_offset
@@ -145,15 +171,14 @@ cdef void scan_begin(
 cdef int64_t _continue_batch(ScanState* state, const uint8_t* chunk, int64_t size) noexcept nogil:
     """Continue the batch from the previous chunk; returns the bytes it has in this one."""
     cdef int64_t taken = min(size, state.pending)
-    if state.check_crc:
-        if state.header.magic == 2:
-            state.running = crc32c(state.running, chunk, taken)
-        else:
-            state.running = crc32(state.running, chunk, taken)
+    if state.header.magic == 2:
+        state.running = crc32c(state.running, chunk, taken)
+    else:
+        state.running = crc32(state.running, chunk, taken)
     state.pending -= taken
     state.position += taken
     if state.pending == 0:
-        if state.check_crc and state.running != state.header.crc:
+        if state.running != state.header.crc:
             state.status = BAD_CRC
         else:
             state.status = _accept(state, &state.header, state.valid_size)
@@ -162,11 +187,10 @@ cdef int64_t _continue_batch(ScanState* state, const uint8_t* chunk, int64_t siz
 
 cdef void _begin_batch(ScanState* state, const uint8_t* at, int64_t available) noexcept nogil:
     """Begin a batch that continues in the next chunk; its header is in this one."""
-    if state.check_crc:
-        if state.header.magic == 2:
-            state.running = crc32c(0, at + V2_CRC_START, available - V2_CRC_START)
-        else:
-            state.running = crc32(0, at + LEGACY_CRC_START, available - LEGACY_CRC_START)
+    if state.header.magic == 2:
+        state.running = crc32c(0, at + V2_CRC_START, available - V2_CRC_START)
+    else:
+        state.running = crc32(0, at + LEGACY_CRC_START, available - LEGACY_CRC_START)
     state.pending = state.header.size - available
     state.position += available
 
@@ -197,7 +221,7 @@ cdef void scan_feed(ScanState* state, const uint8_t* chunk, int64_t size) noexce
         if batch.size > size - at:
             _begin_batch(state, chunk + at, size - at)
             return
-        if state.check_crc and not crc_matches(chunk, batch):
+        if not crc_matches(chunk, batch):
             state.status = BAD_CRC
             return
         state.status = _accept(state, batch, state.position)
@@ -211,8 +235,7 @@ cdef void scan_finish(ScanState* state) noexcept nogil:
     if state.status == OK and state.valid_size < state.file_size:
         state.status = TRUNCATED
     if (
-        state.index_interval != INT64_MAX
-        and <int64_t>state.time_index.size <= state.index_limit - TIME_INDEX_ENTRY_SIZE
+        <int64_t>state.time_index.size <= state.index_limit - TIME_INDEX_ENTRY_SIZE
         and _add_time_entry(state) != OK
     ):
         state.status = NO_MEMORY
@@ -225,20 +248,6 @@ cdef void scan_free(ScanState* state) noexcept nogil:
     memset(&state.index, 0, sizeof(GrowingBuffer))
     memset(&state.time_index, 0, sizeof(GrowingBuffer))
     memset(&state.epochs, 0, sizeof(GrowingBuffer))
-
-
-cdef void scan_range(
-    ScanState* state, const uint8_t* data, int64_t base_offset, int64_t start, int64_t end,
-    bint check_crc
-) noexcept nogil:
-    """Scan data[start:end] from a batch's first byte to the last valid batch; allocates nothing.
-
-    Sets in state: valid_size (a position in data), last_offset, max_timestamp, batches, status.
-    """
-    scan_begin(state, base_offset, start, end)
-    state.check_crc = check_crc
-    scan_feed(state, data + start, end - start)
-    scan_finish(state)
 
 
 cdef bytes _copy(const GrowingBuffer* buffer):
@@ -281,7 +290,7 @@ cdef class SegmentScan:
     ):
         if base_offset < 0 or file_size < 0 or index_interval_bytes < 0:
             raise ValueError("offsets and sizes cannot be negative")
-        scan_begin(&self._state, base_offset, 0, file_size)
+        scan_begin(&self._state, base_offset, file_size)
         self._state.index_interval = index_interval_bytes
         self._state.index_limit = index_bytes
         self._state.latest_epoch = latest_epoch
@@ -389,40 +398,3 @@ cdef class SegmentScan:
         cdef const int64_t* at = <const int64_t*>self._state.epochs.data
         cdef size_t n
         return [(at[2 * n], at[2 * n + 1]) for n in range(self._state.epochs.size // 16)]
-
-
-def walk_tail(
-    object buffer, int64_t base_offset, int64_t start=0, int64_t end=-1, *, bint check_crc=True
-):
-    """Walk from a batch's first byte to the end of the last valid batch.
-
-    Parameters
-    ----------
-    buffer
-        Bytes of a segment. ``start`` is the position of a batch (0, or from an index entry),
-        ``end`` is where to stop (-1: at the end of the buffer).
-    base_offset
-        Of the segment; a batch below it, or not above the one before it, ends the walk.
-
-    Returns
-    -------
-    (next_offset, position, max_timestamp, batches, status)
-        The offset after the last valid batch (base_offset if none), the position after it, the
-        largest timestamp (-1 if none), the number of batches, and why the walk ended: 0 at the
-        end of the bytes, else a status (see status.reason).
-    """
-    cdef HeldBytes view
-    cdef ScanState state
-    if base_offset < 0:
-        raise ValueError("offsets cannot be negative")
-    view = hold_bytes(buffer)
-    if end < 0:
-        end = view.size
-    if not 0 <= start <= end <= view.size:
-        raise ValueError(f"range {start} to {end} is not within {view.size} bytes")
-    with nogil:
-        scan_range(&state, view.data, base_offset, start, end, check_crc)
-    return (
-        state.last_offset + 1, state.valid_size, state.max_timestamp, state.batches,
-        <int>state.status,
-    )

@@ -89,8 +89,9 @@ def stats(
     ``options`` are those of every job: :class:`~kstore.spark.jobs.partition_job.JobOptions`.
 
     Returns a report for each partition, by topic and number; its ``stats`` equal those of
-    ``survey_log``. A partition that could not be read has an ``error``. Raises InvalidConfigError
-    if no topic matches, and StorageError if an executor does not see the directories.
+    ``survey_segments``. A partition that could not be read has an ``error``. Raises
+    InvalidConfigError if no topic matches, and StorageError if an executor does not see the
+    directories.
     """
     return _StatsJob(spark, path, **options).run()
 

@@ -1,18 +1,12 @@
-"""The recovery kernel against the oracle: every cut, every flipped bit, chunks of any size."""
+"""The scan of a segment against the oracle: every cut, every flipped bit, chunks of any size."""
 
-import errno
-import mmap
-import os
 import struct
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kstore._native.files.page_cache import populate
-from kstore._native.recovery.segment_scan import SegmentScan, walk_tail
-from kstore.errors import StorageError
-from kstore.files.files import DISK
+from kstore._native.recovery.segment_scan import SegmentScan
 from oracle import writer
 from oracle.crc import crc32c
 from oracle.files import read_offset_index, read_time_index
@@ -231,75 +225,3 @@ def test_misuse():
     found.finish()
     with pytest.raises(ValueError):
         found.feed(b"")
-
-
-# --- the end of a log, from a known batch ---------------------------------------------------
-
-
-def test_walk_tail_from_every_batch():
-    data = mixed_segment()
-    starts = [at for _, at in recover(data, BASE, 0).index]
-    assert len(starts) == 9
-    for start in starts:
-        next_offset, position, _, batches, status = walk_tail(data, BASE, start)
-        assert (next_offset, position, status) == (BASE + 32, len(data), 0)
-        assert batches == 10 - 1 - starts.index(start)
-    assert walk_tail(data, BASE)[2] == 1_800_000_000_002
-    assert walk_tail(data, BASE, starts[-1])[2] == 1_700_000_000_001
-    assert walk_tail(data, BASE, starts[2], starts[4])[:2] == (BASE + 12, starts[4])
-    assert walk_tail(b"", BASE) == (BASE, 0, -1, 0, 0)
-
-
-def test_walk_tail_at_every_cut():
-    data = mixed_segment()
-    for size in range(len(data)):
-        expected = recover(data[:size], BASE)
-        found = walk_tail(data[:size], BASE)
-        assert found[:2] == (expected.next_offset, expected.valid_size)
-        assert walk_tail(data[:size], BASE, check_crc=False) == found
-        assert walk_tail(data, BASE, 0, size) == found
-
-
-def test_walk_tail_checks_the_crc_when_asked():
-    data = bytearray(mixed_segment())
-    data[-1] ^= 1
-    assert walk_tail(data, BASE)[0] == BASE + 25
-    assert walk_tail(data, BASE, check_crc=False)[0] == BASE + 32
-
-
-@pytest.mark.parametrize(("start", "end"), [(5, 4), (0, 11), (11, -1), (-1, 5)])
-def test_walk_tail_stays_inside(start, end):
-    with pytest.raises(ValueError):
-        walk_tail(bytes(10), BASE, start, end)
-
-
-@given(st.binary(max_size=200), st.booleans())
-def test_walk_tail_over_garbage(data, check_crc):
-    next_offset, position, _, _, _ = walk_tail(data, BASE, check_crc=check_crc)
-    assert next_offset >= BASE
-    assert 0 <= position <= len(data)
-
-
-def test_pages_are_brought_in_without_the_gil(tmp_path):
-    path = tmp_path / "file"
-    path.write_bytes(b"x" * 9000)
-    with path.open("rb") as file, mmap.mmap(file.fileno(), 0, prot=mmap.PROT_READ) as mapped:
-        assert populate(mapped, 4096, 4096, 22) in (0, errno.EINVAL)
-        assert populate(mapped, 1, 10, 22) == errno.EINVAL  # not the start of a page
-        for start, size in ((-4096, 1), (0, 9001), (4096, -4097), (12288, 1)):
-            with pytest.raises(ValueError, match="not within"):
-                populate(mapped, start, size, 22)
-
-
-def test_a_page_that_cannot_be_read_is_an_error_of_the_disk(tmp_path):
-    """Behind the end of a file: what a failing disk gives too, and would kill if touched."""
-    path = tmp_path / "file"
-    path.write_bytes(b"x" * 9000)
-    with path.open("rb") as file, mmap.mmap(file.fileno(), 0, prot=mmap.PROT_READ) as mapped:
-        os.truncate(path, 0)
-        if populate(mapped, 0, 4096, 22) == errno.EINVAL:
-            return  # before Linux 5.14
-        with pytest.raises(StorageError) as caught:
-            DISK.prefault(mapped, 0, 4096, file.fileno())
-        assert caught.value.errno == errno.EIO
-        assert caught.value.path == str(path)

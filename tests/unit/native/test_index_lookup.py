@@ -55,12 +55,9 @@ def test_every_entry_and_its_neighbours_are_found(shape, count):
     assert len(index) == count
     for slot in range(0, count, 1 if count < 2000 else 7):
         key = keys[slot]
-        assert index.slot(BASE + key) == slot
         assert index.lookup(BASE + key) == slot + 1
-        assert index.entry(BASE + key) == (BASE + key, slot + 1)
-        assert index.slot(BASE + key - 1) == slot - 1
-    assert index.lookup(BASE + keys[0] - 1) == 0
-    assert index.entry(BASE - 1) == (BASE, 0)
+        assert index.lookup(BASE + key - 1) == slot
+    assert index.lookup(BASE - 1) == 0
     assert index.lookup(BASE + keys[-1] + 10**12) == count
     asked = array("q", [BASE + key + delta for key in keys for delta in (-1, 0, 1)])
     found = index.lookup_many(asked)
@@ -133,18 +130,15 @@ def test_time_lookups_agree_with_bisect(keys, targets):
     targets += [key + delta for key in ordered[:50] for delta in (-1, 0, 1)]
     for target in targets:
         slot = bisect_right(ordered, target) - 1
-        assert index.slot(target) == slot
-        expected = (ordered[slot], BASE + slot) if slot >= 0 else (-1, BASE)
-        assert index.entry(target) == expected
-        assert index.lookup(target) == expected[1]
+        assert index.lookup(target) == BASE + max(slot, 0)
 
 
 def test_large_time_index():
     keys = [*spread("uniform", 30_000), 10**15]
     index = TimeIndex(time_bytes([(key, slot) for slot, key in enumerate(keys)]), 0)
     for slot, key in enumerate(keys):
-        assert index.slot(key) == slot
-        assert index.slot(key - 1) == slot - 1
+        assert index.lookup(key) == slot
+        assert index.lookup(key - 1) == max(slot - 1, 0)
     assert index.find_fault(len(keys)) is None
 
 
