@@ -16,7 +16,12 @@ OF_COMMITTED_OFFSETS = {
     "log_end_offset": "use end_offset",
     "timestamp": "use commit_time",
 }
+OF_COMPACTION_REPORTS = dict.fromkeys(
+    ("deleted", "dropped", "records_removed", "removed"), "use records_read - records_kept"
+)
 OF_CONFIGS = {
+    **dict.fromkeys(("changed", "overrides"), "use to_properties(), which differ from the default"),
+    **dict.fromkeys(("as_dict", "to_dict"), "use dict(config), or to_properties()"),
     "get": "use config['retention.ms'], or config.retention_ms",
     "items": "use dict(config).items(), or to_properties()",
     "values": "use dict(config).values()",
@@ -58,9 +63,18 @@ OF_GROUPS = {
 }
 _ALTER = "use alter({'retention.ms': 3600000}) of the topic"
 _OFFSET_AT = "use offset_at(when)"
+_COMMITTED = "use view(isolation_level='read_committed')"
+_EXTEND = "use extend()"
+_MANY = ("append_all", "append_many", "extend_many", "send_many")
+_PERIOD = "use since(when, until), or log[:log.offset_at(when)]"
 _GROUP = "use to_pandas().groupby('key').size(), or a Counter over the keys of scan()"
 _SCAN = "use scan(where=lambda row: row.offset > 5), which gives columns"
 OF_LOGS = {
+    **dict.fromkeys(_MANY, _EXTEND),
+    **dict.fromkeys(("before", "until"), _PERIOD),
+    **dict.fromkeys(("committed", "read_committed"), _COMMITTED),
+    "first": "use next(iter(log)), or head(1)",
+    "last": "use log[-1], or tail(1)",
     **dict.fromkeys(("filter", "query", "select", "where"), _SCAN),
     **dict.fromkeys(("count_by_key", "group_by", "groupby"), _GROUP),
     "alter": _ALTER,
@@ -187,6 +201,8 @@ OF_STORES = {
 _OF_EACH_LOG = "use {}() of each log: `for log in topic`"
 _OFFSETS_AT = "use offsets_at(when), by partition"
 OF_TOPICS = {
+    **dict.fromkeys(_MANY, _EXTEND),
+    **dict.fromkeys(("count", "num_records"), "use sum(1 for log in topic for _ in log)"),
     **dict.fromkeys(("filter", "query", "select", "where"), _SCAN),
     **dict.fromkeys(("count_by_key", "group_by", "groupby"), _GROUP),
     **{
@@ -228,7 +244,11 @@ OF_TOPICS = {
     "start_offsets": "use start_offset of each log: `for log in topic`",
 }
 OF_TRANSACTIONS = {
-    "abort": "use abort_transaction()",
+    "abort": "use abort_transaction(), or raise in the block",
+    **dict.fromkeys(
+        ("add_offsets", "commit_offsets", "send_offsets"),
+        "use send_offsets_to_transaction(consumer)",
+    ),
     "begin": "use begin_transaction()",
     "commit": "use commit_transaction()",
     "init_transactions": "opening the producer does it",
@@ -236,6 +256,9 @@ OF_TRANSACTIONS = {
     "stop": "use close()",
 }
 OF_VIEWS = {
+    **dict.fromkeys(("before", "until"), _PERIOD),
+    "first": "use next(iter(view)), or head(1)",
+    "last": "use tail(1)",
     **dict.fromkeys(("filter", "query", "select", "where"), _SCAN),
     "between": "use since(when, until) of the log",
     "count": "use sum(1 for _ in view)",
@@ -268,10 +291,16 @@ OF_POSITIONS = dict.fromkeys(
     "a position is a partition and an offset: give a callback the rest, "
     "`on_delivery=lambda error, at, key=key: ...`",
 )
-OF_TOPIC_PARTITIONS = dict.fromkeys(
-    (*_OF_A_RECORD, "offset"),
-    "poll() returns {partition: records}: use .values(), or consumer.records()",
-)
+OF_TOPIC_PARTITIONS = {
+    **dict.fromkeys(
+        (*_OF_A_RECORD, "offset"),
+        "poll() returns {partition: records}: use .values(), or consumer.records()",
+    ),
+    **dict.fromkeys(
+        ("add_done_callback", "get", "result"),
+        "in a transaction send() returns the partition; offsets come with the commit",
+    ),
+}
 
 
 class _Answer:

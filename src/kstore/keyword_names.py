@@ -1,4 +1,4 @@
-"""Keyword arguments that callers guess: the error says what to write instead."""
+"""Arguments that callers guess: the error says what to write instead."""
 
 from collections.abc import Callable
 from functools import wraps
@@ -8,10 +8,14 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 
-def explain_keywords(**instead: str) -> Callable[[Callable[P, T]], Callable[P, T]]:
-    """Decorate a method so that keywords it lacks raise a TypeError which names kstore's.
+def explain_keywords(
+    sentence: str | None = None, /, **instead: str
+) -> Callable[[Callable[P, T]], Callable[P, T]]:
+    """Decorate a method so that arguments it does not take raise a TypeError with advice.
 
-    Each call costs a check of the keywords: not for methods of a record's path.
+    ``instead`` has the advice for a keyword; ``sentence`` follows Python's own error for any other
+    argument that does not fit. Each call costs a frame and a check of the keywords: not for
+    methods of a record's path.
     """
 
     def decorate(method: Callable[P, T]) -> Callable[P, T]:
@@ -20,8 +24,24 @@ def explain_keywords(**instead: str) -> Callable[[Callable[P, T]], Callable[P, T
             for name in keywords:
                 if name in instead:
                     raise TypeError(f"{method.__name__}() has no {name}=: {instead[name]}")
-            return method(*args, **keywords)
+            try:
+                return method(*args, **keywords)
+            except TypeError as error:
+                if sentence is None or _fit(method, args, keywords):
+                    raise
+                raise TypeError(f"{error}: {sentence}") from None
 
         return call
 
     return decorate
+
+
+def _fit(method: Callable[..., object], args: object, keywords: object) -> bool:
+    """Whether the arguments are such that the method itself was entered, and raised."""
+    from inspect import signature
+
+    try:
+        signature(method).bind(*args, **keywords)  # type: ignore[misc, arg-type]
+    except TypeError:
+        return False
+    return True

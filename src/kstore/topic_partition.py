@@ -1,9 +1,11 @@
 """Names of partitions (topic and number) and records (partition and offset)."""
 
-from typing import NamedTuple
+from typing import NamedTuple, Never, TypeVar
 
 from kstore.integers import INT32_MAX, INT32_MIN, check_integer
 from kstore.kafka_names import OF_POSITIONS, OF_TOPIC_PARTITIONS, answer_names
+
+T = TypeVar("T")
 
 
 class Position(NamedTuple):
@@ -18,6 +20,23 @@ class TopicPartition(NamedTuple):
 
     topic: str
     partition: int
+
+
+PartitionLike = TopicPartition | tuple[str, int]
+
+
+class Partitions(frozenset[TopicPartition]):
+    """A set of partitions. A set like any other, except that it explains a call."""
+
+    def __call__(self) -> Never:
+        raise TypeError("this is an attribute, a set of partitions: write it without ()")
+
+
+class ByPartition(dict[TopicPartition, T]):
+    """Values by partition. A dict like any other, except that it explains a call."""
+
+    def __call__(self) -> Never:
+        raise TypeError("this is an attribute, a dict by (topic, partition): write it without ()")
 
 
 answer_names(Position, OF_POSITIONS)

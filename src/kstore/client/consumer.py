@@ -22,8 +22,9 @@ from kstore.errors import (
 )
 from kstore.integers import check_integer, check_integer_setting
 from kstore.kafka_names import CONSUMER_IN_ASYNCIO, OF_CONSUMERS, answer_names, no_asyncio
+from kstore.keyword_names import explain_keywords
 from kstore.log.read_committed import TransactionOutcomes, check_isolation
-from kstore.topic_partition import TopicPartition, as_topic_partition
+from kstore.topic_partition import PartitionLike, Partitions, TopicPartition, as_topic_partition
 
 if TYPE_CHECKING:
     from kstore.coordinator.group.store_group import StoreGroup
@@ -38,8 +39,6 @@ RESETS = ("earliest", "latest", "none")
 _PAUSE_MIN = 0.0005  # seconds between polls of several partitions, doubled while idle
 _PAUSE_MAX = 0.02
 _RETRIES = 3  # of a poll during which a topic was deleted and recreated
-
-PartitionLike = TopicPartition | tuple[str, int]
 
 
 class Consumer:
@@ -103,7 +102,7 @@ class Consumer:
 
     @property
     def assignment(self) -> frozenset[TopicPartition]:
-        return frozenset(self._positions)
+        return Partitions(self._positions)
 
     def assign(self, partitions: Iterable[PartitionLike]) -> None:
         """Replace the assignment; partitions that stay assigned keep their positions.
@@ -226,6 +225,7 @@ class Consumer:
 
     # --- positions ------------------------------------------------------------------------
 
+    @explain_keywords("a partition is a pair: position(('orders', 0))")
     def position(self, partition: PartitionLike) -> int:
         """The offset that is read next.
 
@@ -240,6 +240,7 @@ class Consumer:
         with self._lock:
             return {tp: at for tp, at in self._positions.items() if at is not None}
 
+    @explain_keywords("a partition is a pair: seek(('orders', 0), 1000)")
     def seek(self, partition: PartitionLike, offset: int) -> None:
         """Continue at an offset; the next read detects one outside the log."""
         offset = check_integer("offset", offset)
@@ -527,6 +528,7 @@ class Consumer:
                     self._topic_ids if topic_ids is None else topic_ids,
                 )
 
+    @explain_keywords("a partition is a pair: committed(('orders', 0))")
     def committed(self, partition: PartitionLike) -> int | None:
         """The group's committed offset of a partition, None if there is none."""
         with self._lock:
@@ -535,8 +537,6 @@ class Consumer:
                 return None
             commit = self._group.fetch(as_topic_partition(partition))
             return None if commit is None else commit.offset
-
-    # --- the end --------------------------------------------------------------------------
 
     def close(self) -> None:
         """Release the partitions; commits nothing. A second call does nothing."""

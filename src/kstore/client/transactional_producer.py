@@ -144,11 +144,15 @@ class TransactionalProducer:
 
     @contextmanager
     def transaction(self) -> Iterator["TransactionalProducer"]:
-        """A block that commits at its end, and aborts if it raises (also in the commit)."""
+        """A block that commits at its end, and aborts if it raises (also in the commit).
+
+        The block may end the transaction earlier: ``abort_transaction()``.
+        """
         self.begin_transaction()
         try:
             yield self
-            self.commit_transaction()
+            if self._open:
+                self.commit_transaction()
         except BaseException:
             if self._open:
                 with suppress(KStoreError):  # raise the first error

@@ -38,6 +38,7 @@ from kstore.errors import (
 )
 from kstore.files import filenames
 from kstore.files.files import Files
+from kstore.kafka_names import OF_COMPACTION_REPORTS, answer_names
 from kstore.record.codec import compress, decompress
 from kstore.segment import segment as segments_on_disk
 from kstore.segment.cleaned_segment import CleanedSegment
@@ -74,6 +75,9 @@ class CompactionReport:
     segments_before: int = 0
     segments_after: int = 0
     seconds: float = 0.0
+
+
+answer_names(CompactionReport, OF_COMPACTION_REPORTS)
 
 
 class Throttle:

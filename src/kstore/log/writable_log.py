@@ -178,6 +178,7 @@ class WritableLog(Log):
             deleter.raise_start(checked_log_start(self, before_offset))
         return self.start_offset
 
+    @explain_keywords("it compares timestamps with the present time")
     def apply_retention(self) -> int:
         writer = self._require_writer()
         with writer.state.cleaning.attempt() as idle:  # during a compaction: next time

@@ -30,6 +30,7 @@ from kstore.files import process_lifetime
 from kstore.files.files import DISK, Files
 from kstore.integers import INT64_MAX, check_integer
 from kstore.kafka_names import OF_STORES, answer_names
+from kstore.keyword_names import explain_keywords
 from kstore.log.log import Log
 from kstore.store.alter_log_dir import MoveInfo
 from kstore.store.finish_interrupted import finish_interrupted
@@ -166,6 +167,13 @@ class Store(Mapping[str, Topic]):
 
     # --- changes of topics ----------------------------------------------------------------
 
+    @explain_keywords(
+        "settings are config={'retention.ms': 3600000}",
+        configs="use config={'retention.ms': 3600000}",
+        num_partitions="use partitions",
+        replication_factor="a store has no replicas: leave it out",
+        topic_configs="use config={'retention.ms': 3600000}",
+    )
     def create_topic(
         self,
         name: str,
@@ -215,6 +223,7 @@ class Store(Mapping[str, Topic]):
             self._catalog.grow(name, partitions)
             return self._topics.update(name)
 
+    @explain_keywords("use alter_topic('orders', {'retention.ms': 3600000})")
     def alter_topic(
         self,
         name: str,
@@ -231,13 +240,17 @@ class Store(Mapping[str, Topic]):
         Parameters
         ----------
         config
-            Settings by name, Kafka's (``retention.ms``) or Python's (``retention_ms``).
+            Settings by name, Kafka's (``retention.ms``) or Python's (``retention_ms``); None
+            unsets one.
         unset
             Names of settings to reset to those of the store's ``config.log``.
         """
         self._check_writable()
         check_changes(config, unset)
-        self._manager.settings.alter(name, config or {}, tuple(unset))
+        changes = dict(config or {})
+        unset = (*unset, *(key for key, value in changes.items() if value is None))
+        changes = {key: value for key, value in changes.items() if value is not None}
+        self._manager.settings.alter(name, changes, unset)
 
     def configure_topic(self, name: str, config: LogConfig) -> None:
         """Deprecated: replace all settings of a topic; use :meth:`alter_topic` to change some.

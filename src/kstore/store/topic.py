@@ -103,6 +103,7 @@ class Topic:
         """Kafka's id of the topic (22 characters), None if the directory has none."""
         return self._store._manager.identities.topic_id_of(self.name)
 
+    @explain_keywords("use alter({'retention.ms': 3600000})")
     def alter(
         self, config: Mapping[str, object] | None = None, *, unset: Iterable[str] = ()
     ) -> None:
@@ -261,6 +262,7 @@ class Topic:
             checked_log_start(log, before_offsets[number])
         return {n: log.delete_records(before_offsets[n]) for n, log in logs.items()}
 
+    @explain_keywords("it compares timestamps with the present time")
     def apply_retention(self) -> int:
         """Drop the segments that retention allows; :meth:`kstore.Log.apply_retention`.
 

@@ -10,6 +10,7 @@ import pytest
 
 import kstore
 from kstore import LogConfig, Store, StoreConfig, kafka_names
+from kstore.compaction.cleaner import CompactionReport
 from kstore.errors import (
     GroupIdNotFoundError,
     InvalidConfigError,
@@ -37,6 +38,7 @@ def owners(store: Store) -> Iterator[tuple[Any, dict[str, str]]]:
     yield store["orders"].config, kafka_names.OF_CONFIGS
     yield group, kafka_names.OF_GROUPS
     yield store.verify(), kafka_names.OF_REPORTS
+    yield CompactionReport(first_dirty_offset=0, end_offset=0), kafka_names.OF_COMPACTION_REPORTS
     yield group.offsets["orders", 0], kafka_names.OF_COMMITTED_OFFSETS
 
 
@@ -207,3 +209,48 @@ def test_the_latest_record_of_every_key(store: Store) -> None:
     }
     users[1].append(None, key=b"a", timestamp=20)
     assert set(users.latest()) == {b"b"}
+
+
+def test_a_setting_of_none_is_unset(store: Store) -> None:
+    topic = store["orders"]
+    topic.alter({"retention.ms": 5, "segment.bytes": 2000})
+    topic.alter({"retention.ms": None, "segment.bytes": 3000})
+    assert (topic.config["retention.ms"], topic.config["segment.bytes"]) == (-1, 3000)
+
+
+def test_arguments_that_do_not_fit_are_explained(store: Store) -> None:
+    topic = store["orders"]
+    with pytest.raises(TypeError, match=r"create_topic\(\) has no num_partitions=: use partitions"):
+        store.create_topic("a", num_partitions=4)  # type: ignore[call-arg]
+    with pytest.raises(TypeError, match=r"positional arguments but 4 were given: settings are"):
+        store.create_topic("a", 4, {"retention.ms": 5})  # type: ignore[misc]
+    for call in (lambda: topic.alter("retention.ms", 5), lambda: topic.alter(retention_ms=5)):
+        with pytest.raises(TypeError, match=r"argument.*: use alter\({'retention.ms': 3600000}\)"):
+            call()  # type: ignore[no-untyped-call]
+    with store.consumer("orders", group="other", timeout=0) as consumer:
+        for name in ("position", "committed", "seek"):
+            with pytest.raises(TypeError, match=rf"given: a partition is a pair: {name}\(\("):
+                getattr(consumer, name)("orders", 0, 5)
+        with pytest.raises(TypeError, match="write it without"):
+            consumer.assignment()  # type: ignore[operator]
+    with pytest.raises(TypeError, match="write it without"):
+        store.group("dashboards").lags()  # type: ignore[operator]
+    for owner in (topic, topic[0]):
+        with pytest.raises(TypeError, match=r"'now': it compares timestamps with the present time"):
+            owner.apply_retention(now=5)  # type: ignore[call-arg]
+
+
+def test_a_type_error_of_a_method_itself_is_not_explained(store: Store) -> None:
+    with pytest.raises(TypeError, match=r"^config is a mapping of settings, not int$"):
+        store["orders"].alter(5)  # type: ignore[arg-type]
+
+
+def test_a_transaction_block_that_aborts_ends_without_an_error(store: Store) -> None:
+    with store.transaction("t") as transaction:
+        transaction.send("orders", b"3", partition=0)
+        transaction.abort_transaction()
+    with store.transaction("t") as transaction:
+        transaction.send("orders", b"4", partition=0)
+    committed = store["orders"][0].view(isolation_level="read_committed")
+    assert [record.value for record in committed][-1] == b"4"
+    assert b"3" not in [record.value for record in committed]

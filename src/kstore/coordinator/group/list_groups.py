@@ -18,7 +18,7 @@ from kstore.errors import CorruptFileError, GroupIdNotFoundError, KStoreError, N
 from kstore.files.filenames import OFFSETS_PREFIX, TEMPORARY_SUFFIX
 from kstore.kafka_names import OF_COMMITTED_OFFSETS, OF_GROUPS, answer_names
 from kstore.protocol.fields import partition_for_name
-from kstore.topic_partition import TopicPartition
+from kstore.topic_partition import ByPartition, TopicPartition
 
 if TYPE_CHECKING:
     from kstore.store.store import Store
@@ -73,7 +73,7 @@ class ConsumerGroup:
     @property
     def lags(self) -> dict[TopicPartition, int | None]:
         """The lag of each partition with a committed offset; None where the log end is unknown."""
-        return {partition: each.lag for partition, each in self.offsets.items()}
+        return ByPartition((partition, each.lag) for partition, each in self.offsets.items())
 
     @property
     def is_claimed(self) -> bool:
