@@ -34,9 +34,9 @@ if TYPE_CHECKING:
     from kstore.checkpoint.log_dir import absolute_paths as absolute_paths
     from kstore.checkpoint.offset_checkpoint import read_offsets as read_offsets
     from kstore.compaction import cleaner as cleaner
-    from kstore.compaction.cleaner import CompactionReport as CompactionReport
     from kstore.compaction.cleaner import RoundOutput as RoundOutput
     from kstore.compaction.cleaner import RoundPlan as RoundPlan
+    from kstore.compaction.compaction_report import CompactionReport as CompactionReport
     from kstore.coordinator.group.offset_records import Commits as Commits
     from kstore.coordinator.group.offset_records import OffsetKey as OffsetKey
     from kstore.coordinator.group.offset_records import decode_offset_key as decode_offset_key
@@ -221,7 +221,8 @@ _NAMES = {
     "kstore.maintenance.rewrite": "REWRITE_ERRORS RewritePlan RewriteReport RewriteTarget"
     " RewrittenSegment conversion damage_of plan_rewrite rewrite_segment swap_in",
     # Rounds of compaction.
-    "kstore.compaction.cleaner": "CompactionReport RoundOutput RoundPlan",
+    "kstore.compaction.cleaner": "RoundOutput RoundPlan",
+    "kstore.compaction.compaction_report": "CompactionReport",
     "kstore.segment.cleaned_segment": "CleanedSegment FinishedSegment",
     "kstore._native.compaction.offset_map": "OffsetMap",
     # Repair.

@@ -10,7 +10,7 @@ import pytest
 import kstore
 from kafka_files.data_sets import ExpectedPartition, ExpectedRecord, as_expected
 from kafka_files.test_store import contents
-from kstore.compaction.cleaner import CompactionReport
+from kstore.compaction.compaction_report import CompactionReport
 from oracle.plain import PlainBatch
 from oracle.reader import read_log
 

@@ -3,6 +3,7 @@
 Modules:
 
 - cleaner: Compacts one log: keeps the latest record of each key (Kafka's Cleaner)
+- compaction_report: The result of a compaction
 - policy: Which segments the cleaner may clean and how it groups them: Kafka's rules without I/O
 - threads: The cleaner threads: each repeatedly compacts the dirtiest log
 

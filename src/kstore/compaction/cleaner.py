@@ -21,6 +21,7 @@ from kstore._native.compaction.record_filter import RecordFilter
 from kstore._native.read.batch_walk import BatchWalk
 from kstore._native.read.segment_view import SegmentView
 from kstore.checkpoint.cleaner_offsets import read_cleaner_offset, write_cleaner_offset
+from kstore.compaction.compaction_report import CompactionReport
 from kstore.compaction.policy import (
     CleanableRange,
     CleanedTransactions,
@@ -38,7 +39,6 @@ from kstore.errors import (
 )
 from kstore.files import filenames
 from kstore.files.files import Files
-from kstore.kafka_names import OF_COMPACTION_REPORTS, answer_names
 from kstore.record.codec import compress, decompress
 from kstore.segment import segment as segments_on_disk
 from kstore.segment.cleaned_segment import CleanedSegment
@@ -56,28 +56,6 @@ _LONGEST_SLEEP = 0.1  # seconds between two checks whether the compaction is to 
 _ASK, _FULL = 1, 2  # events of a pass besides 0, the end of the bytes
 
 Progress = Callable[[int, int], None]
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class CompactionReport:
-    """The result of a compaction. Bytes and segments count the rewritten segments. Immutable."""
-
-    first_dirty_offset: int
-    end_offset: int  # below it everything is compacted: the next first dirty offset
-    passes: int = 0  # rounds: how often the key map was filled; 0: nothing was dirty
-    keys: int = 0  # the largest number of keys in the map
-    map_memory: int = 0  # bytes of the map and its marks
-    records_read: int = 0  # each counted once, however many rounds read it
-    records_kept: int = 0
-    records_without_key: int = 0  # dropped: a compacted log cannot keep them
-    bytes_before: int = 0
-    bytes_after: int = 0
-    segments_before: int = 0
-    segments_after: int = 0
-    seconds: float = 0.0
-
-
-answer_names(CompactionReport, OF_COMPACTION_REPORTS)
 
 
 class Throttle:

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     import pandas as pd
     import pyarrow as pa
 
-    from kstore.compaction.cleaner import CompactionReport
+    from kstore.compaction.compaction_report import CompactionReport
     from kstore.log.writer import LogWriter
     from kstore.maintenance.reindex import ReindexReport
     from kstore.maintenance.rewrite import Progress, RewriteReport

@@ -33,7 +33,7 @@ from kstore.segment.segment import out_of_range
 from kstore.segment.transaction_index import AbortedTransaction
 
 if TYPE_CHECKING:
-    from kstore.compaction.cleaner import CompactionReport
+    from kstore.compaction.compaction_report import CompactionReport
     from kstore.maintenance.reindex import ReindexReport
     from kstore.maintenance.rewrite import Progress, RewriteReport
     from kstore.recovery.report import RecoveryReport

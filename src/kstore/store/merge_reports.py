@@ -5,7 +5,7 @@ from dataclasses import fields
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from kstore.compaction.cleaner import CompactionReport
+    from kstore.compaction.compaction_report import CompactionReport
     from kstore.maintenance.reindex import ReindexReport
     from kstore.maintenance.rewrite import RewriteReport
     from kstore.store.topic import Topic
@@ -15,7 +15,7 @@ _LARGEST = ("keys", "map_memory")  # of one compaction at a time, so they do not
 
 def merge_compactions(reports: "Iterable[CompactionReport]") -> "CompactionReport":
     """The sum of the counts. The offsets are -1 where there is not exactly one report."""
-    from kstore.compaction.cleaner import CompactionReport
+    from kstore.compaction.compaction_report import CompactionReport
 
     several = list(reports)
     if len(several) == 1:

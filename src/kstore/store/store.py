@@ -41,7 +41,7 @@ from kstore.store.topic_names import TopicNames
 from kstore.topic_partition import TopicPartition, as_partition
 
 if TYPE_CHECKING:
-    from kstore.compaction.cleaner import CompactionReport
+    from kstore.compaction.compaction_report import CompactionReport
     from kstore.coordinator.group.offsets_table import OffsetsTable
     from kstore.coordinator.transaction.store_transactions import StoreTransactions
     from kstore.verify.partition import VerifyReport

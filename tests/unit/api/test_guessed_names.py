@@ -10,7 +10,7 @@ import pytest
 
 import kstore
 from kstore import LogConfig, Store, StoreConfig, kafka_names
-from kstore.compaction.cleaner import CompactionReport
+from kstore.compaction.compaction_report import CompactionReport
 from kstore.errors import (
     GroupIdNotFoundError,
     InvalidConfigError,

@@ -1,0 +1,27 @@
+"""The result of a compaction."""
+
+from dataclasses import dataclass
+
+from kstore.kafka_names import OF_COMPACTION_REPORTS, answer_names
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class CompactionReport:
+    """The result of a compaction. Bytes and segments count the rewritten segments. Immutable."""
+
+    first_dirty_offset: int
+    end_offset: int  # below it everything is compacted: the next first dirty offset
+    passes: int = 0  # rounds: how often the key map was filled; 0: nothing was dirty
+    keys: int = 0  # the largest number of keys in the map
+    map_memory: int = 0  # bytes of the map and its marks
+    records_read: int = 0  # each counted once, however many rounds read it
+    records_kept: int = 0
+    records_without_key: int = 0  # dropped: a compacted log cannot keep them
+    bytes_before: int = 0
+    bytes_after: int = 0
+    segments_before: int = 0
+    segments_after: int = 0
+    seconds: float = 0.0
+
+
+answer_names(CompactionReport, OF_COMPACTION_REPORTS)
