@@ -326,7 +326,10 @@ class BufferExhaustedError(KStoreError, TimeoutError):
 
 
 class GroupConflictError(KStoreError, RuntimeError):
-    """Another consumer, in this process or another, reads the same partition for the group."""
+    """Another consumer, in this process or another, reads the same partition for the group.
+
+    Also an alteration of the group's offsets that has not ended after 10 s.
+    """
 
     code = 25
 

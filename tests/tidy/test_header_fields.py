@@ -33,7 +33,7 @@ OTHER_FORMATS = {
     "cli/dump_records.py": "keys and values of internal topics",
     "coordinator/group/claims.py": "a digest",
     "coordinator/transaction/transaction_state_records.py": "values of __transaction_state",
-    "files/files.py": "struct flock",
+    "files/file_lock.py": "struct flock",
     "log/statistics.py": "columns of native memory",
     "producer_state/snapshot.py": "a producer snapshot",
     "protocol/fields.py": "fields of Kafka's messages",

@@ -114,7 +114,7 @@ HOMES = {
 }
 
 # Modules through which a disk can be reached, and the only modules that may reach it so.
-DISK = ("kstore.files.files", "kstore.files.lock_holders")
+DISK = ("kstore.files.files", "kstore.files.file_lock", "kstore.files.lock_holders")
 DISK_MODULES = {"mmap", "fcntl", "shutil", "tempfile", "glob", "io"}
 DISK_CALLS = """
 open close read write pread pwrite preadv pwritev readv writev lseek truncate ftruncate

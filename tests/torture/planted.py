@@ -19,7 +19,8 @@ from kstore.checkpoint import log_dir
 from kstore.checkpoint.topic_settings import DELETING, TopicsFile
 from kstore.errors import StorageError
 from kstore.files import files
-from kstore.files.files import Files, Lock
+from kstore.files.file_lock import Lock
+from kstore.files.files import Files
 from kstore.log import group_commit
 from kstore.log.flush import Flusher
 from kstore.recovery import apply, torn_tail

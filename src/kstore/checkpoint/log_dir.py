@@ -27,8 +27,9 @@ from kstore.errors import (
 )
 from kstore.files import filenames
 from kstore.files.failure_detector import FailureDetectingFiles
+from kstore.files.file_lock import Lock
 from kstore.files.filenames import PartitionName, parse_partition_directory
-from kstore.files.files import Files, Lock
+from kstore.files.files import Files
 from kstore.files.lock_holders import is_locked_by_this_process
 
 _LOGGER = logging.getLogger("kstore")

@@ -5,6 +5,7 @@ Modules:
 - descriptor_limit: File descriptors, of which a process has a limited number (``ulimit -n``)
 - failure_detector: Detects I/O failures of a disk and takes its log directory offline, while
   others continue
+- file_lock: Locks on files and on ranges of their bytes, which all processes of the machine see
 - filenames: Names of everything in a log directory: formats and parses them, and no other module
   does
 - files: Every system call of kstore that accesses a disk

@@ -11,7 +11,8 @@ from collections.abc import Callable, Collection, Sequence
 from typing import TYPE_CHECKING
 
 from kstore.errors import StorageError
-from kstore.files.files import Files, Lock
+from kstore.files.file_lock import Lock
+from kstore.files.files import Files
 
 if TYPE_CHECKING:
     import mmap
@@ -368,6 +369,13 @@ class FailureDetectingFiles(Files):
     def probe(self, path: Path, start: int = 0, size: int = 0) -> bool:
         try:
             return self.inner.probe(path, start, size)
+        except StorageError as error:
+            self._report(error)
+            raise
+
+    def locked_range(self, path: Path, start: int = 0, size: int = 0) -> tuple[int, int] | None:
+        try:
+            return self.inner.locked_range(path, start, size)
         except StorageError as error:
             self._report(error)
             raise

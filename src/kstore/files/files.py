@@ -10,15 +10,14 @@ import fcntl
 import mmap
 import os
 import stat
-import struct
 from collections.abc import Collection, Sequence
 from contextlib import ExitStack, suppress
 from functools import partial
 from typing import TYPE_CHECKING
 
-from kstore._native.files.owned_descriptor import OwnedDescriptor
-from kstore.errors import StorageError, StoreLockedError
+from kstore.errors import StorageError
 from kstore.files.descriptor_limit import lacks_descriptors, too_many_open_files
+from kstore.files.file_lock import Lock, find_lock
 from kstore.files.filenames import TEMPORARY_SUFFIX
 from kstore.files.open_file import OpenFile
 
@@ -31,8 +30,6 @@ _SYNCS = 8  # in parallel
 _OPEN_AT_ONCE = 64  # files that are replaced together
 _ZEROS = bytes(1 << 20)  # compared with a file's bytes
 _MADV_POPULATE_READ = 22  # not named by Python's mmap before 3.13
-# struct flock of 64-bit Linux: l_type, l_whence, l_start, l_len, l_pid; length 0 = entire file.
-_FLOCK = struct.Struct("hhqqi4x")
 
 _ADVICE = {
     errno.ENOSPC: "free some space and try again; what was stored before is intact",
@@ -45,35 +42,6 @@ _ADVICE = {
 
 # O_NONBLOCK: a pipe with the name of a file must not block the open.
 _OPEN_FLAGS = os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
-
-
-class Lock:
-    """An exclusive lock on one file, held until :meth:`release` or the end of the process.
-
-    An *open file description* lock: Java's ``FileChannel.lock`` (Kafka) and every other process
-    see it, a second open in this process too, and closing another descriptor of the file does
-    not drop it. A forked child shares it and must not use the store.
-    """
-
-    def __init__(self, path: str, fd: int) -> None:
-        self.path = path
-        self._file = OwnedDescriptor(fd)  # which releases the lock with this object
-
-    @property
-    def held(self) -> bool:
-        return self._file.fd >= 0
-
-    def release(self) -> None:
-        """Release the lock; a second call does nothing. The file stays, as with Kafka."""
-        fd = self._file.take()
-        if fd >= 0:
-            os.close(fd)
-
-    def __enter__(self) -> "Lock":
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.release()
 
 
 class Files:
@@ -502,40 +470,26 @@ class Files:
         Raises StoreLockedError where another process (such as Kafka's broker) or another lock of
         this process holds it.
         """
-        name = os.fspath(path)
-        fd = self.open(name, os.O_RDWR | os.O_CREAT)
+        lock = Lock(os.fspath(path), self.open(path, os.O_RDWR | os.O_CREAT))
         try:
-            fcntl.fcntl(
-                fd, fcntl.F_OFD_SETLK, _FLOCK.pack(fcntl.F_WRLCK, os.SEEK_SET, start, size, 0)
-            )
-        except OSError as error:
-            os.close(fd)
-            if error.errno in (errno.EAGAIN, errno.EACCES):
-                raise StoreLockedError(
-                    "another process has this directory open for writing (kstore or a Kafka "
-                    "broker); stop it, or open with mode='r'",
-                    path=name,
-                ) from None
-            raise _storage_error("cannot lock", name, error) from error
+            lock.add(start, size)
         except BaseException:
-            os.close(fd)
+            lock.release()
             raise
-        return Lock(name, fd)
+        return lock
 
     def probe(self, path: str | os.PathLike[str], start: int = 0, size: int = 0) -> bool:
         """Whether a process holds that lock, without taking it; False for a missing file."""
+        return self.locked_range(path, start, size) is not None
+
+    def locked_range(
+        self, path: str | os.PathLike[str], start: int = 0, size: int = 0
+    ) -> tuple[int, int] | None:
+        """Start and size of a lock on some of these bytes (size 0: up to any position), or None."""
         if not self.exists(path):
-            return False
-        fd = self.open(path)
-        try:
-            try:
-                asked = _FLOCK.pack(fcntl.F_WRLCK, os.SEEK_SET, start, size, 0)
-                answer = fcntl.fcntl(fd, fcntl.F_OFD_GETLK, asked)
-            except OSError as error:
-                raise _storage_error("cannot ask for the lock of", path, error) from error
-        finally:
-            os.close(fd)
-        return bool(_FLOCK.unpack(answer)[0] != fcntl.F_UNLCK)
+            return None
+        with OpenFile(self, path) as fd:
+            return find_lock(fd, path, start, size)
 
 
 DISK = Files()

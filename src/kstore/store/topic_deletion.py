@@ -1,14 +1,13 @@
 """Deletes a topic's committed offsets and aborts its open transactions with the topic."""
 
 import logging
-from os.path import join
+from os.path import dirname
 from typing import TYPE_CHECKING
 
 from kstore.coordinator.group.group_offsets import GroupOffsets
-from kstore.coordinator.group.list_groups import offsets_table
 from kstore.coordinator.group.offsets_table import OFFSETS_TOPIC
-from kstore.coordinator.group.reader_offsets_file import MAX_GROUP_FILE_SIZE, parse_group_file
-from kstore.coordinator.group.store_group import is_offsets_file
+from kstore.coordinator.group.reader_offsets_file import group_files, read_group_file
+from kstore.coordinator.group.store_group import find_table
 from kstore.coordinator.internal_topics import filled_partitions
 from kstore.errors import CorruptFileError, KStoreError, NewerFormatError, StoreLockedError
 
@@ -70,25 +69,26 @@ def forget_topic(store: "Store", topic: str) -> None:
     with store._offsets_lock:
         forgotten = 0
         for log in filled_partitions(store, OFFSETS_TOPIC):
-            forgotten += offsets_table(store, log.partition).forget_topic(topic)
-        for directory in store._catalog.live_paths:
-            for name in store._files.scan(directory)[1]:
-                if is_offsets_file(name):
-                    forgotten += _forget_in_file(store, directory, name, topic)
+            if (table := find_table(store, log.partition)) is not None:
+                forgotten += table.forget_topic(topic)
+        for path in group_files(store._files, store._catalog.live_paths):
+            forgotten += _forget_in_file(store, path, topic)
         _LOGGER.info("topic %s: %d committed offsets deleted with it", topic, forgotten)
 
 
-def _forget_in_file(store: "Store", directory: str, name: str, topic: str) -> int:
+def _forget_in_file(store: "Store", path: str, topic: str) -> int:
     """Remove the topic's commits from one group's file; returns how many.
 
     A file that cannot be read or locked is left, with a warning. Its commits do not apply to a
     later topic of the same name, whose id differs; only a file of format 1 has no ids, so its
     commits apply to any topic of that name.
     """
-    path = join(directory, name)
     try:
-        group = parse_group_file(store._files.read(path, MAX_GROUP_FILE_SIZE), path).group
-        offsets = GroupOffsets(store._files, directory, group, store._manager.identities.is_same)
+        filed = read_group_file(store._files, path)
+        if filed is None:
+            return 0
+        is_same = store._manager.identities.is_same
+        offsets = GroupOffsets(store._files, lambda: [dirname(path)], filed.group, is_same)
         return offsets.forget_topic(topic)
     except (CorruptFileError, NewerFormatError, StoreLockedError) as error:
         _LOGGER.warning("committed offsets of topic %s were left in a file: %s", topic, error)

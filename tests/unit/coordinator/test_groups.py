@@ -85,7 +85,8 @@ class FakeLog:
 
 def group_offsets(directory: Path, group: str, *gone: str) -> GroupOffsets:
     """Offsets of a group where all topics are what they were, but for those that are named."""
-    return GroupOffsets(DISK, str(directory), group, lambda topic, known: topic not in gone)
+    log_dirs = [str(directory)]
+    return GroupOffsets(DISK, lambda: log_dirs, group, lambda topic, known: topic not in gone)
 
 
 # --- messages -------------------------------------------------------------------------------
@@ -379,7 +380,7 @@ CLAIM = """
 import sys
 from kstore.coordinator.group.claims import (Claims)
 from kstore.files.files import DISK
-claims = Claims(DISK, sys.argv[1], sys.argv[2])
+claims = Claims(DISK, lambda: sys.argv[1:2], sys.argv[2])
 claims.take(("t", int(sys.argv[3])))
 print("taken", flush=True)
 sys.stdin.readline()
@@ -397,12 +398,12 @@ def test_a_partition_has_one_reader_of_a_group_in_all_processes(tmp_path: Path) 
     with claim(tmp_path, "g", 0) as other:
         assert other.stdout is not None
         assert other.stdout.readline() == "taken\n"
-        claims = Claims(DISK, str(tmp_path), "g")
+        claims = Claims(DISK, lambda: [str(tmp_path)], "g")
         with pytest.raises(GroupConflictError) as caught:
             claims.take(("t", 0))
         assert caught.value.code == 25
         claims.take(("t", 1))
-        Claims(DISK, str(tmp_path), "h").take(("t", 0))
+        Claims(DISK, lambda: [str(tmp_path)], "h").take(("t", 0))
         other.communicate("\n", timeout=30)
     claims.take(("t", 0))
     claims.take(("t", 0))
@@ -412,7 +413,7 @@ def test_a_partition_has_one_reader_of_a_group_in_all_processes(tmp_path: Path) 
 
 
 def test_two_readers_in_one_process_conflict_too(tmp_path: Path) -> None:
-    first, second = (Claims(DISK, str(tmp_path), "g") for _ in range(2))
+    first, second = (Claims(DISK, lambda: [str(tmp_path)], "g") for _ in range(2))
     first.take(("t", 0))
     with pytest.raises(GroupConflictError):
         second.take(("t", 0))
@@ -421,9 +422,9 @@ def test_two_readers_in_one_process_conflict_too(tmp_path: Path) -> None:
 
 
 def test_the_guard_of_the_file_waits_its_turn(tmp_path: Path) -> None:
-    claims = Claims(DISK, str(tmp_path), "g")
+    claims = Claims(DISK, lambda: [str(tmp_path)], "g")
     claims.take(("t", 0))
-    with claims.guard():
+    with claims.guard(str(tmp_path)):
         assert DISK.probe(tmp_path / group_file_name("g", "kstore.offsets-lock."))
-    with claims.guard() as again:
+    with claims.guard(str(tmp_path)) as again:
         assert again.held

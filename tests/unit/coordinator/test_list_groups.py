@@ -1,5 +1,6 @@
 """Groups of a store: listed with offsets, lag and claims; altered and deleted as in Kafka."""
 
+import json
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -10,8 +11,14 @@ import pytest
 
 import kstore
 from kstore import Store, StoreConfig, TopicPartition
+from kstore.coordinator.group import list_groups
+from kstore.coordinator.group.claims import Claims
+from kstore.coordinator.group.offset_records import OffsetCommit, encode_offset_value
 from kstore.coordinator.group.reader_offsets_file import group_file_name, group_of_file_name
+from kstore.coordinator.internal_topics import filled_partitions
 from kstore.errors import (
+    ClosedError,
+    CorruptFileError,
     CorruptRecordError,
     GroupConflictError,
     GroupIdNotFoundError,
@@ -22,6 +29,7 @@ from kstore.errors import (
     UnknownTopicOrPartitionError,
 )
 from kstore.files.filenames import OFFSETS_LOCK_PREFIX
+from kstore.files.files import Files
 from kstore.protocol.fields import encode_string, partition_for_name
 
 QUIET = StoreConfig(background=False)
@@ -178,6 +186,96 @@ def test_other_file_names_give_no_group(name: str) -> None:
     assert group_of_file_name(OFFSETS_LOCK_PREFIX + name, OFFSETS_LOCK_PREFIX) is None
 
 
+# --- what others do meanwhile -------------------------------------------------------------------
+
+
+def test_an_odd_commit_timestamp_is_an_error_of_its_group_only(
+    store: Store, tmp_path: Path
+) -> None:
+    """2**62 ms is beyond what a datetime holds."""
+    store.alter_group_offsets("good", {T0: 1})
+    path = tmp_path / group_file_name("evil")
+    with kstore.open(tmp_path, "r") as reader:
+        reader.alter_group_offsets("evil", {T0: 1, T1: 2})
+        document = json.loads(path.read_bytes())
+        document["offsets"]["t"]["0"]["commit_timestamp"] = 2**62
+        path.write_text(json.dumps(document))
+        groups = reader.groups()
+        assert groups["good"].error is None
+        assert isinstance(groups["evil"].error, CorruptRecordError)
+        assert str(2**62) in str(groups["evil"].error)
+        assert list(groups["evil"].offsets) == [T1]
+        assert list(reader.group("evil").offsets) == [T1]
+    store.delete_group("good")
+    store.delete_group("evil")
+    assert store.groups() == {}
+
+
+def test_a_commit_follows_one_with_the_last_possible_timestamp(store: Store) -> None:
+    last = OffsetCommit(5, 2**63 - 1)
+    store.alter_group_offsets("g", {T0: 1})
+    log = offsets_log(store, "g")
+    log.append(encode_offset_value(last), key=next(iter(log)).key)
+    store.alter_group_offsets("g", {T0: 7})
+    with store.consumer("t", group="g") as consumer:
+        assert consumer.committed(T0) == 7
+
+
+def test_a_file_that_a_writer_removes_meanwhile_is_no_error(
+    store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / group_file_name("g")
+    read = Files.read
+
+    def fold_then_read(self: Files, name: str, limit: int = 1 << 28) -> bytes:
+        if str(name) == str(path):
+            path.unlink(missing_ok=True)
+        return read(self, name, limit)
+
+    with kstore.open(tmp_path, "r") as reader:
+        reader.alter_group_offsets("g", {T0: 1})
+        content = path.read_bytes()
+        monkeypatch.setattr(Files, "read", fold_then_read)
+        assert reader.groups() == {}
+        path.write_bytes(content)
+        with reader.consumer("t", group="g") as consumer:
+            assert consumer.committed(T0) is None
+
+
+def test_a_topic_that_is_deleted_meanwhile_is_no_error(
+    store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store.create_topic("u")
+    is_taken = Claims.is_taken
+
+    def delete_then_ask(self: Claims, tp: tuple[str, int]) -> bool:
+        if "u" in store:
+            store.delete_topic("u")
+        return is_taken(self, tp)
+
+    with kstore.open(tmp_path, "r") as reader, reader.consumer(group="g", assignment=[T0]):
+        assert "u" in reader
+        monkeypatch.setattr(Claims, "is_taken", delete_then_ask)
+        assert reader.groups()["g"].claimed == {T0}
+
+
+def test_a_deleted_topic_of_offsets_is_no_error(
+    store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store.alter_group_offsets("g", {T0: 1})
+
+    def list_then_delete(store_: Store, topic: str) -> Iterator[TopicPartition]:
+        found = list(filled_partitions(store_, topic))
+        if topic in store:
+            store.delete_topic(topic)
+        return iter(found)
+
+    with kstore.open(tmp_path, "r") as reader:
+        assert list(reader.groups()) == ["g"]
+        monkeypatch.setattr(list_groups, "filled_partitions", list_then_delete)
+        assert reader.groups() == {}
+
+
 # --- altering ---------------------------------------------------------------------------------
 
 
@@ -208,6 +306,9 @@ def test_wrong_offsets_change_nothing(store: Store) -> None:
         store.alter_group_offsets("g", {T0: 1}, metadata="x" * 4097)
     store.alter_group_offsets("g", {})
     assert store.groups() == {}
+    store.close()
+    with pytest.raises(ClosedError):
+        store.alter_group_offsets("g", {})
 
 
 # --- deleting ---------------------------------------------------------------------------------
@@ -225,7 +326,7 @@ def test_a_deleted_group_begins_again(store: Store, tmp_path: Path) -> None:
     assert not (tmp_path / group_file_name("g")).exists()
     keys = {record.key for record in log if record.value is None}
     assert metadata_key(2, "g") in keys
-    assert len(keys) == 2
+    assert len(keys) == 3  # the file's commit was moved to the log first
     assert log.recovery_point == log.end_offset
     with store.consumer("t", group="g") as consumer:
         assert consumer.committed(T0) is None
@@ -284,3 +385,103 @@ def test_a_deletion_survives_a_restart(tmp_path: Path) -> None:
         store.delete_group("g")
     with kstore.open(tmp_path, config=QUIET) as store:
         assert store.groups() == {}
+
+
+def test_a_damaged_file_stops_a_deletion_before_it_changes_anything(
+    store: Store, tmp_path: Path
+) -> None:
+    store.alter_group_offsets("g", {T0: 1})
+    path = tmp_path / group_file_name("g")
+    path.write_text("{")
+    log = offsets_log(store, "g")
+    end = log.end_offset
+    for _ in range(2):
+        with pytest.raises(CorruptFileError) as caught:
+            store.delete_group("g")
+        assert caught.value.path == str(path)
+        with pytest.raises(CorruptFileError):
+            store.delete_group_offsets("g", [T0])
+    assert log.end_offset == end
+    path.unlink()
+    assert store.group("g").offsets[T0].offset == 1
+    store.delete_group("g")
+    assert store.groups() == {}
+
+
+def test_a_group_whose_commit_does_not_decode_is_deleted_with_its_file(
+    store: Store, tmp_path: Path
+) -> None:
+    store.alter_group_offsets("g", {T0: 1})
+    log = offsets_log(store, "g")
+    log.append(b"\x00\x05junk", key=next(iter(log)).key)
+    path = tmp_path / group_file_name("g")
+    path.write_text(
+        '{"format": 1, "group": "g", "offsets": {"t": {"0": {"offset": 4, "commit_timestamp": 7}}}}'
+    )
+    store.delete_group("g")
+    assert store.groups() == {}
+    assert not path.exists()
+
+
+def test_a_group_with_an_empty_file_is_deleted(store: Store, tmp_path: Path) -> None:
+    (tmp_path / group_file_name("g")).write_text('{"format": 2, "group": "g", "offsets": {}}')
+    assert list(store.groups()) == ["g"]
+    store.delete_group("g")
+    assert store.groups() == {}
+
+
+# --- several log directories ------------------------------------------------------------------
+
+
+@pytest.fixture
+def two_dirs(tmp_path: Path) -> Iterator[tuple[Store, Path]]:
+    """A store over a and b, with offset 7 of both partitions committed; partition 1 is in b."""
+    with kstore.open([tmp_path / "a", tmp_path / "b"], config=QUIET) as opened:
+        for log in opened.create_topic("t", 2):
+            log.extend([b"x"] * 9)
+        assert opened["t"][1].path == str(tmp_path / "b" / "t-1")
+        opened.alter_group_offsets("g", {T0: 7, T1: 7})
+        yield opened, tmp_path / "b"
+
+
+def offsets_of(store: Store) -> dict[str, dict[TopicPartition, int]]:
+    return {
+        name: {tp: each.offset for tp, each in group.offsets.items()}
+        for name, group in store.groups().items()
+    }
+
+
+def test_commits_in_every_log_dir_are_listed_and_deleted(two_dirs: tuple[Store, Path]) -> None:
+    store, second = two_dirs
+    with kstore.open(second, "r") as reader:
+        reader.alter_group_offsets("g", {T1: 3})
+        reader.alter_group_offsets("h", {T1: 4})
+    assert offsets_of(store) == {"g": {T0: 7, T1: 3}, "h": {T1: 4}}
+    with kstore.open(store.paths, "r") as reader:
+        assert offsets_of(reader) == offsets_of(store)
+        with reader.consumer("t", group="g") as consumer:
+            assert consumer.committed(T1) == 3
+    with store.consumer("t", group="g") as consumer:
+        assert consumer.committed(T1) == 3
+    store.delete_group_offsets("h", [T1])
+    store.delete_group("g")
+    assert store.groups() == {}
+    store.close()
+    with kstore.open(store.paths, config=QUIET) as again:
+        assert again.groups() == {}
+
+
+def test_claims_in_every_log_dir_count(two_dirs: tuple[Store, Path]) -> None:
+    store, second = two_dirs
+    with kstore.open(second, "r") as reader:
+        with reader.consumer(group="g", assignment=[T1]):
+            assert store.group("g").claimed == {T1}
+            with pytest.raises(NonEmptyGroupError):
+                store.delete_group("g")
+            with pytest.raises(GroupConflictError, match="t-1"):
+                store.consumer("t", group="g")
+        with store.consumer("t", group="g"):
+            assert reader.group("g").claimed == {T1}
+            with pytest.raises(GroupConflictError):
+                reader.consumer(group="g", assignment=[T1])
+    assert offsets_of(store) == {"g": {T0: 7, T1: 7}}

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
-from kstore.coordinator.group.list_groups import groups
+from kstore.coordinator.group.list_groups import group_names
 from kstore.coordinator.group.offset_records import METADATA_MAX_BYTES, OffsetCommit
 from kstore.coordinator.group.store_group import StoreGroup, check_offset
 from kstore.errors import (
@@ -28,9 +28,11 @@ def alter_group_offsets(
     ``auto_offset_reset``. Creates the group if it does not exist. On return they are on disk,
     or, with ``mode="r"``, in the group's file (see :meth:`Consumer.commit`). Thread-safe.
 
-    Raises NonEmptyGroupError while a consumer of the group is open, in any process;
+    Waits while another call alters the group, up to 10 s: then GroupConflictError. Raises
+    NonEmptyGroupError while a consumer of the group is open, in any process;
     UnknownTopicOrPartitionError, InvalidConfigError; then nothing has changed.
     """
+    self._check()
     if len(metadata.encode()) > METADATA_MAX_BYTES:
         raise InvalidConfigError(
             f"the metadata of a committed offset has at most {METADATA_MAX_BYTES} bytes"
@@ -65,8 +67,10 @@ def delete_group_offsets(self: "Store", group: str, partitions: Iterable[Partiti
 def delete_group(self: "Store", group: str) -> None:
     """Delete a group: its committed offsets, and what Kafka wrote of it (Kafka's deleteGroups).
 
-    On return the deletion is on disk. Thread-safe. Raises GroupIdNotFoundError,
-    NonEmptyGroupError while a consumer of the group is open, in any process; ReadOnlyError.
+    On return the deletion is on disk. After a crash the group is deleted, or has its newest
+    offsets. Thread-safe. Raises GroupIdNotFoundError, NonEmptyGroupError while a consumer of the
+    group is open, in any process; ReadOnlyError; CorruptFileError for a file of the group's
+    commits that does not parse (nothing is deleted).
     """
     self._check_writable()
     _delete(self, group, None)
@@ -74,7 +78,7 @@ def delete_group(self: "Store", group: str) -> None:
 
 def _delete(store: "Store", group: str, partitions: set[TopicPartition] | None) -> None:
     members = StoreGroup(store, group)
-    if group not in groups(store):
+    if group not in group_names(store):
         raise GroupIdNotFoundError(f"there is no group {group!r}", path=store.paths[0])
     with members.claims.take_all():
         members.delete(partitions)

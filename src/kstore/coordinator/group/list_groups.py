@@ -1,21 +1,30 @@
 """Lists consumer groups with their committed offsets, lag and claims."""
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from difflib import get_close_matches
 from types import MappingProxyType
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from kstore.coordinator.group.claims import Claims, claimed_groups
 from kstore.coordinator.group.group_offsets import GroupOffsets
 from kstore.coordinator.group.offset_records import OffsetCommit
 from kstore.coordinator.group.offsets_table import OFFSETS_TOPIC, OffsetsTable
-from kstore.coordinator.group.reader_offsets_file import MAX_GROUP_FILE_SIZE, parse_group_file
+from kstore.coordinator.group.reader_offsets_file import group_files, read_group_file
+from kstore.coordinator.group.store_group import find_table, live_log_dirs
 from kstore.coordinator.internal_topics import filled_partitions
-from kstore.errors import CorruptFileError, GroupIdNotFoundError, KStoreError, NewerFormatError
-from kstore.files.filenames import OFFSETS_PREFIX, TEMPORARY_SUFFIX
+from kstore.errors import (
+    ClosedError,
+    CorruptFileError,
+    CorruptRecordError,
+    GroupIdNotFoundError,
+    KStoreError,
+    NewerFormatError,
+    StorageError,
+    UnknownTopicOrPartitionError,
+)
 from kstore.kafka_names import OF_COMMITTED_OFFSETS, OF_GROUPS, answer_names
 from kstore.protocol.fields import partition_for_name
 from kstore.topic_partition import ByPartition, TopicPartition
@@ -23,7 +32,10 @@ from kstore.topic_partition import ByPartition, TopicPartition
 if TYPE_CHECKING:
     from kstore.store.store import Store
 
+T = TypeVar("T")
+
 _LOGGER = logging.getLogger("kstore")
+_RETRIES = 3
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -92,10 +104,7 @@ def groups(self: "Store") -> dict[str, ConsumerGroup]:
     processes, and locks. A group whose commits do not decode has an ``error``. Takes one pass
     over ``__consumer_offsets``, the first time. Raises the errors of reading a log. Thread-safe.
     """
-    self._follow_writer()
-    with self._offsets_lock:
-        found = _GroupReader(self)
-        return {name: found.read(name) for name in sorted(found.names())}
+    return _read(self, lambda found: {name: found.read(name) for name in sorted(found.names())})
 
 
 def group(self: "Store", name: str) -> ConsumerGroup:
@@ -104,24 +113,38 @@ def group(self: "Store", name: str) -> ConsumerGroup:
     Raises GroupIdNotFoundError, which suggests close names, for a group without committed
     offsets, open consumers and members. Thread-safe.
     """
-    self._follow_writer()
-    with self._offsets_lock:
-        found = _GroupReader(self)
+
+    def find(found: _GroupReader) -> tuple[ConsumerGroup | None, set[str]]:
         names = found.names()
-        if name in names:
-            return found.read(name)
+        return (found.read(name) if name in names else None), names
+
+    known, names = _read(self, find)
+    if known is not None:
+        return known
     close = get_close_matches(str(name), names, n=3)
     hint = f"; did you mean {' or '.join(map(repr, close))}?" if close else ""
     raise GroupIdNotFoundError(f"there is no group {name!r}{hint}", path=self.paths[0])
 
 
-def offsets_table(store: "Store", partition: int) -> OffsetsTable:
-    """The table of a partition of ``__consumer_offsets``; the store's offsets lock is held."""
-    table = store._offsets_tables.get(partition)
-    if table is None or table.is_closed:
-        table = OffsetsTable(store.topic(OFFSETS_TOPIC)[partition])
-        store._offsets_tables[partition] = table
-    return table
+def group_names(store: "Store") -> set[str]:
+    """The names of the consumer groups, also of those whose commits cannot be read."""
+    return _read(store, _GroupReader.names)
+
+
+def _read(store: "Store", read: "Callable[[_GroupReader], T]") -> T:
+    """Read groups, again where another process changed the topics meanwhile."""
+    for _ in range(_RETRIES):
+        store._follow_writer()
+        version = store._catalog.version
+        with store._offsets_lock:
+            try:
+                return read(_GroupReader(store))
+            except (ClosedError, StorageError, UnknownTopicOrPartitionError):
+                store._follow_writer()
+                if store._catalog.version == version:
+                    raise
+    with store._offsets_lock:
+        return read(_GroupReader(store))
 
 
 class _GroupReader:
@@ -130,57 +153,67 @@ class _GroupReader:
     def __init__(self, store: "Store") -> None:
         self._store = store
         self._files = store._files
-        self._directory = min(store.paths)  # of commits by other processes, and of claims
-        self._tables = {
-            log.partition: offsets_table(store, log.partition)
+        self._log_dirs = live_log_dirs(store)
+        with store._lock:
+            self._topics = {topic: tuple(found) for topic, found in store._catalog.topics.items()}
+            is_known = OFFSETS_TOPIC in self._topics
+            self._count = store._catalog.partition_count(OFFSETS_TOPIC) if is_known else 0
+        tables = {
+            log.partition: find_table(store, log.partition)
             for log in filled_partitions(store, OFFSETS_TOPIC)
         }
-        self._claimed = claimed_groups(self._files, self._directory)
+        self._tables = {number: table for number, table in tables.items() if table is not None}
+        self._claimed = claimed_groups(self._files, self._log_dirs)
         self._ends: dict[str, dict[TopicPartition, int]] = {}
 
     def names(self) -> set[str]:
         names = set(self._claimed)
         for table in self._tables.values():
             names |= table.groups()
-        for name in self._files.scan(self._directory)[1]:
-            if name.startswith(OFFSETS_PREFIX) and not name.endswith(TEMPORARY_SUFFIX):
-                path = f"{self._directory}/{name}"
-                try:
-                    data = self._files.read(path, MAX_GROUP_FILE_SIZE)
-                    names.add(parse_group_file(data, path).group)
-                except (CorruptFileError, NewerFormatError) as error:
-                    _LOGGER.warning("a file of committed offsets is skipped: %s", error)
+        for path in group_files(self._files, self._log_dirs()):
+            try:
+                filed = read_group_file(self._files, path)
+            except (CorruptFileError, NewerFormatError) as error:
+                _LOGGER.warning("a file of committed offsets is skipped: %s", error)
+                continue
+            if filed is not None:  # a writer moves it to the log, and removes it
+                names.add(filed.group)
         return names
 
     def read(self, name: str) -> ConsumerGroup:
-        store = self._store
         claimed = self._claimed_partitions(name)
-        offsets = GroupOffsets(
-            self._files, self._directory, name, store._manager.identities.is_same
-        )
+        is_same = self._store._manager.identities.is_same
+        offsets = GroupOffsets(self._files, self._log_dirs, name, is_same)
+        committed: dict[TopicPartition, CommittedOffset] = {}
+        errors: list[KStoreError] = []
         try:
             commits = offsets.fetch(self._table_of(name))
         except KStoreError as error:
             return ConsumerGroup(name, claimed=claimed, error=error)
-        committed = {
-            TopicPartition(*tp): self._committed(TopicPartition(*tp), commit)
-            for tp, commit in sorted(commits.items())
-        }
-        unreadable = next(iter(offsets.errors.values()), None)
+        for tp, commit in sorted(commits.items()):
+            try:
+                committed[TopicPartition(*tp)] = self._committed(TopicPartition(*tp), commit)
+            except CorruptRecordError as error:
+                errors.append(error)
+        unreadable = next(iter([*offsets.errors.values(), *errors]), None)
         return ConsumerGroup(name, MappingProxyType(committed), claimed, unreadable)
 
     def _table_of(self, name: str) -> OffsetsTable | None:
-        if OFFSETS_TOPIC not in self._store:
-            return None
-        count = len(self._store.topic(OFFSETS_TOPIC))
-        return self._tables.get(partition_for_name(name, count))
+        return self._tables.get(partition_for_name(name, self._count)) if self._count else None
 
     def _committed(self, tp: TopicPartition, commit: OffsetCommit) -> CommittedOffset:
+        try:
+            commit_time = _EPOCH + timedelta(milliseconds=commit.commit_timestamp)
+        except OverflowError:
+            raise CorruptRecordError(
+                f"the commit of {tp.topic}-{tp.partition} has the timestamp "
+                f"{commit.commit_timestamp}, which is no time"
+            ) from None
         return CommittedOffset(
             commit.offset,
             self._end_offsets(tp.topic).get(tp),
             commit.metadata,
-            _EPOCH + timedelta(milliseconds=commit.commit_timestamp),
+            commit_time,
             commit.leader_epoch,
         )
 
@@ -198,10 +231,10 @@ class _GroupReader:
     def _claimed_partitions(self, name: str) -> frozenset[TopicPartition]:
         if name not in self._claimed:
             return frozenset()
-        claims = Claims(self._files, self._directory, name)
+        claims = Claims(self._files, self._log_dirs, name)
         return frozenset(
             TopicPartition(topic, partition)
-            for topic in self._store
-            for partition in self._store.topic(topic).partitions
+            for topic, partitions in self._topics.items()
+            for partition in partitions
             if claims.is_taken((topic, partition))
         )

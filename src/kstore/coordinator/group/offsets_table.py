@@ -5,6 +5,7 @@ Kafka's records have no field for a topic id: a deleted topic's commits get tomb
 
 import logging
 from collections.abc import Collection, Iterable, Iterator, Mapping
+from contextlib import suppress
 from time import time_ns
 from typing import Protocol
 
@@ -102,9 +103,21 @@ class OffsetsTable:
 
     def group(self, group: str) -> Commits:
         """A group's current commits; CorruptRecordError if one of them does not decode."""
+        return {tp: decode_offset_value(value) for tp, value in self._values(group)}
+
+    def readable_commits(self, group: str) -> Commits:
+        """A group's current commits, without those that do not decode."""
+        found: Commits = {}
+        for tp, value in self._values(group):
+            with suppress(CorruptRecordError):
+                found[tp] = decode_offset_value(value)
+        return found
+
+    def _values(self, group: str) -> list[tuple[PartitionKey, bytes]]:
+        """The values of a group's current commits."""
         self._catch_up()
         merged = {**self._groups.get(group, {}), **self._unstable.get(group, {})}
-        return {tp: decode_offset_value(value) for tp, value in merged.items() if value is not None}
+        return [(tp, value) for tp, value in merged.items() if value is not None]
 
     def groups(self) -> set[str]:
         """The groups that have a record here: a committed offset, or metadata that Kafka wrote."""

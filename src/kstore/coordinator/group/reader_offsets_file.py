@@ -4,16 +4,17 @@ JSON with a format version, replaced atomically. The file identifies the topics 
 topic id (or creation stamp): offsets of a topic that was deleted since are ignored.
 """
 
+import errno
 import json
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from hashlib import sha256
-from os.path import join
+from os.path import basename, join
 from typing import NamedTuple, NoReturn
 
 from kstore.coordinator.group.offset_records import Commits, OffsetCommit, PartitionKey
-from kstore.errors import CorruptFileError, NewerFormatError
-from kstore.files.filenames import OFFSETS_PREFIX
+from kstore.errors import CorruptFileError, NewerFormatError, StorageError
+from kstore.files.filenames import OFFSETS_PREFIX, TEMPORARY_SUFFIX
 from kstore.files.files import Files
 
 FORMAT = 2  # format 1 has no topic ids
@@ -89,19 +90,20 @@ class OffsetsFile:
     Its user holds the guard of the group's :class:`Claims` while it changes the file.
     """
 
-    def __init__(self, files: Files, directory: str, group: str) -> None:
+    def __init__(self, files: Files, log_dir: str, group: str) -> None:
         self._files = files
         self._group = group
-        self.path = join(directory, group_file_name(group))
+        self.log_dir = log_dir
+        self.path = join(log_dir, group_file_name(group))
 
     def read(self) -> FiledOffsets:
         """The contents of the file, empty if there is none.
 
         Raises CorruptFileError if it does not parse, NewerFormatError for a later format.
         """
-        if not self._files.exists(self.path):
+        filed = read_group_file(self._files, self.path)
+        if filed is None:
             return FiledOffsets(self._group, {}, {})
-        filed = parse_group_file(self._files.read(self.path, MAX_GROUP_FILE_SIZE), self.path)
         if filed.group != self._group:
             raise CorruptFileError(
                 f"the file belongs to group {filed.group!r}, not {self._group!r}", path=self.path
@@ -128,8 +130,38 @@ class OffsetsFile:
         self._files.write_atomically(self.path, json.dumps(document, indent=1).encode() + b"\n")
 
     def remove(self) -> None:
+        """Remove the file, if it exists; a power cut does not bring it back."""
         if self._files.exists(self.path):
             self._files.remove(self.path)
+            self._files.sync_directory(self.log_dir)
+
+
+def is_offsets_file(path: str) -> bool:
+    return basename(path).startswith(OFFSETS_PREFIX) and not path.endswith(TEMPORARY_SUFFIX)
+
+
+def group_files(files: Files, log_dirs: Iterable[str]) -> list[str]:
+    """The paths of all groups' files in log directories."""
+    return [
+        join(path, name)
+        for path in log_dirs
+        for name in sorted(files.scan(path)[1])
+        if is_offsets_file(name)
+    ]
+
+
+def read_group_file(files: Files, path: str) -> FiledOffsets | None:
+    """The content of a group's file, None if it does not exist (a writer may remove it).
+
+    Raises CorruptFileError if it does not parse, NewerFormatError for a later format.
+    """
+    try:
+        data = files.read(path, MAX_GROUP_FILE_SIZE)
+    except StorageError as error:
+        if error.errno == errno.ENOENT:
+            return None
+        raise
+    return parse_group_file(data, path)
 
 
 def parse_group_file(data: bytes, path: str) -> FiledOffsets:

@@ -2,10 +2,12 @@
 
 import logging
 from collections.abc import Collection, Iterable, Mapping
-from os.path import basename, dirname
+from functools import partial
+from os.path import dirname
 from typing import TYPE_CHECKING
 
 from kstore.config import LogConfig
+from kstore.coordinator.group.claims import LogDirs
 from kstore.coordinator.group.group_offsets import Folded, GroupOffsets
 from kstore.coordinator.group.offset_records import Commits, OffsetCommit
 from kstore.coordinator.group.offsets_table import (
@@ -15,9 +17,9 @@ from kstore.coordinator.group.offsets_table import (
     OffsetsTable,
 )
 from kstore.coordinator.group.reader_offsets_file import (
-    MAX_GROUP_FILE_SIZE,
     TopicIds,
-    parse_group_file,
+    is_offsets_file,
+    read_group_file,
 )
 from kstore.errors import (
     CorruptFileError,
@@ -29,7 +31,6 @@ from kstore.errors import (
     StoreLockedError,
     UnknownTopicIdError,
 )
-from kstore.files.filenames import OFFSETS_PREFIX, TEMPORARY_SUFFIX
 from kstore.integers import check_integer
 from kstore.protocol.fields import partition_for_name
 
@@ -54,20 +55,23 @@ class StoreGroup:
     Not thread-safe: each consumer has its own.
     """
 
-    def __init__(self, store: "Store", group: str, directory: str | None = None) -> None:
+    def __init__(self, store: "Store", group: str, log_dirs: LogDirs | None = None) -> None:
         if not isinstance(group, str) or not group or len(group.encode()) > 0x7FFF:
             raise InvalidGroupError(f"a group is named by 1 to 32767 bytes of text, not {group!r}")
         self.name = group
         self._store = store
         self._offsets = GroupOffsets(
-            store._files, directory or min(store.paths), group, store._manager.identities.is_same
+            store._files,
+            log_dirs or live_log_dirs(store),
+            group,
+            store._manager.identities.is_same,
         )
-        self._table: OffsetsTable | None = None
         self.claims = self._offsets.claims
 
     def fetch(self, partition: tuple[str, int]) -> OffsetCommit | None:
         """The last commit of a partition; CorruptFileError if its topic's id cannot be read."""
-        found = self._offsets.fetch(self._find_table()).get(partition)
+        with self._store._offsets_lock:
+            found = self._offsets.fetch(self._find_table()).get(partition)
         if partition[0] in self._offsets.errors:
             raise self._offsets.errors[partition[0]]
         return found
@@ -86,21 +90,27 @@ class StoreGroup:
             self._offsets.commit(commits, table, topic_ids, to_log=self._store.writable)
 
     def delete(self, partitions: Collection[tuple[str, int]] | None) -> None:
-        """Delete the commits of these partitions, or (None) the group, in log and file."""
+        """Delete the commits of these partitions, or (None) the group, in log and files."""
         with self._store._offsets_lock:  # no commit between the two
-            table = self._find_table()
-            if table is not None:
-                table.forget_group(self.name, partitions)
-            self._offsets.forget(partitions)
+            self._offsets.delete(partitions, self._table_to_fold_into())
 
     def flush(self) -> None:
         """Sync the group's commits in the log; those in a file are on disk already."""
-        table = self._find_table()
+        with self._store._offsets_lock:
+            table = self._find_table()
         if table is not None and self._store.writable:
             table.flush()
 
     def fold(self) -> Folded | None:
-        """Move the group's file into ``__consumer_offsets``.
+        """Move the group's files into ``__consumer_offsets``; None if that is not possible here."""
+        with self._store._offsets_lock:
+            table = self._table_to_fold_into()
+            if table is not None:
+                return self._offsets.fold(table, self._store.__contains__)
+        return None if OFFSETS_TOPIC not in self._store else Folded(0, {}, {})
+
+    def _table_to_fold_into(self) -> OffsetsTable | None:
+        """The group's partition of ``__consumer_offsets``, which is created if it is missing.
 
         None if that topic is in none of the open log directories, though it has an entry: one
         that is made here would have the partitions of the directories that are not open.
@@ -108,19 +118,17 @@ class StoreGroup:
         if OFFSETS_TOPIC not in self._store and self._store._catalog.is_own(OFFSETS_TOPIC):
             return None
         self.make_topic()
-        table = self._find_table()
-        if table is None:
-            return Folded(0, {}, {})
-        return self._offsets.fold(table, self._store.__contains__)
+        return self._find_table()
 
     def transactional_records(
         self, offsets: Iterable[tuple[tuple[str, int], int]]
     ) -> list["Record"]:
         """The records by which a transaction commits offsets."""
-        return self._offsets.records(
-            {tp: OffsetCommit(offset, -1) for tp, offset in offsets},
-            self._find_table(),
-        )
+        with self._store._offsets_lock:
+            return self._offsets.records(
+                {tp: OffsetCommit(offset, -1) for tp, offset in offsets},
+                self._find_table(),
+            )
 
     def make_topic(self) -> int:
         """Create ``__consumer_offsets`` if it is missing; returns the group's partition of it."""
@@ -135,14 +143,32 @@ class StoreGroup:
 
     def _find_table(self) -> OffsetsTable | None:
         """None without ``__consumer_offsets`` or without the group's partition of it."""
-        if self._table is not None and self._table.is_closed:
-            self._table = None
-        if self._table is None and OFFSETS_TOPIC in self._store:
-            topic = self._store.topic(OFFSETS_TOPIC)
-            partition = partition_for_name(self.name, len(topic))
-            if partition in topic.partitions:
-                self._table = OffsetsTable(topic[partition])
-        return self._table
+        if OFFSETS_TOPIC not in self._store:
+            return None
+        count = len(self._store.topic(OFFSETS_TOPIC))
+        return find_table(self._store, partition_for_name(self.name, count))
+
+
+def live_log_dirs(store: "Store") -> LogDirs:
+    """The paths of the store's directories that are not offline at the time of the call."""
+    catalog = store._catalog
+    return lambda: sorted(catalog.live_paths)
+
+
+def find_table(store: "Store", partition: int) -> OffsetsTable | None:
+    """The table of a partition of ``__consumer_offsets``, None if the store does not have it.
+
+    The store's offsets lock is held.
+    """
+    table = store._offsets_tables.get(partition)
+    if table is None or table.is_closed:
+        if OFFSETS_TOPIC not in store:
+            return None
+        topic = store.topic(OFFSETS_TOPIC)
+        if partition not in topic.partitions:
+            return None
+        table = store._offsets_tables[partition] = OffsetsTable(topic[partition])
+    return table
 
 
 def check_topic_ids(store: "Store", topic_ids: TopicIds, topics: Iterable[str]) -> None:
@@ -167,8 +193,11 @@ def fold_files(store: "Store", paths: Iterable[str]) -> None:
         if not is_offsets_file(path):
             continue
         try:
-            group = parse_group_file(store._files.read(path, MAX_GROUP_FILE_SIZE), path).group
-            folded = StoreGroup(store, group, dirname(path)).fold()
+            filed = read_group_file(store._files, path)
+            if filed is None:
+                continue
+            group = filed.group
+            folded = StoreGroup(store, group, partial(_only, dirname(path))).fold()
         except (
             CorruptFileError,
             CorruptRecordError,  # of the group's partition of the log, like the next
@@ -206,5 +235,5 @@ def _report(sentence: str, group: str, commits: Commits, path: str) -> None:
     _LOGGER.warning(sentence, group, offsets, path)
 
 
-def is_offsets_file(path: str) -> bool:
-    return basename(path).startswith(OFFSETS_PREFIX) and not path.endswith(TEMPORARY_SUFFIX)
+def _only(log_dir: str) -> tuple[str]:
+    return (log_dir,)
