@@ -1,8 +1,6 @@
 """Diagrams and the style of self-contained HTML pages: SVG, drawn by matplotlib."""
 
 import io
-import re
-from html import escape
 from importlib import import_module
 from typing import Any
 
@@ -27,25 +25,15 @@ class Pictures:
         matplotlib.rcParams.update(
             {"svg.fonttype": "none", "font.size": 9, "axes.grid": True, "grid.alpha": 0.3}
         )
-        self._titles: list[str] = []
 
     def axes(self, height: float = _INCHES[1]) -> tuple[Any, Any]:
         """A figure of this height in inches, and its axes."""
         figure = self._figure(figsize=(_INCHES[0], height), layout="constrained")
         return figure, figure.subplots()
 
-    def add_tooltip(self, artist: Any, text: str) -> None:
-        """Set the tooltip that a browser shows for a line or a point."""
-        artist.set_gid(f"title-{len(self._titles)}")
-        self._titles.append(text)
-
     def svg(self, figure: Any) -> str:
         """The SVG element of a figure; the same bytes for the same figure."""
         out = io.StringIO()
         figure.savefig(out, format="svg", metadata={"Date": None})
         text = out.getvalue()
-        return re.sub(
-            r'<g id="title-(\d+)">',
-            lambda found: f"{found[0]}<title>{escape(self._titles[int(found[1])])}</title>",
-            text[text.index("<svg") :],
-        )
+        return text[text.index("<svg") :]

@@ -6,6 +6,7 @@ import os
 import sys
 import tempfile
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -159,17 +160,18 @@ def measure(
         logger.setLevel(before)
         clear()
         if suite.tree:
-            kept = write_results(suite.tree, arguments)
+            kept = write_results(suite.tree, arguments, targets=catalog.for_developers)
             print_verdict(suite.tree, details=details)
     return 1 if tree["failed"] or not kept else 0
 
 
-def write_results(tree: "Tree", arguments: argparse.Namespace) -> bool:
+def write_results(tree: "Tree", arguments: argparse.Namespace, *, targets: bool) -> bool:
     """Write the files that were requested, also after an interrupt; False if one failed."""
     from kstore.bench.report import html_page, results
 
     kept = True
-    for wanted, text in ((arguments.json, results.text), (arguments.html, html_page.html)):
+    page = partial(html_page.html, targets=targets)
+    for wanted, text in ((arguments.json, results.text), (arguments.html, page)):
         if wanted is None:
             continue
         try:

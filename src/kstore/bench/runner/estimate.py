@@ -9,6 +9,7 @@ from numpy.typing import ArrayLike, NDArray
 RESAMPLES = 2000
 CONFIDENCE = 0.95
 TINY = 1e-12  # seconds, below every measured figure
+BEYOND = 10  # samples that remain beyond the last percentile of a curve
 PERCENTILES = (50.0, 90.0, 99.0, 99.9, 99.99)
 
 
@@ -91,9 +92,12 @@ def percentile(samples: ArrayLike, share: float) -> float:
 
 
 def curve(samples: Sequence[ArrayLike], points: int = 200) -> list[tuple[float, float]]:
-    """Percentiles and nanoseconds for a plot, spaced by nines as in an HDR histogram."""
+    """Percentiles and nanoseconds for a plot, spaced by nines as in an HDR histogram.
+
+    The last one has ten samples beyond it, since what is rarer says little; it is at least p50.
+    """
     together = np.sort(np.concatenate([np.asarray(some, np.int64) for some in samples]))
-    beyond = np.geomspace(1, max(1 / together.size, 1e-6), points)
+    beyond = np.geomspace(1, min(max(BEYOND / together.size, 1e-6), 0.5), points)
     at = np.minimum((together.size * (1 - beyond)).astype(int), together.size - 1)
     return [
         (round(100 * (1 - float(share)), 6), float(together[index]))
