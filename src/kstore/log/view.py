@@ -83,8 +83,9 @@ class LogView:
     def __getitem__(self, window: slice) -> "LogView":
         """A narrower view, by offsets; negative ones count from this view's stop.
 
-        As in a list, the window ends where the records end, and ``view[-10:]`` begins at their
-        start if they are fewer. OffsetOutOfRangeError where a window that is not empty begins
+        As in a list, the window ends where the records end, ``view[-10:]`` begins at their
+        start if they are fewer, and ``view[:-10]`` and ``view[:0]`` are empty then.
+        OffsetOutOfRangeError where a window that is not empty begins
         below ``log.start_offset`` (those records were deleted), or beyond ``log.end_offset``.
         """
         if not isinstance(window, slice):
@@ -104,7 +105,9 @@ class LogView:
             start = self._start if start is None else max(start, self._start)
         if self._stop is not None:
             stop = self._stop if stop is None else min(stop, self._stop)
-        if window.start is None or window.start >= 0:
+        if window.stop is not None and window.stop <= 0 and stop is not None and stop <= self.start:
+            start = stop = self.start  # empty, as in a list
+        elif window.start is None or window.start >= 0:
             self._check_window(None if window.start is None else start, stop)
         return LogView(
             self.log,

@@ -221,6 +221,24 @@ def test_slices_within_the_log_and_empty_ones_are_as_in_a_list(log: Log) -> None
     assert bounds(view[70:90]) == (70, 80)
 
 
+def test_a_slice_that_ends_before_the_log_is_empty_as_in_a_list(log: Log) -> None:
+    """Its negative stop was taken for a deleted offset, and ``log.head(-3)`` recommended."""
+    trimmed(log)
+    empty = [log[:0], log[0:0], log[:-50], log[:-53], log[:-103], log[0:-60], log[10:-53]]
+    empty += [log[-80:-60], log[70:-60], log.view()[:-53], log.tail(5)[:-60], log[:-53][:-1]]
+    empty += [log.view(60, 80)[:-25], log.view(60, 80)[:-35], log.view(60, 80)[:-90]]
+    for view in empty:
+        assert list(view) == []
+        assert list(view.scan()) == []
+        assert view.stop - view.start <= 0
+    assert [record.offset for record in log[:-48]] == [50, 51]
+    assert [record.offset for record in log.view(60, 80)[:-18]] == [60, 61]
+    assert repr(log[:-53]) == "<kstore.LogView t-0 [50, 50)>"
+    for wrong in (lambda: log[0:-48], lambda: log[:10], lambda: log.view(60, 80)[:10]):
+        with pytest.raises(OffsetOutOfRangeError, match="start_offset is 50"):
+            wrong()
+
+
 def test_an_empty_log_has_empty_slices(log: Log) -> None:
     assert list(log[:]) == list(log[:10]) == list(log[-3:]) == list(log[0:10]) == []
     with pytest.raises(OffsetOutOfRangeError):
