@@ -56,6 +56,68 @@ def test_the_error_is_one_sentence_with_the_right_call(
     assert "\n" not in str(caught.value)
 
 
+def number_or_none(row: Any) -> Any:
+    if row.offset > 0:
+        return row.offset - 1
+    return None
+
+
+def true_or_none(row: Any) -> Any:
+    return True if row.offset > 1 else None
+
+
+def nothing(row: Any) -> None:
+    pass
+
+
+@pytest.mark.parametrize(
+    ("where", "kind"),
+    [
+        (lambda row: row.key, "bytes"),
+        (lambda row: row.value[:1] if row.offset > 1 else row.value, "bytes"),
+        (lambda row: row.value[1:], "bytes"),
+        (lambda row: b"constant", "bytes"),
+        (lambda row: "text", "text"),
+        (lambda row: row, "the row"),
+        (lambda row: (row.offset, True), "UniTuple|Tuple"),
+        (lambda row: [row.offset], "list"),
+    ],
+)
+def test_a_result_without_truth_value_is_refused(
+    tmp_path: Path, where: Callable[[Any], Any], kind: str
+) -> None:
+    """Bytes used to raise numpy's ValueError on an array of several elements, in the loop."""
+    with kstore.open(tmp_path, config=StoreConfig(background=False)) as store:
+        log = store.create_topic("t")[0]
+        log.extend([(b"alice", b"v"), (None, None)])
+        with pytest.raises(
+            TypeError, match=rf"it returns ({kind}), but may return a bool, a number or None"
+        ) as caught:
+            list(log.scan(where=where))
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("where", "found"),
+    [
+        (lambda row: row.offset, [1, 2]),
+        (lambda row: row.offset * 0.5, [1, 2]),
+        (lambda row: True, [0, 1, 2]),
+        (number_or_none, [2]),
+        (true_or_none, [2]),
+        (nothing, []),
+    ],
+)
+def test_a_result_is_a_bool_a_number_or_none(
+    tmp_path: Path, where: Callable[[Any], Any], found: list[int]
+) -> None:
+    with kstore.open(tmp_path, config=StoreConfig(background=False)) as store:
+        log = store.create_topic("t")[0]
+        log.extend([b"x"] * 3)
+        rows = [offset for columns in log.scan(where=where) for offset in columns.offsets]
+    assert rows == found
+
+
 def test_other_comparisons_compile(tmp_path: Path) -> None:
     from kstore import jit
 

@@ -12,6 +12,8 @@ from types import CodeType
 _BYTES = ("key", "value")
 _OPERAND = ("LOAD_CONST", "LOAD_GLOBAL", "LOAD_NAME", "LOAD_FAST", "LOAD_DEREF", "LOAD_CLOSURE")
 _COLOR = re.compile(r"\x1b\[[0-9;]*m")
+RESULT = "a predicate returns"  # the first words of the error for a wrong type
+_RESULT = re.compile(rf"{RESULT} (?:readonly )?(\w+)")
 _UNKNOWN = re.compile(r"Unknown attribute '(\w+)' of type (.*)")
 
 
@@ -88,6 +90,13 @@ def _advice(name: str, step: dis.Instruction, is_none: bool) -> str:
 def explain(error: Exception, code: CodeType) -> str:
     """One sentence on why Numba does not compile a predicate; the error itself has the rest."""
     text = _COLOR.sub("", str(error))
+    if result := _RESULT.search(text):
+        kinds = {"array": "bytes", "unicode_type": "text", "Row": "the row"}
+        return (
+            f"it returns {kinds.get(result[1], result[1])}, but may return a bool, a number or "
+            "None: compare by kstore.jit.equals, or by row.key_length and row.value_length, -1 of "
+            "which are null"
+        )
     unknown = _UNKNOWN.search(text)
     if unknown and "array(uint8" in unknown[2] and "Row(" not in unknown[2]:
         return (

@@ -4,13 +4,13 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
-from numba import njit
-from numba.core.errors import NumbaError
-from numba.extending import is_jitted
+from numba import njit, types
+from numba.core.errors import NumbaError, TypingError
+from numba.extending import is_jitted, overload
 from numpy.typing import NDArray
 
 from kstore._native.jit.cache import PredicateCache, fingerprint
-from kstore._native.jit.check_predicate import explain, refuse_comparisons
+from kstore._native.jit.check_predicate import RESULT, explain, refuse_comparisons
 from kstore._native.jit.views import Bytes, part
 
 Int64s = NDArray[np.int64]
@@ -41,6 +41,23 @@ def rows_between(column: Int64s, start: int, stop: int) -> Any:
     return rows[:found].copy()
 
 
+def is_true(result: Any) -> bool:
+    """Whether a predicate's result keeps the row; :func:`_is_true` is its compiled variant."""
+    return bool(result)
+
+
+@overload(is_true)
+def _is_true(result: Any) -> Any:
+    kind = result.type if isinstance(result, types.Optional) else result
+    if not isinstance(kind, types.Boolean | types.Number | types.NoneType):
+        raise TypingError(f"{RESULT} {kind}")
+
+    def implementation(result: Any) -> Any:
+        return result is not None and result != 0  # Numba has no bool() of an optional number
+
+    return implementation
+
+
 def _loop_over(predicate: Any) -> Any:
     """A scan loop that inlines the predicate."""
 
@@ -60,16 +77,15 @@ def _loop_over(predicate: Any) -> Any:
         for n in range(rows.size):
             key_length = int(key_lengths[n])
             value_length = int(value_lengths[n])
-            if predicate(
-                Row(
-                    offsets[n],
-                    timestamps[n],
-                    part(key_data, key_positions[n], key_length),
-                    part(value_data, value_positions[n], value_length),
-                    key_length,
-                    value_length,
-                )
-            ):
+            row = Row(
+                offsets[n],
+                timestamps[n],
+                part(key_data, key_positions[n], key_length),
+                part(value_data, value_positions[n], value_length),
+                key_length,
+                value_length,
+            )
+            if is_true(predicate(row)):
                 rows[found] = n
                 found += 1
         return found
@@ -128,6 +144,9 @@ def compile_predicate(function: Callable[[Any], Any]) -> Predicate:
     Outer variables have their values at compile time. Numba caches the loop across processes if
     the function's outer names are numbers, strings, bytes, modules or jitted functions; else it
     compiles once in each process.
+
+    It returns a bool, a number (0 drops the record), or None, which drops it. At its first use a
+    result of another type raises TypeError, such as ``row.key`` itself: bytes have no truth value.
 
     Raises TypeError for a comparison of ``row.key`` or ``row.value`` by ``==``, ``in`` or ``is``,
     and names :func:`kstore.jit.equals` or what else to write.
