@@ -15,7 +15,7 @@ from kstore.cli.common import (
     open_store,
 )
 from kstore.config import parse_whole_number
-from kstore.errors import GroupConflictError, GroupIdNotFoundError, KStoreError
+from kstore.errors import GroupIdNotFoundError, KStoreError, NonEmptyGroupError
 from kstore.integers import INT32_MAX, INT64_MAX
 from kstore.topic_partition import TopicPartition
 
@@ -170,14 +170,12 @@ def check(arguments: argparse.Namespace) -> str:
     return action
 
 
-def chosen_groups(store: "Store", arguments: argparse.Namespace) -> "dict[str, ConsumerGroup]":
-    """The groups of --group in their order, with an empty one for an id that does not exist."""
-    from kstore import ConsumerGroup
-
+def chosen_groups(
+    store: "Store", arguments: argparse.Namespace
+) -> "dict[str, ConsumerGroup | None]":
+    """The groups of --group in their order, or all; None for an id that does not exist."""
     known = store.groups()
-    if arguments.all_groups:
-        return known
-    return {name: known.get(name, ConsumerGroup(name)) for name in dict.fromkeys(arguments.group)}
+    return {name: known.get(name) for name in (known if arguments.all_groups else arguments.group)}
 
 
 def list_groups(store: "Store", arguments: argparse.Namespace) -> int:
@@ -201,10 +199,9 @@ def state_of(group: "ConsumerGroup") -> str:
 
 
 def describe_groups(store: "Store", arguments: argparse.Namespace) -> int:
-    known = store.groups()
     status = 0
     for name, group in chosen_groups(store, arguments).items():
-        if name not in known:
+        if group is None:
             print(f"\nError: Consumer group '{name}' does not exist.")
             status = 1
             continue
@@ -223,7 +220,7 @@ def describe_groups(store: "Store", arguments: argparse.Namespace) -> int:
 
 
 def delete_groups(store: "Store", arguments: argparse.Namespace) -> int:
-    names = list(chosen_groups(store, arguments))
+    names = store.groups() if arguments.all_groups else dict.fromkeys(arguments.group)
     deleted, failed = [], []
     for name in names:
         try:
@@ -245,7 +242,7 @@ def reason(error: KStoreError) -> str:
     """Kafka's exception and sentence where Kafka has one."""
     if isinstance(error, GroupIdNotFoundError):
         text = "The group id does not exist."
-    elif isinstance(error, GroupConflictError):
+    elif isinstance(error, NonEmptyGroupError):
         text = f"The group is not empty. {error}"
     else:
         text = str(error)
@@ -264,8 +261,8 @@ def parse_topics(store: "Store", texts: Iterable[str]) -> list[TopicPartition]:
                 )
                 for each in numbers.split(",")
             }
-        elif topic in store:
-            found |= {TopicPartition(topic, number): None for number in store[topic].partitions}
+        elif numbered := reset_offsets.partitions_of(store, topic):
+            found |= {TopicPartition(topic, number): None for number in numbered}
         else:
             found[TopicPartition(topic, -1)] = None
     return list(found)
@@ -275,13 +272,15 @@ def delete_offsets(store: "Store", arguments: argparse.Namespace) -> int:
     (name,) = arguments.group
     topics = ", ".join(arguments.topic)
     partitions = parse_topics(store, arguments.topic)
-    known = [tp for tp in partitions if exists(store, tp)]
+    known = [
+        tp for tp in partitions if tp.partition in reset_offsets.partitions_of(store, tp.topic)
+    ]
     try:
         store.delete_group_offsets(name, known)
     except GroupIdNotFoundError:
         print(f"'{name}' does not exist.")
         return 1
-    except GroupConflictError as error:
+    except NonEmptyGroupError as error:
         print(
             f"Deleting offsets of a consumer group '{name}' is forbidden if the group is not "
             f"empty. {error}"
@@ -295,17 +294,19 @@ def delete_offsets(store: "Store", arguments: argparse.Namespace) -> int:
     return 0 if len(known) == len(partitions) else 1
 
 
-def exists(store: "Store", tp: TopicPartition) -> bool:
-    return tp.topic in store and tp.partition in store[tp.topic].partitions
-
-
 def reset(store: "Store", arguments: argparse.Namespace) -> int:
+    from kstore import ConsumerGroup
+
     planner = reset_offsets.Planner(store, arguments)
     scope = parse_topics(store, arguments.topic)
     plans: dict[str, dict[TopicPartition, int]] = {}
     status = 0
     for name, group in chosen_groups(store, arguments).items():
-        if group.is_claimed:
+        group = group or ConsumerGroup(name)
+        if group.error is not None and reset_offsets.needs_committed(arguments):
+            print(f"\nError: the offsets of group '{name}' cannot be read: {group.error}")
+            status = 1
+        elif group.is_claimed:
             print(
                 f"\nError: Assignments can only be reset if the group '{name}' is inactive, but "
                 "the current state is Stable."

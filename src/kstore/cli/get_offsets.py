@@ -17,11 +17,9 @@ from kstore.cli.common import (
 from kstore.config import parse_whole_number
 from kstore.errors import InvalidConfigError
 from kstore.integers import INT64_MAX
-from kstore.partition_files import filenames
 
 if TYPE_CHECKING:
     from kstore.log.log import Log
-    from kstore.store.store import Store
 
 Wanted = Callable[[str, int], bool]
 
@@ -36,8 +34,9 @@ examples:
   kstore get-offsets --topic orders --time 2026-01-31 --log-dir data
 
 One line for each partition: topic:partition:offset. With a time it is the offset of the first
-record at or after it; a partition without one is omitted. Works beside a running broker
-or writer.
+record at or after it; a partition without one is omitted. As in Kafka's tool, internal topics are
+included, with all their partitions, unless --exclude-internal-topics is given. Works beside a
+running broker or writer.
 """
 
 
@@ -69,8 +68,9 @@ def run(arguments: argparse.Namespace) -> int:
     wanted = wanted_places(arguments)
     find = offset_finder(arguments.time)
     found = False
+    internal = not arguments.exclude_internal_topics
     with open_store(arguments) as store:
-        for name in candidates(store, arguments):
+        for name in matching_topics(store, arguments.topic, internal=internal):
             for partition in store[name].partitions:
                 if wanted(name, partition):
                     found = True
@@ -81,15 +81,6 @@ def run(arguments: argparse.Namespace) -> int:
         complain(_NONE)
         return 1
     return 0
-
-
-def candidates(store: "Store", arguments: argparse.Namespace) -> list[str]:
-    names = matching_topics(store, arguments.topic)
-    return [
-        name
-        for name in names
-        if not (arguments.exclude_internal_topics and name in filenames.INTERNAL_TOPICS)
-    ]
 
 
 def wanted_places(arguments: argparse.Namespace) -> Wanted:

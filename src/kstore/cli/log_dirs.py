@@ -29,7 +29,8 @@ examples:
   kstore log-dirs --move orders-3 --to /disk2/kafka --throttle 50000000 \\
       --log-dir /disk1/kafka,/disk2/kafka
 
---describe prints the JSON of kafka-log-dirs, with four more lists for each log directory:
+--describe prints the JSON of kafka-log-dirs: without --topic-list it has every partition, also the
+empty ones of internal topics. kstore adds four lists for each log directory:
 "deleted" (directories that wait for removal), "strays" (renamed by a Kafka broker, never touched),
 "strangers" (unrecognized; Kafka does not start beside them) and "uncleanable" (partitions whose
 compaction failed and is not retried until its cause is removed, with the error and when it first

@@ -76,6 +76,19 @@ def milliseconds_of(text: str) -> int:
     return -total if sign == "-" else total
 
 
+def needs_committed(arguments: argparse.Namespace) -> bool:
+    """Whether the new offsets depend on a group's committed ones."""
+    return bool(arguments.all_topics or arguments.to_current or arguments.shift_by is not None)
+
+
+def partitions_of(store: "Store", topic: str) -> tuple[int, ...]:
+    """The partitions of a topic; none if it does not exist, or was deleted meanwhile."""
+    try:
+        return store[topic].partitions
+    except UnknownTopicOrPartitionError:
+        return ()
+
+
 class Planner:
     """Finds the new offset of each partition; reads the store only. Not thread-safe."""
 
@@ -104,8 +117,8 @@ class Planner:
             topics = {tp.topic for tp in group.offsets}
             scope = [
                 TopicPartition(topic, number)
-                for topic in sorted(topics & set(self._store))
-                for number in self._store[topic].partitions
+                for topic in sorted(topics)
+                for number in partitions_of(self._store, topic)
             ]
         return {tp: self._new_offset(group, tp) for tp in sorted(scope)}
 
@@ -150,7 +163,7 @@ class Planner:
         return nearest
 
     def _log(self, tp: TopicPartition) -> "Log":
-        if tp.topic not in self._store or tp.partition not in self._store[tp.topic].partitions:
+        if tp.partition not in partitions_of(self._store, tp.topic):
             number = "" if tp.partition < 0 else f"-{tp.partition}"
             raise UnknownTopicOrPartitionError(f"{tp.topic}{number} does not exist")
         return self._store[tp.topic][tp.partition]

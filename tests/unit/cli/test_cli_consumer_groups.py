@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 import kstore
+from kstore import Store, Topic
 from kstore.cli import main
 from kstore.cli.reset_offsets import from_csv, milliseconds_of, to_csv
 from kstore.errors import KStoreError
@@ -119,6 +120,98 @@ def test_describe_a_group_with_an_open_consumer(data: Path, tool: Tool) -> None:
 def test_describe_a_group_that_does_not_exist(tool: Tool) -> None:
     text = "Error: Consumer group 'none' does not exist."
     assert tool("--describe", "--group", "none") == (1, ["", text], [])
+
+
+# --- several directories, damage, and changes meanwhile -------------------------------------------
+
+
+def test_groups_of_every_log_dir(tmp_path: Path, capfd: Any) -> None:
+    """A reader of the second directory only commits there."""
+    first, second = tmp_path / "a", tmp_path / "b"
+    with kstore.open([first, second]) as store:
+        for log in store.create_topic("orders", partitions=2):
+            log.extend([b"x"] * 9)
+        assert store["orders"][1].path == str(second / "orders-1")
+        store.alter_group_offsets("g", dict.fromkeys(ORDERS, 7))
+    with kstore.open(second, "r") as reader:
+        reader.alter_group_offsets("g", {("orders", 1): 3})
+        reader.alter_group_offsets("h", {("orders", 1): 4})
+
+    def tool(*words: str) -> Outcome:
+        status = main(["consumer-groups", *words, "--log-dir", f"{first},{second}"])
+        output, errors = capfd.readouterr()
+        return status, output.splitlines(), errors.splitlines()
+
+    assert tool("--list") == (0, ["g", "h"], [])
+    _, lines, _ = tool("--describe", "--all-groups")
+    shown = [line.split()[:4] for line in lines if line.startswith(("g ", "h "))]
+    assert shown == [
+        ["g", "orders", "0", "7"],
+        ["g", "orders", "1", "3"],
+        ["h", "orders", "1", "4"],
+    ]
+    with kstore.open(second, "r") as reader, reader.consumer(group="g", assignment=[ORDERS[1]]):
+        assert tool("--list", "--state", "stable")[1][1].split() == ["g", "Stable"]
+        status, lines, _ = tool("--delete", "--group", "g")
+        assert status == 1
+        assert "GroupNotEmptyException" in lines[2]
+    assert tool("--delete", "--all-groups")[0] == 0
+    assert tool("--list") == (0, [], [])
+
+
+@pytest.fixture
+def damaged(data: Path) -> Path:
+    path = data / "kstore.offsets.g"
+    path.write_text("{")
+    return path
+
+
+def test_a_damaged_file_of_commits_concerns_its_group_only(damaged: Path, tool: Tool) -> None:
+    assert tool("--list")[:2] == (0, ["g", "other"])
+    status, lines, errors = tool("--describe", "--all-groups")
+    assert status == 1
+    assert [line.split()[0] for line in lines if line and line[0] in "go"] == ["other"]
+    assert any("group 'g' cannot be read: not a file of" in line for line in errors)
+    assert tool("--delete", "--group", "other")[0] == 0
+    for _ in range(2):
+        status, lines, _ = tool("--delete", "--group", "g")
+        assert status == 1
+        assert str(damaged) in lines[2]
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["--topic", "orders", "--to-current"],
+        ["--topic", "orders:0", "--shift-by", "1"],
+        ["--all-topics", "--to-earliest"],
+    ],
+)
+def test_offsets_that_cannot_be_read_are_no_base_for_a_reset(
+    data: Path, damaged: Path, reset: Tool, words: list[str]
+) -> None:
+    status, lines, _ = reset(*words, "--execute")
+    assert status == 1
+    assert lines[1].startswith("Error: the offsets of group 'g' cannot be read: not a file of")
+    damaged.unlink()
+    assert committed(data) == {("orders", 0): 5, ("logs", 0): 0}
+
+
+def test_a_topic_that_is_deleted_meanwhile_is_none(
+    data: Path, tool: Tool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It exists when the tool finds its name, and no more when the tool asks for its partitions."""
+    get = Store.__getitem__
+
+    def delete_then_get(store: Store, name: str) -> Topic:
+        with kstore.open(data) as writer:
+            if name in writer:
+                writer.delete_topic(name)
+        return get(store, name)
+
+    monkeypatch.setattr(Store, "__getitem__", delete_then_get)
+    status, lines, _ = tool("--reset-offsets", "--group", "g", "--all-topics", "--to-latest")
+    assert (status, new_offset(lines)) == (0, [])
 
 
 # --- reset-offsets ------------------------------------------------------------------------------
