@@ -14,6 +14,7 @@ import threading
 import zlib
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from functools import partial
 from itertools import islice
 from pathlib import Path
@@ -22,11 +23,11 @@ from time import perf_counter
 import kstore
 from engine.data.batches import TIME
 from engine.data.logs import TOPIC
-from engine.data.partitions import read_file
+from engine.data.partitions import read_descriptor
 from engine.peers.kafka import KafkaLog, kafka_log
 from kstore._native.append.encode import BatchBuffer
 from kstore.bench.contest import Bar, Calls, Contest, Timed, scaled
-from kstore.bench.data.raw_files import fresh, sync_below
+from kstore.bench.data.raw_files import fresh, opened, sync_below
 
 RECORDS = 10_000_000
 RECORDS_A_BATCH = 150  # about 16 KB
@@ -121,11 +122,12 @@ def compact_by_kafka(peer: KafkaLog, root: Path, partitions: int, threads: int) 
 
 def read_and_write(root: Path) -> Timed:
     """Read every byte, write and sync a tenth of them: what every cleaner has to do."""
-    logs = sorted(root.glob("*/*.log"))
-    started = perf_counter()
-    size = sum(read_file(path) for path in logs)
-    with fresh(root / "kept") as fd:
-        block = bytes(1 << 20)
+    block = bytes(1 << 20)
+    with ExitStack() as files:
+        logs = [files.enter_context(opened(path, os.O_RDONLY)) for path in root.glob("*/*.log")]
+        fd = files.enter_context(fresh(root / "kept"))
+        started = perf_counter()
+        size = sum(map(read_descriptor, logs))
         for _ in range(size // 10 // len(block)):
             os.write(fd, block)
         os.write(fd, block[: size // 10 % len(block)])

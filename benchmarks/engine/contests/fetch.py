@@ -1,5 +1,9 @@
 """How a log serves readers: views of warm files, a cold log, and slices sent to a socket, beside
-pread and C loops over the same file."""
+pread and C loops over the same file.
+
+The file is open before the clock of a read starts, for kstore and the others; nothing of it is
+mapped. Who maps it does so while it is timed, page faults included, and unmaps it, too.
+"""
 
 import mmap
 import os
@@ -8,11 +12,11 @@ from contextlib import closing
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from time import perf_counter
 
 import numpy as np
 
 import kstore
+from engine.clock import time_call
 from engine.data.batches import client_batch
 from engine.data.logs import TOPIC, fill
 from kstore._native.bench import disk_loops, memory_loops
@@ -80,43 +84,59 @@ def words_of(file: Path) -> int:
     return words
 
 
-def by_pread(file: Path, buffer: memoryview, advice: int | None = None) -> int:
+def by_pread(fd: int, buffer: memoryview, advice: int | None = None) -> int:
     """Read a file by preads of 1 MiB, the last one shorter; the exclusive or of its words."""
-    with opened(file, os.O_RDONLY) as fd:
-        if advice is not None:
-            os.posix_fadvise(fd, 0, 0, advice)
-        size = os.fstat(fd).st_size
-        words = disk_loops.read_at(fd, buffer, sequential(size // MIB, MIB), summed=True)
-        if rest := size % MIB:
-            last = sequential(1, 1) + size - rest
-            words ^= disk_loops.read_at(fd, buffer[:rest], last, summed=True)
+    if advice is not None:
+        os.posix_fadvise(fd, 0, 0, advice)
+    size = os.fstat(fd).st_size
+    words = disk_loops.read_at(fd, buffer, sequential(size // MIB, MIB), summed=True)
+    if rest := size % MIB:
+        last = sequential(1, 1) + size - rest
+        words ^= disk_loops.read_at(fd, buffer[:rest], last, summed=True)
     return words
 
 
-def by_first_touch(file: Path) -> int:
-    """Read every byte of a new mapping, faults included; the exclusive or of its words."""
-    with opened(file, os.O_RDONLY) as fd, mmap.mmap(fd, 0, prot=mmap.PROT_READ) as mapping:
+def by_first_touch(fd: int) -> int:
+    """Map a file, read every byte, unmap it; the exclusive or of its words."""
+    with mmap.mmap(fd, 0, prot=mmap.PROT_READ) as mapping:
         return memory_loops.read_all(mapping)
+
+
+def from_file(file: Path, read: Callable[[int], int], *, is_cold: bool = False) -> Timed:
+    """Time a read of a file that is open, and not mapped; ``is_cold``: out of the page cache."""
+    with opened(file, os.O_RDONLY) as fd:
+        if is_cold:
+            drop(fd)
+        return time_call(partial(read, fd))
+
+
+def from_log(
+    store: Path, file: Path, read: Callable[[kstore.Log], int], *, is_cold: bool = False
+) -> Timed:
+    """Time a read of an open log whose segment is not mapped, from mapping to unmapping it."""
+
+    def mapped(log: kstore.Log) -> int:
+        seen = read(log)
+        for view in log.segments.views:
+            view.unmap()
+        return seen
+
+    with kstore.open(store) as opened_store, opened(file, os.O_RDONLY) as fd:
+        log = opened_store[TOPIC][0]
+        if is_cold:
+            drop(fd)
+        return time_call(partial(mapped, log))
 
 
 def warm(store: Path, file: Path, size: int) -> Contest:
     buffer = block_of(MIB)
     plain = "pread of 1 MiB, summed"
     floor = "mmap, first touch, summed"
-
-    def reopened(read: Callable[[kstore.Log], int]) -> Timed:
-        """A reader with a new mapping, whose page faults are timed."""
-        with kstore.open(store) as opened_store:
-            log = opened_store[TOPIC][0]
-            started = perf_counter()
-            seen = read(log)
-            return Timed(perf_counter() - started, result=seen)
-
     calls: Calls = {
-        "kstore, the segment as a view, summed": partial(reopened, as_one_view),
-        "kstore, slices of 1 MiB, summed": partial(reopened, summed),
-        plain: partial(by_pread, file, buffer),
-        floor: partial(by_first_touch, file),
+        "kstore, the segment as a view, summed": partial(from_log, store, file, as_one_view),
+        "kstore, slices of 1 MiB, summed": partial(from_log, store, file, summed),
+        plain: partial(from_file, file, partial(by_pread, buffer=buffer)),
+        floor: partial(from_file, file, by_first_touch),
     }
     return Contest(
         name=f"warm reads of a log of {size} bytes",
@@ -137,26 +157,15 @@ def cold(store: Path, file: Path, size: int) -> Contest:
     buffer = block_of(MIB)
     plain = "pread of 1 MiB, summed"
 
-    def forgotten(read: Callable[[], int]) -> Timed:
-        with opened(file, os.O_RDONLY) as fd:
-            drop(fd)
-        started = perf_counter()
-        seen = read()
-        return Timed(perf_counter() - started, result=seen)
-
-    def by_kstore(read: Callable[[kstore.Log], int]) -> Timed:
-        with kstore.open(store) as opened_store:
-            log = opened_store[TOPIC][0]
-            return forgotten(partial(read, log))
-
+    advised = partial(by_pread, buffer=buffer, advice=os.POSIX_FADV_SEQUENTIAL)
+    by_kstore = partial(from_log, store, file, is_cold=True)
+    forgotten = partial(from_file, file, is_cold=True)
     columns = "kstore, columns with CRC"
     calls: Calls = {
         columns: partial(by_kstore, scanned),
         "kstore, slices of 1 MiB, summed": partial(by_kstore, summed),
-        plain: partial(forgotten, partial(by_pread, file, buffer)),
-        "pread of 1 MiB, FADV_SEQUENTIAL": partial(
-            forgotten, partial(by_pread, file, buffer, os.POSIX_FADV_SEQUENTIAL)
-        ),
+        plain: partial(forgotten, partial(by_pread, buffer=buffer)),
+        "pread of 1 MiB, FADV_SEQUENTIAL": partial(forgotten, advised),
     }
     return Contest(
         name=f"cold reads of a log of {size} bytes",

@@ -46,8 +46,8 @@ def program(path: Path) -> list[str]:
 def open_and_use(path: Path, partitions: int) -> Timed:
     """Seconds from open to the end of a first append and a first read of one partition.
 
-    Also: until every end offset is known, and the peak memory of the process. Modules are loaded
-    before the clock starts.
+    Also: from open until every end offset is known as well, and the peak memory of the process.
+    Modules are loaded before the clock starts.
     """
     done = subprocess.run(
         [sys.executable, *program(path)], capture_output=True, text=True, timeout=300, check=False

@@ -40,13 +40,15 @@ def new_store(directory: Path, count: int) -> Iterator[kstore.Store]:
 
 def send(directory: Path, count: int, acks: int | str, *, idempotent: bool) -> Timed:
     """Send records one by one until all are acknowledged; per record."""
-    with new_store(directory, count) as store:
+    with (
+        new_store(directory, count) as store,
+        store.producer(TOPIC, acks=acks, enable_idempotence=idempotent) as producer,
+    ):
         started = perf_counter()
-        with store.producer(TOPIC, acks=acks, enable_idempotence=idempotent) as producer:
-            for _ in range(count):
-                producer.send(VALUE)
-            producer.flush()
-            seconds = perf_counter() - started
+        for _ in range(count):
+            producer.send(VALUE)
+        producer.flush()
+        seconds = perf_counter() - started
     return Timed(seconds / count, result=count)
 
 

@@ -4,6 +4,7 @@ import os
 from pathlib import Path
 
 from engine.data.batches import at_offsets, build_batch
+from kstore.bench.data.raw_files import opened
 from kstore.files import filenames
 from kstore.files.files import DISK
 
@@ -51,13 +52,15 @@ def zero_indexes(root: Path) -> None:
 
 
 def read_file(path: Path) -> int:
-    """Read a file once through a small buffer; return its size. The ceiling of a full scan."""
+    """Open a file and read it once; return its size. The floor of a full scan."""
+    with opened(path, os.O_RDONLY) as fd:
+        return read_descriptor(fd)
+
+
+def read_descriptor(fd: int) -> int:
+    """Read a file once through a small buffer; return its size."""
     buffer = memoryview(bytearray(1 << 18))
-    fd = DISK.open(path)
-    try:
-        position = 0
-        while size := DISK.preadv_into(fd, buffer, position):
-            position += size
-    finally:
-        DISK.close(fd)
+    position = 0
+    while size := DISK.preadv_into(fd, buffer, position):
+        position += size
     return position
