@@ -225,8 +225,8 @@ def print_verdict(tree: "Tree", *, details: bool) -> None:
         print(f"missing: {name}: {reason}")
     ended = f", interrupted by {tree['ended_by']}" if "ended_by" in tree else ""
     number = len(tree["results"])
-    contests = f"{number} contest{'' if number == 1 else 's'}"
-    print(f"{contests} in {tree.get('seconds', 0):.0f} s{ended}")
+    contests = f"{number} contest{'' if number == 1 else 's'} in " if number else ""
+    print(f"{contests}{tree.get('seconds', 0):.0f} s{ended}")
 
 
 def progress(text: str, end: str = "") -> None:

@@ -1,5 +1,7 @@
 """The verdict of ``kstore bench``: fixed figures of each class of device, and missing ones."""
 
+from dataclasses import replace
+
 import pytest
 
 from kstore.bench.machine import figures as names
@@ -53,15 +55,15 @@ DATACENTRE_SCREEN = """\
 GOOD FOR A LOG. Like: datacentre NVMe (PLP). Its first limit is writing to disk,
 1.55 GB/s.
 
-Sequential writing  1.55 GB/s (1.47 to 1.63 GB/s), held over 4 GB in 6 s
+Sequential writing  1.55 GB/s (1.47 to 1.63), held over 4 GB in 6 s
   1.55 million records of 1 KB a second, in batches, acknowledged from disk.
 One commit          p50 131 us, p99 400 us, slowest 3.1 ms
   7,600 records of 1 KB a second, 7.63 MB/s, if a producer waits for each.
-Tail reads          7.4 GB/s while writing (7 rounds: no interval); alone 9 GB/s
+Tail reads          7.4 GB/s (7 rounds, no interval) while writing, 9 GB/s alone
   74 consumers of 100 MB/s from the cache; writing is 23% slower beside them.
-Catch-up reads      1.9 GB/s (3 rounds: no interval)
+Catch-up reads      1.9 GB/s (3 rounds, no interval)
   A consumer 100 GB behind reads for 52.6 s, 5 min beside full writing.
-Network send        3.1 GB/s over loopback (3 to 3.2 GB/s)
+Network send        3.1 GB/s (3 to 3.2) over loopback
   31 consumers of 100 MB/s for each sending core: fills a card of 24.8 Gbit/s.
 *: within the range of    writing            commit, p50        catch-up reads
   memory (tmpfs)          1 to 30 GB/s       0.3 to 20 us       1 to 60 GB/s
@@ -77,14 +79,14 @@ MEMORY_SCREEN = """\
 NOT A DISK. tmpfs is memory: what is written here is lost at a restart or a
 power cut. Compare other directories with it, keep no log in it.
 
-Sequential writing  4.8 GB/s (4.56 to 5.04 GB/s), held over 4 GB in 6 s
+Sequential writing  4.8 GB/s (4.56 to 5.04), held over 4 GB in 6 s
   4.8 million records of 1 KB a second, in batches, acknowledged from memory.
 One commit          p50 2.4 us, p99 8 us, slowest 300 us
   420,000 records of 1 KB a second, 417 MB/s, if a producer waits for each.
-Tail reads          7.4 GB/s while writing (7 rounds: no interval); alone 9 GB/s
+Tail reads          7.4 GB/s (7 rounds, no interval) while writing, 9 GB/s alone
   74 consumers of 100 MB/s from the cache; writing is as fast beside them.
 Catch-up reads      not measured in this run
-Network send        3.1 GB/s over loopback (3 to 3.2 GB/s)
+Network send        3.1 GB/s (3 to 3.2) over loopback
   31 consumers of 100 MB/s for each sending core: fills a card of 24.8 Gbit/s.
 *: within the range of    writing            commit, p50        catch-up reads
   memory (tmpfs)        * 1 to 30 GB/s     * 0.3 to 20 us       1 to 60 GB/s
@@ -100,13 +102,13 @@ THROTTLED_SCREEN = """\
 POOR FOR A LOG. It writes 48 MB/s, less than 100 MB/s, and one commit in 100
 takes 80 ms, more than 50 ms: batch records, or let replicas acknowledge.
 
-Sequential writing  48 MB/s (45.6 to 50.4 MB/s), held over 4 GB in 6 s
+Sequential writing  48 MB/s (45.6 to 50.4), held over 4 GB in 6 s
   48,000 records of 1 KB a second, in batches, acknowledged from disk.
 One commit          p50 4 ms, p99 80 ms, slowest 300 ms
   250 records of 1 KB a second, 250 kB/s, if a producer waits for each.
-Tail reads          7.4 GB/s while writing (7 rounds: no interval); alone 9 GB/s
+Tail reads          7.4 GB/s (7 rounds, no interval) while writing, 9 GB/s alone
   74 consumers of 100 MB/s from the cache; writing is as fast beside them.
-Catch-up reads      50 MB/s (3 rounds: no interval)
+Catch-up reads      50 MB/s (3 rounds, no interval)
   A consumer 100 GB behind reads for 33 min, 14 h beside full writing.
 """
 
@@ -179,7 +181,9 @@ def test_ranges_are_in_order():
 )
 @pytest.mark.parametrize("directory", ["/data", "/very/long" * 12])
 def test_every_verdict_fits_a_screen(found, directory):
-    subject = verdict.Subject(directory, "ext4", "/dev/mapper/vg-log", DISK.machine)
+    subject = verdict.Subject(
+        directory, "ext4", "/dev/mapper/vg-log", DISK.machine, load=21.5, cores=2
+    )
     shown = verdict.lines(subject, found)
     assert len(shown) <= 23
     assert max(map(len, shown)) <= 80
@@ -205,7 +209,7 @@ def test_a_rate_that_still_fell_is_an_upper_bound():
     found = figures(900e6, (131e-6, 400e-6, 3.1e-3), 1.9e9, sustained=False)
     text = "\n".join(verdict.lines(DISK, found))
     assert "  At most 900,000 records of 1 KB a second: the rate still fell at the end." in text
-    assert "900 MB/s (855 to 945 MB/s), not yet sustained" in text
+    assert "900 MB/s (855 to 945), not yet sustained" in text
     assert "Longer writing may be slower." in text.replace("\n", " ")
 
 
@@ -232,15 +236,29 @@ def test_the_subject_of_a_run():
         "environment": {
             "cpu": {"cores": "1 of 2"},
             "memory": {"total": "23.4 GiB"},
-            "system": {"kernel": "Linux 6.18"},
+            "system": {"kernel": "Linux 6.18", "load": "2.5 1.0 1.0"},
             "disk": {"directory": "/d", "file system": "xfs", "device": "/dev/sda1"},
         },
         "medium": "disk",
     }
     assert verdict.subject_of(tree) == verdict.Subject(
-        "/d", "xfs", "/dev/sda1", "1 core, 23.4 GiB, Linux 6.18"
+        "/d", "xfs", "/dev/sda1", "1 core, 23.4 GiB, Linux 6.18", load=2.5, cores=1
     )
     assert verdict.subject_of(tree | {"medium": "tmpfs"}).in_memory == "tmpfs"
+
+
+def test_a_busy_machine_is_named_as_one():
+    busy = replace(DISK, load=8.1, cores=2)
+    text = " ".join(verdict.lines(busy, DATACENTRE_NVME))
+    assert "Other programs were running (load 8.1): repeat it without them." in text
+    assert "Other programs" not in " ".join(verdict.lines(DISK, DATACENTRE_NVME))
+
+
+def test_a_wide_interval_is_in_the_unit_of_its_figure():
+    found = DATACENTRE_NVME | {
+        names.TAIL_READ: Figure(names.TAIL_READ, 1.45e9, (639e6, 1.72e9), 7),
+    }
+    assert "1.45 GB/s (0.639 to 1.72) while writing" in "\n".join(verdict.lines(DISK, found))
 
 
 # --- the command ------------------------------------------------------------------------------

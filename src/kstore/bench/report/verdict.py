@@ -26,7 +26,7 @@ class Subject:
     """What was measured.
 
     ``in_memory`` is the file system if its files are in memory (``tmpfs``), else empty;
-    ``machine`` names processor, memory and kernel.
+    ``machine`` names cores, memory and kernel; ``load`` is the average of the minute before.
     """
 
     directory: str
@@ -34,6 +34,8 @@ class Subject:
     device: str
     machine: str
     in_memory: str = ""
+    load: float = 0.0
+    cores: int = 1
 
 
 def subject_of(tree: Mapping[str, Any]) -> Subject:
@@ -42,10 +44,11 @@ def subject_of(tree: Mapping[str, Any]) -> Subject:
     cpu, memory, disk = (environment.get(name, {}) for name in ("cpu", "memory", "disk"))
     medium = tree.get("medium", "disk")
     cores = cpu.get("cores", "? of ?").split(" ")[0]
+    system = environment.get("system", {})
     facts = (
         f"{cores} core{'' if cores == '1' else 's'}",
         memory.get("total", ""),
-        environment.get("system", {}).get("kernel", ""),
+        system.get("kernel", ""),
     )
     return Subject(
         directory=disk.get("directory", "?"),
@@ -53,6 +56,8 @@ def subject_of(tree: Mapping[str, Any]) -> Subject:
         device=disk.get("device", "?"),
         machine=", ".join(filter(None, facts)),
         in_memory="" if medium == "disk" else medium,
+        load=float(system.get("load", "0").split(" ")[0]),
+        cores=int(cores) if cores.isdigit() else 1,
     )
 
 
@@ -60,10 +65,11 @@ def lines(subject: Subject, found: Figures) -> list[str]:
     """The verdict as text."""
     judged = verdict(found, subject.in_memory)
     medium = "memory" if subject.in_memory else "disk"
+    reason = wrap(f"{judged.grade.value}. {judged.reason}{_others(subject)}", WIDTH)
     return [
         _heading(subject),
-        *wrap(f"{judged.grade.value}. {judged.reason}", WIDTH),
-        "",
+        *reason,
+        *([""] if len(reason) < 3 else []),
         *_row(
             "Sequential writing",
             found[names.SUSTAINED_WRITE],
@@ -79,7 +85,7 @@ def lines(subject: Subject, found: Figures) -> list[str]:
         *_row(
             "Tail reads",
             found[names.TAIL_READ],
-            _rate(found, names.TAIL_READ, " while writing") + _alone(found[names.CACHED_READ]),
+            f"{_rate(found, names.TAIL_READ)} while writing{_alone(found[names.CACHED_READ])}",
             lambda: sentences.tail(found),
         ),
         *_row(
@@ -91,11 +97,18 @@ def lines(subject: Subject, found: Figures) -> list[str]:
         *_row(
             "Network send",
             found[names.NETWORK_SEND],
-            _rate(found, names.NETWORK_SEND, " over loopback"),
+            f"{_rate(found, names.NETWORK_SEND)} over loopback",
             lambda: sentences.send(found),
         ),
         *_classes(found, subject),
     ]
+
+
+def _others(subject: Subject) -> str:
+    """A warning if other programs kept every core busy when the run began."""
+    if subject.load <= subject.cores:
+        return ""
+    return f" Other programs were running (load {subject.load:g}): repeat it without them."
 
 
 def _heading(subject: Subject) -> str:
@@ -117,15 +130,17 @@ def _row(name: str, figure: Figure, shown: str, sentence: Callable[[], str]) -> 
     yield f"  {sentence()}"
 
 
-def _rate(found: Figures, name: str, more: str = "") -> str:
+def _rate(found: Figures, name: str) -> str:
+    """``1.55 GB/s (1.47 to 1.63)``: the ends of the interval in the unit of the figure."""
     figure = found[name]
-    text = rate(figure.value or 0.0, "B")
+    value = figure.value or 0.0
+    text = rate(value, "B")
     if figure.interval is None:
-        return f"{text}{more} ({_rounds(figure.rounds)}: no interval)"
-    low, high = (rate(end, "B") for end in figure.interval)
-    if low.split()[1] == high.split()[1]:
-        low = low.split()[0]
-    return f"{text}{more} ({low} to {high})"
+        return f"{text} ({_rounds(figure.rounds)}, no interval)"
+    shown = float(text.split()[0])
+    unit = value / shown if shown else 1.0
+    low, high = (significant(end / unit) for end in figure.interval)
+    return f"{text} ({low} to {high})"
 
 
 def _extent(written: Figure) -> str:
@@ -137,7 +152,7 @@ def _extent(written: Figure) -> str:
 
 
 def _alone(cached: Figure) -> str:
-    return "" if cached.value is None else f"; alone {rate(cached.value, 'B')}"
+    return "" if cached.value is None else f", {rate(cached.value, 'B')} alone"
 
 
 def _rounds(number: int) -> str:
