@@ -74,7 +74,9 @@ def describe(parser: ToolParser) -> None:
     )
     parser.add_argument("--list", action="store_true", help="list what would be measured")
     parser.add_argument(
-        "--details", action="store_true", help="print the environment and every method measured"
+        "--details",
+        action="store_true",
+        help="print the environment and every method; --list: name the methods",
     )
     parser.add_argument(
         "--rounds", type=whole_number(1, INT32_MAX), metavar="N", help="rounds of every contest"
@@ -97,7 +99,7 @@ def run(arguments: argparse.Namespace, catalog: "Catalog | None" = None) -> int:
         raise WrongOptionsError(str(error)) from None
     level = "quick" if arguments.quick else "full" if arguments.full else "default"
     if arguments.list:
-        print_workloads(chosen, level)
+        print_workloads(chosen, details=arguments.details or catalog.for_developers)
         return 0
     for path in (arguments.json, arguments.html):
         refuse_to_replace(path, arguments.force)
@@ -127,15 +129,18 @@ def refuse_to_replace(path: Path | None, force: bool) -> None:
         raise WrongOptionsError(f"{path} cannot be written: {error.strerror}") from None
 
 
-def print_workloads(chosen: "list[Workload]", level: str) -> None:
+def print_workloads(chosen: "list[Workload]", *, details: bool) -> None:
+    """Print what each workload measures, and with how much data; ``details``: also its methods, its
+    ceiling and its peers."""
     for workload in chosen:
         print(f"{workload.title}: {workload.about}")
-        print(f"    shows: {workload.shows}")
-        print(f"    ceiling: {workload.ceiling}")
-        if workload.peers:
+        if details:
+            print(f"    shows: {workload.shows}")
+            print(f"    ceiling: {workload.ceiling}")
+        if details and workload.peers:
             print(f"    peers, if installed: {', '.join(workload.peers)}")
-        sizes = " / ".join(f"{size >> 20:,} MiB" for size in workload.sizes)
-        print(f"    data a round, quick / default / full: {sizes} (now: {level})")
+        quick, default, full = (f"{size >> 20:,} MiB" for size in workload.sizes)
+        print(f"    data of a round, at most: {quick} (--quick), {default}, {full} (--full)")
 
 
 def measure(

@@ -225,7 +225,12 @@ def test_every_way_of_reading_memory_reads_every_byte():
 
 def test_the_list_measures_nothing(capsys, tmp_path):
     assert main(["bench", "--list", "--dir", str(tmp_path)]) == 0
+    brief = capsys.readouterr().out
+    assert "verdict/log: commits, sustained writing" in brief
+    assert "ceiling: " not in brief
+    assert main(["bench", "--list", "--details"]) == 0
     out = capsys.readouterr().out
+    assert set(brief.splitlines()) < set(out.splitlines())
     assert "disk/sequential: " in out
     assert "ceiling: " in out
     for asked in (
