@@ -94,9 +94,13 @@ def __getattr__(name: str) -> object:
         from kstore.kafka_names import of_module
 
         instead = of_module(name)
-        if instead:  # of an AttributeError, `from kstore import` would hide the text
+        sentence = f"module 'kstore' has no attribute {name!r}"
+        if not instead:
+            raise AttributeError(sentence)
+        # `from kstore import` hides the text of an AttributeError; hasattr() passes on all others.
+        if sys._getframe(1).f_code.co_name == "_handle_fromlist":
             raise ImportError(f"kstore has no {name!r}: {instead}", name="kstore")
-        raise AttributeError(f"module 'kstore' has no attribute {name!r}")
+        raise AttributeError(f"{sentence}: {instead}")
     value: object = getattr(import_module(home), name)
     globals()[name] = value
     return value

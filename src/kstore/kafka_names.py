@@ -6,6 +6,7 @@ TYPE_CHECKING = False  # not typing's: `import kstore` does without it
 if TYPE_CHECKING:
     from typing import Never
 
+FLUSH_IN_ASYNCIO = "use `await asyncio.to_thread(producer.flush)`, or `await` each delivery"
 _OF_A_RECORD = ("datetime", "headers", "key", "timestamp", "value")
 OF_BATCHES = {
     name: f"use `for record in batch: record.{name}`, or consumer.records()"
@@ -131,7 +132,7 @@ OF_MODULE = {
     "KafkaProducer": "use store.producer('orders')",
     "NewTopic": "use store.create_topic('orders', partitions=4)",
     "TopicConfig": "use LogConfig, or a dict of settings",
-    "aio": _ASYNC_PRODUCER,
+    "aio": f"use `import kstore`: {_ASYNC_PRODUCER}",
     "col": _PREDICATE,
     "compile": _PREDICATE,
     "compile_predicate": _PREDICATE,
@@ -356,10 +357,13 @@ def of_module(name: str) -> str | None:
     return f"errors are in kstore.errors: {', '.join(close) or 'KStoreError is the base of all'}"
 
 
-def no_asyncio(instead: str) -> "Callable[..., Never]":
-    """A method in the name of ``__aenter__`` or ``__aiter__`` that raises TypeError."""
+def no_asyncio(instead: str, what: str = "") -> "Callable[..., Never]":
+    """A method in the name of ``__aenter__`` or ``__aiter__`` that raises TypeError.
+
+    ``what`` is for threads: by default an object of the method's class.
+    """
 
     def refuse(owner: object, *_: object) -> "Never":
-        raise TypeError(f"a {type(owner).__name__} is for threads: {instead}")
+        raise TypeError(f"{what or f'a {type(owner).__name__}'} is for threads: {instead}")
 
     return refuse

@@ -29,6 +29,7 @@ ORDER = (
     "kstore.errors",
     "kstore.integers",
     "kstore.kafka_names",
+    "kstore.aio",
     "kstore.keyword_names",
     "kstore.config",
     "kstore.topic_partition",

@@ -9,7 +9,7 @@ from time import monotonic
 from typing import TYPE_CHECKING, Never
 
 from kstore.client.argument_errors import wrong_commit, wrong_poll
-from kstore.client.consumer_batch import ConsumerBatch
+from kstore.client.consumer_batch import ConsumerBatch, refuse_async_for
 from kstore.client.metadata import MetadataView
 from kstore.coordinator.group.offset_records import METADATA_MAX_BYTES, OffsetCommit
 from kstore.coordinator.group.reader_offsets_file import TopicIds
@@ -318,6 +318,7 @@ class Consumer:
     def __iter__(self) -> Iterator[ConsumerBatch]:
         return self.batches(self._timeout)
 
+    @refuse_async_for
     def records(self) -> Iterator["Record"]:
         """Records one by one; waits and ends as iteration does.
 

@@ -1,11 +1,13 @@
 """The records that a consumer reads at once, and their commit."""
 
 import weakref
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import wraps
+from itertools import chain
 from typing import TYPE_CHECKING
 
 from kstore.errors import ClosedError, UnknownTopicIdError
-from kstore.kafka_names import OF_BATCHES, answer_names
+from kstore.kafka_names import CONSUMER_IN_ASYNCIO, OF_BATCHES, answer_names, no_asyncio
 from kstore.topic_partition import TopicPartition
 
 if TYPE_CHECKING:
@@ -91,3 +93,22 @@ class ConsumerBatch:
 
 
 answer_names(ConsumerBatch, OF_BATCHES)
+
+
+class ConsumerRecords(chain["Record"]):
+    """An iterator over records, as fast as the generator in it; `async for` names another call."""
+
+    if not TYPE_CHECKING:
+        __aiter__ = no_asyncio(CONSUMER_IN_ASYNCIO, "consumer.records()")
+
+
+def refuse_async_for(
+    records: "Callable[[Consumer], Iterator[Record]]",
+) -> "Callable[[Consumer], Iterator[Record]]":
+    """Let an `async for` over the records name the call for asyncio."""
+
+    @wraps(records)
+    def call(self: "Consumer") -> "Iterator[Record]":
+        return ConsumerRecords(records(self))
+
+    return call

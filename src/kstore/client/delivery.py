@@ -7,7 +7,7 @@ from collections.abc import Callable, Generator
 from typing import TYPE_CHECKING, Any
 
 from kstore._native.append.encode import BatchBuffer
-from kstore.kafka_names import OF_DELIVERIES, answer_names
+from kstore.kafka_names import FLUSH_IN_ASYNCIO, OF_DELIVERIES, answer_names, no_asyncio
 from kstore.log.append_split import AppendedBatch
 from kstore.topic_partition import Position
 
@@ -83,6 +83,13 @@ class Delivery:
 
 
 answer_names(Delivery, OF_DELIVERIES)
+
+
+class InFlight(int):
+    """How many records are in flight: a number whose ``await`` names the call for asyncio."""
+
+    if not TYPE_CHECKING:
+        __await__ = no_asyncio(FLUSH_IN_ASYNCIO, "flush()")
 
 
 def _finish(waiter: "Future[None]") -> None:

@@ -7,7 +7,7 @@ from time import monotonic
 from typing import TYPE_CHECKING, cast
 
 from kstore._native.append.encode import BatchBuffer
-from kstore.client.delivery import ProducerBatch
+from kstore.client.delivery import InFlight, ProducerBatch
 from kstore.errors import (
     BufferExhaustedError,
     ClosedError,
@@ -144,7 +144,7 @@ class Sender:
             self.changed.wait_for(lambda: waiting.isdisjoint(self._unfinished), timeout)
             left = sum(batch.record_count() for batch in waiting & self._unfinished)
         self._raise_errors()
-        return left
+        return InFlight(left)
 
     def close(self) -> None:
         """Deliver all sent records and end the thread; raises the first error not yet raised."""

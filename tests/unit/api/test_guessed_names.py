@@ -73,9 +73,27 @@ def test_a_class_of_kafkas_clients_is_answered_by_the_module() -> None:
         with pytest.raises(ImportError) as caught:
             exec(f"from kstore import {name}")
         assert str(caught.value) == f"kstore has no {name!r}: {instead}"
-    with pytest.raises(ImportError, match=r"`await producer.send\(\.\.\.\)` works in asyncio"):
-        kstore.AsyncProducer  # noqa: B018
+        assert not hasattr(kstore, name)  # it raised the ImportError
+        with pytest.raises(AttributeError) as missing:
+            getattr(kstore, name)
+        assert str(missing.value) == f"module 'kstore' has no attribute {name!r}: {instead}"
     assert not hasattr(kstore, "nothing")
+    assert not hasattr(kstore, "NothingError")
+    with pytest.raises(ImportError, match="cannot import name 'nothing'"):
+        exec("from kstore import nothing")
+
+
+@pytest.mark.parametrize(
+    "statement",
+    ["import kstore.aio", "from kstore import aio", "from kstore.aio import AsyncProducer"],
+)
+def test_the_module_for_asyncio_that_is_guessed_is_answered(statement: str) -> None:
+    with pytest.raises(
+        ImportError, match=r"use `import kstore`: `await producer\.send\("
+    ) as caught:
+        exec(statement)
+    assert "aio" in str(caught.value)
+    assert not hasattr(kstore, "aio")
 
 
 def test_a_config_is_looked_up_by_name(store: Store) -> None:

@@ -87,6 +87,8 @@ def test_consumers_and_transactions_refuse_asyncio(store: Store) -> None:
             pass
 
     consumer, producer = store.consumer("t"), store.transactional_producer("id")
+    with pytest.raises(TypeError, match=r"^consumer.records\(\) is for threads: .*to_thread"):
+        asyncio.run(read(consumer.records()))
     for use in (enter, read):
         with pytest.raises(
             TypeError, match=r"a Consumer is for threads: .*to_thread\(consumer.poll"
@@ -94,3 +96,17 @@ def test_consumers_and_transactions_refuse_asyncio(store: Store) -> None:
             asyncio.run(use(consumer))
     with pytest.raises(TypeError, match="a TransactionalProducer is for threads: use `with`"):
         asyncio.run(enter(producer))
+
+
+def test_a_flush_that_is_awaited_names_the_call_for_asyncio(store: Store) -> None:
+    async def flush(producer: Any) -> None:
+        await producer.flush()
+
+    for producer in (store.producer("t"), store.producer()):
+        with pytest.raises(
+            TypeError, match=r"^flush\(\) is for threads: use `await asyncio.to_thread\(producer.fl"
+        ):
+            asyncio.run(flush(producer))
+        left = producer.flush()
+        assert left == 0
+        assert repr(left) == str(left) == f"{left}" == "0"
