@@ -79,7 +79,7 @@ def rows(result: results.Tree) -> Iterator[str]:
         yield row(
             *shown,
             peer(result, bar),
-            f"{bar['ratio']:.3g} ({bar['low']:.3g} to {bar['high']:.3g})",
+            with_interval(bar),
             f"{bar['wanted']:.3g}",
             verdict(bar),
         )
@@ -112,8 +112,17 @@ def beside(result: results.Tree, name: str) -> str:
     return f"{name.removesuffix(text_table.MIB)}: {text_table.figure(found, result)}"
 
 
+def with_interval(bar: results.Tree) -> str:
+    """A ratio, and its interval if it has one."""
+    if bar["low"] is None:
+        return f"{bar['ratio']:.3g}"
+    return f"{bar['ratio']:.3g} ({bar['low']:.3g} to {bar['high']:.3g})"
+
+
 def verdict(bar: results.Tree) -> str:
     """Whether the wanted ratio is met; "just" if it lies within the interval."""
+    if bar["low"] is None:
+        return ("met" if bar["ratio"] >= bar["wanted"] else "**missed**") + ", too few rounds"
     just = ", just" if bar["low"] < bar["wanted"] <= bar["high"] else ""
     return f"met{just}" if bar["ratio"] >= bar["wanted"] else f"**missed**{just}"
 

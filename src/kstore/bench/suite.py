@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from itertools import count as counted
+from math import inf
 from pathlib import Path
 from time import perf_counter
 from types import FrameType
@@ -38,6 +39,10 @@ SECONDS = {"quick": 100.0, "default": 540.0, "full": 3600.0}
 STRICT = {"quick": 10.0, "default": 40.0}  # seconds until the running call is stopped
 LATE = 1.5  # times its time, after which a workload starts no further contest
 PATIENCE = 3  # times its time, after which a contest starts no further call
+# The disk comes first: its contests get their rounds before another group starts, which keeps at
+# least this fraction of a run's time.
+FIRST = ("verdict", "disk")
+RESERVED = 0.2
 LEAST_SIZE = 0.1  # fraction of its size that a workload has at least in a late run
 WITHOUT_FILES = ("sockets",)  # groups whose figures do not depend on the file system
 SPARE = 256 << 20  # bytes that are left free
@@ -217,16 +222,21 @@ class Suite:
         availability.missing.clear()
         availability.failed.clear()
         part = budget.part if self._strict else 1.0
-        setting = Setting(folder, workload.size(self.level, part), self.level, part)
+        expected = workload.count[LEVELS.index(self.level)]
+        seconds = budget.share / expected if self._strict else inf
+        size = workload.size(self.level, part)
+        setting = Setting(folder, size, self.level, part, seconds)
+        until = self._latest(workload)
         began = perf_counter()
         contests = iter(workload.contests(setting))
         try:
             if workload.in_memory and (reason := short_of_memory(setting.size)):
                 raise KStoreError(reason)
             self._measure(workload, setting, budget.share)
-            expected = workload.count[LEVELS.index(self.level)]
             for number in counted():
-                if self._strict and budget.is_over(perf_counter() - began, self._until):
+                taken = inf if perf_counter() > until else perf_counter() - began
+                late = LATE * budget.share if workload.group not in FIRST else until - began
+                if self._strict and taken > late:
                     if number < expected:
                         setting.missing["further contests" if number else "all of it"] = NO_TIME
                     break
@@ -238,7 +248,10 @@ class Suite:
                     continue
                 left = budget.share - (perf_counter() - began)
                 seconds = max(left / max(1, expected - number), budget.share / expected / 3)
-                self._contest(workload, contest, seconds, setting)
+                most = until - perf_counter()
+                if workload.group not in FIRST:
+                    most = min(most, PATIENCE * seconds)
+                self._contest(workload, contest, (seconds, most), setting)
         except Exception as error:  # the run continues
             self._failed(workload, describe_error(error))
         finally:
@@ -272,16 +285,19 @@ class Suite:
         self.listener.on_failure(workload.title, reason)
 
     def _contest(
-        self, workload: Workload, contest: Contest, seconds: float, setting: Setting
+        self, workload: Workload, contest: Contest, time: tuple[float, float], setting: Setting
     ) -> None:
-        """Run one contest; its failures are reported."""
+        """Run one contest; its failures are reported.
+
+        ``time``: the seconds that it should take, and at most.
+        """
         title = f"{workload.title}: {contest.name}"
         self.listener.on_progress(title)
 
         def on_progress(done: int, wanted: int) -> None:
             self.listener.on_progress(f"{title}, round {done + 1} of {wanted}")
 
-        most = min(PATIENCE * seconds, self._until - perf_counter())
+        seconds, most = time
         outcome = run(
             contest,
             rounds=self.rounds,
@@ -290,6 +306,12 @@ class Suite:
             on_progress=on_progress,
             keep_going=True,
         )
+        for name, reason in outcome.failed.items():
+            self._failed(workload, f"{contest.name}: {name}: {reason}")
+        for name, reason in outcome.left_out.items():
+            setting.missing[f"{contest.name}: {name}"] = reason
+        if not outcome.times:
+            return
         result = results.as_tree(workload.group, workload.title, outcome) | {
             "scale": scale(),
             "part": setting.part,
@@ -298,10 +320,11 @@ class Suite:
             result["medium"] = f"files in memory ({self.tree['medium']}), NO DISK"
         self.tree["results"].append(result)
         self.listener.on_result(result)
-        for name, reason in outcome.failed.items():
-            self._failed(workload, f"{contest.name}: {name}: {reason}")
-        for name, reason in outcome.left_out.items():
-            setting.missing[f"{contest.name}: {name}"] = reason
+
+    def _latest(self, workload: Workload) -> float:
+        """When a workload ends at the latest: the first groups leave time for the others."""
+        is_first = workload.group in FIRST and self.workloads[-1].group not in FIRST
+        return self._until - (RESERVED * self._seconds if is_first else 0.0)
 
 
 @dataclass(frozen=True)
@@ -319,7 +342,3 @@ class Budget:
     @property
     def is_short(self) -> bool:
         return self.share < 0.9 * self.planned
-
-    def is_over(self, taken: float, until: float) -> bool:
-        """Whether no further contest may start: its own time or the run's is over."""
-        return taken > LATE * self.share or perf_counter() > until

@@ -7,6 +7,7 @@ The contests of a workload are made only when it runs. The workloads of the engi
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib import import_module
+from math import inf
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -65,6 +66,8 @@ class Setting:
         One of ``LEVELS``.
     part
         The fraction of the level's size that ``size`` is: below 1 in a late run.
+    seconds
+        How long a contest should take, rounds included; infinite without a limit.
     missing
         Contestants that cannot take part, each with the reason; workloads add to it.
     """
@@ -73,6 +76,7 @@ class Setting:
     size: int
     level: str = "default"
     part: float = 1.0
+    seconds: float = inf
     missing: dict[str, str] = field(default_factory=dict)
 
     def pick(self, quick: T, default: T, full: T) -> T:

@@ -1,5 +1,6 @@
 """``kstore bench``: how it keeps to its time, and contestants that fail."""
 
+import json
 import os
 import random
 import signal
@@ -10,9 +11,9 @@ import pytest
 from kstore.bench import contest, suite
 from kstore.bench.contest import Contest, Timed
 from kstore.bench.peers import availability
-from kstore.bench.report import compare, text_table
+from kstore.bench.report import compare, results, text_table
 from kstore.bench.runner import rounds
-from kstore.bench.runner.rounds import NO_TIME, run
+from kstore.bench.runner.rounds import NO_ROUND, NO_TIME, run
 from kstore.bench.workload import LEVELS, Workload
 
 
@@ -76,33 +77,57 @@ def steady(clock, contests, contestants, seconds, prepared=0.0):
 def test_a_contest_has_as_many_rounds_as_fit(clock):
     calls = {name: lambda: clock.work(1.0) for name in "ab"}
     given = Contest(name="a", calls=calls, rounds=15)
-    made = run(given, seconds=11)
-    assert len(made.times["a"]) == 4  # 2 s of checks and 4 times 2 s
-    assert (made.wanted, made.seconds) == (15, 10)
+    made = run(given, seconds=15)
+    assert len(made.times["a"]) == 6  # 2 s of checks and 6 times 2 s
+    assert (made.wanted, made.seconds) == (15, 14)
     assert len(run(given, seconds=3, most=9).times["a"]) == 3
     assert len(run(given, seconds=3, most=7).times["a"]) == 2
-    assert len(run(given, seconds=3).times["a"]) == 3  # nothing says how long at most
+    assert len(run(given, seconds=3).times["a"]) == 5  # as many as an interval needs
     assert len(run(given).times["a"]) == 15
 
 
-def test_if_no_round_fits_the_checking_calls_are_the_round(clock):
+def test_the_first_call_is_a_warm_up_and_no_figure(clock):
+    taken = iter([9.0, 1.0, 2.0, 3.0])
+    calls = {"a": lambda: clock.work(next(taken))}
+    made = run(Contest(name="a", calls=calls, rounds=3))
+    assert made.times == {"a": [1.0, 2.0, 3.0]}
+
+
+def test_if_no_round_fits_the_contest_has_no_figure(clock):
     calls = {name: lambda: clock.work(1.0) for name in "ab"}
     made = run(Contest(name="a", calls=calls, rounds=15), seconds=1, most=3)
-    assert made.times == {"a": [1.0], "b": [1.0]}
+    assert made.times == {}
+    assert made.left_out == {"a": NO_ROUND, "b": NO_ROUND}
     assert clock.now == 2
 
 
 def test_a_contestant_that_would_start_too_late_is_skipped(clock):
     calls = {name: lambda: clock.work(1.0) for name in "abcd"}
     made = run(Contest(name="a", calls=calls, rounds=15, ceiling="d"), seconds=1, most=1.5)
-    assert set(made.times) == {"a", "b"}
-    assert made.left_out == {"c": NO_TIME, "d": NO_TIME}
-    assert made.ceiling in ("a", "b")
+    assert clock.now == 2
+    assert made.left_out == {"a": NO_ROUND, "b": NO_ROUND, "c": NO_TIME, "d": NO_TIME}
 
 
-def test_the_table_shows_how_many_rounds_were_planned():
-    assert text_table.rounds({"rounds": 3, "rounds_wanted": 3}) == "3 rounds"
-    assert text_table.rounds({"rounds": 1, "rounds_wanted": 5}) == "1 round of 5, for want of time"
+def test_the_table_shows_how_many_rounds_were_planned_and_made():
+    assert text_table.rounds({"rounds": 5, "rounds_wanted": 5}) == "5 rounds"
+    shown = text_table.rounds({"rounds": 6, "rounds_wanted": 9})
+    assert shown == "6 rounds of 9, for want of time"
+    shown = text_table.rounds({"rounds": 1, "rounds_wanted": 5})
+    assert shown == "1 round of 5, for want of time: no interval"
+
+
+@pytest.mark.parametrize(("rounds", "has_interval"), [(4, False), (5, True)])
+def test_fewer_than_five_rounds_have_no_interval(rounds, has_interval):
+    calls = {"a": lambda: Timed(1.0), "b": lambda: Timed(2.0)}
+    contest = Contest(name="a", calls=calls, bars=(("a", "b", None),))
+    outcome = run(contest, rounds=rounds)
+    tree = json.loads(json.dumps(results.as_tree("disk", "disk/some", outcome)))
+    entries = [*tree["contestants"], *tree["bars"]]
+    entries += [entry["of_ceiling"] for entry in tree["contestants"]]
+    assert len(entries) == 5
+    for entry in entries:
+        assert (entry["low"] is not None, entry["high"] is not None) == (has_interval,) * 2
+    assert ("no interval" in "\n".join(text_table.lines(tree))) is not has_interval
 
 
 # --- the time of a run ------------------------------------------------------------------------
@@ -121,7 +146,7 @@ def test_a_run_keeps_to_its_time_however_slow_the_machine_is(tmp_path, clock, le
         expected = draw.choice((contests, 1, 20))
         given.append(workload(f"{number}", make, weight=draw.choice((0.5, 4)), count=expected))
     tree = suite.Suite(given, tmp_path, level).run()
-    assert tree["results"]
+    assert tree["results"] or tree["missing"]
     assert clock.now <= suite.SECONDS[level] + 3 + clock.longest
     assert suite.SECONDS[level] + suite.STRICT[level] < {"quick": 120, "default": 600}[level]
 
@@ -194,8 +219,8 @@ def test_contests_that_are_not_started_are_reported(tmp_path, clock):
         workload("late", steady(clock, 1, 1, 1)),
     ]
     tree = suite.Suite(given, tmp_path, "quick").run()
-    own = {name for name in tree["missing"] if name.startswith("disk/")}
-    assert own == {"disk/late: all of it"}
+    own = {name: why for name, why in tree["missing"].items() if name.startswith("disk/")}
+    assert own == {"disk/slow: 0: 0": NO_ROUND, "disk/late: all of it": NO_TIME}
 
 
 def test_rounds_given_by_the_user_are_always_made(tmp_path, clock):
@@ -207,7 +232,7 @@ def test_rounds_given_by_the_user_are_always_made(tmp_path, clock):
 def test_a_full_run_leaves_nothing_out(tmp_path, clock):
     given = [workload("slow", steady(clock, 4, 2, 900.0), count=4)]
     tree = suite.Suite(given, tmp_path, "full").run()
-    assert [result["rounds"] for result in tree["results"]] == [3] * 4
+    assert [result["rounds"] for result in tree["results"]] == [5] * 4
 
 
 def test_a_run_of_chosen_contests_has_its_own_time(tmp_path, clock):
@@ -219,6 +244,33 @@ def test_a_run_of_chosen_contests_has_its_own_time(tmp_path, clock):
     assert clock.now == 2 * 16
     tree = suite.Suite(given, tmp_path, "full", seconds=20, chosen=lambda one: one.name > "1").run()
     assert [result["rounds"] for result in tree["results"]] == [9, 9]
+
+
+@pytest.mark.parametrize("level", suite.STRICT)
+def test_the_disk_gets_its_rounds_before_other_groups_start(tmp_path, clock, level):
+    """Also if its contests take more than their share of the time."""
+    each = suite.SECONDS[level] / 40
+    order = []
+
+    def noted(group, make):
+        def contests(setting):
+            for made in make(setting):
+                order.append((group, clock.now))
+                yield made
+
+        return contests
+
+    disk = workload("disk", noted("disk", steady(clock, 3, 2, each)), weight=0.5, count=3)
+    memory = workload("memory", noted("memory", steady(clock, 2, 1, each)), weight=4, count=2)
+    object.__setattr__(memory, "group", "memory")
+    tree = suite.Suite([disk, memory], tmp_path, level).run()
+    rounds_of = {"disk": [], "memory": []}
+    for result in tree["results"]:
+        rounds_of[result["group"]].append(result["rounds"])
+    assert [group for group, _ in order] == sorted(group for group, _ in order)
+    assert rounds_of["disk"][:2] == [5, 5]
+    assert rounds_of["memory"]
+    assert clock.now <= suite.SECONDS[level] + clock.longest
 
 
 # --- who breaks -------------------------------------------------------------------------------

@@ -1,7 +1,8 @@
 """The JSON file of a run: its contents, and how it is written and read.
 
 Times are seconds for one unit of work, one figure per round. A contestant's ``of_ceiling`` is
-the median of its fractions of the ceiling in the same round (1.0: as fast), with its interval.
+the median of its fractions of the ceiling in the same round (1.0: as fast), with its interval. The
+ends of an interval are null if fewer than five rounds were made.
 """
 
 import json
@@ -15,7 +16,15 @@ from typing import Any
 import numpy as np
 
 from kstore.bench.report import text_table
-from kstore.bench.runner.estimate import TINY, Estimate, curve, estimate, paired, percentiles
+from kstore.bench.runner.estimate import (
+    LEAST_VALUES,
+    TINY,
+    Estimate,
+    curve,
+    estimate,
+    paired,
+    percentiles,
+)
 from kstore.bench.runner.rounds import Outcome
 from kstore.errors import KStoreError
 
@@ -30,11 +39,13 @@ def as_tree(group: str, workload: str, outcome: Outcome) -> Tree:
     for name, seconds in outcome.times.items():
         owner = outcome.owner(name)
         entry: Tree = {"name": name, "contestant": owner, "seconds": seconds}
-        entry |= _interval("median", estimate(seconds))
+        entry |= _interval("median", estimate(seconds), len(seconds))
         if contest.amount and name == owner:
             entry["rate"] = contest.amount / max(entry["median"], TINY)
         if not text_table.is_absolute(name) and len(seconds) == len(outcome.times[ceiling]):
-            entry["of_ceiling"] = _interval("median", paired(outcome.times[ceiling], seconds))
+            entry["of_ceiling"] = _interval(
+                "median", paired(outcome.times[ceiling], seconds), len(seconds)
+            )
         if name in outcome.samples:
             samples = outcome.samples[name]
             entry["latency_ns"] = percentiles(samples)
@@ -61,7 +72,7 @@ def as_tree(group: str, workload: str, outcome: Outcome) -> Tree:
                 "peer": peer,
                 "target": peer in contest.targets,
                 "wanted": wanted,
-                **_interval("ratio", paired(outcome.times[peer], outcome.times[ours])),
+                **_interval("ratio", outcome.compared(ours, peer), len(outcome.times[ours])),
             }
             for ours, peer, wanted in contest.bars
             if ours in outcome.times and peer in outcome.times
@@ -69,8 +80,9 @@ def as_tree(group: str, workload: str, outcome: Outcome) -> Tree:
     }
 
 
-def _interval(name: str, found: Estimate) -> dict[str, float]:
-    return {name: found.median, "low": found.low, "high": found.high}
+def _interval(name: str, found: Estimate, rounds: int) -> dict[str, float | None]:
+    ends = (found.low, found.high) if rounds >= LEAST_VALUES else (None, None)
+    return {name: found.median, "low": ends[0], "high": ends[1]}
 
 
 def hdr(samples: list[Any]) -> str | None:

@@ -7,6 +7,7 @@ from math import inf
 from typing import Any
 
 from kstore.bench.report.units import duration, rate
+from kstore.bench.runner.estimate import LEAST_VALUES
 
 _PERCENTILE = re.compile(r" p\d\d(\.\d+)?$")
 WIDTH = 100  # columns of a table
@@ -121,10 +122,12 @@ def lines(
 
 
 def rounds(result: Mapping[str, Any]) -> str:
-    """How many rounds were made; also how many were planned, if the time was too short."""
+    """How many rounds were made; also how many were planned, if the time was too short, and that
+    figures of fewer than five have no interval."""
     made, wanted = result["rounds"], result.get("rounds_wanted", 0)
     text = f"{made} rounds" if made != 1 else "1 round"
-    return text if made >= wanted else f"{text} of {wanted}, for want of time"
+    text += f" of {wanted}, for want of time" if made < wanted else ""
+    return text if made >= LEAST_VALUES else f"{text}: no interval"
 
 
 def bar(share: float, width: int = 20) -> str:

@@ -10,6 +10,7 @@ RESAMPLES = 2000
 CONFIDENCE = 0.95
 TINY = 1e-12  # seconds, below every measured figure
 BEYOND = 10  # samples that remain beyond the last percentile of a curve
+LEAST_VALUES = 5  # that have an interval
 PERCENTILES = (50.0, 90.0, 99.0, 99.9, 99.99)
 
 
@@ -18,7 +19,7 @@ class Estimate:
     """A median with its 95 % confidence interval.
 
     The interval is a percentile bootstrap with a fixed seed, so that the same figures have the
-    same interval. Of fewer than five values it is their range.
+    same interval. Of fewer than ``LEAST_VALUES`` it is their range, which is no such interval.
     """
 
     median: float
@@ -29,7 +30,7 @@ class Estimate:
 def estimate(values: Sequence[float]) -> Estimate:
     """The median of the rounds."""
     found = np.asarray(values, float)
-    if found.size < 5:
+    if found.size < LEAST_VALUES:
         return Estimate(float(np.median(found)), float(found.min()), float(found.max()))
     low, high = np.quantile(_medians(found, 1), _tails())
     return Estimate(float(np.median(found)), float(low), float(high))
@@ -39,7 +40,7 @@ def quotient(over: Sequence[float], under: Sequence[float]) -> Estimate:
     """The ratio of the medians of two runs that were not interleaved."""
     a, b = at_least_tiny(over), at_least_tiny(under)
     middle = float(np.median(a) / np.median(b))
-    if min(a.size, b.size) < 5:
+    if min(a.size, b.size) < LEAST_VALUES:
         return Estimate(middle, float(a.min() / b.max()), float(a.max() / b.min()))
     low, high = np.quantile(_medians(a, 1) / _medians(b, 2), _tails())
     return Estimate(middle, float(low), float(high))

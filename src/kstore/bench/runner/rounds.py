@@ -3,8 +3,9 @@
 On a shared machine a figure alone says little, since the clock speed changes between two runs. So
 every round calls each contestant in turn, and a ratio is the median of the rounds' ratios.
 
-A time limit holds however slow the machine is: fewer rounds are made, and at the least the first
-calls, which check the results, are the only round.
+The first call of each contestant checks its result and warms up: it is no figure. A time limit
+holds however slow the machine is: fewer rounds are made, and a contest without time for one has no
+figure at all.
 """
 
 from collections.abc import Callable, Sequence
@@ -14,7 +15,7 @@ from time import perf_counter
 from typing import TYPE_CHECKING
 
 from kstore.bench.contest import Contest, Timed, describe_error
-from kstore.bench.runner.estimate import has_tail, paired, percentile
+from kstore.bench.runner.estimate import LEAST_VALUES, Estimate, has_tail, paired, percentile
 
 if TYPE_CHECKING:
     import numpy as np
@@ -22,9 +23,10 @@ if TYPE_CHECKING:
 
 LEAST_SECONDS = 0.002  # a faster contestant is called several times per round
 LONG_SECONDS = 1.0  # a contestant whose first call took longer is called once per round
-LEAST_ROUNDS = 3  # made even if they exceed the contest's own time
+LEAST_ROUNDS = LEAST_VALUES  # made even if they exceed the contest's own time
 TAILS = (99.0, 99.9)  # percentiles of each round that has enough samples
 NO_TIME = "skipped: the time was up"
+NO_ROUND = "no figure: the time was up after the warm-up"
 
 
 @dataclass
@@ -39,7 +41,7 @@ class Outcome:
     samples
         Nanoseconds of single units in all rounds, of contestants that timed them.
     failed, left_out
-        Contestants that failed, and that were not started for lack of time, with the reason.
+        Contestants that failed, and that have no figure for lack of time, with the reason.
     wanted, seconds
         How many rounds were planned, and how long the contest took.
     """
@@ -63,7 +65,11 @@ class Outcome:
 
     def ratio(self, ours: str, peer: str) -> float:
         """How many times as fast as ``peer``: the median of the rounds' ratios."""
-        return paired(self.times[peer], self.times[ours]).median
+        return self.compared(ours, peer).median
+
+    def compared(self, ours: str, peer: str) -> Estimate:
+        """The same with its interval."""
+        return paired(self.times[peer], self.times[ours])
 
     def note(self, name: str, seconds: float, result: object) -> None:
         """Record the result of a contestant's call in a round."""
@@ -128,10 +134,10 @@ def run(
         How many, instead of the contest's own number.
     seconds
         How long the contest should take, checks included: no round starts that would end later,
-        except the second and third.
+        except the first five, without which a figure has no interval.
     most
-        How long it may take: no round starts that would end later. If not even one fits, the
-        first calls are the round, and contestants whose first call would start later are skipped.
+        How long it may take: no round starts that would end later, and no first call starts later.
+        If not even one round fits, all contestants are skipped: a warm-up is no figure.
     on_progress
         Called with the number of rounds done and planned.
     keep_going
@@ -142,8 +148,7 @@ def run(
     first = _first_calls(outcome, most, keep_going)
     a_round = sum(taken for taken, _ in first.values())
     if most is not None and perf_counter() - began + a_round > most:
-        for name, (taken, result) in first.items():
-            outcome.note(name, taken, result)
+        outcome.left_out = dict.fromkeys(first, NO_ROUND) | outcome.left_out
     else:
         calls = _how_often(outcome, first, keep_going)
         for number in range(outcome.wanted):
@@ -157,7 +162,7 @@ def run(
             next_end = now - began + (now - started)
             if any(limit is not None and next_end > limit for limit in limits):
                 break
-    if not outcome.times:
+    if not outcome.times and not outcome.left_out:
         raise RuntimeError("; ".join(f"{name}: {why}" for name, why in outcome.failed.items()))
     outcome.seconds = perf_counter() - began
     return outcome
