@@ -43,13 +43,12 @@ if TYPE_CHECKING:
     from kstore.coordinator.group.offset_records import decode_offset_value as decode_offset_value
     from kstore.coordinator.group.offset_records import newest_commits as newest_commits
     from kstore.coordinator.group.offsets_table import OFFSETS_TOPIC as OFFSETS_TOPIC
-    from kstore.coordinator.group.reader_offsets_file import (
-        MAX_GROUP_FILE_SIZE as MAX_GROUP_FILE_SIZE,
-    )
     from kstore.coordinator.group.reader_offsets_file import FiledOffsets as FiledOffsets
     from kstore.coordinator.group.reader_offsets_file import IsSameTopic as IsSameTopic
     from kstore.coordinator.group.reader_offsets_file import group_file_name as group_file_name
-    from kstore.coordinator.group.reader_offsets_file import parse_group_file as parse_group_file
+    from kstore.coordinator.group.reader_offsets_file import group_files as group_files
+    from kstore.coordinator.group.reader_offsets_file import is_offsets_file as is_offsets_file
+    from kstore.coordinator.group.reader_offsets_file import read_group_file as read_group_file
     from kstore.coordinator.group.verify_keys import (
         warn_of_undecodable_keys as warn_of_undecodable_keys,
     )
@@ -197,8 +196,8 @@ _NAMES = {
     # Committed offsets, in __consumer_offsets and in files.
     "kstore.coordinator.group.offset_records": "Commits OffsetKey decode_offset_key"
     " decode_offset_value newest_commits",
-    "kstore.coordinator.group.reader_offsets_file": "FiledOffsets IsSameTopic MAX_GROUP_FILE_SIZE"
-    " group_file_name parse_group_file",
+    "kstore.coordinator.group.reader_offsets_file": "FiledOffsets IsSameTopic group_file_name"
+    " group_files is_offsets_file read_group_file",
     "kstore.coordinator.group.offsets_table": "OFFSETS_TOPIC",
     "kstore.coordinator.group.verify_keys": "warn_of_undecodable_keys",
     # An audit: of a partition, or of ranges of its segments, merged.

@@ -16,6 +16,7 @@ from kstore.partition_files import (
     Paths,
     absolute_paths,
     filenames,
+    is_offsets_file,
     peek_end_offset,
     uuid_from_text,
 )
@@ -268,7 +269,7 @@ def check_broker(
                 "the cluster's metadata: kstore leaves it alone",
             )
         names = there.contents[log_dir.path].files
-        loose = [name for name in names if name.startswith(filenames.OFFSETS_PREFIX)]
+        loose = [name for name in names if is_offsets_file(name)]
         if loose and ("__consumer_offsets", 0) not in there.partition_dirs:
             report.warn(
                 log_dir.join(loose[0]),

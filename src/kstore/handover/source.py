@@ -5,7 +5,6 @@ from typing import TYPE_CHECKING
 
 from kstore.errors import CorruptFileError, CorruptRecordError, NewerFormatError
 from kstore.partition_files import (
-    MAX_GROUP_FILE_SIZE,
     OFFSETS_TOPIC,
     Commits,
     FiledOffsets,
@@ -14,9 +13,9 @@ from kstore.partition_files import (
     ProducerEntry,
     decode_offset_key,
     decode_offset_value,
-    filenames,
+    group_files,
     newest_commits,
-    parse_group_file,
+    read_group_file,
 )
 from kstore.record import Record
 
@@ -142,11 +141,10 @@ def _committed(store: "Store", topics: set[str], report: "HandoverReport") -> di
 
 def _committed_beside(log_dir: "LogDir", report: "HandoverReport") -> Iterator[FiledOffsets]:
     """Committed offsets in the files of readers; warns of unreadable files."""
-    for name in log_dir.scan().files:
-        if not name.startswith(filenames.OFFSETS_PREFIX):
-            continue
-        path = log_dir.join(name)
+    for path in group_files(log_dir.files, [log_dir.path]):
         try:
-            yield parse_group_file(log_dir.files.read(path, MAX_GROUP_FILE_SIZE), path)
+            filed = read_group_file(log_dir.files, path)
+            if filed is not None:
+                yield filed
         except (CorruptFileError, NewerFormatError) as error:
             report.warn(path, f"committed offsets that cannot be read: {error.reason}")

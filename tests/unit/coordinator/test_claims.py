@@ -4,6 +4,7 @@ import os
 from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -11,8 +12,9 @@ import kstore
 from kstore import StoreConfig
 from kstore.coordinator.group import claims as module
 from kstore.coordinator.group.claims import Claims
-from kstore.errors import GroupConflictError, NonEmptyGroupError
+from kstore.errors import GroupConflictError, NonEmptyGroupError, StoreLockedError
 from kstore.files.files import DISK
+from kstore.files.lock_holders import LockHolder, lock_holders
 
 T0, T1 = ("t", 0), ("t", 1)
 
@@ -116,6 +118,47 @@ def test_a_consumer_that_closes_meanwhile_is_no_conflict(
 
     monkeypatch.setattr(module, "lock_holders", close)
     take(claims_of(a))
+
+
+@pytest.mark.parametrize("take", [take_a_partition, take_all])
+def test_a_consumer_that_follows_another_is_named(
+    a: Path, take: Callable[[Claims], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The first one closes while its process is searched, and the next one opens at once."""
+    first, second = claims_of(a), claims_of(a)
+    first.take(T0)
+
+    def reopen(*searched: Any) -> list[LockHolder]:
+        if not first.release_all():
+            return lock_holders(*searched)
+        second.take(T0)
+        return []
+
+    monkeypatch.setattr(module, "lock_holders", reopen)
+    with pytest.raises(GroupConflictError, match="in this process"):
+        take(claims_of(a))
+
+
+@pytest.mark.parametrize("take", [take_a_partition, take_all])
+def test_a_consumer_of_another_user_has_no_name(
+    a: Path, take: Callable[[Claims], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    consumer = claims_of(a)
+    consumer.take(T0)
+    monkeypatch.setattr(module, "lock_holders", lambda *searched: [])
+    with pytest.raises(GroupConflictError, match="in a process of another user"):
+        take(claims_of(a))
+
+
+def test_a_change_of_the_file_that_does_not_end_is_named(
+    a: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "_WAIT_SECONDS", 0.0)
+    with (
+        claims_of(a).guard(str(a)),
+        pytest.raises(StoreLockedError, match="file of group 'g' is being changed by this process"),
+    ):
+        claims_of(a).guard(str(a))
 
 
 def test_an_alteration_is_not_listed_as_a_consumer(tmp_path: Path) -> None:

@@ -303,6 +303,17 @@ def test_offsets_that_a_reader_of_the_broker_s_directory_committed(
     assert not any("--group beside" in each for each in warnings(plan_handover(own, broker_dir)))
 
 
+def test_an_unfinished_file_of_offsets_is_ignored(own: Path, tmp_path: Path) -> None:
+    """What a crash leaves of a reader's commit that was not acknowledged."""
+    broker_dir = broker(tmp_path / "there", "t-0", "t-1")
+    (own / f"{OFFSETS_PREFIX}g.tmp").write_text("{")
+    (own / f"{OFFSETS_PREFIX}h.tmp").write_text(
+        '{"format": 1, "group": "h", "offsets": {"t": {"0": {"offset": 4, "commit_timestamp": 7}}}}'
+    )
+    messages = warnings(plan_handover(own, broker_dir))
+    assert not any("offsets" in each for each in messages)
+
+
 def test_offsets_that_cannot_be_read_are_named(own: Path, tmp_path: Path) -> None:
     broker_dir = broker(tmp_path / "there", "t-0", "t-1")
     (own / f"{OFFSETS_PREFIX}g").write_text("{")

@@ -17,6 +17,7 @@ from kstore.files.lock_holders import LockHolder, lock_holders
 
 _WAIT_SECONDS = 10.0
 _FIRST = 1  # byte of a claim
+_SCANS = 5  # for the process of a consumer, before it counts as another user's
 _PAUSE = 0.001  # seconds between two attempts
 
 LogDirs = Callable[[], Sequence[str]]  # the paths that are not offline now, sorted
@@ -115,15 +116,15 @@ class Claims:
         Raises _HeldByConsumerError if a consumer has them, GroupConflictError if an alteration
         does not end.
         """
-        end = monotonic() + _WAIT_SECONDS
+        end, scans = monotonic() + _WAIT_SECONDS, 0
         while True:
             with suppress(StoreLockedError):
                 return attempt()
             found = self._files.locked_range(path, start, size)
             if found is not None and not _is_alteration(found):
                 holders = lock_holders(path, *found)
-                # Without holders: it was released meanwhile, or belongs to another user.
-                if holders or monotonic() >= end or self._is_claimed(path, *found):
+                scans += 1  # without holders: it was released meanwhile, or is another user's
+                if holders or scans == _SCANS:
                     raise _HeldByConsumerError(_in_words(holders), path=path)
             elif monotonic() >= end:
                 holders = lock_holders(path, start, size)
@@ -147,8 +148,22 @@ class Claims:
         return had_claims
 
     def guard(self, log_dir: str) -> Lock:
-        """Lock the group's file in a log directory briefly, waiting for its current holder."""
-        return _wait_for(self._files, join(log_dir, self._name))
+        """Lock the group's file in a log directory briefly, waiting for its current holder.
+
+        StoreLockedError if that has not released it after 10 s.
+        """
+        path = join(log_dir, self._name)
+        end = monotonic() + _WAIT_SECONDS
+        while True:
+            with suppress(StoreLockedError):
+                return self._files.lock(path, 0, 1)
+            if monotonic() >= end:
+                raise StoreLockedError(
+                    f"the file of group {self._group!r} is being changed by "
+                    f"{_in_words(lock_holders(path, 0, 1))}: try again when that has ended",
+                    path=path,
+                )
+            sleep(_PAUSE)
 
 
 class _HeldByConsumerError(GroupConflictError):
@@ -182,14 +197,3 @@ def claimed_groups(files: Files, log_dirs: LogDirs) -> set[str]:
     return {
         name for name in names if name is not None and Claims(files, log_dirs, name).are_any_taken()
     }
-
-
-def _wait_for(files: Files, path: str) -> Lock:
-    end = monotonic() + _WAIT_SECONDS
-    while True:
-        try:
-            return files.lock(path, 0, 1)
-        except StoreLockedError:
-            if monotonic() >= end:
-                raise
-            sleep(_PAUSE)

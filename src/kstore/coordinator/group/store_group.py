@@ -150,9 +150,12 @@ class StoreGroup:
 
 
 def live_log_dirs(store: "Store") -> LogDirs:
-    """The paths of the store's directories that are not offline at the time of the call."""
-    catalog = store._catalog
-    return lambda: sorted(catalog.live_paths)
+    """The paths of the store's directories that are not offline at the time of the call.
+
+    The first directory if all are offline, so that its use raises the disk's error.
+    """
+    catalog, paths = store._catalog, sorted(store.paths)
+    return lambda: sorted(catalog.live_paths) or paths[:1]
 
 
 def find_table(store: "Store", partition: int) -> OffsetsTable | None:
