@@ -1,7 +1,7 @@
 """Numbers of a command line, within limits, and options that several programs have."""
 
 from argparse import ArgumentParser, ArgumentTypeError
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from datetime import datetime, tzinfo
 
 from kstore.config import CODECS, parse_whole_number
@@ -47,6 +47,12 @@ def read_properties(path: str | None) -> dict[str, str]:
 
     with open(path, "rb") as file:
         return parse_properties(file.read(), path)
+
+
+def split_names(texts: Iterable[str]) -> list[str]:
+    """The directories of options that take several, separated by commas; in order, each once."""
+    names = [name.strip() for text in texts for name in text.split(",")]
+    return list(dict.fromkeys(name for name in names if name))
 
 
 TIME_FORMS = (

@@ -12,6 +12,7 @@ import pytest
 
 import kstore
 from kstore.errors import CorruptRecordError, KStoreError, StorageError
+from kstore.spark.jobs import verify
 from kstore.spark.jobs.command import main
 from kstore.spark.jobs.task_runner import run_tasks
 
@@ -56,12 +57,14 @@ def test_any_other_names_the_task_in_one_line(spark: Any) -> None:
 
 @pytest.mark.parametrize("work", [full, astray])
 def test_a_job_that_fails_in_a_task_prints_one_line(
-    spark: Any, capsys: pytest.CaptureFixture[str], work: Any
+    spark: Any, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, work: Any
 ) -> None:
     def run(arguments: Namespace, progress: Any) -> int:
         return len(list(run_tasks(spark, [7], work, "kstore tests")))
 
-    assert main("verify", lambda parser: None, run, []) == 1
+    monkeypatch.setattr(verify, "describe", lambda parser: None)
+    monkeypatch.setattr(verify, "run", run)
+    assert main("verify", []) == 1
     lines = capsys.readouterr().err.splitlines()
     assert len([line for line in lines if line.startswith("verify: ")]) == 1
     assert not [line for line in lines if "Traceback" in line]

@@ -1,6 +1,7 @@
 """Settings of Kafka's clients on a command line, as ``--consumer-property`` takes them."""
 
 import re
+from argparse import ArgumentParser
 from collections.abc import Collection, Iterable
 
 from kstore.arguments import read_properties
@@ -15,6 +16,27 @@ _WITHOUT_EFFECT = re.compile(
     r"receive\.buffer|reconnect|request|retr(?:y|ies)|sasl|security|send\.buffer|session|socket|"
     r"ssl)(?:\..+)?"
 )
+
+
+def add_client_options(parser: ArgumentParser, client: str) -> None:
+    """The settings of a client, under their name in Kafka 4.1 and the older ones."""
+    parser.add_argument(
+        "--command-property",
+        f"--{client}-property",
+        action="append",
+        default=[],
+        dest=client,
+        metavar="NAME=VALUE",
+        help=f"a setting of the {client}; see below",
+    )
+    parser.add_argument(
+        "--command-config",
+        f"--{client}-config",
+        f"--{client}.config",
+        dest=f"{client}_config",
+        metavar="FILE",
+        help="a properties file of such settings; options take precedence",
+    )
 
 
 def client_properties(

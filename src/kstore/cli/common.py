@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, NoReturn
 
+from kstore.arguments import split_names
 from kstore.cli.explain_lock import naming_lock_holder
 from kstore.cli.progress import Progress
 from kstore.errors import GroupConflictError, KStoreError, UnknownTopicOrPartitionError
@@ -133,12 +134,6 @@ def add_log_dir(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def log_dirs(arguments: argparse.Namespace) -> list[str]:
-    """The directories of --log-dir, in order, each once."""
-    found = [name.strip() for text in arguments.log_dir for name in text.split(",")]
-    return list(dict.fromkeys(name for name in found if name))
-
-
 def open_store(arguments: argparse.Namespace, mode: str = "r", *, create: bool = False) -> "Store":
     """Open the store in --log-dir; with ``create``, missing directories are created.
 
@@ -146,7 +141,7 @@ def open_store(arguments: argparse.Namespace, mode: str = "r", *, create: bool =
     """
     from kstore.store.open_store import open as open_directory
 
-    paths = log_dirs(arguments)
+    paths = split_names(arguments.log_dir)
     for path in paths:
         if os.path.lexists(path) and not os.path.isdir(path):
             raise KStoreError(

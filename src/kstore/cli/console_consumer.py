@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from kstore.arguments import TIME_FORMS, parse_time, read_properties, whole_number
-from kstore.cli.client_properties import client_properties
+from kstore.cli.client_properties import add_client_options, client_properties
 from kstore.cli.common import (
     Output,
     ToolParser,
@@ -117,23 +117,7 @@ def describe(parser: ToolParser) -> None:
         "read_uncommitted)",
     )
     describe_output(parser)
-    parser.add_argument(
-        "--command-property",
-        "--consumer-property",
-        action="append",
-        default=[],
-        dest="consumer",
-        metavar="NAME=VALUE",
-        help="a setting of the consumer; see below",
-    )
-    parser.add_argument(
-        "--command-config",
-        "--consumer-config",
-        "--consumer.config",
-        dest="consumer_config",
-        metavar="FILE",
-        help="a properties file of such settings; options take precedence",
-    )
+    add_client_options(parser, "consumer")
     parser.hints["--enable-systest-events"] = "kstore has no events for Kafka's system tests"
 
 

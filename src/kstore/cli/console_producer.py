@@ -9,7 +9,7 @@ from functools import partial
 from typing import Any, NamedTuple
 
 from kstore.arguments import number, read_properties, whole_number
-from kstore.cli.client_properties import client_properties
+from kstore.cli.client_properties import add_client_options, client_properties
 from kstore.cli.common import (
     ToolParser,
     WrongOptionsError,
@@ -130,23 +130,7 @@ def describe_properties(parser: ToolParser) -> None:
         metavar="NAME=VALUE",
         help="how lines are read; see below",
     )
-    parser.add_argument(
-        "--command-property",
-        "--producer-property",
-        action="append",
-        default=[],
-        dest="producer",
-        metavar="NAME=VALUE",
-        help="a setting of the producer; see below",
-    )
-    parser.add_argument(
-        "--command-config",
-        "--producer-config",
-        "--producer.config",
-        dest="producer_config",
-        metavar="FILE",
-        help="a properties file of such settings; options take precedence",
-    )
+    add_client_options(parser, "producer")
     parser.add_argument(
         "--reader-config",
         metavar="FILE",

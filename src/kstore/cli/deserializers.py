@@ -4,6 +4,7 @@ import struct
 from collections.abc import Callable
 
 from kstore.cli.common import WrongOptionsError
+from kstore.config import setting_text
 from kstore.errors import KStoreError
 
 Deserializer = Callable[[bytes], str]
@@ -37,10 +38,6 @@ def deserializer(name: str | None) -> Deserializer | None:
     return deserialize
 
 
-def _uuid(text: bytes) -> str:
-    return text.decode("utf-8", "replace")
-
-
 def java_double(value: float, digits: int = 17) -> str:
     """A number as Java's Double.toString (with 9 digits, Float.toString) writes it."""
     if value != value:
@@ -70,18 +67,14 @@ def _rounded(value: float, digits: int) -> float:
         return value
 
 
-def _boolean(value: bool) -> str:
-    return "true" if value else "false"
-
-
 _DESERIALIZERS: dict[str, tuple[str, Callable[..., str]]] = {
     "ShortDeserializer": (">h", str),
     "IntegerDeserializer": (">i", str),
     "LongDeserializer": (">q", str),
     "FloatDeserializer": (">f", lambda value: java_double(value, 9)),
     "DoubleDeserializer": (">d", java_double),
-    "BooleanDeserializer": (">?", _boolean),
-    "UUIDDeserializer": (">36s", _uuid),
+    "BooleanDeserializer": (">?", setting_text),
+    "UUIDDeserializer": (">36s", lambda text: text.decode("utf-8", "replace")),
 }
 
 

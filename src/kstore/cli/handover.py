@@ -5,6 +5,7 @@ import json
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
+from kstore.arguments import split_names
 from kstore.cli.common import ToolParser, WrongOptionsError
 from kstore.cli.explain_lock import naming_lock_holder
 from kstore.cli.progress import Progress
@@ -108,7 +109,7 @@ def _to_broker(arguments: argparse.Namespace) -> "HandoverReport":
     from kstore.handover import hand_over, plan_handover
 
     ids = dict(_pair(text, "--topic-id") for text in arguments.topic_id)
-    source, broker = _split(arguments.log_dir), _split(arguments.to)
+    source, broker = split_names([arguments.log_dir]), split_names([arguments.to])
     about: dict[str, Any] = {
         "topics": arguments.topic,
         "topic_ids": ids,
@@ -129,7 +130,7 @@ def _back(arguments: argparse.Namespace) -> "HandoverReport":
 
     if arguments.execute != bool(arguments.adopt):
         raise WrongOptionsError("--execute with --from needs --adopt, and the other way round")
-    paths = _split(arguments.broker)
+    paths = split_names([arguments.broker])
     report = check_broker(paths, metadata_log_dir=arguments.metadata_log_dir)
     if not report.ok or not arguments.execute:
         return report
@@ -140,10 +141,6 @@ def _back(arguments: argparse.Namespace) -> "HandoverReport":
             store.alter_topic(name, config=config)
     report.executed = True
     return report
-
-
-def _split(text: str) -> list[str]:
-    return [name.strip() for name in text.split(",") if name.strip()]
 
 
 def _pair(text: str, option: str) -> tuple[str, str]:

@@ -5,12 +5,11 @@ import json
 import os
 from typing import TYPE_CHECKING
 
-from kstore.arguments import whole_number
+from kstore.arguments import split_names, whole_number
 from kstore.cli.common import (
     ToolParser,
     WrongOptionsError,
     add_log_dir,
-    log_dirs,
     node_id,
     open_store,
 )
@@ -77,7 +76,7 @@ def run(arguments: argparse.Namespace) -> int:
         raise WrongOptionsError(f"--move takes a partition such as orders-3, not {arguments.move}")
     if arguments.to is None:
         raise WrongOptionsError("--move needs --to: the directory to move the partition to")
-    if os.path.abspath(arguments.to) not in map(os.path.abspath, log_dirs(arguments)):
+    if os.path.abspath(arguments.to) not in map(os.path.abspath, split_names(arguments.log_dir)):
         raise WrongOptionsError(f"--to {arguments.to} is none of the directories of --log-dir")
     return _move(arguments, topic, parse_whole_number(number, name="a partition"))
 

@@ -9,7 +9,7 @@ offset count while they exist.
 import math
 import struct
 from bisect import bisect_right
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -43,7 +43,6 @@ _INDEXES = (  # and the size of an entry, of those that are preallocated
 _TALLIED = struct.Struct("<q")
 
 Registers = bytes
-Progress = Callable[[int], None]  # takes how many more bytes were read
 
 
 @dataclass(frozen=True, slots=True)
@@ -360,8 +359,6 @@ def survey_segments(
     files: Files,
     directory: str,
     segments: Iterable[PlannedSegment],
-    *,
-    progress: Progress | None = None,
 ) -> Stats:
     """Walk adjacent segments up to the sizes that were planned.
 
@@ -372,14 +369,13 @@ def survey_segments(
     Raises StorageError where a disk fails. Memory: WINDOW, or one batch where it is larger, and 52
     bytes for each of its records. Changes nothing.
     """
-    return _Walk(files, directory, progress).run(segments)
+    return _Walk(files, directory).run(segments)
 
 
 class _Walk:
-    def __init__(self, files: Files, directory: str, progress: Progress | None) -> None:
+    def __init__(self, files: Files, directory: str) -> None:
         self.files = files
         self.directory = Path(directory)
-        self.progress = progress
         self.stats = Stats()
         self.tally = Tally(bytes(16), HOUR_MS)  # without keys, so no hash flooding
         self.survey = Survey(self.tally, decompress)
@@ -492,8 +488,6 @@ class _Walk:
     def _pass(self, size: int) -> None:
         if len(self.tally) > MOST_WINDOWS:
             self._take_rates()
-        if self.progress is not None:
-            self.progress(size)
 
     def _take_rates(self) -> None:
         """Move the tally's counts into the statistics."""

@@ -3,18 +3,17 @@
 import argparse
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from importlib import import_module
 
+from kstore.arguments import split_names
 from kstore.errors import InvalidConfigError, KStoreError
 from kstore.partition_files import DISK, Files, filenames
 from kstore.spark.java_pattern import TopicPattern, compile_topic_pattern
 from kstore.spark.jobs import JOBS
-from kstore.spark.jobs.task_runner import Progress
 from kstore.spark.source.range_reader import check_visible
 from kstore.store.store import Store
 
-Describe = Callable[[argparse.ArgumentParser], None]
-Run = Callable[[argparse.Namespace, Progress], int]
 _INTERVAL = 5.0  # seconds between two lines of progress
 
 
@@ -49,8 +48,7 @@ def absolute_of(given: Sequence[str]) -> tuple[str, ...]:
     """Directories separated by commas, absolute, each once."""
     from kstore.partition_files import absolute_paths
 
-    names = [name.strip() for text in given for name in text.split(",")]
-    return absolute_paths(list(dict.fromkeys(name for name in names if name)))
+    return absolute_paths(split_names(given))
 
 
 def topic_pattern(text: str) -> str:
@@ -88,17 +86,18 @@ def topics_matching(names: Sequence[str], pattern: str | None) -> list[str]:
     return found
 
 
-def main(name: str, describe: Describe, run: Run, argv: Sequence[str] | None = None) -> int:
+def main(name: str, argv: Sequence[str] | None = None) -> int:
     """Run a job from its own command line, and return the exit status."""
+    job = import_module(f"kstore.spark.jobs.{name}")  # tasks find its functions by this name
     parser = argparse.ArgumentParser(
         prog=f"{name}.py",
         description=f"{JOBS[name].capitalize()}.",
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
     )
-    describe(parser)
+    job.describe(parser)
     try:
-        return run(parser.parse_args(argv), ProgressLines())
+        return int(job.run(parser.parse_args(argv), ProgressLines()))
     except (KStoreError, OSError) as error:
         print(f"{name}: {error}", file=sys.stderr)
         return 1

@@ -329,6 +329,4 @@ def run(arguments: argparse.Namespace, progress: Progress) -> int:
 
 
 if __name__ == "__main__":
-    from kstore.spark.jobs import compact as job  # tasks find its functions by this name
-
-    raise SystemExit(main("compact", job.describe, job.run))
+    raise SystemExit(main("compact"))

@@ -79,6 +79,4 @@ def run(arguments: argparse.Namespace, progress: Progress) -> int:
 
 
 if __name__ == "__main__":
-    from kstore.spark.jobs import convert as job
-
-    raise SystemExit(main("convert", job.describe, job.run))
+    raise SystemExit(main("convert"))

@@ -314,6 +314,4 @@ def lost_lines(lost: Sequence[LostOffsets]) -> list[str]:
 
 
 if __name__ == "__main__":
-    from kstore.spark.jobs import export as job  # tasks find its functions by this name
-
-    raise SystemExit(main("export", job.describe, job.run))
+    raise SystemExit(main("export"))

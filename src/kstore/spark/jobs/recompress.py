@@ -96,6 +96,4 @@ def run(arguments: argparse.Namespace, progress: Progress) -> int:
 
 
 if __name__ == "__main__":
-    from kstore.spark.jobs import recompress as job
-
-    raise SystemExit(main("recompress", job.describe, job.run))
+    raise SystemExit(main("recompress"))

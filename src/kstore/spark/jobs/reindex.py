@@ -335,6 +335,4 @@ def run(arguments: argparse.Namespace, progress: Progress) -> int:
 
 
 if __name__ == "__main__":
-    from kstore.spark.jobs import reindex as job  # tasks find its functions by this name
-
-    raise SystemExit(main("reindex", job.describe, job.run))
+    raise SystemExit(main("reindex"))

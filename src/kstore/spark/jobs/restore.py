@@ -583,6 +583,4 @@ def _source_options(arguments: argparse.Namespace) -> dict[str, Any]:
 
 
 if __name__ == "__main__":
-    from kstore.spark.jobs import restore as job  # tasks find its functions by this name
-
-    raise SystemExit(main("restore", job.describe, job.run))
+    raise SystemExit(main("restore"))

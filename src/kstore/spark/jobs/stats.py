@@ -273,6 +273,4 @@ def run(arguments: argparse.Namespace, progress: Progress) -> int:
 
 
 if __name__ == "__main__":
-    from kstore.spark.jobs import stats as job  # tasks find its functions by this name
-
-    raise SystemExit(main("stats", job.describe, job.run))
+    raise SystemExit(main("stats"))

@@ -284,6 +284,4 @@ def run(arguments: argparse.Namespace, progress: Progress) -> int:
 
 
 if __name__ == "__main__":
-    from kstore.spark.jobs import verify as job  # tasks find its functions by this name
-
-    raise SystemExit(main("verify", job.describe, job.run))
+    raise SystemExit(main("verify"))
