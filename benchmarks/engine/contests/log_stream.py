@@ -28,7 +28,8 @@ from engine.data.batches import VALUE_SIZE, client_batch
 from engine.data.logs import check_log, thousand_values
 from kstore.bench.contest import Calls, Contest, Timed, scaled
 from kstore.bench.data.raw_files import raw_file, sequential, write_blocks
-from kstore.bench.machine.disk import MIB, SEQUENTIAL, Writing
+from kstore.bench.machine.disk import SEQUENTIAL, Writing
+from kstore.bench.machine.sizes import MIB
 from kstore.bench.workload import Setting
 from kstore.config import LogConfig
 from kstore.files.files import DISK

@@ -14,7 +14,7 @@ from kstore.bench import suite
 from kstore.bench.contest import Contest, Timed
 from kstore.bench.data.raw_files import opened
 from kstore.bench.machine import sockets
-from kstore.bench.machine.disk import SEQUENTIAL, Writing
+from kstore.bench.machine.disk import Writing
 from kstore.bench.report import results, text_table
 from kstore.bench.runner.rounds import run
 from kstore.bench.workload import Setting
@@ -117,13 +117,6 @@ def test_zeros_are_not_cached_when_they_are_overwritten(tmp_path):
 
         with mmap.mmap(fd, 0, prot=mmap.PROT_READ) as mapping:
             assert disk_loops.resident(mapping, mmap.PAGESIZE) <= 1
-
-
-def test_random_writes_cover_a_part_of_the_file(tmp_path):
-    work = Writing(Setting(tmp_path, 1 << 20), 4096)
-    positions = work.positions(SEQUENTIAL[0], random=True, part=4)
-    assert len(positions) == 64
-    assert positions.max() > 1 << 18  # spread over all of it
 
 
 def test_memory_is_filled_item_by_item():

@@ -7,8 +7,8 @@ import pytest
 
 from kstore.bench import suite
 from kstore.bench.contest import Contest, Timed
-from kstore.bench.machine.disk import size_text
 from kstore.bench.machine.figures import Figure, as_tree
+from kstore.bench.machine.sizes import size_text
 from kstore.bench.report import html_page, plots
 from kstore.bench.runner import estimate
 from kstore.bench.workload import Workload

@@ -115,6 +115,14 @@ def drop(fd: int) -> None:
     os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_DONTNEED)
 
 
+def read_into_cache(fd: int) -> None:
+    """Read all of a file, so that it is in the page cache if memory allows."""
+    size = os.fstat(fd).st_size
+    count = size // _BLOCK
+    disk_loops.read_at(fd, block_of(_BLOCK), sequential(count, _BLOCK))
+    os.pread(fd, size - count * _BLOCK, count * _BLOCK)
+
+
 def check_stamps(path: Path, positions: Positions, salt: int, sample: int) -> None:
     """AssertionError unless a sample of the blocks carries the stamps of this run."""
     with opened(path, os.O_RDONLY) as fd:

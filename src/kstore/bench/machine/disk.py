@@ -1,4 +1,4 @@
-"""Writing to a disk: sequential against random, and one durable write.
+"""Writing to a disk: sequentially, and one durable write at a time.
 
 Files are new in every round and deleted outside the timed section, so that no contestant's dirty
 pages are written back while another one is timed. "over zeros" is a file of synced zeros, whose
@@ -24,6 +24,7 @@ from kstore._native.append.encode import BatchBuffer
 from kstore._native.bench import disk_loops
 from kstore.bench.contest import Contest, Timed
 from kstore.bench.data.raw_files import (
+    PAGE,
     RWF_DONTCACHE,
     Positions,
     block_of,
@@ -32,28 +33,22 @@ from kstore.bench.data.raw_files import (
     fresh,
     opened,
     prewrite,
+    read_into_cache,
     refusal,
     sequential,
-    shuffled,
 )
+from kstore.bench.machine.overwrites import overwrites
+from kstore.bench.machine.sizes import KIB, MIB, fitted, size_text
 from kstore.bench.workload import Setting, Workload
 from kstore.config import LogConfig, StoreConfig
 
-KIB, MIB = 1 << 10, 1 << 20
 # Per round, the most writes that each wait for the disk, and the seconds that they may take: quick,
 # default, full. The nine rounds of a full run have a p99.9.
 SYNCED = (400, 400, 1200)
 SYNC_SECONDS = (0.2, 0.2, 2.0)
+CALLS = 60  # about how many of a contest wait for the disk like this
 TAIL = 10_000  # writes in a round of which ten are beyond the p99.9
 CHECKED = 64  # blocks that are read back after a round
-
-
-def size_text(size: int) -> str:
-    """``512 B``, ``4 KiB``, ``1 MiB``."""
-    for unit, name in ((MIB, "MiB"), (KIB, "KiB")):
-        if size >= unit and size % unit == 0:
-            return f"{size // unit} {name}"
-    return f"{size} B"
 
 
 @dataclass(frozen=True)
@@ -88,11 +83,6 @@ SEQUENTIAL = (
     Method("O_DSYNC", flags=os.O_DSYNC),
     Method("O_DIRECT", flags=os.O_DIRECT),
     Method("O_DIRECT over zeros", flags=os.O_DIRECT, zeros=True),
-)
-RANDOM = (
-    Method("write over zeros", zeros=True),
-    Method("O_DIRECT over zeros", flags=os.O_DIRECT, zeros=True),
-    Method("O_DSYNC over zeros", flags=os.O_DSYNC, zeros=True),
 )
 COMMITS = (
     Method("write, fdatasync", sync_every=1),
@@ -139,6 +129,18 @@ class Writing:
             os.fdatasync(fd)
             return (perf_counter() - started) / count
 
+    def _ready_zeros(self, method: Method) -> None:
+        """Cache or forget the zeros, as a method wants them.
+
+        A block smaller than a page is only written over cached zeros: over others the kernel reads
+        the page first, and the figure would be of reads.
+        """
+        if self.block % PAGE and not method.flags & os.O_DIRECT:
+            with opened(self.zeros, os.O_RDONLY) as fd:
+                read_into_cache(fd)
+        else:
+            self.forget_zeros()
+
     def forget_zeros(self) -> None:
         """Drop the pages of earlier writes, which O_DIRECT would have to invalidate."""
         with opened(self.zeros, os.O_RDONLY) as fd:
@@ -150,7 +152,8 @@ class Writing:
             started = perf_counter()
             disk_loops.write_at(fd, self.memory, sequential(5, self.block), sync_every=1)
             each = (perf_counter() - started) / 5
-        most, seconds = self.setting.pick(*SYNCED), self.setting.pick(*SYNC_SECONDS)
+        most = self.setting.pick(*SYNCED)
+        seconds = min(self.setting.pick(*SYNC_SECONDS), self.setting.seconds / CALLS)
         return min(most, max(20, int(seconds / each)))
 
     def why_not(self, method: Method) -> str:
@@ -167,16 +170,13 @@ class Writing:
             self.setting.missing[f"{method.name}, blocks of {size_text(self.block)}"] = reason
         return reason
 
-    def positions(self, method: Method, *, random: bool, part: int = 1) -> Positions:
-        """Positions of a ``part``-th of the file's blocks: if all of them were written, write-back
-        would sort random ones into sequential order."""
-        count = max(1, self.setting.blocks(self.block, 200_000) // part)
+    def positions(self, method: Method) -> Positions:
+        """Positions of the first blocks of the file, as many as the method writes in its time."""
+        count = self.setting.blocks(self.block, 200_000)
         if method.sync_every == 1 or method.waits:
             count = min(count, self.synced)
         elif method.flags & os.O_DIRECT:
             count = min(count, 4 * self.synced)
-        if random:
-            return shuffled(count, self.block, self.setting.size)
         return sequential(count, self.block)
 
     def write(self, method: Method, positions: Positions, *, each: bool = False) -> Timed:
@@ -188,7 +188,7 @@ class Writing:
         if sync_every > 1:
             sync_every = max(1, sync_every // self.block)
         if method.zeros:
-            self.forget_zeros()
+            self._ready_zeros(method)
         took = np.zeros(len(positions), np.int64)
         count = len(positions)
         with self._target(method, count * self.block) as fd:
@@ -313,16 +313,18 @@ PREWRITTEN_LOG = f"{LOG}, preallocate"
 
 def sequential_writes(setting: Setting) -> Iterator[Contest]:
     """Every method, by block size."""
+    rounds = setting.pick(5, 7, 9)
+    setting = fitted(setting, len(SEQUENTIAL) + 2, rounds)
     for block in setting.pick(
         (4 * KIB, 64 * KIB, MIB),
-        (512, 4 * KIB, 16 * KIB, 64 * KIB, MIB, 4 * MIB),
+        (4 * KIB, 16 * KIB, 64 * KIB, MIB),
         (512, KIB, 4 * KIB, 16 * KIB, 64 * KIB, 256 * KIB, MIB, 4 * MIB),
     ):
         work = Writing(setting, block)
         calls: Calls = {}
         for method in SEQUENTIAL:
             if not work.why_not(method):
-                positions = work.positions(method, random=False)
+                positions = work.positions(method)
                 calls[method.name] = partial(work.write, method, positions)
         stored = sequential(setting.blocks(block, 200_000), block)
         calls["mmap stores"] = partial(work.map_and_store, stored)
@@ -337,34 +339,7 @@ def sequential_writes(setting: Setting) -> Iterator[Contest]:
             calls=calls,
             amount=block,
             size=block,
-            rounds=setting.pick(3, 5, 9),
-        )
-
-
-def random_writes(setting: Setting) -> Iterator[Contest]:
-    """The same method in sequential and in random order, over a file of zeros."""
-    for block in setting.pick(
-        (4 * KIB, 64 * KIB),
-        (512, 4 * KIB, 64 * KIB, MIB),
-        (512, KIB, 4 * KIB, 16 * KIB, 64 * KIB, 256 * KIB, MIB, 4 * MIB),
-    ):
-        work = Writing(setting, block)
-        calls: Calls = {}
-        bars: list[tuple[str, str, float | None]] = []
-        for method in RANDOM:
-            if work.why_not(method):
-                continue
-            for order, random in (("sequential", False), ("random", True)):
-                positions = work.positions(method, random=random, part=4)
-                calls[f"{order} {method.name}"] = partial(work.write, method, positions)
-            bars.append((f"sequential {method.name}", f"random {method.name}", None))
-        yield Contest(
-            name=f"sequential against random writes of {size_text(block)}",
-            calls=calls,
-            amount=block,
-            size=block,
-            bars=tuple(bars),
-            rounds=setting.pick(3, 5, 9),
+            rounds=rounds,
         )
 
 
@@ -375,7 +350,7 @@ def commits(setting: Setting) -> Iterator[Contest]:
         calls: Calls = {}
         for method in COMMITS:
             if not work.why_not(method):
-                positions = work.positions(method, random=False)
+                positions = work.positions(method)
                 calls[method.name] = partial(work.write, method, positions, each=True)
         calls[LOG] = partial(work.commit_to_log, preallocate=False)
         calls[PREWRITTEN_LOG] = partial(work.commit_to_log, preallocate=True)
@@ -399,7 +374,7 @@ def commits(setting: Setting) -> Iterator[Contest]:
             amount=block,
             size=block,
             bars=tuple(bars),
-            rounds=setting.pick(3, 5, 9),
+            rounds=setting.pick(5, 7, 9),
         )
     yield group_commits(setting)
     if setting.level != "full":
@@ -423,7 +398,6 @@ def tail(setting: Setting) -> Contest:
         name=f"the slowest of {TAIL} durable writes of {size_text(block)}",
         calls={PREWRITTEN_LOG: ours, bare.name: raw},
         amount=block,
-        ceiling=bare.name,
         bars=(
             (f"{PREWRITTEN_LOG} p99.9", PREWRITTEN_LOG, 1 / 3),
             (f"{bare.name} p99.9", bare.name, None),
@@ -446,7 +420,7 @@ def group_commits(setting: Setting) -> Contest:
         name=f"writes of {size_text(block)} that share a sync",
         calls=calls,
         amount=block,
-        rounds=setting.pick(3, 5, 9),
+        rounds=setting.pick(5, 7, 9),
     )
 
 
@@ -460,19 +434,21 @@ WORKLOADS = (
         "MiB; RWF_DONTCACHE; O_DSYNC; O_DIRECT; io_uring; mmap stores; accepted",
         sizes=(32 * MIB, 256 * MIB, 1024 * MIB),
         contests=sequential_writes,
-        count=(3, 6, 8),
+        count=(3, 4, 8),
         copies=3,
         weight=4,
     ),
     Workload(
         group="disk",
         name="random",
-        about="the same blocks in sequential and random order, over an existing file",
+        about="the same scattered blocks in order and in no order: cached, uncached and fresh",
         ceiling="the best method of the run",
-        shows="sequential; random; write over zeros; O_DIRECT over zeros; O_DSYNC over zeros",
+        shows="512 B; 4 KiB; in order; in no order; over cached blocks; over uncached blocks; into "
+        "fresh blocks; O_DIRECT; O_DSYNC",
         sizes=(32 * MIB, 256 * MIB, 1024 * MIB),
-        contests=random_writes,
+        contests=overwrites,
         count=(2, 4, 8),
+        copies=3,
         weight=2,
     ),
     Workload(

@@ -30,7 +30,6 @@ from kstore.bench.data.raw_files import (
     sequential,
 )
 from kstore.bench.machine import figures as names
-from kstore.bench.machine.disk import KIB, MIB
 from kstore.bench.machine.durable_stream import (
     BLOCK,
     DurableStream,
@@ -41,6 +40,7 @@ from kstore.bench.machine.durable_stream import (
     without_warm_up,
 )
 from kstore.bench.machine.figures import Figure
+from kstore.bench.machine.sizes import KIB, MIB
 from kstore.bench.machine.sockets import Sending
 from kstore.bench.measurement import Measurement
 from kstore.bench.runner.environment import available_memory, in_memory, last_level_cache

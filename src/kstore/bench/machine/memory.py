@@ -26,7 +26,7 @@ from kstore.bench.data.raw_files import (
     sequential,
     shuffled,
 )
-from kstore.bench.machine.disk import KIB, MIB, size_text
+from kstore.bench.machine.sizes import KIB, MIB, size_text
 from kstore.bench.runner.environment import in_memory
 from kstore.bench.workload import Setting, Workload
 

@@ -25,7 +25,7 @@ from kstore.bench.data.raw_files import (
     shuffled,
     why_not_cold,
 )
-from kstore.bench.machine.disk import KIB, MIB, size_text
+from kstore.bench.machine.sizes import KIB, MIB, size_text
 from kstore.bench.workload import Setting, Workload
 
 AHEAD = 8 * MIB  # how far ahead a reader asks the kernel to fetch

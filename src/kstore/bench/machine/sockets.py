@@ -22,7 +22,7 @@ from time import perf_counter, thread_time
 from kstore._native.bench import memory_loops, socket_loops
 from kstore.bench.contest import Contest, Timed
 from kstore.bench.data.raw_files import block_of, prewrite
-from kstore.bench.machine.disk import KIB, MIB, size_text
+from kstore.bench.machine.sizes import KIB, MIB, size_text
 from kstore.bench.runner.environment import allowed_congestion
 from kstore.bench.workload import Setting, Workload
 from kstore.errors import KStoreError

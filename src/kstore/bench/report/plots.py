@@ -10,7 +10,7 @@ from importlib import import_module
 from itertools import chain, groupby, zip_longest
 from typing import Any
 
-from kstore.bench.machine.disk import size_text
+from kstore.bench.machine.sizes import size_text
 from kstore.bench.report.results import Tree
 from kstore.bench.report.text_table import is_absolute
 from kstore.bench.report.units import duration, rate
