@@ -50,6 +50,10 @@ HARD_DISK = figures(180e6, (12e-3, 30e-3, 200e-3), 190e6)
 THROTTLED = figures(48e6, (4e-3, 80e-3, 0.3), 50e6)
 MEMORY = figures(4.8e9, (2.4e-6, 8e-6, 300e-6), None)
 
+SLOW = figures(9e6, (90e-3,), 11e6, sustained=False) | {
+    names.COMMIT_P99: Figure(names.COMMIT_P99, None, None, 60, note="60 are too few"),
+}
+
 DATACENTRE_SCREEN = """\
 /data (ext4 on /dev/vda), 2 cores, 23.4 GiB, Linux 6.18
 GOOD FOR A LOG. Like: datacentre NVMe (PLP). Its first limit is writing to disk,
@@ -177,7 +181,16 @@ def test_ranges_are_in_order():
 
 @pytest.mark.parametrize(
     "found",
-    [DATACENTRE_NVME, CONSUMER_NVME, CONSUMER_SATA, HARD_DISK, THROTTLED, MEMORY, of_tree({})],
+    [
+        SLOW,
+        DATACENTRE_NVME,
+        CONSUMER_NVME,
+        CONSUMER_SATA,
+        HARD_DISK,
+        THROTTLED,
+        MEMORY,
+        of_tree({}),
+    ],
 )
 @pytest.mark.parametrize("directory", ["/data", "/very/long" * 12])
 def test_every_verdict_fits_a_screen(found, directory):
@@ -203,6 +216,19 @@ def test_the_reason_of_a_missing_figure_is_shown():
     text = "\n".join(verdict.lines(DISK, found))
     assert "NO VERDICT. Without commit latency it cannot be given." in text
     assert "One commit          not measured: the time was up" in text
+
+
+def test_slow_commits_are_graded_without_a_p99():
+    """A hard disk makes too few commits in a quick run for a p99: it has a verdict all the same."""
+    found = HARD_DISK | {
+        names.COMMIT_P99: Figure(names.COMMIT_P99, None, None, 410, note="410 are too few"),
+    }
+    text = " ".join(verdict.lines(DISK, found))
+    assert judge(found).grade is Grade.FAIR
+    assert "every second commit takes 12 ms, more than 5 ms" in text
+    assert "Too few commits for a p99: it may be worse." in text
+    assert "p50 12 ms, slowest 200 ms (410 commits, too few for a p99)" in text
+    assert "Too few" not in " ".join(verdict.lines(DISK, HARD_DISK))
 
 
 def test_a_rate_that_still_fell_is_an_upper_bound():
@@ -307,6 +333,14 @@ def test_the_fastest_way_does_all_of_the_work():
     *_, row = text_table.fastest(a_run()["results"])
     assert row.split() == ["writes", "of", "4", "KiB", "2", "MB/s", "-50%", "+100%", "write"]
     assert len(row) <= text_table.WIDTH
+
+
+def test_few_rounds_have_their_number_instead_of_an_interval():
+    (result,) = a_run()["results"]
+    result |= {"rounds": 3}
+    result["contestants"][0] |= {"low": None, "high": None}
+    *_, row = text_table.fastest([result])
+    assert row.split() == ["writes", "of", "4", "KiB", "2", "MB/s", "3", "rounds", "write"]
 
 
 def test_ratios_that_developers_want_are_shown_to_them_alone():

@@ -73,8 +73,14 @@ def fastest(results: Sequence[Mapping[str, Any]]) -> Iterator[str]:
                 best = min(entries, key=lambda entry: entry["median"])
                 name = _short(result["contest"].partition(",")[0])
                 row = f"  {name:<{_CONTEST - 2}}{figure(best, result):>14}  "
-                row += f"{spread(best, result):<10}  "
+                row += f"{spread(best, result) or _few(result):<10}  "
                 yield f"{row}{_short(best['name'], WIDTH - len(row))}"
+
+
+def _few(result: Mapping[str, Any]) -> str:
+    """How many rounds were made, instead of an interval."""
+    made = result["rounds"]
+    return f"{made} round{'' if made == 1 else 's'}"
 
 
 def _not_ways(result: Mapping[str, Any]) -> Sequence[str]:

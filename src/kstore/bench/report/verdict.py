@@ -162,9 +162,12 @@ def _rounds(number: int) -> str:
 def _latency(found: Figures) -> str:
     shown = {"p50": names.COMMIT_P50, "p99": names.COMMIT_P99, "slowest": names.COMMIT_SLOWEST}
     known = {label: sentences.value(found, name) for label, name in shown.items()}
-    return ", ".join(
+    text = ", ".join(
         f"{label} {duration(seconds)}" for label, seconds in known.items() if seconds is not None
     )
+    missing = found[names.COMMIT_P99]
+    few = missing.value is None and missing.rounds
+    return f"{text} ({missing.rounds} commits, too few for a p99)" if few else text
 
 
 def _classes(found: Figures, subject: Subject) -> Iterator[str]:
