@@ -93,3 +93,16 @@ def test_partitions_of_a_users_topic_have_their_lines(data: Path, tool: Tool) ->
         store.create_topic("empty", partitions=3)
     _, lines = tool("verify", "--topic", "empty")
     assert [line.partition(":")[0] for line in lines[:-1]] == ["empty-0", "empty-1", "empty-2"]
+
+
+def test_what_programs_read_lists_every_partition_as_kafkas_tools_do(tool: Tool) -> None:
+    """Of GetOffsetShell and LogDirsCommand, which include internal topics unless asked not to."""
+    status, lines = tool("get-offsets")
+    assert (status, len(of_internal_topics(lines)), len(lines)) == (0, 50, 51)
+    assert tool("get-offsets", "--exclude-internal-topics") == (0, ["orders:0:1"])
+    (described,) = tool("log-dirs", "--describe")[1]
+    (log_dir,) = json.loads(described)["brokers"][0]["logDirs"]
+    assert len(log_dir["partitions"]) == 51
+    (described,) = tool("log-dirs", "--describe", "--topic-list", "orders")[1]
+    (log_dir,) = json.loads(described)["brokers"][0]["logDirs"]
+    assert [each["partition"] for each in log_dir["partitions"]] == ["orders-0"]
