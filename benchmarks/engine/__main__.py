@@ -4,6 +4,7 @@
     PYTHONPATH=benchmarks python -m engine engine/append engine/read
     PYTHONPATH=benchmarks python -m engine --list
     PYTHONPATH=benchmarks python -m engine compare before.json after.json
+    PYTHONPATH=benchmarks python -m engine compare --run ../before ../after engine/append
 
 Peers that are not installed are listed; ``pip install 'kstore[bench]'`` installs most. Real Kafka
 takes part with ``python benchmarks/with_kafka.py`` (Java 17; its jars are fetched once).
@@ -24,8 +25,9 @@ def main(words: Sequence[str]) -> int:
     parser = ToolParser(prog="python -m engine", description="Contests of kstore's engine.")
     bench.describe(parser)
     parser.epilog = (__doc__ or "").partition("\n\n")[2]
-    arguments = parser.parse_args(words)
-    arguments.words = arguments.words or ["engine"]
+    arguments = parser.parse_in_any_order(words)
+    is_bare = arguments.words == [] or (arguments.run and len(arguments.words) == 3)
+    arguments.words += ["engine"] if is_bare else []
     try:
         with raising_terminated():
             return bench.run(arguments, CATALOG)

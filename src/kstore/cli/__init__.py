@@ -88,7 +88,7 @@ def _run(words: list[str]) -> int:
     tool.describe(parser)
     try:
         parser.refuse_misplaced(words[1:])
-        arguments = parser.parse_args(words[1:])
+        arguments = parser.parse_in_any_order(words[1:])
         with raising_terminated(), warnings.catch_warnings():
             warnings.showwarning = _warning_printer(f"kstore {name}")
             status: int = tool.run(arguments)

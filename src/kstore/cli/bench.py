@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kstore.arguments import whole_number
+from kstore.cli import bench_compare
 from kstore.cli.common import ToolParser, WrongOptionsError, complain
 from kstore.integers import INT32_MAX
 
@@ -27,6 +28,7 @@ examples:
   kstore bench --quick --details disk/commit
   kstore bench --list
   kstore bench compare before.json after.json
+  kstore bench compare --run /opt/old/bin/python /opt/new/bin/python disk/commit
 
 The first screen is a verdict: is this directory, on this machine, good for a log? It grades
 sustained writing and the latency of commits, says what each figure means in records and consumers,
@@ -35,26 +37,18 @@ every method of every contest with its interval. Every result is checked. Files 
 folder below --dir and deleted at the end, also after an interrupt. --quick takes under two minutes
 and the default under ten, with fewer rounds on a slow machine; --full takes an hour or more.
 
-compare reports what changed between two runs beyond their noise. It compares each contestant as a
-fraction of the ceiling of its own run, and each ceiling by time (--absolute: everything by time),
-for each figure and combined by group, workload and contestant. Of twenty comparisons of equal runs
-at most one is a false alarm. What failed or is missing in the second run is listed.
-Exit status: 0, nothing is slower (compare) or nothing failed; 3, something is slower; 4, nothing is
-surely slower, but a figure is much slower in too few rounds, or the noise hides everything; 1, a
-contestant failed (compare: in the second run), or a file cannot be read or written.
 """
-SLOWER, UNSURE = 3, 4
 COLUMNS = 80  # of a terminal that does not say how wide it is
 
 
 def describe(parser: ToolParser) -> None:
-    parser.epilog = EPILOG
+    parser.epilog = EPILOG + bench_compare.ABOUT
     parser.add_argument(
         "words",
         nargs="*",
         metavar="GROUP",
         help="groups (verdict, disk, memory, page-cache, sockets) or single workloads "
-        "(disk/commit), default: all; or: compare A.json B.json",
+        "(disk/commit), default: all; or: compare A.json B.json, or: compare --run A B GROUP...",
     )
     size = parser.add_mutually_exclusive_group()
     size.add_argument("--quick", action="store_true", help="small data, under two minutes")
@@ -81,15 +75,14 @@ def describe(parser: ToolParser) -> None:
     parser.add_argument(
         "--rounds", type=whole_number(1, INT32_MAX), metavar="N", help="rounds of every contest"
     )
-    parser.add_argument("--absolute", action="store_true", help="compare: everything by time")
-    parser.add_argument("--all", action="store_true", help="compare: also what did not change")
+    bench_compare.describe(parser)
 
 
 def run(arguments: argparse.Namespace, catalog: "Catalog | None" = None) -> int:
     """Run, list or compare; ``catalog`` has the workloads, by default those of the machine."""
     words = list(arguments.words)
     if words[:1] == ["compare"]:
-        return compare(words[1:], arguments)
+        return bench_compare.run(words[1:], arguments, progress)
     from kstore.bench.workload import MACHINE, workloads
 
     catalog = catalog or MACHINE
@@ -246,24 +239,3 @@ def progress(text: str, end: str = "") -> None:
 
 def clear() -> None:
     progress("", end="\r")
-
-
-def compare(files: list[str], arguments: argparse.Namespace) -> int:
-    from kstore.bench.report import compare as comparison
-    from kstore.bench.report import results
-
-    if len(files) != 2:
-        raise WrongOptionsError("compare needs two files written by --json")
-    before, after = (results.read(Path(name)) for name in files)
-    for difference in comparison.differences(before, after):
-        print(f"not the same: {difference}")
-    lost = comparison.losses(before, after)
-    print("".join(f"{line}\n" for line in lost), end="")
-    failed = any(line.startswith("failed: ") for line in lost)
-    found = comparison.compare(before, after, absolute=arguments.absolute)
-    if not found.figures and not failed:
-        raise WrongOptionsError("the two files have no contest of the same size in common")
-    print("\n".join(comparison.lines(found, every=arguments.all)))
-    if failed:
-        return 1
-    return SLOWER if found.is_slower else UNSURE if found.is_unsure else 0

@@ -65,6 +65,13 @@ class ToolParser(argparse.ArgumentParser):
             if name in hints and name not in known:
                 self.error(f"{name}: {hints[name]}")
 
+    def parse_in_any_order(self, words: Sequence[str]) -> argparse.Namespace:
+        """Parse options also between words, as in ``compare --all A B``. Not for a tool with jobs,
+        whose options follow the job."""
+        if any(isinstance(action, argparse._SubParsersAction) for action in self._actions):
+            return self.parse_args(words)
+        return self.parse_intermixed_args(words)
+
     def print_help(self, file: "SupportsWrite[str] | None" = None) -> None:
         """Raises OSError where the help cannot be written; argparse's own is silent then."""
         (file or sys.stdout).write(self.format_help())

@@ -1,52 +1,38 @@
-"""Compare two runs: what is slower or faster beyond the noise.
+"""Compare two runs: which of kstore's figures are slower or faster.
 
-Two runs are not interleaved, so the clock speed of the machine may differ between them. A
-contestant is therefore compared by its fraction of the ceiling of its own run and round. Ceilings,
-and everything with ``absolute``, are compared by time; processor time and memory always directly.
-Only contests of the same size are compared.
+A figure is judged by its own rounds in both runs, with an exact interval (``shift``). It is slower
+if the complete interval lies beyond a least change, and beyond the change of the other contestants
+of its contest by as much: those run code that is not kstore's, so what they share is the machine's
+(its clock speed, its disk, its neighbours). They are never slower themselves. In a contest without
+kstore every contestant is judged beside the others.
 
-A run has hundreds of figures, most of them with few rounds, so that chance alone makes some of
-them look slower. A single figure is slower only if its rounds are apart by more than the noise and
-there are enough of them to exclude chance among so many figures (``RISK``). Figures of a group, of
-a workload, and of one contestant in a workload are also combined: their median must have changed
-by more than ``FAR`` times the noise and ``FAR_LEAST``, in at least ``SEVERAL`` contests. The noise
-is the larger A/A noise of the two runs, and at least ``LEAST``.
+A run has hundreds of figures. The risk of an interval is ``RISK`` divided by their number, and the
+least change makes false alarms much rarer still. It is larger for two runs that were made one after
+the other: the layout of a process in memory, and of its files, changes the speed of its shortest
+calls by a fifth, for as long as the process lives. Installations measured in one run start several
+processes. Only contests of the same size are compared.
 """
 
-from collections import defaultdict
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
-from functools import cached_property
-from math import comb
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import chain
+from statistics import median
 from typing import Literal
-
-import numpy as np
-from numpy.typing import NDArray
 
 from kstore.bench.report import text_table
 from kstore.bench.report.results import Tree
-from kstore.bench.runner import noise
-from kstore.bench.runner.estimate import Estimate, at_least_tiny, quotient
+from kstore.bench.report.shift import Shift, ratio, rounds_needed, shift
+from kstore.bench.runner.turns import of_kstore
 
-LEAST = 0.1  # of a change of one figure: two quiet runs differ by as much
-FAR, FAR_LEAST = 3.0, 0.25  # of a change of several figures, or of one with few rounds
-RISK = 0.05  # that chance makes any single figure slower between two equal runs
-APART = 0.95  # fraction of the pairs of rounds of two runs that must be in one order
-SEVERAL = 3  # contests whose figures are combined
-HIDDEN = 1.0  # noise from which on nothing can be concluded
-SEEN = 3  # rounds of a single figure that can look much slower
+LEAST, LEAST_APART = 0.1, 0.2  # of a change: of runs that took turns, and of others
+WANTED = 0.3  # a change that a verdict "same" excludes
+RISK = 0.1  # that chance puts any interval beyond a change of ``LEAST``
+ENOUGH = 0.5  # fraction of kstore's figures without a verdict, above which nothing is concluded
 SUBJECTS = ("cpu", "memory", "system", "disk", "network")
 # Facts that differ from minute to minute on one machine.
 VOLATILE = {"available", "page cache", "dirty", "load", "free", "directory"}
-Verdict = Literal["slower", "faster", "same", "unsure"]
-Floats = NDArray[np.float64]
+Verdict = Literal["slower", "faster", "same", "unsure", "few rounds"]
 _SIZES = ("scale", "part")
-_UNITS = {
-    "ceiling": "as fast of its ceiling",
-    "time": "as fast in time",
-    "memory": "the memory",
-    "processor time": "the processor time",
-}
 
 
 @dataclass(frozen=True)
@@ -55,10 +41,16 @@ class Figure:
 
     Attributes
     ----------
-    was, now
-        Its rounds in the first and in the second run.
-    against
-        What is compared: a key of ``_UNITS``.
+    rounds
+        How many it has, in the run that has fewer.
+    ratio
+        How many times as long the second run took (or as much processor time or memory).
+    others
+        The same for the other contestants of the contest, in the middle; 1.0 without any.
+    shift
+        ``ratio`` with its interval; None if the rounds are too few.
+    least
+        The least change that is called one.
     is_main
         Whether it is the first figure of its contestant.
     """
@@ -66,124 +58,125 @@ class Figure:
     workload: str
     contest: str
     name: str
-    was: Floats
-    now: Floats
-    noise: float
-    against: str
+    rounds: int
+    ratio: float
+    others: float
+    shift: Shift | None
+    least: float
     is_main: bool
-    verdict: Verdict = "same"
 
     @property
     def title(self) -> str:
         return f"{self.workload}: {self.contest}"
 
-    @cached_property
-    def speed(self) -> Estimate:
-        """The speed of the second run relative to the first (0.8: takes 1.25 times as long)."""
-        return quotient(self.was.tolist(), self.now.tolist())
-
-    @cached_property
-    def median(self) -> float:
-        """The median of ``speed``, without its interval."""
-        return float(np.median(self.was) / np.median(self.now))
-
     @property
-    def far(self) -> float:
-        """The factor that combined figures, and one with few rounds, have to exceed."""
-        return 1 + max(FAR * self.noise, FAR_LEAST)
-
-    @property
-    def seems_slower(self) -> bool:
-        """Whether few rounds are so far apart that the figure deserves another measurement: by
-        more than ``far``, and by more than twice the spread of either run."""
-        if min(self.was.size, self.now.size) < SEEN:
-            return False
-        spreads = [float(rounds.max() / rounds.min()) ** 2 for rounds in (self.was, self.now)]
-        return float(self.now.min() / self.was.max()) > max(self.far, *spreads)
-
-
-def _judge(figure: Figure, figures: int) -> Verdict:
-    """The verdict on one of so many figures.
-
-    ``unsure``: its interval is beyond the noise, but its rounds are too few or too close together
-    to exclude chance; or the noise hides everything.
-    """
-    was, now, beyond = figure.was, figure.now, 1 + figure.noise
-    # Chance puts all rounds of one run above those of the other once in so many times.
-    if comb(was.size + now.size, now.size) >= figures / RISK:
-        if _are_apart(now, was * beyond):
+    def verdict(self) -> Verdict:
+        """``unsure``: the interval excludes neither that it is the same nor a change of
+        ``WANTED``."""
+        if self.shift is None:
+            return "few rounds"
+        if self.shift.low > (1 + self.least) * max(1.0, self.others):
             return "slower"
-        if _are_apart(was, now * beyond):
+        if self.shift.high < min(1.0, self.others) / (1 + self.least):
             return "faster"
-    if figure.noise >= HIDDEN:
-        return "unsure"
-    if 1 / beyond <= figure.median <= beyond:
-        return "same"
-    is_beyond = figure.speed.low > beyond or figure.speed.high < 1 / beyond
-    return "unsure" if is_beyond else "same"
-
-
-def _are_apart(larger: Floats, smaller: Floats) -> bool:
-    return bool((larger[:, None] > smaller).mean() >= APART)
-
-
-@dataclass(frozen=True)
-class Combined:
-    """Several figures that are slower or faster; ``speed`` is the median of theirs."""
-
-    title: str
-    contests: int
-    speed: float
-    against: str
-    verdict: Verdict
+        is_narrow = self.shift.high / self.others < 1 + WANTED
+        return "same" if is_narrow and self.shift.low / self.others > 1 / (1 + WANTED) else "unsure"
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """All that two runs show. ``hidden``: the noise of workloads where it hides everything."""
+    """All that two runs show. ``needed``: rounds of each run that a figure must have."""
 
     figures: list[Figure]
-    combined: list[Combined]
-    hidden: dict[str, float]
+    needed: int
 
     @property
     def is_slower(self) -> bool:
-        return any(each.verdict == "slower" for each in self.figures) or any(
-            each.verdict == "slower" for each in self.combined
-        )
+        return any(each.verdict == "slower" for each in self.figures)
 
     @property
     def is_unsure(self) -> bool:
-        """Whether a figure seems much slower in too few rounds, or noise hides everything."""
-        return bool(self.hidden) or any(
-            each.verdict == "unsure" and each.seems_slower for each in self.figures
-        )
+        """Whether most of the contestants have no verdict."""
+        main = [each for each in self.figures if each.is_main]
+        open_ones = [each for each in main if each.verdict in ("unsure", "few rounds")]
+        return len(open_ones) > ENOUGH * len(main)
+
+
+@dataclass(frozen=True)
+class _Rounds:
+    """The rounds of one figure in both runs."""
+
+    result: Tree
+    name: str
+    owner: str
+    was: Sequence[float]
+    now: Sequence[float]
+
+    @property
+    def kind(self) -> str:
+        """The name without its contestant's: empty for the first figure, ``sender CPU``."""
+        return self.name.removeprefix(self.owner).strip()
 
 
 def compare(before: Tree, after: Tree, *, absolute: bool = False) -> Comparison:
-    """Compare every figure that both runs have of a contest of the same size."""
-    found = list(_figures(before, after, absolute))
-    figures = [replace(each, verdict=_judge(each, len(found))) for each in found]
-    hidden = {
-        each.workload: each.noise
-        for each in figures
-        if each.noise >= HIDDEN and each.against != "memory"
-    }
-    return Comparison(figures, list(_combine(each for each in figures if each.is_main)), hidden)
+    """Compare every figure of kstore that both runs have of a contest of the same size.
+
+    ``absolute``: compare every contestant, and charge to it what it shares with the others.
+    """
+    took_turns = "paired" in after and before.get("paired") == after["paired"]
+    contests = list(_same_contests(before, after))
+    judged = [list(_judged(rounds, absolute)) for rounds in contests]
+    number = sum(map(len, judged))
+    risk = RISK / max(1, number)
+    figures = chain.from_iterable(
+        _figures(own, [] if absolute else rounds, risk, LEAST if took_turns else LEAST_APART)
+        for own, rounds in zip(judged, contests, strict=True)
+    )
+    return Comparison(list(figures), rounds_needed(risk))
 
 
-def _combine(figures: Iterable[Figure]) -> Iterator[Combined]:
-    families: dict[tuple[str, str], list[Figure]] = defaultdict(list)
-    for figure in figures:
-        group = figure.workload.partition("/")[0]
-        for title in (group, figure.workload, f"{figure.workload}: {figure.name}"):
-            families[title, figure.against].append(figure)
-    for (title, against), several in families.items():
-        contests = len({each.title for each in several})
-        speed = float(np.median([each.median for each in several]))
-        far = max(each.far for each in several)
-        if contests >= SEVERAL and not 1 / far <= speed <= far:
-            yield Combined(title, contests, speed, against, "slower" if speed < 1 else "faster")
+def _same_contests(before: Tree, after: Tree) -> Iterator[list[_Rounds]]:
+    was = _contests(before)
+    for key, result in _contests(after).items():
+        if key in was and _size(was[key]) == _size(result):
+            old = {entry["name"]: entry["seconds"] for entry in was[key]["contestants"]}
+            yield [
+                _Rounds(result, name, entry["contestant"], old[name], entry["seconds"])
+                for entry in result["contestants"]
+                if (name := entry["name"]) in old
+            ]
+
+
+def _judged(rounds: list[_Rounds], absolute: bool) -> Iterator[_Rounds]:
+    """The figures of kstore; all figures of a contest without kstore, or with ``absolute``."""
+    for each in rounds:
+        goals = [bar["ours"] for bar in each.result.get("bars", ())]
+        names = {other.owner for other in rounds}
+        if absolute or each.owner in of_kstore(each.result["workload"], names, goals):
+            yield each
+
+
+def _figures(
+    judged: list[_Rounds], rounds: list[_Rounds], risk: float, least: float
+) -> Iterator[Figure]:
+    ours = {each.owner for each in judged}
+    peers = [each for each in rounds if each.owner not in ours] or rounds
+    moved: dict[str, dict[str, float]] = {}  # by kind of figure and contestant
+    for each in peers:
+        moved.setdefault(each.kind, {})[each.owner] = ratio(each.was, each.now)
+    for each in judged:
+        others = [new for owner, new in moved.get(each.kind, {}).items() if owner != each.owner]
+        yield Figure(
+            workload=each.result["workload"],
+            contest=each.result["contest"],
+            name=each.name,
+            rounds=min(len(each.was), len(each.now)),
+            ratio=ratio(each.was, each.now),
+            others=median(others) if others else 1.0,
+            shift=shift(each.was, each.now, risk),
+            least=least,
+            is_main=each.kind == "",
+        )
 
 
 def losses(before: Tree, after: Tree) -> list[str]:
@@ -215,41 +208,6 @@ def _size(result: Tree) -> tuple[float, ...]:
     return tuple(result.get(name, 1.0) for name in _SIZES)
 
 
-def _figures(before: Tree, after: Tree, absolute: bool) -> Iterator[Figure]:
-    was = _contests(before)
-    for key, result in _contests(after).items():
-        if key in was and _size(was[key]) == _size(result):
-            noises = (noise.of_workload(tree["noise"], key[0]) for tree in (before, after))
-            yield from _of_contest(was[key], result, max(LEAST, *noises), absolute)
-
-
-def _of_contest(old: Tree, new: Tree, noise: float, absolute: bool) -> Iterator[Figure]:
-    runs = [{each["name"]: each for each in tree["contestants"]} for tree in (old, new)]
-    ceiling = old["ceiling"] if all(old["ceiling"] in run for run in runs) else None
-    for name, entry in runs[1].items():
-        if name not in runs[0]:
-            continue
-        rounds = [at_least_tiny(run[name]["seconds"]) for run in runs]
-        against = "memory" if name.endswith(text_table.MIB) else "processor time"
-        if not text_table.is_absolute(name):
-            against = "time"
-            roofs = [at_least_tiny(run[ceiling]["seconds"]) for run in runs] if ceiling else []
-            sizes = [(own.size, roof.size) for own, roof in zip(rounds, roofs, strict=False)]
-            if roofs and not absolute and name != ceiling and all(a == b for a, b in sizes):
-                against = "ceiling"
-                rounds = [own / roof for own, roof in zip(rounds, roofs, strict=True)]
-        yield Figure(
-            workload=new["workload"],
-            contest=new["contest"],
-            name=name,
-            was=rounds[0],
-            now=rounds[1],
-            noise=LEAST if against == "memory" else noise,
-            against=against,
-            is_main=name == entry.get("contestant", name),
-        )
-
-
 def differences(before: Tree, after: Tree) -> list[str]:
     """How the environments and the sizes of the two runs differ."""
     found = []
@@ -263,14 +221,14 @@ def differences(before: Tree, after: Tree) -> list[str]:
     if before["level"] != after["level"]:
         found.append(f"level: {before['level']}; then {after['level']}")
     was = _contests(before)
-    unlike: dict[tuple[str, str], int] = defaultdict(int)
+    unlike: dict[tuple[str, str], int] = {}
     for key, result in _contests(after).items():
         if key in was and _size(was[key]) != _size(result):
             sizes = "; then ".join(
                 f"scale {scale:g}, {part:.0%} of its size"
                 for scale, part in (_size(was[key]), _size(result))
             )
-            unlike[key[0], sizes] += 1
+            unlike[key[0], sizes] = unlike.get((key[0], sizes), 0) + 1
     found += [
         f"size of {title}: {sizes}: {count} contests not compared"
         for (title, sizes), count in unlike.items()
@@ -278,41 +236,78 @@ def differences(before: Tree, after: Tree) -> list[str]:
     return found
 
 
-def _factor(speed: float, against: str) -> float:
-    """The factor that is printed: of speed, or of the memory or processor time used."""
-    return speed if against in ("ceiling", "time") else 1 / speed
-
-
 def lines(found: Comparison, *, every: bool = False) -> Iterator[str]:
-    """The comparison as text: combined figures, then contests; ``every``: also what is the same."""
-    for workload, value in found.hidden.items():
-        yield f"nothing can be concluded about {workload}: its A/A noise is {value:.0%}"
-    for each in found.combined:
-        yield (
-            f"{each.verdict}, taken together: {each.title}: typically "
-            f"{_factor(each.speed, each.against):.3g}x {_UNITS[each.against]} "
-            f"({each.contests} contests)"
-        )
+    """The comparison as text: contests that changed, then what has no verdict, then the sum.
+
+    ``every``: also the figures that are the same, or that have no verdict.
+    """
     title = None
     for figure in found.figures:
-        if not every and (figure.verdict == "same" or figure.workload in found.hidden):
+        if not every and figure.verdict not in ("slower", "faster"):
             continue
         if figure.title != title:
             title = figure.title
             yield title
-        is_far = figure.verdict == "unsure" and figure.seems_slower
-        speeds = (figure.speed.median, figure.speed.low, figure.speed.high)
-        median, *interval = (_factor(speed, figure.against) for speed in speeds)
-        low, high = sorted(interval)
-        yield (
-            f"  {figure.verdict}{', MUCH SLOWER IF SO' if is_far else ''}: {figure.name}: "
-            f"{median:.3g}x {_UNITS[figure.against]} "
-            f"({low:.3g} to {high:.3g}, noise {figure.noise:.1%})"
-        )
+        yield f"  {figure.verdict}: {figure.name}: {_numbers(figure)}"
+    yield from _without_verdict(found)
+    yield from _of_the_machine(found)
     verdicts = [figure.verdict for figure in found.figures]
-    counts = {word: verdicts.count(word) for word in ("slower", "faster", "same", "unsure")}
+    undecided = verdicts.count("unsure") + verdicts.count("few rounds")
     yield (
-        f"{len(verdicts)} figures compared: {counts['slower']} slower, {counts['faster']} faster, "
-        f"{counts['same']} the same within the noise"
-        + (f", {counts['unsure']} unsure: measure more --rounds" if counts["unsure"] else "")
+        f"{len(verdicts)} figures compared: {verdicts.count('slower')} slower, "
+        f"{verdicts.count('faster')} faster, {verdicts.count('same')} the same, {undecided} "
+        "without a verdict"
     )
+
+
+def _numbers(figure: Figure) -> str:
+    what = "the time"
+    if text_table.is_absolute(figure.name):
+        what = "the memory" if figure.name.endswith(text_table.MIB) else "the processor time"
+    if figure.shift is None:
+        return f"{figure.ratio:.3g}x {what}, of {_count(figure.rounds)}"
+    others = f", the others {figure.others:.3g}x" if figure.others != 1.0 else ""
+    return (
+        f"{figure.ratio:.3g}x {what} ({figure.shift.low:.3g} to {figure.shift.high:.3g}, "
+        f"{_count(figure.rounds)}{others})"
+    )
+
+
+def _count(rounds: int) -> str:
+    return "1 round" if rounds == 1 else f"{rounds} rounds"
+
+
+def _without_verdict(found: Comparison) -> Iterator[str]:
+    """One line a workload for each reason why figures have no verdict."""
+    few: dict[str, list[int]] = {}
+    wide: dict[str, list[float]] = {}
+    for each in found.figures:
+        if each.verdict == "few rounds":
+            few.setdefault(each.workload, []).append(each.rounds)
+        elif each.verdict == "unsure" and each.shift is not None:
+            wide.setdefault(each.workload, []).append(each.shift.high)
+    for workload, rounds in few.items():
+        yield (
+            f"cannot say: {workload}: {len(rounds)} figures of {_count(min(rounds))} or more: "
+            f"{found.needed} are needed"
+        )
+    for workload, highs in wide.items():
+        yield (
+            f"cannot say: {workload}: {len(highs)} figures whose rounds differ too much: up to "
+            f"{median(highs):.2g}x the time would not be seen"
+        )
+
+
+def _of_the_machine(found: Comparison) -> Iterator[str]:
+    """One line a workload whose other contestants changed: the machine did."""
+    moved: dict[str, dict[str, float]] = {}
+    for each in found.figures:
+        if each.is_main:
+            moved.setdefault(each.workload, {})[each.contest] = each.others
+    for workload, contests in moved.items():
+        middle = median(contests.values())
+        if not 1 / (1 + LEAST) < middle < 1 + LEAST:
+            yield (
+                f"the machine: {workload}: contestants that are not judged, or all together, took "
+                f"{middle:.3g}x the time; this is not charged to kstore"
+            )

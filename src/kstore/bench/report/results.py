@@ -168,6 +168,7 @@ def _is_result(value: Any) -> bool:
     return (
         _has_texts(value, "workload", "contest", "ceiling")
         and _are(value.get("contestants"), _is_contestant)
+        and _are(value.get("bars", []), lambda each: _has_texts(each, "ours"))
         and all(_is_number(value.get(name, 1.0)) for name in ("scale", "part"))
     )
 
@@ -177,9 +178,6 @@ _SHAPE: dict[str, Callable[[Any], bool]] = {
     "level": lambda value: isinstance(value, str),
     "environment": lambda value: (
         isinstance(value, dict) and all(isinstance(each, dict) for each in value.values())
-    ),
-    "noise": lambda value: (
-        isinstance(value, dict) and all(_is_number(each) for each in value.values())
     ),
     "results": lambda value: _are(value, _is_result),
     "failed": lambda value: _are(value, lambda each: _has_texts(each, "workload", "reason")),

@@ -1,0 +1,52 @@
+"""Exact intervals of the fastest rounds."""
+
+from itertools import combinations
+from math import comb
+
+import numpy as np
+import pytest
+
+from kstore.bench.report import shift
+
+
+@pytest.mark.parametrize(("one", "other"), [(1, 1), (2, 3), (4, 4), (3, 5)])
+def test_the_chances_of_mann_and_whitney_are_those_of_all_orders(one, other):
+    every = range(one + other)
+    pairs = [
+        sum(a > b for a in chosen for b in set(every) - set(chosen))
+        for chosen in combinations(every, one)
+    ]
+    counts = np.cumsum(np.bincount(pairs)) / comb(one + other, one)
+    assert np.allclose(shift._chances(one, other), counts)
+
+
+def test_too_few_rounds_have_no_interval():
+    assert shift.rounds_needed(0.001) == 7
+    assert shift.shift([1.0] * 6, [2.0] * 6, 0.001) is None
+    assert shift.shift([1.0] * 7, [2.0] * 7, 0.001) == shift.Shift(2.0, 2.0, 2.0)
+
+
+def test_the_fastest_round_of_a_group_counts():
+    was = [1.0, 5.0, 9.0] * shift.GROUPS
+    now = [9.0, 5.0, 1.3] * shift.GROUPS
+    found = shift.shift(was, now, 0.001)
+    assert [found.ratio, found.low, found.high] == pytest.approx([1.3] * 3)
+
+
+def test_groups_of_two_runs_have_equal_lengths():
+    """The fastest of many rounds is faster than the fastest of few."""
+    draw = np.random.default_rng(5)
+    was, now = np.exp(draw.normal(0, 0.3, 20)), np.exp(draw.normal(0, 0.3, 900))
+    found = shift.shift(was, now, 0.01)
+    assert found.low < 1 < found.high
+    assert abs(np.log(found.ratio)) < 0.2
+
+
+def test_an_interval_is_wrong_as_seldom_as_its_risk():
+    draw = np.random.default_rng(3)
+    wrong = 0
+    for _ in range(1000):
+        was, now = np.exp(draw.standard_t(3, (2, 10)))
+        found = shift.shift(was, now, 0.05)
+        wrong += found.low > 1
+    assert 20 <= wrong <= 70  # of 50, or fewer since the chances have steps
