@@ -196,7 +196,7 @@ def _skip_one(one: _Side, other: _Side) -> None:
         if not side.is_done and (neighbour.is_done or side.title in neighbour.skipped):
             break
     else:
-        side = one
+        side = min(one, other, key=lambda each: len(each.skipped))
     side.skipped.append(side.title)
     side.step(SKIP)
 

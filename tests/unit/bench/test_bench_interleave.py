@@ -1,0 +1,165 @@
+"""``kstore bench compare --run``: the rounds of two installations take turns."""
+
+import io
+import json
+import sys
+from collections import deque
+from pathlib import Path
+
+import pytest
+
+import kstore
+from kstore.bench.contest import Contest
+from kstore.bench.report import compare, results
+from kstore.bench.runner import interleave, turns
+from kstore.bench.runner.interleave import Installation
+from kstore.cli import main
+from kstore.errors import KStoreError
+
+CHECKOUT = Path(kstore.__file__).parents[2]
+
+
+class Side(interleave._Side):
+    """A process that takes its steps from a list: titles before contests, empty before rounds."""
+
+    def __init__(self, name, *contests, steps):
+        super().__init__(Installation(Path(name)), None)
+        self.name, self.steps = name, steps
+        self.left = deque(step for title, rounds in contests for step in (title, *[""] * rounds))
+        self.listen()
+
+    def step(self, word=""):
+        self.steps.append((self.name, self.title if word == "" else f"{word} {self.title}"))
+        if word:
+            while self.left and self.left[0] == "":
+                self.left.popleft()
+        self.listen()
+
+    def listen(self):
+        self.is_done = not self.left
+        self.title = self.left.popleft() if self.left else ""
+
+
+def steps_of(one, other):
+    steps = []
+    sides = Side("a", *one, steps=steps), Side("b", *other, steps=steps)
+    interleave._take_turns(*sides, lambda text: None)
+    return steps
+
+
+def test_rounds_alternate_and_every_second_pair_is_in_the_other_order():
+    steps = steps_of([("one", 4)], [("one", 4)])
+    assert steps[:2] == [("a", "one"), ("b", "one")]
+    assert "".join(name for name, _ in steps[2:]) == "abbaabba"
+
+
+def test_a_contest_starts_when_both_have_ended_the_one_before():
+    steps = steps_of([("one", 1), ("two", 1)], [("one", 4), ("two", 1)])
+    last_round = max(number for number, step in enumerate(steps) if step == ("b", ""))
+    assert steps.index(("a", "two")) > steps.index(("b", ""), 3)
+    assert last_round > steps.index(("b", "two"))
+
+
+@pytest.mark.parametrize("extra", [0, 1, 2])
+@pytest.mark.parametrize("is_first", [True, False])
+def test_a_contest_of_one_installation_only_is_skipped(extra, is_first):
+    common = [("one", 2), ("two", 2)]
+    more = [*common[:extra], ("more", 2), *common[extra:]]
+    steps = steps_of(more, common) if is_first else steps_of(common, more)
+    skipped = {title for _, title in steps if title.startswith("skip")}
+    assert "skip more" in skipped
+    assert not any(title == "more" for _, title in steps)
+    assert ("a", "two") in steps or extra == 1  # the one after it may be lost
+
+
+def result(contest, **seconds):
+    entries = [
+        {"name": name, "contestant": name, "seconds": each} for name, each in seconds.items()
+    ]
+    return {"workload": "disk/a", "contest": contest, "ceiling": "a", "contestants": entries}
+
+
+def test_rounds_of_sittings_are_joined_as_pairs():
+    merged = ({}, {})
+    for before, after in (([1.0, 2.0, 3.0], [4.0, 5.0]), ([6.0], [7.0, 8.0])):
+        sides = [Side(name, steps=[]) for name in "ab"]
+        for side, seconds in zip(sides, (before, after), strict=True):
+            side.results.append(result("one", a=seconds))
+        sides[0].results.append(result("gone", a=[1.0]))
+        interleave._merge(merged, *sides)
+    found = [each["disk/a: one"]["contestants"][0]["seconds"] for each in merged]
+    assert found == [[1.0, 2.0, 6.0], [4.0, 5.0, 7.0]]
+    assert all(list(each) == ["disk/a: one"] for each in merged)
+
+
+def test_two_installations_are_measured_and_compared(tmp_path, capsys, monkeypatch):
+    monkeypatch.setenv("KSTORE_BENCH_SCALE", "0.001")
+    words = ["--dir", str(tmp_path), "--json", str(tmp_path / "x.json"), "--sittings", "2"]
+    pair = [str(CHECKOUT)] * 2
+    command = ["bench", "compare", "--run", *words, "--seconds", "1", *pair, "memory/bandwidth"]
+    assert main(command) in (0, 3, 4)
+    out = capsys.readouterr().out
+    assert "figures compared" in out
+    assert "not the same" not in out
+    before, after = (results.read(tmp_path / f"x.{name}.json") for name in ("before", "after"))
+    assert before["paired"] == after["paired"]
+    figures = compare.compare(before, after).figures
+    assert len(figures) == 2
+    assert all(figure.least == compare.LEAST for figure in figures)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["x.after.json", "x.before.json"]
+    assert main(command) == 1
+    assert "exists; --force replaces it" in capsys.readouterr().err
+
+
+def test_what_is_no_installation_is_named(tmp_path, capsys):
+    words = ["bench", "compare", "--run", "--dir", str(tmp_path)]
+    assert main([*words, str(tmp_path), str(CHECKOUT), "memory/bandwidth"]) == 1
+    assert f"{tmp_path} is neither a Python interpreter nor a checkout" in capsys.readouterr().err
+    assert main([*words, str(CHECKOUT)]) == 1
+    assert "compare --run needs two Python interpreters or checkouts" in capsys.readouterr().err
+
+
+def test_a_process_that_fails_ends_the_run(tmp_path):
+    broken = tmp_path / "python"
+    broken.write_text("#!/bin/sh\nexit 3\n")
+    broken.chmod(0o755)
+    pair = Installation(broken), Installation(CHECKOUT)
+    with pytest.raises(KStoreError, match=r"python ended with status 3"):
+        interleave.interleave(pair, ["memory/bandwidth"], tmp_path)
+
+
+def test_an_interpreter_uses_its_own_kstore(tmp_path, monkeypatch):
+    monkeypatch.setenv("PYTHONPATH", str(CHECKOUT / "src"))
+    installation = Installation(Path(sys.executable))
+    assert str(CHECKOUT / "src") not in installation.environment(tmp_path)["PYTHONPATH"]
+    assert installation.command() == [str(Path(sys.executable).absolute())]
+
+
+@pytest.mark.parametrize(
+    ("workload", "names", "goals", "ours"),
+    [
+        ("engine/a", ["kstore", "kstore, columns", "write"], ["write"], "kstore|kstore, columns"),
+        ("engine/a", ["one core", "NumPy"], ["one core"], "one core"),
+        ("engine/a", ["one core", "NumPy"], [], "one core|NumPy"),
+        ("sockets/send", ["sendfile", "read+send"], ["sendfile"], "sendfile|read+send"),
+        ("disk/commit", ["kstore, append", "O_DSYNC"], ["O_DSYNC"], "kstore, append"),
+    ],
+)
+def test_which_contestants_are_of_kstore(workload, names, goals, ours):
+    assert turns.of_kstore(workload, names, goals) == set(ours.split("|"))
+
+
+def test_a_turn_has_few_peers_and_the_ceiling():
+    calls = dict.fromkeys(["a", "b", "c", "d", "kstore", "roof", "goal"], lambda: None)
+    contest = Contest(name="one", calls=calls, ceiling="roof", targets=frozenset({"goal"}))
+    assert list(turns.fewer("disk/a", contest).calls) == ["a", "b", "kstore", "roof"]
+
+
+def test_messages_are_lines_of_json(tmp_path, monkeypatch):
+    monkeypatch.setenv("KSTORE_BENCH_SCALE", "0.001")
+    monkeypatch.setattr(sys, "stdin", io.StringIO("skip\n" * 10))
+    channel = io.StringIO()
+    turns.in_turn(["memory/bandwidth"], "quick", 1.0, channel)
+    messages = [json.loads(line) for line in channel.getvalue().splitlines()]
+    assert len(messages) == 1
+    assert all(message["waits"].startswith("memory/bandwidth: ") for message in messages)
