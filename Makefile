@@ -14,6 +14,10 @@ JOBS ?= 2
 PYTEST_ARGS ?=
 PIPELINE_ARGS ?=
 GOALS_ARGS ?=
+BEFORE ?= main
+AFTER ?= HEAD
+CONTESTS ?= disk/commit
+COMPARE_ARGS ?=
 SOURCES := setup.py pyproject.toml $(shell find src -name '*.pyx' -o -name '*.pxd' -o -name '*.h')
 
 .PHONY: help
@@ -140,6 +144,17 @@ bench: build $(VENV)/.group-test $(VENV)/.group-bench  ## every contest at full 
 .PHONY: bench-smoke
 bench-smoke: build $(VENV)/.group-test $(VENV)/.group-bench  ## every contest once at 1/100 size: results checked, not timed
 	@KSTORE_BENCH_SCALE=0.01 $(BIN)/python -m pytest benchmarks --benchmark-disable $(PYTEST_ARGS)
+
+.PHONY: compare
+compare: build $(VENV)/.group-test $(VENV)/.group-bench  ## two commits measured in one run (BEFORE=main AFTER=HEAD CONTESTS="engine/append disk/commit")
+	@mkdir -p .cache/compare
+	@for name in before after; do \
+	  commit=$(BEFORE); [ $$name = before ] || commit=$(AFTER); \
+	  echo "==> building $$commit"; \
+	  rm -rf .cache/compare/$$name && mkdir .cache/compare/$$name; \
+	  git archive $$commit | tar x -C .cache/compare/$$name; \
+	  (cd .cache/compare/$$name && $(CURDIR)/$(BIN)/python setup.py --quiet build_ext --inplace --parallel $(JOBS) >../$$name.log 2>&1) || { tail -40 .cache/compare/$$name.log; exit 1; }; done
+	@$(BIN)/python -m kstore bench compare --run $(COMPARE_ARGS) .cache/compare/before .cache/compare/after $(CONTESTS)
 
 .PHONY: goals
 goals: build $(VENV)/.group-test $(VENV)/.group-bench  ## every figure that is wanted, in one run of twenty minutes, into docs/performance.md (Java 17; GOALS_ARGS=engine/read)

@@ -19,22 +19,25 @@ import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from kstore.bench.report import compare
 from kstore.bench.report.results import Tree
 from kstore.bench.runner.interleave import Installation, interleave
 
+CHECKOUT = Path(__file__).parents[1]
 FACTOR = 1.3
-# By name: the calls that are slowed, and the workload whose contests make them. A contest of other
-# contestants calls the same functions; those are the peers, so the wrapper looks who calls.
+# By name: the module and the function that is slowed, the callers to which this happens (a part of
+# their file's path: peers and preparations call the same functions), and the workload.
 PLANTS = {
     "commit": ("os", "fdatasync", "kstore/files/", "disk/commit"),
     "kernel": ("kstore._native.format.crc", "crc32c", "", "engine/checksum"),
-    "sendfile": ("os", "sendfile", "kstore/", "engine/fetch"),
+    "sendfile": ("os", "sendfile", "engine/contests/fetch", "engine/fetch"),
 }
 # What the interpreter of a planted installation runs first.
-_WRAPPER = '''\
+_WRAPPER = """\
 import importlib, sys
 from time import perf_counter_ns
 def plant(module, name, caller, factor):
@@ -50,38 +53,44 @@ def plant(module, name, caller, factor):
             pass
         return result
     setattr(module, name, planted)
-'''
+"""
 
 
+@dataclass(frozen=True)
 class Planted(Installation):
-    """This checkout, in which the calls of a plant take ``factor`` times as long."""
+    """This checkout, whose processes first run the ``sitecustomize`` of a folder."""
 
-    def __init__(self, folder: Path, plant: str, factor: float) -> None:
-        super().__init__(Path(__file__).parents[1])
-        module, name, caller, _ = PLANTS[plant]
-        hooks = folder / f"{plant}-{factor}"
-        hooks.mkdir(exist_ok=True)
-        call = f"plant({module!r}, {name!r}, {caller!r}, {factor!r})\n"
-        (hooks / "sitecustomize.py").write_text(_WRAPPER + call)
-        object.__setattr__(self, "hooks", hooks)
+    hooks: Path
 
     def environment(self, directory: Path) -> dict[str, str]:
         found = super().environment(directory)
-        found["PYTHONPATH"] = f"{self.hooks}{os.pathsep}{found['PYTHONPATH']}"  # type: ignore[attr-defined]
-        return found
+        return found | {"PYTHONPATH": f"{self.hooks}{os.pathsep}{found['PYTHONPATH']}"}
+
+
+def planted(folder: Path, plant: str, factor: float) -> Planted:
+    """This checkout, in which the calls of a plant take ``factor`` times as long."""
+    module, name, caller, _ = PLANTS[plant]
+    hooks = folder / f"{plant}-{factor}"
+    hooks.mkdir(exist_ok=True)
+    call = f"plant({module!r}, {name!r}, {caller!r}, {factor!r})\n"
+    (hooks / "sitecustomize.py").write_text(_WRAPPER + call)
+    return Planted(CHECKOUT, hooks)
 
 
 def a_pair(plant: str, factor: float, folder: Path, given: argparse.Namespace) -> tuple[Tree, Tree]:
     """The results of two installations, of which the second has the plant."""
-    old, new = Planted(folder, plant, 1.0), Planted(folder, plant, factor)
+    old, new = planted(folder, plant, 1.0), planted(folder, plant, factor)
     words = [PLANTS[plant][-1]]
-    limits = {"seconds": given.seconds, "sittings": given.sittings}
-    if not given.apart:
-        return interleave((old, new), words, folder, **limits)
-    # Each beside itself, with the same number of rounds; nothing is shared but the machine.
-    before, _ = interleave((old, old), words, folder, **limits)
-    after, _ = interleave((new, new), words, folder, **limits)
-    return before, after
+    measure = partial(
+        interleave,
+        words=words,
+        directory=folder,
+        seconds=given.seconds,
+        sittings=1 if given.apart else given.sittings,
+    )
+    if given.apart:
+        return measure((old, old))[0], measure((new, new))[0]
+    return measure((old, new))
 
 
 def judge(plant: str, factor: float, folder: Path, given: argparse.Namespace) -> bool:
@@ -124,7 +133,7 @@ def main(words: list[str]) -> int:
     parser.add_argument("--seconds", type=float, default=10.0, help="of a contest in a sitting")
     parser.add_argument("--sittings", type=int, default=3)
     parser.add_argument("--busy", action="store_true", help="a busy loop on each core")
-    parser.add_argument("--apart", action="store_true", help="one run after the other")
+    parser.add_argument("--apart", action="store_true", help="two files, each of one sitting")
     parser.add_argument("--dir", type=Path, default=Path(tempfile.gettempdir()))
     given = parser.parse_args(words)
     cores = len(os.sched_getaffinity(0)) if given.busy else 0

@@ -1,10 +1,10 @@
 """The contests of one installation, a round at a time: what ``interleave`` starts twice.
 
 Runs in the interpreter of the installation that it measures, from its source text. Every line on
-standard input allows the next step (a contest's start or one round; ``skip``: the contest is left
-out). Every line of standard output
-is a JSON object: ``{"waits": title}`` before a contest, ``{"waits": ""}`` before a round, a
-``{"result": ...}`` after a contest, ``{"failed": ...}`` for one that failed.
+standard input allows the next step, a contest's start or one round; ``skip`` skips the contest.
+Every line of standard output is a JSON object: ``{"waits": title}`` before a contest,
+``{"waits": ""}`` before a round, ``{"result": ...}`` after a contest, ``{"failed": ...}`` for one
+that failed.
 """
 
 import json
