@@ -20,7 +20,7 @@ from engine.contests import (
 from engine.data import partitions
 from kstore._native.bench import memory_loops
 from kstore.bench.data import raw_files
-from kstore.bench.machine import disk, page_cache, sockets
+from kstore.bench.machine import disk, overwrites, page_cache, sockets
 from kstore.bench.peers import availability
 from kstore.bench.runner import environment
 from kstore.bench.workload import Setting
@@ -180,7 +180,7 @@ def sectors_of(monkeypatch, size):
 
 
 def test_blocks_smaller_than_a_sector_are_reported_as_missing(monkeypatch, tmp_path):
-    setting = Setting(tmp_path, MIB)
+    setting = Setting(tmp_path, MIB, "full")
     sectors_of(monkeypatch, 4096)
     direct = next(each for each in disk.SEQUENTIAL if each.name == "O_DIRECT")
     assert "Invalid argument" in disk.Writing(setting, 512).why_not(direct)
@@ -189,6 +189,10 @@ def test_blocks_smaller_than_a_sector_are_reported_as_missing(monkeypatch, tmp_p
     contest = next(disk.sequential_writes(setting))
     assert contest.name == "sequential writes of 512 B"
     assert not any("O_DIRECT" in name for name in contest.calls)
+    contest = next(overwrites.overwrites(setting))
+    assert "of 512 B" in contest.name
+    assert not any("O_DIRECT" in name for name in contest.calls)
+    assert "O_DIRECT over uncached blocks, blocks of 512 B" in setting.missing
 
 
 def test_cold_reads_that_are_impossible_are_reported_as_missing(monkeypatch, tmp_path):
