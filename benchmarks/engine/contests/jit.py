@@ -10,6 +10,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
+from engine.data.fresh import each_in_turn
 from kstore import jit
 from kstore._native.format.crc import crc32c
 from kstore.bench.contest import Contest, scaled
@@ -45,7 +46,7 @@ def segment(batches: int, records: int) -> tuple[bytes, bytes]:
     return bytes(log), bytes(entries)
 
 
-def offsets_in_no_order(log: bytes, count: int) -> Int64s:
+def offsets_in_no_order(log: bytes, count: int, seed: int) -> Int64s:
     """Offsets of the log in random order, some beyond its end."""
     end = BASE_OFFSET
     position = 0
@@ -53,7 +54,7 @@ def offsets_in_no_order(log: bytes, count: int) -> Int64s:
         base, size = struct.unpack_from(">qi", log, position)
         end = base + struct.unpack_from(">i", log, position + 23)[0] + 1
         position += size + 12
-    return np.random.default_rng(5).integers(BASE_OFFSET, end + (end - BASE_OFFSET) // 50, count)
+    return np.random.default_rng(seed).integers(BASE_OFFSET, end + (end - BASE_OFFSET) // 50, count)
 
 
 @njit(nogil=True, cache=True)
@@ -130,20 +131,15 @@ def reach_numpy(
 
 def reaching(records: int) -> Contest:
     log, index = segment(scaled(20_000, 20), records)
-    asked = offsets_in_no_order(log, scaled(20_000, 50))
-    arguments = (
-        np.frombuffer(log, np.uint8),
-        np.frombuffer(index, np.uint8),
-        BASE_OFFSET,
-        asked,
-    )
+    asked = [offsets_in_no_order(log, scaled(20_000, 50), seed) for seed in range(16)]
+    data = (np.frombuffer(log, np.uint8), np.frombuffer(index, np.uint8), BASE_OFFSET)
     return Contest(
-        name=f"index, walk and CRC for {asked.size} offsets, {records} records a batch",
+        name=f"index, walk and CRC for {asked[0].size} offsets, {records} records a batch",
         calls={
-            "compiled loop": partial(reach, *arguments),
-            "NumPy": partial(reach_numpy, *arguments),
+            "compiled loop": each_in_turn(partial(reach, *data), asked),
+            "NumPy": each_in_turn(partial(reach_numpy, *data), asked),
         },
-        amount=asked.size,
+        amount=asked[0].size,
         unit="offsets",
         bars=(("compiled loop", "NumPy", 2.0),),
     )

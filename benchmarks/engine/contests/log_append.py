@@ -12,11 +12,12 @@ from tempfile import TemporaryDirectory
 from time import perf_counter
 
 from engine.data.batches import VALUE_SIZE, at_offsets, client_batch
-from engine.data.logs import SHAPES, check_log, fresh_log, thousand_values, time_each
+from engine.data.fresh import HOT, copies, in_turn, value_lists, values_in_turn
+from engine.data.logs import SHAPES, check_log, fresh_log, time_each
 from engine.peers.kafka import KafkaLog, kafka_log, timed
 from engine.peers.stores import StorePeer, installed_stores
 from kstore.bench.contest import Bar, Calls, Contest, Timed, scaled
-from kstore.bench.data.raw_files import raw_file, write_blocks
+from kstore.bench.data.raw_files import raw_file
 
 MB = 1_000_000
 # name: bytes appended per round, wanted against Kafka, wanted of a follower against a raw write
@@ -46,68 +47,84 @@ def append_batches(directory: Path, batches: Sequence[bytes], records: int, role
 
 
 def write_batches(directory: Path, batches: Sequence[bytes]) -> Timed:
-    """write(2) of the same bytes; per batch."""
-    return Timed(write_blocks(directory, batches) / len(batches), result=len(batches))
+    """write(2) of the same bytes; per batch, without the first as in :func:`append_batches`."""
+    first, *rest = batches
+    with raw_file(directory, sum(map(len, batches))) as fd:
+        write = os.write
+        write(fd, first)
+        started = perf_counter()
+        for batch in rest:
+            write(fd, batch)
+        seconds = perf_counter() - started
+    return Timed(seconds / len(rest), result=len(batches))
 
 
-def extend_thousands(directory: Path, count: int) -> Timed:
-    """extend() with 1000 values: encode, checksum, write, index; per call."""
-    values = thousand_values()
+def extend_thousands(directory: Path, count: int, *, is_hot: bool = False) -> Timed:
+    """extend() with 1000 values: encode, checksum, write, index; per call, without the first.
+
+    ``is_hot``: the same list at each call.
+    """
+    lists = value_lists(1 if is_hot else count)
+    first, *rest = in_turn(lists, count + 1)
     with fresh_log(directory) as log:
-        log.extend(values)
+        log.extend(first)
         extend = log.extend
         started = perf_counter()
-        for _ in range(count):
+        for values in rest:
             extend(values)
         seconds = perf_counter() - started
         check_log(log, (count + 1) * 1000)
-        if log[999].value != values[999]:
+        if log[1999].value != rest[0][999]:
             raise AssertionError("another value was read back")
     return Timed(seconds / count, result=count)
 
 
-def pwrite_thousands(directory: Path, count: int) -> Timed:
-    """pwrite(2) of the batch that 1000 values make; per call."""
+def pwrite_thousands(directory: Path, count: int, *, is_hot: bool = False) -> Timed:
+    """pwrite(2) of the batch that 1000 values make; per call, without the first."""
     batch = client_batch(1000)
     size = len(batch)
-    with raw_file(directory, count * size, flags=0) as fd:
+    first, *rest = [batch] * (count + 1) if is_hot else copies(batch, count + 1)
+    with raw_file(directory, (count + 1) * size, flags=0) as fd:
         pwrite = os.pwrite
+        pwrite(fd, first, 0)
         started = perf_counter()
-        for position in range(0, count * size, size):
-            pwrite(fd, batch, position)
+        for number, each in enumerate(rest, 1):
+            pwrite(fd, each, number * size)
         seconds = perf_counter() - started
     return Timed(seconds / count, result=count)
 
 
 def put_thousands(peer: StorePeer, directory: Path, count: int) -> Timed:
-    """One transaction per 1000 values, keys ready-made; per transaction."""
-    values = thousand_values()
-    rows = [peer.rows(n * 1000, values) for n in range(count)]
+    """One transaction per 1000 values, keys ready-made; per transaction, without the first."""
+    lists = in_turn(value_lists(count), count + 1)
+    first, *rest = (peer.rows(n * 1000, values) for n, values in enumerate(lists))
     with TemporaryDirectory(dir=directory) as path, peer.open(Path(path)) as store:
+        store.put(first)
         started = perf_counter()
-        for some in rows:
+        for some in rest:
             store.put(some)
         seconds = perf_counter() - started
-        if store.sum_sizes() != count * 1000 * VALUE_SIZE:
+        if store.sum_sizes() != (count + 1) * 1000 * VALUE_SIZE:
             raise AssertionError(f"{peer.name} does not have every value")
     return Timed(seconds / count, result=count)
 
 
-def append_singles(directory: Path, count: int) -> Timed:
-    """append() of one 100-byte value, each call timed."""
-    value = b"x" * VALUE_SIZE
+def append_singles(directory: Path, count: int, *, is_hot: bool = False) -> Timed:
+    """append() of one 100-byte value, each call timed; ``is_hot``: the same value each time."""
+    values = values_in_turn(count)
     with fresh_log(directory) as log:
-        log.append(value)
-        found = time_each(log.append, value, count)
+        log.append(values[0])
+        found = time_each(log.append, [values[0]] * count if is_hot else values)
         check_log(log, count + 1)
     return found
 
 
 def write_singles(directory: Path, count: int) -> Timed:
-    """os.write of a ready one-record batch, each call timed."""
-    batch = client_batch(1)
-    with raw_file(directory, count * len(batch)) as fd:
-        return time_each(partial(os.write, fd), batch, count)
+    """os.write of ready one-record batches, each call timed."""
+    first, *rest = copies(client_batch(1), count + 1)
+    with raw_file(directory, (count + 1) * len(first)) as fd:
+        os.write(fd, first)
+        return time_each(partial(os.write, fd), rest)
 
 
 def prepared(name: str, directory: Path, peer: KafkaLog | None) -> Contest:
@@ -115,16 +132,21 @@ def prepared(name: str, directory: Path, peer: KafkaLog | None) -> Contest:
     records = SHAPES[name]
     batch = client_batch(records)
     count = scaled(size // len(batch), 20)
+    sent = copies(batch, count)
     batches = list(at_offsets(batch, min(count, FOLLOWED // len(batch)), records))
+    leader = partial(append_batches, directory, records=records, role="leader")
     calls: Calls = {
-        "kstore, as leader": partial(append_batches, directory, [batch] * count, records, "leader"),
-        "write": partial(write_batches, directory, [batch] * count),
+        "kstore, as leader": partial(leader, sent),
+        "write": partial(write_batches, directory, sent),
+        f"kstore, as leader{HOT}": partial(leader, [batch] * count),
+        f"write{HOT}": partial(write_batches, directory, [batch] * count),
         "kstore, as follower": partial(append_batches, directory, batches, records, "follower"),
         "write of what follows": partial(write_batches, directory, batches),
     }
     bars: list[Bar] = [
         ("kstore, as follower", "write of what follows", against_write),
         ("kstore, as leader", "write", None),
+        (f"kstore, as leader{HOT}", f"write{HOT}", None),
     ]
     if peer is not None:
         calls["Kafka"] = lambda: timed(peer.append(records, count * len(batch)))
@@ -146,9 +168,12 @@ def values(directory: Path) -> Contest:
     calls: Calls = {
         EXTEND: partial(extend_thousands, directory, count),
         PWRITE: partial(pwrite_thousands, directory, count),
+        EXTEND + HOT: partial(extend_thousands, directory, count, is_hot=True),
+        PWRITE + HOT: partial(pwrite_thousands, directory, count, is_hot=True),
         rate: lambda: Timed(1000 / RATE, result=count),
     }
     bars: list[Bar] = [(EXTEND, PWRITE, 0.5), (EXTEND, rate, 1.0)]
+    bars.append((EXTEND + HOT, PWRITE + HOT, None))
     for peer in installed_stores():
         name = "SQLite, WAL" if peer.name == "SQLite" else peer.name
         calls[name] = partial(put_thousands, peer, directory, count)
@@ -170,6 +195,7 @@ def single(directory: Path, peer: KafkaLog | None) -> Contest:
     calls: Calls = {
         "kstore": partial(append_singles, directory, count),
         "os.write": partial(write_singles, directory, count),
+        f"kstore{HOT}": partial(append_singles, directory, count, is_hot=True),
     }
     bars: list[Bar] = [("kstore", "os.write", None), ("kstore p99", "kstore", None)]
     if peer is not None:

@@ -11,7 +11,7 @@ import shutil
 import subprocess
 import sys
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from importlib import import_module
@@ -25,7 +25,8 @@ from typing import Any
 import kstore
 from engine.child_process import python_call
 from engine.data.batches import VALUE_SIZE, client_batch
-from engine.data.logs import check_log, thousand_values
+from engine.data.fresh import copies, in_turn, value_lists
+from engine.data.logs import check_log
 from kstore.bench.contest import Calls, Contest, Timed, scaled
 from kstore.bench.data.raw_files import raw_file, sequential, write_blocks
 from kstore.bench.machine.disk import SEQUENTIAL, Writing
@@ -116,11 +117,13 @@ class Written:
 
 def write(log: kstore.Log, records: int, shape: Shape) -> Written:
     """Append records with at most a window of them unacknowledged."""
-    values = (thousand_values() * (shape.records // 1000 + 1))[: shape.records]
-    batch = client_batch(shape.records)
+    batch, count = client_batch(shape.records), records // shape.records
     most = max(1, shape.window // len(batch))  # appends that may wait
-    append: Callable[[], object] = (
-        partial(log.append_as_leader, batch) if shape.is_ready else partial(log.extend, values)
+    append: Callable[[Any], object] = log.append_as_leader if shape.is_ready else log.extend
+    inputs: Iterable[object] = (
+        copies(batch, count)
+        if shape.is_ready
+        else in_turn(value_lists(count, shape.records), count)
     )
     pending: deque[tuple[int, int]] = deque()
     waited: list[int] = []
@@ -128,9 +131,9 @@ def write(log: kstore.Log, records: int, shape: Shape) -> Written:
     clock = perf_counter_ns
     with kstore.Committer(log) as committer:
         started = perf_counter()
-        for _ in range(records // shape.records):
+        for some in inputs:
             at = clock()
-            append()
+            append(some)
             end = log.end_offset
             pending.append((end, at))
             ends.append((clock(), end))
@@ -205,14 +208,14 @@ def follow(path: str, records: int) -> None:
 
 def write_raw(directory: Path, records: int, sync_every: float, shape: Shape = NARROW) -> Timed:
     """write(2) of batches as large as a shape's, synced as in ``write_blocks``; per record."""
-    blocks = [client_batch(shape.records)] * (records // shape.records)
+    blocks = copies(client_batch(shape.records), records // shape.records)
     return Timed(write_blocks(directory, blocks, sync_every) / records, result=records)
 
 
 def write_synced_behind(directory: Path, records: int) -> Timed:
     """write(2) of batches of 1 MiB while another thread syncs what is written, all the time."""
     batch = client_batch(WIDE.records)
-    count = records // WIDE.records
+    blocks = copies(batch, records // WIDE.records)
     written, ended = [0], Event()
 
     def sync(fd: int) -> None:
@@ -225,13 +228,13 @@ def write_synced_behind(directory: Path, records: int) -> Timed:
             os.fdatasync(fd)
             synced = reached
 
-    with raw_file(directory, count * len(batch)) as fd:
+    with raw_file(directory, len(blocks) * len(batch)) as fd:
         syncing = Thread(target=sync, args=(fd,), daemon=True)
         started = perf_counter()
         syncing.start()
         try:
-            for _ in range(count):
-                size = os.write(fd, batch)
+            for block in blocks:
+                size = os.write(fd, block)
                 DISK.start_writing(fd, written[0], size)
                 written[0] += size
         finally:

@@ -4,18 +4,19 @@ import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
+from itertools import islice
 from math import inf
 from pathlib import Path
 from tempfile import TemporaryDirectory, mkdtemp
 from time import perf_counter
 
 import kstore
-from engine.data.batches import VALUE_SIZE, client_batch
+from engine.data.batches import client_batch
+from engine.data.fresh import copies, values_in_turn
 from engine.data.logs import TOPIC
 from kstore.bench.contest import Calls, Contest, Timed, scaled
 from kstore.bench.data.raw_files import write_blocks
 
-VALUE = bytes(VALUE_SIZE)
 RECORDS_A_BATCH = 150  # a producer's 16 KiB
 BATCHES = "write of ready batches"
 SYNCS = 3  # of a commit: its records, the decision, its markers
@@ -44,9 +45,10 @@ def send(directory: Path, count: int, acks: int | str, *, idempotent: bool) -> T
         new_store(directory, count) as store,
         store.producer(TOPIC, acks=acks, enable_idempotence=idempotent) as producer,
     ):
+        values = values_in_turn(count)
         started = perf_counter()
-        for _ in range(count):
-            producer.send(VALUE)
+        for value in values:
+            producer.send(value)
         producer.flush()
         seconds = perf_counter() - started
     return Timed(seconds / count, result=count)
@@ -56,11 +58,12 @@ def commit(directory: Path, count: int, acks: int | str, records: int) -> Timed:
     """Run transactions on one partition, one after another; per commit."""
     with new_store(directory, count * records) as store:
         producer = store.transactional_producer(TOPIC, acks=acks)
+        values = iter(values_in_turn(count * records))
         started = perf_counter()
         for _ in range(count):
             producer.begin_transaction()
-            for _ in range(records):
-                producer.send(TOPIC, VALUE)
+            for value in islice(values, records):
+                producer.send(TOPIC, value)
             producer.commit_transaction()
         seconds = perf_counter() - started
     return Timed(seconds / count, result=count * records)
@@ -68,7 +71,7 @@ def commit(directory: Path, count: int, acks: int | str, records: int) -> Timed:
 
 def write_bare(directory: Path, block: bytes, blocks: int, count: int, sync_every: float) -> Timed:
     """Bare writes of a block, synced as in ``write_blocks``; for one of ``count`` units."""
-    seconds = write_blocks(directory, [block] * blocks, sync_every)
+    seconds = write_blocks(directory, copies(block, blocks), sync_every)
     return Timed(seconds / count, result=count)
 
 

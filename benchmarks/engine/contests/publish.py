@@ -15,16 +15,16 @@ from typing import Any
 
 from engine.contests import log_append, log_stream, producer
 from engine.data.batches import VALUE_SIZE
+from engine.data.fresh import values_in_turn
 from engine.peers import brokers
 from kstore.bench.contest import Bar, Calls, Contest, Timed, scaled
 from kstore.bench.peers.availability import enter_peer, missing, optional
 
-VALUE = b"x" * VALUE_SIZE
 RECORDS = 500_000
 EXTEND, PRODUCER = "kstore, extend of 1000", "kstore, a producer"
 WRITE, SYNC = "pwrite of ready batches", "write of ready batches, fdatasync each MiB"
-# Wanted of values by the thousand against single messages to confluent-kafka, enqueued and
-# acknowledged: the usual way to use either.
+# Wanted of values by the thousand against messages by the thousand to confluent-kafka, enqueued and
+# acknowledged.
 CONFLUENT = 15.0
 Bars = list[Bar]
 MOCK = {
@@ -50,14 +50,18 @@ def by_confluent(package: Any, count: int, together: int = 1) -> Timed:
     def refused(error: object, message: object) -> None:
         failed.append(error)
 
+    values = values_in_turn(count)
+    several = [
+        [{"value": value} for value in values[at : at + together]]
+        for at in range(0, count if together > 1 else 0, together)
+    ]
     started = perf_counter()
     if together == 1:
         produce = sender.produce
-        for _ in range(count):
-            produce("log", VALUE, on_delivery=refused)
+        for value in values:
+            produce("log", value, on_delivery=refused)
     else:
-        messages = [{"value": VALUE} for _ in range(together)]
-        for _ in range(count // together):
+        for messages in several:
             if sender.produce_batch("log", messages, on_delivery=refused) != together:
                 raise AssertionError("its queue is full")
     left = sender.flush(120)
@@ -89,7 +93,7 @@ def add_servers(
         if reason := (brokers.why_not_synced if synced else brokers.why_not)(program):
             missing[name] = reason
         elif publish := enter_peer(running, name, serve(path, synced=synced)):
-            calls[name] = partial(publish, count, VALUE)
+            calls[name] = partial(publish, values_in_turn(count))
             bars.append((EXTEND, name, None))
 
 
@@ -122,14 +126,14 @@ def in_page_cache(directory: Path, running: ExitStack, count: int) -> Contest:
     if package is not None:
         mock = "confluent-kafka, its mock broker"
         calls[mock] = partial(by_confluent, package, count)
-        bars += [(PRODUCER, mock, None), (EXTEND, mock, CONFLUENT)]
+        bars.append((PRODUCER, mock, None))
         if hasattr(package.Producer, "produce_batch"):
             calls[f"{mock}, 1000 a call"] = partial(by_confluent, package, count, 1000)
-            bars.append((EXTEND, f"{mock}, 1000 a call", None))
+            bars.append((EXTEND, f"{mock}, 1000 a call", CONFLUENT))
         else:
             missing[f"{mock}, 1000 a call"] = "its version has no produce_batch"
     add_servers(calls, bars, running, directory, count, synced=False)
-    title = f"hand over {count} messages of {len(VALUE)} bytes, acknowledged, nothing synced"
+    title = f"hand over {count} messages of {VALUE_SIZE} bytes, acknowledged, nothing synced"
     return contest(title, WRITE, calls, bars)
 
 
@@ -141,7 +145,7 @@ def on_disk(directory: Path, running: ExitStack, count: int) -> Contest:
     }
     bars: Bars = []
     add_servers(calls, bars, running, directory, count, synced=True)
-    title = f"hand over {count} messages of {len(VALUE)} bytes, acknowledged once on disk"
+    title = f"hand over {count} messages of {VALUE_SIZE} bytes, acknowledged once on disk"
     return contest(title, SYNC, calls, bars)
 
 

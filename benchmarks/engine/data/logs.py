@@ -2,7 +2,7 @@
 
 import os
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from tempfile import mkdtemp
@@ -18,10 +18,6 @@ from kstore.files.files import Files
 TOPIC = "bench"
 # name: records in a batch; about 110 KB, 16.5 KB, 1.15 KB and 170 bytes
 SHAPES = {"110 KB": 1000, "16.5 KB": 150, "1.15 KB": 10, "one record": 1}
-
-
-def thousand_values() -> list[bytes]:
-    return [bytes([97 + n % 26]) * VALUE_SIZE for n in range(1000)]
 
 
 @contextmanager
@@ -68,12 +64,12 @@ def fill_by_time(directory: Path, records: int, size: int) -> Path:
     return path
 
 
-def time_each(call: Callable[[bytes], object], value: bytes, count: int) -> Timed:
-    """Time each of ``count`` calls; the figure is their median."""
+def time_each(call: Callable[[bytes], object], values: Iterable[bytes]) -> Timed:
+    """Time the call of each value; the figure is the median."""
     took: list[int] = []
     note, clock = took.append, perf_counter_ns
     before = clock()
-    for _ in range(count):
+    for value in values:
         call(value)
         now = clock()
         note(now - before)

@@ -7,7 +7,7 @@ import json
 import shutil
 import socket
 import subprocess
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -91,16 +91,16 @@ def _read_answers(connection: socket.socket, mark: bytes, count: int) -> None:
         kept = data[len(data) - len(mark) + 1 :] if len(mark) > 1 else b""
 
 
-def _pipelined(connection: socket.socket, request: bytes, mark: bytes, count: int) -> float:
-    """Seconds until ``count`` equal requests, sent without waiting, are acknowledged."""
-    together = request * min(TOGETHER, count)
+def _pipelined(connection: socket.socket, requests: Sequence[bytes], mark: bytes) -> float:
+    """Seconds until the requests, sent without waiting, are acknowledged."""
+    count = len(requests)
+    together = [b"".join(requests[at : at + TOGETHER]) for at in range(0, count, TOGETHER)]
     with ThreadPoolExecutor(1) as pool:  # reads while more requests are sent
         answered = pool.submit(_read_answers, connection, mark, count)
         started = perf_counter()
         try:
-            for _ in range(count // TOGETHER):
-                connection.sendall(together)
-            connection.sendall(request * (count % TOGETHER))
+            for some in together:
+                connection.sendall(some)
             answered.result()
         except BaseException:  # an interrupt: the reader ends, too
             connection.shutdown(socket.SHUT_RDWR)
@@ -109,7 +109,7 @@ def _pipelined(connection: socket.socket, request: bytes, mark: bytes, count: in
 
 
 @contextmanager
-def redis(directory: Path, *, synced: bool = False) -> Iterator[Callable[[int, bytes], Timed]]:
+def redis(directory: Path, *, synced: bool = False) -> Iterator[Callable[[Sequence[bytes]], Timed]]:
     """XADD of messages to a stream with an append-only file.
 
     ``synced``: Redis syncs before it acknowledges, once for all requests that it has read
@@ -125,10 +125,11 @@ def redis(directory: Path, *, synced: bool = False) -> Iterator[Callable[[int, b
             connection.sendall(_command(*parts))
             return connection.recv(ROOM)
 
-        def publish(count: int, value: bytes) -> Timed:
+        def publish(values: Sequence[bytes]) -> Timed:
+            count = len(values)
             ask(b"DEL", b"stream")
-            request = _command(b"XADD", b"stream", b"*", b"value", value)
-            seconds = _pipelined(connection, request, b"$", count)
+            requests = [_command(b"XADD", b"stream", b"*", b"value", value) for value in values]
+            seconds = _pipelined(connection, requests, b"$")
             if ask(b"XLEN", b"stream") != b":%d\r\n" % count:
                 raise AssertionError("not every message is in the stream")
             return Timed(seconds / count, result=count)
@@ -141,7 +142,7 @@ def _command(*parts: bytes) -> bytes:
 
 
 @contextmanager
-def nats(directory: Path, *, synced: bool = False) -> Iterator[Callable[[int, bytes], Timed]]:
+def nats(directory: Path, *, synced: bool = False) -> Iterator[Callable[[Sequence[bytes]], Timed]]:
     """Publish to a JetStream stream in files; each message is acknowledged.
 
     ``synced``: each message is synced before that; else every two minutes.
@@ -162,13 +163,14 @@ def nats(directory: Path, *, synced: bool = False) -> Iterator[Callable[[int, by
             connection.sendall(data + b"\r\n")
             return _until(connection, b'"}\r\n', b"}\r\n")
 
-        def publish(count: int, value: bytes) -> Timed:
+        def publish(values: Sequence[bytes]) -> Timed:
+            count = len(values)
             setting = {"name": "S", "subjects": ["log"], "storage": "file", "retention": "limits"}
             more = {"max_consumers": -1, "max_msgs": -1, "max_bytes": -1, "num_replicas": 1}
             if b"error" in (reply := ask("CREATE.S", setting | more)):
                 raise AssertionError(reply.decode(errors="replace"))
-            request = b"PUB log answers %d\r\n%s\r\n" % (len(value), value)
-            seconds = _pipelined(connection, request, b'"seq":', count)
+            requests = [b"PUB log answers %d\r\n%s\r\n" % (len(v), v) for v in values]
+            seconds = _pipelined(connection, requests, b'"seq":')
             reply = ask("INFO.S", {})
             if b'"messages":%d,' % count not in reply:
                 raise AssertionError(f"messages are missing: {reply.decode()}")
