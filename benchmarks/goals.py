@@ -89,7 +89,9 @@ def floor(result: results.Tree, ours: results.Tree) -> str:
     """The ceiling of the contest, unless it is the contestant itself."""
     if result["ceiling"] == ours["contestant"] or "of_ceiling" not in ours:
         return ""
-    return f"{beside(result, result['ceiling'])}{text_table.beside(result['ceiling'], result)}"
+    passed = ", no floor: passed" if ours["name"] in (result.get("passed_by") or {}) else ""
+    more = text_table.beside(result["ceiling"], result)
+    return f"{beside(result, result['ceiling'])}{more}{passed}"
 
 
 def own(result: results.Tree, ours: results.Tree) -> str:

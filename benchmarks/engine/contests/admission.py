@@ -114,7 +114,6 @@ def idempotent(name: str, directory: Path) -> Contest:
         },
         amount=size,
         bars=(("idempotent", limit, 1.0), ("idempotent", "plain", None)),
-        ceiling="plain",
         targets=frozenset([limit]),
         rounds=15,
     )

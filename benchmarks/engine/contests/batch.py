@@ -10,6 +10,7 @@ import crc32c as package
 import numpy as np
 
 from engine.data.batches import Segment, map_segment, message, sized_batch
+from engine.data.two_cores import READ_BY_TWO, read_by_two
 from kstore._native.bench import memory_loops
 from kstore._native.format import batch_table
 from kstore.bench.contest import Bar, Calls, Contest, scaled
@@ -60,7 +61,15 @@ def walking(segment: Segment, *, with_struct: bool = False) -> Contest:
     if with_struct:
         calls["Python struct"] = partial(walk_with_struct, mapping)
         bars = (("kstore, seeds", "Python struct", 20.0),)
-    return segment_contest("walk frames of 100 bytes", segment, calls, bars)
+    return Contest(
+        name=f"walk frames of 100 bytes, {len(mapping):,} bytes",
+        calls=calls,
+        amount=segment.count,
+        unit="frames",
+        bars=bars,
+        expected=segment.count,
+        unchecked=frozenset([READ]),
+    )
 
 
 def checking(segment: Segment, name: str, wanted: tuple[float, float]) -> Contest:
@@ -71,33 +80,26 @@ def checking(segment: Segment, name: str, wanted: tuple[float, float]) -> Contes
         table = batch_table.scan(mapping, threads=threads, seeds=seeds)
         return len(table) - table.bad_crc_count
 
-    return segment_contest(
-        name,
-        segment,
-        {
+    return Contest(
+        name=f"{name}, {len(mapping):,} bytes",
+        calls={
             "one core": count_valid,
             "two cores": partial(count_valid, threads=2, seeds=segment.seeds()),
             READ: lambda: memory_loops.read_all(mapping) and None,
+            READ_BY_TWO: lambda: read_by_two(memoryview(mapping)),
             LOOP: partial(check_in_a_loop, mapping, package.crc32c),
         },
-        (
+        amount=len(mapping),
+        bars=(
             ("one core", READ, wanted[0]),
             ("one core", LOOP, 1.3),
             ("two cores", LOOP, wanted[1]),
             ("two cores", "one core", None),
+            ("two cores", READ_BY_TWO, None),
         ),
-    )
-
-
-def segment_contest(name: str, segment: Segment, calls: Calls, bars: tuple[Bar, ...]) -> Contest:
-    return Contest(
-        name=f"{name}, {len(segment.mapping):,} bytes",
-        calls=calls,
-        amount=len(segment.mapping),
-        bars=bars,
         expected=segment.count,
-        unchecked=frozenset([READ]),
-        ceiling=READ,
+        unchecked=frozenset([READ, READ_BY_TWO]),
+        ceiling=READ_BY_TWO,
     )
 
 

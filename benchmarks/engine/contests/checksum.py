@@ -14,7 +14,6 @@ import numpy as np
 
 from engine.peers.kafka import KafkaLog, kafka_log
 from kstore import jit
-from kstore._native.bench import memory_loops
 from kstore._native.format import crc
 from kstore.bench.contest import Bar, Calls, Contest, Timed
 from kstore.bench.peers.availability import optional
@@ -22,7 +21,7 @@ from kstore.bench.peers.availability import optional
 SIZES = (1024, 16384, 65536, 1 << 20)
 # size: wanted against the crc32c package, aiokafka and google-crc32c
 BARS = {1024: (1.8, 8.0, 1.8), 16384: (3.5, 40.0, 3.0), 65536: (3.5, 40.0, 3.0)}
-FLOOR, COMPILED, JAVA = "read every byte", "kstore, from compiled code", "Java's CRC32C, in Java"
+COMPILED, JAVA = "kstore, from compiled code", "Java's CRC32C, in Java"
 BYTES_PER_CALL = 64 << 20  # of a call from compiled code or Java, in many checksums
 
 
@@ -67,7 +66,6 @@ def crc32c_contest(size: int, directory: Path, peer: KafkaLog | None) -> Contest
         "kstore": partial(crc.crc32c, data),
         "crc32c (PyPI)": partial(package.crc32c, data),
         **by_path(data),
-        FLOOR: lambda: memory_loops.read_all(data) and None,
     }
     bars: list[Bar] = [("kstore", "crc32c (PyPI)", package_bar)]
     if "path avx512" in calls and size >= 16384:
@@ -91,8 +89,6 @@ def crc32c_contest(size: int, directory: Path, peer: KafkaLog | None) -> Contest
         calls=calls,
         amount=size,
         bars=tuple(bars),
-        ceiling=FLOOR,
-        unchecked=frozenset([FLOOR]),
         size=size,
     )
 

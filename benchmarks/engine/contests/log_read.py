@@ -13,6 +13,7 @@ import kstore
 from engine.data.batches import OVERHEAD, TIME, VALUE_SIZE
 from engine.data.logs import SHAPES, TOPIC, UnsyncedFiles, fill, fill_by_time, median_of
 from engine.data.partitions import read_file, zero_indexes
+from engine.data.two_cores import READ_BY_TWO, read_by_two
 from engine.peers.kafka import KafkaLog, Result, kafka_log, timed
 from kstore._native.bench import memory_loops
 from kstore.bench.contest import Bar, Calls, Contest, Timed, scaled
@@ -169,6 +170,7 @@ def scanning(name: str, log: kstore.Log, peer: KafkaLog | None) -> Contest:
         "kstore, one core": partial(scan, log, 1),
         "kstore, two cores": partial(scan, log, 2),
         READ: lambda: memory_loops.read_all(segment) and None,
+        READ_BY_TWO: lambda: read_by_two(memoryview(segment)),
     }
     bars: list[Bar] = []
     if peer is not None:
@@ -185,8 +187,8 @@ def scanning(name: str, log: kstore.Log, peer: KafkaLog | None) -> Contest:
         unit="records",
         bars=tuple(bars),
         expected=log.end_offset,
-        unchecked=frozenset([READ]),
-        ceiling=READ,
+        unchecked=frozenset([READ, READ_BY_TWO]),
+        ceiling=READ_BY_TWO,
         rounds=7,
     )
 

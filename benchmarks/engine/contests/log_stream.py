@@ -270,7 +270,6 @@ def narrow(directory: Path, records: int) -> Contest:
         },
         amount=1,
         unit="records",
-        ceiling=EACH_MIB,
         targets=frozenset([rate, "10 ms"]),
         bars=(
             ("kstore", rate, 1.0),

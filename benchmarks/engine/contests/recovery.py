@@ -4,7 +4,7 @@ threads each."""
 import os
 import shutil
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
@@ -17,6 +17,7 @@ from engine.data.partitions import (
     read_descriptor,
     write_store,
 )
+from engine.data.two_cores import halves
 from engine.peers.kafka import KafkaLog, kafka_log
 from kstore.bench.contest import Bar, Calls, Contest, Timed, scaled
 from kstore.bench.data.raw_files import opened, sync_below
@@ -28,6 +29,7 @@ GIB = 1 << 30
 PARTITIONS = 4
 BARS = {"16 KB batches": 1.5, "1.1 KB batches": 4.0, "one-record batches": 10.0}
 OURS, ONE, THEIRS = "kstore, two threads", "kstore, one thread", "Kafka, two threads"
+READ = "read, two threads"
 
 
 def open_unclean(root: Path, threads: int) -> Timed:
@@ -57,14 +59,17 @@ def fill_with_kafka(peer: KafkaLog, root: Path, records: int, size: int) -> int:
 
 
 def read_logs(root: Path) -> Timed:
-    """Open and read every log file of a store; they are closed after the clock has stopped, as the
-    files of a store that was opened."""
+    """Open and read every log file of a store by two threads; the files are closed after the clock
+    has stopped, as those of a store that was opened."""
     paths = sorted(root.glob("*/*.log"))
     with ExitStack() as files:
+
+        def read(some: Sequence[Path]) -> int:
+            found = [files.enter_context(opened(path, os.O_RDONLY)) for path in some]
+            return sum(map(read_descriptor, found))
+
         started = perf_counter()
-        size = sum(
-            read_descriptor(files.enter_context(opened(path, os.O_RDONLY))) for path in paths
-        )
+        size = halves(read, paths)
         seconds = perf_counter() - started
     return Timed(seconds, result=size)
 
@@ -90,16 +95,16 @@ def contests() -> Iterator[Contest]:
                 bars += [(OURS, THEIRS, BARS[name]), (ONE, THEIRS, None)]
             calls[OURS] = partial(open_unclean, root, 2)
             calls[ONE] = partial(open_unclean, root, 1)
-            calls["read"] = partial(read_logs, root)
+            calls[READ] = partial(read_logs, root)
             total = sum(path.stat().st_size for path in root.glob("*/*.log"))
             yield Contest(
                 name=f"unclean open, {PARTITIONS} partitions of {name}, {total:,} bytes",
                 calls=calls,
                 amount=total,
                 expected=end,
-                unchecked=frozenset({"read"}),
-                ceiling="read",
-                bars=(*bars, (OURS, ONE, None), (OURS, "read", None)),
+                unchecked=frozenset({READ}),
+                ceiling=READ,
+                bars=(*bars, (OURS, ONE, None), (OURS, READ, None)),
                 rounds=5,
             )
             shutil.rmtree(root)

@@ -224,7 +224,7 @@ def test_a_small_run(capsys, tmp_path):
         main(["bench", *words, "--dir", str(given), "--json", str(there), "--html", str(html)]) == 0
     )
     out = capsys.readouterr().out
-    first = out.index("cpu "), out.index("noise "), out.index("of ceiling")
+    first = out.index("cpu "), out.index("noise "), out.index("of fastest")
     assert list(first) == sorted(first)  # the environment and the noise before any figure
     tree = results.read(there)
     assert {result["workload"] for result in tree["results"]} == {"memory/bandwidth", "disk/random"}

@@ -29,6 +29,7 @@ from kstore.bench.runner.rounds import Outcome
 from kstore.errors import KStoreError
 
 FORMAT = 1
+PASSED = 1.05  # times as fast as a ceiling, beyond which it is none
 Tree = dict[str, Any]
 
 
@@ -62,6 +63,8 @@ def as_tree(group: str, workload: str, outcome: Outcome) -> Tree:
         "axis": contest.axis,
         "unchecked": sorted(contest.unchecked),
         "ceiling": ceiling,
+        "has_ceiling": contest.ceiling == ceiling,
+        "passed_by": passed_by(outcome),
         "rounds": len(outcome.times[ceiling]),
         "rounds_wanted": outcome.wanted,
         "seconds": round(outcome.seconds, 3),
@@ -78,6 +81,23 @@ def as_tree(group: str, workload: str, outcome: Outcome) -> Tree:
             if ours in outcome.times and peer in outcome.times
         ],
     }
+
+
+def passed_by(outcome: Outcome) -> dict[str, float]:
+    """Contestants faster than a named ceiling by more than the noise, with how many times as fast.
+
+    More than the noise: at least ``LEAST_VALUES`` rounds, and the interval of their ratios lies
+    beyond ``PASSED``. A ceiling that is passed is none, and is reported so.
+    """
+    contest, ceiling = outcome.contest, outcome.ceiling
+    if contest.ceiling != ceiling or len(outcome.times[ceiling]) < LEAST_VALUES:
+        return {}
+    ratios = {
+        name: outcome.compared(name, ceiling)
+        for name in contest.calls
+        if name in outcome.times and name not in (ceiling, *contest.targets)
+    }
+    return {name: ratio.median for name, ratio in ratios.items() if ratio.low > PASSED}
 
 
 def _interval(name: str, found: Estimate, rounds: int) -> dict[str, float | None]:

@@ -93,6 +93,16 @@ def _short(name: str, most: int = _CONTEST - 3) -> str:
     return name if len(name) <= most else f"{name[: most - 3]}..."
 
 
+def reference(result: Mapping[str, Any]) -> tuple[str, str]:
+    """What a contest's figures are fractions of, for the heading and for its own row: a ceiling,
+    the fastest where the contest names none, or a floor that was passed and so is no ceiling."""
+    if result.get("passed_by"):
+        return "of floor", "the floor, no ceiling"
+    if result.get("has_ceiling", True):
+        return "of ceiling", "the ceiling"
+    return "of fastest", "the fastest"
+
+
 def lines(
     result: Mapping[str, Any], *, every_ratio: bool = False, targets: bool = True
 ) -> Iterator[str]:
@@ -101,14 +111,15 @@ def lines(
     yield f"{result['workload']}: {result['contest']} ({rounds(result)})"
     if "medium" in result:
         yield f"  {result['medium']}"
+    heading, own = reference(result)
     entries = result["contestants"]
     width = max(len(name) for name in ("contestant", *(entry["contestant"] for entry in entries)))
-    yield f"  {'contestant':<{width}}  {'figure':>18}  {'interval':>11}  of ceiling"
+    yield f"  {'contestant':<{width}}  {'figure':>18}  {'interval':>11}  {heading}"
     for entry in entries:
         if entry["name"] != entry["contestant"]:
             continue
         share = entry["of_ceiling"]["median"]
-        shown = "the ceiling".ljust(20) if entry["name"] == result["ceiling"] else bar(share)
+        shown = own.ljust(20) if entry["name"] == result["ceiling"] else bar(share)
         found = f"{figure(entry, result):>18}  {spread(entry, result):>11}  {share:>6.2f} {shown}"
         yield f"  {entry['name']:<{width}}  {found}{beside(entry['name'], result)}".rstrip()
         for each in entries:
@@ -118,6 +129,8 @@ def lines(
                     f"{name} {duration(ns / 1e9)}" for name, ns in latency.items()
                 )
                 yield f"  {'':<{width}}    {what + ': ' if what else ''}{percentiles}"
+    for name, ratio in (result.get("passed_by") or {}).items():
+        yield f"  NO CEILING: {name} is {ratio:.2f} times as fast as {result['ceiling']}"
     for ratio in result["bars"]:
         text = f"  {ratio['ours']} against {ratio['peer']}: {ratio['ratio']:.3g}x"
         if ratio["wanted"] is not None and targets:
