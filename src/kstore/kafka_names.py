@@ -64,6 +64,8 @@ OF_GROUPS = {
 }
 _ALTER = "use alter({'retention.ms': 3600000}) of the topic"
 _OFFSET_AT = "use offset_at(when)"
+_ARROW = ("batches", "to_batches", "to_polars", "to_table")
+_BATCHES = "use to_arrow(), a pyarrow.Table; scan() needs little memory"
 _COMMITTED = "use view(isolation_level='read_committed')"
 _EXTEND = "use extend()"
 _MANY = ("append_all", "append_many", "extend_many", "send_many")
@@ -71,6 +73,9 @@ _PERIOD = "use since(when, until), or log[:log.offset_at(when)]"
 _GROUP = "use to_pandas().groupby('key').size(), or a Counter over the keys of scan()"
 _SCAN = "use scan(where=lambda row: row.offset > 5), which gives columns"
 OF_LOGS = {
+    **dict.fromkeys(_ARROW, _BATCHES),
+    **dict.fromkeys(("wait", "wait_for", "wait_until"), "use wait_beyond(offset), or follow()"),
+    "describe": "use start_offset, end_offset, size and config",
     **dict.fromkeys(_MANY, _EXTEND),
     **dict.fromkeys(("before", "until"), _PERIOD),
     **dict.fromkeys(("committed", "read_committed"), _COMMITTED),
@@ -141,6 +146,7 @@ OF_MODULE = {
     "open_store": _OPEN,
 }
 OF_PRODUCERS = {
+    **dict.fromkeys(_MANY, "use send() for each record; without a thread: extend() of a topic"),
     "abort_transaction": "use `with store.transaction('id') as transaction`",
     "append": "use send(); without a thread: append() of a topic",
     "begin_transaction": "use `with store.transaction('id') as transaction`",
@@ -170,6 +176,10 @@ OF_REPORTS = {
 }
 _AT_EACH_CALL = "a reader sees new records and topics at each call, without it"
 OF_STORES = {
+    "copy_topic": "use extend() of another topic: store['copy'][0].extend(store['orders'][0])",
+    "describe": "use topics, and the partitions, config, end_offsets() and size of each",
+    "rename_topic": "a topic keeps its name, as in Kafka: copy its records by extend()",
+    "sizes": "use the size of a topic or a log",
     "alter_config": "use alter_topic('orders', {'retention.ms': 3600000})",
     "alter_configs": "use alter_topic('orders', {'retention.ms': 3600000})",
     "alter_consumer_group_offsets": "use alter_group_offsets()",
@@ -202,6 +212,10 @@ OF_STORES = {
 _OF_EACH_LOG = "use {}() of each log: `for log in topic`"
 _OFFSETS_AT = "use offsets_at(when), by partition"
 OF_TOPICS = {
+    **dict.fromkeys(_ARROW, _BATCHES),
+    "describe": "use partitions, config, end_offsets() and size",
+    "repair": "use kstore.repair(path, output), which writes a new directory",
+    "segments": "use the segments of a log: topic[0].segments",
     **dict.fromkeys(_MANY, _EXTEND),
     **dict.fromkeys(("count", "num_records"), "use sum(1 for log in topic for _ in log)"),
     **dict.fromkeys(("filter", "query", "select", "where"), _SCAN),
@@ -244,6 +258,10 @@ OF_TOPICS = {
     "start_offset": "use start_offset of each log: `for log in topic`",
     "start_offsets": "use start_offset of each log: `for log in topic`",
 }
+OF_TOPIC_NAMES = dict.fromkeys(
+    ("get", "items", "keys", "values"),
+    "store.topics lists names; a store is the mapping: store['orders'], store.items()",
+)
 OF_TRANSACTIONS = {
     "abort": "use abort_transaction(), or raise in the block",
     **dict.fromkeys(
@@ -257,6 +275,7 @@ OF_TRANSACTIONS = {
     "stop": "use close()",
 }
 OF_VIEWS = {
+    **dict.fromkeys(_ARROW, _BATCHES),
     **dict.fromkeys(("before", "until"), _PERIOD),
     "first": "use next(iter(view)), or head(1)",
     "last": "use tail(1)",

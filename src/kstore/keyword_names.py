@@ -36,6 +36,16 @@ def explain_keywords(
     return decorate
 
 
+explain_scan = explain_keywords(
+    columns="a scan gives every column, without a copy", limit="use head(100)"
+)
+explain_table = explain_keywords(
+    columns="select afterwards: to_pandas()[['value']], to_arrow().select(['value'])",
+    limit="use head(100).to_pandas()",
+    where="use scan(where=...), which gives columns",
+)
+
+
 def _fit(method: Callable[..., object], args: object, keywords: object) -> bool:
     """Whether the arguments are such that the method itself was entered, and raised."""
     from inspect import signature

@@ -162,6 +162,12 @@ def consumer(
     else:
         names += [name for each in topic if each is not None for name in _as_names(each)]
         _check_topics(self, names)
+    for name, partition in pairs:
+        if name in names:
+            raise TypeError(
+                f"all partitions of {name!r} are read, since it is named: leave it out to read "
+                f"one, consumer(group={group!r}, assignment=[({name!r}, {partition})])"
+            )
     opened = Consumer(
         self,
         None if group is None else StoreGroup(self, group),

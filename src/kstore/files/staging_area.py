@@ -124,6 +124,7 @@ class StagingArea(Files):
     write_atomically = _on_path(Files.write_atomically)
     lock = _on_path(Files.lock)
     probe = _on_path(Files.probe)
+    locked_range = _on_path(Files.locked_range)
 
     def raise_errno(self, code: int, path: Path, position: int) -> None:
         self.inner.raise_errno(code, self.real(path), position)

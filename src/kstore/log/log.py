@@ -18,6 +18,7 @@ from kstore.config import LogConfig
 from kstore.errors import ClosedError
 from kstore.files.files import Files
 from kstore.integers import INT64_MAX, check_integer
+from kstore.keyword_names import explain_scan, explain_table
 from kstore.log import time_lookup
 from kstore.log.append_info import AppendInfo
 from kstore.log.extend import TopicItems
@@ -115,8 +116,6 @@ class Log(GuessedNames, metaclass=ABCMeta):
     @abstractmethod
     def closed(self) -> bool:
         """Whether the log was closed, by itself or with its store."""
-
-    # --- appending -------------------------------------------------------------------------
 
     @abstractmethod
     def append(
@@ -250,8 +249,6 @@ class Log(GuessedNames, metaclass=ABCMeta):
             With the position in ``batches``; nothing was appended.
         """
 
-    # --- reading ---------------------------------------------------------------------------
-
     @abstractmethod
     def read(self, offset: int, max_bytes: int = 1 << 20) -> Slice | None:
         """File bytes from the batch that holds offset on, not copied.
@@ -311,6 +308,7 @@ class Log(GuessedNames, metaclass=ABCMeta):
             raise ClosedError("the log is closed", path=self.path)
         return LogView(self, start, stop, isolation=isolation)
 
+    @explain_scan
     def scan(
         self,
         where: Callable[[Any], Any] | None = None,
@@ -325,10 +323,12 @@ class Log(GuessedNames, metaclass=ABCMeta):
             where=where, check_crc=check_crc, threads=threads, on_damage=on_damage, skipped=skipped
         )
 
+    @explain_table
     def to_arrow(self) -> "pa.Table":
         """All records as a pyarrow.Table; see :meth:`LogView.to_arrow`."""
         return self.view().to_arrow()
 
+    @explain_table
     def to_pandas(self) -> "pd.DataFrame":
         """All records as a pandas.DataFrame; see :meth:`LogView.to_pandas`."""
         return self.view().to_pandas()

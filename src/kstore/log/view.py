@@ -12,7 +12,7 @@ from kstore._native.read.segment_view import Slice
 from kstore.errors import OffsetOutOfRangeError
 from kstore.integers import INT32_MAX, check_integer
 from kstore.kafka_names import OF_VIEWS, answer_names
-from kstore.keyword_names import explain_keywords
+from kstore.keyword_names import explain_keywords, explain_scan, explain_table
 from kstore.log.latest_records import latest_records
 from kstore.log.parallel_scan import scan_in_parallel
 from kstore.log.read_committed import UNCOMMITTED, TransactionOutcomes, check_isolation
@@ -255,6 +255,7 @@ class LogView:
         """How to treat an incomplete batch at a slice's end: a writer's slices have none."""
         return "damage" if self.log.writable else "stop"
 
+    @explain_scan
     def scan(
         self,
         where: Callable[[Any], Any] | None = None,
@@ -327,7 +328,7 @@ class LogView:
             found = read_past_corruption(self.log, self.start, stop, read, read_valid, skipped)
         yield from (columns for columns in found if len(columns))
 
-    @explain_keywords(where=_WHERE)
+    @explain_table
     def to_arrow(self) -> "pa.Table":
         """The window as a pyarrow.Table; keys and values of uncompressed batches are not copied.
 
@@ -339,7 +340,7 @@ class LogView:
 
         return to_table(list(self.scan()))
 
-    @explain_keywords(where=_WHERE)
+    @explain_table
     def to_pandas(self) -> "pd.DataFrame":
         """The window as a pandas.DataFrame, one row a record; all bytes are copied.
 

@@ -197,8 +197,8 @@ class _Repair:
         root, partitions = self._partitions()
         if files.probe(root / LOCK):
             raise StoreLockedError(
-                "another process (kstore or a Kafka broker) has this directory open for writing; "
-                "stop it first",
+                "this process, or another one (kstore or a Kafka broker), has this directory open "
+                "for writing: close the store, or stop the broker",
                 path=root / LOCK,
             )
         if self.output is not None:

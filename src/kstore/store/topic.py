@@ -10,7 +10,7 @@ from kstore.config import LogConfig
 from kstore.errors import TopicExistsError
 from kstore.integers import check_integer
 from kstore.kafka_names import OF_TOPICS, answer_names
-from kstore.keyword_names import explain_keywords
+from kstore.keyword_names import explain_keywords, explain_scan, explain_table
 from kstore.log.delete_segments import checked_log_start
 from kstore.log.latest_records import latest_records
 from kstore.log.read_committed import Isolation
@@ -158,6 +158,11 @@ class Topic:
         log = self._store._log(self.name, partition)
         return Position(partition, log.append(value, key=key, headers=headers, timestamp=timestamp))
 
+    @explain_keywords(
+        **dict.fromkeys(("batch_size", "chunk_size"), "use alter({'batch.size': 1 << 20})"),
+        compression="use alter({'batch.compression': 'zstd'}), or a producer",
+        partition="use extend() of a log: topic[0].extend(...)",
+    )
     def extend(
         self, values: Iterable[Item], *, timestamp: datetime | int | None = None
     ) -> dict[int, list[range]]:
@@ -196,6 +201,7 @@ class Topic:
 
     # --- reading all partitions, one after the other ------------------------------------------
 
+    @explain_scan
     def scan(
         self, where: Callable[[Any], Any] | None = None, **options: Any
     ) -> Iterator["Columns"]:
@@ -215,12 +221,14 @@ class Topic:
         """
         return latest_records(log.view(**isolation) for log in self)
 
+    @explain_table
     def to_arrow(self) -> "pa.Table":
         """All records as a pyarrow.Table: ``partition``, then :meth:`kstore.LogView.to_arrow`'s."""
         from kstore.record.arrow import to_table_of_partitions
 
         return to_table_of_partitions((log.partition, log.scan()) for log in self)
 
+    @explain_table
     def to_pandas(self) -> "pd.DataFrame":
         """All records as a DataFrame: ``partition``, then :meth:`kstore.LogView.to_pandas`'s."""
         from kstore.record.dataframe import to_dataframe_of_partitions

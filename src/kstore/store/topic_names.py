@@ -3,6 +3,8 @@
 from collections.abc import Iterable
 from typing import Any, Never
 
+from kstore.kafka_names import OF_TOPIC_NAMES, answer_names
+
 
 class TopicNames(list[str]):
     """Names of topics, sorted. A list like any other, except that it explains a lookup by name."""
@@ -17,3 +19,6 @@ class TopicNames(list[str]):
 
     def __call__(self, *_: object, **__: object) -> Never:
         raise TypeError("store.topics is a list of names, without (); store['orders'] is a topic")
+
+
+answer_names(TopicNames, OF_TOPIC_NAMES)

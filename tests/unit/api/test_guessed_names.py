@@ -12,6 +12,7 @@ import kstore
 from kstore import LogConfig, Store, StoreConfig, kafka_names
 from kstore.compaction.compaction_report import CompactionReport
 from kstore.errors import (
+    GroupConflictError,
     GroupIdNotFoundError,
     InvalidConfigError,
     KStoreError,
@@ -38,6 +39,7 @@ def owners(store: Store) -> Iterator[tuple[Any, dict[str, str]]]:
     yield store["orders"].config, kafka_names.OF_CONFIGS
     yield group, kafka_names.OF_GROUPS
     yield store.verify(), kafka_names.OF_REPORTS
+    yield store.topics, kafka_names.OF_TOPIC_NAMES
     yield CompactionReport(first_dirty_offset=0, end_offset=0), kafka_names.OF_COMPACTION_REPORTS
     yield group.offsets["orders", 0], kafka_names.OF_COMMITTED_OFFSETS
 
@@ -272,3 +274,35 @@ def test_a_transaction_block_that_aborts_ends_without_an_error(store: Store) -> 
     committed = store["orders"][0].view(isolation_level="read_committed")
     assert [record.value for record in committed][-1] == b"4"
     assert b"3" not in [record.value for record in committed]
+
+
+def test_options_of_scans_and_tables_are_explained(store: Store) -> None:
+    topic = store["orders"]
+    for owner in (topic, topic[0], topic[0].view()):
+        with pytest.raises(TypeError, match=r"scan\(\) has no columns=: a scan gives every column"):
+            owner.scan(columns=["key"])  # type: ignore[attr-defined]
+        with pytest.raises(TypeError, match=r"to_pandas\(\) has no columns=: select afterwards"):
+            owner.to_pandas(columns=["key"])  # type: ignore[attr-defined]
+    with pytest.raises(TypeError, match=r"extend\(\) has no batch_size=: use alter"):
+        topic.extend([b"1"], batch_size=10)  # type: ignore[call-arg]
+    with pytest.raises(TypeError, match=r"row\.value_length"):
+        list(topic.scan(where=lambda row: row.value.length > 8))
+
+
+def test_a_record_says_where_its_partition_is_known(store: Store) -> None:
+    (record,) = store["orders"][0].tail(1)
+    for name in ("topic", "partition"):
+        assert not hasattr(record, name)
+        with pytest.raises(AttributeError, match=r"batch\.topic and batch\.partition"):
+            getattr(record, name)
+
+
+def test_a_topic_and_one_of_its_partitions_are_refused_together(store: Store) -> None:
+    with pytest.raises(TypeError, match=r"consumer\(group='g', assignment=\[\('orders', 1\)\]\)"):
+        store.consumer("orders", group="g", assignment=[("orders", 1)])
+    with store.consumer(group="g", assignment=[("orders", 0)]) as first:
+        with pytest.raises(GroupConflictError) as caught:
+            store.consumer("orders", group="g")
+        advice = str(caught.value).split("without the topic: ")[1].split(" (file")[0]
+        with eval(advice) as second:
+            assert first.assignment.isdisjoint(second.assignment)

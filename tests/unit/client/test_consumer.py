@@ -342,7 +342,7 @@ def test_one_partition_has_one_reader_of_a_group(store: Store, path: Path) -> No
         with pytest.raises(GroupConflictError) as caught:
             store.consumer("t", group="g")
         assert caught.value.code == 25
-        assert "other partitions to this one: assignment=[('t', 1)]" in str(caught.value)
+        assert "store.consumer(group='g', assignment=[('t', 1)])" in str(caught.value)
         with (
             store.consumer(group="g", assignment=[T1]) as other,
             store.consumer(group="h", assignment=[T0]) as another,

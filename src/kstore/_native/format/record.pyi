@@ -1,6 +1,6 @@
 from collections.abc import Iterable, Mapping
 from datetime import datetime as _datetime
-from typing import Any, final
+from typing import Any, Never, final
 
 @final
 class Record:
@@ -57,6 +57,12 @@ class Record:
 
         Raises ``InvalidTimestampError`` for a timestamp beyond the year 9999.
         """
+    @property
+    def topic(self) -> Never:
+        """Raises AttributeError: the batch of a consumer knows it, ``batch.topic``."""
+    @property
+    def partition(self) -> Never:
+        """Raises AttributeError: the batch of a consumer knows it, ``batch.partition``."""
     def __hash__(self) -> int: ...
     def __eq__(self, other: object, /) -> bool: ...
     def __reduce__(self) -> tuple[Any, ...]: ...

@@ -12,6 +12,9 @@ from kstore._native.format.integer cimport integer_of
 from kstore._native.format.record_span cimport parse_header
 from kstore._native.format.status cimport OK, Status, raise_for_status, raise_named
 
+_OF_ITS_BATCH = (
+    "a record does not know its partition: `for batch in consumer` has batch.topic and "
+    "batch.partition, and poll() gives records by partition")
 _KINDS = ("NoTimestampType", "CreateTime", "LogAppendTime")     # Kafka's names, from -1
 
 
@@ -119,6 +122,14 @@ cdef class Record:
         except OverflowError:
             raise_named(
                 "InvalidTimestampError", f"{self.timestamp} ms is beyond the year 9999")
+
+    @property
+    def topic(self):
+        raise AttributeError(_OF_ITS_BATCH)
+
+    @property
+    def partition(self):
+        raise AttributeError(_OF_ITS_BATCH)
 
     def __eq__(self, other):
         if type(other) is not Record:

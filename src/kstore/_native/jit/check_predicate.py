@@ -100,8 +100,8 @@ def explain(error: Exception, code: CodeType) -> str:
     unknown = _UNKNOWN.search(text)
     if unknown and "array(uint8" in unknown[2] and "Row(" not in unknown[2]:
         return (
-            f"a row's key and value are arrays of uint8 without {unknown[1]}(): use "
-            "kstore.jit.equals, starts_with or contains"
+            f"a row's key and value are arrays of uint8 without {unknown[1]}: use "
+            "row.key_length, row.value_length, kstore.jit.equals, starts_with or contains"
         )
     if unknown and unknown[2].startswith("Row("):
         return (

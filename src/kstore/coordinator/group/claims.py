@@ -60,7 +60,8 @@ class Claims:
                 raise GroupConflictError(
                     f"another consumer of group {self._group!r} in {error.reason} reads "
                     f"partition {tp[0]}-{tp[1]}: close it (`with store.consumer(...) as consumer:` "
-                    f"does), or assign other partitions to this one: assignment=[{other}]",
+                    f"does), or give each consumer partitions of its own, without the topic: "
+                    f"store.consumer(group={self._group!r}, assignment=[{other}])",
                     path=error.path,
                 ) from None
             raise
