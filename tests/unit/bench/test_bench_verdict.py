@@ -66,7 +66,7 @@ One commit          p50 131 us, p99 400 us, slowest 3.1 ms
 Tail reads          7.4 GB/s (7 rounds, no interval) while writing, 9 GB/s alone
   74 consumers of 100 MB/s from the cache; writing is 23% slower beside them.
 Catch-up reads      1.9 GB/s (3 rounds, no interval)
-  A consumer 100 GB behind reads for 52.6 s, 5 min beside full writing.
+  A consumer 100 GB behind reads for 52.6 s, at best 5 min beside full writing.
 Network send        3.1 GB/s (3 to 3.2) over loopback
   31 consumers of 100 MB/s for each sending core: fills a card of 24.8 Gbit/s.
 *: within the range of    writing            commit, p50        catch-up reads
@@ -113,7 +113,7 @@ One commit          p50 4 ms, p99 80 ms, slowest 300 ms
 Tail reads          7.4 GB/s (7 rounds, no interval) while writing, 9 GB/s alone
   74 consumers of 100 MB/s from the cache; writing is as fast beside them.
 Catch-up reads      50 MB/s (3 rounds, no interval)
-  A consumer 100 GB behind reads for 33 min, 14 h beside full writing.
+  A consumer 100 GB behind reads for 33 min, at best 14 h beside full writing.
 """
 
 

@@ -60,7 +60,7 @@ def catch_up(found: Figures) -> str:
         return f"{text}."
     if reading <= written:
         return f"{text}; beside full writing it never catches up."
-    return f"{text}, {_span(BEHIND / (reading - written))} beside full writing."
+    return f"{text}, at best {_span(BEHIND / (reading - written))} beside full writing."
 
 
 def send(found: Figures) -> str:
