@@ -38,7 +38,7 @@ def parse(words: list[str]) -> None:
     if tool in TOOLS:
         parser = ToolParser(prog=f"kstore {tool}")
         import_module(f"kstore.cli.{tool.replace('-', '_')}").describe(parser)
-        parser.parse_args(options)
+        parser.parse_in_any_order(options)
 
 
 @pytest.mark.parametrize(

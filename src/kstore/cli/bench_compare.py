@@ -101,9 +101,14 @@ def measure(
 
 
 def judge(before: "Tree", after: "Tree", arguments: argparse.Namespace) -> int:
-    """Print the comparison of two results; returns the exit status."""
-    from kstore.bench.report import compare
+    """Print the comparison of two results; returns the exit status.
 
+    The verdicts of both come first; two runs of ``verdict`` alone have nothing else.
+    """
+    from kstore.bench.report import compare, side_by_side
+
+    verdicts = list(side_by_side.lines(before, after))
+    print("".join(f"{line}\n" for line in verdicts), end="\n" if verdicts else "")
     for difference in compare.differences(before, after):
         print(f"not the same: {difference}")
     lost = compare.losses(before, after)
@@ -111,6 +116,8 @@ def judge(before: "Tree", after: "Tree", arguments: argparse.Namespace) -> int:
     failed = any(line.startswith("failed: ") for line in lost)
     found = compare.compare(before, after, absolute=arguments.absolute)
     if not found.figures and not failed:
+        if verdicts:
+            return 0
         raise WrongOptionsError("the two have no contest of the same size in common")
     print("\n".join(compare.lines(found, every=arguments.all)))
     if failed:

@@ -6,11 +6,11 @@ import pytest
 
 from kstore.bench.machine import figures as names
 from kstore.bench.machine.figures import Figure, as_tree, of_tree
-from kstore.bench.report import text_table, verdict
+from kstore.bench.report import results, side_by_side, text_table, verdict
 from kstore.bench.report.device_classes import CLASSES, closest
 from kstore.bench.report.grade import Grade
 from kstore.bench.report.grade import verdict as judge
-from kstore.cli import bench
+from kstore.cli import bench, main
 
 DISK = verdict.Subject("/data", "ext4", "/dev/vda", "2 cores, 23.4 GiB, Linux 6.18")
 TMPFS = verdict.Subject("/dev/shm", "tmpfs", "tmpfs", "2 cores, 23.4 GiB, Linux 6.18", "tmpfs")
@@ -347,3 +347,33 @@ def test_ratios_that_developers_want_are_shown_to_them_alone():
     (result,) = a_run()["results"]
     assert "wanted" not in "\n".join(text_table.lines(result, targets=False))
     assert "wanted 0.909x: SHORT" in "\n".join(text_table.lines(result))
+
+
+# --- two runs ---------------------------------------------------------------------------------
+
+
+def test_two_disks_stand_beside_each_other():
+    disk = {"directory": "/dev/shm", "file system": "tmpfs", "device": "tmpfs"}
+    memory = a_run(figures=as_tree(MEMORY.values()), medium="tmpfs", environment={"disk": disk})
+    shown = list(side_by_side.lines(a_run(figures=as_tree(DATACENTRE_NVME.values())), memory))
+    assert shown == [
+        "                      /data (ext4)                 /dev/shm (tmpfs)",
+        "Verdict               GOOD FOR A LOG               NOT A DISK",
+        "Sequential writing    1.55 GB/s                    4.8 GB/s",
+        "One commit, p50       131 us                       2.4 us",
+        "One commit, p99       400 us                       8 us",
+        "One commit, slowest   3.1 ms                       300 us",
+        "Tail reads            7.4 GB/s                     7.4 GB/s",
+        "Catch-up reads        1.9 GB/s                     not measured",
+        "Network send          3.1 GB/s                     3.1 GB/s",
+    ]
+    assert list(side_by_side.lines(a_run(), memory)) == []
+
+
+def test_runs_of_the_verdict_alone_are_compared(tmp_path, capsys):
+    for name, found in (("a", DATACENTRE_NVME), ("b", THROTTLED)):
+        tree = a_run(figures=as_tree(found.values()), results=[], noise={}, level="quick")
+        results.write(tmp_path / f"{name}.json", tree | {"kstore_bench": results.FORMAT})
+    assert main(["bench", "compare", str(tmp_path / "a.json"), str(tmp_path / "b.json")]) == 0
+    out = capsys.readouterr().out
+    assert "GOOD FOR A LOG               POOR FOR A LOG" in out
