@@ -183,7 +183,7 @@ FACES: dict[tuple[str, str], Callable[[Path], Any]] = {
 
 
 def seconds_of(call: Callable[[], object]) -> float:
-    """The median of some calls, the first one left out."""
+    """The median of some calls without the first one."""
     took = []
     for _ in range(6):
         started = perf_counter()
