@@ -11,6 +11,7 @@ from kstore.bench.report.device_classes import CLASSES, closest
 from kstore.bench.report.grade import Grade
 from kstore.bench.report.grade import verdict as judge
 from kstore.cli import bench, main
+from kstore.errors import KStoreError
 
 DISK = verdict.Subject("/data", "ext4", "/dev/vda", "2 cores, 23.4 GiB, Linux 6.18")
 TMPFS = verdict.Subject("/dev/shm", "tmpfs", "tmpfs", "2 cores, 23.4 GiB, Linux 6.18", "tmpfs")
@@ -368,6 +369,33 @@ def test_two_disks_stand_beside_each_other():
         "Network send          3.1 GB/s                     3.1 GB/s",
     ]
     assert list(side_by_side.lines(a_run(), memory)) == []
+
+
+@pytest.mark.parametrize(
+    ("key", "odd"),
+    [
+        ("figures", []),
+        ("figures", {"commit p50": {}}),
+        ("figures", {"commit p50": {"value": "1", "interval": None, "rounds": 1, "note": ""}}),
+        (
+            "figures",
+            {"commit p50": {"value": 1, "interval": [1], "rounds": 1, "note": "", "sustained": 0}},
+        ),
+        ("environment", {"cpu": {"cores": 2}}),
+        ("medium", 7),
+    ],
+)
+def test_a_file_with_odd_figures_is_refused(tmp_path, key, odd):
+    tree = a_run(level="quick", kstore_bench=results.FORMAT) | {"results": [], key: odd}
+    results.write(tmp_path / "a.json", tree)
+    with pytest.raises(KStoreError, match=f"odd '{key}'"):
+        results.read(tmp_path / "a.json")
+
+
+def test_figures_of_zero_have_a_verdict_too():
+    nothing = figures(0.0, (0.0, 0.0, 0.0), 0.0, beside=0.0)
+    assert verdict.lines(DISK, nothing)[1].startswith("POOR FOR A LOG. It writes 0 B/s")
+    assert verdict.subject_of({"environment": {"system": {"load": ""}}}).load == 0
 
 
 def test_runs_of_the_verdict_alone_are_compared(tmp_path, capsys):

@@ -193,11 +193,30 @@ def _is_result(value: Any) -> bool:
     )
 
 
+def _is_figure(value: Any) -> bool:
+    """Whether an entry of ``figures`` is one of :func:`kstore.bench.machine.figures.as_tree`."""
+    return (
+        _has_texts(value, "note")
+        and {"value", "interval", "sustained"} <= value.keys()
+        and (value["value"] is None or _is_number(value["value"]))
+        and (value["interval"] is None or _are(value["interval"], _is_number))
+        and (value["interval"] is None or len(value["interval"]) == 2)
+        and _is_number(value.get("rounds"))
+    )
+
+
+def _are_facts(value: object) -> bool:
+    """Whether a value has texts by their names."""
+    return isinstance(value, dict) and all(isinstance(each, str) for each in value.values())
+
+
 # Checks of the keys that ``compare`` uses.
 _SHAPE: dict[str, Callable[[Any], bool]] = {
     "level": lambda value: isinstance(value, str),
-    "environment": lambda value: (
-        isinstance(value, dict) and all(isinstance(each, dict) for each in value.values())
+    "environment": lambda value: isinstance(value, dict) and all(map(_are_facts, value.values())),
+    "medium": lambda value: value is None or isinstance(value, str),
+    "figures": lambda value: (
+        value is None or (isinstance(value, dict) and all(map(_is_figure, value.values())))
     ),
     "results": lambda value: _are(value, _is_result),
     "failed": lambda value: _are(value, lambda each: _has_texts(each, "workload", "reason")),

@@ -45,7 +45,7 @@ def tail(found: Figures) -> str:
     """Consumers that one core feeds from the page cache, and what they cost the writer."""
     text = f"{consumers(value(found, names.TAIL_READ) or 0.0)} from the cache"
     alone, beside = value(found, names.SUSTAINED_WRITE), value(found, names.TAIL_WRITE)
-    if alone is None or beside is None:
+    if not alone or beside is None:
         return f"{text}."
     lost = 1 - beside / alone
     return f"{text}; writing is {f'{lost:.0%} slower' if lost >= 0.05 else 'as fast'} beside them."

@@ -56,9 +56,17 @@ def subject_of(tree: Mapping[str, Any]) -> Subject:
         device=disk.get("device", "?"),
         machine=", ".join(filter(None, facts)),
         in_memory="" if medium == "disk" else medium,
-        load=float(system.get("load", "0").split(" ")[0]),
+        load=_load(system.get("load", "")),
         cores=int(cores) if cores.isdigit() else 1,
     )
+
+
+def _load(averages: str) -> float:
+    """The first of the load averages; 0 if the system reports none."""
+    try:
+        return float(averages.split(" ")[0])
+    except ValueError:
+        return 0.0
 
 
 def lines(subject: Subject, found: Figures) -> list[str]:
