@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from kstore.config import StoreConfig as StoreConfig
     from kstore.coordinator.group.list_groups import CommittedOffset as CommittedOffset
     from kstore.coordinator.group.list_groups import ConsumerGroup as ConsumerGroup
+    from kstore.errors import *  # noqa: F403  # each as kstore.NAME, too
     from kstore.errors import KStoreError as KStoreError
     from kstore.log.append_info import AppendInfo as AppendInfo
     from kstore.log.group_commit import Committer as Committer
@@ -90,6 +91,8 @@ def __getattr__(name: str) -> object:
     if name in _MODULES:
         return import_module(f"kstore.{name}")
     home = _HOME.get(name)
+    if home is None and name.endswith(("Error", "Warning")):
+        home = "kstore.errors" if hasattr(import_module("kstore.errors"), name) else None
     if home is None:
         from kstore.kafka_names import of_module
 

@@ -134,6 +134,7 @@ OF_MODULE = {
     "KafkaConsumer": "use store.consumer('orders', group='billing')",
     "KafkaError": "use KStoreError",
     "KafkaException": "use KStoreError",
+    "RecordTooLargeError": "use MessageTooLargeError",
     "KafkaProducer": "use store.producer('orders')",
     "NewTopic": "use store.create_topic('orders', partitions=4)",
     "TopicConfig": "use LogConfig, or a dict of settings",
@@ -372,7 +373,7 @@ def of_module(name: str) -> str | None:
     from kstore import errors
 
     names = [each for each in vars(errors) if each.endswith("Error")]
-    close = [name] if name in names else get_close_matches(name, names, 3)
+    close = get_close_matches(name, names, 3)
     return f"errors are in kstore.errors: {', '.join(close) or 'KStoreError is the base of all'}"
 
 
