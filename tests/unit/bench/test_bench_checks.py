@@ -213,7 +213,7 @@ def test_huge_pages_that_do_not_come_are_reported_as_missing(monkeypatch, tmp_pa
     for huge in (0, 2 * MIB):
         setting = Setting(tmp_path, MIB)
         monkeypatch.setattr(page_cache, "huge_bytes", lambda mapping, huge=huge: huge)
-        contest = next(page_cache.warm_reads(setting))
+        *_, contest = page_cache.warm_reads(setting)
         name = "mmap, MADV_HUGEPAGE"
         assert (name in contest.calls) == (huge > 0)
         assert (name in setting.missing) == (huge == 0)

@@ -1,7 +1,8 @@
 """Memory beside the disk: at which item size a sequential disk is faster than random memory.
 
-The memory is larger than the caches, in pages of the default size. The disk is measured in the same
-rounds and shown for items of the same size.
+The memory is twice as large as the largest cache of the processor, in pages of the default size; if
+there is too little memory for that, the contest's name says that a cache may hold it. The disk is
+measured in the same rounds and shown for items of the same size.
 """
 
 import mmap
@@ -13,7 +14,7 @@ from time import perf_counter
 import numpy as np
 
 from kstore._native.bench import disk_loops, memory_loops
-from kstore.bench.contest import Contest, Timed
+from kstore.bench.contest import Contest, Timed, scale
 from kstore.bench.data.raw_files import (
     Positions,
     block_of,
@@ -27,11 +28,12 @@ from kstore.bench.data.raw_files import (
     shuffled,
 )
 from kstore.bench.machine.sizes import KIB, MIB, size_text
-from kstore.bench.runner.environment import in_memory
+from kstore.bench.runner.environment import available_memory, in_memory, last_level_cache
 from kstore.bench.workload import Setting, Workload
 
 ITEMS = (4, 8, 16, 32, 64, 128, 1024, 4096)
 MOST_ITEMS = 2_000_000  # per round
+BESIDE_CACHE = 2  # times the largest cache: what no cache holds
 Calls = dict[str, Callable[[], object]]
 
 
@@ -114,16 +116,32 @@ class Disk:
         return Timed(seconds * item / self.size, result=item)
 
 
+def memory_size(size: int, cache: int, available: int) -> tuple[int, str]:
+    """How many bytes of memory to measure, and what to add to a name if a cache may hold them.
+
+    ``cache`` and ``available`` are bytes of the largest cache and of available memory, 0 if
+    unknown. ``KSTORE_BENCH_SCALE`` applies to the cache as well: a run of less data is no figure.
+    """
+    if not cache:
+        return size, " beside caches of unknown size"
+    wanted = BESIDE_CACHE * cache
+    if size < wanted <= available // 4 and scale() >= 1:
+        return wanted, ""
+    return size, "" if size >= wanted else f" that the cache of {size_text(cache)} may hold"
+
+
 def items(setting: Setting) -> Iterator[Contest]:
     """Items of one size stored and read in sequential and random order, beside the disk."""
     disk = Disk(setting)
     medium = in_memory(setting.directory) or "disk"
     writes, reads = f"sequential {medium} writes, durable", f"sequential {medium} reads, cold"
-    with mmap.mmap(-1, setting.size) as memory:
-        memory.write(bytes(setting.size))  # touches every page
+    size, held = memory_size(setting.size, last_level_cache(), available_memory())
+    with mmap.mmap(-1, size) as memory:
+        for start in range(0, size, MIB):  # touches every page
+            memory[start : start + MIB] = bytes(min(MIB, size - start))
         for item in setting.pick((4, 64, 1024), ITEMS, ITEMS):
-            count = min(setting.size // item, MOST_ITEMS)
-            scattered = shuffled(count, item, setting.size)
+            count = min(size // item, MOST_ITEMS)
+            scattered = shuffled(count, item, size)
             calls: Calls = {
                 "random memory writes": partial(_store, memory, item, scattered),
                 "sequential memory writes": partial(_store_all, memory, item),
@@ -133,7 +151,7 @@ def items(setting: Setting) -> Iterator[Contest]:
                 reads: partial(disk.read, item),
             }
             yield Contest(
-                name=f"items of {size_text(item)} in {size_text(setting.size)} of memory, "
+                name=f"items of {size_text(item)} in {size_text(size)} of memory{held}, "
                 f"and {medium}",
                 calls=calls,
                 amount=item,
@@ -142,7 +160,7 @@ def items(setting: Setting) -> Iterator[Contest]:
                     (writes, "random memory writes", None),
                     (reads, "random memory reads", None),
                 ),
-                rounds=setting.pick(3, 5, 9),
+                rounds=setting.pick(5, 5, 9),
             )
 
 
@@ -174,7 +192,7 @@ WORKLOADS = (
         group="memory",
         name="bandwidth",
         about="reading and copying memory, by its size",
-        ceiling="reading every byte",
+        ceiling="the best of the run",
         shows="read every byte; memcpy",
         sizes=(64 * MIB, 256 * MIB, 1024 * MIB),
         contests=bandwidth,

@@ -1,7 +1,8 @@
 """Reading files that are in the page cache, and that are not.
 
 Contestants compute the exclusive or of all words that they read, so that a mapping pays for its
-page faults and results can be compared. Those named "not summed" show the copy alone.
+page faults and results can be compared. In a contest either all of them open the file (and map it)
+and close it again within their time, or none does.
 """
 
 import mmap
@@ -25,7 +26,7 @@ from kstore.bench.data.raw_files import (
     shuffled,
     why_not_cold,
 )
-from kstore.bench.machine.sizes import KIB, MIB, size_text
+from kstore.bench.machine.sizes import KIB, MIB, fitted, size_text
 from kstore.bench.workload import Setting, Workload
 
 AHEAD = 8 * MIB  # how far ahead a reader asks the kernel to fetch
@@ -85,20 +86,18 @@ class Reading:
         if reason := kept_pages(fd, self.size):
             raise AssertionError(reason)
 
-    def pread(self, block: int, *, iovecs: int = 1, summed: bool = True) -> int:
-        """preadv of blocks into one buffer."""
+    def pread(self, fd: int, block: int, iovecs: int = 1) -> int:
+        """preadv of blocks of a descriptor into one buffer, every byte summed."""
+        positions = sequential(self.size // block, block)
+        return disk_loops.read_at(fd, self.buffer(block), positions, summed=True, iovecs=iovecs)
+
+    def opened_and_read(self, block: int) -> int:
+        """Open the file, read it by pread, close it."""
         with opened(self.path, os.O_RDONLY) as fd:
-            found = disk_loops.read_at(
-                fd,
-                self.buffer(block),
-                sequential(self.size // block, block),
-                summed=summed,
-                iovecs=iovecs,
-            )
-        return found if summed else 0
+            return self.pread(fd, block)
 
     def mapped(self, flags: int = mmap.MAP_SHARED, advice: int | None = None) -> int:
-        """Read every byte of a new mapping, faults included."""
+        """Open the file, map it, read every byte, faults included, unmap and close it."""
         with (
             opened(self.path, os.O_RDONLY) as fd,
             mmap.mmap(fd, self.size, flags=flags, prot=mmap.PROT_READ) as mapping,
@@ -166,41 +165,50 @@ def warm_reads(setting: Setting) -> Iterator[Contest]:
         mmap.mmap(fd, work.size, prot=mmap.PROT_READ) as kept,
     ):
         memory_loops.read_all(kept)
-        kept_calls: Calls = {"mmap, mapped before": lambda: memory_loops.read_all(kept)}
-        mapped: Calls = {
-            "mmap, first touch": work.mapped,
-            "mmap, MAP_POPULATE": partial(work.mapped, mmap.MAP_SHARED | mmap.MAP_POPULATE),
-            **kept_calls,
-        }
-        if (huge := getattr(mmap, "MADV_HUGEPAGE", None)) is not None:
-            if reason := work.why_not_huge(huge):
-                setting.missing["mmap, MADV_HUGEPAGE"] = reason
-            else:
-                mapped["mmap, MADV_HUGEPAGE"] = partial(work.mapped, mmap.MAP_SHARED, huge)
         for block in setting.pick(
             (4 * KIB, 64 * KIB, MIB),
             (4 * KIB, 16 * KIB, 64 * KIB, MIB),
             (4 * KIB, 16 * KIB, 64 * KIB, 256 * KIB, MIB),
         ):
-            name = size_text(block)
-            calls: Calls = {
-                "pread": partial(work.pread, block),
-                "preadv of 16 parts": partial(work.pread, block, iovecs=16),
-                "pread, not summed": partial(work.pread, block, summed=False),
-                **mapped,
-            }
             yield Contest(
-                name=f"warm reads of {size_text(work.size)} by {name}",
-                calls=calls,
+                name=f"warm reads of {size_text(work.size)} by {size_text(block)}, "
+                "open and mapped before",
+                calls={
+                    "pread": partial(work.pread, fd, block),
+                    "preadv of 16 parts": partial(work.pread, fd, block, 16),
+                    "mmap, mapped before": lambda: memory_loops.read_all(kept),
+                },
                 amount=work.size,
                 expected=work.words,
-                unchecked=frozenset(["pread, not summed"]),
-                ceiling="mmap, mapped before",
                 size=block,
-                bars=(("mmap, first touch", "pread", None),),
-                rounds=setting.pick(3, 7, 15),
+                bars=(("mmap, mapped before", "pread", None),),
+                rounds=setting.pick(5, 7, 15),
             )
         yield random_reads(setting, work, kept)
+    yield opened_reads(setting, work)
+
+
+def opened_reads(setting: Setting, work: Reading) -> Contest:
+    """Reads of a cached file that is opened, and mapped, within the time."""
+    calls: Calls = {
+        f"pread of {size_text(block)}": partial(work.opened_and_read, block)
+        for block in (64 * KIB, MIB)
+    }
+    calls["mmap, first touch"] = work.mapped
+    calls["mmap, MAP_POPULATE"] = partial(work.mapped, mmap.MAP_SHARED | mmap.MAP_POPULATE)
+    if (huge := getattr(mmap, "MADV_HUGEPAGE", None)) is not None:
+        if reason := work.why_not_huge(huge):
+            setting.missing["mmap, MADV_HUGEPAGE"] = reason
+        else:
+            calls["mmap, MADV_HUGEPAGE"] = partial(work.mapped, mmap.MAP_SHARED, huge)
+    return Contest(
+        name=f"warm reads of {size_text(work.size)}, opened and closed in each",
+        calls=calls,
+        amount=work.size,
+        expected=work.words,
+        bars=(("mmap, first touch", "pread of 64 KiB", None),),
+        rounds=setting.pick(5, 7, 15),
+    )
 
 
 def random_reads(setting: Setting, work: Reading, kept: mmap.mmap) -> Contest:
@@ -226,15 +234,15 @@ def random_reads(setting: Setting, work: Reading, kept: mmap.mmap) -> Contest:
         calls={"pread": by_pread, "mmap, mapped before": by_map},
         amount=1,
         unit="reads",
-        ceiling="mmap, mapped before",
         bars=(("mmap, mapped before", "pread", None),),
-        rounds=setting.pick(3, 7, 15),
+        rounds=setting.pick(5, 7, 15),
     )
 
 
 def cold_reads(setting: Setting) -> Iterator[Contest]:
     """Every way to read a file that is not in the cache."""
-    work = Reading(setting)
+    rounds = setting.pick(5, 7, 9)
+    work = Reading(fitted(setting, 9, rounds))
     if reason := why_not_cold(work.path):
         setting.missing["cold reads"] = reason
         return
@@ -267,7 +275,7 @@ def cold_reads(setting: Setting) -> Iterator[Contest]:
         calls=calls,
         amount=work.size,
         bars=tuple((name, plain, None) for name in calls if name != plain),
-        rounds=setting.pick(3, 5, 9),
+        rounds=rounds,
     )
 
 
@@ -276,12 +284,12 @@ WORKLOADS = (
         group="page-cache",
         name="warm",
         about="reading a cached file: pread, preadv, mmap on first touch and again",
-        ceiling="reading every byte of an existing mapping",
+        ceiling="the best method of the run",
         shows="4 KiB; 64 KiB; 1 MiB; pread; preadv; mmap, mapped before; mmap, first touch; "
         "MAP_POPULATE; MADV_HUGEPAGE; in no order",
         sizes=(64 * MIB, 256 * MIB, 1024 * MIB),
         contests=warm_reads,
-        count=(4, 5, 6),
+        count=(5, 6, 7),
         weight=1.5,
     ),
     Workload(

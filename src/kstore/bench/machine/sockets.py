@@ -270,7 +270,7 @@ def sends(setting: Setting) -> Iterator[Contest]:
                         ("sendfile sender CPU", "read+send sender CPU", None),
                         ("sendfile, from Python", "sendfile", None),
                     ),
-                    rounds=setting.pick(3, 7, 15),
+                    rounds=setting.pick(5, 7, 15),
                 )
 
 
