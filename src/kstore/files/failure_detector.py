@@ -8,7 +8,8 @@ is. Kafka's counterpart is LogDirFailureChannel, where any IOException counts.
 import errno
 import os
 from collections.abc import Callable, Collection, Sequence
-from typing import TYPE_CHECKING
+from functools import wraps
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from kstore.errors import StorageError
 from kstore.files.file_lock import Lock
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     import mmap
 
 Path = str | os.PathLike[str]
+Method = TypeVar("Method", bound=Callable[..., Any])
 
 _FAILURES = frozenset(
     {
@@ -52,11 +54,26 @@ def keeps_from_opening(error: StorageError) -> bool:
     return error.errno not in _OUR_OWN
 
 
+def _reporting(method: Method) -> Method:
+    """The same method of the other disk; its failures are reported before they are raised."""
+    name = method.__name__
+
+    @wraps(method)
+    def call(self: "FailureDetectingFiles", *values: Any, **options: Any) -> Any:
+        try:
+            return getattr(self.inner, name)(*values, **options)
+        except StorageError as error:
+            self._report(error)
+            raise
+
+    return cast(Method, call)
+
+
 class FailureDetectingFiles(Files):
     """Passes every call to another ``Files``; reports each failure of the disk first.
 
-    The calls are written out: one function for all of them took 17 bytecodes and 6 allocations
-    more in an append with its flush.
+    The calls of appends, flushes and rolls are written out: one function for all of them took
+    17 bytecodes and 6 allocations more in an append with its flush.
     """
 
     def __init__(self, files: Files, on_failure: Callable[[StorageError], None]) -> None:
@@ -103,13 +120,6 @@ class FailureDetectingFiles(Files):
             self._report(error)
             raise
 
-    def modified_ms(self, fd: int) -> int:
-        try:
-            return self.inner.modified_ms(fd)
-        except StorageError as error:
-            self._report(error)
-            raise
-
     def pread(self, fd: int, size: int, position: int) -> bytes:
         try:
             return self.inner.pread(fd, size, position)
@@ -120,13 +130,6 @@ class FailureDetectingFiles(Files):
     def preadv_into(self, fd: int, buffer: bytearray | memoryview, position: int) -> int:
         try:
             return self.inner.preadv_into(fd, buffer, position)
-        except StorageError as error:
-            self._report(error)
-            raise
-
-    def only_zeros(self, fd: int, start: int, end: int) -> bool:
-        try:
-            return self.inner.only_zeros(fd, start, end)
         except StorageError as error:
             self._report(error)
             raise
@@ -194,20 +197,6 @@ class FailureDetectingFiles(Files):
             self._report(error)
             raise
 
-    def prefault(self, mapped: "mmap.mmap", position: int, size: int, fd: int) -> None:
-        try:
-            self.inner.prefault(mapped, position, size, fd)
-        except StorageError as error:
-            self._report(error)
-            raise
-
-    def raise_errno(self, code: int, path: Path, position: int) -> None:
-        try:
-            self.inner.raise_errno(code, path, position)
-        except StorageError as error:
-            self._report(error)
-            raise
-
     def exists(self, path: Path) -> bool:
         try:
             return self.inner.exists(path)
@@ -236,20 +225,6 @@ class FailureDetectingFiles(Files):
             self._report(error)
             raise
 
-    def modified_ns(self, path: Path) -> int:
-        try:
-            return self.inner.modified_ns(path)
-        except StorageError as error:
-            self._report(error)
-            raise
-
-    def set_modified_ns(self, path: Path, when: int) -> None:
-        try:
-            self.inner.set_modified_ns(path, when)
-        except StorageError as error:
-            self._report(error)
-            raise
-
     def identity_of(self, path: Path) -> tuple[int, int] | None:
         try:
             return self.inner.identity_of(path)
@@ -264,30 +239,9 @@ class FailureDetectingFiles(Files):
             self._report(error)
             raise
 
-    def copy(self, source: Path, target: Path, size: int) -> None:
-        try:
-            self.inner.copy(source, target, size)
-        except StorageError as error:
-            self._report(error)
-            raise
-
     def listdir(self, path: Path) -> list[str]:
         try:
             return self.inner.listdir(path)
-        except StorageError as error:
-            self._report(error)
-            raise
-
-    def list_directories(self, path: Path) -> list[str]:
-        try:
-            return self.inner.list_directories(path)
-        except StorageError as error:
-            self._report(error)
-            raise
-
-    def list_own_directories(self, path: Path) -> list[str]:
-        try:
-            return self.inner.list_own_directories(path)
         except StorageError as error:
             self._report(error)
             raise
@@ -309,13 +263,6 @@ class FailureDetectingFiles(Files):
     def remove(self, path: Path) -> None:
         try:
             self.inner.remove(path)
-        except StorageError as error:
-            self._report(error)
-            raise
-
-    def remove_directory(self, path: Path) -> None:
-        try:
-            self.inner.remove_directory(path)
         except StorageError as error:
             self._report(error)
             raise
@@ -350,15 +297,6 @@ class FailureDetectingFiles(Files):
             self._report(error)
             raise
 
-    def write_all_atomically(
-        self, contents: Sequence[tuple[Path, bytes]], beside: Sequence[int] = ()
-    ) -> None:
-        try:
-            self.inner.write_all_atomically(contents, beside)
-        except StorageError as error:
-            self._report(error)
-            raise
-
     def lock(self, path: Path, start: int = 0, size: int = 0) -> Lock:
         try:
             return self.inner.lock(path, start, size)
@@ -366,16 +304,16 @@ class FailureDetectingFiles(Files):
             self._report(error)
             raise
 
-    def probe(self, path: Path, start: int = 0, size: int = 0) -> bool:
-        try:
-            return self.inner.probe(path, start, size)
-        except StorageError as error:
-            self._report(error)
-            raise
-
-    def locked_range(self, path: Path, start: int = 0, size: int = 0) -> tuple[int, int] | None:
-        try:
-            return self.inner.locked_range(path, start, size)
-        except StorageError as error:
-            self._report(error)
-            raise
+    modified_ms = _reporting(Files.modified_ms)
+    only_zeros = _reporting(Files.only_zeros)
+    raise_errno = _reporting(Files.raise_errno)
+    modified_ns = _reporting(Files.modified_ns)
+    set_modified_ns = _reporting(Files.set_modified_ns)
+    copy = _reporting(Files.copy)
+    write_all_atomically = _reporting(Files.write_all_atomically)
+    probe = _reporting(Files.probe)
+    locked_range = _reporting(Files.locked_range)
+    prefault = _reporting(Files.prefault)
+    remove_directory = _reporting(Files.remove_directory)
+    list_own_directories = _reporting(Files.list_own_directories)
+    list_directories = _reporting(Files.list_directories)

@@ -6,16 +6,14 @@ records that are missing within segments, for which recovery would have to read 
 
 import logging
 import os
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from functools import cached_property
 
 from kstore.checkpoint.known_gaps import Range, is_known, merge_ranges, read_known_gaps
-from kstore.errors import CorruptFileError, NewerFormatError, StorageError
-from kstore.files import filenames
+from kstore.errors import CorruptFileError, NewerFormatError
 from kstore.files.files import Files
-from kstore.recovery.lost_segments import LostRange
+from kstore.recovery.lost_segments import LostRange, following_segment
 from kstore.recovery.torn_tail import CutBytes, list_quarantined
-from kstore.segment import header_checksums
 
 _LOGGER = logging.getLogger("kstore")
 
@@ -30,7 +28,7 @@ class GapReasons:
         self,
         files: Files,
         directory: str | os.PathLike[str],
-        names: Iterable[str],
+        names: Collection[str],
         *,
         log_start: int,
         cleaned_below: Callable[[], int],
@@ -53,7 +51,8 @@ class GapReasons:
             or end <= self._cleaned_below()
             or is_known(self._known, max(first, self._log_start), end)
             or self._cut.explains(base, size, end)
-            or self._following(base) == end
+            or following_segment(self._files, self._directory, base, self._names, is_checked=True)
+            == end
         )
 
     @cached_property
@@ -68,14 +67,3 @@ class GapReasons:
     @cached_property
     def _cut(self) -> CutBytes:
         return CutBytes(list_quarantined(self._names))
-
-    def _following(self, base: int) -> int | None:
-        """The next segment when this one was rolled, by header checksums of the present file."""
-        if filenames.header_checksums_name(base) not in self._names:
-            return None
-        try:
-            about = self._files.about(os.path.join(self._directory, filenames.log_name(base)))
-            stamp = about.st_ino, about.st_ctime_ns, about.st_size
-            return header_checksums.read_following(self._files, self._directory, base, stamp)
-        except (StorageError, NewerFormatError):
-            return None

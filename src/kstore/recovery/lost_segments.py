@@ -11,7 +11,7 @@ import json
 import logging
 import os
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -148,7 +148,7 @@ def find_lost_segments(
         certain |= missing
     missing |= emptied.keys()
     for base, end in pairwise(bases):
-        following = _read_following(files, directory, base, existing, is_checked=True)
+        following = following_segment(files, directory, base, existing, is_checked=True)
         # Else a broker truncated the log between the two, and appended there.
         if following is not None and base < following < end:
             certain.add(following)
@@ -235,15 +235,20 @@ def forget_lost_following(
     """
     there, last = set(names), max(sizes, default=0)
     for base in sizes:
-        following = _read_following(files, directory, base, there, is_checked=True)
+        following = following_segment(files, directory, base, there, is_checked=True)
         if following is not None and following < last and following not in sizes:
             header_checksums.drop_following(files, directory, base)
         if not sizes[base] and any(each.first <= base < each.end for each in lost):
             header_checksums.remove(files, directory, base)
 
 
-def _read_following(
-    files: Files, directory: str, base: int, names: set[str], *, is_checked: bool
+def following_segment(
+    files: Files,
+    directory: str | os.PathLike[str],
+    base: int,
+    names: Collection[str],
+    *,
+    is_checked: bool,
 ) -> int | None:
     """The next segment by header checksums; checked: that they are of the present log file."""
     if filenames.header_checksums_name(base) not in names:
@@ -268,7 +273,7 @@ def _largest_timestamp(
     name = filenames.time_index_name(base)
     if name not in names:
         return None
-    if _read_following(files, directory, base, names, is_checked=False) != end:
+    if following_segment(files, directory, base, names, is_checked=False) != end:
         return None
     path = os.path.join(directory, name)
     size = used_size(files, path, _TIME_ENTRY)
