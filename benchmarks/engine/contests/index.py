@@ -12,7 +12,7 @@ import numba
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.data.fresh import HOT, each_in_turn
+from engine.data.fresh import HOT, each_in_turn, hot
 from engine.peers.kafka import KafkaLog, kafka_log
 from kstore import jit
 from kstore._native.bench import memory_loops
@@ -160,6 +160,7 @@ def one_lookup(shape: str, count: int, path: Path, peer: KafkaLog | None) -> Con
         amount=len(numbers[0]),
         unit="lookups",
         ceiling=EMPTY,
+        easier=hot(calls),
         unchecked=frozenset([EMPTY]),
         bars=bars,
     )

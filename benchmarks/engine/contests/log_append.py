@@ -12,7 +12,7 @@ from tempfile import TemporaryDirectory
 from time import perf_counter
 
 from engine.data.batches import VALUE_SIZE, at_offsets, client_batch
-from engine.data.fresh import HOT, copies, in_turn, value_lists, values_in_turn
+from engine.data.fresh import HOT, copies, hot, in_turn, value_lists, values_in_turn
 from engine.data.logs import SHAPES, check_log, fresh_log, time_each
 from engine.peers.kafka import KafkaLog, kafka_log, timed
 from engine.peers.stores import StorePeer, installed_stores
@@ -154,6 +154,7 @@ def prepared(name: str, directory: Path, peer: KafkaLog | None) -> Contest:
     return Contest(
         name=f"append a prepared batch of {name}, {records} records",
         calls=calls,
+        easier=hot(calls),
         amount=len(batch),
         bars=tuple(bars),
         unchecked=frozenset(["kstore, as follower", "write of what follows"]),
@@ -181,6 +182,7 @@ def values(directory: Path) -> Contest:
     return Contest(
         name="append 1000 values of 100 bytes",
         calls=calls,
+        easier=hot(calls),
         amount=1000,
         unit="records",
         ceiling=PWRITE,
@@ -206,6 +208,7 @@ def single(directory: Path, peer: KafkaLog | None) -> Contest:
         name="append one record of 100 bytes, each call timed",
         ceiling="os.write",
         calls=calls,
+        easier=hot(calls),
         amount=1,
         unit="records",
         bars=tuple(bars),

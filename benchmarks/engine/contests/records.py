@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from engine.data.batches import OVERHEAD, TIME, VALUE_SIZE, at_offsets, build_batch
-from engine.data.fresh import HOT, POOL, copies, each_in_turn, value_lists
+from engine.data.fresh import HOT, POOL, copies, each_in_turn, hot, value_lists
 from kstore._native.append.encode import BatchBuffer
 from kstore._native.bench import record_loops
 from kstore._native.read.decode import Scanner
@@ -155,6 +155,7 @@ def encoding() -> Contest:
     return Contest(
         name=f"encode {RECORDS} records of {VALUE_SIZE} bytes into a batch",
         calls=calls,
+        easier=hot(calls),
         amount=RECORDS,
         unit="records",
         bars=tuple(bars),
@@ -205,6 +206,7 @@ def decoding(per_batch: int) -> Contest:
     return Contest(
         name=f"decode 100-byte records, {batches}, CRC checked",
         calls=calls,
+        easier=hot(calls),
         amount=count,
         unit="records",
         bars=tuple(bars),

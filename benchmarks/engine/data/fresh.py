@@ -47,6 +47,11 @@ def in_turn(items: Iterable[T], count: int) -> list[T]:
     return list(islice(cycle(items), count))
 
 
+def hot(calls: Iterable[str]) -> frozenset[str]:
+    """The contestants that get the same input at each call."""
+    return frozenset(name for name in calls if name.endswith(HOT))
+
+
 def each_in_turn(work: Callable[[T], R], items: Sequence[T]) -> Callable[[], R]:
     """A contestant that works on the next item at each call."""
     turn = cycle(items)

@@ -73,6 +73,9 @@ class Contest:
         run that is not a target.
     targets
         Contestants that only return a goal, for comparison in ``bars``.
+    easier
+        Contestants with easier work than the others (the same input at each call, for example):
+        never the fastest of the contest, and a ceiling does not bound them.
     size, axis
         Its position on the axis of the workload's plot, and the label of that axis.
     """
@@ -87,6 +90,7 @@ class Contest:
     rounds: int = 15
     ceiling: str = ""
     targets: frozenset[str] = field(default_factory=frozenset)
+    easier: frozenset[str] = field(default_factory=frozenset)
     size: int = 0
     axis: str = "bytes of a request"
 

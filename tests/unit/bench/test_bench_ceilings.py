@@ -49,6 +49,12 @@ def test_too_few_rounds_pass_no_ceiling():
     assert table([1.0] * 3, [2.0] * 3, rounds=3)[0]["passed_by"] == {}
 
 
+def test_easier_work_passes_no_ceiling_and_is_not_the_fastest():
+    easier = frozenset(["kstore"])
+    assert table([1.0] * 7, [2.0] * 7, easier=easier)[0]["passed_by"] == {}
+    assert table([1.0] * 7, [2.0] * 7, ceiling="", easier=easier)[0]["ceiling"] == "floor"
+
+
 def test_a_target_passes_no_ceiling():
     tree, _ = table([1.0] * 7, [2.0] * 7, targets=frozenset(["kstore"]))
     assert tree["passed_by"] == {}

@@ -95,7 +95,7 @@ def passed_by(outcome: Outcome) -> dict[str, float]:
     ratios = {
         name: outcome.compared(name, ceiling)
         for name in contest.calls
-        if name in outcome.times and name not in (ceiling, *contest.targets)
+        if name in outcome.times and name not in (ceiling, *contest.targets, *contest.easier)
     }
     return {name: ratio.median for name, ratio in ratios.items() if ratio.low > PASSED}
 

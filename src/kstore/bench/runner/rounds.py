@@ -60,7 +60,8 @@ class Outcome:
         if self.contest.ceiling in self.times:
             return self.contest.ceiling
         measured = [name for name in self.contest.calls if name in self.times]
-        real = [name for name in measured if name not in self.contest.targets]
+        others = self.contest.targets | self.contest.easier
+        real = [name for name in measured if name not in others]
         return min(real or measured, key=lambda name: median(self.times[name]))
 
     def ratio(self, ours: str, peer: str) -> float:
