@@ -122,11 +122,11 @@ def with_interval(bar: results.Tree) -> str:
 
 
 def verdict(bar: results.Tree) -> str:
-    """Whether the wanted ratio is met; "just" if it lies within the interval."""
+    """Whether the wanted ratio is met, missed, or within the interval."""
     if bar["low"] is None:
-        return ("met" if bar["ratio"] >= bar["wanted"] else "**missed**") + ", too few rounds"
-    just = ", just" if bar["low"] < bar["wanted"] <= bar["high"] else ""
-    return f"met{just}" if bar["ratio"] >= bar["wanted"] else f"**missed**{just}"
+        return "open, too few rounds"
+    found = text_table.goal(bar)
+    return "**missed**" if found == "missed" else found
 
 
 def markdown(tree: results.Tree) -> Iterator[str]:
@@ -151,9 +151,9 @@ def markdown(tree: results.Tree) -> Iterator[str]:
 def preface(tree: results.Tree) -> Iterator[str]:
     found = tree["environment"]
     bars = [bar for result in tree["results"] for bar in wanted(result)]
-    met = sum(bar["ratio"] >= bar["wanted"] for bar in bars)
+    verdicts = [text_table.goal(bar) for bar in bars]
+    met, missed = verdicts.count("met"), verdicts.count("missed")
     rounds = [result["rounds"] for result in tree["results"]] or [0]
-    noise = ", ".join(f"{kind} {value:.0%}" for kind, value in tree["noise"].items())
     size = "full size" if tree["scale"] == 1 else f"{tree['scale']:g} of full size"
     yield (
         f"`python benchmarks/goals.py`, {tree['started'][:10]}, one run of {tree['seconds']:.0f} s "
@@ -161,15 +161,15 @@ def preface(tree: results.Tree) -> Iterator[str]:
         f"rounds (median {median(rounds):g}). {found['cpu']['model']}, {found['cpu']['cores']} "
         f"cores, {found['memory']['total']}, {found['system']['kernel']}, "
         f"{found['disk']['file system']}, Python {found['software']['python']}; load "
-        f"{found['system']['load'].split()[0]} at the start, A/A noise: "
-        f"{noise}."
+        f"{found['system']['load'].split()[0]} at the start."
     )
     yield ""
     yield (
-        f"Of {len(bars)} figures that are wanted {met} are met and {len(bars) - met} missed. "
+        f"Of {len(bars)} figures that are wanted {met} are met, {missed} missed, and "
+        f"{len(bars) - met - missed} open: their interval has both sides of what is wanted. "
         "*Times as fast* is the median of the rounds' ratios and its interval: of time, processor "
-        "time or memory, how many times as little; *just* where the interval has both sides of "
-        "what is wanted. A floor is the bare call or C loop, or the best of the run."
+        "time or memory, how many times as little. A floor is the bare call or C loop, or the best "
+        "of the run."
     )
     yield ""
 

@@ -1,4 +1,4 @@
-"""A complete run: the environment and the noise, then every workload in its own folder."""
+"""A complete run: the environment, then every workload in its own folder."""
 
 import shutil
 import signal
@@ -20,7 +20,6 @@ from kstore.bench.machine import figures, sockets
 from kstore.bench.machine.figures import Figure
 from kstore.bench.peers import availability
 from kstore.bench.report import results
-from kstore.bench.runner import noise
 from kstore.bench.runner.environment import (
     Environment,
     available_memory,
@@ -47,7 +46,6 @@ LEAST_SIZE = 0.1  # fraction of its size that a workload has at least in a late 
 WITHOUT_FILES = ("sockets",)  # groups whose figures do not depend on the file system
 SPARE = 256 << 20  # bytes that are left free
 IN_MEMORY = 3  # times its size that a workload may use of memory, page cache not counted
-ROUNDS = {"quick": 7, "default": 15, "full": 25}  # of the A/A contests
 
 
 @contextmanager
@@ -125,7 +123,7 @@ def short_of_memory(size: int) -> str:
 class Listener:
     """Callbacks of a run; each does nothing by default."""
 
-    on_start: Callable[[Environment, dict[str, float]], None] = lambda found, noise: None
+    on_start: Callable[[Environment], None] = lambda found: None
     on_progress: Callable[[str], None] = lambda text: None
     on_result: Callable[[results.Tree], None] = lambda result: None
     on_failure: Callable[[str, str], None] = lambda title, reason: None
@@ -161,9 +159,7 @@ class Suite:
             started = datetime.now(UTC)
             self._until = perf_counter() + self._seconds
             found = environment(folder.parent)
-            self.listener.on_progress("the noise of this machine, A/A")
-            noises = noise.measure(folder, ROUNDS[self.level] if self.rounds is None else 5)
-            self.listener.on_start(found, noises)
+            self.listener.on_start(found)
             self.tree = tree = {
                 "kstore_bench": results.FORMAT,
                 "started": started.isoformat(timespec="seconds"),
@@ -171,7 +167,6 @@ class Suite:
                 "level": self.level,
                 "scale": scale(),
                 "environment": found,
-                "noise": noises,
                 "figures": {},
                 "results": [],
                 "medium": in_memory(folder.parent) or "disk",

@@ -189,11 +189,9 @@ def listen(suite: "Suite", *, details: bool, targets: bool) -> None:
     from kstore.bench.report import text_table
     from kstore.bench.runner import environment
 
-    def on_start(found: "Environment", noises: dict[str, float]) -> None:
+    def on_start(found: "Environment") -> None:
         clear()
-        print("\n".join(environment.lines(found)))
-        differ = ", ".join(f"{kind} {value:.1%}" for kind, value in noises.items())
-        print(f"noise     A/A, one contestant twice: {differ}\n", flush=True)
+        print("\n".join(environment.lines(found)), end="\n\n", flush=True)
 
     def on_result(result: "Tree") -> None:
         clear()

@@ -25,7 +25,7 @@ from kstore.bench.data.raw_files import (
     shuffled,
 )
 from kstore.bench.report import html_page, results, text_table, units
-from kstore.bench.runner import environment, estimate, noise
+from kstore.bench.runner import environment, estimate
 from kstore.bench.runner.rounds import run
 from kstore.bench.workload import LEVELS, MACHINE, Setting, Workload, workloads
 from kstore.cli import main
@@ -177,7 +177,7 @@ def test_results_as_json_text_and_html(tmp_path):
     assert ours["latency_ns"]["p99"] == 1981
     assert (tail["name"], tail["median"]) == ("ours p99", 1.981e-6)  # so that runs can be compared
     text = "\n".join(text_table.lines(result))
-    assert "ours against roof: 0.5x, wanted 0.4x: met" in text
+    assert "ours against roof: 0.5x (0.5 to 0.5), wanted 0.4x: met" in text
     assert "0.50 ##########.........." in text
     assert "(wait 2.5 B/s, p99 1.98 us)" in text
     written = tmp_path / "a.json"
@@ -189,6 +189,41 @@ def test_results_as_json_text_and_html(tmp_path):
     assert ("Without pictures" in html) is not drawn
     for outside in ("<script", "<link", "src=", "@import"):
         assert outside not in html
+
+
+def ratio(value, low, high, wanted=None):
+    return {"ours": "a", "peer": "b", "ratio": value, "low": low, "high": high, "wanted": wanted}
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "verdict"),
+    [(1.5, 1.7, "met"), (1.4, 1.7, "open"), (1.4, 1.49, "missed"), (None, None, "open")],
+)
+def test_a_wanted_ratio_heeds_its_interval(low, high, verdict):
+    assert text_table.goal(ratio(1.6, low, high, 1.5)) == verdict
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "text"),
+    [
+        (0.97, 1.08, "a as fast as b: 1.02x (0.97 to 1.08)"),
+        (1.01, 1.08, "a against b: 1.02x (1.01 to 1.08)"),
+        (None, None, "a against b: 1.02x"),
+    ],
+)
+def test_a_ratio_whose_interval_has_one_is_as_fast_as(low, high, text):
+    assert text_table.compared(ratio(1.02, low, high)) == text
+
+
+@pytest.mark.parametrize(("low", "shown"), [(1.05, "(or 1 more)"), (1.2, "")])
+def test_the_fastest_method_counts_those_that_may_be_as_fast(low, shown):
+    entries = [
+        {"name": name, "contestant": name, "median": median, "low": least, "high": median + 0.1}
+        for name, median, least in (("one", 1.0, 0.9), ("two", 1.3, low), ("three", 9.0, 8.0))
+    ]
+    result = {"workload": "disk/a", "contest": "c", "rounds": 5, "contestants": entries}
+    *_, line = text_table.fastest([result | {"amount": 0, "unit": "B"}])
+    assert line.endswith(f"one {shown}".rstrip())
 
 
 @pytest.mark.parametrize("text", ["", "[]", '{"a": 1}', '{"kstore_bench": 99}'])
@@ -224,8 +259,8 @@ def test_a_small_run(capsys, tmp_path):
         main(["bench", *words, "--dir", str(given), "--json", str(there), "--html", str(html)]) == 0
     )
     out = capsys.readouterr().out
-    first = out.index("cpu "), out.index("noise "), out.index("of fastest")
-    assert list(first) == sorted(first)  # the environment and the noise before any figure
+    first = out.index("cpu "), out.index("of fastest")
+    assert list(first) == sorted(first)  # the environment before any figure
     tree = results.read(there)
     assert {result["workload"] for result in tree["results"]} == {"memory/bandwidth", "disk/random"}
     assert tree["failed"] == []
@@ -341,17 +376,6 @@ def test_missing_peers_are_listed_with_how_to_install_them(tmp_path, monkeypatch
     assert "peer numpy" not in tree["missing"]
     assert "pip install" in environment.absent(PEERS).get("rocksdict", "pip install")
     assert "peer nats-server" in html_page.html(tree)
-
-
-def test_the_noise_is_measured_by_an_a_a_contest(tmp_path):
-    found = noise.measure(tmp_path, 3)
-    assert set(found) == {"cpu", "memory", "disk"}
-    differ = {"cpu": 0.1, "memory": 0.2, "disk": 0.9}
-    assert noise.of_workload(differ, "engine/index") == 0.2
-    assert noise.of_workload(differ, "page-cache/warm") == 0.2
-    for waits in ("engine/stream", "page-cache/cold", "disk/commit"):
-        assert noise.of_workload(differ, waits) == 0.9
-    assert list(tmp_path.iterdir()) == []
 
 
 # --- the loops in C ---------------------------------------------------------------------------

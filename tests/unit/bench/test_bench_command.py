@@ -13,7 +13,6 @@ import pytest
 from kstore.bench import suite
 from kstore.bench.contest import Contest, Timed
 from kstore.bench.report import results, text_table
-from kstore.bench.runner import noise
 from kstore.bench.workload import Workload
 from kstore.cli import bench, main
 from support.system import pseudo_terminal
@@ -87,7 +86,7 @@ def unmeasured(monkeypatch):
 
     def run(self):
         begun.append(self.directory)
-        self.tree = {"results": [], "missing": {}, "failed": [], "seconds": 0.0, "noise": {}}
+        self.tree = {"results": [], "missing": {}, "failed": [], "seconds": 0.0}
         self.tree |= {"kstore_bench": results.FORMAT, "environment": {}, "level": "quick"}
         self.tree |= {"started": "", "command": [], "medium": "disk"}
         return self.tree
@@ -140,16 +139,6 @@ def test_an_invalid_scale_is_named_in_the_error(monkeypatch, tmp_path, capsys, g
     assert main(["bench", *SMALL, "--dir", str(tmp_path)]) == 1
     assert f"KSTORE_BENCH_SCALE is {given!r}" in capsys.readouterr().err
     assert list(tmp_path.iterdir()) == []
-
-
-def test_the_noise_contest_has_bounded_memory(monkeypatch, tmp_path):
-    monkeypatch.setenv("KSTORE_BENCH_SCALE", "1e9")
-    sizes = []
-    real = noise.block_of
-    monkeypatch.setattr(noise, "block_of", lambda size: sizes.append(size) or real(min(size, 4096)))
-    noise.measure(tmp_path, 1)
-    assert len(sizes) == 3
-    assert max(sizes) <= noise.LARGEST
 
 
 @pytest.mark.parametrize("asked", ["1e9", "1000"])

@@ -70,7 +70,9 @@ def test_unchecked_contestants_are_marked(tmp_path):
 def test_tables_are_folded_and_wanted_ratios_are_for_developers(tmp_path):
     tree = of(contests, tmp_path).run()
     (result,) = tree["results"]
-    result["bars"] = [{"ours": "peer", "peer": "roof", "wanted": 0.909, "ratio": 0.25}]
+    result["bars"] = [
+        {"ours": "peer", "peer": "roof", "wanted": 0.909, "ratio": 0.25, "low": 0.2, "high": 0.3}
+    ]
     page = html_page.html(tree)
     assert "<details><summary>disk/some</summary>" in page
     assert "wanted" not in page

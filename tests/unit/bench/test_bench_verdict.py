@@ -302,7 +302,18 @@ def a_run(**more):
     result = {"group": "disk", "workload": "disk/some", "contest": "writes of 4 KiB, in order"}
     result |= {"unit": "B", "amount": 4e6, "ceiling": "write", "rounds": 5}
     result |= {"contestants": contestants, "unchecked": ["a goal"]}
-    result |= {"bars": [{"ours": "write", "peer": "a goal", "wanted": 0.909, "ratio": 0.5}]}
+    result |= {
+        "bars": [
+            {
+                "ours": "write",
+                "peer": "a goal",
+                "wanted": 0.909,
+                "ratio": 0.5,
+                "low": 0.4,
+                "high": 0.6,
+            }
+        ]
+    }
     disk = {"directory": "/data", "file system": "ext4", "device": "/dev/vda"}
     tree = {"results": [result], "missing": {}, "failed": [], "seconds": 9.0, "medium": "disk"}
     return tree | {"environment": {"disk": disk}, "figures": {}} | more

@@ -94,9 +94,6 @@ def _environment(tree: Tree) -> Iterator[str]:
     for subject, facts in tree["environment"].items():
         known = "; ".join(f"{name} {value}" for name, value in facts.items() if value)
         yield f"<tr><th>{escape(subject)}</th><td>{escape(known)}</td></tr>"
-    if noise := tree.get("noise"):
-        noises = ", ".join(f"{kind} {value:.1%}" for kind, value in noise.items())
-        yield f"<tr><th>noise</th><td>A/A, one contestant twice: {escape(noises)}</td></tr>"
     for name, reason in tree["missing"].items():
         yield f"<tr><th>missing</th><td>{escape(name)}: {escape(reason)}</td></tr>"
     for failed in tree["failed"]:
@@ -140,6 +137,7 @@ def _row(entry: Tree, result: Tree) -> str:
 
 def _ratio(bar: Tree) -> str:
     """A ratio that developers want."""
-    short = "" if bar["ratio"] >= bar["wanted"] else " class='short'"
-    text = f"{bar['ours']} against {bar['peer']}: {bar['ratio']:.3g}x"
-    return f"<tr{short}><td colspan='5'>{escape(text)}, wanted {bar['wanted']:g}x</td></tr>"
+    verdict = text_table.goal(bar)
+    short = " class='short'" if verdict == "missed" else ""
+    text = f"{text_table.compared(bar)}, wanted {bar['wanted']:g}x: {text_table.VERDICTS[verdict]}"
+    return f"<tr{short}><td colspan='5'>{escape(text)}</td></tr>"

@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import groupby
 from math import inf
-from typing import Any
+from typing import Any, Literal
 
 from kstore.bench.report.units import duration, rate
 from kstore.bench.runner.estimate import LEAST_VALUES
@@ -13,6 +13,8 @@ _PERCENTILE = re.compile(r" p\d\d(\.\d+)?$")
 WIDTH = 100  # columns of a table
 _CONTEST = 46  # columns of a contest's name
 MIB = ", MiB"  # the end of the names of memory figures
+Goal = Literal["met", "missed", "open"]
+VERDICTS: dict[Goal, str] = {"met": "met", "missed": "SHORT", "open": "open, within its interval"}
 
 
 def is_absolute(name: str) -> bool:
@@ -74,7 +76,16 @@ def fastest(results: Sequence[Mapping[str, Any]]) -> Iterator[str]:
                 name = _short(result["contest"].partition(",")[0])
                 row = f"  {name:<{_CONTEST - 2}}{figure(best, result):>14}  "
                 row += f"{spread(best, result) or _few(result):<10}  "
-                yield f"{row}{_short(best['name'], WIDTH - len(row))}"
+                others = _as_fast(best, entries)
+                yield f"{row}{_short(best['name'], WIDTH - len(row) - len(others))}{others}"
+
+
+def _as_fast(best: Mapping[str, Any], entries: Sequence[Mapping[str, Any]]) -> str:
+    """How many other methods may be as fast: their intervals reach that of the fastest."""
+    if best["high"] is None:
+        return ""
+    number = sum(entry["low"] is not None and entry["low"] <= best["high"] for entry in entries) - 1
+    return f" (or {number} more)" if number else ""
 
 
 def _few(result: Mapping[str, Any]) -> str:
@@ -132,12 +143,28 @@ def lines(
     for name, ratio in (result.get("passed_by") or {}).items():
         yield f"  NO CEILING: {name} is {ratio:.2f} times as fast as {result['ceiling']}"
     for ratio in result["bars"]:
-        text = f"  {ratio['ours']} against {ratio['peer']}: {ratio['ratio']:.3g}x"
         if ratio["wanted"] is not None and targets:
-            verdict = "met" if ratio["ratio"] >= ratio["wanted"] else "SHORT"
-            yield f"{text}, wanted {ratio['wanted']:g}x: {verdict}"
+            yield f"  {compared(ratio)}, wanted {ratio['wanted']:g}x: {VERDICTS[goal(ratio)]}"
         elif every_ratio or not targets:
-            yield text
+            yield f"  {compared(ratio)}"
+
+
+def goal(ratio: Mapping[str, Any]) -> Goal:
+    """Whether a wanted ratio is met: ``open`` if its interval has both sides of it, or if the
+    rounds are too few for an interval."""
+    if ratio["low"] is None or ratio["low"] < ratio["wanted"] <= ratio["high"]:
+        return "open"
+    return "met" if ratio["low"] >= ratio["wanted"] else "missed"
+
+
+def compared(ratio: Mapping[str, Any]) -> str:
+    """A ratio of two contestants in words: as fast if its interval has both sides of 1."""
+    names, value = (ratio["ours"], ratio["peer"]), f"{ratio['ratio']:.3g}x"
+    if ratio["low"] is None:
+        return f"{names[0]} against {names[1]}: {value}"
+    interval = f"{value} ({ratio['low']:.3g} to {ratio['high']:.3g})"
+    word = "as fast as" if ratio["low"] <= 1 <= ratio["high"] else "against"
+    return f"{names[0]} {word} {names[1]}: {interval}"
 
 
 def rounds(result: Mapping[str, Any]) -> str:
