@@ -337,6 +337,10 @@ class _Answer:
     def __init__(self, name: str, instead: str) -> None:
         self._name, self._instead = name, instead
 
+    def __repr__(self) -> str:
+        """What ``help`` of the class shows behind the name."""
+        return f"<not in kstore: {self._instead}>"
+
     def __get__(self, owner: object, _: type) -> "_Answer":
         if owner is None:
             return self

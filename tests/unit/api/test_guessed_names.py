@@ -2,6 +2,7 @@
 
 import copy
 import pickle
+import pydoc
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -61,6 +62,12 @@ def test_dir_lists_no_name_that_is_only_answered(store: Store) -> None:
         assert not [name for name in listed if name in names and not hasattr(owner, name)]
         assert "__class__" in listed
     assert {"append", "partitions", "latest"} <= set(dir(store["orders"]))
+
+
+def test_help_shows_the_answer_behind_a_name() -> None:
+    shown = pydoc.render_doc(kstore.Topic, renderer=pydoc.plaintext)
+    assert "produce = <not in kstore: use append()>" in shown
+    assert "_Answer" not in shown
 
 
 def test_other_names_are_missing_as_usual(store: Store) -> None:
