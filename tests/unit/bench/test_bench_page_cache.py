@@ -81,6 +81,13 @@ def test_no_warm_read_names_a_ceiling_that_could_be_passed(setting):
         assert contest.unchecked == frozenset()
 
 
+@pytest.mark.parametrize(("cache", "may_hold"), [(2 << 20, True), (1 << 19, False), (0, False)])
+def test_warm_reads_that_caches_may_hold_say_so(setting, monkeypatch, cache, may_hold):
+    monkeypatch.setattr(page_cache, "last_level_cache", lambda: cache)
+    contest = next(page_cache.warm_reads(setting))
+    assert contest.name.endswith("which caches may hold") == may_hold
+
+
 GIB = 1 << 30
 
 

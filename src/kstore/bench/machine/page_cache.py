@@ -27,6 +27,7 @@ from kstore.bench.data.raw_files import (
     why_not_cold,
 )
 from kstore.bench.machine.sizes import KIB, MIB, fitted, size_text
+from kstore.bench.runner.environment import last_level_cache
 from kstore.bench.workload import Setting, Workload
 
 AHEAD = 8 * MIB  # how far ahead a reader asks the kernel to fetch
@@ -160,6 +161,7 @@ def warm_reads(setting: Setting) -> Iterator[Contest]:
     """Every way to read a file that is in the cache."""
     work = Reading(setting)
     work.warm()
+    held = ", which caches may hold" if work.size < last_level_cache() else ""
     with (
         opened(work.path, os.O_RDONLY) as fd,
         mmap.mmap(fd, work.size, prot=mmap.PROT_READ) as kept,
@@ -172,7 +174,7 @@ def warm_reads(setting: Setting) -> Iterator[Contest]:
         ):
             yield Contest(
                 name=f"warm reads of {size_text(work.size)} by {size_text(block)}, "
-                "open and mapped before",
+                f"open and mapped before{held}",
                 calls={
                     "pread": partial(work.pread, fd, block),
                     "preadv of 16 parts": partial(work.pread, fd, block, 16),
