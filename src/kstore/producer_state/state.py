@@ -1,4 +1,4 @@
-"""The producer state of a log, and its files: snapshots and transaction indexes.
+"""The producer state of a log, its expiry, its files: snapshots and transaction indexes.
 
 Kafka's ProducerStateManager. The table itself is native
 (:mod:`kstore._native.append.producer_table`) and changes with the appends. This module loads it
@@ -27,6 +27,7 @@ from kstore.errors import CorruptFileError, StorageError
 from kstore.files import filenames
 from kstore.files.files import Files
 from kstore.files.open_file import OpenFile
+from kstore.integers import INT64_MIN
 from kstore.producer_state import replay, snapshot
 from kstore.producer_state.replay import AbortedFinder, base_offset_of
 from kstore.producer_state.snapshot import ProducerEntry
@@ -381,8 +382,12 @@ class ProducerState:
         return start == 0
 
     def expire(self, now_ms: int) -> int:
-        """Remove the producers that are idle for ``expiration_ms``; returns their number."""
-        return self.table.expire(now_ms, self.expiration_ms)
+        """Remove the producers that are idle for ``expiration_ms``; returns their number.
+
+        A producer with an open transaction stays, whatever its age. The age is that of its last
+        record's timestamp (Kafka's ProducerStateManager.isProducerExpired).
+        """
+        return self.table.remove_idle(max(now_ms - self.expiration_ms, INT64_MIN))
 
     def open_snapshot(self, offset: int) -> int:
         """A descriptor of a snapshot to sync; -1 if the snapshot left with its segment."""

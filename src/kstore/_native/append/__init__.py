@@ -10,6 +10,7 @@ Modules:
 - producer_table: epochs, sequences and open transactions of producers
 - record_appender: appends records of this process
 - reentrant_lock: the lock of a log
+- sparse_index: adds an index entry about every index.interval.bytes
 - stamp_batch: sets offset, leader epoch and timestamps of a batch
 - validate_batch: validates a v2 batch as a leader does
 - validate_messages: validates v0 and v1 messages as a leader does

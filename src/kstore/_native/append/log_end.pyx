@@ -6,19 +6,17 @@ file of a prewritten log extends beyond the log end with zeros.
 Rules: Kafka's UnifiedLog.append, LogSegment.append and shouldRoll.
 """
 
-from libc.stdint cimport INT64_MAX, int32_t, int64_t, uint8_t, uint64_t
+from libc.stdint cimport INT64_MAX, int64_t, uint8_t, uint64_t
 
 from kstore._native.append.clock cimport now_ms
 from kstore._native.append.producer_table cimport ProducerTable
 from kstore._native.append.reentrant_lock cimport ReentrantLock
+from kstore._native.append.sparse_index cimport append_index_entry, write_index_entries
 from kstore._native.files.write_all cimport write_all
 from kstore._native.format.layout cimport OFFSET_INDEX_ENTRY_SIZE, TIME_INDEX_ENTRY_SIZE
 from kstore._native.read.segment_view cimport SegmentView
 
 cdef enum:
-    # Index entries are written in groups: a system call per entry would cost a tenth of an
-    # append. Lookups in this process use an entry immediately; others walk a little further.
-    ENTRIES_PER_WRITE = 64
     # Before an append below LARGE_WRITE, zeros are written up to the next multiple of this. For
     # larger appends they would cost more than they save.
     ZEROS_STEP = 1 << 20
@@ -249,16 +247,14 @@ cdef class LogEnd:
     cdef int _index(self, int64_t position, int64_t size, int64_t last, int64_t newest) except -1:
         """Update the largest timestamp, add an index entry if due, and notify waiters."""
         cdef SegmentView active = self.active
+        cdef bint group_is_due
         if newest > active.max_timestamp:
             active.max_timestamp = newest
             active.offset_of_max_timestamp = last
         if self.bytes_since_index > self.index_interval:
-            active.add_entry(<int32_t>(last - active.base_offset), <int32_t>position)
-            active.add_time(
-                active.max_timestamp,
-                <int32_t>(active.offset_of_max_timestamp - active.base_offset))
+            group_is_due = append_index_entry(active, position, last)
             self.bytes_since_index = 0
-            if active.entry_count - active.entries_written >= ENTRIES_PER_WRITE:
+            if group_is_due:
                 self.write_index()
         self.bytes_since_index += size
         if self.waiters > 0:
@@ -271,19 +267,8 @@ cdef class LogEnd:
         A failure does not fail the append: the index is a cache. The entries stay in memory for
         the next attempt; a log with unwritten entries does not close as clean.
         """
-        cdef SegmentView active = self.active
         if self.on_index_write is not None:
             self.on_index_write()
             if self.index_fd < 0:       # it found that the log's files no longer exist
                 return False
-        first, entries = active.pending_entries()
-        first_time, times = active.pending_times()
-        try:
-            if entries:
-                self.files.pwrite(self.index_fd, entries, first * OFFSET_INDEX_ENTRY_SIZE)
-            if times:
-                self.files.pwrite(self.time_fd, times, first_time * TIME_INDEX_ENTRY_SIZE)
-        except OSError:
-            return False
-        active.mark_entries_written(active.entry_count, active.time_count)
-        return True
+        return write_index_entries(self.active, self.files, self.index_fd, self.time_fd)

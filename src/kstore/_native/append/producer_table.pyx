@@ -408,19 +408,16 @@ cdef class ProducerTable:
         self.count = self.open_count = self.latest = 0
         self.rehash(self.slot_count)
 
-    def expire(self, int64_t now, int64_t expiration_ms):
-        """Remove producers without an open transaction whose last record is too old.
+    def remove_idle(self, int64_t since):
+        """Remove producers without an open transaction whose last record is of that time or older.
 
-        Returns their number. The age is that of the record's timestamp, as in Kafka.
+        Returns their number. Times are the records' timestamps.
         """
         cdef Py_ssize_t n, kept = 0
         cdef Producer* producer
         for n in range(self.count):
             producer = &self.rows[n]
-            if (
-                producer.transaction_first_offset < 0
-                and <int64_t>(<uint64_t>now - <uint64_t>producer.last_timestamp) >= expiration_ms
-            ):
+            if producer.transaction_first_offset < 0 and producer.last_timestamp <= since:
                 continue
             if kept != n:
                 memcpy(&self.rows[kept], producer, sizeof(Producer))

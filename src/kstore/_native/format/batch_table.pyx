@@ -1,4 +1,4 @@
-"""Scans the batches of a buffer: their headers as a table, or only their positions.
+"""Scans the batches of a buffer, by threads: headers as a table, checksums, or only positions.
 
 A frame is a batch or a message v0 or v1, by its size field alone.
 """
