@@ -58,7 +58,7 @@ OF_GROUPS = {
     "delete": "use store.delete_group()",
     "describe": "use offsets, lags and claimed",
     "members": "use claimed, the partitions that open consumers read",
-    "reset_offsets": "use store.alter_group_offsets()",
+    **dict.fromkeys(("reset", "reset_offsets"), "use store.alter_group_offsets()"),
     "state": "use is_claimed",
     "total_lag": "use lag; by partition: lags",
 }
@@ -66,6 +66,7 @@ _ALTER = "use alter({'retention.ms': 3600000}) of the topic"
 _OFFSET_AT = "use offset_at(when)"
 _ARROW = ("batches", "to_batches", "to_polars", "to_table")
 _BATCHES = "use to_arrow(), a pyarrow.Table; scan() needs little memory"
+_DELETE = "a key: append(None, key=key); records: delete_records(); all: store.delete_topic()"
 _COMMITTED = "use view(isolation_level='read_committed')"
 _EXTEND = "use extend()"
 _MANY = ("append_all", "append_many", "extend_many", "send_many")
@@ -73,6 +74,8 @@ _PERIOD = "use since(when, until), or log[:log.offset_at(when)]"
 _GROUP = "use to_pandas().groupby('key').size(), or a Counter over the keys of scan()"
 _SCAN = "use scan(where=lambda row: row.offset > 5), which gives columns"
 OF_LOGS = {
+    **dict.fromkeys(("delete", "remove", "tombstone"), _DELETE),
+    "put": "use append(value, key=key)",
     **dict.fromkeys(_ARROW, _BATCHES),
     **dict.fromkeys(("wait", "wait_for", "wait_until"), "use wait_beyond(offset), or follow()"),
     "describe": "use start_offset, end_offset, size and config",
@@ -240,7 +243,8 @@ OF_TOPICS = {
     "set_config": "use alter({'retention.ms': 3600000})",
     "beginning_offsets": "use start_offset of each log: `for log in topic`",
     "create_partitions": "use add_partitions()",
-    "delete": "use store.delete_topic()",
+    **dict.fromkeys(("delete", "remove", "tombstone"), _DELETE),
+    "put": "use append(value, key=key)",
     "describe_configs": "use config",
     "end_offset": "use end_offsets(), by partition",
     "get": "use latest().get(key), which reads the topic",
@@ -307,6 +311,8 @@ CONSUMER_IN_ASYNCIO = (
     "use `with`, and `await asyncio.to_thread(consumer.poll, timeout=1)`; or "
     "`async for record in log.follow()`"
 )
+_POLLED = "poll() returns {partition: records}: use .values(), or consumer.records()"
+OF_POLLED_RECORDS = dict.fromkeys((*_OF_A_RECORD, "error", "offset", "partition", "topic"), _POLLED)
 OF_POSITIONS = dict.fromkeys(
     (*_OF_A_RECORD, "error", "topic"),
     "a position is a partition and an offset: give a callback the rest, "
@@ -315,7 +321,7 @@ OF_POSITIONS = dict.fromkeys(
 OF_TOPIC_PARTITIONS = {
     **dict.fromkeys(
         (*_OF_A_RECORD, "offset"),
-        "poll() returns {partition: records}: use .values(), or consumer.records()",
+        _POLLED,
     ),
     **dict.fromkeys(
         ("add_done_callback", "get", "result"),

@@ -9,7 +9,7 @@ from time import monotonic
 from typing import TYPE_CHECKING, Never
 
 from kstore.client.argument_errors import wrong_commit, wrong_poll
-from kstore.client.consumer_batch import ConsumerBatch, refuse_async_for
+from kstore.client.consumer_batch import ConsumerBatch, PolledRecords, refuse_async_for
 from kstore.client.metadata import MetadataView
 from kstore.coordinator.group.offset_records import METADATA_MAX_BYTES, OffsetCommit
 from kstore.coordinator.group.reader_offsets_file import TopicIds
@@ -289,7 +289,7 @@ class Consumer:
             wanted = check_integer("max_records", max_records)
         if wanted < 1:
             raise InvalidConfigError(f"max_records is at least 1, as max.poll.records: {wanted!r}")
-        found: dict[TopicPartition, list[Record]] = {}
+        found = PolledRecords()
         batch = self._next_batch(wanted, timeout)
         while batch is not None:
             tp = TopicPartition(batch.topic, batch.partition)

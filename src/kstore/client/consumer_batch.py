@@ -7,7 +7,13 @@ from itertools import chain
 from typing import TYPE_CHECKING
 
 from kstore.errors import ClosedError, UnknownTopicIdError
-from kstore.kafka_names import CONSUMER_IN_ASYNCIO, OF_BATCHES, answer_names, no_asyncio
+from kstore.kafka_names import (
+    CONSUMER_IN_ASYNCIO,
+    OF_BATCHES,
+    OF_POLLED_RECORDS,
+    answer_names,
+    no_asyncio,
+)
 from kstore.topic_partition import TopicPartition
 
 if TYPE_CHECKING:
@@ -92,7 +98,12 @@ class ConsumerBatch:
         )
 
 
+class PolledRecords(dict[TopicPartition, list["Record"]]):
+    """Records by partition. A dict like any other, except that it explains a record's names."""
+
+
 answer_names(ConsumerBatch, OF_BATCHES)
+answer_names(PolledRecords, OF_POLLED_RECORDS)
 
 
 class ConsumerRecords(chain["Record"]):

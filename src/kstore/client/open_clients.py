@@ -147,8 +147,9 @@ def consumer(
         How often a store with ``mode="r"`` looks for partitions that another process created.
     """
     self._check()
-    if unknown:
-        raise unknown_setting(consumer, next(iter(unknown)))
+    for name in unknown:
+        if name != "enable_auto_commit" or unknown[name]:  # False: no consumer commits by itself
+            raise unknown_setting(consumer, name)
     for each in topic:
         if isinstance(each, dict) and not all(name in self for name in each):
             raise settings_in_a_dict(consumer, each, "'orders'")

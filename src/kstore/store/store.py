@@ -29,7 +29,7 @@ from kstore.errors import (
 from kstore.files import process_lifetime
 from kstore.files.files import DISK, Files
 from kstore.integers import INT64_MAX, check_integer
-from kstore.kafka_names import OF_STORES, answer_names
+from kstore.kafka_names import OF_STORES, answer_names, no_asyncio
 from kstore.keyword_names import explain_keywords
 from kstore.log.log import Log
 from kstore.store.alter_log_dir import MoveInfo
@@ -448,6 +448,9 @@ class Store(Mapping[str, Topic]):
         self._manager.close(errors)
         if errors:
             raise errors[0]
+
+    if not TYPE_CHECKING:  # which would take it for a method that works
+        __aenter__ = __aexit__ = no_asyncio("use `with`, and `await producer.send(...)` in it")
 
     def __enter__(self) -> "Store":
         return self

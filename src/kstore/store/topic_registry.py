@@ -558,7 +558,8 @@ def check_partitions(partitions: object) -> int:
         return check_integer("partitions", partitions, 1, MAX_PARTITIONS)
     except (TypeError, InvalidConfigError):
         raise InvalidConfigError(
-            f"a topic has 1 to {MAX_PARTITIONS} partitions, not {show_value(partitions)}"
+            f"a topic has 1 to {MAX_PARTITIONS} partitions, not {show_value(partitions)}: a "
+            "number, len(topic) for as many as another topic has"
         ) from None
 
 

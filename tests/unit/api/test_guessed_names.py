@@ -1,5 +1,6 @@
 """Names of Kafka's clients and of Python's containers, on stores, topics, logs and groups."""
 
+import asyncio
 import copy
 import pickle
 import pydoc
@@ -313,3 +314,33 @@ def test_a_topic_and_one_of_its_partitions_are_refused_together(store: Store) ->
         advice = str(caught.value).split("without the topic: ")[1].split(" (file")[0]
         with eval(advice) as second:
             assert first.assignment.isdisjoint(second.assignment)
+
+
+def test_a_poll_explains_the_names_of_a_record(store: Store) -> None:
+    settings: dict[str, Any] = {"enable_auto_commit": False}
+    with store.consumer("orders", timeout=0, **settings) as consumer:
+        for polled in (consumer.poll(), consumer.poll()):  # the second one is empty
+            with pytest.raises(AttributeError, match=r"use \.values\(\), or consumer\.records\(\)"):
+                polled.value  # type: ignore[attr-defined]  # noqa: B018
+    with pytest.raises(TypeError, match=r"no setting 'enable_auto_commit': use `with batch:`"):
+        store.consumer("orders", enable_auto_commit=True)  # type: ignore[arg-type]
+
+
+def test_the_segments_of_a_log_are_a_sequence(store: Store) -> None:
+    segments = store["orders"][0].segments
+    assert [each.base_offset for each in segments] == [0]
+    assert segments[0] is segments[-1] is next(iter(segments))
+
+
+def test_partitions_of_another_topic_are_refused_with_the_number(store: Store) -> None:
+    with pytest.raises(InvalidConfigError, match=r"a number, len\(topic\)"):
+        store.create_topic("copy", partitions=store["orders"])  # type: ignore[arg-type]
+
+
+def test_a_store_is_opened_by_with_in_asyncio(store: Store) -> None:
+    async def enter() -> None:
+        async with store:  # type: ignore[attr-defined]
+            pass
+
+    with pytest.raises(TypeError, match="a Store is for threads: use `with`"):
+        asyncio.run(enter())

@@ -278,8 +278,8 @@ def test_alter_gives_a_topic_of_kafkas_an_entry_and_changes_nothing_else(store: 
         ({"xyzzy": 1}, (), r"unknown setting 'xyzzy'; known are: batch\.compression, batch\.size"),
         ({"retention.ms": 1, "retention_ms": 2}, (), r"retention\.ms is set twice"),
         ({"retention.ms": 1}, ["retention_ms"], r"retention\.ms is both set and unset"),
+        ({"retention.ms": None, "retention_ms": 2}, (), r"retention\.ms is (both set|set twice)"),
         ({"segment.bytes": 1}, (), r"segment\.bytes must be a whole number"),
-        ({"retention.ms": None}, (), r"retention\.ms must be a whole number"),
         ({"retention.ms": True}, (), r"retention\.ms must be a whole number"),
     ],
 )

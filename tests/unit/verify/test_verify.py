@@ -388,3 +388,30 @@ def test_a_snapshot_that_forgot_a_transaction(copied):
     finding = only_finding(copied)
     assert finding.kind == "snapshot"
     assert "missing, or begins later" in finding.sentence
+
+
+@pytest.mark.parametrize(
+    ("field", "kinds"),
+    [(0, ["offsets"]), (23, ["offsets", "batch"])],
+    ids=["base offset", "last offset delta"],
+)
+def test_one_corrupt_offset_is_not_charged_to_the_batches_behind_it(tmp_path, field, kinds):
+    config = kstore.StoreConfig(background=False)
+    with kstore.open(tmp_path, config=config) as store:
+        log = store.create_topic("t", config={"index.interval.bytes": 100})[0]
+        for n in range(3000):
+            log.extend([b"%d" % n] * 10)
+    path = tmp_path / "t-0" / filenames.log_name(0)
+    position = size = 0
+    for _ in range(11):
+        position += size
+        size = 12 + struct.unpack_from(">i", path.read_bytes(), position + 8)[0]
+    alter(path, position + field, b"\x7f" if field == 23 else b"\x00\x00\x00\x00\x00\x7f\x00\x00")
+    with kstore.open(tmp_path, mode="r") as store:
+        report = store["t"].verify()
+    found = [(each.kind, each.position) for each in report.findings if each.kind != "index"]
+    assert found == [(kind, position) for kind in kinds]
+    assert report.finding_count <= len(kinds) + 1  # the index entry of the batch
+    with pytest.raises(CorruptRecordError) as caught:
+        report.raise_if_corrupt()
+    assert caught.value.position == position

@@ -483,6 +483,12 @@ cdef class SegmentList:
     def __len__(self):
         return self.count
 
+    def __iter__(self):
+        return iter(self.views)
+
+    def __getitem__(self, index):
+        return self.views[index]
+
     def floor(self, int64_t offset):
         """Index of the last segment whose base offset is at or below offset; -1 if none."""
         return self._floor(offset)

@@ -56,6 +56,8 @@ cdef class BatchAudit:
     cdef Event[MAX_EVENTS] _events
     cdef int _event_count
     cdef int32_t _epoch
+    cdef int64_t _offset_before         # last_offset before the last batch in order
+    cdef int64_t _batch_position, _batch_base   # that batch
     cdef readonly int64_t base_offset, file_size
     cdef readonly int64_t position      # in the file: where the next window must begin
     cdef readonly int64_t wanted        # minimum size of the next window
@@ -73,7 +75,7 @@ cdef class BatchAudit:
         self._time_slots = self._time_view.len // TIME_INDEX_ENTRY_SIZE
         self.base_offset = base_offset
         self.file_size = file_size
-        self.last_offset = base_offset - 1
+        self.last_offset = self._offset_before = base_offset - 1
         self.max_timestamp = -1
         self.tail_position = -1
         self.wanted = V2_HEADER_SIZE
@@ -206,7 +208,19 @@ cdef class BatchAudit:
         position = get_i32(self._index + slot * OFFSET_INDEX_ENTRY_SIZE + 4)
         return self.position < position < self.file_size
 
+    cdef void _distrust_the_batch_before(self, const BatchHeader* batch) noexcept nogil:
+        """Report the batch before this one where its last offset cannot be right.
+
+        It ends beyond this batch, which follows the batches before it: one corrupt offset would
+        put every later batch out of order.
+        """
+        if self._offset_before < batch.base_offset <= batch.last_offset < self.last_offset:
+            self._add_event(OFFSETS, self._batch_position, self._batch_base, self.last_offset)
+            self.last_offset = self._offset_before
+
     cdef void _check_batch(self, const BatchHeader* batch) noexcept nogil:
+        if batch.base_offset <= self.last_offset:
+            self._distrust_the_batch_before(batch)
         while self._slot < self._slots and self._slot_position() < self.position:
             self._report_entry(INDEX_POSITION)
         if self._slot < self._slots and self._slot_position() == self.position:
@@ -224,6 +238,8 @@ cdef class BatchAudit:
             # A v0 or v1 wrapper (count -1) does not have the offset of its first record.
             if batch.count >= 0 and batch.last_offset - self.last_offset != batch.count:
                 self.has_gaps = True
+            self._offset_before = self.last_offset
+            self._batch_position, self._batch_base = self.position, batch.base_offset
             self.last_offset = batch.last_offset
             self._check_times(batch.last_offset)
             if batch.max_timestamp > self.max_timestamp:

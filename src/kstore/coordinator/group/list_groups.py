@@ -79,7 +79,10 @@ class ConsumerGroup:
 
     @property
     def lag(self) -> int:
-        """The sum of the lags of partitions whose log end is known; :attr:`lags` has each."""
+        """The sum of :attr:`lags`, where the log end is known.
+
+        A partition without a committed offset is in neither; ``Consumer.lag()`` counts it.
+        """
         return sum(each.lag or 0 for each in self.offsets.values())
 
     @property
