@@ -38,6 +38,8 @@ Modules:
   deletion
 - verify_topics: Audits several partitions of a store into one report, while topics may be deleted
 
-Topic settings on disk: :mod:`kstore.checkpoint.topic_settings`. Stray directories are listed by
-:mod:`kstore.store.manager`, whose names :mod:`kstore.files.filenames` parses.
+Topic settings on disk: :mod:`kstore.checkpoint.topic_settings`. Stray directories: which are stray
+is decided by :mod:`kstore.handover.stray_folders`, their names are those of
+:mod:`kstore.files.filenames`. The high watermark of a partition without replicas is its log end:
+:meth:`kstore.store.manager.LogManager.state_of`.
 """

@@ -11,7 +11,9 @@ from libc.stdint cimport INT64_MAX, int64_t, uint8_t, uint64_t
 from kstore._native.append.clock cimport now_ms
 from kstore._native.append.producer_table cimport ProducerTable
 from kstore._native.append.reentrant_lock cimport ReentrantLock
-from kstore._native.append.sparse_index cimport append_index_entry, write_index_entries
+from kstore._native.append.sparse_index cimport (
+    append_index_entry, is_entry_due, write_index_entries,
+)
 from kstore._native.files.write_all cimport write_all
 from kstore._native.format.layout cimport OFFSET_INDEX_ENTRY_SIZE, TIME_INDEX_ENTRY_SIZE
 from kstore._native.read.segment_view cimport SegmentView
@@ -251,7 +253,7 @@ cdef class LogEnd:
         if newest > active.max_timestamp:
             active.max_timestamp = newest
             active.offset_of_max_timestamp = last
-        if self.bytes_since_index > self.index_interval:
+        if is_entry_due(self.bytes_since_index, self.index_interval):
             group_is_due = append_index_entry(active, position, last)
             self.bytes_since_index = 0
             if group_is_due:

@@ -15,6 +15,10 @@ cdef enum:
     ENTRIES_PER_WRITE = 64
 
 
+cdef inline bint is_entry_due(int64_t bytes_since_entry, int64_t index_interval) noexcept:
+    return bytes_since_entry > index_interval
+
+
 cdef inline bint append_index_entry(SegmentView active, int64_t position, int64_t last) except -1:
     """Add an entry to the offset index and the time index; returns whether a group is due."""
     active.add_entry(<int32_t>(last - active.base_offset), <int32_t>position)
