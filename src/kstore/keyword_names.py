@@ -36,6 +36,12 @@ def explain_keywords(
     return decorate
 
 
+_BATCH_SIZE = "batches have batch.size bytes: topic.alter({'batch.size': 1 << 20})"
+explain_extend = explain_keywords(
+    **dict.fromkeys(("batch_size", "chunk_size", "max_batch_size"), _BATCH_SIZE),
+    compression="use alter({'batch.compression': 'zstd'}) of the topic, or a producer",
+    partition="use extend() of a log: topic[0].extend(...)",
+)
 explain_scan = explain_keywords(
     columns="a scan gives every column, without a copy", limit="use head(100)"
 )

@@ -18,7 +18,7 @@ from kstore.errors import (
 )
 from kstore.files.files import Files
 from kstore.integers import check_integer
-from kstore.keyword_names import explain_keywords
+from kstore.keyword_names import explain_extend, explain_keywords
 from kstore.log import retention, time_lookup
 from kstore.log.append_info import AppendInfo
 from kstore.log.delete_segments import checked_log_start
@@ -94,6 +94,7 @@ class WritableLog(Log):
     append_end_marker = append_kernel.append_end_marker
     append_as_follower = append_kernel.append_as_follower
 
+    @explain_extend
     def extend(self, values: Iterable[Item], *, timestamp: Timestamp = None) -> range:
         return self._extend(values, timestamp, None)
 

@@ -10,7 +10,12 @@ from kstore.config import LogConfig
 from kstore.errors import TopicExistsError
 from kstore.integers import check_integer
 from kstore.kafka_names import OF_TOPICS, answer_names
-from kstore.keyword_names import explain_keywords, explain_scan, explain_table
+from kstore.keyword_names import (
+    explain_extend,
+    explain_keywords,
+    explain_scan,
+    explain_table,
+)
 from kstore.log.delete_segments import checked_log_start
 from kstore.log.latest_records import latest_records
 from kstore.log.read_committed import Isolation
@@ -158,11 +163,7 @@ class Topic:
         log = self._store._log(self.name, partition)
         return Position(partition, log.append(value, key=key, headers=headers, timestamp=timestamp))
 
-    @explain_keywords(
-        **dict.fromkeys(("batch_size", "chunk_size"), "use alter({'batch.size': 1 << 20})"),
-        compression="use alter({'batch.compression': 'zstd'}), or a producer",
-        partition="use extend() of a log: topic[0].extend(...)",
-    )
+    @explain_extend
     def extend(
         self, values: Iterable[Item], *, timestamp: datetime | int | None = None
     ) -> dict[int, list[range]]:

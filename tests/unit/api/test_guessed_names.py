@@ -291,8 +291,9 @@ def test_options_of_scans_and_tables_are_explained(store: Store) -> None:
             owner.scan(columns=["key"])  # type: ignore[attr-defined]
         with pytest.raises(TypeError, match=r"to_pandas\(\) has no columns=: select afterwards"):
             owner.to_pandas(columns=["key"])  # type: ignore[attr-defined]
-    with pytest.raises(TypeError, match=r"extend\(\) has no batch_size=: use alter"):
-        topic.extend([b"1"], batch_size=10)  # type: ignore[call-arg]
+    for owner in (topic, topic[0]):
+        with pytest.raises(TypeError, match=r"extend\(\) has no batch_size=: batches have batch.s"):
+            owner.extend([b"1"], batch_size=10)  # type: ignore[call-arg]
     with pytest.raises(TypeError, match=r"row\.value_length"):
         list(topic.scan(where=lambda row: row.value.length > 8))
 
