@@ -32,7 +32,7 @@ OF_CONSUMERS = {
     "commit_async": "use commit()",
     "commit_sync": "use commit()",
     "consume": "use poll(), or `for batch in consumer`",
-    "end_offsets": "use lag(), or store.end_offsets()",
+    "end_offsets": "use lag(), or store.end_offsets('orders')",
     "get_watermark_offsets": "use the start_offset and end_offset of a log",
     "getmany": "use poll()",
     "getone": "use `for record in consumer.records()`",
@@ -74,6 +74,7 @@ _PERIOD = "use since(when, until), or log[:log.offset_at(when)]"
 _GROUP = "use to_pandas().groupby('key').size(), or a Counter over the keys of scan()"
 _SCAN = "use scan(where=lambda row: row.offset > 5), which gives columns"
 OF_LOGS = {
+    **dict.fromkeys(("as_dict", "state", "table", "to_dict"), "use latest(), by key"),
     **dict.fromkeys(("delete", "remove", "tombstone"), _DELETE),
     "put": "use append(value, key=key)",
     **dict.fromkeys(_ARROW, _BATCHES),
@@ -216,6 +217,11 @@ OF_STORES = {
 _OF_EACH_LOG = "use {}() of each log: `for log in topic`"
 _OFFSETS_AT = "use offsets_at(when), by partition"
 OF_TOPICS = {
+    **dict.fromkeys(
+        ("delete_config", "reset", "reset_config", "unset"), "use alter({'retention.ms': None})"
+    ),
+    **dict.fromkeys(("as_dict", "state", "table", "to_dict"), "use latest(), by key"),
+    "get_config": "use config",
     **dict.fromkeys(_ARROW, _BATCHES),
     "describe": "use partitions, config, end_offsets() and size",
     "repair": "use kstore.repair(path, output), which writes a new directory",

@@ -43,7 +43,9 @@ explain_extend = explain_keywords(
     partition="use extend() of a log: topic[0].extend(...)",
 )
 explain_scan = explain_keywords(
-    columns="a scan gives every column, without a copy", limit="use head(100)"
+    columns="a scan gives every column, without a copy",
+    isolation_level="use view(isolation_level='read_committed').scan()",
+    limit="use head(100)",
 )
 explain_table = explain_keywords(
     columns="select afterwards: to_pandas()[['value']], to_arrow().select(['value'])",

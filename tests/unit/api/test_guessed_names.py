@@ -129,7 +129,8 @@ def test_a_group_is_found_by_name(store: Store) -> None:
     group = store.group("dashboards")
     assert group == store.groups()["dashboards"]
     end = store["orders"][0].end_offset
-    assert group.lags == {("orders", 0): end}
+    assert group.lags == {("orders", 0): end, ("orders", 1): None}  # nothing is committed there
+    assert group.uncommitted == {("orders", 1)}
     assert group.lag == end
     with pytest.raises(GroupIdNotFoundError, match="no group 'dashboard'; did you mean 'dashboa"):
         store.group("dashboard")

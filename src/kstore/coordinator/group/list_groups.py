@@ -66,8 +66,9 @@ class ConsumerGroup:
     """A consumer group at one moment; made by :meth:`kstore.Store.groups`. Immutable.
 
     ``offsets`` are its committed offsets by partition, sorted. ``claimed`` are the partitions
-    that its open consumers read, in any process on this machine. ``error`` says why its offsets
-    cannot be read, and is None otherwise.
+    that its open consumers read, in any process on this machine. ``uncommitted`` are the other
+    partitions of topics of which it has committed one. ``error`` says why its offsets cannot be
+    read, and is None otherwise.
     """
 
     name: str
@@ -76,19 +77,18 @@ class ConsumerGroup:
     )
     claimed: frozenset[TopicPartition] = frozenset()
     error: KStoreError | None = None
+    uncommitted: frozenset[TopicPartition] = frozenset()
 
     @property
     def lag(self) -> int:
-        """The sum of :attr:`lags`, where the log end is known.
-
-        A partition without a committed offset is in neither; ``Consumer.lag()`` counts it.
-        """
+        """The sum of the known :attr:`lags`; ``Consumer.lag()`` counts every partition it reads."""
         return sum(each.lag or 0 for each in self.offsets.values())
 
     @property
     def lags(self) -> dict[TopicPartition, int | None]:
-        """The lag of each partition with a committed offset; None where the log end is unknown."""
-        return ByPartition((partition, each.lag) for partition, each in self.offsets.items())
+        """The lag of each partition; None where the log end is unknown, or nothing is committed."""
+        known = [(partition, each.lag) for partition, each in self.offsets.items()]
+        return ByPartition([*known, *((partition, None) for partition in sorted(self.uncommitted))])
 
     @property
     def is_claimed(self) -> bool:
@@ -199,7 +199,10 @@ class _GroupReader:
             except CorruptRecordError as error:
                 errors.append(error)
         unreadable = next(iter([*offsets.errors.values(), *errors]), None)
-        return ConsumerGroup(name, MappingProxyType(committed), claimed, unreadable)
+        topics = {tp.topic for tp in committed}
+        all_of = {TopicPartition(each, n) for each in topics for n in self._topics.get(each, ())}
+        uncommitted = frozenset(all_of - committed.keys())
+        return ConsumerGroup(name, MappingProxyType(committed), claimed, unreadable, uncommitted)
 
     def _table_of(self, name: str) -> OffsetsTable | None:
         return self._tables.get(partition_for_name(name, self._count)) if self._count else None
