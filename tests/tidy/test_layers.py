@@ -141,6 +141,7 @@ DISK_FREE = (
 # The steady append is one native call on a descriptor that files/files.py hands out; a located
 # batch is read the same way. frames asks for huge pages for memory of its own: no disk.
 NATIVE_DISK = {
+    "kstore._native.files.inode_and_size",
     "kstore._native.files.owned_descriptor",
     "kstore._native.files.write_all",
     "kstore._native.read.segment_view",
@@ -149,7 +150,7 @@ NATIVE_DISK = {
     "kstore._native.bench.disk_loops",
     "kstore._native.bench.socket_loops",
 }
-NATIVE_DISK_HEADERS = {"unistd.h", "sys/uio.h", "sys/mman.h", "fcntl.h", "stdio.h"}
+NATIVE_DISK_HEADERS = {"unistd.h", "sys/stat.h", "sys/uio.h", "sys/mman.h", "fcntl.h", "stdio.h"}
 NATIVE_DISK_MODULES = ("posix.unistd", "posix.mman", "posix.fcntl", "posix.stat", "libc.stdio")
 
 

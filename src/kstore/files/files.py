@@ -15,6 +15,7 @@ from contextlib import ExitStack, suppress
 from functools import partial
 from typing import TYPE_CHECKING
 
+from kstore._native.files.inode_and_size import inode_and_size
 from kstore.errors import StorageError
 from kstore.files.descriptor_limit import lacks_descriptors, too_many_open_files
 from kstore.files.file_lock import Lock, find_lock
@@ -282,12 +283,11 @@ class Files:
     def identity_of(self, path: str | os.PathLike[str]) -> tuple[int, int] | None:
         """Inode and size of the file of this name; None where nothing exists."""
         try:
-            about = os.stat(path)
+            return inode_and_size(os.fsencode(path))
         except (FileNotFoundError, NotADirectoryError):
             return None
         except OSError as error:
             raise _storage_error("cannot stat", path, error) from error
-        return about.st_ino, about.st_size
 
     def size_of(self, path: str | os.PathLike[str]) -> int:
         return self.about(path).st_size
