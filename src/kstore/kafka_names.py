@@ -116,7 +116,6 @@ OF_LOGS = {
     "size_in_bytes": "use size",
     "count": "use sum(1 for _ in log), which reads it",
     "num_records": "use sum(1 for _ in log), which reads it",
-    "high_watermark": "use end_offset: without replicas they are the same",
     "repair": "use kstore.repair(path, output), which writes a new directory",
 }
 _ASYNC_CONSUMER = (

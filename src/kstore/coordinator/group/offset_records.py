@@ -10,10 +10,12 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from kstore.errors import CorruptRecordError, InvalidRecordError
-from kstore.protocol.fields import INT16, INT32, INT64, FieldReader, encode_string
+from kstore.protocol.records import decode_record, encode_record, first_string, prefix_of
+from kstore.protocol.records.offset_commit import OffsetCommitKey, OffsetCommitValue
 
 OFFSET_KEY_VERSION = 1
 OFFSET_VALUE_VERSION = 3
+EXPIRING_VALUE_VERSION = 1  # the only one with an expire timestamp
 HIGHEST_VALUE_VERSION = 4  # KIP-848: compact strings and tagged fields
 METADATA_MAX_BYTES = 4096  # offset.metadata.max.bytes
 
@@ -42,33 +44,29 @@ Commits = dict[PartitionKey, OffsetCommit]
 
 def encode_offset_key(key: OffsetKey) -> bytes:
     """Version 1. Raises InvalidRecordError for a name that does not fit Kafka's int16 length."""
-    return b"".join(
-        (
-            INT16.pack(OFFSET_KEY_VERSION),
-            encode_string(key.group),
-            encode_string(key.topic),
-            INT32.pack(key.partition),
-        )
-    )
+    return encode_record(OffsetCommitKey(*key), OFFSET_KEY_VERSION, 0)
 
 
 def encode_offset_value(commit: OffsetCommit) -> bytes:
-    """Version 3. Raises InvalidRecordError for metadata beyond ``METADATA_MAX_BYTES``."""
-    metadata = encode_string(commit.metadata)
-    if len(metadata) - INT16.size > METADATA_MAX_BYTES:
+    """Version 3, or 1 for a commit that expires at a time of its own, as Kafka.
+
+    Raises InvalidRecordError for metadata beyond ``METADATA_MAX_BYTES``.
+    """
+    size = len(commit.metadata.encode())
+    if size > METADATA_MAX_BYTES:
         raise InvalidRecordError(
-            f"the metadata of a committed offset is {len(metadata) - INT16.size} bytes long, "
+            f"the metadata of a committed offset is {size} bytes long, "
             f"beyond offset.metadata.max.bytes = {METADATA_MAX_BYTES}"
         )
-    return b"".join(
-        (
-            INT16.pack(OFFSET_VALUE_VERSION),
-            INT64.pack(commit.offset),
-            INT32.pack(commit.leader_epoch),
-            metadata,
-            INT64.pack(commit.commit_timestamp),
-        )
+    value = OffsetCommitValue(
+        offset=commit.offset,
+        leader_epoch=commit.leader_epoch,
+        metadata=commit.metadata,
+        commit_timestamp=commit.commit_timestamp,
+        expire_timestamp=commit.expire_timestamp,
     )
+    version = OFFSET_VALUE_VERSION if commit.expire_timestamp == -1 else EXPIRING_VALUE_VERSION
+    return encode_record(value, version, version)
 
 
 def decode_offset_key(data: bytes) -> OffsetKey | None:
@@ -76,12 +74,10 @@ def decode_offset_key(data: bytes) -> OffsetKey | None:
 
     Raises CorruptRecordError for too few or too many bytes.
     """
-    reader = FieldReader(data, "key of __consumer_offsets")
-    if reader.int16() not in (0, 1):
+    if prefix_of(data) not in (0, 1):
         return None
-    key = OffsetKey(reader.string(), reader.string(), reader.int32())
-    reader.finish()
-    return key
+    key = decode_record(OffsetCommitKey, 0, data)
+    return OffsetKey(key.group, key.topic, key.partition)
 
 
 def decode_group_key(data: bytes) -> str | None:
@@ -90,27 +86,24 @@ def decode_group_key(data: bytes) -> str | None:
     Keys of the classic protocol (2), and of consumer, share and streams groups (KIP-848, 932,
     1071) all begin with it. None for an offset commit. Raises CorruptRecordError for too few bytes.
     """
-    reader = FieldReader(data, "key of __consumer_offsets")
-    return None if reader.int16() in (0, 1) else reader.string()
+    return None if prefix_of(data) in (0, 1) else first_string(data)
 
 
 def decode_offset_value(data: bytes) -> OffsetCommit:
     """Any version from 0 to 4. Raises CorruptRecordError for anything else."""
-    reader = FieldReader(data, "value of __consumer_offsets")
-    version = reader.int16()
+    version = prefix_of(data)
     if not 0 <= version <= HIGHEST_VALUE_VERSION:
         raise CorruptRecordError(
             f"an offset commit of version {version}; known versions: 0 to {HIGHEST_VALUE_VERSION}"
         )
-    offset = reader.int64()
-    leader_epoch = reader.int32() if version >= 3 else -1
-    metadata = reader.compact_string() if version >= 4 else reader.string()
-    commit_timestamp = reader.int64()
-    expire_timestamp = reader.int64() if version == 1 else -1
-    if version >= 4:
-        reader.tags()
-    reader.finish()
-    return OffsetCommit(offset, commit_timestamp, metadata, leader_epoch, expire_timestamp)
+    value = decode_record(OffsetCommitValue, version, data)
+    return OffsetCommit(
+        value.offset,
+        value.commit_timestamp,
+        value.metadata,
+        value.leader_epoch,
+        value.expire_timestamp,
+    )
 
 
 def newest_commits(*tables: Mapping[PartitionKey, OffsetCommit]) -> Commits:

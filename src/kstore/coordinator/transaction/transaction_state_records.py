@@ -11,7 +11,8 @@ from random import randrange
 from typing import TYPE_CHECKING, NamedTuple
 
 from kstore.errors import CorruptRecordError
-from kstore.protocol.fields import INT16, INT32, INT64, FieldReader, encode_string
+from kstore.protocol.records import decode_record, encode_record, prefix_of
+from kstore.protocol.records.transaction_log import TransactionLogKey, TransactionLogValue
 
 if TYPE_CHECKING:
     from kstore.producer_state.snapshot import ProducerEntry
@@ -74,7 +75,7 @@ def next_sequence(known: Iterable["ProducerEntry"], producer_id: int, producer_e
 
 def encode_key(transactional_id: str) -> bytes:
     """Version 0. Raises InvalidRecordError for an id beyond 32767 bytes."""
-    return INT16.pack(KEY_VERSION) + encode_string(transactional_id)
+    return encode_record(TransactionLogKey(transactional_id), KEY_VERSION, KEY_VERSION)
 
 
 def encode_value(metadata: Metadata) -> bytes:
@@ -82,19 +83,17 @@ def encode_value(metadata: Metadata) -> bytes:
     topics: dict[str, list[int]] = {}
     for topic, partition in sorted(metadata.partitions):
         topics.setdefault(topic, []).append(partition)
-    parts = [
-        INT16.pack(VALUE_VERSION),
-        INT64.pack(metadata.producer_id),
-        INT16.pack(metadata.producer_epoch),
-        INT32.pack(metadata.timeout_ms),
-        metadata.state.to_bytes(1, "big"),
-        INT32.pack(-1 if metadata.state is State.EMPTY else len(topics)),
-    ]
-    for topic, partitions in topics.items():
-        parts += (encode_string(topic), INT32.pack(len(partitions)))
-        parts += map(INT32.pack, partitions)
-    parts += (INT64.pack(metadata.last_update_ms), INT64.pack(metadata.start_ms))
-    return b"".join(parts)
+    listed = [TransactionLogValue.TransactionPartitions(*topic) for topic in topics.items()]
+    value = TransactionLogValue(
+        producer_id=metadata.producer_id,
+        producer_epoch=metadata.producer_epoch,
+        transaction_timeout_ms=metadata.timeout_ms,
+        transaction_status=metadata.state,
+        transaction_partitions=None if metadata.state is State.EMPTY else listed,
+        transaction_last_update_timestamp_ms=metadata.last_update_ms,
+        transaction_start_timestamp_ms=metadata.start_ms,
+    )
+    return encode_record(value, VALUE_VERSION, VALUE_VERSION)
 
 
 def decode_key(data: bytes) -> str | None:
@@ -102,12 +101,9 @@ def decode_key(data: bytes) -> str | None:
 
     Raises CorruptRecordError for too few or too many bytes.
     """
-    reader = FieldReader(data, "key of __transaction_state")
-    if reader.int16() != KEY_VERSION:
+    if prefix_of(data) != KEY_VERSION:
         return None
-    transactional_id = reader.string()
-    reader.finish()
-    return transactional_id
+    return decode_record(TransactionLogKey, KEY_VERSION, data).transactional_id
 
 
 def is_commit(data: bytes) -> bool:
@@ -117,36 +113,27 @@ def is_commit(data: bytes) -> bool:
 
 def decode_value(transactional_id: str, data: bytes) -> Metadata:
     """Version 0 or 1. Raises CorruptRecordError for anything else."""
-    reader = FieldReader(data, "value of __transaction_state")
-    version = reader.int16()
+    version = prefix_of(data)
     if not 0 <= version <= HIGHEST_VALUE_VERSION:
         raise CorruptRecordError(
             f"a transaction's state of version {version}; known are 0 to {HIGHEST_VALUE_VERSION}"
         )
-    flexible = version >= 1
-    producer_id, epoch = reader.int64(), reader.int16()
-    timeout_ms, number = reader.int32(), reader.int8()
+    value = decode_record(TransactionLogValue, version, data)
+    number = value.transaction_status
     if number not in State.__members__.values():
         raise CorruptRecordError(f"a transaction's state is {number}; known are 0 to 7")
-    partitions: set[PartitionKey] = set()
-    for _ in range(reader.compact_count() if flexible else reader.count()):
-        topic = reader.compact_string() if flexible else reader.string()
-        count = reader.compact_count() if flexible else reader.count()
-        partitions.update((topic, reader.int32()) for _ in range(count))
-        if flexible:
-            reader.tags()
-    last_update_ms, start_ms = reader.int64(), reader.int64()
-    tags = reader.tags() if flexible else {}
-    reader.finish()
-    previous = tags.get(0, b"")
     return Metadata(
         transactional_id,
-        producer_id,
-        epoch,
-        timeout_ms,
+        value.producer_id,
+        value.producer_epoch,
+        value.transaction_timeout_ms,
         State(number),
-        frozenset(partitions),
-        last_update_ms,
-        start_ms,
-        INT64.unpack(previous)[0] if len(previous) == INT64.size else -1,
+        frozenset(
+            (topic.topic, partition)
+            for topic in value.transaction_partitions or ()
+            for partition in topic.partition_ids
+        ),
+        value.transaction_last_update_timestamp_ms,
+        value.transaction_start_timestamp_ms,
+        value.previous_producer_id,
     )

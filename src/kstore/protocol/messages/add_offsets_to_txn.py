@@ -1,0 +1,74 @@
+"""AddOffsetsToTxn, API key 25. Generated from the table of messages."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from struct import Struct
+from typing import ClassVar, Self
+
+from kstore.protocol.wire import Reader, Writer
+
+_I32_I16 = Struct(">ih")
+_I64_I16 = Struct(">qh")
+
+
+@dataclass(slots=True)
+class AddOffsetsToTxnRequest:
+    """AddOffsetsToTxn request, versions 0 to 4."""
+
+    API_KEY: ClassVar[int] = 25
+    MIN_VERSION: ClassVar[int] = 0
+    MAX_VERSION: ClassVar[int] = 4
+    FLEXIBLE_FROM: ClassVar[int] = 3
+
+    transactional_id: str = ""
+    producer_id: int = 0
+    producer_epoch: int = 0
+    group_id: str = ""
+
+    @classmethod
+    def decode(cls, reader: Reader, version: int) -> Self:
+        flexible = version >= 3
+        message = cls()
+        message.transactional_id = reader.string(flexible)
+        message.producer_id, message.producer_epoch = reader.fixed(_I64_I16)
+        message.group_id = reader.string(flexible)
+        if flexible:
+            reader.skip_tags()
+        return message
+
+    def encode(self, writer: Writer, version: int) -> None:
+        flexible = version >= 3
+        writer.string(self.transactional_id, flexible)
+        writer.fixed(_I64_I16, self.producer_id, self.producer_epoch)
+        writer.string(self.group_id, flexible)
+        if flexible:
+            writer.no_tags()
+
+
+@dataclass(slots=True)
+class AddOffsetsToTxnResponse:
+    """AddOffsetsToTxn response, versions 0 to 4."""
+
+    API_KEY: ClassVar[int] = 25
+    MIN_VERSION: ClassVar[int] = 0
+    MAX_VERSION: ClassVar[int] = 4
+    FLEXIBLE_FROM: ClassVar[int] = 3
+
+    throttle_time_ms: int = 0
+    error_code: int = 0
+
+    @classmethod
+    def decode(cls, reader: Reader, version: int) -> Self:
+        flexible = version >= 3
+        message = cls()
+        message.throttle_time_ms, message.error_code = reader.fixed(_I32_I16)
+        if flexible:
+            reader.skip_tags()
+        return message
+
+    def encode(self, writer: Writer, version: int) -> None:
+        flexible = version >= 3
+        writer.fixed(_I32_I16, self.throttle_time_ms, self.error_code)
+        if flexible:
+            writer.no_tags()
