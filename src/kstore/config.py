@@ -165,7 +165,7 @@ class StoreConfig:
     """Settings of a store."""
 
     log: LogConfig = field(default_factory=LogConfig)  # for topics without their own settings
-    background: bool = True  # one thread for flush.ms and retention, started when first needed
+    background: bool = True  # threads for flush.ms, rolled segments, retention; start when needed
     retention_check_interval_ms: int = 300_000
     recovery: str = "careful"  # "kafka": truncate at corruption as Kafka does (bytes are saved)
     num_recovery_threads_per_data_dir: int = 2  # partitions recovered at once after an unclean stop
@@ -477,6 +477,11 @@ def parse_whole_number(text: str, low: int = 0, high: int = INT64_MAX, *, name: 
             f"{name}{' must be ' if name else ''}a whole number{bounds}, not {shown!r}"
         )
     return number
+
+
+def setting_texts(config: LogConfig, names: Iterable[str]) -> dict[str, str]:
+    """Some of a topic's settings by Kafka's names, as texts."""
+    return {setting_attribute(name).replace("_", "."): setting_text(config[name]) for name in names}
 
 
 def setting_text(value: object) -> str:

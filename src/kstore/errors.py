@@ -9,6 +9,13 @@ from os import PathLike, fspath
 from typing import NamedTuple
 
 
+class RecordError(NamedTuple):
+    """Why a leader refuses one record of a batch. Not an exception: an error lists them."""
+
+    batch_index: int  # of the record in its batch, from 0
+    message: str
+
+
 class KStoreError(Exception):
     """Base of all errors of kstore.
 
@@ -21,6 +28,7 @@ class KStoreError(Exception):
     """
 
     code: int = -1  # Kafka's UNKNOWN_SERVER_ERROR
+    record_errors: tuple[RecordError, ...] = ()  # of a batch that a leader refuses, by index
 
     def __init__(
         self,
@@ -72,6 +80,12 @@ class CorruptRecordError(KStoreError, ValueError):
     code = 2
 
 
+class InvalidMessageError(KStoreError, ValueError):
+    """A request or an answer that is no message of Kafka's protocol; ``position`` is in it."""
+
+    code = 42
+
+
 class CorruptFileError(KStoreError, ValueError):
     """A side file (index, checkpoint, metadata) that does not parse."""
 
@@ -115,6 +129,30 @@ class InvalidTopicError(KStoreError, ValueError):
     """A topic name outside Kafka's rules: 1 to 249 of ``[a-zA-Z0-9._-]``, not ``.`` or ``..``."""
 
     code = 17
+
+
+class InvalidPartitionsError(KStoreError, ValueError):
+    """A number of partitions that a topic cannot have."""
+
+    code = 37
+
+
+class InvalidReplicationFactorError(KStoreError, ValueError):
+    """A replication factor below 1, or beyond the number of brokers."""
+
+    code = 38
+
+
+class InvalidReplicaAssignmentError(KStoreError, ValueError):
+    """An assignment of replicas that is empty, has gaps, or names an unknown broker."""
+
+    code = 39
+
+
+class InvalidRequestError(KStoreError, ValueError):
+    """A request that contradicts itself, or that asks for what no broker does."""
+
+    code = 42
 
 
 class InvalidConfigError(KStoreError, ValueError):
@@ -203,6 +241,12 @@ class ProducerFencedError(KStoreError, RuntimeError):
     """A newer producer with the same transactional id has fenced this one."""
 
     code = 90
+
+
+class FencedLeaderEpochError(KStoreError, ValueError):
+    """A leader epoch below the log's latest one."""
+
+    code = 74
 
 
 class PolicyViolationError(KStoreError, ValueError):
@@ -344,6 +388,10 @@ class GroupIdNotFoundError(KStoreError, LookupError):
     """A group without committed offsets."""
 
     code = 69
+
+
+class AddressError(KStoreError, OSError):
+    """A broker cannot listen on an address: it is in use, not of this machine, or misspelled."""
 
 
 class SourceError(KStoreError, ConnectionError):

@@ -125,6 +125,7 @@ if TYPE_CHECKING:
     from kstore.store.list_partitions import FoundLog as FoundLog
     from kstore.store.list_partitions import find_logs as find_logs
     from kstore.store.manager import LogDirInfo as LogDirInfo
+    from kstore.store.open_store import open_to_serve as open_to_serve
     from kstore.store.partition_factory import peek_end_offset as peek_end_offset
     from kstore.store.store import Paths as Paths
     from kstore.store.topic_identity import TopicIdentities as TopicIdentities
@@ -232,6 +233,7 @@ _NAMES = {
     # Entries of indexes, and dumps of a log and of its indexes.
     "kstore.segment.index_entry": "OFFSET_ENTRY_SIZE TIME_ENTRY_SIZE offset_entry time_entry",
     "kstore.segment.index_sanity": "read_entries",
+    "kstore.store.open_store": "open_to_serve",
     "kstore._native.index.index_lookup": "OffsetIndex TimeIndex",
     "kstore._native.read.decode": "Scanner",
     "kstore._native.read.dump_lines": "LineDumper",

@@ -57,6 +57,28 @@ def roll(world: World) -> None:
     world.close()
 
 
+def roll_in_background(world: World) -> None:
+    """Rolled segments are synced and the recovery point is written; the active one waits."""
+    begin(world)
+    world.append(3, 100)
+    world.roll()
+    world.append(2)
+    world.flush_rolled()
+    world.append(1)
+    world.checkpoint()
+    world.append(4, 500)  # rolls by size
+    world.checkpoint()
+    world.flush_rolled()
+    world.checkpoint()
+    world.append(1)
+    world.truncate(2)
+    world.append(1)
+    world.roll()
+    world.flush_rolled()
+    world.append(1)
+    world.close()
+
+
 def prewritten(world: World) -> None:
     """Equal-sized batches over zeros: whatever stands behind the end looks like what came before.
 
@@ -296,6 +318,7 @@ SCENARIOS: dict[str, Scenario] = {
     "flush.messages": Scenario(flush_messages),
     "append, no sync": Scenario(append_unsynced),
     "roll": Scenario(roll),
+    "roll in the background": Scenario(roll_in_background),
     "prewritten": Scenario(prewritten),
     "checkpoint": Scenario(checkpoint),
     "close and open": Scenario(close_and_open),

@@ -31,7 +31,8 @@ def test_the_recorder_misses_nothing(tmp_path: Path, name: str) -> None:
     assert len(trace.notes) > 3
 
 
-EVERY = {"compaction": 12, "transactions": 40, "move": 24}  # the long ones
+# One moment in so many of the long ones: `make torture` takes all.
+EVERY = {"compaction": 12, "transactions": 40, "move": 24, "publication": 12}
 
 
 @pytest.mark.parametrize("name", SCENARIOS)

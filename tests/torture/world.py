@@ -327,6 +327,15 @@ class World:
         if self._try(log.flush)[0]:
             self.say("flushed", tp, end)
 
+    def flush_rolled(self, tp: TopicPartition = ("t", 0)) -> None:
+        """Sync rolled segments, as a store does in the background after each roll."""
+        log = self.log(tp)
+        if log is None:
+            return
+        end = log.segments.views[-1].base_offset
+        if self._try(lambda: log._require_writer().flusher.flush_rolled())[0]:
+            self.say("flushed", tp, end)
+
     def commit_in_group(
         self, threads: int = 1, count: int = 4, tp: TopicPartition = ("t", 0)
     ) -> None:

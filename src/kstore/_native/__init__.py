@@ -7,6 +7,7 @@ Modules:
 
 - append: encodes, validates and writes batches at the end of a log
 - bench: loops in C that the benchmarks divide by
+- broker: the most frequent requests and their answers
 - compaction: the two passes of the log cleaner
 - files: system calls on open files
 - format: batches, records, checksums: bounded reads and writes

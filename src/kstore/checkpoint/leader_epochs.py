@@ -1,8 +1,9 @@
 """Which leader epoch wrote which offsets: Kafka's LeaderEpochFileCache and its file.
 
 The file ``leader-epoch-checkpoint`` has the frame of an offset checkpoint with entries
-``epoch start_offset``, ascending in both. kstore stamps the latest epoch on what it appends and
-never raises it; it follows all other rules because a Kafka broker continues from this file.
+``epoch start_offset``, ascending in both. kstore stamps the latest epoch on what it appends; a
+broker begins the next one (:meth:`kstore.Log.begin_epoch`). All rules are Kafka's, because a Kafka
+broker continues from this file.
 """
 
 from bisect import bisect_right
@@ -28,14 +29,14 @@ class EpochEntry(NamedTuple):
 
 
 class LeaderEpochs:
-    """The epochs of one log, ascending. Not thread-safe: the log's lock guards it.
+    """The epochs of one log, ascending. Changes need the log's lock, lookups none.
 
     Changes stay in memory until :meth:`save`; every changing method returns whether it changed
     anything. Kafka saves at once after ``assign`` and may delay after a truncation.
     """
 
     def __init__(self, entries: Iterable[tuple[int, int]] = ()) -> None:
-        self._entries: list[EpochEntry] = []
+        self._entries: tuple[EpochEntry, ...] = ()  # replaced, never changed
         for epoch, start_offset in entries:
             self.assign(epoch, start_offset)
 
@@ -66,7 +67,7 @@ class LeaderEpochs:
         return format_frame(f"{entry.epoch} {entry.start_offset}" for entry in self._entries)
 
     def __iter__(self) -> Iterator[EpochEntry]:
-        return iter(tuple(self._entries))
+        return iter(self._entries)
 
     def __len__(self) -> int:
         return len(self._entries)
@@ -81,11 +82,13 @@ class LeaderEpochs:
 
     @property
     def latest(self) -> EpochEntry | None:
-        return self._entries[-1] if self._entries else None
+        entries = self._entries
+        return entries[-1] if entries else None
 
     @property
     def earliest(self) -> EpochEntry | None:
-        return self._entries[0] if self._entries else None
+        entries = self._entries
+        return entries[0] if entries else None
 
     def assign(self, epoch: int, start_offset: int) -> bool:
         """Record that epoch begins at start_offset; ignored if the latest epoch is the same.
@@ -98,17 +101,15 @@ class LeaderEpochs:
         if entries and epoch == entries[-1].epoch and start_offset >= entries[-1].start_offset:
             return False
         while entries and (entries[-1].epoch >= epoch or entries[-1].start_offset >= start_offset):
-            entries.pop()
-        entries.append(EpochEntry(epoch, start_offset))
+            entries = entries[:-1]
+        self._entries = (*entries, EpochEntry(epoch, start_offset))
         return True
 
     def truncate_from_end(self, end_offset: int) -> bool:
         """Remove the epochs that start at or beyond end_offset, the new log end."""
-        keep = len(self._entries)
-        while keep and self._entries[keep - 1].start_offset >= end_offset:
-            keep -= 1
-        changed = keep < len(self._entries)
-        del self._entries[keep:]
+        kept = tuple(entry for entry in self._entries if entry.start_offset < end_offset)
+        changed = len(kept) < len(self._entries)
+        self._entries = kept
         return changed
 
     def truncate_from_start(self, start_offset: int) -> bool:
@@ -117,10 +118,25 @@ class LeaderEpochs:
         gone = bisect_right(entries, start_offset, key=lambda entry: entry.start_offset)
         if gone == 0 or (gone == 1 and entries[0].start_offset == start_offset):
             return False
-        entries[:gone] = [EpochEntry(entries[gone - 1].epoch, start_offset)]
+        self._entries = (EpochEntry(entries[gone - 1].epoch, start_offset), *entries[gone:])
         return True
 
     def epoch_for(self, offset: int) -> int:
         """The epoch in which an offset was written; -1 where it is unknown."""
-        slot = bisect_right(self._entries, offset, key=lambda entry: entry.start_offset)
-        return self._entries[slot - 1].epoch if slot > 0 else -1
+        entries = self._entries
+        slot = bisect_right(entries, offset, key=lambda entry: entry.start_offset)
+        return entries[slot - 1].epoch if slot > 0 else -1
+
+    def end_of(self, epoch: int, log_end: int) -> tuple[int, int]:
+        """The largest known epoch up to this one, and the offset at which the next one starts.
+
+        The log end for the latest epoch, (-1, -1) for a later one. An epoch below the first known
+        one ends where that one starts. Kafka's LeaderEpochFileCache.endOffsetFor.
+        """
+        entries = self._entries
+        slot = bisect_right(entries, epoch, key=lambda entry: entry.epoch)
+        if epoch >= 0 and slot < len(entries):
+            return (entries[slot - 1].epoch if slot else epoch), entries[slot].start_offset
+        if entries and entries[-1].epoch == epoch:
+            return epoch, log_end
+        return -1, -1

@@ -131,6 +131,7 @@ class LogDir:
         self._begun = False
         self._recovery_points: Mapping[PartitionKey, int] | None = None
         self._log_starts: Mapping[PartitionKey, int] | None = None
+        self._high_watermarks: Mapping[PartitionKey, int] | None = None
         self._first_dirty: Mapping[PartitionKey, int] | None = None  # as it was when first read
         self._points_seen: tuple[int, Mapping[PartitionKey, int]] | None = None  # by a reader
         if offline is not None:
@@ -247,6 +248,12 @@ class LogDir:
             self._log_starts = self._read(filenames.LOG_STARTS)
         return self._log_starts.get(key, 0)
 
+    def high_watermark(self, key: PartitionKey) -> int:
+        """The high watermark that a partition once had; 0 without an entry."""
+        if self._high_watermarks is None:
+            self._high_watermarks = self._read(filenames.HIGH_WATERMARKS)
+        return self._high_watermarks.get(key, 0)
+
     def first_dirty_offset(self, key: PartitionKey) -> int:
         """The log cleaner has compacted a partition below it; 0 without an entry."""
         if self._first_dirty is None:
@@ -334,6 +341,9 @@ class LogDir:
         if name == filenames.LOG_STARTS:
             self.log_start(("", -1))
             return self._log_starts or {}
+        if name == filenames.HIGH_WATERMARKS:
+            self.high_watermark(("", -1))
+            return self._high_watermarks or {}
         return self._read(name)
 
     def _write(
@@ -355,6 +365,7 @@ class LogDir:
             [(path, format_offsets(mapping)) for path, mapping in contents]
         )
         self._recovery_points, self._log_starts = points, starts
+        self._high_watermarks = marks
 
     def finish(self, *, clean: bool) -> None:
         """Write the original marker back if everything closed cleanly; unlock."""

@@ -115,6 +115,11 @@ class TopicsFile:
             self._stamps = _newest_stamps(files, self._stamps, topics or {})
         self.are_stamps_behind = any(stamps != self._stamps for _, stamps in files.values())
 
+    @property
+    def generation(self) -> int:
+        """Grows with every change of an entry."""
+        return self._generation
+
     def __contains__(self, topic: str) -> bool:
         return topic in self._documents
 

@@ -197,6 +197,13 @@ class FailureDetectingFiles(Files):
             self._report(error)
             raise
 
+    def disk_space(self, path: Path) -> tuple[int, int]:
+        try:
+            return self.inner.disk_space(path)
+        except StorageError as error:
+            self._report(error)
+            raise
+
     def exists(self, path: Path) -> bool:
         try:
             return self.inner.exists(path)

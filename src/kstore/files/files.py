@@ -292,6 +292,14 @@ class Files:
     def size_of(self, path: str | os.PathLike[str]) -> int:
         return self.about(path).st_size
 
+    def disk_space(self, path: str | os.PathLike[str]) -> tuple[int, int]:
+        """Bytes of the disk that a directory is on: in all, and free for this user."""
+        try:
+            disk = os.statvfs(path)
+        except OSError as error:
+            raise _storage_error("cannot ask for the space of", path, error) from error
+        return disk.f_blocks * disk.f_frsize, disk.f_bavail * disk.f_frsize
+
     def copy(
         self, source: str | os.PathLike[str], target: str | os.PathLike[str], size: int
     ) -> None:

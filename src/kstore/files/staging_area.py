@@ -114,6 +114,7 @@ class StagingArea(Files):
     set_modified_ns = _on_path(Files.set_modified_ns)
     identity_of = _on_path(Files.identity_of)
     size_of = _on_path(Files.size_of)
+    disk_space = _on_path(Files.disk_space)
     list_directories = _on_path(Files.list_directories)
     list_own_directories = _on_path(Files.list_own_directories)
     scan = _on_path(Files.scan)

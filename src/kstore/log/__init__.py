@@ -19,24 +19,34 @@ Modules:
 - latest_records: The latest record of every key, as a dict: what a compacted topic stands for
 - leader_errors: The errors of Kafka's leader, as exceptions with Kafka's error code
 - log: A log: one partition, to append to and to read
+- offset_and_timestamp: The result of a lookup by time
 - parallel_scan: A scan in which threads read ahead, range by range and in order, with bounded
   memory
 - read_committed: What read_committed needs: the last stable offset, and which transactions were
   aborted
 - read_only_log: The log of another process: :class:`kstore.Log` on a reader of its files
 - reader: Reads a partition that another process may be writing: kstore or a Kafka broker
+- record_errors: Which records of a client batch a leader refuses, with the messages of Kafka's
+  LogValidator
 - relocate: Moves an open log to another directory: the writer's side of a move
 - replace_segments: Replaces segments by compacted ones, as Kafka's replaceSegments
+- replicated_log: What replication between brokers needs of a log: leader epochs, and a follower's
+  changes
 - retention: Kafka's retention rules: which segments are to be deleted
 - rolled_segments: The rolled segments of a partition as a reader in another process lists them
 - segment_access: Reads of a writer's segments, while truncation, retention and compaction change
   the log
 - segment_source: How a log accesses its segments: those of its writer, or of its reader
+- shared_committer: One committer for many logs: their syncs are issued together, and the disk
+  commits once
 - skip_corrupt: Reads on behind corrupt batches: every valid batch of a log once
 - statistics: Statistics of a log: sizes, keys, codecs, offsets and times, of ranges that add up
 - time_lookup: Finds offsets by time, and collects the facts for retention
+- timed_log: Lookups by time of a log
 - truncate: Moves a log's end: truncation, or a higher end offset
 - view: A window of a log: iterated as records, scanned as columns, followed as it grows
+- watch: Calls the callbacks that watch a log after each change of it, on the thread that made the
+  change
 - writable_log: A log that is open for writing: :class:`kstore.Log` on a
   :class:`kstore.log.writer.LogWriter`
 - writer: The writer of one partition: one state, and a component for each kind of change

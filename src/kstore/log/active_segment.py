@@ -12,15 +12,17 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
 from random import randrange
+from typing import Any
 
 from kstore._native.append.record_appender import RecordAppender
 from kstore._native.read.segment_view import SegmentList, SegmentView
 from kstore.config import LogConfig, codec_of_batches
-from kstore.errors import CorruptRecordError, StorageError
+from kstore.errors import CorruptRecordError, FencedLeaderEpochError, StorageError
 from kstore.files import filenames
 from kstore.files.open_file import OpenFile
 from kstore.log import leader_errors
 from kstore.log.segment_access import SegmentAccess
+from kstore.log.watch import LogEvents
 from kstore.log.writer_state import WriterState
 from kstore.record import codec
 from kstore.segment import preallocate
@@ -39,6 +41,8 @@ class ActiveSegment:
         while they are closed.
     on_open
         Called when files were opened (a store closes those of the log least recently used).
+    on_roll
+        Called after a roll (a store syncs the rolled segment in the background).
     """
 
     def __init__(self, state: WriterState, access: SegmentAccess, jitter: int) -> None:
@@ -47,6 +51,7 @@ class ActiveSegment:
         self._jitter = jitter
         self.opened: segments_on_disk.WritableFiles | None = None
         self.on_open: Callable[[], None] | None = None
+        self.on_roll: Callable[[], None] | None = None
         self._is_trimmed = False  # the log file's zeros were cut, perhaps not yet on disk
         self._unfinished: int | None = None  # base offset of a segment that is being created
         appender = state.appender
@@ -54,13 +59,17 @@ class ActiveSegment:
         appender.prepare = self.prepare
         appender.roll = self.roll_at
         appender.on_index_write = self._on_index_write
-        appender.epoch_begins = self._begin_epoch
+        appender.epoch_begins = self._assign_epoch
         appender.aborted = self._write_aborted
-        appender.refuse = leader_errors.refuse
+        appender.refuse = self._refuse
         appender.refuse_producer = leader_errors.refuse_producer
         appender.refuse_own = leader_errors.refuse_own
         appender.prewrite = self._prewrite
         appender.reset(state.active)
+
+    def _refuse(self, *facts: Any) -> None:
+        topic_partition = os.path.basename(self._state.directory)
+        leader_errors.refuse(*facts, topic_partition=topic_partition)
 
     # --- settings ---------------------------------------------------------------------------
 
@@ -118,13 +127,10 @@ class ActiveSegment:
         state.check_usable()
         active = state.active
         self.discard_unfinished()
-        if appender.epochs_ahead:  # the file may have epochs of an append that failed
-            state.epochs.truncate_from_end(active.next_offset)
-            state.save_epochs(True)
-            appender.epochs_ahead = False
+        self._drop_epochs_ahead()
         fd = self._open(active).log_fd
         state.producers.attach(state.segments, state.now_ms())
-        # kstore never raises an epoch, it only begins the first; messages v0 and v1 have none.
+        # A log begins epoch 0 by itself, a leader the others; messages v0 and v1 have none.
         if state.epochs.latest is None and state.config.message_magic == 2:
             state.save_epochs(state.epochs.assign(0, active.next_offset))
         appender.leader_epoch = state.latest_epoch()
@@ -271,10 +277,54 @@ class ActiveSegment:
 
     # --- epochs and aborted transactions ----------------------------------------------------
 
-    def _begin_epoch(self, epoch: int, start_offset: int) -> None:
+    def begin_epoch(self, epoch: int) -> None:
+        """Begin a leader epoch at the log end; it is on disk then. Acquires the log's lock.
+
+        Raises FencedLeaderEpochError for one below the latest.
+        """
+        state, appender = self._state, self._state.appender
+        with state.lock:
+            state.check_usable()
+            if state.config.message_magic < 2:
+                return
+            self._drop_epochs_ahead()
+            latest = state.epochs.latest
+            if latest is not None and epoch < latest.epoch:
+                raise FencedLeaderEpochError(
+                    f"the log is in leader epoch {latest.epoch} already, beyond {epoch}",
+                    path=state.directory,
+                )
+            try:
+                self._assign_epoch(epoch, appender.next_offset)
+            except BaseException:
+                appender.ready, appender.epochs_ahead = False, True
+                raise
+            state.begun_epoch = epoch
+
+    def _assign_epoch(self, epoch: int, start_offset: int) -> None:
+        """Record an epoch that begins at start_offset, before its first batch is written.
+
+        A follower's batch may have a lower one than an epoch that has no batch: that one goes.
+        """
         state = self._state
-        state.save_epochs(state.epochs.assign(epoch, start_offset))
+        latest = state.epochs.latest
+        changed = False
+        if latest is not None and epoch < latest.epoch:
+            changed = state.epochs.truncate_from_end(start_offset)
+            latest = state.epochs.latest
+        if latest is None or epoch > latest.epoch:
+            changed |= state.epochs.assign(epoch, start_offset)
+        state.save_epochs(changed)
         state.appender.leader_epoch = state.latest_epoch()
+
+    def _drop_epochs_ahead(self) -> None:
+        """Remove epochs that the file may have of an append that failed."""
+        state, appender = self._state, self._state.appender
+        if appender.epochs_ahead:
+            state.epochs.truncate_from_end(appender.next_offset)
+            state.keep_begun_epoch(appender.next_offset)
+            state.save_epochs(True)
+            appender.epochs_ahead = False
 
     def _write_aborted(self) -> None:
         """Write the entry of a transaction that was just aborted.
@@ -317,6 +367,7 @@ class ActiveSegment:
         state.directory_changes += 1
         state.unsynced_segments.append(old)
         state.segments = SegmentList((*state.segments.views, view), state.segments.start_offset)
+        state.watchers.note(LogEvents.ROLLED)
         self.opened = opened
         state.producers.seal(old, base)
         old.sealed = True
@@ -328,6 +379,8 @@ class ActiveSegment:
         state.appender.rolling_timestamp = -1
         self._attach(view, view.size if opened.prewritten else -1)
         old_files.close(state.files)
+        if self.on_roll is not None:
+            self.on_roll()
 
     def _make_next(
         self,

@@ -10,3 +10,8 @@ class AppendInfo(NamedTuple):
     last_offset: int
     max_timestamp: int
     size: int
+
+    @property
+    def sync_offset(self) -> int:
+        """All of it is on disk when the log's recovery point reaches this offset."""
+        return self.last_offset + 1

@@ -12,6 +12,7 @@ from kstore.errors import OffsetOutOfRangeError, PolicyViolationError
 from kstore.files.filenames import DELETED_SUFFIX
 from kstore.integers import check_integer
 from kstore.log.active_segment import ActiveSegment
+from kstore.log.watch import LogEvents
 from kstore.log.writer_state import WriterState
 from kstore.segment import segment as segments_on_disk
 
@@ -20,14 +21,14 @@ if TYPE_CHECKING:
 
 
 def checked_log_start(log: "Log", before_offset: int) -> int:
-    """The offset to which ``delete_records`` raises a log's start; -1 stands for the log end.
+    """The offset to which ``delete_records`` raises a log's start; -1: the high watermark.
 
     Raises PolicyViolationError for a compacted topic, OffsetOutOfRangeError beyond the log.
     """
     before_offset = check_integer("before_offset", before_offset)
     if "delete" not in log.config.cleanup_policy:
         raise PolicyViolationError("records of a compacted topic cannot be deleted by offset")
-    end = log.end_offset
+    end = log.high_watermark
     offset = end if before_offset == -1 else before_offset
     if 0 <= offset <= end:
         return offset
@@ -55,6 +56,7 @@ class SegmentDeleter:
             state.check_usable()
             if offset > state.segments.start_offset:
                 state.segments = SegmentList(state.segments.views, offset)
+                state.watchers.note(LogEvents.START)
                 state.save_epochs(state.epochs.truncate_from_start(offset))
             views = state.segments.views
             below = 0
@@ -74,6 +76,7 @@ class SegmentDeleter:
             gone, kept = views[:count], views[count:]
             start = max(state.segments.start_offset, kept[0].base_offset)
             state.segments = SegmentList(kept, start)  # the start first, then the files
+            state.watchers.note(LogEvents.START)
             gone_views = frozenset(gone)
             state.unsynced_segments = [
                 view for view in state.unsynced_segments if view not in gone_views

@@ -59,15 +59,41 @@ class Flusher:
             finally:
                 state.files.close(fd)
             self._write_checksums(rolled)
+            self._note_synced(target, rolled, changes)
+
+    def flush_rolled(self) -> None:
+        """Return when the segments that were rolled before the call are on disk.
+
+        The recovery point is the active segment's base offset then, or beyond it. Kafka's
+        "flush-log" of UnifiedLog.roll. Opens no file of the active segment. A failed sync fails
+        the log.
+        """
+        state, active = self._state, self._active
+        with state.flush_lock:
             with state.lock:
-                if rolled:
-                    synced = frozenset(rolled)
-                    state.unsynced_segments = [
-                        view for view in state.unsynced_segments if view not in synced
-                    ]
-                state.directory_synced = max(state.directory_synced, changes)
-                state.recovery_point = max(state.recovery_point, target)
-                state.appender.flush_at = state.next_flush_offset()
+                if not state.unsynced_segments or state.pending_truncation is not None:
+                    return  # the next flush finishes the truncation
+                active.check_in_place()
+                state.check_usable()
+                target = min(state.active.base_offset, state.data_end)
+                rolled = list(state.unsynced_segments)
+                changes = state.directory_changes
+            self.sync(-1, rolled, directory=True)
+            self._write_checksums(rolled)
+            self._note_synced(target, rolled, changes)
+
+    def _note_synced(self, target: int, rolled: list[SegmentView], changes: int) -> None:
+        """Everything below the target is on disk, and so many changes of names."""
+        state = self._state
+        with state.lock:
+            if rolled:
+                synced = frozenset(rolled)
+                state.unsynced_segments = [
+                    view for view in state.unsynced_segments if view not in synced
+                ]
+            state.directory_synced = max(state.directory_synced, changes)
+            state.recovery_point = max(state.recovery_point, target)
+            state.appender.flush_at = state.next_flush_offset()
 
     def start_writing(self, least: int) -> int:
         """Start writing the active segment's new bytes to disk, if there are at least ``least``.
@@ -98,8 +124,13 @@ class Flusher:
         """Write header checksums of rolled segments that are on disk; appends continue."""
         state = self._state
         for view in synced:
-            base = view.base_offset
-            header_checksums.write(state.files, state.directory, base, self._following(base))
+            if not view.size:  # a power cut emptied it
+                continue
+            base, following = view.base_offset, self._following(view.base_offset)
+            if not header_checksums.is_current(state.files, state.directory, base):
+                header_checksums.write(state.files, state.directory, base, following)
+            elif following is not None:
+                header_checksums.name_following(state.files, state.directory, base, following)
         if not synced:
             return
         with state.lock:

@@ -1,6 +1,7 @@
 """Follows a log as it grows, for ``for`` and ``async for``."""
 
 from collections.abc import AsyncIterator, Iterator
+from contextlib import ExitStack, suppress
 from time import monotonic
 from typing import TYPE_CHECKING
 
@@ -13,7 +14,7 @@ if TYPE_CHECKING:
     from kstore._native.read.segment_view import SegmentList
     from kstore.log.log import Log
 
-_ASYNC_POLL = 0.005  # seconds
+_ASYNC_POLL = 0.005  # seconds; for the log of another process, whose files are polled
 _WINDOW = 1000  # offsets to read before the next check for a truncation
 
 
@@ -134,14 +135,29 @@ class Follower:
         import asyncio  # here, as it takes tens of milliseconds
 
         loop = asyncio.get_running_loop()
+        changed = asyncio.Event()
         last = loop.time()
-        while not self.log.closed:
-            for record in self._next_view():
-                self._advance(record)
-                yield record
-                last = loop.time()
-            if self._is_behind():
-                continue
-            if self.timeout is not None and loop.time() - last > self.timeout:
-                return
-            await asyncio.sleep(_ASYNC_POLL)
+
+        def wake(log: "Log", events: object) -> None:
+            with suppress(RuntimeError):  # the loop is closed
+                loop.call_soon_threadsafe(changed.set)
+
+        with ExitStack() as opened:
+            if self.log.writable and not self.log.closed:
+                opened.callback(self.log.watch(wake).close)
+            while not self.log.closed:
+                changed.clear()
+                for record in self._next_view():
+                    self._advance(record)
+                    yield record
+                    last = loop.time()
+                if self._is_behind():
+                    continue
+                left = None if self.timeout is None else self.timeout - loop.time() + last
+                if left is not None and left < 0:
+                    return
+                if not self.log.writable:
+                    await asyncio.sleep(_ASYNC_POLL)
+                    continue
+                with suppress(asyncio.TimeoutError):
+                    await asyncio.wait_for(changed.wait(), left)

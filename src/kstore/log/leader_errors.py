@@ -5,6 +5,7 @@ messages. Rules: Kafka's LogValidator and UnifiedLog.analyzeAndValidateRecords.
 """
 
 import struct
+from contextlib import suppress
 from typing import Any
 
 from kstore._native.format import batch_fields
@@ -21,14 +22,18 @@ from kstore.errors import (
     OffsetOutOfRangeError,
     OutOfOrderSequenceError,
     PolicyViolationError,
+    RecordError,
     RecordListTooLargeError,
     TransactionCoordinatorFencedError,
     UnsupportedCompressionTypeError,
     UnsupportedForMessageFormatError,
 )
+from kstore.log.record_errors import RefusedBatch, list_record_errors
 from kstore.record import codec
 from kstore.record.timestamp import refuse_record_timestamp
 
+# Of a record; the others make the batch corrupt.
+_OF_RECORDS = ("MISSING_KEY", "BAD_TIMESTAMP", "BAD_OFFSET", "BAD_ATTRIBUTES", "OTHER_MAGIC")
 _OUT_OF_ORDER, _OLD_EPOCH, _FENCED = 2, 3, 5  # producer_table.pxd, Verdict
 
 
@@ -39,9 +44,14 @@ def refuse(
     magic: int,
     bad_position: int,
     bad_record: int,
-    producer_id: int,
+    batch: tuple[Any, ...] | None,
+    *,
+    topic_partition: str,
 ) -> None:
-    """Raise the error for a batch that a leader refuses. The kernel passes the arguments."""
+    """Raise the error for a batch that a leader refuses. The kernel passes the arguments.
+
+    ``batch`` has the fields of a :class:`kstore.log.record_errors.RefusedBatch`.
+    """
     name = native_status.name(status)
     if name == "OK":
         raise InvalidRecordError(
@@ -59,9 +69,17 @@ def refuse(
         kind = UnsupportedForMessageFormatError
     elif name in ("BAD_SIZE", "BAD_MAGIC", "BAD_CRC", "TRUNCATED"):
         kind = CorruptRecordError
+    record_errors: tuple[RecordError, ...] = ()
+    if name in ("MISSING_KEY", "BAD_TIMESTAMP") and batch is not None:
+        with suppress(CorruptRecordError):  # inner offsets that a leader replaces: unreadable
+            record_errors = list_record_errors(RefusedBatch(*batch), topic_partition)
+    if not record_errors and name in _OF_RECORDS and bad_record >= 0:
+        record_errors = (RecordError(bad_record, sentence),)
     if bad_record >= 0:
         sentence = f"record {bad_record} of the batch: {sentence}"
-    raise kind(sentence, position=bad_position if bad_position >= 0 else None)
+    error = kind(sentence, position=bad_position if bad_position >= 0 else None)
+    error.record_errors = record_errors
+    raise error
 
 
 def refuse_producer(

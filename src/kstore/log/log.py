@@ -10,7 +10,6 @@ no lock; it sees an immutable list of segments and an end that was published aft
 
 from abc import ABCMeta, abstractmethod
 from collections.abc import Callable, Iterable, Iterator
-from datetime import datetime
 from typing import TYPE_CHECKING, Any, Unpack, overload
 
 from kstore._native.read.segment_view import SegmentList, SegmentView, Slice
@@ -19,16 +18,18 @@ from kstore.errors import ClosedError
 from kstore.files.files import Files
 from kstore.integers import INT64_MAX, check_integer
 from kstore.keyword_names import explain_scan, explain_table
-from kstore.log import time_lookup
 from kstore.log.append_info import AppendInfo
 from kstore.log.extend import TopicItems
 from kstore.log.follow import Follower
 from kstore.log.guessed_names import GuessedNames
 from kstore.log.read_committed import COMMITTED, UNCOMMITTED, Isolation, end_at, isolation_of
+from kstore.log.replicated_log import _ReplicatedLog
 from kstore.log.segment_source import SegmentSource
+from kstore.log.timed_log import _TimedLog
 from kstore.log.view import LogView, no_record
+from kstore.log.watch import Callback, Watch
 from kstore.producer_state.snapshot import ProducerEntry
-from kstore.record import Headers, Item, Record, Timestamp, timestamp
+from kstore.record import Headers, Item, Record, Timestamp
 from kstore.segment.transaction_index import AbortedTransaction
 
 if TYPE_CHECKING:
@@ -44,7 +45,7 @@ if TYPE_CHECKING:
     from kstore.verify.partition import VerifyReport
 
 
-class Log(GuessedNames, metaclass=ABCMeta):
+class Log(_ReplicatedLog, _TimedLog, GuessedNames, metaclass=ABCMeta):
     """One partition of a topic, open for writing or, in another process's directory, for reading.
 
     Thread safe. ``append``, ``extend`` and other changes take the log's lock; reading takes none.
@@ -90,6 +91,31 @@ class Log(GuessedNames, metaclass=ABCMeta):
 
         The writer tracks it. A reader walks the headers behind the newest producer snapshot the
         first time, and later only those of new batches.
+        """
+
+    @property
+    @abstractmethod
+    def high_watermark(self) -> int:
+        """The offset below which records are replicated: the log end until someone sets it.
+
+        It bounds ``last_stable_offset``, retention and ``delete_records``. A reader of another
+        process does not know it, and returns the log end.
+        """
+
+    @abstractmethod
+    def set_high_watermark(self, offset: int) -> int:
+        """Raise the high watermark, at most to the log end; returns it. A lower one is ignored.
+
+        Only a truncation lowers it. Thread safe.
+        """
+
+    @abstractmethod
+    def watch(self, callback: Callback) -> Watch:
+        """Call ``callback(log, events)`` after each change of the log, until ``Watch.close()``.
+
+        On the thread that made the change, without the log's lock; so it must not block. ``events``
+        are :class:`LogEvents` of one or several changes. What it raises is logged. ReadOnlyError
+        for the log of another process, whose reader sees changes only when it looks.
         """
 
     @property
@@ -164,7 +190,7 @@ class Log(GuessedNames, metaclass=ABCMeta):
         """
 
     @abstractmethod
-    def append_as_leader(self, batch: Any) -> AppendInfo:
+    def append_as_leader(self, batch: Any, *, flush: bool = True) -> AppendInfo:
         """Append a client batch, with every check that Kafka's leader makes.
 
         The log assigns offsets. The bytes are stored as they came except for offset and leader
@@ -182,6 +208,11 @@ class Log(GuessedNames, metaclass=ABCMeta):
             A bytes-like object with exactly one record batch v2, base offset 0; or with messages
             v0 or v1, any number of uncompressed ones or a single compressed one. An incomplete
             message at the end is skipped. The log has the format of ``message.format.version``.
+        flush
+            Whether to sync where ``flush.messages`` asks for it. False leaves it to the caller,
+            so that many partitions share a sync (:class:`kstore.SharedCommitter`). Either way,
+            what was appended is on disk when ``recovery_point`` reaches the result's
+            ``sync_offset``. That holds for a duplicate, too, whose first copy may not be there yet.
 
         Raises
         ------
@@ -226,7 +257,7 @@ class Log(GuessedNames, metaclass=ABCMeta):
         transaction_version
             From 2 on the epoch must be higher than that of the records (KIP-1228).
         timestamp
-            The marker's, in ms; -1: now. A log with LogAppendTime always uses now.
+            In ms; -1: now. A log with LogAppendTime always uses now.
 
         Raises
         ------
@@ -237,25 +268,24 @@ class Log(GuessedNames, metaclass=ABCMeta):
         """
 
     @abstractmethod
-    def append_as_follower(self, batches: Any) -> AppendInfo:
-        """Append complete batches unchanged: a leader has checked them and assigned offsets.
-
-        Any message format. Checked: structure, checksum, offsets at or beyond the log end
-        and increasing (gaps are fine). An incomplete batch at the end is skipped.
-
-        Raises
-        ------
-        CorruptRecordError
-            With the position in ``batches``; nothing was appended.
-        """
-
-    @abstractmethod
-    def read(self, offset: int, max_bytes: int = 1 << 20) -> Slice | None:
-        """File bytes from the batch that holds offset on, not copied.
+    def read(
+        self,
+        offset: int,
+        max_bytes: int = 1 << 20,
+        *,
+        up_to: int | None = None,
+        min_one_batch: bool = True,
+    ) -> Slice | None:
+        """File bytes from the batch that holds offset on, not copied; never of two segments.
 
         The slice may begin with records before offset and end in an incomplete batch, as a fetch
-        from Kafka does. Its first batch is complete even where it exceeds max_bytes. None at the
-        log end, or where compaction removed everything from offset on.
+        from Kafka does. None at the log end, or where compaction removed everything from offset
+        on. Thread safe; takes no lock.
+
+        With ``up_to`` (a last stable offset, a high watermark) it has complete batches only, of
+        offsets below that; None where none are. With ``min_one_batch`` the first batch is complete
+        even where it exceeds max_bytes (Kafka's minOneMessage); without, the slice has at most
+        max_bytes, perhaps none, and ``first_batch_size`` is what the first batch needs.
 
         Raises
         ------
@@ -353,34 +383,6 @@ class Log(GuessedNames, metaclass=ABCMeta):
         """The latest record of every key; see :meth:`LogView.latest`."""
         return self.view(**isolation).latest()
 
-    def since(
-        self,
-        when: datetime | int,
-        until: datetime | int | None = None,
-        **isolation: Unpack[Isolation],
-    ) -> LogView:
-        """A view from the first record at or after a time on (empty where none is).
-
-        It ends before the first one at or after ``until``; at the log end of now where none is.
-        """
-        start = self.offset_at(when)
-        return self.view(start, None if until is None else self.offset_at(until), **isolation)
-
-    def offset_at(self, when: datetime | int, **isolation: Unpack[Isolation]) -> int:
-        """Offset of the first record whose timestamp is at or after when; the end if none is.
-
-        Equals a scan of the entire log: transaction markers and records of aborted
-        transactions count, as for Kafka's offsetsForTimes, and records without a timestamp never
-        match. With ``isolation="read_committed"`` the end is the last stable offset. Raises
-        CorruptRecordError where corrupt or lost records may be the answer.
-        """
-        end = end_at(self, isolation_of(**isolation))
-        ms = timestamp.to_milliseconds(when)
-        found = time_lookup.offset_for_time(self, ms)
-        if found is None:
-            timestamp.warn_nothing_that_late(ms)
-        return end if found is None else min(found, end)
-
     def follow(
         self,
         *,
@@ -390,9 +392,8 @@ class Log(GuessedNames, metaclass=ABCMeta):
     ) -> Follower:
         """Iterate records from start (default: the end) and wait for more.
 
-        ``for`` and ``async for`` both work. Ends after timeout seconds without a new record;
-        None waits until the log is closed. With ``isolation="read_committed"``
-        records of a transaction are returned when it is committed.
+        ``for`` and ``async for`` both work. Ends after timeout seconds without a new record; None
+        waits until the log is closed. With read_committed, records come at their commit.
 
         Iterating raises OffsetOutOfRangeError where the log starts behind the next offset
         (retention, ``delete_records``), or was truncated below it.
@@ -440,10 +441,6 @@ class Log(GuessedNames, metaclass=ABCMeta):
         """Roll the active segment; nothing if it is empty."""
 
     @abstractmethod
-    def truncate_to(self, offset: int) -> None:
-        """Make offset the log end; removes all of the batch that contains it, and later ones."""
-
-    @abstractmethod
     def delete_records(self, before_offset: int) -> int:
         """Raise the log start to before_offset (-1: the end); returns the new log start.
 
@@ -483,18 +480,10 @@ class Log(GuessedNames, metaclass=ABCMeta):
         compaction does: reads and appends continue, and a kill leaves the old or the new one.
         A corrupt segment is not changed and is in the report's ``damages``.
 
-        Parameters
-        ----------
-        compression, level
-            Kafka's name of a codec, or none; level 1 to 9 of gzip, 1 to 22 of zstd.
-        force
-            Use the codec also for batches that grow by it.
-        merge
-            Merge neighbouring batches, up to ``max.message.bytes``.
-        roll
-            Roll the active segment first, so that every batch is rewritten.
-        progress
-            Called with bytes done and bytes in total.
+        ``compression`` is Kafka's name of a codec, or none; ``level`` is 1 to 9 of gzip, 1 to 22
+        of zstd. ``force`` uses the codec also for batches that grow by it, ``merge`` merges
+        neighbouring batches up to ``max.message.bytes``, ``roll`` rolls the active segment first,
+        so that every batch is rewritten. ``progress`` is called with bytes done and in total.
 
         Raises
         ------
@@ -554,8 +543,8 @@ class Log(GuessedNames, metaclass=ABCMeta):
     def seal(self) -> int:
         """Write header checksums of every rolled segment; returns how many have them.
 
-        A log does so when it has synced rolled segments. This is for segments from Kafka or from
-        a copy. Verify first: a header that is corrupt now would count as valid.
+        A log does so when it has synced rolled segments. This is for segments from elsewhere.
+        Verify first: a header that is corrupt now would count as valid.
         """
 
     @abstractmethod

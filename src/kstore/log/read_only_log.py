@@ -8,7 +8,7 @@ from kstore._native.read.segment_view import SegmentList, SegmentView, Slice
 from kstore.config import LogConfig
 from kstore.errors import ReadOnlyError
 from kstore.files.files import Files
-from kstore.integers import check_integer
+from kstore.integers import INT32_MAX, INT32_MIN, check_integer
 from kstore.log.log import Log
 from kstore.log.read_committed import LastStableOffset
 from kstore.log.reader import LogReader
@@ -65,6 +65,10 @@ class ReadOnlyLog(Log):
         return self._stable_end.offset()
 
     @property
+    def high_watermark(self) -> int:
+        return self.end_offset
+
+    @property
     def recovery_point(self) -> int:
         return self.start_offset
 
@@ -78,14 +82,36 @@ class ReadOnlyLog(Log):
 
     # --- reading ---------------------------------------------------------------------------
 
-    def read(self, offset: int, max_bytes: int = 1 << 20) -> Slice | None:
+    def read(
+        self,
+        offset: int,
+        max_bytes: int = 1 << 20,
+        *,
+        up_to: int | None = None,
+        min_one_batch: bool = True,
+    ) -> Slice | None:
         try:
-            return self._reader.read(offset, max_bytes)
+            return self._reader.read(offset, max_bytes, up_to, min_one_batch)
         except LookupError:
             raise out_of_range(self.path, self.segments, offset) from None
 
     def wait_beyond(self, offset: int, timeout: float | None = None) -> bool:
         return self._reader.wait_beyond(check_integer("offset", offset), timeout)
+
+    # --- leader epochs -------------------------------------------------------------------------
+
+    @property
+    def leader_epoch(self) -> int:
+        latest = self._reader.epochs().latest
+        return -1 if latest is None else latest.epoch
+
+    def epoch_end(self, epoch: int) -> tuple[int, int]:
+        epoch = check_integer("epoch", epoch, INT32_MIN, INT32_MAX)
+        end = self.end_offset  # first: an epoch that begins meanwhile starts at or beyond it
+        return self._reader.epochs().end_of(epoch, end)
+
+    def epoch_at(self, offset: int) -> int:
+        return self._reader.epochs().epoch_for(check_integer("offset", offset))
 
     # --- producers and transactions -----------------------------------------------------------
 
@@ -133,10 +159,14 @@ class ReadOnlyLog(Log):
     append_as_coordinator = _refused(Log.append_as_coordinator)
     append_end_marker = _refused(Log.append_end_marker)
     append_as_follower = _refused(Log.append_as_follower)
+    begin_epoch = _refused(Log.begin_epoch)
     expire_producers = _refused(Log.expire_producers)
     flush = _refused(Log.flush)
     roll = _refused(Log.roll)
+    set_high_watermark = _refused(Log.set_high_watermark)
+    watch = _refused(Log.watch)
     truncate_to = _refused(Log.truncate_to)
+    truncate_to_epoch = _refused(Log.truncate_to_epoch)
     delete_records = _refused(Log.delete_records)
     apply_retention = _refused(Log.apply_retention)
     compact = _refused(Log.compact)

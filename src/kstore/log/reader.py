@@ -9,6 +9,7 @@ the old one), so those are mapped.
 """
 
 import logging
+import os
 import time
 from collections.abc import Callable
 from contextlib import suppress
@@ -26,12 +27,14 @@ from kstore._native.read.segment_view import (
     slice_of_bytes,
 )
 from kstore._native.recovery.find_valid_batches import scan_valid_batches
+from kstore.checkpoint.leader_epochs import LeaderEpochs
 from kstore.errors import ClosedError, CorruptRecordError, StorageError, UnknownTopicIdError
+from kstore.files import filenames
 from kstore.files.files import Files
 from kstore.files.map_budget import MapBudget
 from kstore.files.modification_time import is_settled
 from kstore.files.publish_barrier import PublishBarrier, read_barrier
-from kstore.integers import check_integer
+from kstore.integers import INT64_MAX, check_integer
 from kstore.log.followed_directory import FollowedDirectory
 from kstore.log.rolled_segments import RolledSegments, find_live
 from kstore.recovery.lost_segments import LostRecords, LostRecordsFinder
@@ -141,6 +144,11 @@ class LogReader:
         with self._lock:
             self._stamp()
             return self.directory
+
+    def epochs(self) -> LeaderEpochs:
+        """The leader epochs as the owner last saved them; CorruptFileError for a malformed file."""
+        path = os.path.join(self.locate(), filenames.LEADER_EPOCHS)
+        return LeaderEpochs.load(self._files, path)
 
     @property
     def directory(self) -> str:
@@ -385,20 +393,23 @@ class LogReader:
             raise damage
         self.lost.check_time(start, stop, ms)
 
-    def read(self, offset: int, max_bytes: int) -> Slice | None:
+    def read(
+        self, offset: int, max_bytes: int, up_to: int | None = None, min_one_batch: bool = True
+    ) -> Slice | None:
         """As SegmentList.read; LookupError outside the log."""
         offset = check_integer("offset", offset)
         max_bytes = check_integer("max_bytes", max_bytes)
+        stop = INT64_MAX if up_to is None else check_integer("up_to", up_to)
 
         def use(segments: SegmentList) -> Slice | None:
             if not segments.start_offset <= offset <= segments.end_offset:
                 raise LookupError(offset)
-            if offset == segments.end_offset:
+            if offset == segments.end_offset or offset >= stop:
                 return None
             found = None if self._fd < 0 else self._read_in(segments, offset, max_bytes)
             if found is None and self._damage is not None:
                 raise self._damage
-            return found
+            return None if found is None else found.limit(max_bytes, stop, min_one_batch)
 
         return self.on_current_segments(use)
 

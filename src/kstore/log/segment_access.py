@@ -112,14 +112,18 @@ class SegmentAccess:
                     if self._state.segments is segments:
                         raise
 
-    def read_current(self, offset: int, max_bytes: int) -> Slice | None:
+    def read_current(
+        self, offset: int, max_bytes: int, up_to: int | None, min_one_batch: bool
+    ) -> Slice | None:
         """As SegmentList.read; repeated where it fails while segments leave the log.
 
         Raises OffsetOutOfRangeError outside the log.
         """
         state = self._state
         try:
-            return self.on_current_segments(lambda segments: segments.read(offset, max_bytes))
+            return self.on_current_segments(
+                lambda segments: segments.read(offset, max_bytes, up_to, min_one_batch)
+            )
         except LookupError:
             raise segments_on_disk.out_of_range(state.directory, state.segments, offset) from None
 

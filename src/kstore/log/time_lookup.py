@@ -15,7 +15,9 @@ from kstore._native.read.segment_end import find_end, first_batch_timestamp
 from kstore._native.read.segment_view import SegmentList, SegmentView, Slice, find_time
 from kstore.errors import CorruptRecordError
 from kstore.files.files import Files
+from kstore.log.offset_and_timestamp import OffsetAndTimestamp
 from kstore.log.retention import SegmentFacts
+from kstore.record import Record
 from kstore.record.scan import scan_records
 from kstore.segment.largest_timestamp import known_timestamp
 
@@ -24,7 +26,7 @@ if TYPE_CHECKING:
     from kstore.log.segment_source import SegmentSource
 
 _FIRST_READ, _LONGEST_READ = 8192, 1 << 20  # bytes; an index entry is near
-_Found = tuple[int, int]  # offset and timestamp of a record
+_Found = tuple[int, int, int]  # offset, timestamp and leader epoch of a record
 
 
 def offset_for_time(log: "Log", ms: int) -> int | None:
@@ -39,37 +41,51 @@ def offset_for_time(log: "Log", ms: int) -> int | None:
     return found
 
 
+def find_record_at_time(log: "Log", ms: int) -> OffsetAndTimestamp | None:
+    """As :func:`offset_for_time`, with the record's timestamp and leader epoch."""
+    found, lost = log._source.on_current_segments(partial(_find_time, log._source, ms))
+    if lost is not None:
+        raise lost
+    return None if found is None else OffsetAndTimestamp(*found)
+
+
 def find_offset_for_time(log: "Log", ms: int) -> tuple[int | None, CorruptRecordError | None]:
     """As :func:`offset_for_time` among the readable records, and the error if some are lost.
 
     The error names the lost records that may be the answer; None without any. Raises
     CorruptRecordError for other corruption.
     """
-    return log._source.on_current_segments(partial(_find_time, log._source, ms))
+    found, lost = log._source.on_current_segments(partial(_find_time, log._source, ms))
+    return None if found is None else found[0], lost
+
+
+def find_newest(log: "Log") -> OffsetAndTimestamp | None:
+    """The first record with the largest timestamp; None where none has one."""
+    found = log._source.on_current_segments(partial(_find_newest, log._source))
+    return None if found is None else OffsetAndTimestamp(*found)
 
 
 def newest_offset(log: "Log") -> int | None:
-    """Offset of the first record with the largest timestamp; None where none has one."""
-    found = log._source.on_current_segments(partial(_find_newest, log._source))
-    return None if found is None else found[0]
+    """The offset of :func:`find_newest`."""
+    found = find_newest(log)
+    return None if found is None else found.offset
 
 
 def _find_time(
     source: "SegmentSource", ms: int, segments: SegmentList
-) -> tuple[int | None, CorruptRecordError | None]:
+) -> tuple[_Found | None, CorruptRecordError | None]:
     start = segments.start_offset
-    offset = None
+    found = None
     for view in segments.views[max(segments.floor(start), 0) :]:
         if may_reach(source, view, ms):
             found = _find_in_segment(source, view, start, ms)
             if found is not None:
-                offset = found[0]
                 break
     try:
-        source.check_lost(start, offset, ms)
+        source.check_lost(start, None if found is None else found[0], ms)
     except CorruptRecordError as lost:
-        return offset, lost
-    return offset, None
+        return found, lost
+    return found, None
 
 
 def _find_newest(source: "SegmentSource", segments: SegmentList) -> _Found | None:
@@ -118,9 +134,9 @@ def _find_newest_in_segment(
     for data in _slices(source, view, max(start, view.base_offset)):
         position = 0
         while (batch := _find_batch(data, position, least)) is not None:
-            for found in _records_of(data, batch, start):
-                if found[1] >= least:
-                    best, least = found, found[1] + 1
+            for record in _records_of(data, batch, start):
+                if record.timestamp >= least:
+                    best, least = _found(record), record.timestamp + 1
             position = sum(batch)
     return best
 
@@ -140,23 +156,26 @@ def _slices(source: "SegmentSource", view: SegmentView, offset: int) -> Iterator
 def _find_in_slice(data: Slice, start: int, ms: int) -> Iterator[_Found]:
     position = 0
     while (batch := _find_batch(data, position, ms)) is not None:
-        for found in _records_of(data, batch, start):
-            if found[1] >= ms:
-                yield found
+        for record in _records_of(data, batch, start):
+            if record.timestamp >= ms:
+                yield _found(record)
         position = sum(batch)
 
 
-def _records_of(data: Slice, batch: tuple[int, int], start: int) -> Iterator[_Found]:
+def _records_of(data: Slice, batch: tuple[int, int], start: int) -> Iterator[Record]:
     """The records of a batch, by position and size; with control records, as in Kafka."""
     position, size = batch
-    for record in scan_records(
+    return scan_records(
         data.memory()[position : position + size],
         start_offset=start,
         control=True,
         path=data.path,
         position_base=data.position + position,
-    ):
-        yield record.offset, record.timestamp
+    )
+
+
+def _found(record: Record) -> _Found:
+    return record.offset, record.timestamp, record.leader_epoch
 
 
 def _find_batch(data: Slice, position: int, ms: int) -> tuple[int, int] | None:

@@ -12,6 +12,7 @@ from kstore.errors import OffsetOutOfRangeError
 from kstore.log.active_segment import ActiveSegment
 from kstore.log.flush import Flusher
 from kstore.log.segment_access import SegmentAccess
+from kstore.log.watch import LogEvents
 from kstore.log.writer_state import WriterState
 from kstore.recovery.loader import load_active
 from kstore.segment import header_checksums
@@ -56,7 +57,7 @@ class Truncator:
                 )
             self._remove_unpublished()  # syncs the directory
             if offset >= state.segments.end_offset:
-                state.save_epochs(state.epochs.truncate_from_end(state.segments.end_offset))
+                self._truncate_epochs(state.segments.end_offset)
                 return
             active.close_files()
             # Zeros below the checkpoint's recovery point would count as corruption.
@@ -70,10 +71,10 @@ class Truncator:
             active.finish_truncation()
             state.lost = state.lost.truncate(state.files, state.directory, offset)
             truncate_gaps(state.files, state.directory, offset)
-            state.save_epochs(state.epochs.truncate_from_end(offset))
+            self._truncate_epochs(offset)
             state.producers.refresh(state.segments, state.now_ms())
             state.files.sync_directory(state.directory)
-            state.wake()
+            state.wake(LogEvents.END | LogEvents.TRUNCATED)
         if self.on_truncated is not None:
             self.on_truncated()
         with state.lock:
@@ -83,6 +84,30 @@ class Truncator:
         with state.flush_lock, state.lock:
             if state.segments.end_offset == offset and state.data_end < offset:
                 self._begin_segment_at(offset)
+
+    def truncate_to_epoch(self, epoch: int) -> int:
+        """Remove the batches of later epochs, and those epochs; returns the log end.
+
+        Kafka's ReplicaFetcherThread.truncate with the end of the epoch in this log.
+        """
+        state = self._state
+        with state.flush_lock:
+            with state.lock:
+                state.check_usable()
+                known, end = state.epochs.end_of(epoch, state.segments.end_offset)
+                latest = state.epochs.latest
+                if latest is None or known < 0 or latest.epoch <= epoch:
+                    return state.segments.end_offset
+                state.begun_epoch = -1
+            self.truncate_to(end)
+        return state.segments.end_offset
+
+    def _truncate_epochs(self, end: int) -> None:
+        """Remove the epochs from the log end on, except the leader's own."""
+        state = self._state
+        changed = state.epochs.truncate_from_end(end)
+        state.save_epochs(state.keep_begun_epoch(end) or changed)
+        state.appender.leader_epoch = state.latest_epoch()
 
     def _remove_unpublished(self) -> None:
         """Remove from the files what a failed append or roll left behind the log end, and sync.
@@ -183,6 +208,7 @@ class Truncator:
         state.pending_truncation = cut
         state.note_data_end(data_end, cut.view.next_offset)
         state.segments = SegmentList((*views[:kept], cut.view), start)
+        state.high_watermark = min(state.high_watermark, cut.view.next_offset)
         state.appender.reset(cut.view)
         kept_views = frozenset(views[:kept])
         state.unsynced_segments = [view for view in state.unsynced_segments if view in kept_views]

@@ -17,7 +17,7 @@ from kstore.errors import (
     StorageError,
 )
 from kstore.files.files import Files
-from kstore.integers import check_integer
+from kstore.integers import INT32_MAX, INT32_MIN, check_integer
 from kstore.keyword_names import explain_extend, explain_keywords
 from kstore.log import retention, time_lookup
 from kstore.log.append_info import AppendInfo
@@ -26,6 +26,7 @@ from kstore.log.extend import DoesNotFitError, TopicItems, append_chunk, split_i
 from kstore.log.log import Log
 from kstore.log.read_committed import LastStableOffset
 from kstore.log.segment_source import SegmentSource
+from kstore.log.watch import Callback, LogEvents, Watch
 from kstore.log.writer import LogWriter
 from kstore.producer_state.snapshot import ProducerEntry
 from kstore.record import Item, Timestamp
@@ -69,10 +70,32 @@ class WritableLog(Log):
 
     @property
     def last_stable_offset(self) -> int:
-        producers = self._state.producers
+        state = self._state
+        mark, producers = state.high_watermark, state.producers
         if producers.stale:
-            return self._stable_end.offset()
-        return producers.last_stable_offset(self._state.segments)
+            stable = self._stable_end.offset()
+        else:
+            stable = producers.last_stable_offset(state.segments)
+        return stable if mark < 0 else min(stable, mark)
+
+    @property
+    def high_watermark(self) -> int:
+        mark, end = self._state.high_watermark, self.end_offset
+        return end if mark < 0 else min(mark, end)
+
+    def set_high_watermark(self, offset: int) -> int:
+        offset = check_integer("offset", offset, 0)
+        state = self._require_writer().state
+        with state.lock:
+            segments = state.segments
+            mark = min(max(offset, state.high_watermark, segments.start_offset), self.end_offset)
+            if mark != state.high_watermark:
+                state.high_watermark = mark
+                state.watchers.note(LogEvents.HIGH_WATERMARK)
+        return mark
+
+    def watch(self, callback: Callback) -> Watch:
+        return self._require_writer().state.watchers.add(self, callback)
 
     @property
     def recovery_point(self) -> int:
@@ -124,21 +147,47 @@ class WritableLog(Log):
 
     # --- reading ---------------------------------------------------------------------------
 
-    def read(self, offset: int, max_bytes: int = 1 << 20) -> Slice | None:
+    def read(
+        self,
+        offset: int,
+        max_bytes: int = 1 << 20,
+        *,
+        up_to: int | None = None,
+        min_one_batch: bool = True,
+    ) -> Slice | None:
         try:
-            return self._state.segments.read(offset, max_bytes)
+            return self._state.segments.read(offset, max_bytes, up_to, min_one_batch)
         except (TypeError, OverflowError):
             numbers = check_integer("offset", offset), check_integer("max_bytes", max_bytes)
-            if type(offset) is type(max_bytes) is int:
+            stop = None if up_to is None else check_integer("up_to", up_to)
+            if type(offset) is type(max_bytes) is int and (up_to is None or type(up_to) is int):
                 raise
-            return self.read(*numbers)
+            return self.read(*numbers, up_to=stop, min_one_batch=min_one_batch)
         except LookupError:
             raise out_of_range(self.path, self.segments, offset) from None
         except (StorageError, CorruptRecordError):  # perhaps of a segment that left the log
-            return self._writer.access.read_current(offset, max_bytes)
+            return self._writer.access.read_current(offset, max_bytes, up_to, min_one_batch)
 
     def wait_beyond(self, offset: int, timeout: float | None = None) -> bool:
         return self._state.wait_beyond(check_integer("offset", offset), timeout)
+
+    # --- leader epochs -------------------------------------------------------------------------
+
+    @property
+    def leader_epoch(self) -> int:
+        latest = self._state.epochs.latest
+        return -1 if latest is None else latest.epoch
+
+    def epoch_end(self, epoch: int) -> tuple[int, int]:
+        epoch = check_integer("epoch", epoch, INT32_MIN, INT32_MAX)
+        return self._state.epochs.end_of(epoch, self.end_offset)
+
+    def epoch_at(self, offset: int) -> int:
+        return self._state.epochs.epoch_for(check_integer("offset", offset))
+
+    def begin_epoch(self, epoch: int) -> None:
+        writer = self._require_writer()
+        writer.active_segment.begin_epoch(check_integer("epoch", epoch, 0, INT32_MAX))
 
     # --- producers and transactions -----------------------------------------------------------
 
@@ -168,6 +217,15 @@ class WritableLog(Log):
 
     def truncate_to(self, offset: int) -> None:
         self._require_writer().truncator.truncate_to(check_integer("offset", offset))
+        self._lower_cleaner_offset()
+
+    def truncate_to_epoch(self, epoch: int) -> int:
+        truncator = self._require_writer().truncator
+        end = truncator.truncate_to_epoch(check_integer("epoch", epoch, 0, INT32_MAX))
+        self._lower_cleaner_offset()
+        return end
+
+    def _lower_cleaner_offset(self) -> None:
         if "compact" in self.config.cleanup_policy:
             base = self.segments.views[-1].base_offset
             lower_cleaner_offset(self._files, self.path, (self.topic, self.partition), base)
@@ -191,7 +249,7 @@ class WritableLog(Log):
                 time_lookup.segment_facts(self, self._files),
                 self.config,
                 log_start_offset=self.start_offset,
-                end_offset=self.end_offset,
+                end_offset=self.high_watermark,
                 now_ms=writer.state.now_ms(),
             )
             writer.deleter.drop_oldest(len(doomed))

@@ -18,6 +18,7 @@ from kstore.log.relocate import Relocator
 from kstore.log.replace_segments import SegmentReplacer
 from kstore.log.segment_access import SegmentAccess
 from kstore.log.truncate import Truncator
+from kstore.log.watch import LogEvents
 from kstore.log.writer_state import WriterState
 from kstore.recovery.loader import LoadedLog
 
@@ -100,7 +101,7 @@ class LogWriter:
                     state.is_closed = True
                     self.active_segment.drop_files()
                     self.access.unmap_all()
-                    state.wake()
+                    state.wake(LogEvents.CLOSED)
             self._is_clean = clean and state.failure is None and not state.appender.broken
             if state.directory_gone is not None and state.data_end > state.recovery_point:
                 raise state.directory_gone

@@ -30,6 +30,7 @@ from kstore.files import filenames
 from kstore.files.files import Files
 from kstore.files.map_budget import MapBudget
 from kstore.integers import INT64_MAX
+from kstore.log.watch import LogEvents, Watchers
 from kstore.record import timestamp
 from kstore.recovery.loader import LoadedLog
 from kstore.recovery.lost_segments import LostRecords
@@ -49,6 +50,8 @@ class WriterState:
     ----------
     segments
         The published segments; replaced as a list, never changed.
+    begun_epoch
+        The epoch that a leader began in this process, or last before it; -1: none.
     lost
         Records that were lost when the log was opened.
     recovery_point
@@ -57,6 +60,8 @@ class WriterState:
         Held for a sync, a truncation or a replacement of segments; appends continue.
     names_lock
         Held while files of rolled segments change their names.
+    high_watermark
+        The offset below which the log is replicated; -1 until someone sets it: then the log end.
     cleaning
         Held while the log is compacted.
     directory_changes, directory_synced
@@ -90,10 +95,14 @@ class WriterState:
         self.cleaning = ReentrantLock()
         self.segments: SegmentList = loaded.segments
         self.recovery_point = loaded.recovery_point
+        self.high_watermark = -1
         self.epochs: LeaderEpochs = loaded.epochs
+        latest = loaded.epochs.latest
+        is_ahead = latest is not None and latest.start_offset >= loaded.segments.end_offset
+        self.begun_epoch = latest.epoch if latest is not None and is_ahead else -1
         self.producers = loaded.producers
         self.lost = LostRecords(directory, loaded.lost)
-        self.unsynced_segments: list[SegmentView] = []
+        self.unsynced_segments = _recovered_segments(loaded)
         self.directory_changes = 0
         self.directory_synced = 0
         self.pending_truncation: Truncation | None = None
@@ -109,6 +118,7 @@ class WriterState:
         self.appender = RecordAppender(self.lock, files, timestamp.to_record_timestamp, directory)
         self.appender.usable = self.check_usable
         self.appender.wake = self.wake
+        self.watchers = Watchers(self.lock, self.appender)
         self.appender.producers = self.producers.table
         _STATES.add(self)
 
@@ -198,6 +208,16 @@ class WriterState:
         latest = self.epochs.latest
         return 0 if latest is None else latest.epoch
 
+    def keep_begun_epoch(self, start_offset: int) -> bool:
+        """Begin the leader's epoch at start_offset if its entry was removed; whether it was.
+
+        No later append may carry a lower epoch.
+        """
+        latest = self.epochs.latest
+        if self.begun_epoch <= (-1 if latest is None else latest.epoch):
+            return False
+        return self.epochs.assign(self.begun_epoch, start_offset)
+
     def save_epochs(self, is_changed: bool) -> None:
         """Write the leader epoch checkpoint, if the epochs have changed."""
         if is_changed:
@@ -205,9 +225,10 @@ class WriterState:
 
     # --- waking followers -------------------------------------------------------------------
 
-    def wake(self) -> None:
+    def wake(self, events: LogEvents = LogEvents.END) -> None:
         with self._wakers:
             self._wakers.notify_all()
+            self.watchers.note(events)
 
     def wait_beyond(self, offset: int, timeout: float | None) -> bool:
         """Wait until the log end lies beyond offset; False when the time is over, the log closes,
@@ -234,7 +255,15 @@ class WriterState:
         self.cleaning = ReentrantLock()
         self.names_lock = threading.RLock()
         self._wakers = threading.Condition(self.lock)  # type: ignore[arg-type]  # an RLock to it
+        self.watchers = Watchers(self.lock, self.appender)
         self.appender.detach()
+
+
+def _recovered_segments(loaded: LoadedLog) -> list[SegmentView]:
+    """Rolled segments that a recovery read, and that a killed writer may not have synced."""
+    if loaded.recovery_point >= loaded.data_end:
+        return []
+    return [view for view in loaded.segments.views[:-1] if view.next_offset > loaded.recovery_point]
 
 
 def _disable_in_child() -> None:

@@ -16,8 +16,8 @@ records.
 import itertools
 import logging
 import os
-from bisect import bisect_right
-from collections.abc import Sequence
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from typing import NamedTuple
 
@@ -444,6 +444,17 @@ class ProducerState:
             self._aborted[view] = aborted
         return aborted
 
+    def aborted_from(
+        self, offset: int, view: SegmentView, segments: SegmentList, finder: "AbortedFinder"
+    ) -> Iterable[AbortedTransaction]:
+        """As :meth:`aborted`, with markers at or beyond an offset; found by bisection."""
+        active = self.table.transaction_index_of(view.base_offset)
+        if active is not None:
+            return transaction_index.entries_ending_at(active, offset)
+        aborted = self.aborted(view, segments, finder)
+        first = bisect_left(aborted, offset, key=_by_last_offset)
+        return (aborted[slot] for slot in range(first, len(aborted)))
+
     def _read(
         self, view: SegmentView, segments: SegmentList, finder: "AbortedFinder | None" = None
     ) -> list[AbortedTransaction]:
@@ -497,8 +508,8 @@ def collect_aborted(
     found: list[AbortedTransaction] = []
     finder = AbortedFinder(state_of, segments.views)
     for view in segments.views[max(0, segments.floor(start)) :]:
-        for entry in state_of.aborted(view, segments, finder):
-            if entry.last_offset >= start and entry.first_offset < stop:
+        for entry in state_of.aborted_from(start, view, segments, finder):
+            if entry.first_offset < stop:
                 found.append(entry)
             if entry.last_stable_offset >= stop:
                 return found

@@ -5,6 +5,7 @@ Modules:
 - apply: The changes of a recovery on disk: truncates, quarantines, rewrites indexes and epochs
 - emptied_segments: Empty segments that had records: what their side files say, and whether the loss
   is certain
+- epoch_after_loss: The leader epoch that follows a loss of acknowledged records
 - gap_reasons: Reasons for offsets between two segments that no record has; recovery reports other
   gaps
 - loader: Loads a partition directory for a writer: segments, epochs, recovery point

@@ -171,7 +171,7 @@ def recover_epochs(files: Files, plan: Plan, config: LogConfig) -> LeaderEpochs:
         if epochs.latest is None or epoch > epochs.latest.epoch:
             changed |= epochs.assign(epoch, start_offset)
     if plan.end_offset is not None:
-        changed |= epochs.truncate_from_end(plan.end_offset)
+        changed |= epochs.truncate_from_end(plan.end_offset + 1)
     if changed:
         epochs.save(files, path)
         plan.rebuilt.append(LEADER_EPOCHS)

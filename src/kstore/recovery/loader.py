@@ -11,7 +11,7 @@ import logging
 import os
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from kstore._native.read.segment_view import SegmentList, SegmentView
 from kstore.checkpoint.known_gaps import truncate_gaps
@@ -21,6 +21,7 @@ from kstore.files import filenames
 from kstore.files.files import Files
 from kstore.files.open_file import OpenFile
 from kstore.producer_state.state import ProducerState, UncleanStop
+from kstore.recovery.epoch_after_loss import epoch_after_loss, latest_epoch
 from kstore.recovery.lost_segments import LostRange
 from kstore.recovery.recover_partition import recover_partition, unflushed_from
 from kstore.recovery.report import Recovered, RecoveredSegment, RecoveryReport
@@ -52,6 +53,7 @@ def load(
     *,
     clean: bool,
     recovery_point: Callable[[], int] = lambda: 0,
+    high_watermark: Callable[[], int] = lambda: 0,
     log_start_offset: int = 0,
     mode: str = "careful",
     on_progress: OnProgress | None = None,
@@ -65,7 +67,7 @@ def load(
     clean
         Whether the directory was stopped cleanly. If not, segments from the one that
         holds the recovery point on are scanned and their indexes rebuilt.
-    recovery_point, log_start_offset
+    recovery_point, high_watermark, log_start_offset
         From the directory's checkpoints; 0 without an entry. After a clean stop the recovery
         point only shows whether the log has lost its end since.
     mode, on_progress, cleaned_below
@@ -79,6 +81,7 @@ def load(
         Corruption below the recovery point, or before intact segments. Nothing was changed.
     """
     durable = scanned_from = recovery_point()
+    last_epoch = latest_epoch(files, directory)
     is_synced = not has_failed_sync(files, directory)
     clean = clean and is_synced
 
@@ -107,7 +110,8 @@ def load(
     segments, data_end = _open_segments(files, directory, recovered.segments, log_start_offset)
     truncate_gaps(files, directory, segments.end_offset)  # a kill may have followed the cut
     epochs = recovered.epochs
-    shorter = epochs.truncate_from_end(segments.end_offset)
+    # An epoch that begins at the log end was begun, and has no batch yet: Kafka drops it here.
+    shorter = epochs.truncate_from_end(segments.end_offset + 1)
     shorter = epochs.truncate_from_start(segments.start_offset) or shorter
     known = min(data_end if clean else durable, data_end)
     producers = ProducerState(files, directory, config.producer_id_expiration_ms)
@@ -125,11 +129,13 @@ def load(
     report = recovered.report.and_end(segments.end_offset, durable)
     if report.missing:
         _LOGGER.warning("%s", report)
+    known_end = max(durable, high_watermark())
+    next_epoch = epoch_after_loss(recovered, last_epoch, known_end, segments.end_offset)
+    report = replace(report, next_epoch=next_epoch)
     logged, report = report, report.and_producers(producers.removed, producers.rewritten)
     if report is not logged:
         _LOGGER.info("%s", report)
-    lost = recovered.lost
-    return LoadedLog(segments, epochs, known, report, producers, data_end, lost, shorter)
+    return LoadedLog(segments, epochs, known, report, producers, data_end, recovered.lost, shorter)
 
 
 def _open_segments(

@@ -128,7 +128,23 @@ def recover_partition(
             _LOGGER.debug("%s: %s: %s", directory.name, did, ", ".join(names) or "nothing")
     dropped = set(plan.dropped)
     segments = tuple(_facts(plan, base) for base in sorted(plan.sizes) if base not in dropped)
-    return Recovered(report=report, segments=segments, epochs=epochs, lost=tuple(lost))
+    return Recovered(
+        report=report,
+        segments=segments,
+        epochs=epochs,
+        lost=tuple(lost),
+        has_cut_batches=_has_cut_batches(plan),
+    )
+
+
+def _has_cut_batches(plan: Plan) -> bool:
+    """Whether a complete batch was cut off the log's end, valid or not, or an entire segment."""
+    if plan.torn is None:
+        return False
+    is_complete = status_name(plan.scans[plan.torn].status) != "TRUNCATED"
+    return (is_complete and plan.kept_in is not None) or any(
+        plan.sizes[base] for base in plan.dropped
+    )
 
 
 def _facts(plan: Plan, base: int) -> RecoveredSegment:

@@ -39,6 +39,9 @@ class RecoveryReport:
     removed: tuple[str, ...] = ()  # names of removed files
     faulty: bool = False  # side files were wrong, or segments contradicted each other
     swapped: tuple[str, ...] = ()  # names of files that finished an interrupted compaction
+    # Acknowledged records may be gone, and new ones get their offsets: the leader epoch that a
+    # broker begins so that consumers notice, beyond all that the log had.
+    next_epoch: int | None = None
     steps: tuple[str, ...] = ()
     milliseconds: float = 0.0
 
@@ -102,3 +105,4 @@ class Recovered:
     segments: tuple[RecoveredSegment, ...]  # by base offset
     epochs: LeaderEpochs
     lost: tuple[LostRange, ...] = ()  # records lost with their segments
+    has_cut_batches: bool = False  # off the log's end; an incomplete last batch is none

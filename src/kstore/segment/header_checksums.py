@@ -207,6 +207,20 @@ def read_stamp(
     return _stamp_of(data)
 
 
+def is_current(files: Files, directory: str | os.PathLike[str], base: int) -> bool:
+    """Whether a segment has a checksum file that was written for the present log file.
+
+    Also where the segment contradicts it. False where that cannot be read.
+    """
+    try:
+        if not files.exists(path_of(directory, base)):
+            return False
+        log = os.path.join(directory, filenames.log_name(base))
+        return read_stamp(files, directory, base) == _stamp_now(files, log)
+    except (StorageError, NewerFormatError):
+        return False
+
+
 def boundaries(files: Files, directory: str | os.PathLike[str], base: int, fd: int) -> list[int]:
     """Positions of every 64th batch in an open segment, by its checksum file; raises as load."""
     path = path_of(directory, base)

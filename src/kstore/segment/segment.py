@@ -7,14 +7,17 @@ connects it to the disk. Functions get the ``Files`` to use and hold no state of
 import logging
 import os
 from bisect import bisect_left
+from contextlib import suppress
 from dataclasses import dataclass
 from errno import ESTALE
+from functools import partial
 
+from kstore._native.files.file_map import FileMap
 from kstore._native.files.owned_descriptor import OwnedDescriptor
 from kstore._native.format import batch_fields
 from kstore._native.index.index_lookup import OffsetIndex, TimeIndex
 from kstore._native.read.segment_end import find_end, first_batch_timestamp
-from kstore._native.read.segment_view import FileMap, SegmentList, SegmentView, Slice
+from kstore._native.read.segment_view import SegmentList, SegmentView, Slice
 from kstore.config import LogConfig
 from kstore.errors import CorruptRecordError, OffsetOutOfRangeError, StorageError
 from kstore.files import filenames
@@ -380,15 +383,16 @@ def map_log(files: Files, view: SegmentView, reserve: int, *, path: str | None =
     fd = open_log(files, view) if path is None else files.open(path)
     try:
         published = view.size  # first: appends continue meanwhile
-        size = files.size(fd)
+        inode, _, size = files.stamp(fd)
         if size < published:
             raise CorruptRecordError(
                 f"the file was truncated: it has {size} bytes, and had {published}",
                 path=view.path,
                 position=size,
             )
+        again = partial(_reopen, files, path or view.path, inode)
         try:
-            view.attach_log(FileMap(fd, max(reserve, view.size, 1)))
+            view.attach_log(FileMap(fd, max(reserve, view.size, 1), again))
         except OSError as error:
             raise StorageError(
                 "cannot map: " + str(error.strerror), errno=error.errno, path=view.path
@@ -397,6 +401,15 @@ def map_log(files: Files, view: SegmentView, reserve: int, *, path: str | None =
         files.close(fd)
     if view.sealed and path is None and view.size:
         leave_out_zeros(files, view, view.all_published().memory()[-_HEADER:])
+
+
+def _reopen(files: Files, path: str, inode: int) -> int:
+    """A descriptor of the file that has, or had, this name; -1 if the name is not its own now."""
+    with suppress(StorageError):  # the name is gone, or no descriptor is free
+        opened = OwnedDescriptor(files.open(path.removesuffix(filenames.CLEANED_SUFFIX)))
+        if files.stamp(opened.fd)[0] == inode:
+            return opened.take()
+    return -1
 
 
 def leave_out_zeros(files: Files, view: SegmentView, last: bytes | memoryview) -> None:

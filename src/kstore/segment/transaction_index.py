@@ -5,7 +5,8 @@ reading stops at the first invalid one.
 """
 
 import os
-from collections.abc import Iterable
+from bisect import bisect_left
+from collections.abc import Iterable, Iterator
 from struct import Struct
 from typing import NamedTuple
 
@@ -37,6 +38,17 @@ def parse(data: bytes, *, path: str | None = None) -> list[AbortedTransaction]:
     entries: list[AbortedTransaction] = []
     _collect(entries, data, path, 0)
     return entries
+
+
+def entries_ending_at(data: bytes, offset: int) -> Iterator[AbortedTransaction]:
+    """The entries of a valid index whose markers lie at or beyond an offset, found by bisection."""
+    count = len(data) // ENTRY_SIZE
+    first = bisect_left(range(count), offset, key=lambda n: _entry_at(data, n).last_offset)
+    return (_entry_at(data, n) for n in range(first, count))
+
+
+def _entry_at(data: bytes, number: int) -> AbortedTransaction:
+    return AbortedTransaction(*_ENTRY.unpack_from(data, number * ENTRY_SIZE))
 
 
 def load(

@@ -26,6 +26,10 @@ Modules:
 - parallel_recovery: Recovers the partitions of a store that was not closed cleanly, in parallel
 - partition_factory: Opens a partition of a log directory as a :class:`kstore.Log`, for writing or
   for reading
+- remove_tree: Removes a directory of a deleted partition
+- rolled_segments_flusher: Syncs rolled segments of a store in a thread, so that recovery points
+  follow the log ends
+- staged_recovery: Recovers the partitions of a store: before its first use, or while it is in use
 - store: A store: one or several Kafka log directories, opened by one writer and many readers
 - store_retention: Applies retention to all partitions of a store, then removes ``-delete`` folders
 - topic: A topic: a sequence of logs, one for each partition

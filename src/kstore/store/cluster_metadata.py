@@ -25,7 +25,7 @@ from kstore.recovery.loader import base_offsets
 _CHUNK = 8 << 20  # bytes per read
 _LARGEST_BATCH = 64 << 20  # eight times what a controller or a snapshot writes
 _CONTROL = 0x20  # of a batch's attributes
-_TOPIC = 2  # a ConfigRecord's type of resource
+_TOPIC, _BROKER = 2, 4  # a ConfigRecord's type of resource
 _FOOTER = 4  # type of the control record that ends a snapshot
 
 
@@ -55,6 +55,8 @@ class ClusterMetadata:
     topic_ids: dict[str, str] = field(default_factory=dict)
     topics: dict[str, dict[int, Replicas]] = field(default_factory=dict)
     settings: dict[str, dict[str, str]] = field(default_factory=dict)  # of a topic, by its name
+    # Of brokers, set while they ran, by node id as text; "": of all brokers.
+    broker_settings: dict[str, dict[str, str]] = field(default_factory=dict)
 
     def partition(self, topic_id: str, partition: int) -> Replicas | None:
         return self.topics.get(topic_id, {}).get(partition)
@@ -143,10 +145,14 @@ class _MetadataImage:
         self.found.settings.pop(name, None)
 
     def configure(self, record: dict[str, Any]) -> None:
-        """One setting of a topic; without a value it returns to the broker's default."""
-        if record["resourceType"] != _TOPIC:
+        """One setting of a topic or a broker; without a value it returns to its default."""
+        if record["resourceType"] == _TOPIC:
+            resources = self.found.settings
+        elif record["resourceType"] == _BROKER:
+            resources = self.found.broker_settings
+        else:
             return
-        settings = self.found.settings.setdefault(record["resourceName"], {})
+        settings = resources.setdefault(record["resourceName"], {})
         if record.get("value") is None:
             settings.pop(record["name"], None)
         else:
@@ -163,7 +169,8 @@ class _MetadataImage:
             raise CorruptRecordError("a metadata transaction begins within another")
         topics = {topic_id: dict(values) for topic_id, values in self.found.topics.items()}
         settings = {name: dict(values) for name, values in self.found.settings.items()}
-        self._before = dict(self.found.topic_ids), topics, dict(self.names), settings
+        brokers = {name: dict(values) for name, values in self.found.broker_settings.items()}
+        self._before = dict(self.found.topic_ids), topics, dict(self.names), settings, brokers
 
     def commit(self, _: dict[str, Any]) -> None:
         if self._before is None:
@@ -173,7 +180,14 @@ class _MetadataImage:
     def abort(self, _: dict[str, Any]) -> None:
         if self._before is None:
             raise CorruptRecordError("AbortTransactionRecord without BeginTransactionRecord")
-        self.found.topic_ids, self.found.topics, self.names, self.found.settings = self._before
+        found = self.found
+        (
+            found.topic_ids,
+            found.topics,
+            self.names,
+            found.settings,
+            found.broker_settings,
+        ) = self._before
         self._before = None
 
 

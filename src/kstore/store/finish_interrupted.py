@@ -1,10 +1,13 @@
 """Finishes, where a store is opened for writing, what a crash of its last writer interrupted."""
 
+import weakref
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from kstore.store.atomic_publish import undo_unfinished
+from kstore.store.atomic_publish import has_unfinished, undo_unfinished
 
 if TYPE_CHECKING:
+    from kstore.store.parallel_recovery import Progress
     from kstore.store.store import Store
 
 
@@ -25,3 +28,36 @@ def finish_interrupted(store: "Store") -> None:
         from kstore.store.topic_deletion import finish_deletions
 
         finish_deletions(store)
+
+
+def recover_first(store: "Store", *, progress: "Progress | None" = None) -> None:
+    """Recover the store before anyone uses it, and finish what was interrupted."""
+    store._manager.recover(progress)
+    finish_interrupted(store)
+
+
+def recover_while_in_use(store: "Store", *, on_recovered: "Callable[[Store], object]") -> None:
+    """Recover the store in a thread; then finish transactions, and call ``on_recovered``.
+
+    Before it returns, where a crash interrupted something that has to be finished first.
+    """
+    catalog = store._catalog
+    if (
+        has_unfinished(catalog.loose_files)
+        or store._manager.reader_offset_files
+        or catalog.being_deleted()
+    ):
+        recover_first(store)
+        on_recovered(store)
+        return
+    reference = weakref.ref(store)
+
+    def finish() -> None:
+        alive = reference()
+        if alive is None or alive.closed:
+            return
+        if "__transaction_state" in alive._catalog.topics:
+            alive._transactions()
+        on_recovered(alive)
+
+    store._manager.recoveries.start(finish)

@@ -22,7 +22,6 @@ from kstore.config import StoreConfig
 from kstore.errors import (
     ClosedError,
     CorruptFileError,
-    KStoreError,
     LogDirOfflineError,
     LogFailedError,
     NewerFormatError,
@@ -44,12 +43,14 @@ from kstore.store.apply_topic_settings import TopicSettings
 from kstore.store.background_tasks import background_tasks
 from kstore.store.missing_settings import check_settings
 from kstore.store.open_file_lru import OpenLogs
-from kstore.store.parallel_recovery import Progress, StoreRecovery, recover_partitions
+from kstore.store.parallel_recovery import Progress, StoreRecovery
 from kstore.store.partition_factory import (
     open_for_reading,
     open_for_writing,
     peek_if_certain,
 )
+from kstore.store.rolled_segments_flusher import RolledSegmentsFlusher
+from kstore.store.staged_recovery import StoreRecoveries
 from kstore.store.store_retention import StoreRetention
 from kstore.store.topic_identity import TopicIdentities
 from kstore.store.topic_registry import TopicRegistry
@@ -109,10 +110,10 @@ class LogManager:
         self.background = BackgroundFailures(config.on_background_error)
         self.cleaner = LogCleaner(self, files)
         self.retention = StoreRetention(self)
+        self.rolled = RolledSegmentsFlusher(self)
         self.settings = TopicSettings(self)
         self._dirs: list[LogDir] = []
-        self._recovered = False  # every due recovery was tried
-        self._unrecovered: dict[PartitionKey, KStoreError] = {}
+        self.recoveries = StoreRecoveries(self, files)
         try:
             for path in paths:
                 self._dirs.append(_open_log_dir(files, path, writable, alone=len(paths) == 1))
@@ -137,6 +138,7 @@ class LogManager:
         """The log of a partition, loaded on first use."""
         log = self.logs.get((topic, partition))
         if log is None:
+            self.recoveries.wait((topic, partition))
             with self.lock:
                 log = self.logs.get((topic, partition))
                 if log is None:
@@ -144,9 +146,9 @@ class LogManager:
                         raise ClosedError("the store is closed", path=self._dirs[0].path)
                     if not self.writable:
                         self.follow()
-                    log = self._load(topic, partition)
+                    log = self.load(topic, partition)
                     self.logs.add(log)
-                    self._unrecovered.pop((topic, partition), None)
+                    self.recoveries.failed.pop((topic, partition), None)
                     if self.loaded is not None:
                         self.loaded(log)
             self.start_background(log.config.flush_ms)
@@ -155,27 +157,7 @@ class LogManager:
     def recover(self, progress: Progress | None) -> None:
         """Load all partitions of the directories that were not closed cleanly, in parallel."""
         with self.lock:
-            for log_dir in self.catalog.live:
-                if not log_dir.clean:
-                    self.in_log_dir(log_dir, log_dir.begin)
-            due = [
-                ((topic, partition), log_dir)
-                for topic, partition, log_dir in self.catalog.partitions()
-                if not log_dir.clean and log_dir.offline is None
-            ]
-            logs, self._unrecovered = recover_partitions(
-                self._files,
-                due,
-                self._load,
-                threads=self.config.num_recovery_threads_per_data_dir,
-                progress=progress,
-            )
-            for log in logs:
-                self.logs.add(log)
-            self._moves.recover_unfinished(self._maps)
-            self._recovered = True
-        if logs:
-            self.start_background(min(log.config.flush_ms for log in logs))
+            self.recoveries.recover(progress)
 
     @property
     def recovery(self) -> StoreRecovery:
@@ -187,7 +169,7 @@ class LogManager:
                 for log in self.logs
                 if log.recovery is not None
             },
-            failed=dict(self._unrecovered),
+            failed=dict(self.recoveries.failed),
             notes=(
                 *(f"{path}: not a partition directory; ignored" for path in unrecognized),
                 *(f"{log_dir.path}: offline, {log_dir.offline}" for log_dir in offline),
@@ -196,7 +178,12 @@ class LogManager:
             ),
         )
 
-    def _load(self, topic: str, partition: int, on_progress: OnProgress | None = None) -> Log:
+    def recover_moves(self) -> None:
+        """Recover the unfinished copies of moves; the caller holds the lock."""
+        self._moves.recover_unfinished(self._maps)
+
+    def load(self, topic: str, partition: int, on_progress: OnProgress | None = None) -> Log:
+        """Open a partition, which is not open. The caller adds it to ``logs``."""
         log_dir = self.catalog.log_dir_of(topic, partition)
         if log_dir.offline is not None:
             raise log_dir.refusal()
@@ -214,6 +201,7 @@ class LogManager:
         check_barrier(self._files, log.path, (log_dir.path for log_dir in self._dirs))
         self._writers[topic, partition] = writer
         writer.active_segment.on_open = partial(self.logs.handles_opened, log)
+        writer.active_segment.on_roll = partial(self.rolled.request, log)
         writer.truncator.on_truncated = partial(self._after_truncation, self._store_ref(), log)
         return log
 
@@ -341,6 +329,7 @@ class LogManager:
 
     def delete(self, topic: str, *, foreign: bool) -> None:
         """Close a topic's logs, then delete its directories."""
+        self.recoveries.wait(*((topic, each) for each in self.catalog.topics.get(topic, {})))
         with self.lock:
             self.catalog.check_deletable(topic, foreign=foreign)
             self._moves.check_not_moving(topic)
@@ -354,8 +343,8 @@ class LogManager:
             for log in self.logs.of_topic(topic):  # opened since
                 self.logs.remove(log)
                 log.close()
-            for key in [key for key in self._unrecovered if key[0] == topic]:
-                del self._unrecovered[key]
+            for key in [key for key in self.recoveries.failed if key[0] == topic]:
+                del self.recoveries.failed[key]
             self.catalog.delete(topic)
         self.cleaner.forget_topic(topic)
         self.background.forget_topic(topic)
@@ -377,7 +366,9 @@ class LogManager:
     def stop_background(self) -> None:
         """End the background work."""
         upkeep, self._scheduler = self._scheduler, None
+        self.recoveries.stop()
         self.cleaner.stop()
+        self.rolled.stop()
         if upkeep is not None:
             upkeep.stop()
 
@@ -388,7 +379,9 @@ class LogManager:
         are released when the last reference to the logs is gone.
         """
         self.closed = True
+        self.recoveries.request_stop()
         self.cleaner.request_stop()
+        self.rolled.request_stop()
         if self._scheduler is not None:
             self._scheduler.request_stop()
 
@@ -469,7 +462,7 @@ class LogManager:
         """The state of a log for the checkpoints."""
         first = log.segments.views[0].base_offset
         start = log.start_offset if log.start_offset > first else None
-        return LogState(log.recovery_point, start, log.end_offset)
+        return LogState(log.recovery_point, start, log.high_watermark)
 
     # --- the end --------------------------------------------------------------------------
 
@@ -512,10 +505,10 @@ class LogManager:
     def _needs_no_recovery(self, log_dir: LogDir) -> bool:
         """Whether no log of the directory still needs recovery."""
         return log_dir.clean or (
-            self._recovered
+            self.recoveries.is_complete
             and not any(
                 self.catalog.topics.get(topic, {}).get(partition) is log_dir
-                for topic, partition in self._unrecovered
+                for topic, partition in self.recoveries.failed
             )
         )
 

@@ -40,7 +40,7 @@ _OF_WRITERS = (
 def check_settings(catalog: TopicRegistry, *, writable: bool) -> None:
     """Warn (MissingSettingsWarning) if ``kstore.topics`` is missing and should not be.
 
-    The warning refers to the caller of ``kstore.open``, four frames above. Otherwise a writer
+    The warning refers to the caller of ``kstore.open``, five frames above. Otherwise a writer
     ensures that a later loss can be detected.
     """
     if catalog.settings.exists or catalog.offline or not catalog.topics:
@@ -55,7 +55,7 @@ def check_settings(catalog: TopicRegistry, *, writable: bool) -> None:
             "or set them again: store.alter_topic(name, config={...}) creates the file"
         )
         catalog.live[0].notes.append(sentence)
-        warnings.warn(sentence, MissingSettingsWarning, stacklevel=5)
+        warnings.warn(sentence, MissingSettingsWarning, stacklevel=6)
     elif writable and not any(_is_of_broker(catalog, log_dir) for log_dir in catalog.live):
         catalog.settings.create()
 

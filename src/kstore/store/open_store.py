@@ -1,8 +1,11 @@
 """``kstore.open``: log directories of Kafka as a store."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import partial
 
 from kstore.config import StoreConfig
+from kstore.files.files import DISK, Files
+from kstore.store.finish_interrupted import recover_while_in_use
 from kstore.store.parallel_recovery import Progress
 from kstore.store.store import Paths, Store
 
@@ -41,3 +44,21 @@ def open(
     if not isinstance(readonly, bool):
         raise TypeError(f"readonly is True or False, not {readonly!r}")
     return Store(path, "r" if readonly else mode, config=config, progress=progress)
+
+
+def open_to_serve(
+    path: Paths,
+    *,
+    config: StoreConfig | Mapping[str, object] | None = None,
+    files: Files = DISK,
+    on_recovered: Callable[[Store], object] = lambda store: None,
+) -> Store:
+    """Open log directories as :func:`open` does for writing, but recover them in a thread.
+
+    A partition in recovery is not used until it is recovered: its log waits. ``on_recovered`` is
+    called with the store when all are, in that thread; or before this returns, where a crash
+    interrupted something else that has to be finished first. Raises as :func:`open`.
+    """
+    store = Store.__new__(Store)
+    store._open(path, "a", config, files, partial(recover_while_in_use, on_recovered=on_recovered))
+    return store

@@ -15,7 +15,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from kstore.checkpoint.log_dir import LogDir
-from kstore.errors import KStoreError
+from kstore.errors import ClosedError, KStoreError
 from kstore.files import filenames
 from kstore.files.filenames import LOG, partition_directory
 from kstore.files.files import Files
@@ -32,6 +32,7 @@ _LOGGER = logging.getLogger("kstore")
 PartitionKey = tuple[str, int]
 Progress = Callable[[int, int], None]  # bytes scanned, bytes in total
 Load = Callable[[str, int, OnProgress], Log]
+OnRecovered = Callable[[PartitionKey, Log | KStoreError], None]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -90,64 +91,57 @@ def recover_partitions(
     *,
     threads: int,
     progress: Progress | None = None,
-) -> tuple[list[Log], dict[PartitionKey, KStoreError]]:
-    """Load every wanted partition; returns the logs, and the errors of those that have none.
+    on_recovered: OnRecovered,
+) -> None:
+    """Load every wanted partition; gives ``on_recovered`` each log, or the error instead of one.
 
     ``load`` is called in ``threads`` threads for each directory (in the caller's where one would
-    do), ``progress`` in any of them, one call at a time. Any other error than KStoreError ends the
-    work and is raised once all threads have stopped.
+    do), ``on_recovered`` in the same one, ``progress`` in any, one call at a time. Any other error
+    than KStoreError ends the work and is raised once all threads have stopped.
     """
     jobs: dict[LogDir, list[PartitionKey]] = {}
     for key, log_dir in wanted:
         log_dir.begin()  # and reads the checkpoints here, so that no pool thread does
         log_dir.log_start(key)
         log_dir.recovery_point(key)
+        log_dir.high_watermark(key)
         jobs.setdefault(log_dir, []).append(key)
     meter = _Meter(progress, _bytes_to_scan(files, jobs) if progress is not None else 0)
-    work = partial(_load_one, load, meter)
+    work = partial(_load_one, load, meter, on_recovered)
     keys = [key for partitions in jobs.values() for key in partitions]
     if len(keys) <= 1 or threads == len(jobs) == 1:  # nothing to run in parallel
-        found = {key: work(key) for key in keys}
+        for key in keys:
+            work(key)
     else:
-        found = _in_parallel(work, jobs, threads)
-    logs: list[Log] = []
-    failed: dict[PartitionKey, KStoreError] = {}
-    for key, loaded in found.items():
-        if isinstance(loaded, Log):
-            logs.append(loaded)
-        else:
-            failed[key] = loaded
-    return logs, failed
+        _in_parallel(work, jobs, threads)
 
 
 def _in_parallel(
-    work: Callable[[PartitionKey], Log | KStoreError],
-    jobs: dict[LogDir, list[PartitionKey]],
-    threads: int,
-) -> dict[PartitionKey, Log | KStoreError]:
+    work: Callable[[PartitionKey], None], jobs: dict[LogDir, list[PartitionKey]], threads: int
+) -> None:
     from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
 
-    futures: dict[PartitionKey, Future[Log | KStoreError]] = {}
+    futures: list[Future[None]] = []
     with ExitStack() as stack:
         for log_dir, keys in jobs.items():
             pool = ThreadPoolExecutor(threads, f"kstore-recovery-{log_dir.path}")
             stack.callback(pool.shutdown, cancel_futures=True)
-            for key in keys:
-                futures[key] = pool.submit(work, key)
-        wait(futures.values(), return_when=FIRST_EXCEPTION)
-    return {
-        key: future.result()
-        for key, future in futures.items()
-        if not future.cancelled()  # cancelled only if another one raises
-    }
+            futures += [pool.submit(work, key) for key in keys]
+        wait(futures, return_when=FIRST_EXCEPTION)
+    for future in futures:
+        if not future.cancelled():  # cancelled only if another one raises
+            future.result()
 
 
-def _load_one(load: Load, meter: _Meter, key: PartitionKey) -> Log | KStoreError:
+def _load_one(load: Load, meter: _Meter, on_recovered: OnRecovered, key: PartitionKey) -> None:
+    found: Log | KStoreError
     try:
-        return load(*key, meter.add)
+        found = load(*key, meter.add)
     except KStoreError as error:
-        _LOGGER.warning("%s could not be recovered: %s", partition_directory(*key), error)
-        return error
+        if not isinstance(error, ClosedError):  # the store is closed during its recovery
+            _LOGGER.warning("%s could not be recovered: %s", partition_directory(*key), error)
+        found = error
+    on_recovered(key, found)
 
 
 def _bytes_to_scan(files: Files, jobs: dict[LogDir, list[PartitionKey]]) -> int:

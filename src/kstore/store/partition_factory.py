@@ -48,6 +48,7 @@ def open_for_writing(
         config,
         clean=log_dir.clean,
         recovery_point=lambda: log_dir.recovery_point(key),
+        high_watermark=lambda: log_dir.high_watermark(key),
         log_start_offset=log_dir.log_start(key),
         mode=mode,
         on_progress=on_progress,

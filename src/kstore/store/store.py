@@ -4,7 +4,8 @@ import os
 import threading
 import warnings
 import weakref
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from kstore.background.failures import attempt
@@ -33,7 +34,7 @@ from kstore.kafka_names import OF_STORES, answer_names, no_asyncio
 from kstore.keyword_names import explain_keywords
 from kstore.log.log import Log
 from kstore.store.alter_log_dir import MoveInfo
-from kstore.store.finish_interrupted import finish_interrupted
+from kstore.store.finish_interrupted import recover_first
 from kstore.store.manager import LogDirInfo, LogManager
 from kstore.store.parallel_recovery import Progress, StoreRecovery
 from kstore.store.topic import Topic, TopicHandles
@@ -67,6 +68,17 @@ class Store(Mapping[str, Topic]):
         files: Files = DISK,
         progress: Progress | None = None,
     ) -> None:
+        self._open(path, mode, config, files, partial(recover_first, progress=progress))
+
+    def _open(
+        self,
+        path: Paths,
+        mode: str,
+        config: StoreConfig | Mapping[str, object] | None,
+        files: Files,
+        recover: "Callable[[Store], object]",
+    ) -> None:
+        """Open the directories; for writing ``recover`` then makes the logs usable."""
         self._closed = True  # until everything is initialized
         self._forked = False
         # The source of a ResourceWarning, so that tracemalloc shows where the store was opened.
@@ -92,8 +104,7 @@ class Store(Mapping[str, Topic]):
         process_lifetime.opened(self)
         if self.writable:
             try:
-                self._manager.recover(progress)
-                finish_interrupted(self)
+                recover(self)
             except BaseException:
                 self.close()
                 raise
@@ -337,6 +348,7 @@ class Store(Mapping[str, Topic]):
 
     def _transactions(self) -> "StoreTransactions":
         """The transaction coordinator, created on first use."""
+        self._manager.recoveries.wait_for_all()
         with self._lock:
             if self._known_transactions is None:
                 from kstore.coordinator.transaction.store_transactions import StoreTransactions

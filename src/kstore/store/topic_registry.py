@@ -1,17 +1,21 @@
 """The topics of a store: the log directory of each partition, settings, creation, deletion."""
 
-import errno
 import logging
 import os
 import uuid
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from difflib import get_close_matches
 
 from kstore.checkpoint.identity import is_reserved_uuid, random_uuid, read_topic_id, write_topic_id
 from kstore.checkpoint.log_dir import LogDir
 from kstore.checkpoint.topic_settings import CREATING, DELETING, LIVE, TopicEntry, TopicsFile
-from kstore.config import LogConfig, as_log_config, check_log_config
+from kstore.config import (
+    LogConfig,
+    as_log_config,
+    check_log_config,
+    setting_texts,
+)
 from kstore.errors import (
     CorruptFileError,
     InvalidConfigError,
@@ -32,9 +36,9 @@ from kstore.files.filenames import (
     partition_directory,
     retired_directory,
 )
-from kstore.files.files import Files
 from kstore.integers import check_integer, show_value
 from kstore.store.list_log_dirs import Retired, list_log_dirs
+from kstore.store.remove_tree import remove_tree
 
 MAX_PARTITIONS = 1_000_000
 _SYNCS_AT_ONCE = 16
@@ -60,6 +64,8 @@ class TopicRegistry:
         self.loose_files: tuple[str, ...] = ()
         self._missing: set[str] = set()  # topics that lack partitions
         self.version = 0  # grows when topics or partitions may have changed
+        # Of a broker over the store: the settings that count for a topic, given its own ones.
+        self.effective_config: Callable[[str, LogConfig], LogConfig] | None = None
         self._stamps: list[int] | None = (
             None  # modification times of the directories when they were listed
         )
@@ -215,7 +221,12 @@ class TopicRegistry:
     # --- settings -------------------------------------------------------------------------
 
     def config(self, topic: str) -> LogConfig:
-        """A topic's settings; without an entry it has no retention and no compaction."""
+        """The settings that count for a topic: its own, or those that a broker gives it."""
+        own = self.own_config(topic)
+        return own if self.effective_config is None else self.effective_config(topic, own)
+
+    def own_config(self, topic: str) -> LogConfig:
+        """A topic's own settings; without an entry it has no retention and no compaction."""
         entry = self.settings.get(topic)
         if entry is not None:
             return entry.log_config()
@@ -230,16 +241,18 @@ class TopicRegistry:
         self, topic: str, changes: Mapping[str, object], unset: Sequence[str]
     ) -> LogConfig:
         """A topic's settings with changes; an unset one gets the store's default."""
-        return self.config(topic).merge(changes, unset, self._default)
+        return self.own_config(topic).merge(changes, unset, self._default)
 
-    def configure(self, topic: str, config: LogConfig) -> None:
+    def configure(self, topic: str, config: LogConfig, set_names: Iterable[str] = ()) -> None:
+        """Replace a topic's settings; ``set_names`` override also the defaults of a broker."""
         check_log_config(config)
         entry = self.settings.get(topic) or TopicEntry(
             partitions=max(self.topics[topic]) + 1,
             topic_id=self.topic_id(topic),
             is_adopted=True,
         )
-        self.settings.put(topic, replace(entry, properties=config.to_properties()))
+        properties = config.to_properties() | setting_texts(config, set_names)
+        self.settings.put(topic, replace(entry, properties=properties))
 
     def is_own(self, topic: str) -> bool:
         """Whether the topic has an entry: kstore created it or was given its settings."""
@@ -268,6 +281,7 @@ class TopicRegistry:
         check_topic_name(topic)
         partitions = check_partitions(partitions)
         settings = as_log_config(config, self._default)
+        set_names = config if isinstance(config, Mapping) else ()
         if topic_id is not None:
             _check_topic_id(topic_id)
         if topic in self.topics:
@@ -291,7 +305,7 @@ class TopicRegistry:
         entry = TopicEntry(
             partitions=max(partitions, partitions_begun),
             topic_id=topic_id or random_uuid(),
-            properties=settings.to_properties(),
+            properties=settings.to_properties() | setting_texts(settings, set_names),
             state=CREATING,
         )
         self.settings.put(topic, entry)
@@ -582,18 +596,3 @@ def _sentence(topic: str, missing: Sequence[int]) -> str:
         f"{TOPICS_FILE} has {names}{more}, but no such folder exists: lost, or in a log directory "
         "that was not given"
     )
-
-
-def remove_tree(files: Files, path: str) -> None:
-    """Remove a directory and its contents; a link is removed, not followed."""
-    try:
-        files.remove(path)  # a link, also one without a target
-        return
-    except StorageError as error:
-        if error.errno not in (errno.EISDIR, errno.EPERM):
-            raise
-    for name in files.list_own_directories(path):
-        remove_tree(files, os.path.join(path, name))
-    for name in files.listdir(path):
-        files.remove(os.path.join(path, name))
-    files.remove_directory(path)

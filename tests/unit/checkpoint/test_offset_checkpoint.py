@@ -150,8 +150,26 @@ def test_epochs_file(tmp_path):
             LeaderEpochs.parse(data, path)
 
 
+def test_the_end_of_an_epoch_is_what_offset_for_leader_epoch_answers():
+    epochs = LeaderEpochs([(2, 10), (5, 20), (7, 30)])
+    asked = {epoch: epochs.end_of(epoch, 45) for epoch in range(-1, 9)}
+    assert asked == {
+        -1: (-1, -1),
+        0: (0, 10),  # below the first known epoch
+        1: (1, 10),
+        2: (2, 20),
+        3: (2, 20),  # the largest known epoch up to it
+        4: (2, 20),
+        5: (5, 30),
+        6: (5, 30),
+        7: (7, 45),  # the latest: the log end
+        8: (-1, -1),
+    }
+
+
 def test_no_epochs():
     epochs = LeaderEpochs()
+    assert epochs.end_of(0, 5) == (-1, -1)
     assert epochs.latest is None
     assert epochs.earliest is None
     assert epochs.epoch_for(0) == -1

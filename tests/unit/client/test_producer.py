@@ -479,6 +479,7 @@ def test_a_producer_is_closed_without_blocking_the_loop(tmp_path: Path, topic: s
         assert asyncio.run(use(producer)).result(0) == Position(0, 0)
         with pytest.raises(ClosedError):
             asyncio.run(use(producer))
+        files.gate.set()
 
 
 # --- group commit -------------------------------------------------------------------------------

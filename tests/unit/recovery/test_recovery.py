@@ -258,14 +258,14 @@ def test_index_entries_and_snapshots_of_cut_offsets_are_removed(tmp_path):
     transactions.write_bytes(aborted(0, 2) + aborted(3, 4) + aborted(5, 6) + b"half")
     for offset in (0, 5, 6):
         (tmp_path / filenames.snapshot_name(offset)).write_bytes(b"snapshot")
-    LeaderEpochs([(0, 0), (9, 5)]).save(DISK, tmp_path / "leader-epoch-checkpoint")
+    LeaderEpochs([(0, 0), (9, 5), (12, 6)]).save(DISK, tmp_path / "leader-epoch-checkpoint")
     recovered = recover_partition(DISK, tmp_path, 0, CONFIG)
     assert transactions.read_bytes() == aborted(0, 2) + aborted(3, 4)
     assert sorted(n for n in os.listdir(tmp_path) if n.endswith("snapshot")) == [
         filenames.snapshot_name(0),
         filenames.snapshot_name(5),
     ]
-    assert list(recovered.epochs) == [(0, 0)]
+    assert list(recovered.epochs) == [(0, 0), (9, 5)]  # begun at the log end
     assert LeaderEpochs.load(DISK, tmp_path / "leader-epoch-checkpoint") == recovered.epochs
 
 

@@ -15,7 +15,7 @@ from kstore import LogConfig, StoreConfig
 from kstore.errors import StorageError, UnknownTopicOrPartitionError
 from kstore.files.files import DISK, Files
 from kstore.segment import header_checksums
-from kstore.store.topic_registry import remove_tree
+from kstore.store.remove_tree import remove_tree
 from support.stores import QUIET
 
 NO_DELAY = LogConfig(file_delete_delay_ms=0)

@@ -108,6 +108,7 @@ def test_deleting_many_topics_reads_the_offsets_once(store: Store) -> None:
             yield record
 
     log.settled = count  # type: ignore[method-assign]
+    store._offsets_tables.clear()  # as in a store that was opened again
     for name in names:
         store.delete_topic(name)
     assert len(read) == 50

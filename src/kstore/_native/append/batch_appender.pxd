@@ -16,14 +16,17 @@ cdef class BatchAppender(LogEnd):
     cdef Py_ssize_t row_capacity
 
     cdef int _rules(self, LeaderRules* rules) except -1
-    cdef int _refuse(self, Status status, LeaderCheck* check, Py_ssize_t size) except -1
+    cdef int _refuse(
+        self, Status status, LeaderCheck* check, Py_ssize_t size, data, LeaderRules* rules
+    ) except -1
     cdef object _append_compressed(
         self, data, Py_buffer* view, LeaderRules* rules, LeaderCheck* check
     )
     cdef object _append_checked(
-        self, const uint8_t* data, Py_ssize_t size, LeaderCheck* check, bint client
+        self, const uint8_t* data, Py_ssize_t size, LeaderCheck* check, const LeaderRules* rules
     )
-    cdef object append_validated(self, batch, bint client)
+    cdef object _append_stamped(self, const uint8_t* data, Py_ssize_t size, LeaderCheck* check)
+    cdef object append_validated(self, batch, bint client, bint may_flush)
     cdef object append_marker(
         self, producer_id, producer_epoch, bint commit, coordinator_epoch, transaction_version,
         timestamp,
@@ -38,7 +41,7 @@ cdef class BatchAppender(LogEnd):
     )
     cdef int _check_wrapper(self, data, LeaderRules* rules, MessageCheck* check) except -1
     cdef int _refuse_messages(
-        self, Status status, MessageCheck* check, Py_ssize_t size
+        self, Status status, MessageCheck* check, Py_ssize_t size, data, LeaderRules* rules
     ) except -1
     cdef object _rebuild_and_append(self, batches, int codec, int64_t now)
     cdef object _converter(self, batches, int codec)

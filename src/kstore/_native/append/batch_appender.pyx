@@ -45,13 +45,20 @@ cdef enum:
     GIL_THRESHOLD = 4096
 
 
+cdef tuple refused_batch(data, bint claims_append_time, const LeaderRules* rules):
+    """The fields of kstore.log.record_errors.RefusedBatch."""
+    return (
+        data, claims_append_time, rules.now, rules.before_max, rules.after_max,
+        bool(rules.log_append_time), bool(rules.key_required))
+
+
 cdef class BatchAppender(LogEnd):
     """Appends client batches to a log."""
 
     def __dealloc__(self):
         free(self.rows)
 
-    cdef object append_validated(self, batch, bint client):
+    cdef object append_validated(self, batch, bint client, bint may_flush):
         """Validate one complete v2 batch, or v0 or v1 messages, as Kafka's leader does, assign
         offsets, and append.
 
@@ -62,7 +69,8 @@ cdef class BatchAppender(LogEnd):
         original, and 0 bytes.
 
         Without `client`, the batch is from this process's own coordinator: only the producer's
-        epoch is checked, not the sequence (transactional offset commits have none).
+        epoch is checked, not the sequence (transactional offset commits have none). Without
+        `may_flush`, the caller sees to the sync that `flush.messages` asks for.
         """
         cdef Py_buffer view
         cdef LeaderRules rules
@@ -73,7 +81,7 @@ cdef class BatchAppender(LogEnd):
         PyObject_GetBuffer(batch, &view, PyBUF_SIMPLE)
         try:
             self._rules(&rules)
-            rules.from_client = client
+            rules.from_client, rules.may_flush = client, may_flush
             if view.len > MAGIC_POSITION and (<const uint8_t*>view.buf)[MAGIC_POSITION] < 2:
                 return self._append_messages(batch, &view, &rules)
             if view.len >= GIL_THRESHOLD:
@@ -86,10 +94,10 @@ cdef class BatchAppender(LogEnd):
             if not self.keeps_client_batches:
                 return self._append_changed(batch, &view, &rules, &check, status)
             if status != OK or check.header.size != view.len:
-                self._refuse(status, &check, view.len)
+                self._refuse(status, &check, view.len, batch, &rules)
             if check.header.attributes & CODEC_MASK:
                 return self._append_compressed(batch, &view, &rules, &check)
-            return self._append_checked(<const uint8_t*>view.buf, view.len, &check, client)
+            return self._append_checked(<const uint8_t*>view.buf, view.len, &check, &rules)
         finally:
             PyBuffer_Release(&view)
 
@@ -100,14 +108,17 @@ cdef class BatchAppender(LogEnd):
         rules.max_message_bytes = <int32_t>self.max_message_bytes
         rules.log_append_time = self.log_append_time
         rules.key_required = self.key_required
-        rules.from_client = True
+        rules.from_client = rules.may_flush = True
         return 0
 
-    cdef int _refuse(self, Status status, LeaderCheck* check, Py_ssize_t size) except -1:
+    cdef int _refuse(
+        self, Status status, LeaderCheck* check, Py_ssize_t size, data, LeaderRules* rules
+    ) except -1:
         """Call `refuse`, which must raise."""
+        cdef bint claims_append_time = check.header.attributes & LOG_APPEND_TIME_BIT
         self.refuse(
             <int>status, size, check.header.size, check.header.magic, check.bad_position,
-            check.bad_record, check.header.producer_id)
+            check.bad_record, refused_batch(data, claims_append_time, rules))
         raise RuntimeError("the callback did not raise")
 
     cdef object _append_changed(
@@ -121,7 +132,7 @@ cdef class BatchAppender(LogEnd):
             status = UNSUPPORTED_BY_FORMAT  # Kafka checks this before the records
             check.bad_position = check.bad_record = -1
         if status != OK or check.header.size != view.len:
-            self._refuse(status, check, view.len)
+            self._refuse(status, check, view.len, batch, rules)
         if self.message_magic == 2:
             return self._append_compressed(batch, view, rules, check)
         if codec:
@@ -140,8 +151,7 @@ cdef class BatchAppender(LogEnd):
         else:
             records = memoryview(data).cast("B")[V2_HEADER_SIZE:]
         if self.target_codec < 0 or self.target_codec == codec:
-            return self._append_checked(
-                <const uint8_t*>view.buf, view.len, check, rules.from_client)
+            return self._append_checked(<const uint8_t*>view.buf, view.len, check, rules)
         if check.header.attributes & (LOG_APPEND_TIME_BIT | DELETE_HORIZON_BIT):
             # Header and records differ in timestamps: rebuild the records.
             rebuilt = hold_bytes(
@@ -150,11 +160,11 @@ cdef class BatchAppender(LogEnd):
             rebuilt = hold_bytes(self.recompress(
                 memoryview(data).cast("B")[:V2_HEADER_SIZE], records, self.target_codec))
         if rebuilt.size > self.max_message_bytes:
-            self._refuse(MESSAGE_TOO_LARGE, check, rebuilt.size)
+            self._refuse(MESSAGE_TOO_LARGE, check, rebuilt.size, data, rules)
         check.restamp = True
         check.header.attributes = (
             check.header.attributes & TRANSACTIONAL_BIT) | self.target_codec
-        return self._append_checked(rebuilt.data, rebuilt.size, check, rules.from_client)
+        return self._append_checked(rebuilt.data, rebuilt.size, check, rules)
 
     cdef object _decompress(
         self, data, Py_ssize_t size, LeaderRules* rules, LeaderCheck* check
@@ -168,7 +178,7 @@ cdef class BatchAppender(LogEnd):
         with nogil:
             status = validate_records(raw.data, raw.size, rules, check)
         if status != OK:
-            self._refuse(status, check, size)
+            self._refuse(status, check, size, data, rules)
         return records
 
     cdef object _append_messages(self, messages, Py_buffer* view, LeaderRules* rules):
@@ -180,7 +190,7 @@ cdef class BatchAppender(LogEnd):
         with nogil:
             status = check_messages(<const uint8_t*>view.buf, view.len, rules, &check)
         if status != OK:
-            self._refuse_messages(status, &check, view.len)
+            self._refuse_messages(status, &check, view.len, messages, rules)
         if check.codec:
             self._check_wrapper(messages, rules, &check)
         if check.count == 0:
@@ -203,16 +213,24 @@ cdef class BatchAppender(LogEnd):
         with nogil:
             status = check_wrapped(raw.data, raw.size, rules, check)
         if status != OK:
-            self._refuse_messages(status, check, check.size)
+            self._refuse_messages(status, check, check.size, data, rules)
         return 0
 
     cdef int _refuse_messages(
-        self, Status status, MessageCheck* check, Py_ssize_t size
+        self, Status status, MessageCheck* check, Py_ssize_t size, data, LeaderRules* rules
     ) except -1:
         """Call `refuse`, which must raise."""
+        cdef HeldBytes held = hold_bytes(data)
+        cdef BatchHeader message = check.first
+        cdef int64_t position = 0
+        if check.bad_record >= 0 and not check.codec:   # each message is a batch
+            position = check.bad_position
+            read_header(held.data, position, held.size, &message)
         self.refuse(
             <int>status, size, check.size, check.first.magic, check.bad_position,
-            check.bad_record, -1)
+            check.bad_record, refused_batch(
+                memoryview(data).cast("B")[position:],
+                message.attributes & LOG_APPEND_TIME_BIT != 0, rules))
         raise RuntimeError("the callback did not raise")
 
     cdef object _rebuild_and_append(self, batches, int codec, int64_t now):
@@ -243,7 +261,7 @@ cdef class BatchAppender(LogEnd):
                 data = bytes(batches)
                 stamp_messages(<uint8_t*>data, stamp_only, self.next_offset, rules)
                 info = self._append_trusted(data, True)
-            flush = self.next_offset >= self.flush_at
+            flush = rules.may_flush and self.next_offset >= self.flush_at
         finally:
             self.lock.release_native()
         if flush:
@@ -251,45 +269,51 @@ cdef class BatchAppender(LogEnd):
         return info
 
     cdef object _append_checked(
-        self, const uint8_t* data, Py_ssize_t size, LeaderCheck* check, bint client
+        self, const uint8_t* data, Py_ssize_t size, LeaderCheck* check, const LeaderRules* rules
     ):
-        cdef uint8_t[V2_HEADER_SIZE] head
-        cdef Py_ssize_t split
-        cdef int64_t first, last
-        cdef int64_t delta = check.header.last_offset - check.header.base_offset
-        cdef int16_t attributes = check.header.attributes & 0x7F & ~LOG_APPEND_TIME_BIT
         cdef bint flush
-        if self.log_append_time:
-            attributes |= LOG_APPEND_TIME_BIT
+        answer = None
         self.lock.acquire_native(True)
         try:
             if self.busy or not self.ready:
                 self._begin_append()
             if check.header.producer_id >= 0:
-                answer = self._check_producer(check, client)
-                if answer is not None:
-                    return answer
-            last = wrapping_add(self.next_offset, delta)
-            self._make_room(size, self.next_offset, last, check.max_timestamp)
-            first = self.next_offset
-            last = first + delta
-            if check.restamp:
-                split = V2_HEADER_SIZE
-                restamp(
-                    head, data, size, first, self.leader_epoch, attributes, check.max_timestamp)
-            else:
-                split = stamp_prefix(head, data, first, self.leader_epoch)
-            self._write(head, split, data + split, size - split)
-            # Publish and update the producer before anything can raise; then add index entries.
-            self._advance_end(size, last)
-            if check.header.producer_id >= 0:
-                self.producers.add_batch(&check.header, first, last, check.max_timestamp)
-            self._index(self.active.size - size, size, last, check.max_timestamp)
-            flush = self.next_offset >= self.flush_at
+                answer = self._check_producer(check, rules.from_client)
+            if answer is None:
+                answer = self._append_stamped(data, size, check)
+            # A duplicate, too: its first copy may be waiting for the sync.
+            flush = rules.may_flush and self.next_offset >= self.flush_at
         finally:
             self.lock.release_native()
         if flush:
             self.flush_due()
+        return answer
+
+    cdef object _append_stamped(self, const uint8_t* data, Py_ssize_t size, LeaderCheck* check):
+        """Append a validated batch at the log end; the caller holds the lock."""
+        cdef uint8_t[V2_HEADER_SIZE] head
+        cdef Py_ssize_t split
+        cdef int64_t first, last
+        cdef int64_t delta = check.header.last_offset - check.header.base_offset
+        cdef int16_t attributes = check.header.attributes & 0x7F & ~LOG_APPEND_TIME_BIT
+        if self.log_append_time:
+            attributes |= LOG_APPEND_TIME_BIT
+        last = wrapping_add(self.next_offset, delta)
+        self._make_room(size, self.next_offset, last, check.max_timestamp)
+        first = self.next_offset
+        last = first + delta
+        if check.restamp:
+            split = V2_HEADER_SIZE
+            restamp(
+                head, data, size, first, self.leader_epoch, attributes, check.max_timestamp)
+        else:
+            split = stamp_prefix(head, data, first, self.leader_epoch)
+        self._write(head, split, data + split, size - split)
+        # Publish and update the producer before anything can raise; then add index entries.
+        self._advance_end(size, last)
+        if check.header.producer_id >= 0:
+            self.producers.add_batch(&check.header, first, last, check.max_timestamp)
+        self._index(self.active.size - size, size, last, check.max_timestamp)
         return new_info(self.info, first, last, check.max_timestamp, size)
 
     cdef object _check_producer(self, LeaderCheck* check, bint client):
@@ -345,8 +369,7 @@ cdef class BatchAppender(LogEnd):
         marker.commit = commit
         if self.message_magic < 2:
             self.refuse(
-                <int>UNSUPPORTED_BY_FORMAT, END_MARKER_SIZE, END_MARKER_SIZE, 2, -1, -1,
-                marker.producer_id)
+                <int>UNSUPPORTED_BY_FORMAT, END_MARKER_SIZE, END_MARKER_SIZE, 2, -1, -1, None)
         self.lock.acquire_native(True)
         try:
             if self.busy or not self.ready:
@@ -462,7 +485,9 @@ cdef class BatchAppender(LogEnd):
         self.producers.reserve(stop - start)
         try:
             for row in self.rows[start:stop]:
-                if row.leader_epoch > self.leader_epoch:
+                if row.leader_epoch != self.leader_epoch and row.magic == 2 and (
+                    row.leader_epoch >= 0
+                ):
                     self.epoch_begins(row.leader_epoch, row.base_offset)
             self._write(data + self.rows[start].position, size, NULL, 0)
         except BaseException:

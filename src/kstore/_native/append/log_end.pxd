@@ -43,7 +43,7 @@ cdef class LogEnd:
     cdef public int waiters                 # waiting readers; call `wake` if above 0
     cdef public object usable               # raises if the log may not be written to
     cdef public object prepare, roll, flush_due, wake, epoch_begins
-    # (status, size, declared size, magic, bad position, bad record, producer id) -> raises
+    # (status, size, declared size, magic, bad position, bad record, refused batch) -> raises
     cdef public object refuse
     # (verdict, producer id, epoch, sequence, known epoch, known sequence) -> raises
     cdef public object refuse_producer

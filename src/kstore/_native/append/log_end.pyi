@@ -23,7 +23,7 @@ class LogEnd:
     wake: Callable[[], None]
     on_index_write: Callable[[], None] | None
     epoch_begins: Callable[[int, int], None]
-    refuse: Callable[[int, int, int, int, int, int, int], None]
+    refuse: Callable[[int, int, int, int, int, int, tuple[Any, ...] | None], None]
     refuse_producer: Callable[[int, int, int, int, int, int], None]
     aborted: Callable[[], None]
     producers: ProducerTable

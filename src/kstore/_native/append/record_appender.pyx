@@ -173,14 +173,14 @@ def append(log, value, *, key=None, headers=None, timestamp=None):
     return offset
 
 
-def append_as_leader(log, batch):
+def append_as_leader(log, batch, *, bint flush=True):
     """Log.append_as_leader: a client batch, validated as Kafka's leader does."""
-    return (<RecordAppender?>log._appender).append_validated(batch, True)
+    return (<RecordAppender?>log._appender).append_validated(batch, True, flush)
 
 
 def append_as_coordinator(log, batch):
     """Log.append_as_coordinator: a batch from this process's own coordinator."""
-    return (<RecordAppender?>log._appender).append_validated(batch, False)
+    return (<RecordAppender?>log._appender).append_validated(batch, False, True)
 
 
 def append_end_marker(

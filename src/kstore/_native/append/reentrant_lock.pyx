@@ -66,6 +66,13 @@ cdef class ReentrantLock:
         self.count -= 1
         if self.count == 0:
             PyThread_release_lock(self.lock)
+            if self.on_release is not None:
+                self._released()
+        return 0
+
+    cdef int _released(self) except -1:
+        callback, self.on_release = self.on_release, None
+        callback()
         return 0
 
     def acquire(self, bint blocking=True):
@@ -109,6 +116,7 @@ cdef class ReentrantLock:
         cdef PyThread_type_lock fresh = PyThread_allocate_lock()
         if fresh == NULL:
             raise MemoryError
+        self.on_release = None
         self.lock = fresh       # do not free the old one: its state is undefined
         self.count = 0
 

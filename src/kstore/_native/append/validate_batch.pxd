@@ -14,6 +14,7 @@ cdef struct LeaderRules:
     bint log_append_time        # message.timestamp.type is LogAppendTime
     bint key_required           # the topic is compacted
     bint from_client            # else base offset, control and sequence are not checked
+    bint may_flush              # after the append, where flush.messages asks for it
 
 
 cdef struct LeaderCheck:

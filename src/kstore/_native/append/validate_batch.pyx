@@ -265,7 +265,7 @@ cdef int fill_rules(
     rules.log_append_time = log_append_time
     rules.key_required = key_required
     rules.max_message_bytes = -1
-    rules.from_client = True
+    rules.from_client = rules.may_flush = True
     return 0
 
 

@@ -2,6 +2,7 @@
 
 Modules:
 
+- file_map: a mapped file, and sendfile(2) from it
 - inode_and_size: inode and size of a file, without a look at its times
 - owned_descriptor: a file descriptor that is closed with its last reference
 - page_cache: starts reads and writes of pages in the background

@@ -32,3 +32,4 @@ cdef object raise_for_status(
     Status status, object path, long long position, long long offset
 )
 cdef int raise_named(str error, str reason) except -1
+cdef int raise_unreadable(int error, str reason, object path, long long position) except -1

@@ -68,3 +68,12 @@ cdef int raise_named(str error, str reason) except -1:
     """Raise an error of kstore.errors by name, for an invalid argument."""
     import kstore.errors as errors
     raise getattr(errors, error)(reason)
+
+
+cdef int raise_unreadable(int error, str reason, object path, long long position) except -1:
+    """Raise for bytes that a file should have: StorageError, or CorruptRecordError if error is 0
+    and the file ends before them."""
+    from kstore.errors import CorruptRecordError, StorageError
+    if error == 0:
+        raise CorruptRecordError(reason, path=path, position=position)
+    raise StorageError(reason, errno=error, path=path).at(position=position)

@@ -121,3 +121,25 @@ cdef inline Status walk_to_offset(
             return status
     position[0] = at
     return TRUNCATED
+
+
+cdef inline int64_t end_below(
+    const uint8_t* data, int64_t start, int64_t end, int64_t up_to
+) noexcept nogil:
+    """End of the complete batches from start on whose offsets are all below up_to.
+
+    It stops at corruption, and at a batch that does not follow the one before it. Returns -1 if
+    no batch begins at start.
+    """
+    cdef int64_t at = start, base, last, before_last = INT64_MIN
+    cdef int32_t length
+    cdef Status status
+    while end - at >= HEADER_UP_TO_MAGIC:
+        status = header_at(data + at, end - at, &length, &base, &last)
+        if status != OK:
+            return -1 if at == start and status != TRUNCATED else at
+        if last >= up_to or base <= before_last:
+            break
+        before_last = last
+        at += length + LOG_OVERHEAD
+    return at

@@ -2,13 +2,9 @@
 
 from libc.stdint cimport int32_t, int64_t, uint8_t
 
+from kstore._native.files.file_map cimport FileMap
 from kstore._native.format.argument cimport HeldBytes
 from kstore._native.format.status cimport Status
-
-
-cdef class FileMap:
-    cdef const uint8_t* data
-    cdef readonly Py_ssize_t size
 
 
 cdef class SegmentView:
@@ -54,10 +50,15 @@ cdef class Slice:
     cdef readonly int64_t position
     cdef readonly Py_ssize_t size
     cdef readonly int64_t next_offset       # one past the last offset published in the segment
+    cdef int32_t size_of_first              # bytes of the first batch, 0: read its header
+
+    cpdef Slice limit(self, int64_t max_bytes, int64_t up_to, bint min_one_batch)
+    cdef int64_t _size_below(self, int64_t up_to) noexcept
 
 
 cdef class SegmentList:
     cdef readonly tuple views
+    cdef SegmentView last
     cdef int64_t* bases
     cdef Py_ssize_t count
     cdef readonly int64_t start_offset

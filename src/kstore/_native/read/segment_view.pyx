@@ -6,12 +6,12 @@ the GIL: it takes less than a microsecond, and index entry tables can grow witho
 
 cimport cython
 from cpython.buffer cimport PyBuffer_FillInfo
-from libc.errno cimport errno
+from cpython.tuple cimport PyTuple_GET_ITEM
 from libc.stdint cimport INT64_MAX, INT64_MIN, int32_t, int64_t, uint8_t
 from libc.stdlib cimport free, malloc, realloc
 from libc.string cimport memcpy
-from posix.mman cimport MAP_FAILED, MAP_SHARED, PROT_READ, mmap, munmap
 
+from kstore._native.files.file_map cimport FileMap, send_memory
 from kstore._native.format.argument cimport HeldBytes, hold_bytes
 from kstore._native.format.batch_header cimport BatchHeader, read_header
 from kstore._native.format.cursor cimport get_i32, get_i64, put_i32, put_i64
@@ -21,33 +21,11 @@ from kstore._native.format.layout cimport (
 )
 from kstore._native.format.status cimport OK, TRUNCATED, Status, raise_for_status
 from kstore._native.index.index_lookup cimport floor_offset, floor_time
-from kstore._native.read.header_walk cimport walk_to_offset
+from kstore._native.read.header_walk cimport end_below, walk_to_offset
 
 cdef enum:
     MAX_RELATIVE = 2147483647
     NOTE_INTERVAL = 4096
-
-
-cdef class FileMap:
-    """A read-only shared mapping of a file, which may extend beyond the end of the file.
-
-    The owner must read only bytes that are in the file. The mapping exists until its last
-    reference is gone; it has no close. Thread safe: immutable.
-    """
-
-    def __cinit__(self, int fd, Py_ssize_t size):
-        cdef void* address
-        if size <= 0:
-            raise ValueError("a mapping needs at least one byte")
-        address = mmap(NULL, size, PROT_READ, MAP_SHARED, fd, 0)
-        if address == MAP_FAILED:
-            raise OSError(errno, "cannot map the file")
-        self.data = <const uint8_t*>address
-        self.size = size
-
-    def __dealloc__(self):
-        if self.data != NULL:
-            munmap(<void*>self.data, self.size)
 
 
 @cython.final
@@ -72,6 +50,28 @@ cdef class Slice:
         """The bytes as a read-only memoryview, not copied."""
         return memoryview(self)
 
+    def send_to(self, int fd, Py_ssize_t start=0, count=None):
+        """Send count bytes from start on (None: all) to a socket; returns how many were sent.
+
+        By sendfile(2) from the segment's file, or by send(2) where the slice has bytes in memory
+        or the file has lost its name; without the GIL. fd may also be that of a pipe or a file.
+        Thread safe.
+
+        Raises BlockingIOError if a non-blocking socket takes nothing, another OSError if it
+        fails; StorageError if the disk cannot read; CorruptRecordError if the file ends early;
+        ValueError.
+        """
+        cdef Py_ssize_t left = self.size - start if count is None else count
+        if not 0 <= start <= self.size or not 0 <= left <= self.size - start:
+            raise ValueError(f"no {left} bytes from {start} on in a slice of {self.size} bytes")
+        if left == 0:
+            return 0
+        if type(self.owner) is FileMap:
+            return (<FileMap>self.owner).send(
+                fd, self.position + start, left, self.segment.path)
+        return send_memory(
+            fd, self.data + start, left, self.position + start, self.segment.path)
+
     def batch_end_after(self, Py_ssize_t start, Py_ssize_t size):
         """End of the first batch that ends at least size bytes after start, a batch's position.
 
@@ -87,6 +87,44 @@ cdef class Slice:
                     break
                 at += length + LOG_OVERHEAD
         return at if self.size - at >= HEADER_UP_TO_MAGIC else self.size
+
+    @property
+    def first_batch_size(self):
+        """Bytes of the first batch, also where the slice has fewer; 0 if the slice is empty."""
+        if self.size_of_first == 0 and self.size >= LOG_OVERHEAD:
+            return get_i32(self.data + 8) + LOG_OVERHEAD
+        return self.size_of_first
+
+    cpdef Slice limit(self, int64_t max_bytes, int64_t up_to, bint min_one_batch):
+        """The beginning of a slice whose first batch is complete, as a read limits it.
+
+        It has complete batches below up_to, None if none is; unless min_one_batch, it has at most
+        max_bytes, perhaps less than a batch.
+        """
+        cdef Slice out
+        cdef int64_t size = self.size
+        if up_to < self.next_offset:
+            size = self._size_below(up_to)
+            if size == 0:
+                return None
+        if not min_one_batch:
+            size = min(size, max(max_bytes, 0))
+        out = new_slice(self.segment, self.owner, self.data, self.position, size)
+        out.size_of_first = get_i32(self.data + 8) + LOG_OVERHEAD
+        out.next_offset = min(self.next_offset, up_to)
+        return out
+
+    cdef int64_t _size_below(self, int64_t up_to) noexcept:
+        """Bytes of the complete batches at the beginning whose offsets are all below up_to."""
+        cdef int64_t indexed = self.segment._floor(up_to, 0) - self.position
+        cdef int64_t size = -1
+        if self.size - indexed < HEADER_UP_TO_MAGIC:    # the entry is of a later batch
+            indexed = 0
+        if indexed > 0 and get_i64(self.data + indexed) <= up_to:
+            size = end_below(self.data, indexed, self.size, up_to)
+        if size < 0:                                    # no entry, or it is wrong
+            size = max(end_below(self.data, 0, self.size, up_to), 0)
+        return size
 
     @property
     def path(self):
@@ -160,6 +198,7 @@ def find_time(data, Py_ssize_t start, int64_t timestamp):
     return None
 
 
+@cython.final
 cdef class SegmentView:
     """One segment as this process knows it: its published end, index entries and mapping.
 
@@ -459,6 +498,7 @@ cdef class SegmentView:
         return new_slice(self, log_map, log_map.data, 0, end)
 
 
+@cython.final
 cdef class SegmentList:
     """Snapshot of a log's segments, oldest first, and its log start offset. Immutable."""
 
@@ -466,6 +506,7 @@ cdef class SegmentList:
         cdef Py_ssize_t n
         self.views = tuple(views)
         self.count = len(self.views)
+        self.last = self.views[self.count - 1] if self.count else None
         self.start_offset = start_offset
         if self.count == 0:
             raise ValueError("a log has at least one segment")
@@ -509,26 +550,30 @@ cdef class SegmentList:
 
     @property
     def end_offset(self):
-        return (<SegmentView>self.views[self.count - 1]).next_offset
+        return self.last.next_offset
 
-    def read(self, offset, max_bytes=1048576):
+    def read(self, offset, max_bytes=1048576, up_to=None, bint min_one_batch=True):
         """The slice from the batch that contains offset; None at the end of the log.
 
-        Raises LookupError below the log start or beyond the end; TypeError, OverflowError.
+        The other arguments are those of `Slice.limit`; None: no limit. Raises LookupError below
+        the log start or beyond the end; TypeError, OverflowError.
         """
         cdef int64_t wanted = int64_of(offset)
         cdef int64_t limit = int64_of(max_bytes)
+        cdef int64_t end = self.last.next_offset
         cdef Py_ssize_t n
-        cdef SegmentView view = <SegmentView>self.views[self.count - 1]
         cdef Slice found
-        if wanted < self.start_offset or wanted > view.next_offset:
+        if wanted < self.start_offset or wanted > end:
             raise LookupError(offset)
-        if wanted == view.next_offset:
+        if wanted == end:
             return None
         n = max(self._floor(wanted), 0)
         while n < self.count:
-            found = (<SegmentView>self.views[n]).locate(wanted, limit)
+            found = (<SegmentView>PyTuple_GET_ITEM(self.views, n)).locate(wanted, limit)
             if found is not None:
-                return found
+                if up_to is None and min_one_batch:
+                    return found
+                end = INT64_MAX if up_to is None else int64_of(up_to)
+                return found.limit(limit, end, min_one_batch)
             n += 1
         return None

@@ -1,0 +1,7 @@
+"""The broker's most frequent requests, parsed and answered without an object for each field.
+
+Modules:
+
+- fetch_frame: a Fetch request of one partition, and what stands before its records
+- produce_frame: a Produce request with one small batch, and its answer
+"""

@@ -1,0 +1,157 @@
+"""A file's mapping, and how its bytes are sent: by sendfile(2), from a descriptor of the file.
+
+A mapping needs no descriptor, so a process may have many mappings. The first large send opens the
+file again by its name, and compares the inode. If another file has the name, or none, then send(2)
+takes the bytes from the mapping: a deleted or replaced file exists as long as it is mapped.
+"""
+
+from cpython.exc cimport PyErr_CheckSignals
+from libc.errno cimport EFAULT, EINTR, EIO, errno
+from libc.stdint cimport int64_t, uint8_t
+from posix.mman cimport MAP_FAILED, MAP_SHARED, PROT_READ, mmap, munmap
+
+from kstore._native.format.status cimport raise_unreadable
+
+cdef extern from *:
+    """
+    #include <errno.h>
+    #include <sys/sendfile.h>
+    #include <sys/socket.h>
+    #include <unistd.h>
+    static ssize_t send_file_bytes(int fd, int file, int64_t position, size_t count) {
+        off_t from = position;
+        return sendfile(fd, file, &from, count);
+    }
+    static ssize_t send_memory_bytes(int fd, const uint8_t* data, size_t count) {
+        ssize_t sent = send(fd, data, count, MSG_NOSIGNAL);
+        return sent < 0 && errno == ENOTSOCK ? write(fd, data, count) : sent;
+    }
+    static int lacks_sendfile(int error) { return error == EINVAL || error == ENOSYS; }
+    """
+    ssize_t send_file_bytes(int fd, int file, int64_t position, size_t count) nogil
+    ssize_t send_memory_bytes(int fd, const uint8_t* data, size_t count) nogil
+    int lacks_sendfile(int error) nogil
+
+cdef extern from "<unistd.h>" nogil:
+    int c_close "close"(int fd)
+
+cdef enum:
+    SEND_DESCRIPTORS = 256                  # open at once, in the process
+    # Below this size sendfile(2) saves nothing, and send(2) needs no descriptor.
+    SMALL_SEND = 8192
+
+cdef void* _open_maps[SEND_DESCRIPTORS]     # FileMaps with a descriptor; they remove themselves
+cdef int _next_slot = 0
+
+
+cdef class FileMap:
+    """A read-only shared mapping of a file, which may extend beyond the end of the file.
+
+    The owner must read only bytes that are in the file. The mapping exists until its last
+    reference is gone; it has no close. Thread safe.
+
+    reopen: a callable that returns another descriptor of the file, which this object closes, or
+    -1 if the file has lost its name.
+    """
+
+    def __cinit__(self, int fd, Py_ssize_t size, reopen=None):
+        cdef void* address
+        self.fd = -1
+        if size <= 0:
+            raise ValueError("a mapping needs at least one byte")
+        address = mmap(NULL, size, PROT_READ, MAP_SHARED, fd, 0)
+        if address == MAP_FAILED:
+            raise OSError(errno, "cannot map the file")
+        self.data = <const uint8_t*>address
+        self.size = size
+        self.reopen = reopen
+
+    def __dealloc__(self):
+        if self.fd >= 0:
+            _open_maps[self.slot] = NULL
+            c_close(self.fd)
+        if self.data != NULL:
+            munmap(<void*>self.data, self.size)
+
+    @property
+    def has_descriptor(self):
+        """Whether a descriptor is open, for sends."""
+        return self.fd >= 0
+
+    cdef int _open(self) except -1:
+        """Open the descriptor for sends, if that is possible; the oldest unused one is closed."""
+        global _next_slot
+        cdef int n, slot = -1, opened
+        cdef FileMap other
+        if self.fd >= 0 or self.reopen is None:
+            return 0
+        opened = self.reopen()
+        if opened < 0:
+            self.reopen = None
+            return 0
+        for n in range(SEND_DESCRIPTORS if self.fd < 0 else 0):   # else another thread was faster
+            slot = (_next_slot + n) % SEND_DESCRIPTORS
+            if _open_maps[slot] == NULL:
+                break
+            other = <FileMap>_open_maps[slot]
+            if other.senders == 0:
+                c_close(other.fd)
+                other.fd = -1
+                break
+            slot = -1
+        if slot < 0:
+            c_close(opened)
+            return 0
+        _open_maps[slot] = <void*>self
+        _next_slot = (slot + 1) % SEND_DESCRIPTORS
+        self.fd, self.slot = opened, slot
+        return 0
+
+    cdef Py_ssize_t send(self, int fd, int64_t position, Py_ssize_t count, path) except -1:
+        """Send bytes of the file to fd, without the GIL; returns how many were sent."""
+        cdef Py_ssize_t sent = -1
+        cdef int error = EINTR
+        if count >= SMALL_SEND:
+            self._open()
+        if self.fd < 0:
+            return send_memory(fd, self.data + position, count, position, path)
+        self.senders += 1
+        try:
+            while sent < 0 and error == EINTR:
+                PyErr_CheckSignals()
+                with nogil:
+                    sent = send_file_bytes(fd, self.fd, position, count)
+                    error = errno
+        finally:
+            self.senders -= 1
+        if sent < 0 and lacks_sendfile(error):
+            return send_memory(fd, self.data + position, count, position, path)
+        if sent < 0:
+            raise_send_error(error, path, position)
+        if sent == 0:
+            raise_unreadable(0, "the file was truncated", path, position)
+        return sent
+
+
+cdef Py_ssize_t send_memory(
+    int fd, const uint8_t* data, Py_ssize_t count, int64_t position, path
+) except -1:
+    """Send bytes in memory to fd, without the GIL; returns how many were sent."""
+    cdef Py_ssize_t sent = -1
+    cdef int error = EINTR
+    while sent < 0 and error == EINTR:
+        PyErr_CheckSignals()
+        with nogil:
+            sent = send_memory_bytes(fd, data, count)
+            error = errno
+    if sent < 0:
+        raise_send_error(error, path, position)
+    return sent
+
+
+cdef int raise_send_error(int error, path, int64_t position) except -1:
+    """Raise StorageError for an error of the file's disk, else OSError for one of the socket."""
+    from os import strerror
+    if error in (EIO, EFAULT):                  # EFAULT: a page of the mapping cannot be read
+        raise_unreadable(EIO, "cannot read: " + strerror(EIO), path, position)
+    raise OSError(error, strerror(error))
