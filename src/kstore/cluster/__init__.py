@@ -1,0 +1,20 @@
+"""The cluster as a broker sees it: an immutable image, and the port that changes it.
+
+``settings/`` has Kafka's definitions of the settings of topics and brokers.
+
+Modules:
+
+- adoption: adopts topics that existed before, with the settings of a source
+- adoption_report: reports what adopting topics would change and delete
+- broker_file: ``kstore.broker``: what a broker keeps of itself beside the topics
+- config_changes: Changes of settings as IncrementalAlterConfigs and AlterConfigs ask for them
+- effective_config: Kafka's settings of a topic as the engine's LogConfig
+- image: The cluster at one moment: brokers, topics, partitions and settings (Kafka's MetadataImage)
+- local: The metadata of a cluster of one node, kept in its own store
+- local_image: The image of the topics of a store
+- metadata: The port through which a broker reads and changes the cluster's metadata
+- node_identity: The node id and cluster id of a store: those of ``meta.properties``, where it has
+  one
+- topic_rules: What a controller checks before it creates a topic or adds partitions, with Kafka's
+  messages
+"""

@@ -1,0 +1,177 @@
+"""Adopts topics that existed before the broker, with the settings that they had in Kafka.
+
+The source of the settings is the metadata log of a KRaft node, or a JSON file. A topic is adopted
+once: what is altered later stays. Retention and cleaning of an adopted topic follow the broker's
+defaults where nothing is set, so ``report_adoption`` says beforehand what would be deleted.
+"""
+
+import json
+import logging
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from kstore.cluster.broker_file import read_broker_file
+from kstore.cluster.config_changes import check_topic_config
+from kstore.cluster.local_image import topic_image
+from kstore.cluster.node_identity import find_node_identity
+from kstore.cluster.settings.layers import BrokerConfig
+from kstore.cluster.settings.topic_settings import BROKER_SYNONYMS
+from kstore.errors import CorruptFileError, InvalidConfigError
+from kstore.files.filenames import CLUSTER_METADATA
+from kstore.files.files import DISK, Files
+from kstore.store.cluster_metadata import read_cluster_metadata
+
+if TYPE_CHECKING:
+    from kstore.cluster.local import LocalMetadata
+    from kstore.store.store import Store
+
+_LOGGER = logging.getLogger("kstore")
+_MAX_SIZE = 1 << 26
+
+
+@dataclass(frozen=True, slots=True)
+class SourceTopic:
+    """A topic in the source; ``topic_id`` is None in a file, which names topics only."""
+
+    config: Mapping[str, str]
+    topic_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """Topics by name; ``broker_settings`` by node id as text, "" of all brokers."""
+
+    path: str
+    topics: Mapping[str, SourceTopic]
+    broker_settings: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    is_metadata_log: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedTopic:
+    """What adoption does with a topic: it gets ``config``, or ``refusal`` says why not."""
+
+    name: str
+    config: Mapping[str, str]
+    refusal: str | None = None
+
+
+def read_source(path: str | os.PathLike[str], files: Files = DISK) -> Source:
+    """Read the settings of topics from a metadata log or a file; changes nothing.
+
+    ``path`` is a directory with ``__cluster_metadata-0``, that folder itself, or a JSON file
+    ``{"orders": {"retention.ms": "604800000"}, "audit": {}}``.
+
+    Raises InvalidConfigError for a directory without a metadata log, CorruptFileError,
+    CorruptRecordError, StorageError.
+    """
+    path = os.path.abspath(path)
+    if files.kind(path) != "directory":
+        return _read_file(path, files)
+    folder = path
+    if os.path.basename(path) != CLUSTER_METADATA:
+        folder = os.path.join(path, CLUSTER_METADATA)
+    if files.kind(folder) != "directory":
+        raise InvalidConfigError(
+            f"{path} has no {CLUSTER_METADATA}: name the metadata.log.dir of a KRaft broker, or a "
+            "JSON file with the settings of topics"
+        )
+    found = read_cluster_metadata(files, folder)
+    topics = {
+        name: SourceTopic(found.settings.get(name, {}), topic_id)
+        for name, topic_id in found.topic_ids.items()
+    }
+    return Source(path, topics, found.broker_settings, is_metadata_log=True)
+
+
+def _read_file(path: str, files: Files) -> Source:
+    try:
+        document = json.loads(files.read(path, _MAX_SIZE))
+    except (ValueError, RecursionError) as error:
+        raise CorruptFileError(f"the settings of topics are not JSON: {error}", path=path) from None
+    if not isinstance(document, dict):
+        raise CorruptFileError("the settings of topics are an object by topic", path=path)
+    return Source(
+        path, {name: SourceTopic(_settings(name, body, path)) for name, body in document.items()}
+    )
+
+
+def _settings(topic: str, body: object, path: str) -> dict[str, str]:
+    if not isinstance(body, dict):
+        raise CorruptFileError(f"topic {topic!r}: settings are an object by name", path=path)
+    config = {}
+    for name, value in body.items():
+        if not isinstance(value, str | int | float):
+            raise CorruptFileError(
+                f"topic {topic!r}: {name} is a text, a number or a boolean", path=path
+            )
+        config[name] = str(value).lower() if isinstance(value, bool) else str(value)
+    return config
+
+
+def plan_adoption(store: "Store", source: Source, broker: BrokerConfig) -> list[PlannedTopic]:
+    """What each topic of the source gets, sorted by name; changes nothing.
+
+    Topics of a metadata log that the store does not have are skipped. A topic keeps what was set
+    for it in kstore, where the source sets nothing. Raises InvalidConfigError for a file that
+    names an unknown topic, or a setting that the broker refuses.
+    """
+    state = read_broker_file(store._manager._dirs)
+    node_id = find_node_identity(store._manager._dirs, None).node_id
+    pinned = _broker_settings(source, node_id)
+    planned = []
+    for name, wanted in sorted(source.topics.items()):
+        if name not in store:
+            if source.is_metadata_log:
+                continue
+            raise InvalidConfigError(f"{source.path}: there is no topic {name!r} in the store")
+        record = None if state is None else state.topics.get(name)
+        identities = store._manager.identities
+        if record is not None and not identities.is_same(name, record.identity):
+            record = None
+        image = topic_image(store, name, node_id, record)
+        config = {**({} if image is None else image.config), **pinned, **wanted.config}
+        refusal = None
+        if image is None or image.is_adopted:
+            refusal = "it follows the broker's settings already"
+        elif source.is_metadata_log and identities.find(name).topic_id != wanted.topic_id:
+            refusal = f"it is another topic than that with id {wanted.topic_id}"
+        else:
+            try:
+                config = check_topic_config(config, broker.topic_default)
+            except InvalidConfigError as error:
+                if not source.is_metadata_log:
+                    raise InvalidConfigError(f"{source.path}: {name}: {error.reason}") from None
+                refusal = error.reason
+        planned.append(PlannedTopic(name, config, refusal))
+    return planned
+
+
+def _broker_settings(source: Source, node_id: int) -> dict[str, str]:
+    """What the cluster's brokers were set to while they ran, as settings of a topic.
+
+    Without them a topic that was kept by such a setting would fall to this broker's default.
+    """
+    for_all = source.broker_settings.get("", {})
+    own = source.broker_settings.get(str(node_id), {})
+    broker = BrokerConfig(dynamic_default=for_all, dynamic=own)
+    return {
+        name: broker.topic_default(name)
+        for name, synonyms in BROKER_SYNONYMS.items()
+        if any(each in for_all or each in own for each, _ in synonyms)
+    }
+
+
+def adopt_topics(store: "Store", metadata: "LocalMetadata", source: Source) -> None:
+    """Adopt the topics of a source; all are checked before the first is changed.
+
+    Raises the errors of :func:`plan_adoption` and :meth:`LocalMetadata.adopt`.
+    """
+    for topic in plan_adoption(store, source, metadata.broker_config):
+        if topic.refusal is None:
+            metadata.adopt(topic.name, topic.config)
+            _LOGGER.info("topic %s: adopted, with %s", topic.name, dict(topic.config))
+        elif not metadata.image.topics[topic.name].is_adopted:
+            _LOGGER.warning("topic %s is not adopted: %s", topic.name, topic.refusal)

@@ -1,0 +1,160 @@
+"""``kstore.broker``: what a broker keeps of itself beside the topics.
+
+The file is JSON with a format version::
+
+    {"format": 1, "generation": 7, "cluster_id": "...", "served_since": 1700000000000,
+     "config": {"log.retention.ms": "1000"}, "default_config": {},
+     "topics": {"orders": {"id": "...", "adopted": true, "config": {"min.insync.replicas": "2"}}}}
+
+``served_since`` is when a broker first served the directory, in Unix ms; a file without it gets it
+at the next start. ``config`` has settings that were changed while the broker ran;
+``default_config`` those changed for all brokers. A topic's ``config`` has only what
+``kstore.topics`` cannot keep. Its ``id`` is the topic's id, or its creation stamp: an entry of an
+earlier topic of the same name does not count.
+
+Every log directory of a store has the same file, and the highest ``generation`` counts, as for
+``kstore.topics``.
+"""
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from kstore.checkpoint.log_dir import LogDir
+from kstore.errors import CorruptFileError, NewerFormatError, StorageError
+from kstore.files.filenames import BROKER_FILE
+
+FORMAT = 1
+_MAX_SIZE = 1 << 26
+
+
+@dataclass(frozen=True, slots=True)
+class TopicRecord:
+    """What the broker keeps of a topic; ``identity`` is its id or creation stamp."""
+
+    identity: str
+    is_adopted: bool = False
+    config: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerState:
+    """The content of the file."""
+
+    cluster_id: str
+    config: Mapping[str, str] = field(default_factory=dict)
+    default_config: Mapping[str, str] = field(default_factory=dict)
+    topics: Mapping[str, TopicRecord] = field(default_factory=dict)
+    generation: int = 0
+    served_since: int = 0
+
+    def with_topic(self, name: str, record: TopicRecord | None) -> "BrokerState":
+        """A copy with another record of a topic; None removes it."""
+        topics = dict(self.topics)
+        if record is None:
+            topics.pop(name, None)
+        else:
+            topics[name] = record
+        return replace(self, topics=topics)
+
+
+def read_broker_file(log_dirs: Iterable[LogDir]) -> BrokerState | None:
+    """The newest file of the directories that are not offline; None without any.
+
+    Raises NewerFormatError for a file that a newer kstore wrote, CorruptFileError for one that
+    does not parse.
+    """
+    newest = None
+    for log_dir in log_dirs:
+        path = log_dir.join(BROKER_FILE)
+        if log_dir.offline is None and log_dir.files.exists(path):
+            found = _parse(log_dir.files.read(path, _MAX_SIZE), path)
+            if newest is None or found.generation > newest.generation:
+                newest = found
+    return newest
+
+
+def write_broker_file(log_dirs: Iterable[LogDir], state: BrokerState) -> BrokerState:
+    """Replace the file atomically in each directory that is not offline.
+
+    Returns the state as written. Raises StorageError if no directory took it.
+    """
+    state = replace(state, generation=state.generation + 1)
+    data = json.dumps(_to_json(state), indent=1).encode() + b"\n"
+    is_written, failure = False, None
+    for log_dir in log_dirs:
+        if log_dir.offline is not None:
+            failure = failure or log_dir.offline
+            continue
+        try:
+            log_dir.files.write_atomically(log_dir.join(BROKER_FILE), data)
+            is_written = True
+        except StorageError as error:
+            if log_dir.offline is None:  # the directory itself works
+                raise
+            failure = failure or error
+    if not is_written and failure is not None:
+        raise failure
+    return state
+
+
+def _to_json(state: BrokerState) -> dict[str, object]:
+    return {
+        "format": FORMAT,
+        "generation": state.generation,
+        "cluster_id": state.cluster_id,
+        "served_since": state.served_since,
+        "config": dict(state.config),
+        "default_config": dict(state.default_config),
+        "topics": {
+            name: {"id": record.identity, "adopted": record.is_adopted}
+            | ({"config": dict(record.config)} if record.config else {})
+            for name, record in state.topics.items()
+        },
+    }
+
+
+def _parse(data: bytes, path: str) -> BrokerState:
+    try:
+        document = json.loads(data)
+    except (ValueError, RecursionError) as error:
+        raise CorruptFileError(f"{BROKER_FILE} is not JSON: {error}", path=path) from None
+    version = _get(document, "format", int, path)
+    if version > FORMAT:
+        raise NewerFormatError(
+            f"{BROKER_FILE} has format {version} and was written by a newer kstore; this one "
+            f"knows formats up to {FORMAT}",
+            path=path,
+        )
+    return BrokerState(
+        cluster_id=_get(document, "cluster_id", str, path),
+        config=_texts(document, "config", path),
+        default_config=_texts(document, "default_config", path),
+        topics={
+            name: TopicRecord(
+                _get(body, "id", str, path),
+                _get(body, "adopted", bool, path),
+                _texts(body, "config", path),
+            )
+            for name, body in _get(document, "topics", dict, path).items()
+        },
+        generation=_get(document, "generation", int, path),
+        served_since=_get(document, "served_since", int, path) if "served_since" in document else 0,
+    )
+
+
+def _texts(body: object, name: str, path: str) -> dict[str, str]:
+    found = body.get(name, {}) if isinstance(body, dict) else None
+    if not isinstance(found, dict) or not all(isinstance(each, str) for each in found.values()):
+        raise CorruptFileError(f"{BROKER_FILE}: {name!r} must be settings as text", path=path)
+    return found
+
+
+def _get(body: object, name: str, kind: type[Any], path: str) -> Any:
+    value = body.get(name) if isinstance(body, dict) else None
+    if not isinstance(value, kind) or (isinstance(value, bool) and kind is not bool):
+        raise CorruptFileError(
+            f"{BROKER_FILE}: {name!r} must be {kind.__name__}, not {value!r}", path=path
+        )
+    return value

@@ -1,0 +1,148 @@
+"""Changes of settings as IncrementalAlterConfigs and AlterConfigs ask for them.
+
+Both give the settings as they are to be, checked, or raise with Kafka's code and message
+(ConfigurationControlManager, ConfigAdminManager, LogConfig.validate of 3.9).
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+
+from kstore.cluster.metadata import AlterOp, ConfigChange, ConfigType
+from kstore.cluster.settings.broker_settings import BROKER_SETTINGS, DYNAMIC_BROKER_SETTINGS
+from kstore.cluster.settings.definition import Setting
+from kstore.cluster.settings.topic_settings import TOPIC_SETTINGS
+from kstore.errors import InvalidConfigError, InvalidRequestError
+
+_RETENTIONS = ("log.retention.ms", "log.retention.minutes", "log.retention.hours")
+_DUPLICATES = "Error due to duplicate config keys"
+
+
+def altered_topic_config(
+    own: Mapping[str, str],
+    changes: Sequence[ConfigChange],
+    default: Callable[[str], str],
+) -> dict[str, str]:
+    """A topic's settings after some changes; ``default`` is its value of one that is not set."""
+    altered = _altered(own, changes, TOPIC_SETTINGS, default)
+    return check_topic_config(altered, default)
+
+
+def altered_broker_config(
+    own: Mapping[str, str], changes: Sequence[ConfigChange], default: Callable[[str], str]
+) -> dict[str, str]:
+    """The broker's settings after some changes: only of those that may change while it runs."""
+    names = [name for _, name, _ in changes]
+    for name in names:
+        if name not in BROKER_SETTINGS:
+            raise InvalidConfigError(f"Unknown broker config name: {name}")
+    if fixed := [name for name in names if name not in DYNAMIC_BROKER_SETTINGS]:
+        raise InvalidRequestError(
+            f"Cannot update these configs dynamically: Set({', '.join(dict.fromkeys(fixed))})"
+        )
+    altered = _altered(own, changes, BROKER_SETTINGS, default)
+    try:
+        return check_broker_config(altered)
+    except InvalidConfigError as error:  # Kafka's code for settings of brokers
+        raise InvalidRequestError(error.reason) from None
+
+
+def replacing(config: Mapping[str, str | None], own: Mapping[str, str]) -> list[ConfigChange]:
+    """AlterConfigs as changes: what is set and not in ``config`` is removed."""
+    for name, value in config.items():
+        if value is None:
+            raise InvalidRequestError(f"Null value not supported for : {name}")
+    removed: list[ConfigChange] = [
+        (AlterOp.DELETE, name, None) for name in own if name not in config
+    ]
+    return [*removed, *((AlterOp.SET, name, value) for name, value in config.items())]
+
+
+def _altered(
+    own: Mapping[str, str],
+    changes: Sequence[ConfigChange],
+    settings: Mapping[str, Setting],
+    default: Callable[[str], str],
+) -> dict[str, str]:
+    names = [name for _, name, _ in changes]
+    if len(set(names)) < len(names):
+        raise InvalidRequestError(_DUPLICATES)
+    nulls = [name for op, name, value in changes if value is None and op != AlterOp.DELETE]
+    if nulls:
+        raise InvalidRequestError(f"Null value not supported for : {','.join(nulls)}")
+    altered = dict(own)
+    for op, name, value in changes:
+        if op == AlterOp.DELETE:
+            altered.pop(name, None)
+        elif op == AlterOp.SET:
+            altered[name] = value or ""
+        elif op in (AlterOp.APPEND, AlterOp.SUBTRACT):
+            altered[name] = _changed_list(
+                AlterOp(op), name, value or "", altered, settings, default
+            )
+        else:
+            raise InvalidRequestError(f"Unknown operation type {op} for config {name}")
+    return altered
+
+
+def _changed_list(
+    op: AlterOp,
+    name: str,
+    value: str,
+    own: Mapping[str, str],
+    settings: Mapping[str, Setting],
+    default: Callable[[str], str],
+) -> str:
+    setting = settings.get(name)
+    if setting is None or setting.type is not ConfigType.LIST:
+        raise InvalidConfigError(f"Can't {op.name} to key {name} because its type is not LIST.")
+    present = own.get(name, default(name))
+    values = [each.strip() for each in present.split(",") if each.strip()]
+    for each in filter(None, (each.strip() for each in value.split(","))):
+        if op == AlterOp.APPEND and each not in values:
+            values.append(each)
+        elif op == AlterOp.SUBTRACT and each in values:
+            values.remove(each)
+    return ",".join(values)
+
+
+def check_topic_config(
+    config: Mapping[str, str | None], default: Callable[[str], str]
+) -> dict[str, str]:
+    """A topic's settings, checked, as Kafka keeps them; InvalidConfigError names a bad one."""
+    for name in config:
+        if name not in TOPIC_SETTINGS:
+            raise InvalidConfigError(f"Unknown topic config name: {name}")
+    nulls = [name for name, value in config.items() if value is None]
+    if nulls:
+        raise InvalidConfigError(f"Null value not supported for topic configs: {','.join(nulls)}")
+    checked = {name: value for name, value in config.items() if value is not None}
+    for name, setting in TOPIC_SETTINGS.items():  # the order in which Kafka finds faults
+        if name in checked:
+            checked[name] = setting.normal(checked[name])
+    low = int(checked.get("min.compaction.lag.ms", default("min.compaction.lag.ms")))
+    high = int(checked.get("max.compaction.lag.ms", default("max.compaction.lag.ms")))
+    if low > high:
+        raise InvalidConfigError(
+            f"conflict topic config setting min.compaction.lag.ms ({low}) > "
+            f"max.compaction.lag.ms ({high})"
+        )
+    if checked.get("remote.storage.enable") == "true":
+        raise InvalidConfigError(
+            "Tiered Storage functionality is disabled in the broker. Topic cannot be configured "
+            "with remote log storage."
+        )
+    return checked
+
+
+def check_broker_config(config: Mapping[str, object]) -> dict[str, str]:
+    """A broker's settings by Kafka's names, checked; InvalidConfigError names a bad one."""
+    checked = {}
+    for name, value in config.items():
+        setting = BROKER_SETTINGS.get(name)
+        if setting is None:
+            raise InvalidConfigError(f"Unknown broker config name: {name}")
+        checked[name] = setting.normal(str(value))
+        if name in _RETENTIONS and int(checked[name]) < 1 and int(checked[name]) != -1:
+            raise InvalidConfigError(
+                f"requirement failed: {name} must be unlimited (-1) or, greater than or equal to 1"
+            )
+    return checked

@@ -1,0 +1,538 @@
+"""The metadata of a cluster of one node, kept in its own store."""
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING
+
+from kstore.checkpoint.identity import random_uuid, uuid_from_text
+from kstore.cluster import topic_rules
+from kstore.cluster.broker_file import (
+    BrokerState,
+    TopicRecord,
+    read_broker_file,
+    write_broker_file,
+)
+from kstore.cluster.config_changes import (
+    altered_broker_config,
+    altered_topic_config,
+    check_broker_config,
+    check_topic_config,
+    replacing,
+)
+from kstore.cluster.effective_config import (
+    ignoring_message_format,
+    is_kept_by_topics,
+    to_log_config,
+    to_values,
+)
+from kstore.cluster.image import BrokerImage, ClusterImage, Endpoint, TopicImage, names_by_id
+from kstore.cluster.local_image import (
+    LocalPartitions,
+    kept_if_equal,
+    own_settings,
+    topic_image,
+)
+from kstore.cluster.metadata import Assignments, ConfigChange, ConfigEntry, OnChange
+from kstore.cluster.node_identity import find_node_identity
+from kstore.cluster.settings.layers import BrokerConfig, describe_topic
+from kstore.cluster.settings.topic_settings import TOPIC_SETTINGS
+from kstore.config import LogConfig
+from kstore.errors import (
+    InvalidRequestError,
+    PolicyViolationError,
+    ReadOnlyError,
+    UnknownTopicOrPartitionError,
+)
+from kstore.files.filenames import INTERNAL_TOPICS
+
+if TYPE_CHECKING:
+    from kstore.store.store import Store
+
+_LOGGER = logging.getLogger("kstore")
+
+
+class LocalMetadata:
+    """Implements :class:`kstore.cluster.metadata.Metadata` on a store that is open for writing.
+
+    Topics are those of the store, also those that the store's user creates, alters or deletes.
+    A topic follows the broker's settings only if it was created here or adopted: any other keeps
+    what it had. ``close`` it before the store: until then the broker's settings reach its logs.
+
+    Thread safe. Changes block; ``image`` does not.
+
+    Parameters
+    ----------
+    node_id
+        None: that of ``meta.properties``, else 0. InvalidConfigError if ``meta.properties`` has
+        another one.
+    endpoints
+        The advertised listeners by name.
+    rack
+        The broker's ``broker.rack``.
+    broker_config
+        The settings that the broker is started with, by Kafka's names.
+    can_delete_existing
+        Whether ``delete_topic`` deletes topics that were neither created here nor adopted.
+    """
+
+    def __init__(
+        self,
+        store: "Store",
+        *,
+        node_id: int | None = None,
+        endpoints: Mapping[str, Endpoint] | None = None,
+        rack: str | None = None,
+        broker_config: Mapping[str, object] | None = None,
+        can_delete_existing: bool = False,
+    ) -> None:
+        if not store.writable:
+            raise ReadOnlyError(
+                "a broker needs a store that is open for writing", path=store.paths[0]
+            )
+        self._store = store
+        self._can_delete_existing = can_delete_existing
+        self._lock = threading.RLock()  # before the store's
+        self._callbacks: list[OnChange] = []
+        self._log_dirs = store._manager._dirs
+        static = check_broker_config(broker_config or {})
+        identity = find_node_identity(self._log_dirs, node_id)
+        found = read_broker_file(self._log_dirs)
+        if found is None:
+            cluster_id = identity.cluster_id or random_uuid()
+            found = BrokerState(cluster_id)
+        if not found.served_since:
+            now = time.time_ns() // 1_000_000
+            found = write_broker_file(self._log_dirs, replace(found, served_since=now))
+        self._state = found
+        self._config = BrokerConfig(static, found.default_config, found.config)
+        self.node_id = identity.node_id
+        self._broker = BrokerImage(self.node_id, rack, dict(endpoints or {}))
+        self._cluster_id = identity.cluster_id or found.cluster_id
+        # By topic: what its settings follow from (record, own ones, the broker's), and they.
+        self._effective: dict[str, tuple[tuple[object, ...], LogConfig]] = {}
+        self._seen = (-1, -1)
+        self._image = ClusterImage(self._cluster_id, self.node_id, {}, {})
+        self.refresh()
+        store._catalog.effective_config = self._effective_config
+        self._apply(self._image.topics)
+
+    def close(self) -> None:
+        """Stop giving the broker's settings to the store's logs; may be repeated."""
+        with self._lock:
+            if self._store._catalog.effective_config is not None:
+                self._store._catalog.effective_config = None
+                if not self._store.closed:
+                    self._apply(self._image.topics)
+
+    @property
+    def broker_config(self) -> BrokerConfig:
+        """The broker's settings that are set, by where."""
+        return self._config
+
+    # --- the image ------------------------------------------------------------------------
+
+    @property
+    def served_since(self) -> int:
+        """When a broker first served these log directories, in Unix ms."""
+        return self._state.served_since
+
+    @property
+    def image(self) -> ClusterImage:
+        """The image as of now; it is replaced, never changed.
+
+        Has the changes of the store's user, except while another change is being made: a read
+        waits for none.
+        """
+        if self._seen != self._versions() and self._lock.acquire(blocking=False):
+            try:
+                with self._store._lock.attempt() as is_free:
+                    if is_free:
+                        self.refresh()
+            finally:
+                self._lock.release()
+        return self._image
+
+    def _versions(self) -> tuple[int, int]:
+        """Numbers that grow with the changes of topics and of their settings."""
+        catalog = self._store._catalog
+        return catalog.version, catalog.settings.generation
+
+    def refresh(self) -> ClusterImage:
+        """Derive the image from the store again, which its user may have changed."""
+        with self._lock:
+            catalog = self._store._catalog
+            with self._store._lock:
+                seen = self._versions()
+                names = sorted(catalog.topics)
+            if seen == self._seen:
+                return self._image
+            topics = {}
+            for name in names:
+                found = topic_image(self._store, name, self.node_id, self._record(name))
+                if found is not None:
+                    topics[name] = kept_if_equal(self._image.topics.get(name), found)
+            self._seen = seen
+            self._publish(topics)
+            return self._image
+
+    def leader_epoch_begun(self, name: str) -> None:
+        """Read the leader epochs of a topic's partitions again: one has begun in a log."""
+        with self._lock:
+            self.refresh()
+            found = topic_image(self._store, name, self.node_id, self._record(name))
+            if found is not None:
+                self._publish({**self._image.topics, name: found})
+
+    def on_change(self, callback: OnChange) -> "_Registration":
+        """Call ``callback(old, new)`` after each change, on the thread that made it."""
+        self._callbacks.append(callback)
+        return _Registration(partial(self._forget, callback))
+
+    def _forget(self, callback: OnChange) -> None:
+        if callback in self._callbacks:
+            self._callbacks.remove(callback)
+
+    def _publish(self, topics: Mapping[str, TopicImage]) -> None:
+        old = self._image
+        self._image = ClusterImage(
+            self._cluster_id,
+            self.node_id,
+            {self.node_id: self._broker},
+            topics,
+            names_by_id(topics),
+            self._config.set_values(),
+            old.version + 1,
+        )
+        for callback in tuple(self._callbacks):
+            try:
+                callback(old, self._image)
+            except Exception:  # the change itself succeeded
+                _LOGGER.exception("a callback of a change of metadata failed")
+
+    def _record(self, name: str) -> TopicRecord | None:
+        """The broker's record of a topic; None for that of an earlier topic of the name."""
+        record = self._state.topics.get(name)
+        if record is None:
+            return None
+        is_same = self._store._manager.identities.is_same(name, record.identity)
+        return record if is_same else None
+
+    def _write(self, state: BrokerState) -> None:
+        """Replace ``kstore.broker``; drops records of topics that no longer exist."""
+        kept = {
+            name: record
+            for name, record in state.topics.items()
+            if name in self._store._catalog.topics or name not in self._state.topics
+        }
+        self._state = write_broker_file(self._log_dirs, replace(state, topics=kept))
+
+    # --- topics ---------------------------------------------------------------------------
+
+    def create_topic(
+        self,
+        name: str,
+        *,
+        partitions: int = -1,
+        replication_factor: int = -1,
+        assignments: Assignments | None = None,
+        config: Mapping[str, str | None] | None = None,
+        validate_only: bool = False,
+    ) -> TopicImage:
+        """Create a topic that follows the broker's settings; returns its image.
+
+        Raises Kafka's errors: InvalidTopicError, TopicExistsError, InvalidPartitionsError,
+        InvalidReplicationFactorError, InvalidReplicaAssignmentError, InvalidRequestError,
+        InvalidConfigError, PolicyViolationError; StorageError.
+        """
+        with self._lock:
+            self.refresh()
+            topic_rules.check_new_name(name, self._image.topics.keys())
+            count = topic_rules.count_partitions(
+                partitions,
+                replication_factor,
+                assignments,
+                self.node_id,
+                int(self._config.get("num.partitions") or 1),
+            )
+            own = check_topic_config(config or {}, self._config.topic_default)
+            topic_id = random_uuid()
+            if validate_only:
+                return self._planned(name, topic_id, count, own)
+            record = TopicRecord(topic_id, True, _beside_topics(own))
+            self._write(self._state.with_topic(name, record))
+            self._store.create_topic(
+                name, count, config=LogConfig.from_properties(_of_topics(own)), topic_id=topic_id
+            )
+            self.refresh()
+            return self._image.topics[name]
+
+    def _planned(self, name: str, topic_id: str, count: int, own: Mapping[str, str]) -> TopicImage:
+        from kstore.cluster.image import PartitionImage
+
+        nodes = (self.node_id,)
+        partitions = LocalPartitions(
+            dict.fromkeys(range(count)),
+            lambda number: PartitionImage(number, self.node_id, 0, nodes, nodes),
+        )
+        is_internal = name in INTERNAL_TOPICS
+        return TopicImage(name, uuid_from_text(topic_id), partitions, own, is_internal)
+
+    def delete_topic(self, name: str) -> None:
+        """Delete a topic that was created here or adopted.
+
+        Raises UnknownTopicOrPartitionError; PolicyViolationError for any other topic, unless
+        ``can_delete_existing``.
+        """
+        with self._lock:
+            topic = self._topic(name)
+            if not topic.is_adopted and not self._can_delete_existing:
+                raise PolicyViolationError(
+                    f"Topic '{name}' was not created through this broker: adopt it, or start the "
+                    "broker with kstore.delete.existing.topics=true."
+                )
+            self._store.delete_topic(name, foreign=True)
+            if name in self._state.topics:
+                self._write(self._state.with_topic(name, None))
+            self.refresh()
+
+    def create_partitions(
+        self,
+        name: str,
+        count: int,
+        *,
+        assignments: Sequence[Sequence[int]] | None = None,
+        validate_only: bool = False,
+    ) -> None:
+        """Add partitions to a topic until it has ``count``.
+
+        Raises UnknownTopicOrPartitionError, InvalidPartitionsError,
+        InvalidReplicaAssignmentError, PolicyViolationError; StorageError.
+        """
+        with self._lock:
+            topic = self._topic(name)
+            present = max(topic.partitions, default=-1) + 1
+            topic_rules.check_more_partitions(name, count, present, assignments, self.node_id)
+            if not validate_only:
+                self._store.add_partitions(name, count)
+                self.refresh()
+
+    def _topic(self, name: str) -> TopicImage:
+        self.refresh()
+        topic = self._image.topics.get(name)
+        if topic is None:
+            raise UnknownTopicOrPartitionError("This server does not host this topic-partition.")
+        return topic
+
+    # --- settings of topics ---------------------------------------------------------------
+
+    def alter_topic_config(
+        self, name: str, changes: Sequence[ConfigChange], *, validate_only: bool = False
+    ) -> None:
+        """Change some settings of a topic (IncrementalAlterConfigs); open logs apply them at once.
+
+        Raises InvalidRequestError, InvalidTopicError, UnknownTopicOrPartitionError,
+        InvalidConfigError; StorageError.
+        """
+        with self._lock:
+            topic = self._configurable(name)
+            altered = altered_topic_config(topic.config, changes, partial(self._value, topic))
+            if not validate_only:
+                self._set_topic_config(topic, altered)
+
+    def replace_topic_config(
+        self, name: str, config: Mapping[str, str | None], *, validate_only: bool = False
+    ) -> None:
+        """Set exactly these settings of a topic (AlterConfigs); errors as of alter_topic_config.
+
+        A topic that was not adopted keeps what it had where nothing is set.
+        """
+        with self._lock:
+            topic = self._configurable(name)
+            changes = replacing(config, topic.config)
+            self.alter_topic_config(name, changes, validate_only=validate_only)
+
+    def describe_topic_config(self, name: str) -> list[ConfigEntry]:
+        """All settings of a topic with the values that count, sorted by name.
+
+        Raises InvalidTopicError, UnknownTopicOrPartitionError.
+        """
+        topic_rules.check_name(name)
+        with self._lock:
+            topic = self._topic(name)
+            return describe_topic(topic.config, self._config, self._kept(topic))
+
+    def describe_new_topic(self, topic: TopicImage) -> list[ConfigEntry]:
+        """All settings of a topic that was only validated, sorted by name."""
+        return describe_topic(topic.config, self._config)
+
+    def topic_setting(self, name: str, setting: str) -> str:
+        """The value that counts for one setting of a topic, as Kafka prints it."""
+        with self._lock:
+            return self._value(self._topic(name), setting)
+
+    def _configurable(self, name: str) -> TopicImage:
+        if not name:
+            raise InvalidRequestError("Default topic resources are not allowed.")
+        topic_rules.check_name(name)
+        try:
+            return self._topic(name)
+        except UnknownTopicOrPartitionError:
+            raise UnknownTopicOrPartitionError(f"The topic '{name}' does not exist.") from None
+
+    def _value(self, topic: TopicImage, setting: str) -> str:
+        if setting in topic.config:
+            return topic.config[setting]
+        kept = self._kept(topic)
+        if kept is not None and setting in kept:
+            return kept[setting]
+        return self._config.topic_default(setting) if setting in TOPIC_SETTINGS else ""
+
+    def _kept(self, topic: TopicImage) -> dict[str, str] | None:
+        """What a topic that does not follow the broker has where nothing is set."""
+        if topic.is_adopted:
+            return None
+        with self._store._lock:
+            return to_values(self._store._catalog.own_config(topic.name))
+
+    def _set_topic_config(self, topic: TopicImage, config: Mapping[str, str]) -> None:
+        name = topic.name
+        with self._store._lock:
+            present = own_settings(self._store, name)
+        beside, kept = _beside_topics(config), _of_topics(config)
+        record = self._record(name)
+        if beside != (record.config if record is not None else {}):
+            if record is None:
+                record = TopicRecord(self._identity(name))
+            self._write(self._state.with_topic(name, replace(record, config=beside)))
+            self._seen = (-1, -1)
+        changes = {key: value for key, value in kept.items() if present.get(key) != value}
+        unset = [key for key in present if key not in kept]
+        if changes or unset:
+            self._store.alter_topic(name, changes, unset=unset)
+        self.refresh()
+        self._apply([name])
+
+    def _identity(self, name: str) -> str:
+        found = self._store._manager.identities.identity_of(name)
+        if found is None:
+            raise UnknownTopicOrPartitionError(f"topic {name!r} has no identity yet")
+        return found
+
+    def adopt(self, name: str, config: Mapping[str, str | None] | None = None) -> TopicImage:
+        """Let a topic follow the broker's settings from now on, retention and cleaning included.
+
+        ``config`` replaces all settings that were set for it; None leaves those.
+        Raises the errors of :meth:`replace_topic_config`.
+        """
+        with self._lock:
+            topic = self._configurable(name)
+            own = check_topic_config(
+                topic.config if config is None else config, self._config.topic_default
+            )
+            self._set_topic_config(topic, own)
+            record = TopicRecord(self._identity(name), True, _beside_topics(own))
+            self._store.alter_topic(
+                name
+            )  # a topic of Kafka gets an entry, so that its logs are cleaned
+            self._write(self._state.with_topic(name, record))
+            self._seen = (-1, -1)
+            self.refresh()
+            self._apply([name])
+            return self._image.topics[name]
+
+    # --- settings of the broker -----------------------------------------------------------
+
+    def alter_broker_config(
+        self,
+        changes: Sequence[ConfigChange],
+        *,
+        for_all: bool = False,
+        validate_only: bool = False,
+    ) -> None:
+        """Change settings while the broker runs; ``for_all``: of all brokers (a resource "").
+
+        Topics that follow the broker apply them at once. Raises InvalidRequestError,
+        InvalidConfigError; StorageError.
+        """
+        with self._lock:
+            present = self._state.default_config if for_all else self._state.config
+            altered = altered_broker_config(
+                present, changes, lambda name: self._config.get(name) or ""
+            )
+            if validate_only:
+                return
+            if for_all:
+                self._write(replace(self._state, default_config=altered))
+            else:
+                self._write(replace(self._state, config=altered))
+            self._config = BrokerConfig(
+                self._config.static, self._state.default_config, self._state.config
+            )
+            self._publish(self._image.topics)
+            self._apply(self._image.topics)
+
+    def replace_broker_config(
+        self,
+        config: Mapping[str, str | None],
+        *,
+        for_all: bool = False,
+        validate_only: bool = False,
+    ) -> None:
+        """Set exactly these settings while the broker runs; as :meth:`alter_broker_config`."""
+        with self._lock:
+            present = self._state.default_config if for_all else self._state.config
+            changes = replacing(config, present)
+            self.alter_broker_config(changes, for_all=for_all, validate_only=validate_only)
+
+    def describe_broker_config(self, *, for_all: bool = False) -> list[ConfigEntry]:
+        """All settings of the broker; ``for_all``: those that are set for all brokers."""
+        return self._config.describe_default() if for_all else self._config.describe()
+
+    # --- the engine -----------------------------------------------------------------------
+
+    def _effective_config(self, name: str, own: LogConfig) -> LogConfig:
+        """The settings of a topic's logs; called by the store, under its lock."""
+        record = self._record(name)
+        if record is None or not (record.is_adopted or record.config):
+            return own
+        set_here = own_settings(self._store, name)
+        made_of = record, own, self._config, set_here
+        cached = self._effective.get(name)
+        if cached is None or cached[0] != made_of:
+            values = dict(record.config) | set_here
+            if record.is_adopted:
+                values = {key: self._config.topic_default(key) for key in TOPIC_SETTINGS} | values
+                own = ignoring_message_format(own)
+            cached = self._effective[name] = made_of, to_log_config(values, own)
+        return cached[1]
+
+    def _apply(self, names: Sequence[str] | Mapping[str, TopicImage]) -> None:
+        """Give topics' open logs the settings that count."""
+        for name in tuple(names):
+            if name in self._state.topics:
+                self._store._manager.settings.apply(name)
+
+
+class _Registration:
+    """Ends an ``on_change``."""
+
+    def __init__(self, forget: Callable[[], None]) -> None:
+        self._forget = forget
+
+    def close(self) -> None:
+        """Call back no more; may be repeated."""
+        self._forget()
+
+
+def _of_topics(config: Mapping[str, str]) -> dict[str, str]:
+    """The settings that ``kstore.topics`` keeps."""
+    return {name: value for name, value in config.items() if is_kept_by_topics(name, value)}
+
+
+def _beside_topics(config: Mapping[str, str]) -> dict[str, str]:
+    """The settings that ``kstore.broker`` keeps."""
+    return {name: value for name, value in config.items() if not is_kept_by_topics(name, value)}

@@ -1,0 +1,155 @@
+"""The image of the topics of a store."""
+
+import logging
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from kstore.checkpoint.identity import uuid_from_text
+from kstore.checkpoint.leader_epochs import LeaderEpochs
+from kstore.checkpoint.log_dir import LogDir
+from kstore.cluster.broker_file import TopicRecord
+from kstore.cluster.image import NO_LEADER, ZERO_UUID, PartitionImage, TopicImage
+from kstore.cluster.settings.topic_settings import TOPIC_SETTINGS
+from kstore.errors import CorruptFileError, KStoreError, StorageError
+from kstore.files.filenames import INTERNAL_TOPICS, LEADER_EPOCHS, partition_directory
+
+if TYPE_CHECKING:
+    from kstore.store.store import Store
+
+_LOGGER = logging.getLogger("kstore")
+
+
+class LocalPartitions(Mapping[int, PartitionImage]):
+    """The partitions of a topic, each of which is made when it is first asked for.
+
+    A partition's leader epoch is in a file of its own: a store of 10,000 partitions would read as
+    many files before it serves the first. A value that was made does not change.
+    """
+
+    def __init__(
+        self, numbers: Mapping[int, LogDir | None], make: Callable[[int], PartitionImage]
+    ) -> None:
+        self._numbers = numbers
+        self._offline = {number for number, log_dir in numbers.items() if is_offline(log_dir)}
+        self._make = make
+        self._made: dict[int, PartitionImage] = {}
+
+    def is_like(self, other: Mapping[int, PartitionImage]) -> bool:
+        """Whether the other's partitions are in the same directories, with the same ones offline.
+
+        Then they differ in leader epochs at most, which ``leader_epoch_begun`` reports.
+        """
+        return (
+            isinstance(other, LocalPartitions)
+            and self._numbers == other._numbers
+            and self._offline == other._offline
+        )
+
+    def __getitem__(self, partition: int) -> PartitionImage:
+        found = self._made.get(partition)
+        if found is None:
+            if partition not in self._numbers:
+                raise KeyError(partition)
+            found = self._made.setdefault(partition, self._make(partition))
+        return found
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(self._numbers)
+
+    def __len__(self) -> int:
+        return len(self._numbers)
+
+    def __contains__(self, partition: object) -> bool:
+        return partition in self._numbers
+
+
+def is_offline(log_dir: LogDir | None) -> bool:
+    """Whether a partition cannot be used: its directory has failed, or it has none."""
+    return log_dir is None or log_dir.offline is not None
+
+
+def kept_if_equal(old: TopicImage | None, new: TopicImage) -> TopicImage:
+    """The old image of a topic where the new one has nothing else: its epochs were read already,
+    and what is made from it stays right."""
+    if (
+        old is not None
+        and isinstance(new.partitions, LocalPartitions)
+        and new.partitions.is_like(old.partitions)
+        and old == replace(new, partitions=old.partitions)
+    ):
+        return old
+    return new
+
+
+def topic_image(
+    store: "Store", name: str, node_id: int, record: TopicRecord | None
+) -> TopicImage | None:
+    """The image of a topic of the store; None if it does not exist. Thread safe."""
+    with store._lock:
+        catalog = store._catalog
+        if name not in catalog.topics:
+            return None
+        numbers: dict[int, LogDir | None] = dict(sorted(catalog.topics[name].items()))
+        config = dict(record.config) if record is not None else {}
+        try:
+            for partition in missing_partitions(store, name):
+                numbers[partition] = None
+            config.update(own_settings(store, name))
+        except CorruptFileError as error:
+            _LOGGER.warning("topic %s is served without its settings: %s", name, error)
+        topic_id = _topic_id(store, name)
+
+    def make(partition: int) -> PartitionImage:
+        log_dir = numbers[partition]
+        epoch = _leader_epoch(log_dir, name, partition)
+        if is_offline(log_dir):
+            return PartitionImage(partition, NO_LEADER, epoch, (node_id,), (node_id,), (node_id,))
+        return PartitionImage(partition, node_id, epoch, (node_id,), (node_id,))
+
+    return TopicImage(
+        name,
+        topic_id,
+        LocalPartitions(numbers, make),
+        config,
+        is_internal=name in INTERNAL_TOPICS,
+        is_adopted=record is not None and record.is_adopted,
+    )
+
+
+def own_settings(store: "Store", name: str) -> dict[str, str]:
+    """What ``kstore.topics`` has of Kafka's settings of a topic; the store's lock is held."""
+    entry = store._catalog.settings.get(name)
+    if entry is None:
+        return {}
+    return {key: value for key, value in entry.properties.items() if key in TOPIC_SETTINGS}
+
+
+def missing_partitions(store: "Store", name: str) -> list[int]:
+    """Partitions of a topic that no directory has, though it has an entry for them."""
+    catalog = store._catalog
+    if catalog.settings.get(name) is None:
+        return []  # of Kafka: a broker hosts some of a topic's partitions
+    present = catalog.topics[name]
+    return [each for each in range(catalog.partition_count(name)) if each not in present]
+
+
+def _topic_id(store: "Store", name: str) -> bytes:
+    try:
+        found = store._manager.identities.find(name).topic_id
+    except (CorruptFileError, StorageError) as error:
+        _LOGGER.warning("topic %s is served without its id: %s", name, error)
+        return ZERO_UUID
+    return ZERO_UUID if found is None else uuid_from_text(found)
+
+
+def _leader_epoch(log_dir: LogDir | None, topic: str, partition: int) -> int:
+    """The latest epoch that the partition's log was written in; 0 if it has none."""
+    if log_dir is None or log_dir.offline is not None:
+        return 0
+    path = log_dir.join(partition_directory(topic, partition), LEADER_EPOCHS)
+    try:
+        entries = list(LeaderEpochs.load(log_dir.files, path))
+    except KStoreError:  # opening the log reports it
+        return 0
+    return max(entries[-1].epoch, 0) if entries else 0

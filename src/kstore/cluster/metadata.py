@@ -1,0 +1,176 @@
+"""The port through which a broker reads and changes the cluster's metadata.
+
+One node has its metadata in its own store (:mod:`kstore.cluster.local`); a cluster of several
+brokers has another implementation of the same port.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import Protocol
+
+from kstore.cluster.image import ClusterImage, TopicImage
+
+OnChange = Callable[[ClusterImage, ClusterImage], object]  # called with the old and new image
+Assignments = Mapping[int, Sequence[int]]  # the brokers of each partition, by its number
+
+
+class AlterOp(IntEnum):
+    """What IncrementalAlterConfigs does with a setting (Kafka's AlterConfigOp)."""
+
+    SET = 0
+    DELETE = 1
+    APPEND = 2
+    SUBTRACT = 3
+
+
+class ConfigSource(IntEnum):
+    """Where a setting's value comes from (Kafka's DescribeConfigsResponse.ConfigSource)."""
+
+    UNKNOWN = 0
+    TOPIC = 1
+    DYNAMIC_BROKER = 2
+    DYNAMIC_DEFAULT_BROKER = 3
+    STATIC_BROKER = 4
+    DEFAULT = 5
+
+
+class ConfigType(IntEnum):
+    """The type of a setting (Kafka's DescribeConfigsResponse.ConfigType)."""
+
+    UNKNOWN = 0
+    BOOLEAN = 1
+    STRING = 2
+    INT = 3
+    SHORT = 4
+    LONG = 5
+    DOUBLE = 6
+    LIST = 7
+    CLASS = 8
+    PASSWORD = 9
+
+
+@dataclass(frozen=True, slots=True)
+class ConfigSynonym:
+    """A value that a setting has, or would have without the ones before it."""
+
+    name: str
+    value: str | None
+    source: ConfigSource
+
+
+@dataclass(frozen=True, slots=True)
+class ConfigEntry:
+    """A setting as DescribeConfigs shows it; the value of a sensitive one is None."""
+
+    name: str
+    value: str | None
+    source: ConfigSource
+    is_read_only: bool
+    is_sensitive: bool
+    type: ConfigType
+    documentation: str
+    synonyms: tuple[ConfigSynonym, ...] = ()
+
+
+ConfigChange = tuple[int, str, str | None]  # an AlterOp, a setting's name, a value
+
+
+class Registration(Protocol):
+    """What ``on_change`` returns."""
+
+    def close(self) -> None:
+        """Call back no more; may be repeated."""
+
+
+class Metadata(Protocol):
+    """Reads and changes the metadata of the cluster. Thread safe.
+
+    ``image`` never blocks. The changes block, on a disk worker: they return when the change is on
+    disk and in ``image``. Their errors are KStoreErrors with Kafka's code and message; nothing
+    has changed then.
+    """
+
+    @property
+    def node_id(self) -> int: ...
+
+    @property
+    def image(self) -> ClusterImage: ...
+
+    @property
+    def served_since(self) -> int:
+        """When a broker first served these log directories, in Unix ms."""
+
+    def on_change(self, callback: OnChange) -> Registration:
+        """Call ``callback(old, new)`` after each change, on the thread that made it."""
+
+    def leader_epoch_begun(self, name: str) -> None:
+        """Read the leader epochs of a topic's partitions again: one has begun in a log."""
+
+    def create_topic(
+        self,
+        name: str,
+        *,
+        partitions: int = -1,
+        replication_factor: int = -1,
+        assignments: Assignments | None = None,
+        config: Mapping[str, str | None] | None = None,
+        validate_only: bool = False,
+    ) -> TopicImage:
+        """Create a topic; with ``validate_only`` check only, and return what would be created."""
+
+    def delete_topic(self, name: str) -> None:
+        """Delete a topic and its records."""
+
+    def create_partitions(
+        self,
+        name: str,
+        count: int,
+        *,
+        assignments: Sequence[Sequence[int]] | None = None,
+        validate_only: bool = False,
+    ) -> None:
+        """Add partitions to a topic until it has ``count``; ``assignments`` of the new ones."""
+
+    def alter_topic_config(
+        self, name: str, changes: Sequence[ConfigChange], *, validate_only: bool = False
+    ) -> None:
+        """Change some settings of a topic (IncrementalAlterConfigs)."""
+
+    def replace_topic_config(
+        self, name: str, config: Mapping[str, str | None], *, validate_only: bool = False
+    ) -> None:
+        """Set exactly these settings of a topic (AlterConfigs)."""
+
+    def alter_broker_config(
+        self,
+        changes: Sequence[ConfigChange],
+        *,
+        for_all: bool = False,
+        validate_only: bool = False,
+    ) -> None:
+        """Change some settings of the broker while it runs (IncrementalAlterConfigs).
+
+        ``for_all``: the defaults of all brokers, Kafka's resource "".
+        """
+
+    def replace_broker_config(
+        self,
+        config: Mapping[str, str | None],
+        *,
+        for_all: bool = False,
+        validate_only: bool = False,
+    ) -> None:
+        """Set exactly these settings of the broker while it runs (AlterConfigs)."""
+
+    def describe_topic_config(self, name: str) -> list[ConfigEntry]:
+        """All settings of a topic with their effective values, sorted by name."""
+
+    def describe_new_topic(self, topic: TopicImage) -> list[ConfigEntry]:
+        """The same of a topic as ``create_topic`` with ``validate_only`` returns it."""
+
+    def describe_broker_config(self, *, for_all: bool = False) -> list[ConfigEntry]:
+        """All settings of the broker with their effective values, sorted by name.
+
+        ``for_all``: only those that are set for all brokers.
+        """

@@ -1,0 +1,73 @@
+"""The settings of a broker in Kafka 3.9: all that its DescribeConfigs shows, with the defaults
+that count here, and our own."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from types import MappingProxyType
+
+from kstore.cluster.settings.broker_table import BROKER_TABLE
+from kstore.cluster.settings.definition import Setting, parse_settings
+from kstore.cluster.settings.topic_settings import BROKER_SYNONYMS, TOPIC_SETTINGS
+from kstore.cluster.settings.unused_table import UNUSED_TABLE
+
+_UNUSED = "Belongs to a function of Kafka that this broker does not have, and has no effect."
+_LISTED = "A setting of Kafka's broker. It is listed for tools that look for it."
+_DYNAMIC = "*"
+
+# Defaults that differ from Kafka's.
+KSTORE_DEFAULTS = MappingProxyType(
+    {
+        "num.io.threads": "4",  # disk workers: the loop's thread serves what is in memory
+        "queued.max.request.bytes": "268435456",  # of all connections together
+        "socket.receive.buffer.bytes": "-1",  # the system's, which grows by itself
+        "socket.send.buffer.bytes": "-1",
+    }
+)
+
+
+def _documentation(name: str) -> str:
+    """What a setting does: that of the topic's setting of which it is the default."""
+    for topic_setting, chain in BROKER_SYNONYMS.items():
+        if any(name == each for each, _ in chain):
+            text = TOPIC_SETTINGS[topic_setting].documentation
+            return f"The default of the topic setting {topic_setting}. {text}"
+    return _LISTED
+
+
+def _settings() -> tuple[Mapping[str, Setting], frozenset[str]]:
+    listed = parse_settings(BROKER_TABLE)
+    dynamic = {name.removeprefix(_DYNAMIC) for name in listed if name.startswith(_DYNAMIC)}
+    own = [
+        replace(
+            each,
+            name=name.removeprefix(_DYNAMIC),
+            documentation=each.documentation or _documentation(name.removeprefix(_DYNAMIC)),
+        )
+        for name, each in listed.items()
+    ]
+    unused = [
+        replace(each, documentation=_UNUSED) for each in parse_settings(UNUSED_TABLE).values()
+    ]
+    by_name = {
+        each.name: replace(each, default=KSTORE_DEFAULTS.get(each.name, each.default))
+        for each in sorted((*own, *unused), key=lambda each: each.name)
+    }
+    return MappingProxyType(by_name), frozenset(dynamic)
+
+
+BROKER_SETTINGS, DYNAMIC_BROKER_SETTINGS = _settings()
+
+_CHAINS = {
+    name: tuple(each for each, _ in chain)
+    for chain in BROKER_SYNONYMS.values()
+    for name, _ in chain
+}
+
+
+def broker_synonyms(name: str) -> tuple[str, ...]:
+    """The broker's settings that stand for one, the first that is set counts.
+
+    ``log.retention.ms`` comes before ``log.retention.minutes`` and ``log.retention.hours``
+    (DynamicBrokerConfig.brokerConfigSynonyms).
+    """
+    return _CHAINS.get(name, (name,))

@@ -1,0 +1,153 @@
+"""Finds the value that counts for a setting, among those of topic, broker and Kafka's defaults.
+
+A topic's own value comes first, then the broker's: set while it runs, for this broker or for all,
+then the one that it was started with, then the default (Kafka's ConfigHelper and KafkaConfig).
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from kstore.cluster.metadata import ConfigEntry, ConfigSource, ConfigSynonym, ConfigType
+from kstore.cluster.settings.broker_settings import (
+    BROKER_SETTINGS,
+    DYNAMIC_BROKER_SETTINGS,
+    broker_synonyms,
+)
+from kstore.cluster.settings.definition import Setting
+from kstore.cluster.settings.topic_settings import BROKER_SYNONYMS, TOPIC_SETTINGS
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerConfig:
+    """The broker's settings that are set, by where; texts that were checked."""
+
+    static: Mapping[str, str] = field(default_factory=dict)  # what it was started with
+    dynamic_default: Mapping[str, str] = field(default_factory=dict)  # of all brokers
+    dynamic: Mapping[str, str] = field(default_factory=dict)  # of this broker
+
+    def get(self, name: str) -> str | None:
+        """The value that counts, without other names for the setting; None if it has none."""
+        for layer in (self.dynamic, self.dynamic_default, self.static):
+            if name in layer:
+                return layer[name]
+        return BROKER_SETTINGS[name].default
+
+    def set_values(self) -> dict[str, str]:
+        """What is set in any layer, by name."""
+        return {**self.static, **self.dynamic_default, **self.dynamic}
+
+    def synonyms(self, name: str) -> list[ConfigSynonym]:
+        """The values of a setting and its other names, the one that counts first.
+
+        As Kafka, leaves out what comes before the first value under the setting's own name.
+        """
+        names = broker_synonyms(name)
+        is_sensitive = name in BROKER_SETTINGS and BROKER_SETTINGS[name].is_sensitive
+        found: list[ConfigSynonym] = []
+        for layer, source in (
+            (self.dynamic, ConfigSource.DYNAMIC_BROKER),
+            (self.dynamic_default, ConfigSource.DYNAMIC_DEFAULT_BROKER),
+            (self.static, ConfigSource.STATIC_BROKER),
+            (_Defaults(), ConfigSource.DEFAULT),
+        ):
+            for each in names:
+                value = layer.get(each)
+                if value is not None:
+                    found.append(ConfigSynonym(each, None if is_sensitive else value, source))
+        first = next((n for n, each in enumerate(found) if each.name == name), len(found))
+        return found[first:]
+
+    def topic_default(self, name: str) -> str:
+        """The broker's value for a topic's setting."""
+        chain = BROKER_SYNONYMS.get(name, ())
+        for broker_name, units in chain:
+            value = self.get(broker_name)
+            if value is not None:
+                return value if units == 1 else _scaled(value, units)
+        return TOPIC_SETTINGS[name].default or ""
+
+    def describe(self) -> list[ConfigEntry]:
+        """All settings of the broker, sorted by name."""
+        return [self._entry(setting) for setting in BROKER_SETTINGS.values()]
+
+    def describe_default(self) -> list[ConfigEntry]:
+        """The settings that are set for all brokers."""
+        entries = []
+        for name, value in sorted(self.dynamic_default.items()):
+            synonyms = tuple(
+                each
+                for each in self.synonyms(name)
+                if each.source == ConfigSource.DYNAMIC_DEFAULT_BROKER
+            )
+            entries.append(_entry(BROKER_SETTINGS[name], value, synonyms))
+        return entries
+
+    def _entry(self, setting: Setting) -> ConfigEntry:
+        return _entry(
+            setting,
+            self.get(setting.name),
+            self.synonyms(setting.name),
+            is_read_only=setting.name not in DYNAMIC_BROKER_SETTINGS,
+        )
+
+
+class _Defaults:
+    def get(self, name: str) -> str | None:
+        setting = BROKER_SETTINGS.get(name)
+        return None if setting is None else setting.default
+
+
+def _scaled(value: str, units: int) -> str:
+    """Hours or minutes in milliseconds; below 0 is no limit."""
+    number = int(value)
+    return str(number * units if number >= 0 else -1)
+
+
+def _entry(
+    setting: Setting,
+    value: str | None,
+    synonyms: Iterable[ConfigSynonym],
+    *,
+    is_read_only: bool = False,
+) -> ConfigEntry:
+    synonyms = tuple(synonyms)
+    return ConfigEntry(
+        name=setting.name,
+        value=None if setting.is_sensitive else value,
+        source=synonyms[0].source if synonyms else ConfigSource.DEFAULT,
+        is_read_only=is_read_only,
+        is_sensitive=setting.is_sensitive,
+        type=ConfigType(setting.type),
+        documentation=setting.documentation,
+        synonyms=synonyms,
+    )
+
+
+def describe_topic(
+    own: Mapping[str, str], broker: BrokerConfig, kept: Mapping[str, str] | None = None
+) -> list[ConfigEntry]:
+    """All settings of a topic with the values that count, sorted by name.
+
+    Parameters
+    ----------
+    own
+        What was set for the topic.
+    kept
+        Of a topic that does not follow the broker: its values of settings that were not set.
+        They are shown as defaults without synonyms, so that no tool takes them for settings
+        that it may reset.
+    """
+    entries = []
+    for name, setting in sorted(TOPIC_SETTINGS.items()):
+        if kept is not None and name not in own and name in kept:
+            entries.append(_entry(setting, kept[name], ()))
+            continue
+        chain = BROKER_SYNONYMS.get(name)
+        synonyms = [] if chain is None else broker.synonyms(chain[0][0])
+        if name in own:
+            value = setting.normal(own[name])
+            synonyms.insert(0, ConfigSynonym(name, value, ConfigSource.TOPIC))
+        else:
+            value = setting.normal(broker.topic_default(name))
+        entries.append(_entry(setting, value, synonyms))
+    return entries
