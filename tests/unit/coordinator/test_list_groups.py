@@ -30,7 +30,9 @@ from kstore.errors import (
 )
 from kstore.files.filenames import OFFSETS_LOCK_PREFIX
 from kstore.files.files import Files
-from kstore.protocol.fields import encode_string, partition_for_name
+from kstore.protocol.fields import partition_for_name
+from kstore.protocol.records import encode_record
+from kstore.protocol.records.group_metadata import GroupMetadataKey
 
 QUIET = StoreConfig(background=False)
 OFFSETS = "__consumer_offsets"
@@ -51,7 +53,7 @@ def offsets_log(store: Store, group: str) -> kstore.Log:
 
 
 def metadata_key(version: int, group: str) -> bytes:
-    return version.to_bytes(2, "big") + encode_string(group)
+    return encode_record(GroupMetadataKey(group), version, 0)
 
 
 HOLDER = """

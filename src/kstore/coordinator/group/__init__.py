@@ -1,17 +1,28 @@
-"""Committed offsets of consumer groups, and the claims that prevent two readers of a partition.
+"""Consumer groups: their members, committed offsets, and the claims of embedded consumers.
 
 Modules:
 
 - alter_groups: Changes and deletes the committed offsets of groups, as Kafka's admin client does
 - claims: Claims that keep two consumers of one group from reading the same partition
+- classic_group: A group of the classic protocol: state, members, votes
+- classic_member: A member of such a group
+- group_answers: What a member learns of its group
+- group_checks: Whether a group allows what a request asks for
+- group_coordinator: Kafka's protocol of classic groups, without I/O and clock
+- group_events: What comes into the group coordinator and what goes out of it
+- group_metadata_records: Encodes and decodes the records of groups
 - group_offsets: A group's committed offsets: a writer keeps them in a log, other processes in a
   file
+- group_timers: All deadlines of the group coordinator, in one heap
 - list_groups: Lists consumer groups with their committed offsets, lag and claims
+- offset_expiration: When committed offsets expire
 - offset_records: Encodes and decodes the offset commits of ``__consumer_offsets``, byte for byte as
   Kafka
+- offsets_store: ``__consumer_offsets`` for a broker
 - offsets_table: The commits in a partition of ``__consumer_offsets``, as Kafka's own records
 - reader_offsets_file: ``kstore.offsets.<group>``: the commits of a process that may not write the
   store's logs
 - store_group: Committed offsets of consumer groups, in ``__consumer_offsets`` or in files beside it
+- subscription: Which topics the members of a group subscribe to
 - verify_keys: Extends the audit of ``__consumer_offsets``: decodes the keys of its records
 """

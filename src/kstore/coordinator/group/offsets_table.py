@@ -9,6 +9,7 @@ from contextlib import suppress
 from time import time_ns
 from typing import Protocol
 
+from kstore.coordinator.group.group_metadata_records import encode_group_key
 from kstore.coordinator.group.offset_records import (
     Commits,
     OffsetCommit,
@@ -24,6 +25,7 @@ from kstore.errors import CorruptRecordError
 from kstore.record import Record
 
 _LOGGER = logging.getLogger("kstore")
+_UNKNOWN = b""  # no record: an encoded value is never empty
 
 OFFSETS_TOPIC = "__consumer_offsets"
 OFFSETS_PARTITIONS = 50  # offsets.topic.num.partitions
@@ -56,6 +58,9 @@ class OffsetsLog(Protocol):
     def closed(self) -> bool: ...
     def settled(self, start: int) -> Iterable[StoredRecord]:
         """Records up to the end, without those of uncommitted transactions."""
+
+    def view(self, start: int) -> Iterable[StoredRecord]:
+        """All records up to the end."""
 
 
 def commit_records(group: str, commits: Mapping[PartitionKey, OffsetCommit]) -> list[Record]:
@@ -98,7 +103,7 @@ class OffsetsTable:
         self._unstable: dict[str, dict[PartitionKey, bytes | None]] = {}
         self._keys: dict[str, set[bytes]] = {}  # of valid commits, by topic
         self._unstable_keys: dict[str, set[bytes]] = {}
-        self._metadata: dict[str, set[bytes]] = {}  # keys of other valid records, by group
+        self._metadata: dict[str, dict[bytes, bytes]] = {}  # other valid records, by group
         self._skipped: set[int] = set()  # offsets of records whose keys do not decode
 
     def group(self, group: str) -> Commits:
@@ -122,7 +127,7 @@ class OffsetsTable:
     def groups(self) -> set[str]:
         """The groups that have a record here: a committed offset, or metadata that Kafka wrote."""
         self._catch_up()
-        names = {group for group, keys in self._metadata.items() if keys}
+        names = {group for group, records in self._metadata.items() if records}
         for commits in (self._groups, self._unstable):
             names |= {
                 group
@@ -162,8 +167,50 @@ class OffsetsTable:
             if _is_commit_of(key, group, partitions)
         }
         if partitions is None:
-            keys |= self._metadata.get(group, set())
+            keys |= self._metadata.get(group, {}).keys()
         return self._delete(keys)
+
+    def commit_of(self, group: str, partition: PartitionKey) -> OffsetCommit | None:
+        """A group's current commit of one partition; None without a commit that decodes."""
+        self._catch_up()
+        value = self._unstable.get(group, {}).get(partition, _UNKNOWN)
+        if value is _UNKNOWN:
+            value = self._groups.get(group, {}).get(partition)
+        if value is None:
+            return None
+        try:
+            return decode_offset_value(value)
+        except CorruptRecordError:
+            return None
+
+    def group_records(self) -> dict[str, bytes]:
+        """The records of classic groups, by group."""
+        self._catch_up()
+        found: dict[str, bytes] = {}
+        for group, records in self._metadata.items():
+            value = records.get(encode_group_key(group))
+            if value is not None:
+                found[group] = value
+        return found
+
+    def pending(self, group: str) -> set[PartitionKey]:
+        """The partitions whose offset an open transaction may commit."""
+        log = self._log
+        if log.last_stable_offset == log.end_offset:
+            return set()
+        stable = {record.offset for record in log.settled(log.last_stable_offset)}
+        found: set[PartitionKey] = set()
+        for record in log.view(log.last_stable_offset):
+            if record.key is not None and record.offset not in stable:
+                with suppress(CorruptRecordError):
+                    key = decode_offset_key(record.key)
+                    if key is not None and key.group == group:
+                        found.add((key.topic, key.partition))
+        return found
+
+    @property
+    def log(self) -> OffsetsLog:
+        return self._log
 
     def _delete(self, keys: Iterable[bytes]) -> int:
         now = time_ns() // 1_000_000
@@ -175,7 +222,22 @@ class OffsetsTable:
 
     def append(self, group: str, commits: Mapping[PartitionKey, OffsetCommit]) -> None:
         """Append commits in Kafka's format, in one batch; without a flush, as Kafka."""
-        self._log.extend(commit_records(group, commits))
+        self._append(commit_records(group, commits))
+
+    def append_group(self, group: str, value: bytes | None) -> None:
+        """Append the record of a group's members, or (None) its tombstone; without a flush."""
+        now = time_ns() // 1_000_000
+        self._append([Record(0, now, encode_group_key(group), value)])
+
+    def _append(self, records: list[Record]) -> None:
+        """Append records, and apply them at once where nothing unread comes before them."""
+        log = self._log
+        is_current = self._next == log.last_stable_offset == log.end_offset
+        offsets = log.extend(records)
+        if is_current and offsets.start == self._next and log.last_stable_offset == offsets.stop:
+            for offset, record in zip(offsets, records, strict=True):
+                self._note(offset, record.key, record.value, True)
+            self._next = offsets.stop
 
     def _catch_up(self) -> None:
         """Read new records; those behind an open transaction are read again later.
@@ -188,26 +250,28 @@ class OffsetsTable:
             self._metadata = {}
         self._unstable, self._unstable_keys = {}, {}
         for record in log.settled(self._next):
-            data = record.key
-            if data is None:
-                continue
-            try:
-                key = decode_offset_key(data)
-            except CorruptRecordError as error:
-                self._warn_of_key(record.offset, error)
-                continue
-            if key is None:
-                self._note_metadata(data, record.value)
-                continue
-            is_stable = record.offset < stable
-            changes = self._groups if is_stable else self._unstable
-            changes.setdefault(key.group, {})[key.topic, key.partition] = record.value
-            keys = (self._keys if is_stable else self._unstable_keys).setdefault(key.topic, set())
-            if record.value is not None:
-                keys.add(data)
-            elif is_stable:
-                keys.discard(data)
+            self._note(record.offset, record.key, record.value, record.offset < stable)
         self._next = stable
+
+    def _note(self, offset: int, data: bytes | None, value: bytes | None, is_stable: bool) -> None:
+        """Apply one record."""
+        if data is None:
+            return
+        try:
+            key = decode_offset_key(data)
+        except CorruptRecordError as error:
+            self._warn_of_key(offset, error)
+            return
+        if key is None:
+            self._note_metadata(data, value)
+            return
+        changes = self._groups if is_stable else self._unstable
+        changes.setdefault(key.group, {})[key.topic, key.partition] = value
+        keys = (self._keys if is_stable else self._unstable_keys).setdefault(key.topic, set())
+        if value is not None:
+            keys.add(data)
+        elif is_stable:
+            keys.discard(data)
 
     def _note_metadata(self, key: bytes, value: bytes | None) -> None:
         """Note a record that is no commit. No transaction writes one, so it is always stable."""
@@ -216,8 +280,11 @@ class OffsetsTable:
         except CorruptRecordError:  # of a kind that a later Kafka has
             return
         if group is not None:
-            keys = self._metadata.setdefault(group, set())
-            keys.discard(key) if value is None else keys.add(key)
+            records = self._metadata.setdefault(group, {})
+            if value is None:
+                records.pop(key, None)
+            else:
+                records[key] = value
 
     def _warn_of_key(self, offset: int, error: CorruptRecordError) -> None:
         """Warn once of a record that is skipped because its key does not decode."""

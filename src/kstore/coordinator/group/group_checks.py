@@ -1,0 +1,67 @@
+"""Whether a group, as it is now, allows what a request asks for."""
+
+from kstore.coordinator.group.classic_group import ClassicGroup, GroupState
+from kstore.coordinator.group.group_events import Sync
+from kstore.coordinator.group.subscription import CONSUMER
+from kstore.protocol.error_codes import ErrorCode
+
+
+def check_member(group: ClassicGroup, member_id: str, instance_id: str | None) -> ErrorCode:
+    """Whether the group has the member, and the instance is its own."""
+    if instance_id is not None:
+        current = group.static_member_id(instance_id)
+        if current is None:
+            return ErrorCode.UNKNOWN_MEMBER_ID
+        if current != member_id:
+            return ErrorCode.FENCED_INSTANCE_ID
+    return ErrorCode.NONE if member_id in group.members else ErrorCode.UNKNOWN_MEMBER_ID
+
+
+def check_sync(group: ClassicGroup, request: Sync) -> ErrorCode:
+    """Whether a member gets an assignment, now or when the leader brings it."""
+    error = check_member(group, request.member_id, request.instance_id)
+    if error != ErrorCode.NONE:
+        return error
+    if request.generation != group.generation:
+        return ErrorCode.ILLEGAL_GENERATION
+    if request.protocol_type is not None and request.protocol_type != group.protocol_type:
+        return ErrorCode.INCONSISTENT_GROUP_PROTOCOL
+    if request.protocol is not None and request.protocol != group.protocol:
+        return ErrorCode.INCONSISTENT_GROUP_PROTOCOL
+    if group.state is GroupState.PREPARING_REBALANCE:
+        return ErrorCode.REBALANCE_IN_PROGRESS
+    return ErrorCode.NONE
+
+
+def check_commit(
+    group: ClassicGroup, member_id: str, instance_id: str | None, generation: int
+) -> ErrorCode:
+    """Whether a member may commit offsets, or a consumer that is no member of an empty group."""
+    if generation >= 0 or member_id or instance_id is not None:
+        error = check_member(group, member_id, instance_id)
+        if error != ErrorCode.NONE:
+            return error
+        if generation != group.generation:
+            return ErrorCode.ILLEGAL_GENERATION
+    elif group.state is not GroupState.EMPTY:
+        return ErrorCode.UNKNOWN_MEMBER_ID
+    if group.state is GroupState.COMPLETING_REBALANCE:
+        return ErrorCode.REBALANCE_IN_PROGRESS
+    return ErrorCode.NONE
+
+
+def check_delete(group: ClassicGroup | None) -> ErrorCode:
+    """Whether a group may be deleted: it has no members."""
+    if group is None:
+        return ErrorCode.GROUP_ID_NOT_FOUND
+    is_empty = group.state is GroupState.EMPTY
+    return ErrorCode.NONE if is_empty else ErrorCode.NON_EMPTY_GROUP
+
+
+def check_delete_offsets(group: ClassicGroup | None, topic: str) -> ErrorCode:
+    """Whether offsets of a topic may be deleted: no member subscribes to it."""
+    error = check_delete(group)
+    if error != ErrorCode.NON_EMPTY_GROUP or group is None or group.protocol_type != CONSUMER:
+        return error
+    is_used = group.is_subscribed(topic)
+    return ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC if is_used else ErrorCode.NONE

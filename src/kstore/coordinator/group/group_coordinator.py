@@ -1,0 +1,566 @@
+"""Kafka's protocol of classic consumer groups, without I/O and without a clock.
+
+The rules are those of Kafka 3.9's GroupCoordinator. A request comes in by a method, with the time
+in seconds; what follows from it leaves by :meth:`GroupCoordinator.take_effects`: answers to
+requests that may have waited, and records of groups to store. Times may be of any origin.
+"""
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, replace
+from uuid import uuid4
+
+from kstore.coordinator.group.classic_group import ClassicGroup, GroupState
+from kstore.coordinator.group.classic_member import Member, Protocols
+from kstore.coordinator.group.group_answers import joined, synced
+from kstore.coordinator.group.group_checks import (
+    check_commit,
+    check_delete,
+    check_delete_offsets,
+    check_member,
+    check_sync,
+)
+from kstore.coordinator.group.group_events import (
+    NO_MEMBER,
+    Effect,
+    GroupDescription,
+    GroupSnapshot,
+    Join,
+    JoinAnswer,
+    LeavingMember,
+    StoreGroupMetadata,
+    Sync,
+    SyncAnswer,
+)
+from kstore.coordinator.group.group_timers import (
+    GroupTimers,
+    JoinEnds,
+    MemberIdExpires,
+    SessionEnds,
+    SyncEnds,
+)
+from kstore.protocol.error_codes import ErrorCode
+
+NEW_MEMBER_JOIN_TIMEOUT = 300.0  # seconds; its client may have gone without a trace
+_EMPTY, _STABLE = GroupState.EMPTY, GroupState.STABLE
+_PREPARING, _COMPLETING = GroupState.PREPARING_REBALANCE, GroupState.COMPLETING_REBALANCE
+
+
+@dataclass(frozen=True, slots=True)
+class GroupLimits:
+    """The broker's settings for groups, in ms, by Kafka's names."""
+
+    group_min_session_timeout_ms: int = 6_000
+    group_max_session_timeout_ms: int = 1_800_000
+    group_initial_rebalance_delay_ms: int = 3_000
+    group_max_size: int = 2**31 - 1
+
+
+@dataclass(frozen=True, slots=True)
+class _Assigned:
+    """A generation whose assignments are being stored."""
+
+    group: ClassicGroup
+    generation: int
+    assignments: dict[str, bytes]
+
+
+@dataclass(frozen=True, slots=True)
+class _InstanceReplaced:
+    """A static member that came back with a new id, which is being stored."""
+
+    group: ClassicGroup
+    member: Member
+    old_id: str
+    old_protocols: Protocols
+    old_timeouts: tuple[float, float]
+    old_leader: str | None
+    can_skip_assignment: bool
+
+
+class GroupCoordinator:
+    """All classic groups of a broker. Not thread-safe; never blocks."""
+
+    def __init__(
+        self, limits: GroupLimits | None = None, new_id: Callable[[], str] = lambda: str(uuid4())
+    ) -> None:
+        self._limits = limits or GroupLimits()
+        self._new_id = new_id
+        self._groups: dict[str, ClassicGroup] = {}
+        self._timers = GroupTimers()
+        self._effects: list[Effect] = []
+
+    # --- what the caller carries out --------------------------------------------------------
+
+    def take_effects(self) -> list[Effect]:
+        """The effects since the last call, in order."""
+        effects, self._effects = self._effects, []
+        return effects
+
+    @property
+    def next_deadline(self) -> float | None:
+        """When :meth:`advance` is due; None if no time matters."""
+        return self._timers.next
+
+    def advance(self, now: float) -> None:
+        """Let every deadline up to now take effect."""
+        while (reached := self._timers.pop(now)) is not None:
+            when, timer = reached
+            if self._groups.get(timer.group.group_id) is not timer.group:
+                continue
+            if isinstance(timer, SessionEnds):
+                self._check_session(timer.group, timer.member, when, now)
+            elif isinstance(timer, MemberIdExpires):
+                if timer.group.pending.get(timer.member_id) == when:
+                    self._remove_pending(timer.group, timer.member_id, now)
+            elif isinstance(timer, JoinEnds):
+                self._end_join_wait(timer, now)
+            else:
+                self._end_sync_wait(timer, now)
+
+    # --- groups -----------------------------------------------------------------------------
+
+    def load(self, snapshot: GroupSnapshot, now: float) -> None:
+        """Take over a stored group, whose members have a session from now on."""
+        group = ClassicGroup.restore(snapshot, now)
+        self._groups[group.group_id] = group
+        for member in group.members.values():
+            self._renew(group, member, now)
+        if len(group.members) > self._limits.group_max_size:
+            self._prepare_rebalance(group, now)
+
+    def ensure(self, group_id: str, now: float) -> ClassicGroup:
+        """The group, created Empty if it is unknown, such as one that only has offsets."""
+        group = self._groups.get(group_id)
+        if group is None:
+            group = self._groups[group_id] = ClassicGroup(group_id, now)
+        return group
+
+    def find(self, group_id: str) -> ClassicGroup | None:
+        """A group for reading."""
+        return self._groups.get(group_id)
+
+    def __iter__(self) -> Iterator[ClassicGroup]:
+        return iter(list(self._groups.values()))
+
+    def forget(self, group_id: str, now: float) -> None:
+        """Remove a group without members; it is Dead."""
+        group = self._groups.pop(group_id, None)
+        if group is not None:
+            group.transition(GroupState.DEAD, now)
+
+    def unload(self, group_ids: Iterable[str], error: ErrorCode, now: float) -> None:
+        """Give groups up: every waiting request is answered with the error."""
+        for group_id in group_ids:
+            group = self._groups.pop(group_id, None)
+            if group is None:
+                continue
+            group.transition(GroupState.DEAD, now)
+            for member in group.members.values():
+                self._answer_join(member, JoinAnswer(reply=None, error=error))
+                self._answer_sync(member, SyncAnswer(reply=None, error=error))
+
+    def describe(self, group_id: str) -> GroupDescription:
+        """A group as DescribeGroups shows it: an unknown one is Dead."""
+        group = self._groups.get(group_id)
+        if group is None:
+            return GroupDescription(group_id, GroupState.DEAD.value)
+        return group.describe()
+
+    # --- JoinGroup --------------------------------------------------------------------------
+
+    def join(self, request: Join, now: float) -> None:
+        """A member joins, or rejoins; its answer may come much later."""
+        limits, group = self._limits, self._groups.get(request.group_id)
+        shortest, longest = limits.group_min_session_timeout_ms, limits.group_max_session_timeout_ms
+        if not shortest <= request.session_timeout_ms <= longest:
+            self._refuse_join(request, ErrorCode.INVALID_SESSION_TIMEOUT)
+            return
+        if group is None:
+            if request.member_id:
+                self._refuse_join(request, ErrorCode.UNKNOWN_MEMBER_ID)
+                return
+            group = self.ensure(request.group_id, now)
+        if not self._accepts(group, request.member_id):
+            group.pending.pop(request.member_id, None)
+            if request.member_id in group.members:
+                self._remove_member(group, group.members[request.member_id], now)
+            self._refuse_join(request, ErrorCode.GROUP_MAX_SIZE_REACHED, NO_MEMBER)
+        elif not group.supports(request.protocol_type, request.protocols):
+            self._refuse_join(request, ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
+        elif not request.member_id:
+            self._join_new(group, request, now)
+        elif request.member_id in group.pending:
+            if request.instance_id is not None:  # ids are handed out to dynamic members only
+                self._refuse_join(request, ErrorCode.UNKNOWN_MEMBER_ID)
+            else:
+                self._add_member(group, request.member_id, request, now)
+        else:
+            self._join_known(group, request, now)
+        self._try_complete_join(group, now)
+
+    def _accepts(self, group: ClassicGroup, member_id: str) -> bool:
+        """Whether the group has room. Those who wait count during a rebalance, because the
+        setting may be lower than it was, and the last to rejoin are refused then."""
+        most = self._limits.group_max_size
+        member = group.members.get(member_id)
+        if group.state is _EMPTY:
+            return True
+        if group.state is _PREPARING:
+            is_waiting = member is not None and member.join_reply is not None
+            return is_waiting or group.joined_count < most
+        return member is not None or len(group.members) < most
+
+    def _join_new(self, group: ClassicGroup, request: Join, now: float) -> None:
+        member_id = f"{request.instance_id or request.client_id}-{self._new_id()}"
+        if request.instance_id is not None:
+            old_id = group.static_member_id(request.instance_id)
+            if old_id is None:
+                self._add_member(group, member_id, request, now)
+            else:
+                self._replace_instance(group, old_id, member_id, request, now)
+        elif request.needs_member_id:
+            deadline = now + request.session_timeout_ms / 1000
+            group.pending[member_id] = deadline
+            self._timers.add(deadline, MemberIdExpires(group, member_id))
+            self._refuse_join(request, ErrorCode.MEMBER_ID_REQUIRED, member_id)
+        else:
+            self._add_member(group, member_id, request, now)
+
+    def _join_known(self, group: ClassicGroup, request: Join, now: float) -> None:
+        error = check_member(group, request.member_id, request.instance_id)
+        if error != ErrorCode.NONE:
+            self._refuse_join(request, error)
+            return
+        member = group.members[request.member_id]
+        is_changed = member.protocols != request.protocols
+        is_leader = group.leader == member.member_id
+        is_current = group.state is _COMPLETING or (group.state is _STABLE and not is_leader)
+        if is_current and not is_changed:  # the answer may have been lost
+            self._effects.append(joined(group, member, request.reply))
+        elif group.state in (_PREPARING, _COMPLETING, _STABLE):
+            self._update_member(group, member, request)
+            self._maybe_rebalance(group, now)
+        else:
+            self._refuse_join(request, ErrorCode.UNKNOWN_MEMBER_ID)
+
+    def _add_member(self, group: ClassicGroup, member_id: str, request: Join, now: float) -> None:
+        member = Member(
+            member_id,
+            request.instance_id,
+            request.client_id,
+            request.client_host,
+            request.session_timeout_ms / 1000,
+            request.rebalance_timeout_ms / 1000,
+            request.protocols,
+            join_reply=request.reply,
+            is_new=True,
+        )
+        if group.state is _PREPARING and group.generation == 0:
+            group.has_new_member = True
+        group.add(member, request.protocol_type)
+        self._timers.renew(group, member, now + NEW_MEMBER_JOIN_TIMEOUT)
+        self._maybe_rebalance(group, now)
+
+    def _update_member(self, group: ClassicGroup, member: Member, request: Join) -> None:
+        group.set_protocols(member, request.protocols)
+        member.rebalance_timeout = request.rebalance_timeout_ms / 1000
+        member.session_timeout = request.session_timeout_ms / 1000
+        # A request that the client has given up gets an answer, too: it holds its connection.
+        self._answer_join(member, JoinAnswer(reply=None, error=ErrorCode.REBALANCE_IN_PROGRESS))
+        member.join_reply = request.reply
+
+    def _replace_instance(
+        self, group: ClassicGroup, old_id: str, new_id: str, request: Join, now: float
+    ) -> None:
+        """A static member is back after a restart: the new id takes over from the old one."""
+        leader, member = group.leader, group.members[old_id]
+        fenced = ErrorCode.FENCED_INSTANCE_ID
+        self._answer_join(member, JoinAnswer(reply=None, error=fenced, member_id=old_id))
+        self._answer_sync(member, SyncAnswer(reply=None, error=fenced))
+        group.rename(old_id, new_id)
+        replaced = _InstanceReplaced(
+            group,
+            member,
+            old_id,
+            member.protocols,
+            (member.rebalance_timeout, member.session_timeout),
+            leader,
+            request.can_skip_assignment,
+        )
+        self._update_member(group, member, request)
+        self._renew(group, member, now)
+        if group.state is _STABLE and group.select_protocol() == group.protocol:
+            self._effects.append(StoreGroupMetadata(group.snapshot(now), replaced))
+        elif group.state in (_STABLE, _COMPLETING):
+            self._prepare_rebalance(group, now)
+
+    # --- a rebalance ------------------------------------------------------------------------
+
+    def _maybe_rebalance(self, group: ClassicGroup, now: float) -> None:
+        if group.can_rebalance:
+            self._prepare_rebalance(group, now)
+
+    def _prepare_rebalance(self, group: ClassicGroup, now: float) -> None:
+        """Wait for every member to join; members that wait for assignments join again."""
+        if group.state is _COMPLETING:
+            self._reset_assignments(group, ErrorCode.REBALANCE_IN_PROGRESS, now)
+        group.is_in_initial_delay = group.state is _EMPTY
+        delay = self._limits.group_initial_rebalance_delay_ms / 1000
+        timeout = group.rebalance_timeout
+        group.transition(_PREPARING, now)
+        if group.is_in_initial_delay:
+            group.has_new_member = False
+            self._wait_for_joins(group, now, delay, max(timeout - delay, 0.0))
+        else:
+            self._wait_for_joins(group, now, timeout)
+            self._try_complete_join(group, now)
+
+    def _wait_for_joins(
+        self, group: ClassicGroup, now: float, seconds: float, remaining: float | None = None
+    ) -> None:
+        group.join_wait += 1
+        self._timers.add(now + seconds, JoinEnds(group, group.join_wait, seconds, remaining))
+
+    def _end_join_wait(self, timer: JoinEnds, now: float) -> None:
+        """The time for joins is over, unless new members extend the initial delay."""
+        group = timer.group
+        if group.state is not _PREPARING or group.join_wait != timer.join_wait:
+            return
+        if timer.remaining and group.has_new_member:
+            group.has_new_member = False
+            delay = min(self._limits.group_initial_rebalance_delay_ms / 1000, timer.remaining)
+            self._wait_for_joins(group, now, delay, max(timer.remaining - timer.delay, 0.0))
+        else:
+            self._complete_join(group, now)
+
+    def _try_complete_join(self, group: ClassicGroup, now: float) -> None:
+        if group.state is _PREPARING and not group.is_in_initial_delay and group.have_all_joined:
+            self._complete_join(group, now)
+
+    def _complete_join(self, group: ClassicGroup, now: float) -> None:
+        """Begin the next generation with those who joined, and with the static members."""
+        group.is_in_initial_delay = False
+        for member in group.missing_members():
+            if not member.is_static:
+                group.remove(member.member_id)
+        if group.members and not group.elect_joined_leader():
+            self._wait_for_joins(group, now, group.rebalance_timeout)
+            return
+        group.join_wait += 1
+        group.next_generation(now)
+        if not group.members:
+            self._effects.append(StoreGroupMetadata(group.snapshot(now), None))
+            return
+        for member in group.members.values():
+            self._answer_join(member, joined(group, member, None))
+            member.is_new = False
+            self._renew(group, member, now)
+            group.unsynced.add(member.member_id)
+        self._timers.add(now + group.rebalance_timeout, SyncEnds(group, group.generation))
+
+    def _end_sync_wait(self, timer: SyncEnds, now: float) -> None:
+        """Remove the members that have not asked for their assignment in time."""
+        group = timer.group
+        if timer.generation != group.generation or group.state not in (_COMPLETING, _STABLE):
+            return
+        if group.unsynced:
+            for member_id in sorted(group.unsynced):
+                unknown = JoinAnswer(reply=None, error=ErrorCode.UNKNOWN_MEMBER_ID)
+                self._answer_join(group.members[member_id], unknown)
+                group.remove(member_id)
+            self._prepare_rebalance(group, now)
+
+    # --- SyncGroup --------------------------------------------------------------------------
+
+    def sync(self, request: Sync, now: float) -> None:
+        """A member asks for its assignment; the leader brings those of all."""
+        group = self._groups.get(request.group_id)
+        error = ErrorCode.UNKNOWN_MEMBER_ID if group is None else check_sync(group, request)
+        if group is None or error != ErrorCode.NONE:
+            self._effects.append(SyncAnswer(reply=request.reply, error=error))
+            return
+        member = group.members[request.member_id]
+        group.unsynced.discard(member.member_id)
+        if group.state is _STABLE:
+            self._renew(group, member, now)
+            self._effects.append(synced(group, member, request.reply))
+            return
+        self._answer_sync(member, SyncAnswer(reply=None, error=ErrorCode.REBALANCE_IN_PROGRESS))
+        member.sync_reply = request.reply
+        if group.leader == member.member_id:
+            assignments = {each: request.assignments.get(each, b"") for each in group.members}
+            self._effects.append(
+                StoreGroupMetadata(
+                    group.snapshot(now, assignments),
+                    _Assigned(group, group.generation, assignments),
+                )
+            )
+
+    def stored(self, ticket: object, error: ErrorCode, now: float) -> None:
+        """A record of a group was stored, or not."""
+        if isinstance(ticket, _Assigned):
+            self._assignments_stored(ticket, error, now)
+        elif isinstance(ticket, _InstanceReplaced):
+            self._instance_stored(ticket, error, now)
+
+    def _assignments_stored(self, ticket: _Assigned, error: ErrorCode, now: float) -> None:
+        group = ticket.group
+        if group.state is not _COMPLETING or group.generation != ticket.generation:
+            return  # a rebalance began meanwhile
+        if error != ErrorCode.NONE:
+            self._reset_assignments(group, error, now)
+            self._maybe_rebalance(group, now)
+            return
+        group.transition(_STABLE, now)
+        for member in group.members.values():
+            member.assignment = ticket.assignments.get(member.member_id, b"")
+            self._finish_sync(group, member, synced(group, member, None), now)
+
+    def _instance_stored(self, ticket: _InstanceReplaced, error: ErrorCode, now: float) -> None:
+        group, member = ticket.group, ticket.member
+        if group.members.get(member.member_id) is not member:
+            return  # it left, or the group was given up
+        if error == ErrorCode.NONE:
+            answer = joined(
+                group,
+                member,
+                None,
+                skips_assignment=ticket.can_skip_assignment,
+                old_leader=ticket.old_leader,
+            )
+            self._answer_join(member, answer)
+            return
+        reply, member.join_reply = member.join_reply, None
+        member.rebalance_timeout, member.session_timeout = ticket.old_timeouts
+        group.set_protocols(member, ticket.old_protocols)
+        group.rename(member.member_id, ticket.old_id)
+        self._renew(group, member, now)
+        if reply is not None:
+            self._effects.append(JoinAnswer(reply=reply, error=error))
+
+    def _reset_assignments(self, group: ClassicGroup, error: ErrorCode, now: float) -> None:
+        """Answer those who wait for their assignment with an error."""
+        for member in group.members.values():
+            member.assignment = b""
+            self._finish_sync(group, member, SyncAnswer(reply=None, error=error), now)
+
+    def _finish_sync(
+        self, group: ClassicGroup, member: Member, answer: SyncAnswer, now: float
+    ) -> None:
+        if self._answer_sync(member, answer):
+            self._renew(group, member, now)
+
+    # --- Heartbeat, LeaveGroup, commits -----------------------------------------------------
+
+    def heartbeat(
+        self, group_id: str, member_id: str, instance_id: str | None, generation: int, now: float
+    ) -> ErrorCode:
+        """Renew a member's session; 27 asks it to join again."""
+        group = self._groups.get(group_id)
+        if group is None:
+            return ErrorCode.UNKNOWN_MEMBER_ID
+        error = check_member(group, member_id, instance_id)
+        if error == ErrorCode.NONE and generation != group.generation:
+            error = ErrorCode.ILLEGAL_GENERATION
+        if error != ErrorCode.NONE:
+            return error
+        self._renew(group, group.members[member_id], now)
+        return ErrorCode.REBALANCE_IN_PROGRESS if group.state is _PREPARING else ErrorCode.NONE
+
+    def leave(self, group_id: str, leaving: Iterable[LeavingMember], now: float) -> list[ErrorCode]:
+        """Remove members; an error for each."""
+        group = self._groups.get(group_id)
+        if group is None:
+            return [ErrorCode.UNKNOWN_MEMBER_ID for _ in leaving]
+        return [self._leave(group, each, now) for each in leaving]
+
+    def _leave(self, group: ClassicGroup, leaving: LeavingMember, now: float) -> ErrorCode:
+        member_id: str | None = leaving.member_id
+        if not member_id:  # an administrator removes a static member
+            member_id = group.static_member_id(leaving.instance_id)
+            if member_id is None:
+                return ErrorCode.UNKNOWN_MEMBER_ID
+        elif member_id in group.pending:
+            self._remove_pending(group, member_id, now)
+            return ErrorCode.NONE
+        else:
+            error = check_member(group, member_id, leaving.instance_id)
+            if error != ErrorCode.NONE:
+                return error
+        self._remove_member(group, group.members[member_id], now)
+        return ErrorCode.NONE
+
+    def check_commit(
+        self,
+        group_id: str,
+        member_id: str,
+        instance_id: str | None,
+        generation: int,
+        now: float,
+    ) -> ErrorCode:
+        """Whether a member, or a consumer without a group, may commit now."""
+        group = self._groups.get(group_id)
+        if group is None:
+            if generation >= 0:
+                return ErrorCode.ILLEGAL_GENERATION
+            group = self.ensure(group_id, now)
+        error = check_commit(group, member_id, instance_id, generation)
+        if error == ErrorCode.NONE and group.state is not _EMPTY:
+            self._renew(group, group.members[member_id], now)
+        return error
+
+    def check_delete(self, group_id: str) -> ErrorCode:
+        """Whether a group may be deleted."""
+        return check_delete(self._groups.get(group_id))
+
+    def check_delete_offsets(self, group_id: str, topic: str) -> ErrorCode:
+        """Whether offsets of a topic may be deleted; NON_EMPTY_GROUP holds for every topic."""
+        return check_delete_offsets(self._groups.get(group_id), topic)
+
+    # --- members ----------------------------------------------------------------------------
+
+    def _renew(self, group: ClassicGroup, member: Member, now: float) -> None:
+        self._timers.renew(group, member, now + member.session_timeout)
+
+    def _check_session(self, group: ClassicGroup, member: Member, when: float, now: float) -> None:
+        if group.members.get(member.member_id) is not member or member.timer_at != when:
+            return
+        member.timer_at = float("inf")
+        if member.deadline > now:
+            self._timers.renew(group, member, member.deadline)
+        elif not member.is_waiting:  # a member that waits has a session again when it is answered
+            self._remove_member(group, member, now)
+
+    def _remove_member(self, group: ClassicGroup, member: Member, now: float) -> None:
+        unknown = ErrorCode.UNKNOWN_MEMBER_ID
+        self._answer_join(member, JoinAnswer(reply=None, error=unknown))
+        self._answer_sync(member, SyncAnswer(reply=None, error=unknown))
+        group.remove(member.member_id)
+        if group.state in (_STABLE, _COMPLETING):
+            self._prepare_rebalance(group, now)
+        else:
+            self._try_complete_join(group, now)
+
+    def _remove_pending(self, group: ClassicGroup, member_id: str, now: float) -> None:
+        del group.pending[member_id]
+        self._try_complete_join(group, now)
+
+    # --- answers ----------------------------------------------------------------------------
+
+    def _refuse_join(self, request: Join, error: ErrorCode, member_id: str | None = None) -> None:
+        if member_id is None:
+            member_id = request.member_id
+        self._effects.append(JoinAnswer(reply=request.reply, error=error, member_id=member_id))
+
+    def _answer_join(self, member: Member, answer: JoinAnswer) -> None:
+        """Answer the member's waiting JoinGroup, if there is one."""
+        reply, member.join_reply = member.join_reply, None
+        if reply is not None:
+            self._effects.append(replace(answer, reply=reply))
+
+    def _answer_sync(self, member: Member, answer: SyncAnswer) -> bool:
+        """Answer the member's waiting SyncGroup; whether there was one."""
+        reply, member.sync_reply = member.sync_reply, None
+        if reply is not None:
+            self._effects.append(replace(answer, reply=reply))
+        return reply is not None

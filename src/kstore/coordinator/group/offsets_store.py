@@ -1,0 +1,167 @@
+"""``__consumer_offsets`` for a broker: what its groups commit, and the groups themselves.
+
+The same tables as those of embedded consumers, so that there is one owner of committed offsets.
+"""
+
+import logging
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from time import time_ns
+from typing import TYPE_CHECKING, cast
+
+from kstore.coordinator.group.group_events import GroupSnapshot
+from kstore.coordinator.group.group_metadata_records import (
+    decode_group_value,
+    encode_group_value,
+)
+from kstore.coordinator.group.offset_expiration import Retention, RetentionFacts
+from kstore.coordinator.group.offset_records import Commits, OffsetCommit, PartitionKey
+from kstore.coordinator.group.offsets_table import OFFSETS_TOPIC, OffsetsTable
+from kstore.coordinator.group.store_group import StoreGroup, find_table
+from kstore.coordinator.internal_topics import filled_partitions
+from kstore.errors import CorruptRecordError, UnknownTopicOrPartitionError
+from kstore.integers import INT64_MAX
+
+if TYPE_CHECKING:
+    from kstore.log.log import Log
+    from kstore.store.store import Store
+
+_LOGGER = logging.getLogger("kstore")
+
+
+@dataclass(frozen=True, slots=True)
+class LoadedPartition:
+    """The groups of a partition: those with a record, and the names of all."""
+
+    groups: list[GroupSnapshot]
+    names: set[str]
+    corrupt: dict[str, CorruptRecordError]
+
+
+@dataclass(frozen=True, slots=True)
+class Appended:
+    """An append: on disk when the log's recovery point is ``end_offset``.
+
+    ``refused`` are the partitions whose topic does not exist any more.
+    """
+
+    log: "Log"
+    end_offset: int
+    refused: frozenset[PartitionKey] = frozenset()
+
+
+class OffsetsStore:
+    """Reads and appends in partitions of ``__consumer_offsets``. Blocks; thread-safe.
+
+    All methods raise what reading and appending to a log raise, and UnknownTopicOrPartitionError
+    for a partition that the store does not have.
+    """
+
+    def __init__(self, store: "Store") -> None:
+        self._store = store
+
+    def filled(self) -> list[int]:
+        """The partitions that have records."""
+        return [each.partition for each in filled_partitions(self._store, OFFSETS_TOPIC)]
+
+    def load(self, partition: int) -> LoadedPartition:
+        """Read a partition from its start to its end."""
+        with self._store._offsets_lock:
+            table = self._table(partition)
+            records, names = table.group_records(), table.groups()
+        groups: list[GroupSnapshot] = []
+        corrupt: dict[str, CorruptRecordError] = {}
+        now = now_ms()
+        for group_id, value in records.items():
+            try:
+                groups.append(decode_group_value(group_id, value, now))
+            except CorruptRecordError as error:
+                corrupt[group_id] = error
+        return LoadedPartition(groups, names, corrupt)
+
+    def commit(
+        self, partition: int, group: str, commits: Mapping[PartitionKey, OffsetCommit]
+    ) -> Appended:
+        """Append commits, each with a later timestamp than its partition's last one."""
+        with self._store._offsets_lock:  # no topic is deleted meanwhile
+            table = self._table(partition)
+            now = now_ms()
+            stamped: Commits = {}
+            for tp, commit in commits.items():
+                if tp[0] in self._store:
+                    last = table.commit_of(group, tp)
+                    earliest = 0 if last is None else min(last.commit_timestamp + 1, INT64_MAX)
+                    stamped[tp] = commit._replace(commit_timestamp=max(now, earliest))
+            if stamped:
+                table.append(group, stamped)
+            return _appended(table, frozenset(commits.keys() - stamped.keys()))
+
+    def fetch(self, partition: int, group: str) -> tuple[Commits, set[PartitionKey]]:
+        """A group's commits, and the partitions whose offset an open transaction may change."""
+        with self._store._offsets_lock:
+            table = self._table(partition)
+            return table.readable_commits(group), table.pending(group)
+
+    def append_group(self, partition: int, group: GroupSnapshot) -> Appended:
+        """Append the record of a group."""
+        value = encode_group_value(group, now_ms())
+        with self._store._offsets_lock:
+            table = self._table(partition)
+            table.append_group(group.group_id, value)
+            return _appended(table)
+
+    def delete(
+        self, partition: int, group: str, partitions: Collection[PartitionKey] | None = None
+    ) -> None:
+        """Append tombstones for a group's commits of these partitions, or (None) for all of it.
+
+        On return they are on disk.
+        """
+        with self._store._offsets_lock:
+            self._table(partition).forget_group(group, partitions)
+
+    def names(self) -> dict[int, set[str]]:
+        """The groups that have a record, by partition."""
+        found: dict[int, set[str]] = {}
+        for partition in self.filled():
+            with self._store._offsets_lock:
+                found[partition] = self._table(partition).groups()
+        return found
+
+    def expire(
+        self, partition: int, facts: Mapping[str, RetentionFacts], retention: Retention
+    ) -> set[str]:
+        """Delete the expired offsets of these groups; returns the groups that have none left.
+
+        A group of which an embedded consumer is open keeps its offsets.
+        """
+        bare: set[str] = set()
+        for group, each in facts.items():
+            with self._store._offsets_lock:
+                table = self._table(partition)
+                commits = table.readable_commits(group)
+                expired = retention.expired(commits, each, now_ms())
+                if expired and StoreGroup(self._store, group).claims.are_any_taken():
+                    continue
+                if expired:
+                    table.forget_group(group, expired)
+                    _LOGGER.info("group %s: %d committed offsets expired", group, len(expired))
+                if len(expired) == len(commits):
+                    bare.add(group)
+        return bare
+
+    def _table(self, partition: int) -> OffsetsTable:
+        table = find_table(self._store, partition)
+        if table is None:
+            raise UnknownTopicOrPartitionError(f"the store has no {OFFSETS_TOPIC}-{partition}")
+        return table
+
+
+def _appended(table: OffsetsTable, refused: frozenset[PartitionKey] = frozenset()) -> Appended:
+    log = cast("Log", table.log)
+    return Appended(log, log.end_offset, refused)
+
+
+def now_ms() -> int:
+    """Unix time in ms."""
+    return time_ns() // 1_000_000

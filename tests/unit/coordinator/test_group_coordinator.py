@@ -1,0 +1,500 @@
+"""The group coordinator without I/O: one test for each rule of the classic protocol."""
+
+from typing import Any
+
+import pytest
+
+from kstore.coordinator.group.group_events import (
+    GroupSnapshot,
+    JoinAnswer,
+    MemberSnapshot,
+    SyncAnswer,
+)
+from kstore.protocol.error_codes import ErrorCode
+from support.group_driver import REBALANCE, SESSION, Driver
+
+
+def stable(driver: Driver, members: int = 1, **fields: Any) -> list[JoinAnswer]:
+    """A Stable group; the first member leads."""
+    first = driver.join("s0", **fields)
+    assert first is not None
+    joined = [first]
+    for number in range(1, members):
+        driver.join(f"s{number}", **fields)
+        for index, each in enumerate(joined[:]):
+            reply = f"s{index}r{number}"
+            driver.join(reply, each.member_id, **fields)
+            joined[index] = driver.answers.get(reply) or each
+        last = driver.answers[f"s{number}"]
+        joined = [driver.answers.get(f"s{i}r{number}", each) for i, each in enumerate(joined)]
+        joined.append(last)
+    ids = [each.member_id for each in joined]
+    for number, each in enumerate(joined):
+        driver.sync(f"y{number}", each, ids if number == 0 else ())
+    assert driver.state == "Stable"
+    return joined
+
+
+def error_of(answer: JoinAnswer | SyncAnswer | None) -> ErrorCode | None:
+    return None if answer is None else answer.error
+
+
+@pytest.mark.parametrize(
+    ("session", "error"),
+    [
+        (5_999, ErrorCode.INVALID_SESSION_TIMEOUT),
+        (6_000, ErrorCode.NONE),
+        (1_800_000, ErrorCode.NONE),
+        (1_800_001, ErrorCode.INVALID_SESSION_TIMEOUT),
+    ],
+)
+def test_session_timeout_has_bounds(session: int, error: ErrorCode) -> None:
+    assert error_of(Driver().join("a", session_timeout_ms=session)) == error
+
+
+def test_unknown_member_does_not_create_a_group() -> None:
+    driver = Driver()
+    assert error_of(driver.join("a", "x")) == ErrorCode.UNKNOWN_MEMBER_ID
+    assert driver.state == "Dead"
+
+
+def test_new_member_is_given_an_id_first() -> None:
+    driver = Driver()
+    answer = driver.join("a", needs_member_id=True)
+    assert answer is not None
+    assert (answer.error, answer.member_id) == (ErrorCode.MEMBER_ID_REQUIRED, "c-1")
+    assert (answer.generation, answer.leader, answer.protocol) == (-1, "", None)
+    joined = driver.join("b", "c-1", needs_member_id=True)
+    assert joined is not None
+    assert (joined.error, joined.member_id, joined.generation) == (ErrorCode.NONE, "c-1", 1)
+
+
+def test_unused_member_id_expires_with_its_session() -> None:
+    driver = Driver()
+    driver.join("a", needs_member_id=True)
+    driver.pass_time(SESSION / 1000)
+    assert error_of(driver.join("b", "c-1")) == ErrorCode.UNKNOWN_MEMBER_ID
+
+
+def test_rebalance_waits_for_an_id_that_was_handed_out() -> None:
+    driver = Driver()
+    (leader,) = stable(driver)
+    driver.join("a", needs_member_id=True)
+    assert driver.join("again", leader.member_id) is None  # waits for the pending one
+    driver.pass_time(SESSION / 1000 + 1)
+    assert driver.answers["again"].generation == 2
+
+
+@pytest.mark.parametrize(
+    ("fields", "error"),
+    [
+        ({"protocol_type": "connect"}, ErrorCode.INCONSISTENT_GROUP_PROTOCOL),
+        ({"protocols": (("sticky", b""),)}, ErrorCode.INCONSISTENT_GROUP_PROTOCOL),
+        ({"protocols": ()}, ErrorCode.INCONSISTENT_GROUP_PROTOCOL),
+        ({"protocols": (("sticky", b""), ("range", b""))}, None),
+    ],
+)
+def test_members_share_a_protocol(fields: dict[str, Any], error: ErrorCode | None) -> None:
+    driver = Driver()
+    stable(driver)
+    assert error_of(driver.join("a", **fields)) == error
+
+
+@pytest.mark.parametrize("fields", [{"protocol_type": ""}, {"protocols": ()}])
+def test_first_member_needs_a_protocol(fields: dict[str, Any]) -> None:
+    assert error_of(Driver().join("a", **fields)) == ErrorCode.INCONSISTENT_GROUP_PROTOCOL
+
+
+def test_protocol_with_most_votes_is_chosen_among_those_of_all() -> None:
+    driver = Driver(group_initial_rebalance_delay_ms=3000)
+    votes = [("range", "sticky"), ("sticky", "range"), ("sticky", "range", "other")]
+    for number, names in enumerate(votes):
+        driver.join(str(number), protocols=tuple((name, name.encode()) for name in names))
+    driver.pass_time(10)
+    answers = [driver.answers[str(number)] for number in range(3)]
+    assert {each.protocol for each in answers} == {"sticky"}
+    leader, *others = sorted(answers, key=lambda each: each.leader != each.member_id)
+    assert [each.metadata for each in leader.members] == [b"sticky"] * 3
+    assert all(each.members == () for each in others)
+
+
+def test_group_has_a_largest_size() -> None:
+    driver = Driver(group_max_size=2)
+    stable(driver, 2)
+    assert error_of(driver.join("a")) == ErrorCode.GROUP_MAX_SIZE_REACHED
+
+
+def test_during_a_rebalance_those_who_wait_count() -> None:
+    driver = Driver(group_max_size=2, group_initial_rebalance_delay_ms=3000)
+    driver.join("a")
+    driver.join("b")
+    answer = driver.join("c")
+    assert answer is not None
+    assert (answer.error, answer.member_id) == (ErrorCode.GROUP_MAX_SIZE_REACHED, "")
+
+
+def test_new_members_extend_the_initial_delay_up_to_the_rebalance_timeout() -> None:
+    driver = Driver(group_initial_rebalance_delay_ms=3000)
+    driver.join("first", rebalance_timeout_ms=7000)
+    driver.pass_time(2)
+    driver.join("second", rebalance_timeout_ms=7000)
+    driver.pass_time(2)
+    assert not driver.answers  # extended at 3 s
+    driver.join("third", rebalance_timeout_ms=7000)
+    driver.pass_time(2.5)
+    assert not driver.answers  # extended at 6 s, by the second that is left
+    driver.pass_time(0.6)
+    assert {each.generation for each in driver.answers.values()} == {1}
+    assert len(driver.answers) == 3
+
+
+def test_rebalance_waits_for_the_largest_timeout_and_removes_who_is_missing() -> None:
+    driver = Driver()
+    (leader,) = stable(driver, rebalance_timeout_ms=20_000, session_timeout_ms=100_000)
+    driver.join("new", rebalance_timeout_ms=30_000)
+    driver.pass_time(29.9)
+    assert "new" not in driver.answers
+    driver.pass_time(0.2)
+    new = driver.answers["new"]
+    assert (new.generation, new.leader) == (2, new.member_id)
+    assert driver.beat(leader) == ErrorCode.UNKNOWN_MEMBER_ID
+
+
+def test_new_members_are_dropped_after_five_minutes() -> None:
+    driver = Driver()
+    stable(driver, rebalance_timeout_ms=1_000_000, session_timeout_ms=1_000_000)
+    driver.join("new")
+    driver.pass_time(299)
+    assert "new" not in driver.answers
+    driver.pass_time(2)
+    assert driver.answers["new"].error == ErrorCode.UNKNOWN_MEMBER_ID
+
+
+def test_known_member_of_a_complete_join_gets_the_same_answer() -> None:
+    driver = Driver()
+    joined = driver.join("a")
+    assert joined is not None
+    again = driver.join("b", joined.member_id)
+    assert again is not None
+    assert (again.generation, len(again.members)) == (1, 1)
+    changed = driver.join("c", joined.member_id, protocols=(("range", b"other"),))
+    assert changed is not None
+    assert changed.generation == 2
+
+
+def test_only_a_leader_or_new_metadata_begins_a_rebalance() -> None:
+    driver = Driver()
+    _leader, follower = stable(driver, 2)
+    before = follower.generation
+    answer = driver.join("a", follower.member_id)
+    assert answer is not None
+    assert (answer.generation, answer.members) == (before, ())
+    assert driver.join("b", follower.member_id, protocols=(("range", b"new"),)) is None
+    assert driver.state == "PreparingRebalance"
+
+
+def test_leader_that_rejoins_begins_a_rebalance() -> None:
+    driver = Driver()
+    leader, _ = stable(driver, 2)
+    assert driver.join("a", leader.member_id) is None
+    assert driver.state == "PreparingRebalance"
+
+
+def test_join_during_the_wait_for_assignments_sends_members_back() -> None:
+    driver = Driver()
+    leader, follower = stable(driver, 2)
+    driver.join("l", leader.member_id)
+    driver.join("f", follower.member_id)
+    assert driver.sync("waiting", driver.answers["f"]) is None
+    driver.join("new")
+    assert driver.answers["waiting"].error == ErrorCode.REBALANCE_IN_PROGRESS
+
+
+SYNC_ERRORS = [
+    ({"member_id": "x"}, ErrorCode.UNKNOWN_MEMBER_ID),
+    ({"generation": 7}, ErrorCode.ILLEGAL_GENERATION),
+    ({"protocol_type": "connect"}, ErrorCode.INCONSISTENT_GROUP_PROTOCOL),
+    ({"protocol": "sticky"}, ErrorCode.INCONSISTENT_GROUP_PROTOCOL),
+    ({"instance_id": "i"}, ErrorCode.UNKNOWN_MEMBER_ID),
+    ({"group_id": "other"}, ErrorCode.UNKNOWN_MEMBER_ID),
+]
+
+
+@pytest.mark.parametrize(("fields", "error"), SYNC_ERRORS)
+def test_sync_is_checked(fields: dict[str, Any], error: ErrorCode) -> None:
+    driver = Driver()
+    (leader,) = stable(driver)
+    assert error_of(driver.sync("a", leader, **fields)) == error
+
+
+def test_assignments_are_stored_before_they_are_answered() -> None:
+    driver = Driver()
+    joined = driver.join("a")
+    assert joined is not None
+    driver.held = []
+    assert driver.sync("s", joined, [joined.member_id]) is None
+    assert driver.state == "CompletingRebalance"
+    assert [each.assignment for each in driver.stored[-1].members] == [b"c-1"]
+    (effect,) = driver.held
+    driver.coordinator.stored(effect.ticket, ErrorCode.NONE, driver.now)
+    driver.carry_out()
+    assert driver.answers["s"].assignment == b"c-1"
+    assert driver.state == "Stable"
+
+
+def test_members_without_an_assignment_get_an_empty_one() -> None:
+    driver = Driver()
+    joined = driver.join("a")
+    assert joined is not None
+    answer = driver.sync("s", joined, ["another"])
+    assert answer is not None
+    assert answer.assignment == b""
+
+
+def test_failed_store_begins_a_rebalance() -> None:
+    driver = Driver()
+    joined = driver.join("a")
+    assert joined is not None
+    driver.store_error = ErrorCode.COORDINATOR_NOT_AVAILABLE
+    assert error_of(driver.sync("s", joined)) == ErrorCode.COORDINATOR_NOT_AVAILABLE
+    assert driver.state == "PreparingRebalance"
+
+
+def test_assignments_of_an_earlier_generation_are_not_given_out() -> None:
+    driver = Driver()
+    joined = driver.join("a")
+    assert joined is not None
+    driver.held = []
+    driver.sync("s", joined, [joined.member_id])
+    driver.join("b", joined.member_id, protocols=(("range", b"new"),))
+    assert driver.answers["s"].error == ErrorCode.REBALANCE_IN_PROGRESS
+    driver.coordinator.stored(driver.held[0].ticket, ErrorCode.NONE, driver.now)
+    assert driver.state == "CompletingRebalance"
+
+
+def test_stable_member_gets_its_assignment_again() -> None:
+    driver = Driver()
+    (leader,) = stable(driver)
+    answer = driver.sync("again", leader)
+    assert answer is not None
+    assert answer.assignment == leader.member_id.encode()
+
+
+def test_members_that_do_not_sync_in_time_are_removed() -> None:
+    driver = Driver()
+    leader, follower = stable(driver, 2, rebalance_timeout_ms=8_000)
+    driver.join("l", leader.member_id, rebalance_timeout_ms=8_000)
+    driver.join("f", follower.member_id, rebalance_timeout_ms=8_000)
+    joined = driver.answers["l"]
+    driver.sync("s", joined, [joined.member_id])
+    driver.pass_time(8)
+    assert driver.beat(driver.answers["f"]) == ErrorCode.UNKNOWN_MEMBER_ID
+    assert driver.beat(joined) == ErrorCode.REBALANCE_IN_PROGRESS
+
+
+def test_heartbeats() -> None:
+    driver = Driver()
+    joined = driver.join("a")
+    assert joined is not None
+    assert driver.beat(joined) == ErrorCode.NONE  # CompletingRebalance
+    driver.sync("s", joined)
+    assert driver.beat(joined) == ErrorCode.NONE
+    assert driver.beat(joined, member_id="x") == ErrorCode.UNKNOWN_MEMBER_ID
+    assert driver.beat(joined, generation=0) == ErrorCode.ILLEGAL_GENERATION
+    assert driver.beat(joined, instance_id="i") == ErrorCode.UNKNOWN_MEMBER_ID
+    driver.join("new")
+    assert driver.beat(joined) == ErrorCode.REBALANCE_IN_PROGRESS
+
+
+@pytest.mark.parametrize("renewal", ["heartbeat", "sync", "commit", "join"])
+def test_session_is_renewed(renewal: str) -> None:
+    driver = Driver()
+    (member,) = stable(driver)
+    driver.pass_time(9)
+    if renewal == "heartbeat":
+        driver.beat(member)
+    elif renewal == "sync":
+        driver.sync("r", member)
+    elif renewal == "commit":
+        driver.commit(member)
+    else:
+        rejoined = driver.join("r", member.member_id)
+        assert rejoined is not None
+        member = rejoined
+    driver.pass_time(9)
+    assert driver.beat(member) == ErrorCode.NONE
+    driver.pass_time(10)
+    assert driver.beat(member) == ErrorCode.UNKNOWN_MEMBER_ID
+    assert driver.state == "Empty"
+
+
+def test_heartbeat_during_a_rebalance_renews_the_session() -> None:
+    driver = Driver()
+    (member,) = stable(driver)
+    driver.join("new")
+    for _ in range(5):
+        driver.pass_time(9)
+        assert driver.beat(member) == ErrorCode.REBALANCE_IN_PROGRESS
+
+
+def test_member_that_waits_does_not_expire() -> None:
+    driver = Driver()
+    leader, follower = stable(driver, 2, rebalance_timeout_ms=300_000)
+    driver.join("l", leader.member_id, rebalance_timeout_ms=300_000)
+    for _ in range(3):
+        driver.pass_time(9)
+        driver.beat(follower)
+    assert "l" not in driver.answers
+    driver.join("f", follower.member_id, rebalance_timeout_ms=300_000)
+    assert driver.answers["l"].generation == leader.generation + 1
+
+
+def test_leave_begins_a_rebalance_at_once() -> None:
+    driver = Driver()
+    leader, follower = stable(driver, 2)
+    assert driver.leave(leader.member_id) == ErrorCode.NONE
+    assert driver.beat(follower) == ErrorCode.REBALANCE_IN_PROGRESS
+    rejoined = driver.join("f", follower.member_id)
+    assert rejoined is not None
+    assert rejoined.leader == follower.member_id
+
+
+@pytest.mark.parametrize(("member_id", "instance_id"), [("x", None), ("", None), ("", "i")])
+def test_unknown_member_cannot_leave(member_id: str, instance_id: str | None) -> None:
+    driver = Driver()
+    assert driver.leave(member_id, instance_id) == ErrorCode.UNKNOWN_MEMBER_ID
+    stable(driver)
+    assert driver.leave(member_id, instance_id) == ErrorCode.UNKNOWN_MEMBER_ID
+
+
+def test_id_that_was_handed_out_can_leave() -> None:
+    driver = Driver()
+    driver.join("a", needs_member_id=True)
+    assert driver.leave("c-1") == ErrorCode.NONE
+    assert driver.leave("c-1") == ErrorCode.UNKNOWN_MEMBER_ID
+
+
+def test_group_without_members_is_stored_in_its_next_generation() -> None:
+    driver = Driver()
+    (member,) = stable(driver)
+    driver.leave(member.member_id)
+    assert driver.state == "Empty"
+    last = driver.stored[-1]
+    assert (last.generation, last.members, last.protocol, last.leader) == (2, (), None, None)
+    assert last.protocol_type == "consumer"
+
+
+COMMITS: list[tuple[dict[str, Any], ErrorCode]] = [
+    ({}, ErrorCode.NONE),
+    ({"generation": 0}, ErrorCode.ILLEGAL_GENERATION),
+    ({"member_id": "x"}, ErrorCode.UNKNOWN_MEMBER_ID),
+    ({"member_id": "", "generation": -1}, ErrorCode.UNKNOWN_MEMBER_ID),
+    ({"instance_id": "i"}, ErrorCode.UNKNOWN_MEMBER_ID),
+]
+
+
+@pytest.mark.parametrize(("fields", "error"), COMMITS)
+def test_commits_of_a_stable_group(fields: dict[str, Any], error: ErrorCode) -> None:
+    driver = Driver()
+    (member,) = stable(driver)
+    assert driver.commit(member, **fields) == error
+
+
+def test_commits_by_state() -> None:
+    driver = Driver()
+    assert driver.commit(None, generation=3) == ErrorCode.ILLEGAL_GENERATION
+    assert driver.commit(None) == ErrorCode.NONE  # without a group: it is created
+    assert driver.state == "Empty"
+    assert driver.commit(None, generation=0) == ErrorCode.UNKNOWN_MEMBER_ID
+    joined = driver.join("a")
+    assert driver.commit(joined) == ErrorCode.REBALANCE_IN_PROGRESS
+    assert joined is not None
+    driver.sync("s", joined)
+    driver.join("new")
+    assert driver.commit(joined) == ErrorCode.NONE  # PreparingRebalance
+
+
+def test_deletion_by_state() -> None:
+    driver = Driver()
+    coordinator = driver.coordinator
+    assert coordinator.check_delete("g") == ErrorCode.GROUP_ID_NOT_FOUND
+    (member,) = stable(driver)
+    assert coordinator.check_delete("g") == ErrorCode.NON_EMPTY_GROUP
+    driver.leave(member.member_id)
+    assert coordinator.check_delete("g") == ErrorCode.NONE
+    coordinator.forget("g", driver.now)
+    assert driver.state == "Dead"
+
+
+SUBSCRIPTION = b"\0\3\0\0\0\1\0\1t\xff\xff\xff\xff\0\0\0\0\xff\xff\xff\xff\xff\xff"
+
+
+def test_offsets_of_a_subscribed_topic_are_not_deleted() -> None:
+    driver = Driver()
+    check = driver.coordinator.check_delete_offsets
+    assert check("g", "t") == ErrorCode.GROUP_ID_NOT_FOUND
+    (member,) = stable(driver, protocols=(("range", SUBSCRIPTION),))
+    assert check("g", "t") == ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC
+    assert check("g", "other") == ErrorCode.NONE
+    driver.leave(member.member_id)
+    assert check("g", "t") == ErrorCode.NONE
+    stable(other := Driver(), protocol_type="connect")
+    assert other.coordinator.check_delete_offsets("g", "t") == ErrorCode.NON_EMPTY_GROUP
+
+
+def test_description_shows_metadata_of_a_stable_group_only() -> None:
+    driver = Driver()
+    (member,) = stable(driver)
+    found = driver.coordinator.describe("g")
+    assert (found.protocol_type, found.protocol) == ("consumer", "range")
+    assert [(each.subscription, each.assignment) for each in found.members] == [
+        (b"one", member.member_id.encode())
+    ]
+    driver.join("new")
+    found = driver.coordinator.describe("g")
+    assert (found.state, found.protocol) == ("PreparingRebalance", "")
+    assert {each.subscription for each in found.members} == {b""}
+
+
+def test_loaded_group_goes_on_with_its_generation() -> None:
+    driver = Driver()
+    member = MemberSnapshot("m", None, "c", "/host", SESSION, REBALANCE, b"one", b"assigned")
+    driver.coordinator.load(
+        GroupSnapshot("g", "consumer", 5, "range", "m", 1.0, (member,)), driver.now
+    )
+    loaded = JoinAnswer(reply=None, member_id="m", generation=5)
+    assert driver.beat(loaded) == ErrorCode.NONE
+    answer = driver.sync("s", loaded)
+    assert answer is not None
+    assert answer.assignment == b"assigned"
+    driver.pass_time(10)
+    assert driver.beat(loaded) == ErrorCode.UNKNOWN_MEMBER_ID
+
+
+def test_loaded_group_beyond_the_largest_size_rebalances() -> None:
+    driver = Driver(group_max_size=1)
+    members = tuple(
+        MemberSnapshot(name, None, "c", "/h", SESSION, REBALANCE, b"", b"") for name in "ab"
+    )
+    driver.coordinator.load(GroupSnapshot("g", "consumer", 5, "range", "a", 1.0, members), 0.0)
+    assert driver.state == "PreparingRebalance"
+
+
+def test_unloaded_group_answers_everyone() -> None:
+    driver = Driver()
+    stable(driver)
+    driver.join("waiting")
+    driver.coordinator.unload(["g"], ErrorCode.NOT_COORDINATOR, driver.now)
+    driver.carry_out()
+    assert driver.answers["waiting"].error == ErrorCode.NOT_COORDINATOR
+    assert driver.state == "Dead"
+
+
+def test_heartbeats_do_not_grow_the_heap_of_timers() -> None:
+    driver = Driver()
+    (member,) = stable(driver)
+    before = len(driver.coordinator._timers)
+    for _ in range(100):
+        driver.pass_time(1)
+        assert driver.beat(member) == ErrorCode.NONE
+    assert len(driver.coordinator._timers) <= before
