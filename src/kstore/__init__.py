@@ -21,6 +21,8 @@ TYPE_CHECKING = False  # not typing's: importing typing alone would cost several
 if TYPE_CHECKING:
     from kstore import errors as errors
     from kstore import jit as jit
+    from kstore.broker.broker import Broker as Broker
+    from kstore.broker.broker import serve as serve
     from kstore.client.consumer import Consumer as Consumer
     from kstore.client.consumer_batch import ConsumerBatch as ConsumerBatch
     from kstore.client.delivery import Delivery as Delivery
@@ -36,7 +38,10 @@ if TYPE_CHECKING:
     from kstore.log.append_info import AppendInfo as AppendInfo
     from kstore.log.group_commit import Committer as Committer
     from kstore.log.log import Log as Log
+    from kstore.log.offset_and_timestamp import OffsetAndTimestamp as OffsetAndTimestamp
+    from kstore.log.shared_committer import SharedCommitter as SharedCommitter
     from kstore.log.view import LogView as LogView
+    from kstore.log.watch import LogEvents as LogEvents
     from kstore.maintenance.repair import RepairReport as RepairReport
     from kstore.maintenance.repair import plan_repair as plan_repair
     from kstore.maintenance.repair import repair as repair
@@ -53,6 +58,7 @@ __version__ = "0.1.0"
 
 _HOME = {
     "AppendInfo": "kstore.log.append_info",
+    "Broker": "kstore.broker.broker",
     "Columns": "kstore.record.columns",
     "CommittedOffset": "kstore.coordinator.group.list_groups",
     "Committer": "kstore.log.group_commit",
@@ -63,13 +69,16 @@ _HOME = {
     "KStoreError": "kstore.errors",
     "Log": "kstore.log.log",
     "LogConfig": "kstore.config",
+    "LogEvents": "kstore.log.watch",
     "LogView": "kstore.log.view",
     "MultiTopicProducer": "kstore.client.producer",
+    "OffsetAndTimestamp": "kstore.log.offset_and_timestamp",
     "Position": "kstore.topic_partition",
     "Producer": "kstore.client.producer",
     "Ragged": "kstore.record.columns",
     "Record": "kstore.record",
     "RepairReport": "kstore.maintenance.repair",
+    "SharedCommitter": "kstore.log.shared_committer",
     "Store": "kstore.store.store",
     "StoreConfig": "kstore.config",
     "Topic": "kstore.store.topic",
@@ -78,6 +87,7 @@ _HOME = {
     "open": "kstore.store.open_store",
     "plan_repair": "kstore.maintenance.repair",
     "repair": "kstore.maintenance.repair",
+    "serve": "kstore.broker.broker",
 }
 _MODULES = ("errors", "jit")
 

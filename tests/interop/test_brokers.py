@@ -3,8 +3,8 @@
 import shutil
 
 import kstore
-from interop.node import Consumed
 from interop.samples import batch_bytes, sample_records
+from interop.tools import Consumed
 from kstore.config import CODECS
 from kstore.files.filenames import MOVED, cut_name, header_checksums_name, unreadable_name
 from oracle import files

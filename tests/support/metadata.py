@@ -42,9 +42,17 @@ def partition(topic_id: str, number: int, nodes=(1,), directories=()) -> bytes:
 
 def setting(topic: str, name: str, value: str | None) -> bytes:
     """A topic's setting; None: the broker's default again."""
-    texts = (topic, name, value)
+    return _setting(b"\2", topic, name, value)
+
+
+def broker_setting(node: str, name: str, value: str | None) -> bytes:
+    """A setting of a broker that was changed while it ran; ``node`` "": of all brokers."""
+    return _setting(b"\4", node, name, value)
+
+
+def _setting(kind: bytes, *texts: str | None) -> bytes:
     found = [b"\0" if t is None else _varint(len(t) + 1) + t.encode() for t in texts]
-    return _record(4, 0, b"\2", *found)
+    return _record(4, 0, kind, *found)
 
 
 def remove(topic_id: str) -> bytes:

@@ -1,0 +1,32 @@
+"""The broker: sockets, requests and answers over a store, for every Kafka client.
+
+Modules:
+
+- api_table: The table of served APIs: which versions, and which handler
+- broker: ``kstore.Broker`` and ``kstore.serve``: a store as a broker, on a thread of its own
+- client_batch: The records of one partition in a Produce request
+- connection: Reads requests, lets handlers answer them, sends the answers in order
+- delayed_fetch: Fetch requests that wait for records
+- delayed_produce: Produce requests that wait for their acknowledgement
+- disk_workers: Threads for work that may wait for a disk, in order for each key
+- down_convert: Records for consumers of Fetch 0 to 3, which know messages v0 or v1 only
+- durable_commits: Acknowledgements that mean on disk: one sync serves every request that waits
+- encoded_topics: The topics of Metadata's answers as bytes: those of one image are encoded once
+- fetch_frames: Fetch requests of one partition, from the bytes of a request to its answer
+- fetch_read: Reads the partitions of one Fetch request
+- fetch_session: Incremental fetch sessions (KIP-227)
+- frame_cutter: Cuts a connection's bytes into frames
+- group_service: Carries out what the group coordinator decides
+- leader_hints: Who leads a partition instead, in answers of Produce 10 and Fetch 16
+- listener: A listening socket and its connections
+- logger_levels: Levels of loggers, as a resource that has settings
+- loop: The event loop: epoll, timers and callbacks, on one thread that owns all state
+- partitions: The hosted partitions: a log each, or the error that clients get instead
+- produce_frames: Produce requests of the usual form, from the bytes of a request to its answer
+- replica_moves: Moves between log directories that clients asked for
+- request: One request of a client, and the ways to answer it
+- request_memory: Bounds the bytes of requests that all connections of a broker hold together
+- send_queue: Sends the chunks of answers: bytes by sendmsg, slices of segments from their files
+- services: What a handler works with
+- settings: The settings of a broker, typed, under Kafka's names
+"""

@@ -1,0 +1,379 @@
+"""``kstore.Broker`` and ``kstore.serve``: a store as a Kafka broker, on a thread of its own."""
+
+import errno
+import logging
+import os
+import socket
+import threading
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from kstore.broker.disk_workers import DiskWorkers
+from kstore.broker.handlers import handler_classes
+from kstore.broker.listener import Listener
+from kstore.broker.loop import Loop
+from kstore.broker.partitions import Partitions
+from kstore.broker.request_memory import RequestMemory
+from kstore.broker.services import Services
+from kstore.broker.settings import BrokerSettings
+from kstore.cluster.adoption import adopt_topics, read_source
+from kstore.cluster.config_changes import check_broker_config
+from kstore.cluster.image import Endpoint
+from kstore.cluster.local import LocalMetadata
+from kstore.cluster.settings.broker_settings import BROKER_SETTINGS
+from kstore.config import StoreConfig
+from kstore.errors import AddressError, ClosedError, ForkedError, ReadOnlyError
+from kstore.files import process_lifetime
+from kstore.integers import INT32_MAX, check_integer
+from kstore.store.open_store import open_to_serve
+from kstore.store.store import Paths, Store
+
+if TYPE_CHECKING:
+    from types import TracebackType
+
+_LOGGER = logging.getLogger("kstore.broker")
+_LISTENER = "PLAINTEXT"
+_SWEEP_SECONDS = 5.0  # between two looks for idle connections, at most
+
+
+class Broker:
+    """Serves a store to Kafka clients of any version: one node, on a thread of its own.
+
+    ``with kstore.Broker(store) as broker: broker.bootstrap_servers``, or ``async with``; or
+    ``start`` and ``close``. The store stays usable in this process meanwhile. All methods may be
+    called from any thread; a forked child cannot use the broker (ForkedError).
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        *,
+        host: str = "127.0.0.1",
+        port: int = 9092,
+        advertised: str | None = None,
+        node_id: int | None = None,
+        settings: BrokerSettings | Mapping[str, object] | None = None,
+        adopt: str | os.PathLike[str] | None = None,
+    ) -> None:
+        """Prepare a broker; ``start`` opens the port.
+
+        Raises InvalidConfigError for wrong settings, ReadOnlyError for a store in mode "r",
+        AddressError for an advertised address that is none, CorruptFileError, CorruptRecordError
+        or StorageError for a source of ``adopt`` that cannot be read.
+
+        Parameters
+        ----------
+        store
+            An open store, in mode "a". It stays open when the broker is closed.
+        host
+            The address to listen on. Another than the local one is open to the network: there is
+            no authentication.
+        port
+            0: a free one, see ``port``.
+        advertised
+            ``host`` or ``host:port`` under which clients reach the broker, if that is not the
+            address it listens on.
+        node_id
+            Kafka's ``node.id``; that of ``meta.properties`` by default, else 0.
+        settings
+            By Kafka's names: ``{"auto.create.topics.enable": False}``.
+        adopt
+            A directory with a KRaft metadata log, or a JSON file of settings by topic: ``start``
+            lets these topics follow the broker's settings, retention and cleaning included.
+        """
+        if not store.writable:
+            raise ReadOnlyError("a broker needs a store that is open for writing, mode 'a'")
+        self._store = store
+        port = check_integer("port", port, 0, 65_535)
+        if node_id is not None:
+            node_id = check_integer("node_id", node_id, 0, INT32_MAX)
+        self._host, self._requested_port = host, port
+        self._advertised = None if advertised is None else split_address(advertised)
+        self._node_id = node_id
+        given = settings.to_properties() if isinstance(settings, BrokerSettings) else settings or {}
+        self._settings = BrokerSettings.from_properties(given, others=BROKER_SETTINGS)
+        self._config = check_broker_config(
+            {name: value for name, value in given.items() if name in BROKER_SETTINGS}
+        )
+        self._source = None if adopt is None else read_source(adopt)
+        self._owns_store = False
+        self._lock = threading.Lock()  # of start and close
+        self._thread: threading.Thread | None = None
+        self._is_closed = False
+        self._is_stopping = False
+        self._pid = os.getpid()
+        self._address = (host, port)
+
+    # --- start and stop -------------------------------------------------------------------
+
+    def start(self) -> "Broker":
+        """Open the port and begin to serve.
+
+        Raises AddressError if the port is in use or the address is none of this machine,
+        ClosedError for a broker that was closed, InvalidConfigError for topics or settings that
+        cannot be adopted.
+        """
+        with self._lock:
+            self._check_process()
+            if self._is_closed:
+                raise ClosedError("the broker is closed")
+            if self._thread is None:
+                self._start()
+        return self
+
+    def _start(self) -> None:
+        self._loop = Loop()
+        self._memory = RequestMemory(self._settings.queued_max_request_bytes)
+        self._workers = DiskWorkers(self._loop, self._settings.num_io_threads)
+        self._metadata: LocalMetadata | None = None
+        self._listener = Listener(_LISTENER, self._loop, self._settings, self._memory)
+        try:
+            self._address = self._open_port()
+            self._prepare_services()
+        except BaseException:
+            self._listener.close()
+            self._loop.close()
+            if self._metadata is not None:
+                self._metadata.close()
+            raise
+        self._loop.call_soon(self._partitions.begin_epochs_after_losses)
+        self._loop.call_soon(self._listener.start)
+        self._loop.call_soon(self._sweep)
+        self._thread = threading.Thread(target=self._run, name="kstore-broker", daemon=True)
+        self._thread.start()
+        process_lifetime.opened(self)
+        if not _is_local(self._address[0]):
+            _LOGGER.warning(
+                "listening on %s without security: every host that reaches port %d may read, "
+                "write and delete all topics", *self._address,
+            )  # fmt: skip
+        _LOGGER.info("serving %s on %s", ", ".join(self._store.paths), self.bootstrap_servers)
+
+    def _prepare_services(self) -> None:
+        """The metadata, which has the port in it, and the handlers."""
+        host, port = self._advertised_address()
+        self._metadata = LocalMetadata(
+            self._store,
+            node_id=self._node_id,
+            endpoints={_LISTENER: Endpoint(host, port)},
+            rack=self._config.get("broker.rack") or None,
+            broker_config=self._config,
+            can_delete_existing=self._settings.kstore_delete_existing_topics,
+        )
+        if self._source is not None:
+            adopt_topics(self._store, self._metadata, self._source)
+        self._partitions = Partitions(self._store, self._metadata, self._loop, self._workers)
+        self._services = Services(
+            store=self._store,
+            metadata=self._metadata,
+            partitions=self._partitions,
+            loop=self._loop,
+            workers=self._workers,
+            settings=self._settings,
+        )
+        self._listener.services = self._services
+        for handlers in handler_classes():
+            self._services.apis.add(handlers(self._services).apis())
+
+    def _open_port(self) -> tuple[str, int]:
+        try:
+            return self._listener.open(self._host, self._requested_port)
+        except OSError as error:
+            address = f"{self._host}:{self._requested_port}"
+            raise AddressError(f"cannot listen on {address}: {_reason(error)}") from error
+
+    def _run(self) -> None:
+        try:
+            self._loop.run()
+        except BaseException:
+            _LOGGER.exception("the broker's thread ended")
+            self._listener.close()
+
+    def close(self) -> None:
+        """Answer the requests in work, for up to ``kstore.stop.wait.ms``, then stop.
+
+        Waiting fetches are answered at once. Idempotent. A store that ``kstore.serve`` opened is
+        closed too, cleanly.
+        """
+        if self._pid != os.getpid():
+            return
+        with self._lock:
+            if self._is_closed:
+                return
+            self._is_closed = True
+            process_lifetime.closed(self)
+            if self._thread is not None:
+                self._loop.call_soon_threadsafe(self._begin_stop)
+                self._thread.join()
+                self._workers.close()
+                self._loop.close()
+                if self._metadata is not None:
+                    self._metadata.close()
+                _LOGGER.info("stopped serving on %s", self.bootstrap_servers)
+            if self._owns_store:
+                self._store.close()
+
+    def _begin_stop(self) -> None:
+        self._is_stopping = True
+        self._listener.on_empty = self._end_stop
+        self._listener.close()
+        for connection in list(self._listener.connections):
+            connection.stop()
+        if self._listener.connections:
+            self._loop.call_later(self._settings.kstore_stop_wait_ms / 1000, self._end_stop)
+        else:
+            self._end_stop()
+
+    def _end_stop(self) -> None:
+        self._listener.on_empty = None
+        for connection in list(self._listener.connections):
+            connection.close("")
+        self._workers.when_idle(self._end_loop)
+
+    def _end_loop(self) -> None:
+        try:
+            self._partitions.close()
+        finally:
+            self._loop.stop()
+
+    def _sweep(self) -> None:
+        """Close idle connections, and one that keeps the memory for requests."""
+        now = self._loop.time()
+        self._listener.close_idle(now)
+        self._memory.close_stalled(now)
+        idle = self._settings.connections_max_idle_ms
+        seconds = _SWEEP_SECONDS if idle < 0 else min(_SWEEP_SECONDS, max(0.02, idle / 10_000))
+        self._loop.call_later(seconds, self._sweep)
+
+    # --- what it is -----------------------------------------------------------------------
+
+    @property
+    def bootstrap_servers(self) -> str:
+        """``host:port`` for a client's ``bootstrap.servers``: the advertised address."""
+        host, port = self._advertised_address()
+        return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+    @property
+    def port(self) -> int:
+        """The port it listens on; chosen by the system for ``port=0``, once started."""
+        return self._address[1]
+
+    @property
+    def store(self) -> Store:
+        """The store that is served."""
+        return self._store
+
+    @property
+    def closed(self) -> bool:
+        return self._is_closed
+
+    def _advertised_address(self) -> tuple[str, int]:
+        host, port = self._address
+        if self._advertised is not None:
+            name, given = self._advertised
+            return name, port if given is None else given
+        if host in ("0.0.0.0", "::"):
+            return socket.gethostname(), port
+        return host, port
+
+    # --- context managers, and the process ------------------------------------------------
+
+    def __enter__(self) -> "Broker":
+        return self.start()
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: "TracebackType | None",
+    ) -> None:
+        self.close()
+
+    async def __aenter__(self) -> "Broker":
+        import asyncio
+
+        return await asyncio.to_thread(self.start)
+
+    async def __aexit__(self, *_: object) -> None:
+        import asyncio
+
+        await asyncio.to_thread(self.close)
+
+    def _check_process(self) -> None:
+        if self._pid != os.getpid():
+            raise ForkedError("a broker cannot be used in a forked child")
+
+    def _after_fork(self) -> None:
+        """In the child: its copies of the sockets are closed, those of the parent stay open."""
+        if self._thread is not None:
+            self._listener.abandon()
+            self._loop.abandon()
+
+    def __repr__(self) -> str:
+        state = "closed" if self._is_closed else "not started" if self._thread is None else "open"
+        return f"<Broker {self.bootstrap_servers} of {', '.join(self._store.paths)}, {state}>"
+
+
+def serve(
+    path: Paths,
+    *,
+    host: str = "127.0.0.1",
+    port: int = 9092,
+    advertised: str | None = None,
+    node_id: int | None = None,
+    settings: BrokerSettings | Mapping[str, object] | None = None,
+    config: StoreConfig | Mapping[str, object] | None = None,
+    adopt: str | os.PathLike[str] | None = None,
+) -> Broker:
+    """Open log directories and serve them; the broker is started and owns the store.
+
+    ``with kstore.serve("data", port=0) as broker: ...``; its ``close`` closes the store too. The
+    parameters are those of :class:`Broker` and :func:`kstore.open`, as are the errors. After an
+    unclean stop the directories are recovered while it serves: clients of a partition that is not
+    recovered yet get LEADER_NOT_AVAILABLE, and ask again.
+    """
+    store = open_to_serve(path, config=config)
+    try:
+        broker = Broker(
+            store, host=host, port=port, advertised=advertised, node_id=node_id,
+            settings=settings, adopt=adopt,
+        )  # fmt: skip
+        broker._owns_store = True
+        return broker.start()
+    except BaseException:
+        store.close()
+        raise
+
+
+def split_address(text: str) -> tuple[str, int | None]:
+    """Host and port of ``host``, ``host:port``, ``[::1]`` or ``[::1]:port``.
+
+    Raises AddressError for another text.
+    """
+    host, bracket, rest = text[1:].partition("]") if text.startswith("[") else ("", "", text)
+    if bracket:
+        port = rest.removeprefix(":") if rest.startswith(":") else None
+    else:
+        host, colon, after = text.partition(":")
+        port = after if colon else None
+    if not host or (bracket and rest and port is None):
+        raise AddressError(f"an address is host or host:port, not {text!r}")
+    if port is None:
+        return host, None
+    if not (port.isdecimal() and port.isascii() and int(port) <= 65_535):
+        raise AddressError(f"a port is a number from 0 to 65535, not {port!r} (in {text!r})")
+    return host, int(port)
+
+
+def _is_local(host: str) -> bool:
+    return host.startswith("127.") or host == "::1"
+
+
+def _reason(error: OSError) -> str:
+    if error.errno == errno.EADDRINUSE:
+        return "another process uses the port; port 0 finds a free one"
+    if error.errno == errno.EADDRNOTAVAIL:
+        return "the address is none of this machine"
+    if error.errno == errno.EACCES:
+        return "ports below 1024 need the rights of root"
+    return error.strerror or str(error)

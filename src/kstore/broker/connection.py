@@ -1,0 +1,436 @@
+"""One connection: reads requests, lets handlers answer them, sends the answers in order."""
+
+import logging
+import socket
+from collections import deque
+from contextlib import suppress
+from functools import partial
+from struct import Struct
+from typing import TYPE_CHECKING
+
+from kstore.broker.api_table import Api
+from kstore.broker.frame_cutter import FrameCutter, FrameError
+from kstore.broker.loop import HANG_UP, PEER_CLOSED, READABLE, WRITABLE
+from kstore.broker.request import Attempt, CloseConnection, Pending, Request
+from kstore.broker.send_queue import SendQueue
+from kstore.errors import InvalidMessageError, KStoreError
+from kstore.protocol.headers import encode_response_header, is_flexible
+from kstore.protocol.messages import Message
+from kstore.protocol.wire import Reader, Writer
+
+if TYPE_CHECKING:
+    from kstore.broker.listener import Listener
+    from kstore.broker.request_memory import RequestMemory
+    from kstore.broker.services import Services
+    from kstore.protocol.wire import Chunk
+
+_LOGGER = logging.getLogger("kstore.broker")
+_PRODUCE = 0
+_API_VERSIONS = 18
+_SIZE = Struct(">i")
+_MOST_PIPELINED = 256  # Produce requests of one connection in work
+_REQUESTS_OF_A_TURN = 16  # then other connections get theirs
+_LONG_REQUEST = 0.001  # seconds of one request, after which others get their turn, too
+_GATHERED_BYTES = 65_536  # answers of one turn up to here leave in one send
+_HEADER = Struct(">hhi")
+
+
+class _Outstanding:
+    """A request that was handled and whose answer has not left for the send queue."""
+
+    __slots__ = ("correlation_id", "is_answered", "key", "pending", "response", "size", "version")
+
+    def __init__(self, key: int, version: int, correlation_id: int, size: int) -> None:
+        self.key = key
+        self.version = version
+        self.correlation_id = correlation_id
+        self.size = size  # of the frame
+        self.is_answered = False
+        self.response: Message | None = None
+        self.pending: Pending | None = None
+
+
+class Connection:
+    """A client's connection. Loop's thread only.
+
+    One request at a time, except that Produce requests are handled behind unanswered Produce
+    requests. While an answer cannot be sent, nothing is read: a slow reader costs one answer.
+    """
+
+    def __init__(
+        self,
+        connection: socket.socket,
+        peer: tuple[str, int],
+        listener: "Listener",
+        services: "Services",
+        memory: "RequestMemory",
+    ) -> None:
+        self.peer = peer
+        self.listener = listener.name
+        self._listener = listener
+        self._socket = connection
+        self._fd = connection.fileno()
+        self._services = services
+        self._loop = services.loop
+        self._apis = services.apis
+        self._frame_handlers = services.apis.frame_handlers()
+        self._memory = memory
+        self._cutter = FrameCutter(services.settings.socket_request_max_bytes)
+        self._queue = SendQueue()
+        self._outstanding: deque[_Outstanding] = deque()
+        self._events = READABLE
+        self._is_blocked = False  # the send queue did not empty
+        self._is_scheduled = False  # _continue will be called
+        self._is_stopping = False
+        self.is_closed = False
+        self.last_received = self.last_active = self._loop.time()
+        self._loop.register(self._fd, self._events, self._on_events)
+
+    @property
+    def has_partial_frame(self) -> bool:
+        """Whether reading brings a request to its end that can then be handled."""
+        return self._cutter.has_partial_frame and self._may_begin()
+
+    @property
+    def buffered(self) -> int:
+        """Bytes that came and are of no request that was begun."""
+        return self._cutter.buffered
+
+    @property
+    def held(self) -> int:
+        """Bytes of requests that came and are not answered."""
+        return self._cutter.buffered + sum(entry.size for entry in self._outstanding)
+
+    @property
+    def is_waiting(self) -> bool:
+        """Whether a request is in work."""
+        return bool(self._outstanding)
+
+    # --- events ---------------------------------------------------------------------------
+
+    def _on_events(self, events: int) -> None:
+        try:
+            if events & HANG_UP:
+                self.close("")
+            elif events & WRITABLE:
+                self._send()
+                self._take_requests()
+            elif events & READABLE:
+                self._read()
+            elif events & PEER_CLOSED:
+                self._on_peer_closed()
+        except Exception:
+            _LOGGER.exception("%s: closed after an error of the broker", self)
+            self.close("")
+
+    def _read(self) -> None:
+        if self._is_scheduled:
+            return  # what came before is handled first, in this turn
+        may_begin = self._may_begin()
+        if not may_begin and self._cutter.buffered:
+            # The client pipelines: not read before the answer. Its end is seen.
+            self._listen(PEER_CLOSED)
+            return
+        if not self._memory.may_read(self):
+            self._listen(0)
+            return
+        try:
+            count = self._cutter.receive(self._socket)
+        except (BlockingIOError, InterruptedError):
+            return
+        except OSError:
+            count = 0
+        if count == 0:
+            self.close("")
+            return
+        self.last_received = self.last_active = self._loop.time()
+        self._memory.add(count)
+        if may_begin:
+            self._take_requests()
+
+    def _on_peer_closed(self) -> None:
+        """The client is gone while nothing is read."""
+        if any(each.key != _PRODUCE for each in self._outstanding):
+            self.close("")
+        else:  # what it sent before is read when there is room
+            self._listen(0)
+
+    def resume_reading(self) -> None:
+        """There is room for requests again."""
+        if not self.is_closed and not self._events & READABLE:
+            self._schedule()
+
+    def _listen(self, events: int) -> None:
+        if self._is_blocked:
+            events = events & ~PEER_CLOSED | WRITABLE
+        if events != self._events and not self.is_closed:
+            self._events = events
+            self._loop.modify(self._fd, events)
+
+    # --- requests -------------------------------------------------------------------------
+
+    def _schedule(self) -> None:
+        if not self._is_scheduled:
+            self._is_scheduled = True
+            self._loop.call_soon(self._continue)
+
+    def _continue(self) -> None:
+        self._is_scheduled = False
+        try:
+            self._take_requests()
+        except Exception:
+            _LOGGER.exception("%s: closed after an error of the broker", self)
+            self.close("")
+
+    def _may_begin(self) -> bool:
+        """Whether a request may begin: none is in work, or it and those are Produce requests."""
+        waiting = self._outstanding
+        return not waiting or (
+            waiting[-1].key == _PRODUCE
+            and len(waiting) < _MOST_PIPELINED
+            and self._cutter.next_api_key() in (_PRODUCE, None)
+        )
+
+    def _take_requests(self) -> None:
+        """Handle requests that are complete; then read on, or wait for what stands in the way."""
+        taken, is_long = 0, False
+        try:
+            while not self.is_closed and not self._is_stopping and not self._is_blocked:
+                if taken == _REQUESTS_OF_A_TURN or is_long:
+                    self._schedule()
+                    break
+                if not self._may_begin():
+                    if self._cutter.buffered:
+                        self._listen(PEER_CLOSED)
+                    break
+                frame = self._cutter.next_frame()
+                if frame is None:
+                    self._listen(READABLE)
+                    break
+                taken += 1
+                is_long = self._begin(frame)
+                if self._queue.size >= _GATHERED_BYTES:
+                    self._send()
+        except CloseConnection as reason:
+            self._close_refused(str(reason))
+        except (FrameError, InvalidMessageError) as error:
+            self._close_refused(str(error))
+        if self._queue.size and not self.is_closed and not self._is_blocked:
+            self._send()
+
+    def _begin(self, frame: memoryview) -> bool:
+        """Handle one request; whether it took long. Raises CloseConnection, InvalidMessageError."""
+        size = len(frame) + _SIZE.size
+        self._memory.begin(self, size)
+        if len(frame) < _HEADER.size:
+            self._memory.end(size)
+            raise CloseConnection("a request without a header")
+        key, version, correlation_id = _HEADER.unpack_from(frame)
+        attempt: Attempt | None = None
+        if key in self._frame_handlers and not self._outstanding:
+            done = self._handle_frame(frame, key, version, correlation_id)
+            if isinstance(done, bytes):
+                self._memory.end(size)
+                self._queue.add_small(done)
+                return False
+            if isinstance(done, list):
+                self._memory.end(size)
+                self._queue.add(done, sum(len(chunk) for chunk in done))
+                return False
+            attempt = done
+        entry = _Outstanding(key, version, correlation_id, size)
+        self._outstanding.append(entry)
+        api = self._apis.get(key)
+        if api is None:
+            raise CloseConnection(f"an API with the key {key} is not served")
+        if not api.min_version <= version <= api.max_version and key != _API_VERSIONS:
+            raise CloseConnection(f"{_name(key)} is not served in version {version}")
+        began = self._loop.time()
+        self._handle(api, entry, Reader(
+            frame, _HEADER.size,
+            max_items=self._services.settings.kstore_max_request_partitions,
+        ), attempt)  # fmt: skip
+        return self._loop.time() - began > _LONG_REQUEST
+
+    def _handle_frame(
+        self, frame: memoryview, key: int, version: int, correlation_id: int
+    ) -> "bytes | list[Chunk] | Attempt | None":
+        """Handle a request of the usual form by its bytes; None if that was not possible."""
+        try:
+            return self._frame_handlers[key](frame, version, correlation_id)
+        except Exception as error:
+            self._memory.end(len(frame) + _SIZE.size)
+            _LOGGER.exception("%s: %s %d failed", self, _name(key), version)
+            raise CloseConnection(f"{_name(key)} {version} failed: {error}") from error
+
+    def _handle(
+        self, api: Api, entry: _Outstanding, reader: Reader, attempt: Attempt | None
+    ) -> None:
+        client_id = reader.nullable_string(False) or ""
+        if api.min_version <= entry.version <= api.max_version and is_flexible(
+            entry.key, entry.version
+        ):
+            reader.skip_tags()
+        request = Request(
+            api_key=entry.key,
+            api_version=entry.version,
+            correlation_id=entry.correlation_id,
+            client_id=client_id,
+            reader=reader,
+            connection=self,
+            image=self._services.metadata.image,
+            received=self.last_received,
+            attempt=attempt,
+        )
+        try:
+            answer = api.handle(request)
+        except (CloseConnection, InvalidMessageError) as error:
+            raise CloseConnection(f"{_name(entry.key)} {entry.version}: {error}") from error
+        except Exception as error:
+            _LOGGER.exception("%s: %s %d failed", self, _name(entry.key), entry.version)
+            raise CloseConnection(f"{_name(entry.key)} {entry.version} failed: {error}") from error
+        if isinstance(answer, Pending):
+            entry.pending = answer
+            answer.deliver_to(lambda response: self._on_answer(entry, response))
+        else:
+            entry.is_answered, entry.response = True, answer
+            self._queue_answers()
+
+    # --- answers --------------------------------------------------------------------------
+
+    def _on_answer(self, entry: _Outstanding, response: Message | BaseException | None) -> None:
+        """A Pending is complete, perhaps within the handler of another connection."""
+        if self.is_closed:
+            return
+        if isinstance(response, BaseException):
+            if not isinstance(response, CloseConnection):
+                _LOGGER.error("%s: %s failed", self, _name(entry.key), exc_info=response)
+            self._close_refused(f"{_name(entry.key)} {entry.version}: {response}")
+            return
+        entry.is_answered, entry.response, entry.pending = True, response, None
+        if self._outstanding[0] is not entry:
+            return
+        self._queue_answers()
+        if self._queue.size and not self._is_blocked and not self.is_closed:
+            self._send()
+        if self._is_stopping or self.is_closed:
+            self._close_if_idle()
+        elif self._cutter.buffered or not self._events & READABLE:
+            self._schedule()  # not at once: the handler of another connection may be at work
+
+    def _queue_answers(self) -> None:
+        """Encode the answers whose turn it is."""
+        waiting = self._outstanding
+        while waiting and waiting[0].is_answered:
+            entry = waiting.popleft()
+            try:
+                if entry.response is not None:
+                    self._encode(entry, entry.response)
+            except Exception:
+                _LOGGER.exception("%s: the answer to %s failed", self, _name(entry.key))
+                self.close("")
+            finally:
+                self._memory.end(entry.size)
+
+    def _encode(self, entry: _Outstanding, response: Message) -> None:
+        writer = Writer()
+        version = entry.version
+        api = self._apis.get(entry.key)
+        if api is not None and not api.min_version <= version <= api.max_version:
+            version = 0  # the answer that ApiVersions has for a version that is not served
+        encode_response_header(writer, entry.key, version, entry.correlation_id)
+        response.encode(writer, version)
+        size = writer.size
+        chunks = writer.chunks()
+        prefix = _SIZE.pack(size)
+        first = chunks[0]
+        if isinstance(first, bytes) and len(first) < _GATHERED_BYTES:
+            chunks[0] = prefix + first
+        else:
+            chunks.insert(0, prefix)
+        self._queue.add(chunks, size + _SIZE.size)
+
+    def _send(self) -> None:
+        """Send what the socket takes; while it does not take all, nothing is read."""
+        try:
+            sent = self._queue.send(self._socket)
+        except OSError as error:
+            lost = isinstance(error, ConnectionError)
+            self.close("" if lost else f"an answer cannot be sent: {error}")
+            return
+        except KStoreError as error:  # the bytes of a segment are gone: the answer cannot end
+            self.close(f"an answer cannot be sent: {error}")
+            return
+        if sent:
+            self.last_active = self._loop.time()
+        was_blocked, self._is_blocked = self._is_blocked, self._queue.size > 0
+        if self._is_blocked:
+            if not was_blocked:
+                self._listen(0)
+        elif was_blocked:
+            self._listen(0 if self._is_stopping else READABLE)
+            self._close_if_idle()
+
+    # --- the end --------------------------------------------------------------------------
+
+    def stop(self) -> None:
+        """Take no more requests; answer those in work, then close."""
+        self._is_stopping = True
+        for entry in list(self._outstanding):
+            if entry.pending is not None:
+                entry.pending.stop()
+        self._listen(0)
+        self._close_if_idle()
+
+    def _close_if_idle(self) -> None:
+        if self._is_stopping and not self._outstanding and not self._queue.size:
+            self.close("")
+
+    def _close_refused(self, reason: str) -> None:
+        """Close for a reason that the log names; earlier answers are sent as far as possible."""
+        if not self.is_closed and self._queue.size and not self._is_blocked:
+            self._send()
+        self.close(reason)
+
+    def close(self, reason: str) -> None:
+        """Close at once and cancel the requests in work. A reason is logged, "" is none."""
+        if self.is_closed:
+            return
+        self.is_closed = True
+        if reason:
+            _LOGGER.warning("%s: closed, %s", self, reason)
+        self._loop.unregister(self._fd)
+        with suppress(OSError):
+            self._socket.shutdown(socket.SHUT_RDWR)  # a forked child may share the descriptor
+        self._socket.close()
+        waiting = list(self._outstanding)
+        self._outstanding.clear()
+        for entry in waiting:
+            pending = entry.pending
+            if pending is not None:
+                pending.cancel()
+            if pending is not None and pending.keeps_frame:
+                pending.on_frame_released = partial(self._memory.end, entry.size)
+            else:
+                self._memory.end(entry.size)
+        self._memory.drop(self._cutter.buffered)
+        self._cutter = FrameCutter(0)
+        self._queue = SendQueue()
+        self._memory.forget(self)
+        self._listener.on_close(self)
+
+    def abandon(self) -> None:
+        """In a forked child: close its copy of the socket; the parent's stays open."""
+        self._socket.close()
+
+    def __str__(self) -> str:
+        return f"{self.peer[0]}:{self.peer[1]}"
+
+
+def _name(key: int) -> str:
+    from kstore.protocol.api_keys import ApiKey
+
+    try:
+        return ApiKey(key).name
+    except ValueError:
+        return f"API {key}"

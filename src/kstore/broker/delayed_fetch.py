@@ -1,0 +1,127 @@
+"""Fetch requests that wait for records (Kafka's DelayedFetch and its purgatory).
+
+A parked request waits on the logs of its partitions and on one timer; nothing is polled. An
+event reads only the partition that changed; the others keep what they answered first.
+"""
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from kstore.broker.fetch_read import FetchParameters, FetchReader, PartitionRead
+from kstore.broker.partitions import HostedPartition, continue_with
+from kstore.broker.request import Answer, Pending
+from kstore.cluster.image import ClusterImage
+
+if TYPE_CHECKING:
+    from kstore.broker.loop import Loop, Timer
+
+Respond = Callable[[list[PartitionRead]], Answer]
+
+
+def is_enough(reads: list[PartitionRead], parameters: FetchParameters) -> bool:
+    """Whether a request is answered with these results, without waiting for more bytes."""
+    if parameters.max_wait_seconds <= 0:
+        return True
+    if not any(read.hosted is not None and read.hosted.image is not None for read in reads):
+        return True  # Kafka waits only for partitions that exist
+    return sum(read.size for read in reads) >= parameters.min_bytes or any(
+        read.is_urgent for read in reads
+    )
+
+
+class DelayedFetch:
+    """One parked request. Loop's thread only."""
+
+    __slots__ = (
+        "_by_partition",
+        "_bytes",
+        "_get_image",
+        "_is_urgent",
+        "_loop",
+        "_parameters",
+        "_pending",
+        "_reader",
+        "_reads",
+        "_respond",
+        "_timer",
+    )
+
+    def __init__(
+        self,
+        reads: list[PartitionRead],
+        *,
+        loop: "Loop",
+        reader: FetchReader,
+        parameters: FetchParameters,
+        get_image: Callable[[], ClusterImage],
+        respond: Respond,
+    ) -> None:
+        self._reads = reads
+        self._loop = loop
+        self._reader = reader
+        self._parameters = parameters
+        self._get_image = get_image  # of the moment: a topic may be deleted meanwhile
+        self._respond = respond
+        self._pending: Pending | None = None
+        self._timer: Timer | None = None
+        self._bytes = sum(read.size for read in reads)
+        self._is_urgent = False
+        self._by_partition: dict[HostedPartition, int] = {}
+
+    def start(self) -> Pending:
+        """Wait for enough bytes, an error, or the end of ``max_wait_ms``."""
+        pending = self._pending = Pending()
+        pending.on_cancel = self._stop_waiting
+        pending.on_stop = self._complete
+        self._timer = self._loop.call_later(self._parameters.max_wait_seconds, self._complete)
+        for index, read in enumerate(self._reads):
+            hosted = read.hosted
+            if hosted is not None and hosted.image is not None:
+                self._by_partition[hosted] = index
+                hosted.add_waiter(self)
+        for index, read in enumerate(self._reads):
+            # An append of another thread between the read and the line above.
+            log = None if read.hosted is None else read.hosted.log
+            if log is not None and log.end_offset != read.limit:
+                self._read_again(index)
+        self._check()
+        return pending
+
+    def partition_changed(self, hosted: HostedPartition) -> None:
+        index = self._by_partition.get(hosted)
+        if index is not None and self._pending is not None:
+            self._read_again(index)
+            self._check()
+
+    def _read_again(self, index: int) -> None:
+        """Replace the result of a partition, within what the others leave of the limits."""
+        before = self._reads[index]
+        left = self._bytes - before.size
+        limit = max(0, self._parameters.max_bytes - left)
+        min_one_batch = left == 0 and not self._parameters.cuts_batches
+        read = self._reader.read(before.wanted, self._get_image(), limit, min_one_batch)
+        self._reads[index] = read
+        self._bytes = left + read.size
+        # Also where the topic was deleted, and perhaps created again under its name.
+        if read.is_urgent or read.hosted is not before.hosted:
+            self._is_urgent = True
+
+    def _check(self) -> None:
+        if self._is_urgent or self._bytes >= self._parameters.min_bytes:
+            self._complete()
+
+    def _complete(self) -> None:
+        """Answer with what there is."""
+        pending = self._pending
+        if pending is None:
+            return
+        self._stop_waiting()
+        continue_with(pending, lambda: self._respond(self._reads))
+
+    def _stop_waiting(self) -> None:
+        self._pending = None
+        if self._timer is not None:
+            self._timer.cancel()
+        for hosted in self._by_partition:
+            hosted.remove_waiter(self)
+        self._by_partition = {}

@@ -1,0 +1,146 @@
+"""A Produce request that waits for its acknowledgement (Kafka's DelayedProduce).
+
+With ``acks=-1`` a partition is done when its high watermark lies beyond the batch, so that every
+in-sync replica has it; with durable acknowledgements when the batch is on disk.
+"""
+
+from collections.abc import Callable
+from functools import partial
+from typing import TYPE_CHECKING
+
+from kstore.broker.partitions import HostedPartition, error_code_of
+from kstore.broker.request import Pending
+from kstore.protocol.error_codes import ErrorCode
+from kstore.protocol.messages import Message
+from kstore.protocol.messages.produce import ProduceResponse
+
+if TYPE_CHECKING:
+    from kstore.broker.durable_commits import DurableCommits
+    from kstore.broker.loop import Loop, Timer
+    from kstore.log.log import Log
+
+PartitionAnswer = ProduceResponse.Responses.PartitionResponses
+
+
+class AppendedPartition:
+    """A batch in a log: done when ``required_offset`` is reached."""
+
+    __slots__ = ("answer", "hosted", "log", "required_offset")
+
+    def __init__(
+        self, hosted: HostedPartition, log: "Log", required_offset: int, answer: PartitionAnswer
+    ) -> None:
+        self.hosted = hosted
+        self.log = log
+        self.required_offset = required_offset
+        self.answer = answer
+
+
+class DelayedProduce:
+    """Waits until every partition of one request is acknowledged, or has failed. Loop's thread."""
+
+    __slots__ = (
+        "_acks",
+        "_commits",
+        "_is_durable",
+        "_loop",
+        "_min_in_sync",
+        "_partitions",
+        "_pending",
+        "_respond",
+        "_timeout_ms",
+        "_timer",
+    )
+
+    def __init__(
+        self,
+        partitions: list[AppendedPartition],
+        *,
+        loop: "Loop",
+        commits: "DurableCommits | None",
+        acks: int,
+        is_durable: Callable[[HostedPartition], bool],
+        timeout_ms: int,
+        min_in_sync: Callable[[HostedPartition], int],
+    ) -> None:
+        self._partitions = partitions
+        self._loop = loop
+        self._commits = commits
+        self._acks = acks
+        self._is_durable = is_durable
+        self._timeout_ms = timeout_ms
+        self._min_in_sync = min_in_sync
+        self._pending: Pending | None = None
+        self._respond: Callable[[], Message] | None = None
+        self._timer: Timer | None = None
+
+    def is_fulfilled(self) -> bool:
+        """Drop the partitions that are done, with their errors; whether none is left."""
+        if self._partitions:
+            self._partitions = [each for each in self._partitions if not self._is_done(each)]
+        return not self._partitions
+
+    def _is_done(self, each: AppendedPartition) -> bool:
+        log, hosted = each.log, each.hosted
+        if self._acks == -1:
+            if hosted.log is not log:
+                code = hosted.error
+                each.answer.error_code = int(
+                    ErrorCode.NOT_LEADER_OR_FOLLOWER if code == ErrorCode.NONE else code
+                )
+                return True
+            if log.high_watermark < each.required_offset:
+                return False
+        if log.recovery_point < each.required_offset and self._is_durable(hosted):
+            return False
+        if self._acks == -1 and hosted.image is not None:
+            isr, replicas = len(hosted.image.isr), len(hosted.image.replicas)
+            if isr < replicas and isr < self._min_in_sync(hosted):
+                each.answer.error_code = int(ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND)
+        return True
+
+    def start(self, pending: Pending, respond: Callable[[], Message]) -> None:
+        """Complete ``pending`` with ``respond()`` when all partitions are done, or in time."""
+        self._pending, self._respond = pending, respond
+        pending.on_cancel = self._stop_waiting
+        self._timer = self._loop.call_later(max(self._timeout_ms, 0) / 1000, self._expire)
+        for each in list(self._partitions):
+            if self._acks == -1:
+                each.hosted.add_waiter(self)
+            if self._is_durable(each.hosted) and self._commits is not None:
+                self._commits.wait(each.log, each.required_offset, partial(self._synced, each))
+        self._check()  # a follower may have fetched between the first check and here
+
+    def partition_changed(self, hosted: HostedPartition) -> None:
+        self._check()
+
+    def _synced(self, each: AppendedPartition, error: BaseException | None) -> None:
+        if error is not None and each in self._partitions:
+            each.answer.error_code = int(error_code_of(error))
+            self._partitions.remove(each)
+        self._check()
+
+    def _check(self) -> None:
+        if self._pending is not None and self.is_fulfilled():
+            self._complete()
+
+    def _expire(self) -> None:
+        """Kafka: the records stay in the log; the client does not know whether they count."""
+        if not self.is_fulfilled():
+            for each in self._partitions:
+                each.answer.error_code = int(ErrorCode.REQUEST_TIMED_OUT)
+        self._complete()
+
+    def _complete(self) -> None:
+        pending, respond = self._pending, self._respond
+        if pending is None or respond is None:
+            return
+        self._stop_waiting()
+        pending.complete(respond())
+
+    def _stop_waiting(self) -> None:
+        self._pending = None
+        if self._timer is not None:
+            self._timer.cancel()
+        for each in self._partitions:
+            each.hosted.remove_waiter(self)

@@ -1,0 +1,146 @@
+"""Threads for work that may wait for a disk, in order for each key."""
+
+import logging
+import threading
+from collections import deque
+from collections.abc import Callable, Hashable
+from queue import SimpleQueue
+from typing import Any
+
+from kstore.broker.loop import Loop, Timer
+
+_LOGGER = logging.getLogger("kstore.broker")
+_PATIENCE = 0.05  # seconds without any work begun, after which one more thread starts
+_MOST_OF_EACH = 8  # threads for each of ``count``
+
+Work = Callable[[], Any]
+Done = Callable[[Any, BaseException | None], object]
+
+
+class DiskWorkers:
+    """A few threads; the work of one key, such as a partition, runs in the order it was given.
+
+    ``submit`` and ``is_busy`` on the loop's thread. Threads start with the first work. Where all
+    of them wait, for a slow disk or for a lock, more are started, up to eight times ``count``:
+    the work of other keys continues.
+    """
+
+    def __init__(self, loop: Loop, count: int) -> None:
+        self._loop = loop
+        self._count = count
+        self._begun = 0  # works, by all threads
+        self._helper: Timer | None = None  # looks whether all threads wait
+        self._lock = threading.Lock()  # of the queues: one for each key that has work
+        self._queues: dict[Hashable, deque[tuple[Work, Done]]] = {}
+        self._unfinished: dict[Hashable, int] = {}  # loop's thread: until done() has returned
+        self._keys: SimpleQueue[Hashable] = SimpleQueue()  # keys that a worker may begin
+        self._threads: list[threading.Thread] = []
+        self._on_idle: Callable[[], object] | None = None
+        self._closed = False
+
+    def submit(self, key: Hashable, work: Work, done: Done) -> None:
+        """Run ``work()`` on a worker behind the key's earlier work, then ``done(result, error)``
+        on the loop's thread; result is None after an error."""
+        if self._closed:
+            raise RuntimeError("the broker's disk workers are closed")
+        self._unfinished[key] = self._unfinished.get(key, 0) + 1
+        with self._lock:
+            queue = self._queues.get(key)
+            if queue is not None:
+                queue.append((work, done))
+                return
+            self._queues[key] = deque([(work, done)])
+            starting = len(self._queues) > len(self._threads) < self._count
+        if starting:
+            self._start_thread()
+        self._keys.put(key)
+        if not starting and self._helper is None and len(self._queues) > len(self._threads):
+            self._look_later()
+
+    def _look_later(self) -> None:
+        self._helper = self._loop.call_later(_PATIENCE, self._help, self._begun)
+
+    def _help(self, begun: int) -> None:
+        """Start a thread where none has begun any work for a while, and some key waits."""
+        self._helper = None
+        if self._closed or self._keys.empty():
+            return
+        if self._begun == begun:
+            if len(self._threads) >= _MOST_OF_EACH * self._count:
+                return  # the next submission looks again
+            self._start_thread()
+        self._look_later()
+
+    def is_busy(self, key: Hashable) -> bool:
+        """Whether work of the key is unfinished: its ``done`` has not returned yet."""
+        return key in self._unfinished
+
+    @property
+    def is_idle(self) -> bool:
+        return not self._unfinished
+
+    def when_idle(self, callback: Callable[[], object]) -> None:
+        """Call once no work is unfinished, at once or later, on the loop's thread."""
+        if self.is_idle:
+            callback()
+        else:
+            self._on_idle = callback
+
+    def close(self) -> None:
+        """Finish the work that was submitted and end the threads; not on the loop's thread."""
+        with self._lock:
+            self._closed = True
+            for _ in self._threads:
+                self._keys.put(_END)
+        for thread in self._threads:
+            thread.join()
+
+    def _start_thread(self) -> None:
+        name = f"kstore-broker-disk-{len(self._threads)}"
+        thread = threading.Thread(target=self._run, name=name, daemon=True)
+        self._threads.append(thread)
+        thread.start()
+
+    def _run(self) -> None:
+        while (key := self._keys.get()) is not _END:
+            while self._run_one(key):
+                pass
+
+    def _run_one(self, key: Hashable) -> bool:
+        """Run the key's first work; whether this worker continues with its next."""
+        work, done = self._queues[key][0]
+        self._begun += 1  # a lost count of two threads at once is none: both have begun
+        result, error = None, None
+        try:
+            result = work()
+        except BaseException as raised:
+            error = raised
+        self._loop.call_soon_threadsafe(self._finish, key, done, result, error)
+        del work, done, result, error
+        with self._lock:
+            queue = self._queues[key]
+            queue.popleft()
+            if not queue:
+                del self._queues[key]
+                return False
+            if self._closed or self._keys.empty():
+                return True
+            self._keys.put(key)  # behind the other keys: none keeps a worker for itself
+            return False
+
+    def _finish(
+        self, key: Hashable, done: Done, result: object, error: BaseException | None
+    ) -> None:
+        try:
+            done(result, error)
+        finally:
+            left = self._unfinished[key] - 1
+            if left:
+                self._unfinished[key] = left
+            else:
+                del self._unfinished[key]
+                if self._on_idle is not None and not self._unfinished:
+                    self._on_idle()
+
+
+_END = object()

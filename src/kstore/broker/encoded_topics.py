@@ -1,0 +1,53 @@
+"""The topics of Metadata's answers as bytes: those of one image are encoded once."""
+
+from collections.abc import Callable, Hashable
+
+from kstore.cluster.image import ClusterImage
+from kstore.protocol.messages.metadata import MetadataResponse
+from kstore.protocol.wire import Writer
+
+_MOST_BYTES = 1 << 24
+
+
+class EncodedTopic(MetadataResponse.Topics):
+    """A topic of the answer that was encoded before."""
+
+    __slots__ = ("_data",)
+
+    def __init__(self, data: bytes) -> None:
+        self._data = data
+
+    def encode(self, writer: Writer, version: int) -> None:
+        writer.encoded(self._data)
+
+
+class EncodedTopics:
+    """The topics of the current image by what decides their bytes. Loop's thread only.
+
+    A topic of 5,000 partitions takes milliseconds to describe and to encode, and clients ask again
+    and again. Beyond 16 MiB all are dropped.
+    """
+
+    def __init__(self) -> None:
+        self._image: ClusterImage | None = None
+        self._topics: dict[Hashable, EncodedTopic] = {}
+        self._size = 0
+
+    def find(
+        self,
+        image: ClusterImage,
+        key: Hashable,
+        version: int,
+        describe: Callable[[], MetadataResponse.Topics],
+    ) -> MetadataResponse.Topics:
+        """The topic that ``describe()`` gives for this image, version and key."""
+        if image is not self._image or self._size > _MOST_BYTES:
+            self._image, self._topics, self._size = image, {}, 0
+        found = self._topics.get((version, key))
+        if found is None:
+            writer = Writer()
+            describe().encode(writer, version)
+            data = writer.to_bytes()
+            found = self._topics[version, key] = EncodedTopic(data)
+            self._size += len(data)
+        return found

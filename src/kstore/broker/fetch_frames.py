@@ -1,0 +1,63 @@
+"""Fetch requests of one partition without a session, from their bytes to those of the answer.
+
+Such a request is parsed natively, and where there are enough records at once, so is what stands
+before them. It only reads, so everything else is left to :mod:`kstore.broker.handlers.fetch`,
+which reads again: errors, too, and requests that wait. The answers are the same.
+"""
+
+from typing import TYPE_CHECKING
+
+from kstore._native.broker import fetch_frame
+from kstore.errors import KStoreError
+from kstore.protocol.error_codes import ErrorCode
+
+if TYPE_CHECKING:
+    from kstore.broker.services import Services
+    from kstore.protocol.wire import Chunk
+
+_ZSTD_SINCE = 10
+
+
+class FetchFrames:
+    """Handles Fetch requests of one partition. Loop's thread only."""
+
+    __slots__ = ("_max_bytes", "_metadata", "_partitions")
+
+    def __init__(self, services: "Services") -> None:
+        self._metadata = services.metadata
+        self._partitions = services.partitions
+        self._max_bytes = services.settings.fetch_max_bytes
+
+    def handle_frame(
+        self, frame: memoryview, version: int, correlation_id: int
+    ) -> "list[Chunk] | None":
+        """The chunks of the answer; None if there is no answer yet, or another one."""
+        found = fetch_frame.parse(frame)
+        if found is None:
+            return None
+        topic, partition, epoch, offset, partition_max_bytes, max_bytes, min_bytes = found
+        hosted = self._partitions.get(topic, partition, self._metadata.image)
+        log = hosted.log
+        if (
+            log is None
+            or hosted.image is None
+            or hosted.error != ErrorCode.NONE
+            or (epoch != -1 and epoch != hosted.image.leader_epoch)
+            or (version < _ZSTD_SINCE and log.config.compression_type == "zstd")
+        ):
+            return None
+        max_bytes = max(0, min(max_bytes, self._max_bytes))
+        limit = max(0, min(partition_max_bytes, max_bytes))
+        try:
+            high_watermark = log.high_watermark
+            stable, start = log.last_stable_offset, log.start_offset
+            records = log.read(offset, limit, up_to=high_watermark)
+        except (KStoreError, OSError):
+            return None
+        size = 0 if records is None else len(records)
+        if records is None or size < min(min_bytes, max_bytes):
+            return None
+        head = fetch_frame.answer_head(
+            version, correlation_id, topic, partition, high_watermark, stable, start, size
+        )
+        return [head, records]

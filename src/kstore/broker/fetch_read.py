@@ -1,0 +1,217 @@
+"""Reads the partitions of one Fetch request (Kafka's ReplicaManager.readFromLog).
+
+Records are slices of segment files, not copies. The high watermark is the limit of consumers,
+the last stable offset that of read_committed.
+"""
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from kstore._native.read.segment_end import find_end
+from kstore._native.read.segment_view import Slice
+from kstore.broker.fetch_session import FetchedPartition
+from kstore.broker.leader_hints import LeaderHints
+from kstore.broker.partitions import HostedPartition, Partitions, error_code_of
+from kstore.cluster.image import ZERO_UUID, ClusterImage
+from kstore.protocol.error_codes import ErrorCode
+from kstore.protocol.messages.fetch import FetchResponse
+
+if TYPE_CHECKING:
+    from kstore.log.log import Log
+
+PartitionAnswer = FetchResponse.Responses.Partitions
+
+_HARD_LIMIT_UP_TO = 2  # versions of Fetch whose limits cut batches
+_OLD_STORAGE_ERROR_UP_TO = 5  # clients that do not know KAFKA_STORAGE_ERROR
+_ZSTD_SINCE = 10
+_HINTS_SINCE = 16
+_NAMES_LEADER = (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH)
+
+
+@dataclass(frozen=True, slots=True)
+class FetchParameters:
+    """What a request asks of all its partitions."""
+
+    version: int
+    replica_id: int
+    is_committed: bool  # isolation level read_committed
+    max_bytes: int
+    min_bytes: int
+    max_wait_seconds: float
+
+    @property
+    def is_follower(self) -> bool:
+        """A broker's fetch: it reads up to the log end. -2 is Kafka's debugging consumer."""
+        return self.replica_id >= 0
+
+    @property
+    def cuts_batches(self) -> bool:
+        """Below version 3 the limits are hard: the last batch may be incomplete."""
+        return self.version <= _HARD_LIMIT_UP_TO
+
+
+class PartitionRead:
+    """The result for one partition: an answer, and what a parked request has to know.
+
+    ``size`` is that of the records. ``is_urgent``: waiting for more bytes would be wrong, because
+    of an error, or because the log continues in another segment.
+    """
+
+    __slots__ = ("answer", "hosted", "is_urgent", "limit", "size", "wanted")
+
+    def __init__(self, wanted: FetchedPartition, hosted: HostedPartition | None) -> None:
+        self.wanted = wanted
+        self.hosted = hosted
+        self.answer = PartitionAnswer(partition_index=wanted.number, records=b"")
+        self.size = 0
+        self.is_urgent = False
+        self.limit = -1  # the read limit when the partition was read
+
+    def fail(self, error: ErrorCode) -> None:
+        answer = self.answer
+        answer.error_code = int(error)
+        answer.high_watermark = answer.last_stable_offset = answer.log_start_offset = -1
+
+
+class FetchReader:
+    """Reads partitions for one request. Loop's thread only."""
+
+    __slots__ = ("_hints", "_parameters", "_partitions")
+
+    def __init__(
+        self, partitions: Partitions, parameters: FetchParameters, hints: LeaderHints | None
+    ) -> None:
+        self._partitions = partitions
+        self._parameters = parameters
+        self._hints = hints if parameters.version >= _HINTS_SINCE else None
+
+    def read_all(self, wanted: list[FetchedPartition], image: ClusterImage) -> list[PartitionRead]:
+        """Read in the given order, within the limits of the request."""
+        limit = self._parameters.max_bytes
+        min_one_batch = not self._parameters.cuts_batches
+        reads = []
+        for each in wanted:
+            read = self.read(each, image, limit, min_one_batch)
+            if read.size:
+                min_one_batch = False
+                limit = max(0, limit - read.size)
+            reads.append(read)
+        return reads
+
+    def read(
+        self, wanted: FetchedPartition, image: ClusterImage, max_bytes: int, min_one_batch: bool
+    ) -> PartitionRead:
+        """Read one partition; the answer has its error."""
+        if wanted.topic is None:
+            read = PartitionRead(wanted, None)
+            read.fail(ErrorCode.UNKNOWN_TOPIC_ID)
+            return read
+        hosted = self._partitions.get(wanted.topic, wanted.number, image)
+        read = PartitionRead(wanted, hosted)
+        error = self._check(wanted, hosted)
+        if error == ErrorCode.NONE:
+            assert hosted.log is not None
+            try:
+                self._read_log(read, hosted.log, max_bytes, min_one_batch)
+            except Exception as raised:
+                error = error_code_of(raised)
+        if error != ErrorCode.NONE:
+            self._fail(read, hosted, error)
+        return read
+
+    def _check(self, wanted: FetchedPartition, hosted: HostedPartition) -> ErrorCode:
+        """Why the log is not read, in Kafka's order."""
+        if hosted.image is None:
+            return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        if wanted.topic_id != ZERO_UUID and wanted.topic_id != hosted.topic_id:
+            return ErrorCode.INCONSISTENT_TOPIC_ID
+        error = hosted.check_leader_epoch(wanted.current_leader_epoch)
+        if error != ErrorCode.NONE or hosted.error != ErrorCode.NONE:
+            return error or hosted.error
+        replica = self._parameters.replica_id
+        if replica >= 0 and (
+            replica == hosted.image.leader or replica not in hosted.image.replicas
+        ):
+            # No follower known here; Kafka's Partition.followerReplicaOrThrow.
+            if wanted.current_leader_epoch >= 0:
+                return ErrorCode.UNKNOWN_LEADER_EPOCH
+            return ErrorCode.NOT_LEADER_OR_FOLLOWER
+        return ErrorCode.NONE
+
+    def _fail(self, read: PartitionRead, hosted: HostedPartition, error: ErrorCode) -> None:
+        version = self._parameters.version
+        # Kafka finds these two before it reads, and other partitions may still wait for records.
+        read.is_urgent = error != ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        if error == ErrorCode.LEADER_NOT_AVAILABLE or (
+            error == ErrorCode.KAFKA_STORAGE_ERROR and version <= _OLD_STORAGE_ERROR_UP_TO
+        ):
+            # Clients do not expect these here; Java's consumer fails with LEADER_NOT_AVAILABLE.
+            error = ErrorCode.NOT_LEADER_OR_FOLLOWER
+        read.fail(error)
+        read.size, read.answer.records = 0, b""
+        if self._hints is not None and error in _NAMES_LEADER:
+            leader = self._hints.leader_of(hosted)
+            if leader is not None:
+                read.answer.current_leader = PartitionAnswer.CurrentLeader(*leader)
+
+    def _read_log(
+        self, read: PartitionRead, log: "Log", max_bytes: int, min_one_batch: bool
+    ) -> None:
+        wanted, answer, parameters = read.wanted, read.answer, self._parameters
+        offset = wanted.fetch_offset
+        answer.high_watermark = log.high_watermark
+        answer.last_stable_offset = log.last_stable_offset
+        answer.log_start_offset = log.start_offset
+        if parameters.version < _ZSTD_SINCE and log.config.compression_type == "zstd":
+            read.fail(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE)
+            read.is_urgent = True
+            return
+        if parameters.is_follower:
+            read.limit = log.end_offset
+        elif parameters.is_committed:
+            read.limit = answer.last_stable_offset
+        else:
+            read.limit = answer.high_watermark
+        if not parameters.is_committed:
+            answer.aborted_transactions = None
+        if wanted.last_fetched_epoch >= 0 and self._diverges(read, log):
+            read.is_urgent = True
+            return
+        limit = max(0, min(wanted.max_bytes, max_bytes))
+        records = log.read(offset, limit, up_to=read.limit, min_one_batch=min_one_batch)
+        if records is None:
+            return
+        if min_one_batch or parameters.cuts_batches or records.first_batch_size <= len(records):
+            self._take(read, log, records)
+        else:
+            read.is_urgent = True  # its first batch goes into the next answer
+
+    def _take(self, read: PartitionRead, log: "Log", records: Slice) -> None:
+        read.answer.records = records
+        read.size = len(records)
+        read.is_urgent = records.segment.next_offset < read.limit  # the log continues behind it
+        if self._parameters.is_committed:
+            offset = read.wanted.fetch_offset
+            aborted = log.aborted_transactions(offset, min(records.next_offset, read.limit))
+            if aborted:
+                end = find_end(records, 0, offset, False)[1]
+                read.answer.aborted_transactions = [
+                    PartitionAnswer.AbortedTransactions(each.producer_id, each.first_offset)
+                    for each in aborted
+                    if each.first_offset < end
+                ]
+
+    def _diverges(self, read: PartitionRead, log: "Log") -> bool:
+        """Whether the consumer's log has another history than this one (KIP-595).
+
+        Raises OffsetOutOfRangeError as Kafka's Partition.readRecords does.
+        """
+        wanted = read.wanted
+        epoch, end_offset = log.epoch_end(wanted.last_fetched_epoch)
+        if epoch < 0 or end_offset < 0 or wanted.fetch_offset < log.start_offset:
+            read.fail(ErrorCode.OFFSET_OUT_OF_RANGE)
+            return True
+        if epoch < wanted.last_fetched_epoch or end_offset < wanted.fetch_offset:
+            read.answer.diverging_epoch = PartitionAnswer.DivergingEpoch(epoch, end_offset)
+            return True
+        return False

@@ -1,0 +1,426 @@
+"""Carries out what the group coordinator decides: timers, records, answers.
+
+The coordinator's state lives on the loop's thread; records are read and appended on the disk
+workers, in order for each partition of ``__consumer_offsets``.
+"""
+
+import logging
+from collections.abc import Callable, Collection, Mapping
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from kstore.broker.durable_commits import DurableCommits
+from kstore.broker.handlers.controller_work import METADATA_KEY
+from kstore.broker.partitions import error_code_of
+from kstore.coordinator.group.group_coordinator import GroupCoordinator, GroupLimits
+from kstore.coordinator.group.group_events import StoreGroupMetadata
+from kstore.coordinator.group.offset_expiration import (
+    Retention,
+    RetentionFacts,
+    retention_facts,
+)
+from kstore.coordinator.group.offset_records import Commits, OffsetCommit, PartitionKey
+from kstore.coordinator.group.offsets_store import (
+    Appended,
+    LoadedPartition,
+    OffsetsStore,
+    now_ms,
+)
+from kstore.coordinator.group.offsets_table import OFFSETS_PROPERTIES, OFFSETS_TOPIC
+from kstore.protocol.error_codes import ErrorCode
+from kstore.protocol.fields import partition_for_name
+
+if TYPE_CHECKING:
+    from kstore.broker.loop import Timer
+    from kstore.broker.services import Services
+
+_LOGGER = logging.getLogger("kstore.broker")
+_RETRY_SECONDS = 5.0  # until a partition that could not be loaded is tried again
+
+# What a client gets for an error of an append (Kafka's GroupMetadataManager).
+_COMMIT_ERRORS = {
+    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.NOT_ENOUGH_REPLICAS: ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND: ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.NOT_LEADER_OR_FOLLOWER: ErrorCode.NOT_COORDINATOR,
+    ErrorCode.KAFKA_STORAGE_ERROR: ErrorCode.NOT_COORDINATOR,
+    ErrorCode.MESSAGE_TOO_LARGE: ErrorCode.INVALID_COMMIT_OFFSET_SIZE,
+    ErrorCode.RECORD_LIST_TOO_LARGE: ErrorCode.INVALID_COMMIT_OFFSET_SIZE,
+    ErrorCode.INVALID_FETCH_SIZE: ErrorCode.INVALID_COMMIT_OFFSET_SIZE,
+}
+_GROUP_ERRORS = {
+    **_COMMIT_ERRORS,
+    ErrorCode.REQUEST_TIMED_OUT: ErrorCode.REBALANCE_IN_PROGRESS,
+    ErrorCode.MESSAGE_TOO_LARGE: ErrorCode.UNKNOWN_SERVER_ERROR,
+    ErrorCode.RECORD_LIST_TOO_LARGE: ErrorCode.UNKNOWN_SERVER_ERROR,
+    ErrorCode.INVALID_FETCH_SIZE: ErrorCode.UNKNOWN_SERVER_ERROR,
+}
+
+OnCommitted = Callable[[ErrorCode, frozenset[PartitionKey]], object]
+OnDeleted = Callable[[ErrorCode], object]
+OnFetched = Callable[[ErrorCode, Commits, set[PartitionKey]], object]
+
+
+def group_service(services: "Services") -> "GroupService":
+    """The broker's group service, made with the first handler that needs it."""
+    if services.groups is None:
+        services.groups = GroupService(services)
+    return services.groups
+
+
+class GroupService:
+    """The groups of one broker. Loop's thread only."""
+
+    def __init__(self, services: "Services") -> None:
+        self._services = services
+        settings = services.settings
+        self.coordinator = GroupCoordinator(
+            GroupLimits(
+                settings.group_min_session_timeout_ms,
+                settings.group_max_session_timeout_ms,
+                settings.group_initial_rebalance_delay_ms,
+                settings.group_max_size,
+            )
+        )
+        self._offsets = OffsetsStore(services.store)
+        self._commits = DurableCommits(services.workers)
+        self._loaded: dict[int, ErrorCode] = {}  # by partition: NONE, or why not
+        self._topic_id: bytes | None = None
+        self._timer: Timer | None = None
+        self._load_waiters: list[Callable[[], object]] = []
+        self._topic_waiters: list[Callable[[ErrorCode], object]] = []
+        services.loop.call_soon(self._start)
+        services.loop.call_soon(self._expire_later)
+
+    def _start(self) -> None:
+        """Load the partitions that have records, so that members do not wait for it later."""
+        if self.partition_count:
+            self._services.workers.submit(OFFSETS_TOPIC, self._offsets.filled, self._filled)
+
+    def _filled(self, partitions: list[int] | None, error: BaseException | None) -> None:
+        if partitions is None:
+            _LOGGER.warning("%s cannot be listed: %s", OFFSETS_TOPIC, error)
+        else:
+            self._take_filled(partitions)
+
+    def _take_filled(self, partitions: Collection[int]) -> None:
+        """Load the partitions that have records; the others are complete as they are."""
+        for partition in range(self.partition_count):
+            if partition in partitions:
+                self._load(partition)
+            else:
+                self._loaded.setdefault(partition, ErrorCode.NONE)
+
+    @property
+    def now(self) -> float:
+        return self._services.loop.time()
+
+    # --- which partition, and whether it is loaded ------------------------------------------
+
+    @property
+    def partition_count(self) -> int:
+        """The number of partitions of ``__consumer_offsets``; 0 while it does not exist."""
+        topic = self._services.metadata.image.topics.get(OFFSETS_TOPIC)
+        if topic is None:
+            self._unload()
+            return 0
+        if topic.topic_id != self._topic_id:
+            self._unload()
+            self._topic_id = topic.topic_id
+        return len(topic.partitions)
+
+    def _unload(self) -> None:
+        """Forget every group: the topic was deleted."""
+        self._topic_id = None
+        if self._loaded:
+            self._loaded.clear()
+            groups = [group.group_id for group in self.coordinator]
+            self.coordinator.unload(groups, ErrorCode.NOT_COORDINATOR, self.now)
+            self.carry_out()
+            self._end_load_waits()
+
+    def partition_of(self, group_id: str) -> int:
+        return partition_for_name(group_id, self.partition_count)
+
+    def check(self, group_id: str, *, allows_empty: bool = False) -> ErrorCode:
+        """Whether this broker coordinates a group now: 24, 16, 14 or 15 otherwise."""
+        if not group_id and not allows_empty:
+            return ErrorCode.INVALID_GROUP_ID
+        count = self.partition_count
+        if not count:
+            return ErrorCode.NOT_COORDINATOR
+        partition = partition_for_name(group_id, count)
+        state = self._loaded.get(partition)
+        if state is None:
+            self._load(partition)
+            return ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+        return state
+
+    @property
+    def is_loading(self) -> bool:
+        return ErrorCode.COORDINATOR_LOAD_IN_PROGRESS in self._loaded.values()
+
+    def _load(self, partition: int) -> None:
+        if partition in self._loaded:
+            return
+        self._loaded[partition] = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+        topic_id = self._topic_id
+        self._submit(
+            partition,
+            partial(self._offsets.load, partition),
+            partial(self._load_ended, partition, topic_id),
+        )
+
+    def _load_ended(
+        self,
+        partition: int,
+        topic_id: bytes | None,
+        loaded: LoadedPartition | None,
+        error: BaseException | None,
+    ) -> None:
+        if topic_id != self._topic_id:
+            return
+        if loaded is None:
+            _LOGGER.warning("%s-%d cannot be loaded: %s", OFFSETS_TOPIC, partition, error)
+            self._loaded[partition] = ErrorCode.COORDINATOR_NOT_AVAILABLE
+            self._services.loop.call_later(_RETRY_SECONDS, self._retry, partition)
+        else:
+            self._loaded[partition] = ErrorCode.NONE
+            self._take_groups(loaded)
+        if not self.is_loading:
+            self._end_load_waits()
+
+    def _end_load_waits(self) -> None:
+        waiters, self._load_waiters = self._load_waiters, []
+        for then in waiters:
+            then()
+
+    def _take_groups(self, loaded: LoadedPartition) -> None:
+        now = self.now
+        for snapshot in loaded.groups:
+            self.coordinator.load(snapshot, now)
+        for name in loaded.names:
+            self.coordinator.ensure(name, now)
+        for name, corrupt in loaded.corrupt.items():
+            _LOGGER.warning("group %s begins without members: %s", name, corrupt)
+        self.carry_out()
+
+    def _retry(self, partition: int) -> None:
+        if self._loaded.get(partition) == ErrorCode.COORDINATOR_NOT_AVAILABLE:
+            del self._loaded[partition]
+
+    # --- the topic --------------------------------------------------------------------------
+
+    def with_topic(self, then: Callable[[ErrorCode], object]) -> None:
+        """Call ``then(NONE)`` when ``__consumer_offsets`` exists, which may create it; or 15."""
+        if self.partition_count:
+            then(ErrorCode.NONE)
+            return
+        self._topic_waiters.append(then)
+        if len(self._topic_waiters) == 1:
+            self._services.workers.submit(METADATA_KEY, self._create_topic, self._topic_created)
+
+    def _create_topic(self) -> bool:
+        """On a disk worker; whether the topic is a new one."""
+        services = self._services
+        if OFFSETS_TOPIC in services.metadata.image.topics:
+            return False
+        if any(each.offline is not None for each in services.store.log_dirs):
+            raise OSError(f"{OFFSETS_TOPIC} is not created while a log directory is offline")
+        services.metadata.create_topic(
+            OFFSETS_TOPIC,
+            partitions=services.settings.offsets_topic_num_partitions,
+            config=OFFSETS_PROPERTIES,
+        )
+        return True
+
+    def _topic_created(self, is_new: bool | None, error: BaseException | None) -> None:
+        waiters, self._topic_waiters = self._topic_waiters, []
+        if error is not None:
+            _LOGGER.warning("%s was not created: %s", OFFSETS_TOPIC, error)
+        is_there = bool(self.partition_count)
+        if is_there and is_new:
+            self._take_filled(())
+        code = ErrorCode.NONE if is_there else ErrorCode.COORDINATOR_NOT_AVAILABLE
+        for then in waiters:
+            then(code)
+
+    # --- effects ----------------------------------------------------------------------------
+
+    def carry_out(self) -> None:
+        """Carry out the coordinator's effects, and wait for its next deadline."""
+        while effects := self.coordinator.take_effects():
+            for effect in effects:
+                if isinstance(effect, StoreGroupMetadata):
+                    self._store(effect)
+                elif callable(effect.reply):
+                    effect.reply(effect)
+        self._arm()
+
+    def _arm(self) -> None:
+        when = self.coordinator.next_deadline
+        if when is None or (self._timer is not None and self._timer.when <= when):
+            return
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer = self._services.loop.call_later(max(0.0, when - self.now), self._advance)
+
+    def _advance(self) -> None:
+        self._timer = None
+        self.coordinator.advance(self.now)
+        self.carry_out()
+
+    def _store(self, effect: StoreGroupMetadata) -> None:
+        snapshot = effect.snapshot
+        if not self.partition_count:
+            self.coordinator.stored(effect.ticket, ErrorCode.NOT_COORDINATOR, self.now)
+            return
+        partition = self.partition_of(snapshot.group_id)
+
+        def stored(error: BaseException | None, _: Appended | None) -> None:
+            code = _code(error, _GROUP_ERRORS)
+            self.coordinator.stored(effect.ticket, code, self.now)
+            self.carry_out()
+
+        self._append(partition, partial(self._offsets.append_group, partition, snapshot), stored)
+
+    # --- offsets ----------------------------------------------------------------------------
+
+    def commit(
+        self, group_id: str, commits: Mapping[PartitionKey, OffsetCommit], done: OnCommitted
+    ) -> None:
+        """Append commits of a group that may commit; ``done`` gets an error and what was
+        refused because its topic is gone."""
+        partition = self.partition_of(group_id)
+
+        def committed(error: BaseException | None, appended: Appended | None) -> None:
+            refused = frozenset() if appended is None else appended.refused
+            done(_code(error, _COMMIT_ERRORS), refused)
+
+        self._append(
+            partition, partial(self._offsets.commit, partition, group_id, commits), committed
+        )
+
+    def fetch(self, group_id: str, done: OnFetched) -> None:
+        """Read a group's committed offsets."""
+        partition = self.partition_of(group_id)
+
+        def fetched(
+            found: tuple[Commits, set[PartitionKey]] | None, error: BaseException | None
+        ) -> None:
+            if found is None:
+                done(_code(error, _COMMIT_ERRORS), {}, set())
+            else:
+                done(ErrorCode.NONE, *found)
+
+        self._submit(partition, partial(self._offsets.fetch, partition, group_id), fetched)
+
+    def delete_group(self, group_id: str, done: OnDeleted) -> None:
+        """Delete a group that may be deleted; ``done`` when that is on disk."""
+        self.coordinator.forget(group_id, self.now)
+        self.delete_offsets(group_id, None, done)
+
+    def delete_offsets(
+        self, group_id: str, keys: set[PartitionKey] | None, done: OnDeleted
+    ) -> None:
+        """Delete commits of a group, or (None) all records of it; ``done`` when that is on disk."""
+        partition = self.partition_of(group_id)
+        self._submit(
+            partition,
+            partial(self._offsets.delete, partition, group_id, keys),
+            lambda _, error: done(_code(error, _COMMIT_ERRORS)),
+        )
+
+    def with_names(self, then: Callable[[], object]) -> None:
+        """Call ``then()`` when the coordinator knows every group that has a record.
+
+        An embedded consumer of this process may have committed for one that it does not know. At
+        once while groups are loaded: the caller answers that.
+        """
+        if not self.partition_count or self.is_loading:
+            then()
+            return
+
+        def named(names: dict[int, set[str]] | None, error: BaseException | None) -> None:
+            if error is not None:
+                _LOGGER.warning("groups cannot be listed: %s", error)
+            self._take_filled(names or {})
+            for partition, of_partition in (names or {}).items():
+                if self._loaded.get(partition) == ErrorCode.NONE:
+                    for name in of_partition:
+                        self.coordinator.ensure(name, self.now)
+            if self.is_loading:
+                self._load_waiters.append(then)
+            else:
+                then()
+
+        self._services.workers.submit(OFFSETS_TOPIC, self._offsets.names, named)
+
+    def _append(
+        self,
+        partition: int,
+        work: Callable[[], Appended],
+        done: Callable[[BaseException | None, Appended | None], object],
+    ) -> None:
+        """Append on a disk worker; ``done`` when it is acknowledged: where acknowledgements are
+        durable, when it is on disk."""
+
+        def appended(result: Appended | None, error: BaseException | None) -> None:
+            if result is None or not self._is_durable():
+                done(error, result)
+            else:
+                self._commits.wait(
+                    result.log, result.end_offset, lambda failed: done(failed, result)
+                )
+
+        self._submit(partition, work, appended)
+
+    # --- expiry -----------------------------------------------------------------------------
+
+    def _expire_later(self) -> None:
+        seconds = self._services.settings.offsets_retention_check_interval_ms / 1000
+        self._services.loop.call_later(seconds, self._expire)
+
+    def _expire(self) -> None:
+        """Delete expired offsets, and groups that have neither offsets nor members."""
+        self._expire_later()
+        count, now, wall = self.partition_count, self.now, now_ms()
+        facts: dict[int, dict[str, RetentionFacts]] = {}
+        for group in self.coordinator if count else ():
+            partition = partition_for_name(group.group_id, count)
+            facts.setdefault(partition, {})[group.group_id] = retention_facts(group, now, wall)
+        retention = Retention(
+            self._services.settings.offsets_retention_minutes * 60_000,
+            self._services.metadata.served_since,
+        )
+        for partition, of_groups in facts.items():
+            self._submit(
+                partition,
+                partial(self._offsets.expire, partition, of_groups, retention),
+                self._expired,
+            )
+
+    def _expired(self, bare: set[str] | None, error: BaseException | None) -> None:
+        if error is not None:
+            _LOGGER.warning("expired offsets remain: %s", error)
+        for group_id in bare or ():
+            group = self.coordinator.find(group_id)
+            if group is not None and group.is_unused and self.partition_count:
+                self.delete_group(group_id, lambda _: None)
+
+    def _is_durable(self) -> bool:
+        topic = self._services.metadata.image.topics.get(OFFSETS_TOPIC)
+        of_topic = None if topic is None else topic.config.get("kstore.acks.durable")
+        if of_topic is not None:
+            return of_topic == "true"
+        return self._services.settings.kstore_acks_durable
+
+    def _submit(self, partition: int, work: Callable[[], Any], done: Callable[..., object]) -> None:
+        self._services.workers.submit((OFFSETS_TOPIC, partition), work, done)
+
+
+def _code(error: BaseException | None, mapping: Mapping[ErrorCode, ErrorCode]) -> ErrorCode:
+    if error is None:
+        return ErrorCode.NONE
+    code = error_code_of(error)
+    return mapping.get(code, code)

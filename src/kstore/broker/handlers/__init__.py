@@ -1,0 +1,84 @@
+"""The handlers of Kafka's APIs, one module for each family.
+
+Modules:
+
+- api_versions: Which APIs this broker serves, in which versions
+- auto_create_topics: Topics that clients ask for and that do not exist yet
+- cluster: The cluster image in the newer messages
+- configs: Settings of topics and of this broker, levels of loggers
+- controller_work: Changes of the metadata on a disk worker, within a time
+- delete_records: Raises the start of logs
+- describe_producers: The producer state of partitions
+- elections: Leaders and reassignments, where every partition has one replica
+- fetch: Records for consumers and followers
+- find_coordinator: The broker that coordinates a group
+- group_admin: Groups as an administrator sees them
+- group_offsets: The committed offsets of groups
+- groups: The membership of groups
+- leader_epochs: Where the records of a leader epoch end
+- list_offsets: Offsets by time, and the ends of logs
+- log_dirs: What is in which log directory, and moves between them
+- metadata: Brokers, topics, partitions and their leaders
+- produce: Batches of clients, appended to logs
+- producer_ids: Producer ids for idempotent producers
+- quorum: The quorum of one voter
+- topics: Topics are created and deleted, partitions added
+"""
+
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from kstore.broker.api_table import Api
+    from kstore.broker.services import Services
+
+
+class Handlers(Protocol):
+    """A family of APIs. One object for each broker, used on its loop's thread."""
+
+    def __init__(self, services: "Services") -> None: ...
+    def apis(self) -> "list[Api]": ...
+
+
+def handler_classes() -> "list[type[Handlers]]":
+    """Every family that a broker serves."""
+    from kstore.broker.handlers.api_versions import ApiVersionsHandlers
+    from kstore.broker.handlers.cluster import ClusterHandlers
+    from kstore.broker.handlers.configs import ConfigHandlers
+    from kstore.broker.handlers.delete_records import DeleteRecordsHandlers
+    from kstore.broker.handlers.describe_producers import DescribeProducersHandlers
+    from kstore.broker.handlers.elections import ElectionHandlers
+    from kstore.broker.handlers.fetch import FetchHandlers
+    from kstore.broker.handlers.find_coordinator import FindCoordinatorHandlers
+    from kstore.broker.handlers.group_admin import GroupAdminHandlers
+    from kstore.broker.handlers.group_offsets import GroupOffsetHandlers
+    from kstore.broker.handlers.groups import GroupHandlers
+    from kstore.broker.handlers.leader_epochs import LeaderEpochHandlers
+    from kstore.broker.handlers.list_offsets import ListOffsetsHandlers
+    from kstore.broker.handlers.log_dirs import LogDirHandlers
+    from kstore.broker.handlers.metadata import MetadataHandlers
+    from kstore.broker.handlers.produce import ProduceHandlers
+    from kstore.broker.handlers.producer_ids import ProducerIdHandlers
+    from kstore.broker.handlers.quorum import QuorumHandlers
+    from kstore.broker.handlers.topics import TopicHandlers
+
+    return [
+        ApiVersionsHandlers,
+        ClusterHandlers,
+        ConfigHandlers,
+        DeleteRecordsHandlers,
+        DescribeProducersHandlers,
+        ElectionHandlers,
+        FetchHandlers,
+        FindCoordinatorHandlers,
+        GroupAdminHandlers,
+        GroupHandlers,
+        GroupOffsetHandlers,
+        LeaderEpochHandlers,
+        ListOffsetsHandlers,
+        LogDirHandlers,
+        MetadataHandlers,
+        ProduceHandlers,
+        ProducerIdHandlers,
+        QuorumHandlers,
+        TopicHandlers,
+    ]

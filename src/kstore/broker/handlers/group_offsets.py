@@ -1,0 +1,225 @@
+"""OffsetCommit and OffsetFetch: the committed offsets of groups."""
+
+from collections.abc import Callable, Iterable
+from functools import partial
+from typing import TYPE_CHECKING
+
+from kstore.broker.api_table import Api
+from kstore.broker.group_service import group_service
+from kstore.broker.request import Answer, Pending, Request
+from kstore.cluster.image import ClusterImage
+from kstore.coordinator.group.offset_records import Commits, OffsetCommit, PartitionKey
+from kstore.coordinator.group.offsets_store import now_ms
+from kstore.protocol.api_keys import ApiKey
+from kstore.protocol.error_codes import ErrorCode
+from kstore.protocol.messages.offset_commit import OffsetCommitRequest, OffsetCommitResponse
+from kstore.protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchResponse
+
+if TYPE_CHECKING:
+    from kstore.broker.services import Services
+
+FetchedTopic = OffsetFetchResponse.Topics
+FetchedGroup = OffsetFetchResponse.Groups
+CommittedTopic = OffsetCommitResponse.Topics
+_GENERATION_FROM = 1  # of OffsetCommit: before, offsets belonged to no member
+_DEFAULT_RETENTION = -1
+_TOP_LEVEL_ERROR_FROM, _GROUPS_FROM = 2, 8  # of OffsetFetch
+
+
+class GroupOffsetHandlers:
+    """Serves OffsetCommit and OffsetFetch."""
+
+    def __init__(self, services: "Services") -> None:
+        self._services = services
+        self._service = group_service(services)
+
+    def apis(self) -> list[Api]:
+        return [
+            Api(ApiKey.OFFSET_COMMIT, 0, 9, self.offset_commit),
+            Api(ApiKey.OFFSET_FETCH, 0, 9, self.offset_fetch),
+        ]
+
+    # --- OffsetCommit -----------------------------------------------------------------------
+
+    def offset_commit(self, request: Request) -> Answer:
+        """Answers when the commits are in ``__consumer_offsets``."""
+        version = request.api_version
+        message = OffsetCommitRequest.decode(request.reader, version)
+        service = self._service
+        errors: dict[PartitionKey, ErrorCode] = {}
+        commits = self._valid_commits(message, request.image, errors)
+        error = service.check(message.group_id, allows_empty=True)
+        if error == ErrorCode.NONE:
+            has_members = version >= _GENERATION_FROM
+            error = service.coordinator.check_commit(
+                message.group_id,
+                message.member_id if has_members else "",
+                message.group_instance_id,
+                message.generation_id_or_member_epoch if has_members else -1,
+                service.now,
+            )
+        if error != ErrorCode.NONE or not commits:
+            return _committed(message, dict.fromkeys(commits, error) | errors)
+        pending = Pending()
+
+        def done(failed: ErrorCode, refused: frozenset[PartitionKey]) -> None:
+            unknown = dict.fromkeys(refused, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+            found = dict.fromkeys(commits, failed) | errors | unknown
+            pending.complete(_committed(message, found))
+
+        service.commit(message.group_id, commits, done)
+        return pending
+
+    def _valid_commits(
+        self,
+        message: OffsetCommitRequest,
+        image: ClusterImage,
+        errors: dict[PartitionKey, ErrorCode],
+    ) -> Commits:
+        """The commits that can be stored; the others get their error."""
+        most = self._services.settings.offset_metadata_max_bytes
+        expires = -1
+        if message.retention_time_ms != _DEFAULT_RETENTION:
+            expires = now_ms() + message.retention_time_ms
+        commits: Commits = {}
+        for topic in message.topics:
+            for each in topic.partitions:
+                key = topic.name, each.partition_index
+                metadata = each.committed_metadata or ""
+                if image.partition(*key) is None:
+                    errors[key] = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+                elif len(metadata.encode()) > most:
+                    errors[key] = ErrorCode.OFFSET_METADATA_TOO_LARGE
+                else:
+                    commits[key] = OffsetCommit(
+                        each.committed_offset, -1, metadata, each.committed_leader_epoch, expires
+                    )
+        return commits
+
+    # --- OffsetFetch ------------------------------------------------------------------------
+
+    def offset_fetch(self, request: Request) -> Answer:
+        """The committed offsets of one group, or, from version 8 on, of several."""
+        version = request.api_version
+        message = OffsetFetchRequest.decode(request.reader, version)
+        if version >= _GROUPS_FROM:
+            asked = [(each.group_id, _wanted(each.topics)) for each in message.groups]
+        else:
+            asked = [(message.group_id, _wanted(message.topics))]
+        answers: list[FetchedGroup | None] = [None] * len(asked)
+        pending = Pending()
+
+        def take(index: int, answer: FetchedGroup) -> None:
+            answers[index] = answer
+            found = [each for each in answers if each is not None]
+            if len(found) == len(answers):
+                pending.complete(_fetched(version, found))
+
+        if not asked:
+            return OffsetFetchResponse()
+        for index, (group_id, wanted) in enumerate(asked):
+            self._fetch(group_id, wanted, message.require_stable, partial(take, index))
+        return pending
+
+    def _fetch(
+        self,
+        group_id: str,
+        wanted: list[PartitionKey] | None,
+        require_stable: bool,
+        then: Callable[[FetchedGroup], object],
+    ) -> None:
+        def done(error: ErrorCode, commits: Commits, unstable: set[PartitionKey]) -> None:
+            if error != ErrorCode.NONE:
+                then(FetchedGroup(group_id, _topics(wanted or (), {}, set(), error), int(error)))
+                return
+            keys = sorted(commits) if wanted is None else wanted
+            then(FetchedGroup(group_id, _topics(keys, commits, unstable, error)))
+
+        error = self._service.check(group_id, allows_empty=True)
+        if error != ErrorCode.NONE:
+            done(error, {}, set())
+            return
+
+        def fetched(error: ErrorCode, commits: Commits, unstable: set[PartitionKey]) -> None:
+            done(error, commits, unstable if require_stable else set())
+
+        self._service.fetch(group_id, fetched)
+
+
+def _committed(
+    message: OffsetCommitRequest, errors: dict[PartitionKey, ErrorCode]
+) -> OffsetCommitResponse:
+    return OffsetCommitResponse(
+        topics=[
+            CommittedTopic(
+                topic.name,
+                [
+                    CommittedTopic.Partitions(
+                        each.partition_index, int(errors[topic.name, each.partition_index])
+                    )
+                    for each in topic.partitions
+                ],
+            )
+            for topic in message.topics
+        ]
+    )
+
+
+def _wanted(
+    topics: "list[OffsetFetchRequest.Topics] | list[OffsetFetchRequest.Groups.Topics] | None",
+) -> list[PartitionKey] | None:
+    """The partitions asked for; None: all that have an offset."""
+    if topics is None:
+        return None
+    return [(topic.name, number) for topic in topics for number in topic.partition_indexes]
+
+
+def _topics(
+    keys: Iterable[PartitionKey],
+    commits: Commits,
+    unstable: set[PartitionKey],
+    error: ErrorCode,
+) -> list[FetchedGroup.Topics]:
+    """An entry for each partition; -1 where nothing is committed."""
+    topics: dict[str, FetchedGroup.Topics] = {}
+    for key in keys:
+        answer = FetchedGroup.Topics.Partitions(key[1], -1, -1, "", int(error))
+        commit = commits.get(key)
+        if key in unstable:
+            answer.error_code = int(ErrorCode.UNSTABLE_OFFSET_COMMIT)
+        elif commit is not None:
+            answer.committed_offset = commit.offset
+            answer.committed_leader_epoch = commit.leader_epoch
+            answer.metadata = commit.metadata
+        topics.setdefault(key[0], FetchedGroup.Topics(key[0])).partitions.append(answer)
+    return list(topics.values())
+
+
+def _fetched(version: int, groups: list[FetchedGroup]) -> OffsetFetchResponse:
+    """One answer in the form of its version: an error is the group's, the request's or, at
+    first, each partition's."""
+    if version >= _GROUPS_FROM:
+        for each in groups:
+            if each.error_code:
+                each.topics = []
+        return OffsetFetchResponse(groups=groups)
+    (group,) = groups
+    topics = [
+        FetchedTopic(
+            topic.name,
+            [
+                FetchedTopic.Partitions(
+                    each.partition_index,
+                    each.committed_offset,
+                    each.committed_leader_epoch,
+                    each.metadata,
+                    each.error_code,
+                )
+                for each in topic.partitions
+            ],
+        )
+        for topic in group.topics
+    ]
+    if group.error_code and version >= _TOP_LEVEL_ERROR_FROM:
+        topics = []
+    return OffsetFetchResponse(topics=topics, error_code=group.error_code)

@@ -1,0 +1,202 @@
+"""JoinGroup, SyncGroup, Heartbeat, LeaveGroup: the membership of classic groups."""
+
+from functools import partial
+from typing import TYPE_CHECKING
+
+from kstore.broker.api_table import Api
+from kstore.broker.group_service import group_service
+from kstore.broker.request import Answer, Pending, Request
+from kstore.coordinator.group.group_events import (
+    Join,
+    JoinAnswer,
+    LeavingMember,
+    Sync,
+    SyncAnswer,
+)
+from kstore.protocol.api_keys import ApiKey
+from kstore.protocol.error_codes import ErrorCode
+from kstore.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
+from kstore.protocol.messages.join_group import JoinGroupRequest, JoinGroupResponse
+from kstore.protocol.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse
+from kstore.protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
+
+if TYPE_CHECKING:
+    from kstore.broker.services import Services
+
+# First versions of JoinGroup in which a client knows something.
+_REBALANCE_TIMEOUT_FROM, _MEMBER_ID_REQUIRED_FROM, _NULL_PROTOCOL_FROM = 1, 4, 7
+_SKIP_ASSIGNMENT_FROM = 9
+_PROTOCOL_REQUIRED_FROM = 5  # of SyncGroup
+_LEAVE_MANY_FROM = 3  # of LeaveGroup
+
+
+class GroupHandlers:
+    """Serves the APIs of members."""
+
+    def __init__(self, services: "Services") -> None:
+        self._service = group_service(services)
+        self._coordinator = self._service.coordinator
+
+    def apis(self) -> list[Api]:
+        return [
+            Api(ApiKey.JOIN_GROUP, 0, 9, self.join_group),
+            Api(ApiKey.HEARTBEAT, 0, 4, self.heartbeat),
+            Api(ApiKey.LEAVE_GROUP, 0, 5, self.leave_group),
+            Api(ApiKey.SYNC_GROUP, 0, 5, self.sync_group),
+        ]
+
+    def join_group(self, request: Request) -> Answer:
+        """Answers when the rebalance that it begins, or belongs to, is complete."""
+        version = request.api_version
+        message = JoinGroupRequest.decode(request.reader, version)
+        pending = Pending()
+        reply = partial(_answer_join, pending, version)
+        _answer_when_stopping(pending, partial(_stop_join, pending, version))
+        error = self._service.check(message.group_id)
+        if error != ErrorCode.NONE:
+            reply(JoinAnswer(reply=None, error=error, member_id=message.member_id))
+            return pending
+        has_own = version >= _REBALANCE_TIMEOUT_FROM
+        self._coordinator.join(
+            Join(
+                group_id=message.group_id,
+                member_id=message.member_id,
+                instance_id=message.group_instance_id,
+                client_id=request.client_id,
+                client_host=f"/{request.connection.peer[0]}",
+                session_timeout_ms=message.session_timeout_ms,
+                rebalance_timeout_ms=(
+                    message.rebalance_timeout_ms if has_own else message.session_timeout_ms
+                ),
+                protocol_type=message.protocol_type,
+                protocols=tuple((each.name, each.metadata) for each in message.protocols),
+                needs_member_id=version >= _MEMBER_ID_REQUIRED_FROM,
+                can_skip_assignment=version >= _SKIP_ASSIGNMENT_FROM,
+                reply=reply,
+            ),
+            self._service.now,
+        )
+        self._service.carry_out()
+        return pending
+
+    def sync_group(self, request: Request) -> Answer:
+        """Answers when the leader has brought the assignments, and they are stored."""
+        version = request.api_version
+        message = SyncGroupRequest.decode(request.reader, version)
+        pending = Pending()
+        reply = partial(_answer_sync, pending)
+        _answer_when_stopping(pending, partial(_stop_sync, pending))
+        error = self._service.check(message.group_id)
+        if error == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS:
+            # The rebalance is lost, and the member need not find its coordinator again.
+            error = ErrorCode.REBALANCE_IN_PROGRESS
+        has_protocol = message.protocol_type is not None and message.protocol_name is not None
+        if error == ErrorCode.NONE and version >= _PROTOCOL_REQUIRED_FROM and not has_protocol:
+            error = ErrorCode.INCONSISTENT_GROUP_PROTOCOL
+        if error != ErrorCode.NONE:
+            reply(SyncAnswer(reply=None, error=error))
+            return pending
+        self._coordinator.sync(
+            Sync(
+                group_id=message.group_id,
+                generation=message.generation_id,
+                member_id=message.member_id,
+                instance_id=message.group_instance_id,
+                protocol_type=message.protocol_type,
+                protocol=message.protocol_name,
+                assignments={each.member_id: each.assignment for each in message.assignments},
+                reply=reply,
+            ),
+            self._service.now,
+        )
+        self._service.carry_out()
+        return pending
+
+    def heartbeat(self, request: Request) -> Answer:
+        """Renews a session; while the group is loaded, every member counts as alive."""
+        message = HeartbeatRequest.decode(request.reader, request.api_version)
+        error = self._service.check(message.group_id)
+        if error == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS:
+            error = ErrorCode.NONE
+        elif error == ErrorCode.NONE:
+            error = self._coordinator.heartbeat(
+                message.group_id,
+                message.member_id,
+                message.group_instance_id,
+                message.generation_id,
+                self._service.now,
+            )
+        return HeartbeatResponse(error_code=int(error))
+
+    def leave_group(self, request: Request) -> Answer:
+        """Removes members at once."""
+        version = request.api_version
+        message = LeaveGroupRequest.decode(request.reader, version)
+        error = self._service.check(message.group_id)
+        if error != ErrorCode.NONE:
+            return LeaveGroupResponse(error_code=int(error))
+        if version >= _LEAVE_MANY_FROM:
+            leaving = [
+                LeavingMember(each.member_id, each.group_instance_id) for each in message.members
+            ]
+        else:
+            leaving = [LeavingMember(message.member_id)]
+        errors = self._coordinator.leave(message.group_id, leaving, self._service.now)
+        self._service.carry_out()
+        if version < _LEAVE_MANY_FROM:
+            return LeaveGroupResponse(error_code=int(errors[0]))
+        return LeaveGroupResponse(
+            members=[
+                LeaveGroupResponse.Members(each.member_id, each.instance_id, int(code))
+                for each, code in zip(leaving, errors, strict=True)
+            ]
+        )
+
+
+def _answer_when_stopping(pending: Pending, answer: "partial[None]") -> None:
+    """A broker that stops does not wait for rebalances: members look for their coordinator."""
+    pending.on_stop = answer
+
+
+def _stop_join(pending: Pending, version: int) -> None:
+    _answer_join(pending, version, JoinAnswer(reply=None, error=ErrorCode.NOT_COORDINATOR))
+
+
+def _stop_sync(pending: Pending) -> None:
+    _answer_sync(pending, SyncAnswer(reply=None, error=ErrorCode.NOT_COORDINATOR))
+
+
+def _answer_join(pending: Pending, version: int, answer: JoinAnswer) -> None:
+    if pending.is_answered:
+        return
+    protocol = answer.protocol
+    if protocol is None and version < _NULL_PROTOCOL_FROM:
+        protocol = ""
+    pending.complete(
+        JoinGroupResponse(
+            error_code=int(answer.error),
+            generation_id=answer.generation,
+            protocol_type=answer.protocol_type,
+            protocol_name=protocol,
+            leader=answer.leader,
+            skip_assignment=answer.skip_assignment,
+            member_id=answer.member_id,
+            members=[
+                JoinGroupResponse.Members(each.member_id, each.instance_id, each.metadata)
+                for each in answer.members
+            ],
+        )
+    )
+
+
+def _answer_sync(pending: Pending, answer: SyncAnswer) -> None:
+    if pending.is_answered:
+        return
+    pending.complete(
+        SyncGroupResponse(
+            error_code=int(answer.error),
+            protocol_type=answer.protocol_type,
+            protocol_name=answer.protocol,
+            assignment=answer.assignment,
+        )
+    )

@@ -1,0 +1,217 @@
+"""Metadata: brokers, topics, partitions and their leaders, for clients of every version."""
+
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
+
+from kstore.broker.api_table import Api
+from kstore.broker.encoded_topics import EncodedTopic, EncodedTopics
+from kstore.broker.handlers.auto_create_topics import AutoCreateTopics
+from kstore.broker.request import Answer, Request
+from kstore.broker.services import Services
+from kstore.cluster.image import ClusterImage, PartitionImage, TopicImage
+from kstore.errors import InvalidTopicError
+from kstore.files.filenames import check_topic_name
+from kstore.protocol.api_keys import ApiKey
+from kstore.protocol.error_codes import ErrorCode
+from kstore.protocol.messages.metadata import MetadataRequest, MetadataResponse
+from kstore.protocol.wire import ZERO_UUID
+
+# What a client may do where nothing is forbidden: a bit for each of Kafka's AclOperation codes.
+TOPIC_OPERATIONS = sum(1 << code for code in (3, 4, 5, 6, 7, 8, 10, 11))
+CLUSTER_OPERATIONS = sum(1 << code for code in (5, 7, 8, 9, 10, 11, 12))
+
+_ALL_IF_EMPTY = 0  # the version in which an empty list asks for all topics
+_LISTENER_NOT_FOUND_FROM = 6  # the first version whose clients know error 72
+_IDS_FROM = 12  # the first version that asks by topic id
+
+
+class MetadataHandlers:
+    """Serves Metadata. Loop's thread."""
+
+    def __init__(self, services: Services) -> None:
+        self._services = services
+        self._auto_create = AutoCreateTopics(services)
+        self._encoded = EncodedTopics()
+
+    def apis(self) -> list[Api]:
+        return [Api(ApiKey.METADATA, 0, 13, self.metadata)]
+
+    def metadata(self, request: Request) -> Answer:
+        """Kafka's KafkaApis.handleTopicMetadataRequest."""
+        version = request.api_version
+        asked = MetadataRequest.decode(request.reader, version)
+        wanted: Sequence[MetadataRequest.Topics] | None = asked.topics
+        if version == _ALL_IF_EMPTY and not wanted:
+            wanted = None
+        if wanted is not None and (refused := _refused(wanted, version)) is not None:
+            return refused
+        operations = TOPIC_OPERATIONS if asked.include_topic_authorized_operations else None
+        describe = partial(self._topic, request, operations)
+        if wanted is None:
+            topics = [describe(topic) for topic in request.image.topics.values()]
+        elif any(each.topic_id != ZERO_UUID for each in wanted):
+            topics = self._by_id(request.image, wanted, describe)
+        else:
+            may_create = version < 4 or asked.allow_auto_topic_creation
+            topics = self._by_name(request.image, wanted, describe, may_create)
+        if operations is not None:
+            for topic in topics:
+                if not isinstance(topic, EncodedTopic):  # those have them
+                    topic.topic_authorized_operations = operations
+        response = _about_cluster(request.image, request.connection.listener)
+        response.topics = topics
+        if asked.include_cluster_authorized_operations:
+            response.cluster_authorized_operations = CLUSTER_OPERATIONS
+        return response
+
+    def _topic(
+        self, request: Request, operations: int | None, topic: TopicImage
+    ) -> MetadataResponse.Topics:
+        """A topic of the image; as bytes, if no partition's answer may soon be another."""
+        partitions = self._services.partitions
+        image, listener, version = request.image, request.connection.listener, request.api_version
+
+        def describe() -> MetadataResponse.Topics:
+            found = _topic(image, listener, version, partitions.is_recovering, topic)
+            if operations is not None:
+                found.topic_authorized_operations = operations
+            return found
+
+        if partitions.is_any_recovering:
+            return describe()
+        key = topic.name, listener, operations
+        return self._encoded.find(image, key, version, describe)
+
+    def _by_name(
+        self,
+        image: ClusterImage,
+        wanted: Iterable[MetadataRequest.Topics],
+        describe: "partial[MetadataResponse.Topics]",
+        may_create: bool,
+    ) -> list[MetadataResponse.Topics]:
+        """Existing topics first, then the others; a name asked for twice is answered once."""
+        existing, missing = [], []
+        for name in dict.fromkeys(each.name or "" for each in wanted):
+            topic = image.topic(name)
+            if topic is not None:
+                existing.append(describe(topic))
+                continue
+            error = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+            if not is_topic_name(name):
+                error = ErrorCode.INVALID_TOPIC_EXCEPTION
+            elif may_create and self._services.settings.auto_create_topics_enable:
+                error = self._auto_create.request(name)
+            missing.append(MetadataResponse.Topics(error_code=error, name=name))
+        return existing + missing
+
+    def _by_id(
+        self,
+        image: ClusterImage,
+        wanted: Iterable[MetadataRequest.Topics],
+        describe: "partial[MetadataResponse.Topics]",
+    ) -> list[MetadataResponse.Topics]:
+        """Unknown ids first, as Kafka. A request with an id is served by its ids alone."""
+        known, unknown = [], []
+        for topic_id in dict.fromkeys(each.topic_id for each in wanted):
+            topic = image.topic_by_id(topic_id)
+            if topic is not None:
+                known.append(describe(topic))
+            elif topic_id != ZERO_UUID:
+                error = ErrorCode.UNKNOWN_TOPIC_ID
+                unknown.append(
+                    MetadataResponse.Topics(error_code=error, name=None, topic_id=topic_id)
+                )
+        return unknown + known
+
+
+def is_topic_name(name: str) -> bool:
+    """Whether a topic may have this name."""
+    try:
+        check_topic_name(name)
+    except InvalidTopicError:
+        return False
+    return True
+
+
+def _refused(wanted: Iterable[MetadataRequest.Topics], version: int) -> MetadataResponse | None:
+    """The answer to ids in a version that has none, and to a topic with neither name nor id:
+    error 42 for every topic, without brokers."""
+    asks_by_id = any(each.topic_id != ZERO_UUID for each in wanted)
+    if version < _IDS_FROM:
+        is_wrong = asks_by_id or any(each.name is None for each in wanted)
+    else:
+        is_wrong = not asks_by_id and any(each.name is None for each in wanted)
+    if not is_wrong:
+        return None
+    error = ErrorCode.INVALID_REQUEST
+    return MetadataResponse(
+        error_code=error,
+        topics=[
+            MetadataResponse.Topics(error_code=error, name=each.name or "", topic_id=each.topic_id)
+            for each in wanted
+        ],
+    )
+
+
+def _about_cluster(image: ClusterImage, listener: str) -> MetadataResponse:
+    """Brokers with their addresses on the listener of the request, cluster id, controller."""
+    brokers = [
+        MetadataResponse.Brokers(broker.node_id, endpoint.host, endpoint.port, broker.rack)
+        for broker in image.brokers.values()
+        if (endpoint := broker.endpoints.get(listener)) is not None
+    ]
+    return MetadataResponse(
+        brokers=brokers, cluster_id=image.cluster_id, controller_id=image.controller_id
+    )
+
+
+def _topic(
+    image: ClusterImage,
+    listener: str,
+    version: int,
+    is_recovering: Callable[[str, int], bool],
+    topic: TopicImage,
+) -> MetadataResponse.Topics:
+    return MetadataResponse.Topics(
+        name=topic.name,
+        topic_id=topic.topic_id,
+        is_internal=topic.is_internal,
+        partitions=[
+            _partition(image, listener, version, each, is_recovering(topic.name, each.partition))
+            for each in topic.partitions.values()
+        ],
+    )
+
+
+def _partition(
+    image: ClusterImage,
+    listener: str,
+    version: int,
+    partition: PartitionImage,
+    is_recovering: bool,
+) -> MetadataResponse.Topics.Partitions:
+    """A leader without the listener is -1: error 72, or 5 in versions before 6. One that recovers
+    the partition is -1, too: error 5."""
+    leader, error = partition.leader, ErrorCode.NONE
+    if is_recovering:
+        leader, error = -1, ErrorCode.LEADER_NOT_AVAILABLE
+    elif not has_endpoint(image, leader, listener):
+        error = ErrorCode.LEADER_NOT_AVAILABLE
+        if leader in image.brokers and version >= _LISTENER_NOT_FOUND_FROM:
+            error = ErrorCode.LISTENER_NOT_FOUND
+        leader = -1
+    return MetadataResponse.Topics.Partitions(
+        error_code=error,
+        partition_index=partition.partition,
+        leader_id=leader,
+        leader_epoch=partition.leader_epoch,
+        replica_nodes=list(partition.replicas),
+        isr_nodes=list(partition.isr),
+        offline_replicas=list(partition.offline_replicas),
+    )
+
+
+def has_endpoint(image: ClusterImage, node_id: int, listener: str) -> bool:
+    """Whether a broker of the cluster has an address on a listener."""
+    broker = image.brokers.get(node_id)
+    return broker is not None and listener in broker.endpoints

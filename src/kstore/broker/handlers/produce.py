@@ -1,0 +1,379 @@
+"""Produce: batches of clients, appended to logs (Kafka's ReplicaManager.appendRecords).
+
+Checks and their order are those of Kafka 3.9. The log itself validates a batch
+(``Log.append_as_leader``); here is what depends on the request, the topic and the replicas.
+"""
+
+import logging
+from functools import partial
+from typing import TYPE_CHECKING
+
+from kstore._native.format import batch_fields
+from kstore.broker.api_table import Api
+from kstore.broker.client_batch import complete_size, find_batch
+from kstore.broker.delayed_produce import AppendedPartition, DelayedProduce
+from kstore.broker.durable_commits import DurableCommits
+from kstore.broker.leader_hints import LeaderHints
+from kstore.broker.partitions import (
+    HostedPartition,
+    append_at_once,
+    continue_with,
+    error_code_of,
+)
+from kstore.broker.produce_frames import INLINE_SIZE, ProduceFrames, is_durable
+from kstore.broker.request import Answer, Attempt, CloseConnection, Pending, Request
+from kstore.errors import CorruptRecordError, KStoreError
+from kstore.log.append_info import AppendInfo
+from kstore.protocol.api_keys import ApiKey
+from kstore.protocol.error_codes import ErrorCode
+from kstore.protocol.messages.produce import ProduceRequest, ProduceResponse
+
+if TYPE_CHECKING:
+    from kstore.broker.services import Services
+    from kstore.log.log import Log
+
+PartitionData = ProduceRequest.TopicData.PartitionData
+PartitionAnswer = ProduceResponse.Responses.PartitionResponses
+
+_LOGGER = logging.getLogger("kstore.broker")
+_SECONDS_BETWEEN_REPORTS = 10.0
+_V2_SINCE, _HINTS_SINCE = 3, 10  # versions of Produce
+# Kafka answers these without the log start offset (ReplicaManager.appendToLocalLog).
+_WITHOUT_LOG_START = frozenset(
+    (
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        ErrorCode.NOT_LEADER_OR_FOLLOWER,
+        ErrorCode.MESSAGE_TOO_LARGE,
+        ErrorCode.RECORD_LIST_TOO_LARGE,
+        ErrorCode.CORRUPT_MESSAGE,
+        ErrorCode.KAFKA_STORAGE_ERROR,
+        ErrorCode.LEADER_NOT_AVAILABLE,
+    )
+)
+# The text of these errors is about the client's records, and names no file of the broker.
+_ABOUT_RECORDS = frozenset(
+    (
+        ErrorCode.CORRUPT_MESSAGE,
+        ErrorCode.MESSAGE_TOO_LARGE,
+        ErrorCode.RECORD_LIST_TOO_LARGE,
+        ErrorCode.INVALID_TIMESTAMP,
+        ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT,
+        ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
+        ErrorCode.INVALID_PRODUCER_EPOCH,
+        ErrorCode.INVALID_TXN_STATE,
+        ErrorCode.UNSUPPORTED_COMPRESSION_TYPE,
+        ErrorCode.INVALID_RECORD,
+    )
+)
+
+
+class ProduceHandlers:
+    """Serves Produce."""
+
+    def __init__(self, services: "Services") -> None:
+        self.services = services
+        self.commits = DurableCommits(services.workers)
+        self._report_again_at = 0.0
+
+    def report_storage_error(self, hosted: HostedPartition, error: BaseException) -> None:
+        """Log that a disk is full or failed, at most every ten seconds: clients only time out."""
+        now = self.services.loop.time()
+        if now >= self._report_again_at:
+            self._report_again_at = now + _SECONDS_BETWEEN_REPORTS
+            _LOGGER.error("%s-%d: cannot append: %s", hosted.topic, hosted.number, error)
+
+    def apis(self) -> list[Api]:
+        frames = ProduceFrames(self.services)
+        # Two arrays of one element each are not counted against the limit of a request.
+        is_limited = self.services.settings.kstore_max_request_partitions < 2
+        return [
+            Api(ApiKey.PRODUCE, 0, 11, self.produce, None if is_limited else frames.handle_frame)
+        ]
+
+    def produce(self, request: Request) -> Answer:
+        """Append a request's batches; answers when ``acks`` is fulfilled, at once for 0."""
+        message = ProduceRequest.decode(request.reader, request.api_version)
+        return ProduceCall(self, request, message).start()
+
+
+class ProduceCall:
+    """One Produce request until its answer."""
+
+    __slots__ = (
+        "_acks",
+        "_appended",
+        "_handlers",
+        "_hints",
+        "_message",
+        "_open",
+        "_pending",
+        "_request",
+        "_response",
+        "_version",
+    )
+
+    def __init__(
+        self, handlers: ProduceHandlers, request: Request, message: ProduceRequest
+    ) -> None:
+        self._handlers = handlers
+        self._request = request
+        self._version = request.api_version
+        self._message = message
+        self._acks = message.acks
+        self._response = ProduceResponse()
+        self._hints = LeaderHints(request) if self._version >= _HINTS_SINCE else None
+        self._appended: list[AppendedPartition] = []
+        self._open = 0  # appends on disk workers
+        self._pending: Pending | None = None
+
+    def start(self) -> Answer:
+        for topic, partitions in last_of_each_partition(self._message).items():
+            answers: list[PartitionAnswer] = []
+            self._response.responses.append(
+                ProduceResponse.Responses(name=topic, partition_responses=answers)
+            )
+            for data in partitions.values():
+                answer = PartitionAnswer(index=data.index, base_offset=-1)
+                answers.append(answer)
+                self._append(topic, data, answer)
+        if not self._open:
+            return self._all_appended()
+        self._pending = Pending()
+        self._pending.keeps_frame = True  # the batches that the workers append are its bytes
+        return self._pending
+
+    # --- one partition ----------------------------------------------------------------------
+
+    def _append(self, topic: str, data: PartitionData, answer: PartitionAnswer) -> None:
+        services = self._handlers.services
+        hosted = services.partitions.get(topic, data.index, self._request.image)
+        if self._request.attempt is not None:
+            self._report(hosted, answer, self._request.attempt)
+            return
+        records = data.records
+        assert records is None or isinstance(records, memoryview)
+        error, size, attributes = find_batch(records, self._version)
+        if hosted.image is None:
+            error = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        elif error == ErrorCode.NONE:
+            error = self._refusal(hosted, attributes)
+        if error != ErrorCode.NONE:
+            self._refuse(hosted, answer, error)
+            return
+        batch = memoryview(b"") if records is None else records[:size]
+        if (
+            hosted.log is not None
+            and size <= INLINE_SIZE
+            and self._version >= _V2_SINCE
+            and not attributes & batch_fields.CODEC_MASK
+            and hosted.is_plain
+            and not services.workers.is_busy(hosted.key)
+        ):
+            try:
+                info = append_at_once(hosted.log, batch)
+                if info is not None:
+                    self._take(hosted, answer, hosted.log, info)
+                    return
+            except Exception as raised:
+                self._fail(hosted, answer, raised)
+                return
+        self._open += 1
+        services.workers.submit(
+            hosted.key,
+            partial(self._append_on_worker, hosted, batch),
+            partial(self._appended_on_worker, hosted, answer),
+        )
+
+    def _report(self, hosted: HostedPartition, answer: PartitionAnswer, attempt: Attempt) -> None:
+        """The only batch of the request was given to its log by ProduceFrames."""
+        if attempt.error is not None:
+            self._fail(hosted, answer, attempt.error)
+        else:
+            log, info = attempt.result
+            self._take(hosted, answer, log, info)
+
+    def _refusal(self, hosted: HostedPartition, attributes: int) -> ErrorCode:
+        """Why nothing is appended whatever the records are, in Kafka's order of checks; or NONE."""
+        if self._acks not in (-1, 0, 1):
+            return ErrorCode.INVALID_REQUIRED_ACKS
+        topic = hosted.topic_image
+        if topic is not None and topic.is_internal:
+            return ErrorCode.INVALID_TOPIC_EXCEPTION
+        if hosted.error != ErrorCode.NONE and not hosted.needs_opening:
+            return hosted.error
+        if self._acks == -1 and not self._has_enough_replicas(hosted):
+            return ErrorCode.NOT_ENOUGH_REPLICAS
+        if attributes & batch_fields.TRANSACTIONAL_BIT:  # no coordinator would end the transaction
+            return ErrorCode.INVALID_TXN_STATE
+        return ErrorCode.NONE
+
+    def _has_enough_replicas(self, hosted: HostedPartition) -> bool:
+        """Whether the ISR has min.insync.replicas, or as many as the partition has replicas."""
+        assert hosted.image is not None
+        isr = len(hosted.image.isr)
+        return isr >= len(hosted.image.replicas) or isr >= min_in_sync(
+            hosted, self._request, self._handlers.services.settings.min_insync_replicas
+        )
+
+    def _append_on_worker(
+        self, hosted: HostedPartition, batch: memoryview
+    ) -> tuple["Log", AppendInfo | Exception]:
+        """Called on a disk worker."""
+        log = self._handlers.services.partitions.open_log(hosted)
+        try:
+            return log, append(log, batch)
+        except Exception as error:
+            return log, error
+
+    def _appended_on_worker(
+        self,
+        hosted: HostedPartition,
+        answer: PartitionAnswer,
+        result: tuple["Log", AppendInfo | Exception] | None,
+        error: BaseException | None,
+    ) -> None:
+        try:
+            self._take_worker_result(hosted, answer, result, error)
+        except Exception as raised:  # the request is answered all the same
+            self._fail(hosted, answer, raised)
+        self._open -= 1
+        if not self._open:
+            self._answer_later()
+
+    def _take_worker_result(
+        self,
+        hosted: HostedPartition,
+        answer: PartitionAnswer,
+        result: tuple["Log", AppendInfo | Exception] | None,
+        error: BaseException | None,
+    ) -> None:
+        partitions = self._handlers.services.partitions
+        if result is None:
+            assert error is not None
+            partitions.opened(hosted, None, error)
+            self._fail(hosted, answer, error)
+        else:
+            log, info = result
+            partitions.opened(hosted, log, None)
+            if isinstance(info, Exception):
+                self._fail(hosted, answer, info)
+            else:
+                self._take(hosted, answer, log, info)
+
+    def _take(
+        self, hosted: HostedPartition, answer: PartitionAnswer, log: "Log", info: AppendInfo
+    ) -> None:
+        """A batch was appended, or is a repetition of one in the log (its size is 0)."""
+        answer.base_offset = info.first_offset
+        answer.log_start_offset = log.start_offset
+        if info.first_offset < 0:  # there was no complete message
+            return
+        if info.size == 0 or log.config.message_timestamp_type == "LogAppendTime":
+            answer.log_append_time_ms = info.max_timestamp
+        self._appended.append(AppendedPartition(hosted, log, info.last_offset + 1, answer))
+
+    def _fail(self, hosted: HostedPartition, answer: PartitionAnswer, error: BaseException) -> None:
+        """The append raised an error."""
+        code = error_code_of(error)
+        if code == ErrorCode.KAFKA_STORAGE_ERROR:
+            self._handlers.report_storage_error(hosted, error)
+        self._refuse(hosted, answer, code)
+        if code not in _WITHOUT_LOG_START and hosted.log is not None:
+            answer.log_start_offset = hosted.log.start_offset
+        if isinstance(error, KStoreError) and code in _ABOUT_RECORDS:
+            answer.error_message = error.reason
+            for record in getattr(error, "record_errors", ()):
+                answer.record_errors.append(
+                    PartitionAnswer.RecordErrors(record.batch_index, record.message)
+                )
+
+    def _refuse(self, hosted: HostedPartition, answer: PartitionAnswer, error: ErrorCode) -> None:
+        if error == ErrorCode.KAFKA_STORAGE_ERROR and self._version <= 3:
+            error = ErrorCode.NOT_LEADER_OR_FOLLOWER  # those clients retry after this one only
+        answer.error_code = int(error)
+        if error == ErrorCode.NOT_LEADER_OR_FOLLOWER and self._hints is not None:
+            leader = self._hints.leader_of(hosted)
+            if leader is not None:
+                answer.current_leader = PartitionAnswer.CurrentLeader(*leader)
+
+    # --- the answer -------------------------------------------------------------------------
+
+    def _answer_later(self) -> None:
+        """The last append on a disk worker has ended."""
+        pending = self._pending
+        assert pending is not None
+        pending.release_frame()
+        if not pending.is_cancelled:
+            continue_with(pending, self._all_appended)
+
+    def _all_appended(self) -> Answer:
+        if self._acks == 0:
+            self._close_after_error()
+            return None
+        services = self._handlers.services
+        waiting = DelayedProduce(
+            self._appended,
+            loop=services.loop,
+            commits=self._handlers.commits if self._appended else None,
+            acks=self._acks,
+            is_durable=self._is_durable,
+            timeout_ms=self._message.timeout_ms,
+            min_in_sync=lambda hosted: min_in_sync(
+                hosted, self._request, services.settings.min_insync_replicas
+            ),
+        )
+        if waiting.is_fulfilled():
+            return self._finished()
+        pending = Pending()
+        waiting.start(pending, self._finished)
+        return pending
+
+    def _is_durable(self, hosted: HostedPartition) -> bool:
+        return is_durable(hosted, self._handlers.services.settings)
+
+    def _finished(self) -> ProduceResponse:
+        if self._hints is not None:
+            self._response.node_endpoints = [
+                ProduceResponse.NodeEndpoints(*endpoint) for endpoint in self._hints.endpoints()
+            ]
+        return self._response
+
+    def _close_after_error(self) -> None:
+        """With acks=0 nothing is answered: a client notices an error by its connection."""
+        for topic in self._response.responses:
+            for answer in topic.partition_responses:
+                if answer.error_code:
+                    raise CloseConnection(
+                        f"acks=0 and {topic.name}-{answer.index} has error {answer.error_code}"
+                    )
+
+
+def last_of_each_partition(message: ProduceRequest) -> dict[str, dict[int, PartitionData]]:
+    """What is appended, by topic and partition. Of a partition that is named twice the last batch
+    counts, and a topic without partitions is omitted (Kafka's KafkaApis.handleProduceRequest)."""
+    wanted: dict[str, dict[int, PartitionData]] = {}
+    for topic in message.topic_data:
+        for data in topic.partition_data:
+            wanted.setdefault(topic.name, {})[data.index] = data
+    return wanted
+
+
+def append(log: "Log", batch: memoryview) -> AppendInfo:
+    """Append a client batch, or a set of messages, which may be empty.
+
+    Raises CorruptRecordError for a set whose first message has an impossible size.
+    """
+    if len(batch) < batch_fields.HEADER_UP_TO_MAGIC:
+        if complete_size(batch, 0)[1]:
+            raise CorruptRecordError("the first message is shorter than a message's header")
+        return AppendInfo(-1, -1, -1, 0)
+    return log.append_as_leader(batch)
+
+
+def min_in_sync(hosted: HostedPartition, request: Request, default: int) -> int:
+    """The topic's min.insync.replicas, at most the number of replicas (KIP-966 clamps it)."""
+    assert hosted.image is not None
+    assert hosted.topic_image is not None
+    name = "min.insync.replicas"
+    text = hosted.topic_image.config.get(name) or request.image.broker_config.get(name)
+    return min(int(text) if text else default, len(hosted.image.replicas))

@@ -1,0 +1,243 @@
+"""CreateTopics, DeleteTopics, CreatePartitions: what Kafka's ControllerApis checks in a request;
+the port of the cluster's metadata does the work."""
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
+
+from kstore.broker.api_table import Api
+from kstore.broker.handlers.controller_work import Outcome, run_changes
+from kstore.broker.request import Answer, Request
+from kstore.broker.services import Services
+from kstore.cluster.image import ClusterImage, TopicImage
+from kstore.cluster.metadata import ConfigEntry
+from kstore.errors import InvalidReplicaAssignmentError
+from kstore.protocol.api_keys import ApiKey
+from kstore.protocol.error_codes import ErrorCode
+from kstore.protocol.messages.create_partitions import (
+    CreatePartitionsRequest,
+    CreatePartitionsResponse,
+)
+from kstore.protocol.messages.create_topics import CreateTopicsRequest, CreateTopicsResponse
+from kstore.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicsResponse
+from kstore.protocol.wire import ZERO_UUID
+
+_DUPLICATE_NAME = "Duplicate topic name."
+_UNKNOWN_NAME = "This server does not host this topic-partition."
+_UNKNOWN_ID = "This server does not host this topic ID."
+_ERROR_73_FROM = 3  # the first version of DeleteTopics whose clients know error 73
+_CONFIGS_FROM = 5  # the first version of CreateTopics that answers with the settings
+
+_Created = tuple[TopicImage, list[ConfigEntry]]
+_Deleted = DeleteTopicsResponse.Responses
+
+
+class TopicHandlers:
+    """Serves the changes of topics. Loop's thread; the changes are made on a disk worker."""
+
+    def __init__(self, services: Services) -> None:
+        self._services = services
+
+    def apis(self) -> list[Api]:
+        return [
+            Api(ApiKey.CREATE_TOPICS, 0, 7, self.create_topics),
+            Api(ApiKey.DELETE_TOPICS, 0, 6, self.delete_topics),
+            Api(ApiKey.CREATE_PARTITIONS, 0, 3, self.create_partitions),
+        ]
+
+    # --- create ---------------------------------------------------------------------------
+
+    def create_topics(self, request: Request) -> Answer:
+        """A name that stands twice in the request is refused; the order of the rest is kept."""
+        asked = CreateTopicsRequest.decode(request.reader, request.api_version)
+        count = Counter(topic.name for topic in asked.topics)
+        topics = [topic for topic in asked.topics if count[topic.name] == 1]
+        create = partial(self._create, asked.validate_only, request.api_version >= _CONFIGS_FROM)
+
+        def respond(outcomes: Sequence[Outcome]) -> CreateTopicsResponse:
+            results = list(map(_created, topics, outcomes))
+            results += [
+                CreateTopicsResponse.Topics(
+                    name=name,
+                    error_code=ErrorCode.INVALID_REQUEST,
+                    error_message=_DUPLICATE_NAME,
+                )
+                for name in _repeated(count)
+            ]
+            return CreateTopicsResponse(topics=results)
+
+        changes = [partial(create, topic) for topic in topics]
+        return run_changes(self._services, changes, respond, asked.timeout_ms)
+
+    def _create(
+        self, validate_only: bool, wants_configs: bool, topic: CreateTopicsRequest.Topics
+    ) -> _Created:
+        """On a disk worker. A setting that stands twice has its last value, as in Kafka."""
+        metadata = self._services.metadata
+        created: TopicImage = metadata.create_topic(
+            topic.name,
+            partitions=topic.num_partitions,
+            replication_factor=topic.replication_factor,
+            assignments=_assignments(topic.assignments),
+            config={config.name: config.value for config in topic.configs},
+            validate_only=validate_only,
+        )
+        configs: list[ConfigEntry] = []
+        if wants_configs and validate_only:
+            configs = metadata.describe_new_topic(created)
+        elif wants_configs:
+            configs = metadata.describe_topic_config(topic.name)
+        return created, configs
+
+    # --- delete ---------------------------------------------------------------------------
+
+    def delete_topics(self, request: Request) -> Answer:
+        """By name, or from version 6 on by id; the errors come first."""
+        asked = DeleteTopicsRequest.decode(request.reader, request.api_version)
+        if request.api_version < 6:
+            asked.topics = [DeleteTopicsRequest.Topics(name=name) for name in asked.topic_names]
+        if not self._services.settings.delete_topic_enable:
+            is_old = request.api_version < _ERROR_73_FROM
+            error = ErrorCode.INVALID_REQUEST if is_old else ErrorCode.TOPIC_DELETION_DISABLED
+            message = "Topic deletion is disabled."
+            return DeleteTopicsResponse(
+                responses=[
+                    _Deleted(topic.name or "", topic.topic_id, error, message)
+                    for topic in asked.topics
+                ]
+            )
+        errors, topics = _to_delete(asked.topics, request.image)
+
+        def respond(outcomes: Sequence[Outcome]) -> DeleteTopicsResponse:
+            done = [
+                _Deleted(topic.name, topic.topic_id, error, message)
+                for topic, (error, message, _) in zip(topics, outcomes, strict=True)
+            ]
+            return DeleteTopicsResponse(responses=errors + done)
+
+        delete = self._services.metadata.delete_topic
+        changes = [partial(delete, topic.name) for topic in topics]
+        return run_changes(self._services, changes, respond, asked.timeout_ms)
+
+    # --- add partitions -------------------------------------------------------------------
+
+    def create_partitions(self, request: Request) -> Answer:
+        asked = CreatePartitionsRequest.decode(request.reader, request.api_version)
+        count = Counter(topic.name for topic in asked.topics)
+        topics = [topic for topic in asked.topics if count[topic.name] == 1]
+
+        def respond(outcomes: Sequence[Outcome]) -> CreatePartitionsResponse:
+            result = CreatePartitionsResponse.Results
+            repeated = [
+                result(name, ErrorCode.INVALID_REQUEST, _DUPLICATE_NAME)
+                for name in _repeated(count)
+            ]
+            return CreatePartitionsResponse(
+                results=repeated
+                + [
+                    result(topic.name, error, message)
+                    for topic, (error, message, _) in zip(topics, outcomes, strict=True)
+                ]
+            )
+
+        add = self._services.metadata.create_partitions
+        changes: list[Callable[[], object]] = [
+            partial(
+                add,
+                topic.name,
+                topic.count,
+                assignments=None
+                if topic.assignments is None
+                else [each.broker_ids for each in topic.assignments],
+                validate_only=asked.validate_only,
+            )
+            for topic in topics
+        ]
+        return run_changes(self._services, changes, respond, asked.timeout_ms)
+
+
+def _repeated(count: "Counter[str]") -> list[str]:
+    return [name for name, times in count.items() if times > 1]
+
+
+def _assignments(
+    wanted: Sequence[CreateTopicsRequest.Topics.Assignments],
+) -> dict[int, list[int]] | None:
+    """The brokers of each partition. Raises InvalidReplicaAssignmentError for one that is
+    assigned twice."""
+    found: dict[int, list[int]] = {}
+    for each in wanted:
+        if each.partition_index in found:
+            raise InvalidReplicaAssignmentError(
+                f"Found multiple manual partition assignments for partition {each.partition_index}"
+            )
+        found[each.partition_index] = each.broker_ids
+    return found or None
+
+
+def _created(topic: CreateTopicsRequest.Topics, outcome: Outcome) -> CreateTopicsResponse.Topics:
+    error, message, result = outcome
+    response = CreateTopicsResponse.Topics(name=topic.name, error_code=error, error_message=message)
+    if isinstance(result, tuple):
+        image, configs = result
+        replicas = next((each.replicas for each in image.partitions.values()), ())
+        response.topic_id = image.topic_id
+        response.num_partitions = len(image.partitions)
+        response.replication_factor = len(replicas)
+        response.configs = [
+            CreateTopicsResponse.Topics.Configs(
+                name=entry.name,
+                value=None if entry.is_sensitive else entry.value,
+                read_only=entry.is_read_only,
+                config_source=entry.source,
+                is_sensitive=entry.is_sensitive,
+            )
+            for entry in configs
+        ]
+    return response
+
+
+def _to_delete(
+    wanted: Iterable[DeleteTopicsRequest.Topics], image: ClusterImage
+) -> tuple[list[_Deleted], list[TopicImage]]:
+    """The answers for what is wrong in a request, and the topics to delete: Kafka's
+    ControllerApis.deleteTopics. A topic that is named and given by its id is not deleted."""
+    invalid = ErrorCode.INVALID_REQUEST
+    errors: list[_Deleted] = []
+    names: Counter[str] = Counter()
+    ids: Counter[bytes] = Counter()
+    for topic in wanted:
+        has_id = topic.topic_id != ZERO_UUID
+        if topic.name is None and not has_id:
+            message = "Neither topic name nor id were specified."
+            errors.append(_Deleted(None, ZERO_UUID, invalid, message))
+        elif topic.name is None:
+            ids[topic.topic_id] += 1
+        elif has_id:
+            message = "You may not specify both topic name and topic id."
+            errors.append(_Deleted(topic.name, topic.topic_id, invalid, message))
+        else:
+            names[topic.name] += 1
+    errors += [_Deleted(name, ZERO_UUID, invalid, _DUPLICATE_NAME) for name in _repeated(names)]
+    for topic_id, times in ids.items():
+        if times > 1:
+            errors.append(_Deleted(None, topic_id, invalid, "Duplicate topic id."))
+        elif image.topic_by_id(topic_id) is None:
+            errors.append(_Deleted(None, topic_id, ErrorCode.UNKNOWN_TOPIC_ID, _UNKNOWN_ID))
+    topics: dict[str, TopicImage] = {}
+    for topic_id, times in ids.items():
+        found = image.topic_by_id(topic_id)
+        if found is not None and times == 1:
+            topics[found.name] = found
+    for name in (name for name, times in names.items() if times == 1):
+        found = image.topic(name)
+        if found is None:
+            unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+            errors.append(_Deleted(name, ZERO_UUID, unknown, _UNKNOWN_NAME))
+        elif found.topic_id in ids:
+            topics.pop(name, None)
+            message = "The provided topic name maps to an ID that was already supplied."
+            errors.append(_Deleted(name, found.topic_id, invalid, message))
+        else:
+            topics[name] = found
+    return errors, list(topics.values())

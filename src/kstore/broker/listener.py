@@ -1,0 +1,152 @@
+"""A listening socket and its connections."""
+
+import errno
+import logging
+import socket
+from collections import Counter
+from collections.abc import Callable
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+from kstore.broker.connection import Connection
+from kstore.broker.loop import READABLE, Loop
+
+if TYPE_CHECKING:
+    from kstore.broker.request_memory import RequestMemory
+    from kstore.broker.services import Services
+    from kstore.broker.settings import BrokerSettings
+
+_LOGGER = logging.getLogger("kstore.broker")
+_ACCEPTED_OF_A_TURN = 64
+_PAUSE_SECONDS = 1.0  # after an accept that failed for want of descriptors or memory
+_SCARCE = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
+
+
+class Listener:
+    """Accepts connections within the limits. Loop's thread only, but for ``open``.
+
+    At ``max.connections`` it accepts no more until one is closed, as Kafka does; a connection
+    beyond ``max.connections.per.ip`` is closed at once.
+    """
+
+    services: "Services"  # set before start()
+
+    def __init__(
+        self, name: str, loop: Loop, settings: "BrokerSettings", memory: "RequestMemory"
+    ) -> None:
+        self.name = name
+        self.connections: set[Connection] = set()
+        self._loop = loop
+        self._settings = settings
+        self._memory = memory
+        self._of_address: Counter[str] = Counter()
+        self._socket: socket.socket | None = None
+        self._is_accepting = False
+        self.on_empty: Callable[[], object] | None = None  # called when none is left
+
+    def open(self, host: str, port: int) -> tuple[str, int]:
+        """Listen; the address with its port. Raises OSError, socket.gaierror."""
+        found = socket.getaddrinfo(
+            host or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+        )
+        family, kind, protocol, _, address = found[0]
+        listening = socket.socket(family, kind, protocol)
+        try:
+            listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            listening.bind(address)
+            listening.listen(self._settings.socket_listen_backlog_size)
+            listening.setblocking(False)
+        except BaseException:
+            listening.close()
+            raise
+        self._socket = listening
+        bound = listening.getsockname()
+        return bound[0], bound[1]
+
+    def start(self) -> None:
+        """Accept connections."""
+        if self._socket is not None and not self._is_accepting:
+            self._is_accepting = True
+            self._loop.register(self._socket.fileno(), READABLE, self._accept)
+
+    def close(self) -> None:
+        """Accept no more; the connections stay."""
+        self._pause()
+        if self._socket is not None:
+            with suppress(OSError):
+                self._socket.shutdown(socket.SHUT_RDWR)  # a forked child may share it
+            self._socket.close()
+            self._socket = None
+
+    def close_idle(self, now: float) -> None:
+        """Close connections on which nothing came or left for ``connections.max.idle.ms``."""
+        limit = self._settings.connections_max_idle_ms
+        if limit < 0:
+            return
+        oldest = now - limit / 1000
+        for connection in [each for each in self.connections if each.last_active < oldest]:
+            if not connection.is_waiting:
+                _LOGGER.debug("%s: closed after %d ms without a request", connection, limit)
+                connection.close("")
+
+    def on_close(self, connection: Connection) -> None:
+        """A connection is closed."""
+        self.connections.discard(connection)
+        address = connection.peer[0]
+        self._of_address[address] -= 1
+        if not self._of_address[address]:
+            del self._of_address[address]
+        if self._socket is not None:
+            self.start()
+        elif self.on_empty is not None and not self.connections:
+            self._loop.call_soon(self.on_empty)
+
+    def abandon(self) -> None:
+        """In a forked child: close its copies of the sockets."""
+        if self._socket is not None:
+            self._socket.close()
+        for connection in self.connections:
+            connection.abandon()
+
+    def _pause(self) -> None:
+        if self._is_accepting and self._socket is not None:
+            self._is_accepting = False
+            self._loop.unregister(self._socket.fileno())
+
+    def _accept(self, events: int) -> None:
+        for _ in range(_ACCEPTED_OF_A_TURN):
+            if len(self.connections) >= self._settings.max_connections:
+                self._pause()
+                return
+            if self._socket is None:
+                return
+            try:
+                accepted, peer = self._socket.accept()
+            except (BlockingIOError, ConnectionError, InterruptedError):
+                return
+            except OSError as error:
+                if error.errno not in _SCARCE:
+                    raise
+                _LOGGER.warning("no connection can be accepted: %s", error)
+                self._pause()
+                self._loop.call_later(_PAUSE_SECONDS, self.start)
+                return
+            self._welcome(accepted, (peer[0], peer[1]))
+
+    def _welcome(self, accepted: socket.socket, peer: tuple[str, int]) -> None:
+        if self._of_address[peer[0]] >= self._settings.max_connections_per_ip:
+            _LOGGER.warning("%s:%d: closed, max.connections.per.ip is reached", *peer)
+            accepted.close()
+            return
+        accepted.setblocking(False)
+        with suppress(OSError):  # a client that has left already
+            accepted.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            accepted.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+            for option, size in (
+                (socket.SO_SNDBUF, self._settings.socket_send_buffer_bytes),
+                (socket.SO_RCVBUF, self._settings.socket_receive_buffer_bytes),
+            ):
+                if size > 0:
+                    accepted.setsockopt(socket.SOL_SOCKET, option, size)
+        self._of_address[peer[0]] += 1
+        self.connections.add(Connection(accepted, peer, self, self.services, self._memory))

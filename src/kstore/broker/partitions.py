@@ -1,0 +1,494 @@
+"""The partitions that this broker serves: a log each, or the error that clients get instead."""
+
+import logging
+from collections.abc import Callable, Hashable, Iterable
+from functools import partial
+from typing import TYPE_CHECKING, Protocol
+
+from kstore.broker.request import Answer, Pending
+from kstore.checkpoint.identity import uuid_from_text
+from kstore.cluster.image import ZERO_UUID, ClusterImage, PartitionImage, TopicImage
+from kstore.config import LogConfig
+from kstore.errors import (
+    ClosedError,
+    ForkedError,
+    KStoreError,
+    ReadOnlyError,
+    UnknownTopicOrPartitionError,
+)
+from kstore.integers import INT64_MAX
+from kstore.log.append_info import AppendInfo
+from kstore.protocol.error_codes import ErrorCode
+
+if TYPE_CHECKING:
+    from kstore.broker.disk_workers import DiskWorkers
+    from kstore.broker.loop import Loop
+    from kstore.cluster.metadata import Metadata
+    from kstore.log.log import Log
+    from kstore.store.store import Store
+
+_LOGGER = logging.getLogger("kstore.broker")
+_RETRY_SECONDS = 5.0  # until a log that could not be opened is tried again
+_LOADING_SECONDS = 0.5  # a request waits for the opening of logs; then clients get 5 and retry
+_LOCKED_SECONDS = 0.005  # until a log whose lock another thread holds is tried again
+_CODES = frozenset(int(code) for code in ErrorCode)
+
+
+def error_code_of(error: BaseException) -> ErrorCode:
+    """Kafka's error code for an error of the engine; an unexpected one is logged."""
+    if isinstance(error, ClosedError | ForkedError | ReadOnlyError):
+        return ErrorCode.NOT_LEADER_OR_FOLLOWER
+    if isinstance(error, KStoreError) and error.code in _CODES and error.code != -1:
+        return ErrorCode(error.code)
+    if isinstance(error, OSError):
+        return ErrorCode.KAFKA_STORAGE_ERROR
+    _LOGGER.error("a request failed unexpectedly", exc_info=error)
+    return ErrorCode.UNKNOWN_SERVER_ERROR
+
+
+def must_begin_epoch(log: "Log") -> bool:
+    """Whether a log's recovery lost acknowledged records, and no later leader epoch has begun."""
+    epoch = None if log.recovery is None else log.recovery.next_epoch
+    return epoch is not None and log.leader_epoch < epoch and log.config.message_magic == 2
+
+
+def append_at_once(log: "Log", batch: memoryview) -> AppendInfo | None:
+    """Append a client batch on the loop's thread; None, with nothing done, where that may block.
+
+    It may where another thread holds the log's lock (a truncation, a long ``extend`` of the
+    store's user), and where the batch rolls the segment. Raises as ``Log.append_as_leader``.
+    """
+    lock = log._require_writer().state.lock
+    if not lock.acquire(False):
+        return None
+    try:
+        if log.segments.views[-1].size + len(batch) > log.config.segment_bytes:
+            return None
+        return log.append_as_leader(batch)
+    finally:
+        lock.release()
+
+
+class Waiter(Protocol):
+    """A parked request. ``partition_changed`` is called on the loop's thread."""
+
+    def partition_changed(self, hosted: "HostedPartition") -> None: ...
+
+
+class HostedPartition:
+    """One partition of this broker. Used on the loop's thread, except where noted.
+
+    ``error`` is NONE where ``log`` can be used now, LEADER_NOT_AVAILABLE while it is opened or
+    recovered, else what clients get: UNKNOWN_TOPIC_OR_PARTITION, NOT_LEADER_OR_FOLLOWER,
+    KAFKA_STORAGE_ERROR.
+    """
+
+    __slots__ = (
+        "_is_wake_scheduled",
+        "_loop",
+        "_retry_at",
+        "_waiters",
+        "_watch",
+        "config",
+        "error",
+        "image",
+        "is_plain",
+        "is_recovering",
+        "key",
+        "log",
+        "number",
+        "topic",
+        "topic_id",
+        "topic_image",
+        "version",
+    )
+
+    def __init__(self, loop: "Loop", topic: str, number: int) -> None:
+        self.topic = topic
+        self.number = number
+        self.key: Hashable = (topic, number)  # of its work on the disk workers
+        self.topic_id = ZERO_UUID
+        self.topic_image: TopicImage | None = None
+        self.image: PartitionImage | None = None
+        self.version = -1  # of the cluster image
+        self.log: Log | None = None
+        self.error = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        self.config: LogConfig | None = None
+        self.is_plain = False
+        self.is_recovering = False  # when the partition was asked for last
+        self._loop = loop
+        self._retry_at = 0.0
+        self._watch: object = None
+        self._waiters: dict[Waiter, None] = {}
+        self._is_wake_scheduled = False
+
+    @property
+    def leader_epoch(self) -> int:
+        """The current leader epoch, -1 for an unknown partition."""
+        return -1 if self.image is None else self.image.leader_epoch
+
+    @property
+    def needs_opening(self) -> bool:
+        """Whether the log is to be opened on a disk worker before it can be used.
+
+        Not while the store recovers it: clients get LEADER_NOT_AVAILABLE, and ask again.
+        """
+        return self.error == ErrorCode.LEADER_NOT_AVAILABLE and not self.is_recovering
+
+    def check_leader_epoch(self, current_leader_epoch: int) -> ErrorCode:
+        """FENCED_LEADER_EPOCH for an older epoch than the partition's, UNKNOWN_LEADER_EPOCH for a
+        newer one; -1 is not checked. Kafka's Partition.checkCurrentLeaderEpoch."""
+        if current_leader_epoch < 0 or current_leader_epoch == self.leader_epoch:
+            return ErrorCode.NONE
+        if current_leader_epoch < self.leader_epoch:
+            return ErrorCode.FENCED_LEADER_EPOCH
+        return ErrorCode.UNKNOWN_LEADER_EPOCH
+
+    def read_config(self, config: LogConfig) -> None:
+        """Remember what an append needs to know of the log's settings."""
+        self.config = config
+        self.is_plain = (
+            config.compression_type == "producer"
+            and config.message_magic == 2
+            and config.flush_messages == INT64_MAX
+        )
+
+    # --- waiting ----------------------------------------------------------------------------
+
+    def add_waiter(self, waiter: Waiter) -> None:
+        """Call ``waiter.partition_changed`` after each change of the log or of the partition.
+
+        A change of another thread may come between the caller's last read and this call: read
+        again afterwards.
+        """
+        self._waiters[waiter] = None
+        if self._watch is None and self.log is not None:
+            self._start_watching(self.log)
+
+    def remove_waiter(self, waiter: Waiter) -> None:
+        self._waiters.pop(waiter, None)
+
+    def _log_changed(self, log: "Log", events: object) -> None:
+        """Called on the thread that changed the log."""
+        if not self._is_wake_scheduled:
+            self._is_wake_scheduled = True
+            self._loop.call_soon_threadsafe(self.wake if self._waiters else self._stop_if_idle)
+
+    def _stop_if_idle(self) -> None:
+        """Without waiters the log's appends report nothing: a report costs more than an append."""
+        self._is_wake_scheduled = False
+        if self._waiters:
+            self.wake()
+        else:
+            self.stop_watching()
+
+    def _start_watching(self, log: "Log") -> None:
+        """Watch the log; later, where the store's user changes it at length, with its lock held."""
+        try:
+            lock = log._require_writer().state.lock
+            if not lock.acquire(False):
+                self._loop.call_later(_LOCKED_SECONDS, self._watch_again)
+                return
+            try:
+                self._watch = log.watch(self._log_changed)
+            finally:
+                lock.release()
+        except ClosedError:  # by the store's user, a moment ago
+            self.drop_log(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+            self._loop.call_soon(self.wake)
+
+    def _watch_again(self) -> None:
+        if self._watch is None and self._waiters and self.log is not None:
+            self._start_watching(self.log)
+            if self._watch is not None:
+                self.wake()  # the log may have changed before
+
+    def wake(self) -> None:
+        """Let every parked request check the partition again."""
+        self._is_wake_scheduled = False  # first: a later change schedules another call
+        for waiter in tuple(self._waiters):
+            try:
+                waiter.partition_changed(self)
+            except Exception:  # of one request: the others are woken all the same
+                _LOGGER.exception("a parked request of %s-%d failed", self.topic, self.number)
+
+    # --- for Partitions ---------------------------------------------------------------------
+
+    def take_log(self, log: "Log") -> None:
+        """Use a log, which was opened."""
+        if self.log is log:
+            return
+        self.stop_watching()
+        self.log = log
+        self.error = ErrorCode.NONE
+        self.read_config(log.config)
+        if self._waiters:
+            self._start_watching(log)
+
+    def drop_log(self, error: ErrorCode, *, retry: bool = False) -> None:
+        """Answer an error; with ``retry`` the log is opened again after some seconds."""
+        self.stop_watching()
+        self.log = None
+        self.error = error
+        self._retry_at = self._loop.time() + _RETRY_SECONDS if retry else INT64_MAX
+
+    def is_retry_due(self) -> bool:
+        return self.log is None and self._loop.time() >= self._retry_at
+
+    def stop_watching(self) -> None:
+        watch, self._watch = self._watch, None
+        if watch is not None:
+            watch.close()  # type: ignore[attr-defined]
+
+
+class Partitions:
+    """All hosted partitions by topic and number; opens their logs. Loop's thread only."""
+
+    def __init__(
+        self, store: "Store", metadata: "Metadata", loop: "Loop", workers: "DiskWorkers"
+    ) -> None:
+        self._store = store
+        self._metadata = metadata
+        self._loop = loop
+        self._workers = workers
+        self._hosted: dict[tuple[str, int], HostedPartition] = {}
+        self._opening: dict[HostedPartition, list[Callable[[], None]]] = {}
+        self._beginning: set[Hashable] = set()  # a leader epoch; changed by disk workers
+        self._registration = metadata.on_change(self._image_changed)
+
+    def close(self) -> None:
+        """Stop following the metadata and the logs."""
+        self._store._manager.recoveries.on_recovered = None
+        self._registration.close()
+        for hosted in self._hosted.values():
+            hosted.stop_watching()
+
+    def get(self, topic: str, number: int, image: ClusterImage | None = None) -> HostedPartition:
+        """A partition by topic and number; one that does not exist has an error, too.
+
+        Never blocks. ``image`` is that of the request; a newer one that is known already counts.
+        """
+        hosted = self._hosted.get((topic, number))
+        version = (self._metadata.image if image is None else image).version
+        if hosted is None or hosted.version < version:
+            return self._update(topic, number, image or self._metadata.image)
+        log = hosted.log
+        if log is None:
+            if hosted.is_retry_due():
+                return self._update(topic, number, image or self._metadata.image)
+        elif log.closed:
+            hosted.drop_log(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+            return self._update(topic, number, image or self._metadata.image)
+        elif log.config is not hosted.config:
+            hosted.read_config(log.config)
+        return hosted
+
+    def is_recovering(self, topic: str, number: int) -> bool:
+        """Whether the store recovers a partition, or will, after it was not closed cleanly."""
+        return self._store._manager.recoveries.is_waiting((topic, number))
+
+    @property
+    def is_any_recovering(self) -> bool:
+        """Whether the store recovers any partition."""
+        return self._store._manager.recoveries.is_any_waiting
+
+    def open_log(self, hosted: HostedPartition) -> "Log":
+        """Open a partition's log, and recover it where that is due. Blocks: on a disk worker.
+
+        Raises what the store raises, and UnknownTopicOrPartitionError where another topic has the
+        name now. A log that lost acknowledged records begins a leader epoch, by which consumers
+        notice. ``opened`` reports the result on the loop's thread.
+        """
+        log = hosted.log
+        if log is None or log.closed:
+            log = self._store._log(hosted.topic, hosted.number)
+            found = self._store._catalog.topic_id(hosted.topic)  # after the log: not of a later one
+            if (ZERO_UUID if found is None else uuid_from_text(found)) != hosted.topic_id:
+                raise UnknownTopicOrPartitionError(
+                    f"topic {hosted.topic!r} was deleted and created again"
+                )
+        if must_begin_epoch(log):
+            self._begin_next_epoch(hosted, log)
+        return log
+
+    def _begin_next_epoch(self, hosted: HostedPartition, log: "Log") -> None:
+        """On a disk worker."""
+        assert log.recovery is not None
+        assert log.recovery.next_epoch is not None
+        self._beginning.add(hosted.key)
+        try:
+            log.begin_epoch(log.recovery.next_epoch)
+            self._metadata.leader_epoch_begun(hosted.topic)
+        finally:
+            self._beginning.discard(hosted.key)
+        _LOGGER.warning(
+            "%s-%d has lost acknowledged records: leader epoch %d begins at offset %d",
+            hosted.topic, hosted.number, log.leader_epoch, log.end_offset,
+        )  # fmt: skip
+
+    def begin_epochs_after_losses(self) -> None:
+        """Begin an epoch in each log that the store recovers, or has recovered, with a loss of
+        acknowledged records, whether clients use it or not: a clean stop would hide the loss."""
+        self._store._manager.recoveries.on_recovered = self._recovered
+        for log in tuple(self._store._logs):
+            self._recovered(log)
+
+    def _recovered(self, log: "Log") -> None:
+        """Called on the thread that recovered it."""
+        if must_begin_epoch(log):
+            self._loop.call_soon_threadsafe(self._begin_epoch, log.topic, log.partition)
+
+    def _begin_epoch(self, topic: str, number: int) -> None:
+        hosted = self.get(topic, number)
+        if hosted.needs_opening:
+            self._open_in_background(hosted, lambda: None)
+
+    def opened(
+        self, hosted: HostedPartition, log: "Log | None", error: BaseException | None
+    ) -> None:
+        """Take the result of ``open_log``."""
+        if log is not None and not log.closed:
+            hosted.take_log(log)
+        elif hosted.needs_opening:
+            code = ErrorCode.NOT_LEADER_OR_FOLLOWER if error is None else error_code_of(error)
+            if error is not None and not isinstance(error, UnknownTopicOrPartitionError):
+                _LOGGER.warning("%s-%d cannot be served: %s", hosted.topic, hosted.number, error)
+            hosted.drop_log(code, retry=True)
+        for then in self._opening.pop(hosted, ()):
+            then()
+
+    def when_open(
+        self, partitions: Iterable[HostedPartition], handle: Callable[[], Answer]
+    ) -> Answer:
+        """The answer of ``handle()`` when the logs of these partitions are open.
+
+        At once where they are. It does not wait for long: a log that takes longer, because it is
+        recovered, answers LEADER_NOT_AVAILABLE.
+        """
+        closed = [hosted for hosted in partitions if hosted.needs_opening]
+        if not closed:
+            return handle()
+        pending = Pending()
+        waiting = _Countdown(len(closed), partial(continue_with, pending, handle))
+        timer = self._loop.call_later(_LOADING_SECONDS, waiting.finish)
+        waiting.on_finish = timer.cancel
+        for hosted in closed:
+            self._open_in_background(hosted, waiting.step)
+        return pending
+
+    def _open_in_background(self, hosted: HostedPartition, then: Callable[[], None]) -> None:
+        waiting = self._opening.get(hosted)
+        if waiting is not None:
+            waiting.append(then)
+            return
+        self._opening[hosted] = [then]
+        self._workers.submit(
+            hosted.key, partial(self.open_log, hosted), partial(self.opened, hosted)
+        )
+
+    def _update(self, topic: str, number: int, image: ClusterImage) -> HostedPartition:
+        """The partition as a cluster image, and the store, have it."""
+        key = topic, number
+        hosted = self._hosted.get(key)
+        topic_image = image.topics.get(topic)
+        partition_image = None if topic_image is None else topic_image.partitions.get(number)
+        if topic_image is None or partition_image is None:
+            if hosted is not None:
+                self._remove(hosted)
+            return HostedPartition(self._loop, topic, number)
+        if hosted is not None and hosted.topic_id != topic_image.topic_id:
+            self._remove(hosted)  # the topic was deleted and created again
+            hosted = None
+        if hosted is None:
+            hosted = self._hosted[key] = HostedPartition(self._loop, topic, number)
+            hosted.topic_id = topic_image.topic_id
+            hosted.error = ErrorCode.LEADER_NOT_AVAILABLE
+        hosted.topic_image, hosted.image = topic_image, partition_image
+        hosted.version = max(hosted.version, image.version)
+        self._check_leader(hosted, partition_image)
+        return hosted
+
+    def _check_leader(self, hosted: HostedPartition, image: PartitionImage) -> None:
+        """Use the log where this broker leads the partition, else set the error."""
+        if image.leader != self._metadata.node_id:
+            is_offline = self._metadata.node_id in image.offline_replicas
+            hosted.drop_log(
+                ErrorCode.KAFKA_STORAGE_ERROR if is_offline else ErrorCode.NOT_LEADER_OR_FOLLOWER
+            )
+            return
+        if hosted.log is not None and not hosted.log.closed:
+            hosted.error = ErrorCode.NONE
+            return
+        log = self._store._logs.get((hosted.topic, hosted.number))
+        is_beginning = hosted.key in self._beginning or (log is not None and must_begin_epoch(log))
+        if log is not None and not log.closed and not is_beginning:
+            hosted.take_log(log)
+        else:
+            hosted.log = None
+            hosted.error = ErrorCode.LEADER_NOT_AVAILABLE
+            hosted.is_recovering = self.is_recovering(hosted.topic, hosted.number)
+
+    def _remove(self, hosted: HostedPartition) -> None:
+        """A partition was deleted: parked requests answer."""
+        self._hosted.pop((hosted.topic, hosted.number), None)
+        hosted.drop_log(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+        hosted.wake()
+
+    def _image_changed(self, old: ClusterImage, new: ClusterImage) -> None:
+        """Called on the thread that changed the metadata."""
+        self._loop.call_soon_threadsafe(self._take_image, new)
+
+    def _take_image(self, image: ClusterImage) -> None:
+        """Wake what waits for partitions that were deleted, or have another leader or epoch."""
+        for (topic, number), hosted in list(self._hosted.items()):
+            before = hosted.image
+            if hosted.version < image.version and image.topics.get(topic) is not hosted.topic_image:
+                self._update(topic, number, image)
+                if hosted.image is not before:
+                    hosted.wake()
+
+
+class _Countdown:
+    """Calls ``finish`` after so many steps, or when it is called before; once."""
+
+    __slots__ = ("_left", "_then", "on_finish")
+
+    def __init__(self, count: int, then: Callable[[], None]) -> None:
+        self._left = count
+        self._then: Callable[[], None] | None = then
+        self.on_finish: Callable[[], None] | None = None
+
+    def step(self) -> None:
+        self._left -= 1
+        if self._left == 0:
+            self.finish()
+
+    def finish(self) -> None:
+        then, self._then = self._then, None
+        if then is not None:
+            if self.on_finish is not None:
+                self.on_finish()
+            then()
+
+
+def continue_with(pending: Pending, handle: Callable[[], Answer]) -> None:
+    """Answer a parked request by ``handle()``, whose own answer may come later, too."""
+    if pending.is_cancelled:
+        return
+    try:
+        answer = handle()
+    except Exception as error:  # CloseConnection, too
+        pending.fail(error)
+        return
+    if not isinstance(answer, Pending):
+        pending.complete(answer)
+        return
+    pending.on_cancel, pending.on_stop = answer.cancel, answer.stop
+
+    def deliver(response: object) -> None:
+        if isinstance(response, BaseException):
+            pending.fail(response)
+        else:
+            pending.complete(response)  # type: ignore[arg-type]
+
+    answer.deliver_to(deliver)

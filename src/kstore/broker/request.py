@@ -1,0 +1,159 @@
+"""One request of a client, and the ways to answer it."""
+
+import logging
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from kstore.protocol.messages import Message
+
+if TYPE_CHECKING:
+    from kstore.broker.connection import Connection
+    from kstore.cluster.image import ClusterImage
+    from kstore.protocol.wire import Reader
+
+_LOGGER = logging.getLogger("kstore.broker")
+
+
+class CloseConnection(Exception):
+    """Raised by a handler: the connection is closed without an answer. The text is logged."""
+
+
+class Attempt:
+    """What a handler of frames has done and could not answer: its result, or its error."""
+
+    __slots__ = ("error", "result")
+
+    def __init__(self, result: Any = None, error: Exception | None = None) -> None:
+        self.result = result
+        self.error = error
+
+
+class Request:
+    """One request. Its frame stays valid until it is answered. Used on the loop's thread."""
+
+    __slots__ = (
+        "api_key",
+        "api_version",
+        "attempt",
+        "client_id",
+        "connection",
+        "correlation_id",
+        "image",
+        "reader",
+        "received",
+    )
+
+    def __init__(
+        self,
+        *,
+        api_key: int,
+        api_version: int,
+        correlation_id: int,
+        client_id: str,
+        reader: "Reader",
+        connection: "Connection",
+        image: "ClusterImage",
+        received: float,
+        attempt: Attempt | None = None,
+    ) -> None:
+        self.api_key = api_key
+        self.api_version = api_version
+        self.correlation_id = correlation_id
+        self.client_id = client_id
+        self.reader = reader  # at the body
+        self.connection = connection  # .listener (name), .peer (host, port)
+        self.image = image  # one image for the request, whatever changes meanwhile
+        self.received = received  # Loop.time() when its last byte came
+        self.attempt = attempt  # made by a handler of frames
+
+
+class Pending:
+    """An answer that comes later. Used on the loop's thread only.
+
+    ``on_cancel`` is called once if nothing is to be sent any more: the connection is lost, or the
+    broker has stopped waiting. ``on_stop`` is called when the broker begins to stop: complete now
+    with what there is; without it the broker waits a short time for the answer. Either may
+    complete the answer; after a cancellation ``complete`` and ``fail`` have no effect.
+    """
+
+    __slots__ = (
+        "_answered",
+        "_on_answer",
+        "_response",
+        "is_cancelled",
+        "keeps_frame",
+        "on_cancel",
+        "on_frame_released",
+        "on_stop",
+    )
+
+    def __init__(self) -> None:
+        self.keeps_frame = False  # work on its bytes continues after a cancellation
+        self.on_frame_released: Callable[[], None] | None = None
+        self.on_cancel: Callable[[], None] | None = None
+        self.on_stop: Callable[[], None] | None = None
+        self.is_cancelled = False
+        self._answered = False
+        self._response: Message | BaseException | None = None
+        self._on_answer: Callable[[Message | BaseException | None], None] | None = None
+
+    def complete(self, response: Message | None) -> None:
+        """Answer the request, once. None: nothing is sent (acks=0)."""
+        self._answer(response)
+
+    def fail(self, error: BaseException) -> None:
+        """Close the connection instead of an answer; the error is logged."""
+        self._answer(error)
+
+    @property
+    def is_answered(self) -> bool:
+        return self._answered
+
+    def _answer(self, response: Message | BaseException | None) -> None:
+        if self.is_cancelled:
+            return
+        if self._answered:
+            raise RuntimeError("a request has one answer")
+        self._answered = True
+        if self._on_answer is None:
+            self._response = response
+        else:
+            self._on_answer(response)
+
+    def deliver_to(self, on_answer: Callable[[Message | BaseException | None], None]) -> None:
+        """The connection takes the answer; at once if it exists already."""
+        self._on_answer = on_answer
+        if self._answered:
+            response, self._response = self._response, None
+            on_answer(response)
+
+    def cancel(self) -> None:
+        """The connection is lost, or the broker stops: no answer is taken any more."""
+        if self._answered or self.is_cancelled:
+            return
+        self.is_cancelled = True
+        self._on_answer = None
+        _call(self.on_cancel)
+
+    def release_frame(self) -> None:
+        """The work on the request's bytes has ended; they count no longer."""
+        self.keeps_frame = False
+        released, self.on_frame_released = self.on_frame_released, None
+        if released is not None:
+            released()
+
+    def stop(self) -> None:
+        """The broker begins to stop."""
+        if not self._answered and not self.is_cancelled:
+            _call(self.on_stop)
+
+
+def _call(callback: Callable[[], None] | None) -> None:
+    if callback is not None:
+        try:
+            callback()
+        except Exception:
+            _LOGGER.exception("a callback of a waiting request failed")
+
+
+Answer = Message | Pending | None  # None: nothing is sent

@@ -1,0 +1,105 @@
+"""Bounds the bytes of requests that all connections of a broker hold together."""
+
+from time import monotonic
+from typing import Protocol
+
+STALL_SECONDS = 10.0
+LEAST_RATE = 1 << 20  # bytes a second of the one connection that reads beyond the limit
+RESERVE = 64 << 10  # bytes of requests that every connection may hold beyond the limit
+
+
+class Holder(Protocol):
+    """A connection that holds bytes of requests."""
+
+    @property
+    def has_partial_frame(self) -> bool: ...
+    @property
+    def buffered(self) -> int: ...
+    @property
+    def held(self) -> int: ...
+    def resume_reading(self) -> None: ...
+    def close(self, reason: str) -> None: ...
+
+
+class RequestMemory:
+    """Counts bytes that came and are not answered yet. Loop's thread only.
+
+    At the limit a connection that holds much stops reading, except that one within a frame reads
+    to its end: requests in work end by themselves, but frames that are only begun would keep the
+    memory for ever. If that one is slow, it is closed. Clients with small requests notice nothing.
+    So the limit is exceeded by one frame at most, and by ``RESERVE`` and one read of each
+    connection.
+    """
+
+    def __init__(self, limit: int) -> None:
+        self.limit = limit
+        self.used = 0
+        self._in_work = 0  # bytes of frames that were cut and are not answered
+        self._waiting: dict[Holder, None] = {}  # in the order in which they stopped to read
+        self._favoured: Holder | None = None
+        self._favoured_at = 0.0
+        self._favoured_from = 0  # bytes that it had then
+
+    def add(self, size: int) -> None:
+        """Bytes came."""
+        self.used += size
+
+    def begin(self, holder: Holder, size: int) -> None:
+        """Bytes that came are a frame, whose request begins."""
+        self._in_work += size
+        if holder is self._favoured:
+            self._favoured = None
+            self._make_room()
+
+    def end(self, size: int) -> None:
+        """A request was answered or dropped."""
+        self._in_work -= size
+        self.drop(size)
+
+    def drop(self, size: int) -> None:
+        """Bytes are no longer held."""
+        self.used -= size
+        if self._waiting:
+            self._make_room()
+
+    def may_read(self, holder: Holder) -> bool:
+        """Whether a connection may read now; otherwise ``resume_reading`` is called later."""
+        if self.used < self.limit or holder is self._favoured or holder.held < RESERVE:
+            return True
+        self._waiting[holder] = None
+        self._make_room()
+        return holder is self._favoured
+
+    def forget(self, holder: Holder) -> None:
+        """The connection is closed."""
+        self._waiting.pop(holder, None)
+        if holder is self._favoured:
+            self._favoured = None
+            self._make_room()
+
+    def close_stalled(self, now: float) -> None:
+        """Close the connection that keeps others waiting, if it sends too little."""
+        favoured = self._favoured
+        if favoured is None or self.used < self.limit or not self._waiting:
+            return
+        came = favoured.buffered - self._favoured_from
+        if now - self._favoured_at > STALL_SECONDS + came / LEAST_RATE:
+            favoured.close("it sends too slowly while the broker is out of memory for requests")
+
+    def _make_room(self) -> None:
+        if self.used < self.limit:
+            waiting, self._waiting = self._waiting, {}
+            self._favoured = None
+            for holder in waiting:
+                holder.resume_reading()
+        elif self._favoured is None and 2 * self._in_work < self.limit:
+            self._favour_next()
+
+    def _favour_next(self) -> None:
+        for holder in self._waiting:
+            if holder.has_partial_frame:
+                self._favoured, self._favoured_at = holder, monotonic()
+                self._favoured_from = holder.buffered
+                del self._waiting[holder]
+                holder.resume_reading()
+                return

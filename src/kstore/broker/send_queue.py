@@ -1,0 +1,98 @@
+"""Sends the chunks of answers: bytes by sendmsg, slices of segments from their files."""
+
+import socket
+from collections import deque
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from kstore.protocol.wire import Chunk
+
+SEND_LIMIT = 1 << 20  # bytes of one call of send(), so that other connections get their turn
+_JOINED_SIZE = 2048  # a chunk up to here takes the next short answer
+_MOST_BUFFERS = 256  # of one sendmsg
+_BYTES = (bytes, bytearray, memoryview)
+
+
+class ShortFileError(OSError):
+    """A segment's file ends before its slice does: the answer cannot be finished."""
+
+
+class SendQueue:
+    """Chunks that are to be sent in order. Loop's thread only."""
+
+    __slots__ = ("_chunks", "_sent", "size")
+
+    def __init__(self) -> None:
+        self._chunks: deque[Chunk] = deque()
+        self._sent = 0  # bytes of the first chunk
+        self.size = 0  # bytes left
+
+    def add(self, chunks: "Iterable[Chunk]", size: int) -> None:
+        self._chunks.extend(chunks)
+        self.size += size
+
+    def add_small(self, answer: bytes) -> None:
+        """Add a short answer; several become one chunk."""
+        if not answer:
+            return
+        self.size += len(answer)
+        if self._chunks:
+            last = self._chunks[-1]
+            if isinstance(last, bytes) and len(last) < _JOINED_SIZE:
+                self._chunks[-1] = last + answer
+                return
+        self._chunks.append(answer)
+
+    def send(self, connection: socket.socket) -> int:
+        """Send what the socket takes, at most about 1 MiB; the number of bytes.
+
+        Raises ShortFileError, and OSError for a connection that is lost.
+        """
+        total = 0
+        while self._chunks and total < SEND_LIMIT:
+            first = self._chunks[0]
+            try:
+                if isinstance(first, _BYTES) or not hasattr(first, "send_to"):
+                    count = self._send_bytes(connection)
+                else:
+                    left = min(len(first) - self._sent, SEND_LIMIT)
+                    count = first.send_to(connection.fileno(), self._sent, left)
+                    if count == 0:
+                        raise ShortFileError(f"{first.path} ends within a slice of it")
+            except (BlockingIOError, InterruptedError):
+                break
+            total += count
+            self._consume(count)
+        return total
+
+    def _send_bytes(self, connection: socket.socket) -> int:
+        buffers: list[bytes | bytearray | memoryview] = []
+        flags = 0
+        for chunk in self._chunks:
+            if len(buffers) == _MOST_BUFFERS:
+                break
+            if isinstance(chunk, _BYTES):
+                buffers.append(chunk)
+            elif hasattr(chunk, "send_to"):
+                flags = socket.MSG_MORE  # the slice follows at once
+                break
+            else:
+                buffers.append(memoryview(chunk))
+        if self._sent:
+            buffers[0] = memoryview(buffers[0])[self._sent :]
+        if len(buffers) == 1:
+            return connection.send(buffers[0], flags)
+        return connection.sendmsg(buffers, (), flags)
+
+    def _consume(self, count: int) -> None:
+        self.size -= count
+        count += self._sent
+        while self._chunks and (size := _size(self._chunks[0])) <= count:
+            count -= size
+            self._chunks.popleft()
+        self._sent = count
+
+
+def _size(chunk: "Chunk") -> int:
+    return chunk.nbytes if isinstance(chunk, memoryview) else len(chunk)

@@ -1,0 +1,29 @@
+"""What a handler works with."""
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from kstore.broker.api_table import ApiTable
+
+if TYPE_CHECKING:
+    from kstore.broker.disk_workers import DiskWorkers
+    from kstore.broker.group_service import GroupService
+    from kstore.broker.loop import Loop
+    from kstore.broker.partitions import Partitions
+    from kstore.broker.settings import BrokerSettings
+    from kstore.cluster.metadata import Metadata
+    from kstore.store.store import Store
+
+
+@dataclass(slots=True)
+class Services:
+    """The broker's shared objects, the same for all handlers of one broker."""
+
+    store: "Store"
+    metadata: "Metadata"
+    partitions: "Partitions"
+    loop: "Loop"
+    workers: "DiskWorkers"
+    settings: "BrokerSettings"
+    apis: ApiTable = field(default_factory=ApiTable)
+    groups: "GroupService | None" = None  # made by the first handler of groups

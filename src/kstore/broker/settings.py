@@ -1,0 +1,149 @@
+"""The settings of a broker, typed, under Kafka's names."""
+
+from collections.abc import Container, Mapping
+from dataclasses import MISSING, dataclass, field, fields
+from difflib import get_close_matches
+from typing import Any
+
+from kstore.cluster.settings.broker_settings import BROKER_SETTINGS
+from kstore.config import setting_text
+from kstore.errors import InvalidConfigError, UnknownSettingError
+from kstore.integers import INT32_MAX
+
+
+def _number(default: int, low: int, high: int = INT32_MAX) -> Any:
+    return field(default=default, metadata={"low": low, "high": high})
+
+
+def _kafka(name: str, *, low: int | None = None, high: int | None = None) -> Any:
+    """One of Kafka's settings, with the default that DescribeConfigs shows; within other limits."""
+    setting = BROKER_SETTINGS[name]
+    assert setting.default is not None
+    default = setting.parse(setting.default)
+    if isinstance(default, bool):
+        return field(default=default)
+    lowest, highest = setting.limits
+    return field(
+        default=default,
+        metadata={
+            "low": lowest if low is None else low,
+            "high": highest if high is None else high,
+        },
+    )
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class BrokerSettings:
+    """Settings of one broker. Sizes in bytes, times in ms; defaults are Kafka's 3.9.
+
+    ``kstore.*`` are not Kafka's; the defaults that differ are ``KSTORE_DEFAULTS``. Kafka's name of
+    ``fetch_max_bytes`` is ``fetch.max.bytes``.
+    """
+
+    # The server.
+    socket_request_max_bytes: int = _kafka("socket.request.max.bytes")
+    socket_listen_backlog_size: int = _kafka("socket.listen.backlog.size")
+    socket_send_buffer_bytes: int = _kafka("socket.send.buffer.bytes", low=-1)
+    socket_receive_buffer_bytes: int = _kafka("socket.receive.buffer.bytes", low=-1)
+    queued_max_request_bytes: int = _kafka("queued.max.request.bytes", low=1)  # of all connections
+    max_connections: int = _kafka("max.connections")
+    max_connections_per_ip: int = _kafka("max.connections.per.ip")
+    connections_max_idle_ms: int = _kafka("connections.max.idle.ms", low=-1)  # -1: never closed
+    num_io_threads: int = _kafka("num.io.threads", high=1024)  # disk workers
+    kstore_max_request_partitions: int = _number(100_000, 1)
+    kstore_stop_wait_ms: int = _number(5_000, 0)  # for answers, when the broker stops
+
+    # Produce.
+    message_max_bytes: int = _kafka("message.max.bytes")
+    min_insync_replicas: int = _kafka("min.insync.replicas")
+    producer_id_expiration_ms: int = _kafka("producer.id.expiration.ms")
+    kstore_acks_durable: bool = False  # an acknowledgement means: on disk
+
+    # Fetch.
+    fetch_max_bytes: int = _kafka("fetch.max.bytes")
+    max_incremental_fetch_session_cache_slots: int = _kafka(
+        "max.incremental.fetch.session.cache.slots"
+    )
+
+    # Groups.
+    group_initial_rebalance_delay_ms: int = _kafka("group.initial.rebalance.delay.ms", low=0)
+    group_min_session_timeout_ms: int = _kafka("group.min.session.timeout.ms", low=0)
+    group_max_session_timeout_ms: int = _kafka("group.max.session.timeout.ms", low=1)
+    group_max_size: int = _kafka("group.max.size")
+    offset_metadata_max_bytes: int = _kafka("offset.metadata.max.bytes", low=0, high=4096)
+    offsets_topic_num_partitions: int = _kafka("offsets.topic.num.partitions")
+    offsets_retention_minutes: int = _kafka("offsets.retention.minutes")
+    offsets_retention_check_interval_ms: int = _kafka("offsets.retention.check.interval.ms")
+
+    # Topics.
+    auto_create_topics_enable: bool = _kafka("auto.create.topics.enable")
+    delete_topic_enable: bool = _kafka("delete.topic.enable")
+    # Also topics that were neither created by a client nor adopted.
+    kstore_delete_existing_topics: bool = False
+    num_partitions: int = _kafka("num.partitions")
+    default_replication_factor: int = _kafka("default.replication.factor", low=1)
+    # Of DescribeTopicPartitions.
+    max_request_partition_size_limit: int = _kafka("max.request.partition.size.limit")
+
+    def __post_init__(self) -> None:
+        for each in fields(self):
+            value = getattr(self, each.name)
+            if each.type == "bool" or isinstance(each.default, bool):
+                if not isinstance(value, bool):
+                    raise InvalidConfigError(f"{kafka_name(each.name)} is true or false")
+            else:
+                _check(kafka_name(each.name), value, each.metadata["low"], each.metadata["high"])
+
+    @classmethod
+    def from_properties(
+        cls, properties: Mapping[str, object], *, others: Container[str] = ()
+    ) -> "BrokerSettings":
+        """Settings by Kafka's names; text or values. Names in ``others`` are skipped.
+
+        Raises InvalidConfigError for a value out of range, UnknownSettingError for another name.
+        """
+        kinds = {kafka_name(each.name): each for each in fields(cls)}
+        values: dict[str, object] = {}
+        for name, value in properties.items():
+            if name not in kinds:
+                if name in others:
+                    continue
+                close = get_close_matches(name, kinds, n=1)
+                hint = f"; did you mean {close[0]}?" if close else ""
+                raise UnknownSettingError(f"the broker has no setting {name!r}{hint}")
+            each = kinds[name]
+            assert each.default is not MISSING
+            values[each.name] = _parsed(name, value, isinstance(each.default, bool))
+        return cls(**values)  # type: ignore[arg-type]
+
+    def to_properties(self) -> dict[str, str]:
+        """Every setting by Kafka's name, as text."""
+        return {
+            kafka_name(each.name): setting_text(getattr(self, each.name)) for each in fields(self)
+        }
+
+
+def kafka_name(attribute: str) -> str:
+    """``fetch.max.bytes`` for ``fetch_max_bytes``."""
+    return attribute.replace("_", ".")
+
+
+def _check(name: str, value: object, low: int, high: int) -> None:
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise InvalidConfigError(f"{name} is a whole number, not {value!r}")
+    if not low <= value <= high:
+        raise InvalidConfigError(f"{name} is from {low} to {high}, not {value}")
+
+
+def _parsed(name: str, value: object, is_bool: bool) -> object:
+    if not isinstance(value, str):
+        return value
+    text = value.strip()
+    if is_bool:
+        if text.lower() not in ("true", "false"):
+            raise InvalidConfigError(f"{name} is true or false, not {value!r}")
+        return text.lower() == "true"
+    try:
+        return int(text)
+    except ValueError:
+        raise InvalidConfigError(f"{name} is a whole number, not {value!r}") from None

@@ -1,0 +1,174 @@
+"""``kstore serve`` as a child process, with kill and restart."""
+
+import os
+import select
+import signal
+import subprocess
+import sys
+from collections.abc import Mapping
+from contextlib import suppress
+from typing import Self
+
+from kstore.errors import KStoreError
+from kstore.remote.store import RemoteStore
+
+_READY = " on "
+
+
+class BrokerProcess:
+    """A Kafka broker in a process of its own, on a free port of 127.0.0.1.
+
+    ``start`` returns when clients can connect; ``restart`` keeps the port. The broker ends with
+    this object's ``stop`` or ``kill``, and with ``with``. For one thread at a time.
+
+    Parameters
+    ----------
+    log_dir
+        The directory that it serves; created if it does not exist.
+    settings
+        Broker settings by Kafka's names.
+    acks_durable
+        Acknowledge records when they are on disk.
+    port
+        0: a free one, kept over restarts.
+    """
+
+    def __init__(
+        self,
+        log_dir: str | os.PathLike[str],
+        *,
+        settings: Mapping[str, object] | None = None,
+        acks_durable: bool = False,
+        port: int = 0,
+    ) -> None:
+        self.log_dir = os.fspath(log_dir)
+        self.settings = dict(settings or {})
+        self.acks_durable = acks_durable
+        self._port = port
+        self._process: subprocess.Popen[str] | None = None
+        self._errors = ""
+
+    # --- start and stop -------------------------------------------------------------------
+
+    def start(self, timeout: float = 60.0) -> Self:
+        """Start the process and wait until it serves.
+
+        Raises KStoreError, with what the process said, where it ends or takes longer than timeout
+        seconds; then it is not running.
+        """
+        if self._process is not None:
+            raise KStoreError(f"the broker runs already, on {self.bootstrap_servers}")
+        # Errors go to a file: a pipe that is not read would stop the broker when it is full.
+        self._errors = f"{self.log_dir}.stderr"
+        os.makedirs(os.path.dirname(os.path.abspath(self.log_dir)), exist_ok=True)
+        with open(self._errors, "ab") as errors:
+            self._process = subprocess.Popen(
+                self._command(), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=errors,
+                text=True,
+            )  # fmt: skip
+        try:
+            line = self._first_line(timeout)
+            self._port = int(line.rpartition(_READY)[2].rpartition(":")[2])
+        except BaseException:
+            self.kill()
+            raise
+        return self
+
+    def _command(self) -> list[str]:
+        command = [sys.executable, "-m", "kstore", "serve", "--log-dir", self.log_dir]
+        command += ["--port", str(self._port)]
+        for name, value in self.settings.items():
+            text = str(value).lower() if isinstance(value, bool) else str(value)
+            command += ["--override", f"{name}={text}"]
+        return [*command, "--acks-durable"] if self.acks_durable else command
+
+    def _first_line(self, timeout: float) -> str:
+        process = self._process
+        assert process is not None
+        assert process.stdout is not None
+        ready, _, _ = select.select([process.stdout], [], [], timeout)
+        line = process.stdout.readline() if ready else ""
+        if _READY in line:
+            return line.rstrip("\n")
+        raise KStoreError(
+            f"the broker of {self.log_dir} did not start within {timeout:g} s:\n{self.errors()}"
+        )
+
+    def stop(self, timeout: float = 60.0) -> None:
+        """End it cleanly (SIGTERM): waiting requests are answered, the directory is closed.
+
+        Raises KStoreError, with what the process said, where it does not end with status 0.
+        """
+        status = self._end(signal.SIGTERM, timeout)
+        if status:
+            raise KStoreError(f"the broker ended with status {status}:\n{self.errors()}")
+
+    def kill(self) -> None:
+        """End it as a crash does (SIGKILL); nothing more is written."""
+        self._end(signal.SIGKILL, 60.0)
+
+    def restart(self, timeout: float = 60.0) -> None:
+        """Stop it, if it runs, and start it on the same port."""
+        self.stop(timeout)
+        self.start(timeout)
+
+    def _end(self, number: int, timeout: float) -> int:
+        """Send a signal and wait; returns the exit status, 0 where it does not run."""
+        process, self._process = self._process, None
+        if process is None:
+            return 0
+        process.send_signal(number)
+        try:
+            return process.wait(timeout)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+            raise
+        finally:
+            if process.stdout is not None:
+                process.stdout.close()
+
+    def __enter__(self) -> Self:
+        return self if self.is_running else self.start()
+
+    def __exit__(self, *_: object) -> None:
+        self.kill()
+
+    # --- what it is -----------------------------------------------------------------------
+
+    @property
+    def is_running(self) -> bool:
+        return self._process is not None and self._process.poll() is None
+
+    @property
+    def bootstrap_servers(self) -> str:
+        """``host:port`` for a client's ``bootstrap.servers``."""
+        return f"127.0.0.1:{self._port}"
+
+    @property
+    def pid(self) -> int:
+        """Of the running process. Raises KStoreError where none runs."""
+        if self._process is None:
+            raise KStoreError("the broker does not run: call start()")
+        return self._process.pid
+
+    def errors(self) -> str:
+        """The end of what it wrote to standard error."""
+        with (
+            suppress(FileNotFoundError),
+            open(self._errors, encoding="utf-8", errors="replace") as file,
+        ):
+            return file.read()[-4000:]
+        return ""
+
+    def create_topic(
+        self, name: str, partitions: int = 1, config: Mapping[str, object] | None = None
+    ) -> None:
+        """Create a topic, with settings by Kafka's names."""
+        settings = {key: str(value) for key, value in (config or {}).items()}
+        with RemoteStore(self.bootstrap_servers) as cluster:
+            cluster.create_topic(name, partitions, config=settings)
+
+    def __repr__(self) -> str:
+        state = "running" if self.is_running else "not running"
+        return f"<BrokerProcess {self.bootstrap_servers} of {self.log_dir}, {state}>"

@@ -1,0 +1,52 @@
+"""pytest's fixtures: a Kafka broker for a test.
+
+In ``conftest.py``: ``pytest_plugins = ["kstore.testing.fixtures"]``. The marker
+``kafka_topics("orders", payments=3)`` creates topics before the test: names with one partition,
+and keywords with a number of partitions.
+"""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from kstore.broker.broker import Broker, serve
+from kstore.testing.broker_process import BrokerProcess
+
+MARKER = "kafka_topics"
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line(
+        "markers", f"{MARKER}(*names, **partitions): topics that the test's Kafka broker has"
+    )
+
+
+def topics_of(request: pytest.FixtureRequest) -> dict[str, int]:
+    """The topics of a test's markers, with their number of partitions."""
+    found: dict[str, int] = {}
+    for marker in request.node.iter_markers(MARKER):
+        found |= dict.fromkeys(marker.args, 1)
+        found |= marker.kwargs
+    return found
+
+
+@pytest.fixture
+def kafka_broker(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[BrokerProcess]:
+    """A Kafka broker in a process of its own: ``kill``, ``restart``, ``bootstrap_servers``."""
+    with BrokerProcess(tmp_path / "kafka") as broker:
+        for name, partitions in topics_of(request).items():
+            broker.create_topic(name, partitions)
+        yield broker
+
+
+@pytest.fixture
+def in_process_kafka_broker(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Broker]:
+    """A Kafka broker on a thread of the test's process; ``broker.store`` is its store.
+
+    It starts in milliseconds, and what clients sent is read without a client.
+    """
+    with serve(tmp_path / "kafka", port=0) as broker:
+        for name, partitions in topics_of(request).items():
+            broker.store.create_topic(name, partitions)
+        yield broker

@@ -1,0 +1,46 @@
+"""The same bytes asked of Kafka 3.9.2 and of kstore: every version of every API, good and bad.
+
+Kafka's answers are recorded, so that kstore is compared in every run without Java; that Kafka
+still gives them is tested with all versions.
+"""
+
+from pathlib import Path
+
+import pytest
+
+from interop.kafka_jars import libs
+from interop.kstore_node import kstore_node
+from interop.same_bytes.allowed import ALLOWED
+from interop.same_bytes.compare import differences, not_allowed
+from interop.same_bytes.kafka import RECORDED_VERSION, default_node, recorded
+from interop.same_bytes.questions import ask_all
+
+
+def test_kstore_answers_as_kafka_does(tmp_path: Path) -> None:
+    with kstore_node(tmp_path) as node:
+        answers = ask_all(node.address)
+    found = differences(recorded(), answers)
+    assert not_allowed(found) == [], "\n".join(not_allowed(found))
+    unused = [each.pattern for each, _ in ALLOWED if not any(map(each.search, found))]
+    assert unused == [], "differences that are gone"
+
+
+@pytest.mark.all_versions
+def test_kafka_answers_as_recorded(tmp_path: Path) -> None:
+    libs(RECORDED_VERSION)
+    with default_node(RECORDED_VERSION, tmp_path / "node") as node:
+        assert differences(recorded(), ask_all(node.address)) == []
+
+
+def test_a_difference_is_one_line() -> None:
+    kafka = {"PRODUCE 7 x": ["responses[t].error_code=2", "responses[t].base_offset=-1"]}
+    kstore = {"PRODUCE 7 x": ["responses[t].error_code=87", "responses[t].base_offset=-1"]}
+    assert differences(kafka, kafka) == []
+    assert differences(kafka, kstore) == [
+        "PRODUCE 7 x: responses[t].error_code: Kafka 2, kstore 87"
+    ]
+    closed = differences(kafka, {"PRODUCE 7 x": ["closed"]})
+    assert closed == [
+        "PRODUCE 7 x: responses[t]: Kafka has it, kstore has not",
+        "PRODUCE 7 x: closed: kstore has it that, Kafka has not",
+    ]

@@ -1,0 +1,174 @@
+"""Unmodified clients with a group: they subscribe, rebalance, commit and continue."""
+
+import asyncio
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import kstore
+
+SETTINGS = {"group.initial.rebalance.delay.ms": 0}
+PARTITIONS, RECORDS = 4, 40
+WAIT = 60.0
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[kstore.Store]:
+    with kstore.open(tmp_path / "data") as store:
+        topic = store.create_topic("orders", PARTITIONS)
+        for number in range(RECORDS):
+            topic[number % PARTITIONS].append(str(number).encode())
+        yield store
+
+
+@pytest.fixture
+def broker(store: kstore.Store) -> Iterator[kstore.Broker]:
+    with kstore.Broker(store, port=0, settings=SETTINGS) as broker:
+        yield broker
+
+
+@pytest.fixture
+def readers() -> Iterator["list[Reader]"]:
+    """Readers that end with the test, however it ends: their sockets would fail later tests."""
+    readers: list[Reader] = []
+    yield readers
+    for reader in readers:
+        reader.end()
+
+
+class Reader(threading.Thread):
+    """A kafka-python consumer that polls until it is stopped; then it commits and closes."""
+
+    def __init__(self, readers: "list[Reader]", broker: kstore.Broker, **settings: Any) -> None:
+        super().__init__(daemon=True)
+        readers.append(self)
+        self.settings: dict[str, Any] = {
+            "bootstrap_servers": broker.bootstrap_servers,
+            "group_id": "readers",
+            "auto_offset_reset": "earliest",
+            "enable_auto_commit": False,
+            "heartbeat_interval_ms": 100,
+            **settings,
+        }
+        self.values: list[bytes] = []
+        self.assignment: set[Any] = set()
+        self.changed = threading.Condition()
+        self.stopping = threading.Event()
+        self.commits = True
+        self.error: BaseException | None = None
+        self.start()
+
+    def run(self) -> None:
+        kafka = pytest.importorskip("kafka")
+        consumer = None
+        try:
+            consumer = kafka.KafkaConsumer("orders", **self.settings)
+            # It joins before it knows the topic's partitions, and assigns none of them, for good.
+            assert consumer.partitions_for_topic("orders") == set(range(PARTITIONS))
+            while not self.stopping.is_set():
+                found = consumer.poll(100)
+                with self.changed:
+                    self.assignment = consumer.assignment()
+                    self.values += [each.value for some in found.values() for each in some]
+                    self.changed.notify_all()
+            if self.commits:
+                consumer.commit()
+        except BaseException as error:
+            self.error = error
+        finally:
+            if consumer is not None:
+                consumer.close(autocommit=False, timeout_ms=1_000)
+
+    def wait_for(self, condition: Any) -> None:
+        with self.changed:
+            assert self.changed.wait_for(condition, WAIT), (self.values, self.assignment)
+
+    def stop(self) -> None:
+        self.stopping.set()
+        self.join(WAIT)
+        assert self.error is None
+        assert not self.is_alive()
+
+    def end(self) -> None:
+        self.commits = False
+        self.stopping.set()
+        self.join(WAIT)
+
+
+def test_kafka_python_consumers_share_a_topic(broker: kstore.Broker, readers: list[Reader]) -> None:
+    pytest.importorskip("kafka")
+    first = Reader(readers, broker)
+    first.wait_for(lambda: len(first.values) == RECORDS)
+    assert len(first.assignment) == PARTITIONS
+    second = Reader(readers, broker)
+    second.wait_for(lambda: len(second.assignment) == PARTITIONS // 2)
+    first.wait_for(lambda: len(first.assignment) == PARTITIONS // 2)
+    assert not first.assignment & second.assignment
+    first.stop()
+    second.wait_for(lambda: len(second.assignment) == PARTITIONS)
+    second.stop()
+
+
+def test_embedded_consumer_reads_the_offsets_of_a_client(
+    store: kstore.Store, broker: kstore.Broker, readers: list[Reader]
+) -> None:
+    pytest.importorskip("kafka")
+    reader = Reader(readers, broker)
+    reader.wait_for(lambda: len(reader.values) == RECORDS)
+    reader.stop()
+    offsets = store.group("readers").offsets
+    assert {each.offset for each in offsets.values()} == {RECORDS // PARTITIONS}
+    store["orders"][0].append(b"later")
+    with store.consumer("orders", group="readers") as consumer:
+        found = consumer.poll()
+        assert [each.value for some in found.values() for each in some] == [b"later"]
+        consumer.commit()
+    again = Reader(readers, broker)
+    store["orders"][1].append(b"last")
+    again.wait_for(lambda: again.values)
+    assert again.values == [b"last"]
+    again.stop()
+
+
+def test_offsets_and_members_outlive_a_broker(store: kstore.Store, readers: list[Reader]) -> None:
+    pytest.importorskip("kafka")
+    with kstore.Broker(store, port=0, settings=SETTINGS) as broker:
+        port = broker.port
+        reader = Reader(readers, broker)
+        reader.wait_for(lambda: len(reader.values) == RECORDS)
+    with kstore.Broker(store, port=port, settings=SETTINGS):
+        store["orders"][2].append(b"after")
+        reader.wait_for(lambda: reader.values[-1] == b"after")
+        reader.stop()
+        assert len(reader.values) == RECORDS + 1
+
+
+def test_aiokafka_consumers_share_a_topic(broker: kstore.Broker) -> None:
+    aiokafka = pytest.importorskip("aiokafka")
+
+    async def consume() -> list[int]:
+        settings = {
+            "bootstrap_servers": broker.bootstrap_servers,
+            "group_id": "readers",
+            "auto_offset_reset": "earliest",
+            "heartbeat_interval_ms": 100,
+        }
+        one = aiokafka.AIOKafkaConsumer("orders", **settings)
+        two = aiokafka.AIOKafkaConsumer("orders", **settings)
+        await asyncio.gather(one.start(), two.start())
+        values: list[bytes] = []
+        sizes = [0, 0]
+        while len(values) < RECORDS or sizes != [2, 2]:
+            for consumer in (one, two):
+                found = await consumer.getmany(timeout_ms=100)
+                values += [each.value for some in found.values() for each in some]
+            sizes = [len(one.assignment()), len(two.assignment())]
+        assert len(set(values)) == RECORDS
+        await one.commit()
+        await asyncio.gather(one.stop(), two.stop())
+        return sizes
+
+    assert asyncio.run(asyncio.wait_for(consume(), WAIT)) == [2, 2]

@@ -1,0 +1,281 @@
+"""What a client may cost: connections, idle time, bytes, frames."""
+
+import logging
+import socket
+import struct
+from contextlib import ExitStack
+from time import monotonic
+
+import pytest
+
+from kstore.broker import request_memory
+from kstore.broker.frame_cutter import FrameCutter, FrameError
+from kstore.broker.request_memory import RequestMemory
+from support.server import PRODUCE, Client, Server, frame, serving
+
+
+def test_a_request_has_a_largest_size() -> None:
+    request = frame("echo")
+    with serving(socket_request_max_bytes=len(request) - 4) as server, Client(server) as client:
+        assert client.ask("echo") == b"echo"
+        client.send("echo!")
+        assert client.is_closed()
+
+
+def test_array_elements_of_a_request_are_limited() -> None:
+    with serving(kstore_max_request_partitions=7) as server, Client(server) as client:
+        assert client.ask("echo") == b"echo"
+        assert server.items_left == [7]
+
+
+# --- connections ----------------------------------------------------------------------------
+
+
+def test_connections_of_an_address_are_limited(caplog: pytest.LogCaptureFixture) -> None:
+    with serving(max_connections_per_ip=2) as server, ExitStack() as stack:
+        clients = [stack.enter_context(Client(server)) for _ in range(2)]
+        for client in clients:
+            client.ask("echo")
+        with caplog.at_level(logging.WARNING, "kstore.broker"), Client(server) as third:
+            assert third.is_closed()
+        assert "max.connections.per.ip" in caplog.text
+        clients[0].socket.close()
+        server.wait_on_loop(lambda: len(server.listener.connections) == 1)
+        assert stack.enter_context(Client(server)).ask("echo") == b"echo"
+
+
+def test_at_max_connections_the_next_one_waits() -> None:
+    with serving(max_connections=2) as server, ExitStack() as stack:
+        clients = [stack.enter_context(Client(server)) for _ in range(2)]
+        for client in clients:
+            client.ask("echo")
+        third = stack.enter_context(Client(server))  # in the backlog
+        third.send("echo third")
+        assert clients[1].ask("echo") == b"echo"
+        assert len(server.listener.connections) == 2
+        clients[0].socket.close()
+        assert third.receive() == (1, b"echo third")
+
+
+def test_without_descriptors_accepting_pauses(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    class Scarce:
+        def __init__(self, real: socket.socket) -> None:
+            self.real = real
+            self.refused = 0
+
+        def accept(self) -> tuple[socket.socket, tuple[str, int]]:
+            if not self.refused:
+                self.refused = 1
+                raise OSError(24, "Too many open files")
+            return self.real.accept()
+
+        def __getattr__(self, name: str) -> object:
+            return getattr(self.real, name)
+
+    monkeypatch.setattr("kstore.broker.listener._PAUSE_SECONDS", 0.01)
+    with serving() as server, caplog.at_level(logging.WARNING, "kstore.broker"):
+        scarce = Scarce(server.listener._socket)  # type: ignore[arg-type]
+        server.listener._socket = scarce  # type: ignore[assignment]
+        with Client(server) as client:
+            assert client.ask("echo") == b"echo"
+        assert scarce.refused
+    assert "no connection can be accepted" in caplog.text
+
+
+def test_idle_connections_are_closed_and_waiting_ones_are_not() -> None:
+    with ExitStack() as stack:
+        server = stack.enter_context(serving(connections_max_idle_ms=0))
+        idle, waiting = (stack.enter_context(Client(server)) for _ in range(2))
+        waiting.send("park a")
+        idle.ask("echo")
+        server.wait_for(lambda: len(server.parked) == 1)
+        server.on_loop(lambda: server.listener.close_idle(server.loop.time() + 1))
+        assert idle.is_closed()
+        server.complete("park a")
+        assert waiting.receive() == (1, b"done")
+
+
+def test_no_connection_is_closed_without_a_limit_of_idle_time() -> None:
+    with serving(connections_max_idle_ms=-1) as server, Client(server) as idle:
+        idle.ask("echo")
+        server.on_loop(lambda: server.listener.close_idle(server.loop.time() + 1e9))
+        assert idle.ask("echo") == b"echo"
+
+
+# --- bytes of requests ----------------------------------------------------------------------
+
+
+def big_frame(size: int) -> bytes:
+    body = struct.pack(">hhih", PRODUCE, 0, 1, -1) + struct.pack(">h", 4) + b"echo"
+    body += bytes(size - len(body))
+    return struct.pack(">i", len(body)) + body
+
+
+def used(server: Server) -> int:
+    return int(server.on_loop(lambda: server.memory.used))
+
+
+def test_all_connections_together_hold_a_bounded_number_of_bytes() -> None:
+    """Twenty clients send half of a frame each; each frame is finished in the end."""
+    limit, size = 1_000_000, 500_000
+    with serving(queued_max_request_bytes=limit) as server, ExitStack() as stack:
+        clients = [stack.enter_context(Client(server)) for _ in range(20)]
+        request = big_frame(size)
+        for client in clients:
+            client.socket.setblocking(False)
+        left = {client: memoryview(request) for client in clients}
+        most = 0
+        while any(left.values()):
+            for client, view in left.items():
+                try:
+                    sent = client.socket.send(view[:50_000]) if view else 0
+                except BlockingIOError:
+                    sent = 0
+                left[client] = view[sent:]
+            most = max(most, used(server))
+        for client in clients:
+            client.socket.settimeout(30)
+            assert client.receive() == (1, b"echo")
+        assert most > limit // 2
+        assert most < limit + size + len(clients) * 65_536 * 2
+
+
+def test_at_the_limit_a_stalled_client_is_closed(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(request_memory, "STALL_SECONDS", -1.0)
+    with serving(queued_max_request_bytes=100_000) as server, ExitStack() as stack:
+        stalled = [stack.enter_context(Client(server)) for _ in range(4)]
+        for client in stalled:
+            client.socket.sendall(big_frame(1_000_000)[:200_000])
+        server.wait_on_loop(lambda: bool(server.memory._waiting) and server.memory.used > 100_000)
+        with caplog.at_level(logging.WARNING, "kstore.broker"), Client(server) as client:
+            client.send("echo")
+
+            def close_stalled() -> bool:
+                server.memory.close_stalled(server.loop.time())
+                return server.memory.used < 100_000
+
+            server.wait_on_loop(close_stalled)
+            assert client.receive() == (1, b"echo")
+        assert "out of memory for requests" in caplog.text
+
+
+def test_small_requests_are_served_at_the_limit() -> None:
+    """Half requests that hold all the memory stop only the clients that send as much."""
+    with serving(queued_max_request_bytes=100_000) as server, ExitStack() as stack:
+        for _ in range(4):
+            half = stack.enter_context(Client(server))
+            half.socket.sendall(big_frame(1_000_000)[:200_000])
+        server.wait_on_loop(lambda: bool(server.memory._waiting) and server.memory.used > 100_000)
+        with Client(server) as client:
+            client.socket.settimeout(30)
+            assert client.ask("echo") == b"echo"
+            assert client.ask("echo again") == b"echo again"
+        assert used(server) > 100_000
+
+
+class Holder:
+    """A connection within a large frame."""
+
+    has_partial_frame = True
+
+    def __init__(self, held: int) -> None:
+        self.buffered = self.held = held
+        self.closed = ""
+
+    def resume_reading(self) -> None:
+        pass
+
+    def close(self, reason: str) -> None:
+        self.closed = reason
+
+
+@pytest.mark.parametrize(("received", "seconds", "is_closed"), [
+    (0, 9, False), (0, 11, True), (60, 60, True), (50 << 20, 55, False), (50 << 20, 65, True),
+])  # fmt: skip
+def test_a_client_that_drips_at_the_limit_is_closed(
+    received: int, seconds: float, is_closed: bool
+) -> None:
+    memory = RequestMemory(1000)
+    slow, other = Holder(1 << 20), Holder(1 << 20)
+    memory.add(2 << 20)
+    assert memory.may_read(slow)  # it reads to the end of its frame
+    assert not memory.may_read(other)
+    slow.buffered += received
+    memory.close_stalled(monotonic() + seconds)
+    assert bool(slow.closed) == is_closed
+
+
+def test_waiting_requests_give_their_bytes_back_when_answered() -> None:
+    with serving(queued_max_request_bytes=1_000) as server, ExitStack() as stack:
+        clients = [stack.enter_context(Client(server)) for _ in range(10)]
+        for number, client in enumerate(clients):
+            client.send("park " + "x" * 200 + str(number))
+        for number, client in enumerate(clients):
+            server.complete("park " + "x" * 200 + str(number))
+            assert client.receive() == (1, b"done")
+
+
+# --- the cutter -----------------------------------------------------------------------------
+
+
+class Chunks:
+    """A socket that yields given chunks, cut to the size that is asked for."""
+
+    def __init__(self, *chunks: bytes) -> None:
+        self.chunks = list(chunks)
+
+    def recv(self, size: int) -> bytes:
+        chunk = self.chunks.pop(0)
+        if len(chunk) > size:
+            self.chunks.insert(0, chunk[size:])
+        return chunk[:size]
+
+    def recv_into(self, view: memoryview) -> int:
+        chunk = self.recv(len(view))
+        view[: len(chunk)] = chunk
+        return len(chunk)
+
+
+@pytest.mark.parametrize("step", [1, 3, 1000, 65_535, 65_536, 65_537, 1 << 20])
+def test_frames_of_all_sizes_in_chunks_of_all_sizes(step: int) -> None:
+    sizes = [0, 1, 5, 1000, 65_532, 65_533, 65_536, 200_000, 3, 0, 100_000]
+    if step < 1000:
+        sizes = [0, 1, 5, 70, 0, 300]
+    bodies = [bytes(number + 1 for _ in range(size)) for number, size in enumerate(sizes)]
+    data = b"".join(struct.pack(">i", len(body)) + body for body in bodies)
+    source = Chunks(*(data[at : at + step] for at in range(0, len(data), step)))
+    cutter = FrameCutter(1 << 20)
+    found: list[memoryview] = []
+    came = 0
+    while source.chunks:
+        came += cutter.receive(source)  # type: ignore[arg-type]
+        while (key := cutter.next_api_key()) is not None or cutter.buffered:
+            cut = cutter.next_frame()
+            if cut is None:
+                assert key is None
+                break
+            assert key == (-1 if len(cut) < 2 else int.from_bytes(cut[:2], "big"))
+            found.append(cut)
+        assert came == sum(len(each) + 4 for each in found) + cutter.buffered
+    assert [bytes(each) for each in found] == bodies
+
+
+def test_a_buffer_grows_with_what_comes_only() -> None:
+    cutter = FrameCutter(1 << 30)
+    source = Chunks(struct.pack(">i", 1 << 30) + bytes(100), bytes(50_000), b"")
+    for _ in range(2):
+        cutter.receive(source)  # type: ignore[arg-type]
+        assert cutter.next_frame() is None
+    assert cutter._long is not None
+    assert len(cutter._long) <= 4 * 65_536
+
+
+def test_a_negative_size_is_refused_before_the_body_comes() -> None:
+    cutter = FrameCutter(100)
+    cutter.receive(Chunks(struct.pack(">i", -5)))  # type: ignore[arg-type]
+    with pytest.raises(FrameError):
+        cutter.next_frame()

@@ -1,0 +1,105 @@
+"""Which partitions a broker serves, and what clients of the others get."""
+
+import shutil
+import threading
+from pathlib import Path
+
+import kstore
+from kstore.protocol.error_codes import ErrorCode
+from kstore.protocol.messages.fetch import FetchRequest, FetchResponse
+from kstore.protocol.messages.list_offsets import ListOffsetsRequest, ListOffsetsResponse
+from kstore.protocol.messages.metadata import MetadataRequest, MetadataResponse
+from kstore.remote.connection import Connection
+from kstore.store.open_store import open_to_serve
+from support.damage import flip
+from support.stores import QUIET
+from unit.store.test_staged_recovery import WAIT, Waiting, files, killed
+
+__all__ = ["files", "killed"]
+STORAGE_ERROR = ErrorCode.KAFKA_STORAGE_ERROR
+
+
+def ask_metadata(client: Connection, topic: str) -> list[tuple[int, int]]:
+    """(error, leader) of each partition."""
+    asked = MetadataRequest(topics=[MetadataRequest.Topics(name=topic)])
+    (found,) = client.ask(asked, MetadataResponse).topics
+    assert found.error_code == ErrorCode.NONE
+    return [(each.error_code, each.leader_id) for each in found.partitions]
+
+
+def ask_end(client: Connection, topic: str, number: int = 0) -> tuple[int, int]:
+    """(error, offset) of ListOffsets for the end."""
+    partition = ListOffsetsRequest.Topics.Partitions(
+        partition_index=number, current_leader_epoch=-1, timestamp=-1
+    )
+    asked = ListOffsetsRequest(
+        replica_id=-1,
+        topics=[ListOffsetsRequest.Topics(name=topic, partitions=[partition])],
+    )
+    answer = client.ask(asked, ListOffsetsResponse).topics[0].partitions[0]
+    return answer.error_code, answer.offset
+
+
+def ask_fetch(client: Connection, topic: str) -> int:
+    """The error of a Fetch by name."""
+    partition = FetchRequest.Topics.Partitions(
+        partition=0, fetch_offset=0, partition_max_bytes=1 << 20
+    )
+    asked = FetchRequest(
+        replica_id=-1,
+        max_wait_ms=0,
+        max_bytes=1 << 20,
+        session_epoch=-1,
+        topics=[FetchRequest.Topics(topic=topic, partitions=[partition])],
+    )
+    answer = client.ask(asked, FetchResponse, highest=12)
+    return answer.responses[0].partitions[0].error_code
+
+
+def test_the_port_is_open_while_a_partition_is_recovered(killed: Path, files: Waiting) -> None:
+    is_done = threading.Event()
+    with (
+        open_to_serve(killed, files=files, on_recovered=lambda store: is_done.set()) as store,
+        kstore.Broker(store, port=0) as broker,
+        Connection("127.0.0.1", broker.port) as client,
+    ):
+        assert files.is_listing.wait(WAIT)
+        store._manager.recoveries.wait(("fast", 0), ("fast", 1))
+        assert ask_metadata(client, "fast") == [(0, 0), (0, 0)]
+        assert ask_end(client, "fast", 1) == (0, 10)
+        assert ask_fetch(client, "fast") == ErrorCode.NONE
+        assert ask_metadata(client, "slow") == [(ErrorCode.LEADER_NOT_AVAILABLE, -1)] * 2
+        assert ask_end(client, "slow")[0] == ErrorCode.LEADER_NOT_AVAILABLE
+        # Java's consumer fails with 5 here, and refreshes its metadata after 6.
+        assert ask_fetch(client, "slow") == ErrorCode.NOT_LEADER_OR_FOLLOWER
+        files.may_list.set()
+        assert is_done.wait(WAIT)
+        assert ask_metadata(client, "slow") == [(0, 0), (0, 0)]
+        assert ask_end(client, "slow") == (0, 10)
+        assert ask_fetch(client, "slow") == ErrorCode.NONE
+
+
+def test_a_partition_that_needs_a_person_is_a_storage_error(tmp_path: Path) -> None:
+    config = kstore.LogConfig(segment_bytes=1000, segment_index_bytes=4096)
+    with kstore.open(tmp_path / "live", config=QUIET) as store:
+        for log in store.create_topic("t", 2, config=config):
+            for _ in range(10):
+                log.append(bytes(300))
+        shutil.copytree(tmp_path / "live", tmp_path / "killed")
+    flip(tmp_path / "killed/t-0" / f"{0:020}.log", 100)
+    with (
+        kstore.serve(tmp_path / "killed", port=0) as broker,
+        Connection("127.0.0.1", broker.port) as client,
+    ):
+        broker.store._manager.recoveries.wait_for_all()
+        assert ask_end(client, "t", 0)[0] == STORAGE_ERROR
+        assert ask_end(client, "t", 1) == (0, 10)
+
+
+def test_serve_after_a_kill_is_closed_cleanly(killed: Path) -> None:
+    with kstore.serve(killed, port=0) as broker:
+        broker.store._manager.recoveries.wait_for_all()
+        broker.store["slow"].append(b"more")
+    with kstore.open(killed, config=QUIET) as store:
+        assert not store.recovery.unclean
+        assert sum(log.end_offset for log in store["slow"]) == 21

@@ -1,0 +1,32 @@
+"""The fixtures in a test suite of a user."""
+
+import pytest
+
+pytest_plugins = ["pytester"]
+
+_SUITE = """
+import pytest
+from kstore.remote.store import RemoteStore
+
+@pytest.mark.kafka_topics("orders", payments=3)
+def test_in_a_process(kafka_broker):
+    with RemoteStore(kafka_broker.bootstrap_servers) as cluster:
+        assert {name: len(topic) for name, topic in cluster.items()} == {"orders": 1, "payments": 3}
+    kafka_broker.kill()
+    kafka_broker.start()
+
+@pytest.mark.kafka_topics("orders")
+def test_in_this_process(in_process_kafka_broker):
+    broker = in_process_kafka_broker
+    with RemoteStore(broker.bootstrap_servers) as cluster:
+        with cluster.producer("orders") as producer:
+            producer.send(b"paid")
+    assert [record.value for record in broker.store["orders"][0]] == [b"paid"]
+"""
+
+
+def test_both_fixtures_with_topics(pytester: pytest.Pytester) -> None:
+    pytester.makeconftest("pytest_plugins = ['kstore.testing.fixtures']")
+    pytester.makepyfile(_SUITE)
+    outcome = pytester.runpytest_subprocess("--strict-markers", "-p", "no:cacheprovider")
+    outcome.assert_outcomes(passed=2)
