@@ -1,4 +1,4 @@
-"""The command line: ``kstore TOOL ...``, Kafka's tools on a directory instead of a broker.
+"""The command line: ``kstore TOOL ...``, Kafka's tools on a directory, some on a server, too.
 
 Flags and output are Kafka's. A tool's module is imported only when it is chosen. Each has
 ``describe(parser)`` and ``run(arguments) -> int``, the exit status.
@@ -30,6 +30,7 @@ TOOLS = {
     "reindex": "rebuild indexes and producer state from the logs",
     "handover": "hand partitions over to a stopped Kafka broker, or take its directory over",
     "mirror": "copy a topic of a live Kafka cluster, byte for byte",
+    "serve": "serve a log directory to Kafka clients, as a broker of one node",
     "spark": "jobs over complete stores on Apache Spark: verify, stats, export, restore and more",
     "repair": "save everything valid in a damaged directory into a new one",
     "bench": "measure this machine for a log: disk, memory, page cache, sockets",
@@ -116,7 +117,7 @@ def usage() -> str:
         [
             "usage: kstore TOOL [options]",
             "",
-            "Kafka's command-line tools on a log directory; no broker, no server.",
+            "Kafka's command-line tools on a log directory; `kstore serve` is a broker over it.",
             "",
             *lines,
             "",

@@ -8,7 +8,7 @@ import select
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn, overload
 
 from kstore.arguments import split_names
 from kstore.cli.explain_lock import naming_lock_holder
@@ -19,6 +19,8 @@ from kstore.partition_files import filenames
 if TYPE_CHECKING:
     from _typeshed import SupportsWrite
 
+    from kstore.remote.store import RemoteStore
+    from kstore.remote.topic import RemoteTopic
     from kstore.store.store import Store
     from kstore.store.topic import Topic
 
@@ -129,16 +131,59 @@ class WrongOptionsError(KStoreError, ValueError):
     """An invalid value of an option, or options that cannot be combined."""
 
 
-def add_log_dir(parser: argparse.ArgumentParser) -> None:
+def add_log_dir(parser: argparse.ArgumentParser, *, required: bool = True) -> None:
     parser.add_argument(
         "--log-dir",
         "--path",
         action="append",
-        required=True,
+        required=required,
         metavar="DIR[,DIR...]",
-        help="REQUIRED: the directory that holds the partitions (Kafka's log.dirs); several are "
-        "separated by commas, or the option is repeated",
+        help=f"{'REQUIRED: ' * required}the directory that holds the partitions (Kafka's "
+        "log.dirs); several are separated by commas, or the option is repeated",
     )
+
+
+def add_log_dir_or_server(parser: ToolParser) -> None:
+    """--log-dir and --bootstrap-server, for tools that work on a directory or a server."""
+    add_log_dir(parser, required=False)
+    parser.add_argument(
+        "--bootstrap-server",
+        metavar="HOST:PORT[,HOST:PORT...]",
+        help="or a Kafka broker, or `kstore serve`, without TLS or SASL",
+    )
+    del parser.hints["--bootstrap-server"]
+    for name in ("--broker-list", "--zookeeper"):
+        parser.hints[name] = "name the server by --bootstrap-server host:port"
+    parser.hints["--command-config"] = (
+        "kstore's tools connect without TLS and SASL, so there is nothing to configure; leave it "
+        "out"
+    )
+
+
+def check_directory_or_server(arguments: argparse.Namespace) -> bool:
+    """Whether a server is named; raises WrongOptionsError unless it or a directory is."""
+    is_server = arguments.bootstrap_server is not None
+    if is_server == bool(arguments.log_dir):
+        raise WrongOptionsError(
+            "name a directory by --log-dir or a server by --bootstrap-server, and not both"
+        )
+    return is_server
+
+
+def open_directory_or_server(
+    arguments: argparse.Namespace, mode: str = "r"
+) -> "Store | RemoteStore":
+    """As :func:`open_store`, or the cluster of --bootstrap-server."""
+    if check_directory_or_server(arguments):
+        return open_server(arguments)
+    return open_store(arguments, mode)
+
+
+def open_server(arguments: argparse.Namespace) -> "RemoteStore":
+    """The cluster of --bootstrap-server."""
+    from kstore.remote.store import RemoteStore
+
+    return RemoteStore(arguments.bootstrap_server)
 
 
 def open_store(arguments: argparse.Namespace, mode: str = "r", *, create: bool = False) -> "Store":
@@ -148,6 +193,33 @@ def open_store(arguments: argparse.Namespace, mode: str = "r", *, create: bool =
     """
     from kstore.store.open_store import open as open_directory
 
+    paths = checked_log_dirs(arguments, create=create)
+    with Progress() as bar, naming_lock_holder():
+        store = open_directory(
+            paths, mode, progress=lambda done, total: bar.show(done, total, "recovering")
+        )
+    if store.writable:
+        report_recovery(store)
+    return store
+
+
+def open_store_to_serve(arguments: argparse.Namespace) -> "Store":
+    """As :func:`open_store` for writing, but recovers in a thread, which reports at its end."""
+    from kstore.partition_files import open_to_serve
+
+    paths = checked_log_dirs(arguments, create=True)
+    with naming_lock_holder():
+        return open_to_serve(paths, on_recovered=report_recovery)
+
+
+def report_recovery(store: "Store") -> None:
+    """Say on standard error what a recovery did."""
+    if store.recovery.unclean:
+        complain(str(store.recovery))
+
+
+def checked_log_dirs(arguments: argparse.Namespace, *, create: bool) -> list[str]:
+    """The directories of --log-dir; KStoreError for one that is none, or is a partition."""
     paths = split_names(arguments.log_dir)
     for path in paths:
         if os.path.lexists(path) and not os.path.isdir(path):
@@ -164,16 +236,16 @@ def open_store(arguments: argparse.Namespace, mode: str = "r", *, create: bool =
                 f"{path} is the folder of one partition; --log-dir names the one above it: "
                 f"{os.path.dirname(os.path.abspath(path))}"
             )
-    with Progress() as bar, naming_lock_holder():
-        store = open_directory(
-            paths, mode, progress=lambda done, total: bar.show(done, total, "recovering")
-        )
-    if store.writable and store.recovery.unclean:
-        complain(str(store.recovery))
-    return store
+    return paths
 
 
-def named_topic(store: "Store", name: str) -> "Topic":
+@overload
+def named_topic(store: "Store", name: str) -> "Topic": ...
+@overload
+def named_topic(store: "RemoteStore", name: str) -> "RemoteTopic": ...
+@overload
+def named_topic(store: "Store | RemoteStore", name: str) -> "Topic | RemoteTopic": ...
+def named_topic(store: "Store | RemoteStore", name: str) -> "Topic | RemoteTopic":
     """A topic, or an error that lists the topics."""
     if name in store:
         return store[name]
@@ -185,7 +257,9 @@ def named_topic(store: "Store", name: str) -> "Topic":
     )
 
 
-def matching_topics(store: "Store", pattern: str | None, *, internal: bool = True) -> list[str]:
+def matching_topics(
+    store: Iterable[str], pattern: str | None, *, internal: bool = True
+) -> list[str]:
     """Names that match a regular expression as Kafka's tools take it (`,` means `or`), sorted."""
     return names_matching(
         (name for name in store if internal or name not in filenames.INTERNAL_TOPICS), pattern

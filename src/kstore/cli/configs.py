@@ -1,4 +1,7 @@
-"""``kstore configs``: Kafka's kafka-configs on a directory, whose entities are topics."""
+"""``kstore configs``: Kafka's kafka-configs on a directory, whose entities are topics.
+
+Of a server, brokers too: :mod:`kstore.cli.server_configs`.
+"""
 
 import argparse
 import re
@@ -8,7 +11,8 @@ from kstore.arguments import read_properties
 from kstore.cli.common import (
     ToolParser,
     WrongOptionsError,
-    add_log_dir,
+    add_log_dir_or_server,
+    check_directory_or_server,
     named_topic,
     open_store,
 )
@@ -25,6 +29,8 @@ examples:
   kstore configs --describe --topic orders --all --log-dir data
   kstore configs --alter --topic orders --add-config retention.ms=86400000,segment.bytes=1048576 \\
       --log-dir data
+  kstore configs --describe --entity-type brokers --entity-name 0 \\
+      --bootstrap-server localhost:9092
   kstore configs --alter --topic accounts --add-config 'cleanup.policy=[compact,delete]' \\
       --delete-config retention.ms --log-dir data
 
@@ -56,13 +62,11 @@ _PAIR = re.compile(r"\s*([^=,\s]+)\s*=\s*(?:\[([^\]]*)\]|([^,]*))\s*(?:,|$)")
 
 def describe(parser: ToolParser) -> None:
     parser.epilog = EPILOG
-    add_log_dir(parser)
+    add_log_dir_or_server(parser)
     parser.add_argument("--describe", action="store_true", help="show settings")
     parser.add_argument("--alter", action="store_true", help="change settings")
     parser.add_argument("--all", action="store_true", help="--describe: also those at the default")
-    parser.add_argument(
-        "--entity-type", metavar="TYPE", help="topics: a directory has no other entities"
-    )
+    parser.add_argument("--entity-type", metavar="TYPE", help="topics; of a server, brokers too")
     parser.add_argument(
         "--entity-name", "--topic", metavar="NAME", help="the topic (--describe: default all)"
     )
@@ -89,7 +93,12 @@ def describe(parser: ToolParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    check(arguments)
+    is_server = check_directory_or_server(arguments)
+    check(arguments, ("topics", "brokers") if is_server else ("topics",))
+    if is_server:
+        from kstore.cli import server_configs
+
+        return server_configs.run(arguments, added(arguments), deleted(arguments))
     if arguments.describe:
         with open_store(arguments) as store:
             name = arguments.entity_name
@@ -103,14 +112,16 @@ def run(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def check(arguments: argparse.Namespace) -> None:
+def check(arguments: argparse.Namespace, entity_types: tuple[str, ...]) -> None:
     """Check the options by the rules of Kafka's ConfigCommand."""
     if arguments.describe == arguments.alter:
         raise WrongOptionsError("Command must include exactly one action: --describe, --alter")
-    if arguments.entity_type not in (None, "topics"):
+    if arguments.entity_type not in (None, *entity_types):
         raise WrongOptionsError(
             f"Invalid entity type {arguments.entity_type[:40]}, the entity type must be one of "
-            "topics: a directory has no others"
+            f"{', '.join(entity_types)}"
+            + ": a directory has no others"
+            * (entity_types == ("topics",))
         )
     changes = (arguments.add_config, arguments.add_config_file, arguments.delete_config)
     if arguments.describe:

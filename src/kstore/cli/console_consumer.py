@@ -1,9 +1,9 @@
-"""``kstore console-consumer``: Kafka's kafka-console-consumer on a directory."""
+"""``kstore console-consumer``: Kafka's kafka-console-consumer on a directory or a server."""
 
 import argparse
 import time
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from kstore.arguments import TIME_FORMS, parse_time, read_properties, whole_number
 from kstore.cli.client_properties import add_client_options, client_properties
@@ -11,12 +11,13 @@ from kstore.cli.common import (
     Output,
     ToolParser,
     WrongOptionsError,
-    add_log_dir,
+    add_log_dir_or_server,
+    check_directory_or_server,
     complain,
     flag,
     matching_topics,
     named_topic,
-    open_store,
+    open_directory_or_server,
     properties,
 )
 from kstore.cli.deserializers import UnprintableRecordError
@@ -33,6 +34,8 @@ if TYPE_CHECKING:
     from kstore.client.consumer import Consumer
     from kstore.client.consumer_batch import ConsumerBatch
     from kstore.record import Record
+    from kstore.remote.consumer import RemoteBatch, RemoteConsumer
+    from kstore.remote.store import RemoteStore
     from kstore.store.store import Store
 
 CONSUMER_PROPERTIES = (
@@ -70,7 +73,7 @@ Works beside a running broker or writer, and changes nothing but the offsets of 
 
 def describe(parser: ToolParser) -> None:
     parser.epilog = EPILOG
-    add_log_dir(parser)
+    add_log_dir_or_server(parser)
     parser.add_argument("--topic", metavar="NAME", help="the topic to read")
     parser.add_argument(
         "--include", "--whitelist", metavar="REGEX", help="or all topics that match"
@@ -155,6 +158,7 @@ def describe_output(parser: ToolParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
+    check_directory_or_server(arguments)
     apply_settings(arguments)
     check(arguments)
     render = formatter(arguments).render
@@ -163,7 +167,7 @@ def run(arguments: argparse.Namespace) -> int:
     printed = [0]
     try:
         with (
-            open_store(arguments) as store,
+            open_directory_or_server(arguments) as store,
             Output() as output,
             open_consumer(store, arguments) as consumer,
         ):
@@ -238,6 +242,10 @@ def check(arguments: argparse.Namespace) -> None:
         raise WrongOptionsError("Options from-beginning and offset cannot be specified together.")
     if arguments.offset is not None and arguments.partition is None:
         raise WrongOptionsError("The partition is required when offset is specified.")
+    if arguments.group and arguments.bootstrap_server:
+        raise WrongOptionsError(
+            "--group goes with --log-dir: of a server, this tool reads partitions without a group"
+        )
     if arguments.group and arguments.partition is not None:
         raise WrongOptionsError("Options group and partition cannot be specified together.")
     if arguments.from_time and (arguments.offset is not None or arguments.from_beginning):
@@ -253,7 +261,9 @@ def check(arguments: argparse.Namespace) -> None:
             ) from None
 
 
-def open_consumer(store: "Store", arguments: argparse.Namespace) -> "Consumer":
+def open_consumer(
+    store: "Store | RemoteStore", arguments: argparse.Namespace
+) -> "Consumer | RemoteConsumer":
     if arguments.topic:
         topic = named_topic(store, arguments.topic)
         partitions = topic.partitions
@@ -263,15 +273,18 @@ def open_consumer(store: "Store", arguments: argparse.Namespace) -> "Consumer":
     else:
         names = matching_topics(store, arguments.include)
         assignment = [(name, partition) for name in names for partition in store[name].partitions]
+    group = {"group": arguments.group} if arguments.group else {}
     return store.consumer(
-        group=arguments.group,
+        **group,
         assignment=assignment,
         auto_offset_reset=arguments.reset,
         isolation_level=arguments.isolation_level,
     )
 
 
-def seek(consumer: "Consumer", arguments: argparse.Namespace, begin: int | None) -> None:
+def seek(
+    consumer: "Consumer | RemoteConsumer", arguments: argparse.Namespace, begin: int | None
+) -> None:
     if begin is not None:
         consumer.seek_to_time(begin)
     elif arguments.offset == "earliest":
@@ -282,7 +295,7 @@ def seek(consumer: "Consumer", arguments: argparse.Namespace, begin: int | None)
 
 
 def consume(
-    consumer: "Consumer",
+    consumer: "Consumer | RemoteConsumer",
     arguments: argparse.Namespace,
     show: "Callable[[Record, int], None]",
     output: Output,
@@ -294,8 +307,8 @@ def consume(
     last = time.monotonic()
     while limit is None or printed[0] < limit:
         wait = _IDLE if patience is None else min(_IDLE, patience)
-        batches = consumer.batches(timeout=wait)
-        for batch in batches:
+        batch: ConsumerBatch | RemoteBatch
+        for batch in consumer.batches(timeout=wait):
             for record in batch:
                 show(record, batch.partition)
                 printed[0] += 1
@@ -314,13 +327,13 @@ def consume(
 
 
 def commit(
-    consumer: "Consumer",
+    consumer: "Consumer | RemoteConsumer",
     output: Output,
     arguments: argparse.Namespace,
-    batch: "ConsumerBatch",
+    batch: "ConsumerBatch | RemoteBatch",
     offset: int,
 ) -> None:
     """Commit for --group the records written; a tool ended before prints them again."""
     if arguments.group and arguments.commits:
         output.flush()
-        consumer.commit({(batch.topic, batch.partition): offset})
+        cast("Consumer", consumer).commit({(batch.topic, batch.partition): offset})

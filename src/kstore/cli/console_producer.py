@@ -1,4 +1,4 @@
-"""``kstore console-producer``: Kafka's kafka-console-producer on a directory."""
+"""``kstore console-producer``: Kafka's kafka-console-producer on a directory or a server."""
 
 import argparse
 import os
@@ -13,11 +13,11 @@ from kstore.cli.client_properties import add_client_options, client_properties
 from kstore.cli.common import (
     ToolParser,
     WrongOptionsError,
-    add_log_dir,
+    add_log_dir_or_server,
     complain,
     flag,
     named_topic,
-    open_store,
+    open_directory_or_server,
     properties,
     unescape,
 )
@@ -61,6 +61,7 @@ examples:
   kstore console-producer --topic orders --reader-property parse.key=true \\
       --reader-property key.separator=: --log-dir data
   kstore console-producer --topic orders --compression-codec zstd --log-dir data
+  kstore console-producer --topic orders --bootstrap-server localhost:9092 < lines.txt
 
 Every line of standard input is a record's value. Properties of the reader, with their defaults:
   parse.key=false  key.separator=\\t  parse.headers=false  headers.delimiter=\\t
@@ -68,8 +69,8 @@ Every line of standard input is a record's value. Properties of the reader, with
 With all of them a line reads  h1:v1,h2:v2<TAB>key<TAB>value.  Properties of the producer
 (--command-property): acks, batch.size, linger.ms, compression.type, buffer.memory, max.block.ms,
 enable.idempotence; those of connections have no effect.
-Must be the only writer of the directory. Ctrl-C, SIGTERM and SIGHUP end the input:
-lines that were read are appended, the directory is closed, the status is 130, 143 or 129.
+With --log-dir it must be the only writer of the directory. Ctrl-C, SIGTERM and SIGHUP end the
+input: lines that were read are appended, the directory is closed, the status is 130, 143 or 129.
 """
 
 
@@ -84,7 +85,7 @@ class Line(NamedTuple):
 def describe(parser: ToolParser) -> None:
     parser.epilog = EPILOG
     parser.hints["--dry-run"] = "console-producer appends every line; leave it out"
-    add_log_dir(parser)
+    add_log_dir_or_server(parser)
     parser.add_argument("--topic", required=True, metavar="NAME", help="REQUIRED: append to it")
     describe_properties(parser)
     parser.add_argument(
@@ -191,7 +192,7 @@ def run(arguments: argparse.Namespace) -> int:
     options = producer_options(arguments)
     outcome = DeliveryCount()
     with StopRequest() as stop:
-        with open_store(arguments, "a") as store:
+        with open_directory_or_server(arguments, "a") as store:
             named_topic(store, arguments.topic)
             with store.producer(arguments.topic, **options) as producer:
                 stop.defer()

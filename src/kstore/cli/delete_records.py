@@ -1,15 +1,15 @@
-"""``kstore delete-records``: Kafka's kafka-delete-records on a directory."""
+"""``kstore delete-records``: Kafka's kafka-delete-records on a directory or a server."""
 
 import argparse
 import json
-from typing import TYPE_CHECKING, TypeGuard
+from typing import TYPE_CHECKING, TypeGuard, cast
 
 from kstore.cli.common import (
     ToolParser,
     WrongOptionsError,
-    add_log_dir,
+    add_log_dir_or_server,
     exception_name,
-    open_store,
+    open_directory_or_server,
 )
 from kstore.errors import KStoreError
 from kstore.integers import INT32_MAX, INT64_MAX
@@ -17,6 +17,8 @@ from kstore.partition_files import checked_log_start
 from kstore.topic_partition import TopicPartition
 
 if TYPE_CHECKING:
+    from kstore.log.log import Log
+    from kstore.remote.store import RemoteStore
     from kstore.store.store import Store
 
 EPILOG = """\
@@ -24,10 +26,11 @@ examples:
   echo '{"partitions": [{"topic": "orders", "partition": 0, "offset": 1000}], "version": 1}' > f
   kstore delete-records --offset-json-file f --log-dir data
   kstore delete-records --offset-json-file f --dry-run --log-dir data
+  kstore delete-records --offset-json-file f --bootstrap-server localhost:9092
 
 Deletes the records below the given offsets; offset -1 means all records. The log start offset moves
 at once, and segments below it are removed. Topics whose cleanup.policy does not contain 'delete'
-are refused. Must be the only writer of the directory; --dry-run works beside one.
+are refused. With --log-dir it must be the only writer of the directory; --dry-run works beside one.
 The exit status is 1 if a partition was refused (Kafka's tool ends with 0); the others are
 processed.
 """
@@ -35,7 +38,7 @@ processed.
 
 def describe(parser: ToolParser) -> None:
     parser.epilog = EPILOG
-    add_log_dir(parser)
+    add_log_dir_or_server(parser)
     parser.add_argument(
         "--offset-json-file",
         required=True,
@@ -51,7 +54,7 @@ def run(arguments: argparse.Namespace) -> int:
     with open(arguments.offset_json_file, "rb") as file:
         offsets = parse_offsets(file.read())
     refused = False
-    with open_store(arguments, "r" if arguments.dry_run else "a") as store:
+    with open_directory_or_server(arguments, "r" if arguments.dry_run else "a") as store:
         print("Executing records delete operation" + " (dry run)" * arguments.dry_run)
         lines = []
         for tp, offset in offsets.items():
@@ -65,11 +68,11 @@ def run(arguments: argparse.Namespace) -> int:
     return 1 if refused else 0
 
 
-def delete(store: "Store", tp: TopicPartition, offset: int, dry_run: bool) -> int:
+def delete(store: "Store | RemoteStore", tp: TopicPartition, offset: int, dry_run: bool) -> int:
     """Delete the records of a partition below an offset; returns its first offset afterwards."""
     log = store[tp.topic][tp.partition]
     if dry_run:
-        return max(log.start_offset, checked_log_start(log, offset))
+        return max(log.start_offset, checked_log_start(cast("Log", log), offset))
     return log.delete_records(offset)
 
 

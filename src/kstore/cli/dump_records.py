@@ -65,7 +65,7 @@ def kind_of(key: bytes) -> int:
 
 
 def _key_names(topic: str) -> dict[int, str]:
-    names = kafka_messages.names_by_key("coordinator-key", topic)
+    names = kafka_messages.names_by_key("KEY", topic)
     others = ("TransactionLog", "ShareSnapshot", "ShareUpdate")
     if topic == "Share":  # not the share groups of __consumer_offsets
         return {key: name for key, name in names.items() if name.startswith(others)}
@@ -74,7 +74,7 @@ def _key_names(topic: str) -> dict[int, str]:
     return {
         message: name
         for prefix in ("Legacy", "Offset", "Group", "Consumer", "Share", "Streams")
-        for message, name in kafka_messages.names_by_key("coordinator-key", prefix).items()
+        for message, name in kafka_messages.names_by_key("KEY", prefix).items()
         if not name.startswith(others)
     }
 

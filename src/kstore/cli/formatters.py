@@ -129,7 +129,7 @@ class InternalTopicFormatter:
         self._names = {
             kind: name
             for prefix in prefixes
-            for kind, name in kafka_messages.names_by_key("coordinator-key", prefix).items()
+            for kind, name in kafka_messages.names_by_key("KEY", prefix).items()
         }
 
     def render(self, record: "Record", partition: int) -> bytes:

@@ -1,18 +1,18 @@
-"""``kstore get-offsets``: Kafka's GetOffsetShell on a directory."""
+"""``kstore get-offsets``: Kafka's GetOffsetShell on a directory or a server."""
 
 import argparse
 import re
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from kstore.arguments import TIME_FORMS, parse_time, partition_numbers
 from kstore.cli.common import (
     ToolParser,
     WrongOptionsError,
-    add_log_dir,
+    add_log_dir_or_server,
     complain,
     matching_topics,
-    open_store,
+    open_directory_or_server,
 )
 from kstore.config import parse_whole_number
 from kstore.errors import InvalidConfigError
@@ -20,6 +20,7 @@ from kstore.integers import INT64_MAX
 
 if TYPE_CHECKING:
     from kstore.log.log import Log
+    from kstore.remote.remote_log import RemoteLog
 
 Wanted = Callable[[str, int], bool]
 
@@ -32,6 +33,7 @@ examples:
   kstore get-offsets --topic orders --partitions 0,1 --time earliest --log-dir data
   kstore get-offsets --topic-partitions 'orders:0-2,.*:3-' --time 1700000000000 --log-dir data
   kstore get-offsets --topic orders --time 2026-01-31 --log-dir data
+  kstore get-offsets --topic orders --bootstrap-server localhost:9092
 
 One line for each partition: topic:partition:offset. With a time it is the offset of the first
 record at or after it; a partition without one is omitted. As in Kafka's tool, internal topics are
@@ -43,7 +45,7 @@ running broker or writer.
 def describe(parser: ToolParser) -> None:
     parser.epilog = EPILOG
     parser.hints["--group"] = "'kstore consumer-groups --describe' shows the offsets of a group"
-    add_log_dir(parser)
+    add_log_dir_or_server(parser)
     parser.add_argument("--topic", metavar="REGEX", help="topics to show (default: all)")
     parser.add_argument("--partitions", metavar="N,N,...", help="partitions to show")
     parser.add_argument(
@@ -69,7 +71,7 @@ def run(arguments: argparse.Namespace) -> int:
     find = offset_finder(arguments.time)
     found = False
     internal = not arguments.exclude_internal_topics
-    with open_store(arguments) as store:
+    with open_directory_or_server(arguments) as store:
         for name in matching_topics(store, arguments.topic, internal=internal):
             for partition in store[name].partitions:
                 if wanted(name, partition):
@@ -114,7 +116,7 @@ def rule(text: str) -> Wanted:
     return lambda name, partition: topic.fullmatch(name) is not None and low <= partition < high
 
 
-def offset_finder(text: str) -> "Callable[[Log], int | None]":
+def offset_finder(text: str) -> "Callable[[Log | RemoteLog], int | None]":
     """The function that --time asks for: of a log the offset, or None."""
     name = _TIMES.get(text, text)
     if name == "latest":
@@ -122,9 +124,7 @@ def offset_finder(text: str) -> "Callable[[Log], int | None]":
     if name in ("earliest", "earliest-local"):
         return lambda log: log.start_offset
     if name == "max-timestamp":
-        from kstore.partition_files import newest_offset
-
-        return newest_offset
+        return newest
     try:
         when = parse_time(text, "--time")
     except InvalidConfigError as error:
@@ -135,7 +135,15 @@ def offset_finder(text: str) -> "Callable[[Log], int | None]":
     return lambda log: at_or_after(log, when)
 
 
-def at_or_after(log: "Log", timestamp: int) -> int | None:
+def newest(log: "Log | RemoteLog") -> int | None:
+    """The offset of the record with the largest timestamp, None without records."""
+    from kstore.partition_files import newest_offset
+
+    ask_server = getattr(log, "newest_offset", None)
+    return newest_offset(cast("Log", log)) if ask_server is None else cast(int | None, ask_server())
+
+
+def at_or_after(log: "Log | RemoteLog", timestamp: int) -> int | None:
     """The offset of the first record at or after a time, None without one."""
     end = log.end_offset
     offset = log.offset_at(timestamp)

@@ -1,4 +1,4 @@
-"""``kstore topics``: Kafka's kafka-topics on a directory."""
+"""``kstore topics``: Kafka's kafka-topics on a directory or a server."""
 
 import argparse
 from typing import TYPE_CHECKING
@@ -7,13 +7,20 @@ from kstore.arguments import whole_number
 from kstore.cli.common import (
     ToolParser,
     WrongOptionsError,
-    add_log_dir,
-    matching_topics,
+    add_log_dir_or_server,
+    check_directory_or_server,
     node_id,
     open_store,
 )
 from kstore.cli.empty_partitions import EmptyPartitions
-from kstore.errors import InvalidConfigError, KStoreError, UnknownTopicOrPartitionError
+from kstore.cli.topic_options import (
+    changed,
+    list_topics,
+    selected,
+    settings_of,
+    warn_of_collisions,
+)
+from kstore.errors import InvalidConfigError, KStoreError
 from kstore.integers import INT32_MAX
 from kstore.partition_files import filenames
 
@@ -30,18 +37,19 @@ examples:
   kstore topics --alter --topic orders --config retention.ms=86400000 \\
       --delete-config segment.bytes --log-dir data
   kstore topics --describe --log-dir /var/kafka-logs
+  kstore topics --create --topic orders --partitions 4 --bootstrap-server localhost:9092
   kstore topics --list --exclude-internal --log-dir /disk1/kafka,/disk2/kafka
 
---list and --describe work beside a running broker or writer. --create, --alter and --delete must
-be the only writer of the directory. Adding partitions changes the partition of some keys; existing
-records are not moved. A topic that Kafka created is deleted only with --foreign, and gets no more
-partitions, because its broker still knows it; its settings may change here.
+With --log-dir, --list and --describe work beside a running broker or writer; --create, --alter and
+--delete must be the only writer of the directory. Adding partitions changes the partition of some
+keys; existing records are not moved. A topic that Kafka created is deleted only with --foreign, and
+gets no more partitions, because its broker still knows it; its settings may change here.
 """
 
 
 def describe(parser: ToolParser) -> None:
     parser.epilog = EPILOG
-    add_log_dir(parser)
+    add_log_dir_or_server(parser)
     parser.add_argument("--list", action="store_true", help="names of all topics, sorted")
     parser.add_argument(
         "--describe", action="store_true", help="partitions and settings of the topics"
@@ -116,6 +124,10 @@ def run(arguments: argparse.Namespace) -> int:
         "delete": delete,
     }
     check(arguments)
+    if check_directory_or_server(arguments):
+        from kstore.cli import server_topics
+
+        return server_topics.run(chosen[0], arguments)
     mode = "r" if arguments.list or arguments.describe or arguments.dry_run else "a"
     try:
         with open_store(arguments, mode, create=arguments.create) as store:
@@ -144,18 +156,6 @@ def check(arguments: argparse.Namespace) -> None:
         )
     if arguments.alter and arguments.replication_factor not in (None, 1, -1):
         raise WrongOptionsError("--replication-factor: a directory holds one replica")
-
-
-def selected(store: "Store", arguments: argparse.Namespace) -> list[str]:
-    names = matching_topics(store, arguments.topic, internal=not arguments.exclude_internal)
-    if arguments.topic and not names and not arguments.if_exists:
-        raise UnknownTopicOrPartitionError(f"Topic '{arguments.topic}' does not exist as expected")
-    return names
-
-
-def list_topics(store: "Store", arguments: argparse.Namespace) -> None:
-    names = matching_topics(store, arguments.topic, internal=not arguments.exclude_internal)
-    print("".join(f"{name}\n" for name in names), end="")
 
 
 def describe_topics(store: "Store", arguments: argparse.Namespace) -> None:
@@ -210,12 +210,7 @@ def create(store: "Store", arguments: argparse.Namespace) -> None:
         return
     settings = settings_of(arguments)
     partitions = 1 if arguments.partitions is None else arguments.partitions
-    if "." in name or "_" in name:
-        print(
-            "WARNING: Due to limitations in metric names, topics with a period ('.') or "
-            "underscore ('_') could collide. To avoid issues it is best to use either, but not "
-            "both."
-        )
+    warn_of_collisions(name)
     store.create_topic(
         name,
         partitions,
@@ -223,26 +218,6 @@ def create(store: "Store", arguments: argparse.Namespace) -> None:
         topic_id=arguments.topic_id,
     )
     print(f"Created topic {name}.")
-
-
-def settings_of(arguments: argparse.Namespace) -> dict[str, str]:
-    """The settings of --config, by name."""
-    settings = {}
-    for text in arguments.config:
-        key, equals, value = text.partition("=")
-        if not equals:
-            raise WrongOptionsError(f"--config takes name=value, not {text!r}")
-        settings[key.strip()] = value
-    return settings
-
-
-def changed(store: "Store", arguments: argparse.Namespace) -> list[str]:
-    """The topics to change: a pattern never includes Kafka's internal ones."""
-    return [
-        name
-        for name in selected(store, arguments)
-        if name not in filenames.INTERNAL_TOPICS or name == arguments.topic
-    ]
 
 
 def alter(store: "Store", arguments: argparse.Namespace) -> None:

@@ -440,9 +440,22 @@ def test_a_directory_that_is_not_there_is_not_made(tool, name):
 
 
 def test_an_option_that_names_a_server_is_refused_with_the_one_to_give(tool):
-    status, _, errors = tool("topics", "--list", "--bootstrap-server", "localhost:9092")
+    status, _, errors = tool("verify", "--bootstrap-server", "localhost:9092")
     assert status == 1
     assert errors[0].startswith("--bootstrap-server: there is no server here; --log-dir ")
+
+
+@pytest.mark.parametrize("name", ["topics", "get-offsets", "console-consumer"])
+def test_a_tool_takes_a_directory_or_a_server_and_not_both(tool, name):
+    words = {"topics": ["--list"], "console-consumer": ["--topic", "a"]}.get(name, [])
+    status, _, errors = tool(name, *words, "--bootstrap-server", "localhost:9092")
+    assert status == 1
+    assert "--log-dir or a server by --bootstrap-server, and not both" in errors[0]
+
+
+def test_a_server_that_does_not_answer_is_named(tool, capfd):
+    assert main(["topics", "--list", "--bootstrap-server", "127.0.0.1:1"]) == 1
+    assert "cannot connect to 127.0.0.1:1" in "".join(capfd.readouterr())
 
 
 def test_a_directory_with_only_a_created_topic_is_closed_cleanly(tool):

@@ -1,0 +1,171 @@
+"""``kstore serve``: a log directory as a Kafka broker."""
+
+import argparse
+import logging
+import select
+import sys
+
+from kstore.arguments import split_names, whole_number
+from kstore.cli.common import (
+    ToolParser,
+    WrongOptionsError,
+    add_log_dir,
+    open_store,
+    open_store_to_serve,
+)
+from kstore.integers import INT32_MAX
+from kstore.signals import StopRequest
+
+EPILOG = """\
+examples:
+  kstore serve --log-dir data
+  kstore serve --log-dir data --port 0
+  kstore serve --log-dir /disk1/logs --log-dir /disk2/logs --override num.partitions=6
+  kstore serve --log-dir data --listen 0.0.0.0 --advertised kafka.example.org
+  kstore serve --log-dir data --adopt data --dry-run
+
+Serves the topics of log directories to Kafka clients of any version, from 0.8.2 to 4.x: one node,
+one process. A directory that does not exist is created; one of a stopped Kafka broker is served as
+it is, with the node id and the cluster id of its meta.properties. When clients can connect, one
+line with the address appears on standard output:
+
+  kstore serves data on 127.0.0.1:9092
+
+There is no authentication and no encryption: every program that reaches the port may read, write
+and delete. So it listens on this machine only (127.0.0.1), unless --listen names another address.
+--advertised is the address under which clients reach this one, if that is another: behind a port
+mapping, or where --listen is 0.0.0.0.
+
+A topic that existed before keeps its records: no retention begins because of a broker's defaults.
+--adopt lets such topics follow the broker's settings, and lets clients delete them. Their settings
+come from SOURCE: a directory with the __cluster_metadata-0 of a KRaft broker, or a JSON file:
+
+  {"orders": {"retention.ms": "604800000"}, "audit": {"cleanup.policy": "compact"}, "other": {}}
+
+What is set neither there nor in kstore has the broker's default: 7 days of retention, unless
+--override changes it. With --dry-run nothing is served or changed: lines on standard output show
+the settings of each topic and what retention would delete. A topic is adopted once; later changes
+stay.
+
+SIGTERM or Ctrl-C answers the requests that wait, closes the directory cleanly and ends with status
+0; a second one of the same kind stops at once, and the next start recovers. Warnings and errors
+are lines on standard error.
+"""
+# Settings of Kafka's server.properties that are options here.
+_OPTIONS = {
+    "node.id": "--node-id",
+    "broker.id": "--node-id",
+    "log.dir": "--log-dir",
+    "log.dirs": "--log-dir",
+    "listeners": "--listen and --port",
+    "port": "--port",
+    "host.name": "--listen",
+    "advertised.listeners": "--advertised",
+    "advertised.host.name": "--advertised",
+    "advertised.port": "--advertised",
+}
+
+
+def describe(parser: ToolParser) -> None:
+    parser.epilog = EPILOG
+    parser.hints["--bootstrap-server"] = "this is the server; --listen and --port set its address"
+    parser.hints["--config"] = "broker settings are --override key=value"
+    parser.hints["--host"] = "the option is --listen"
+    add_log_dir(parser)
+    parser.add_argument("--port", type=whole_number(0, 65_535), default=9092, metavar="PORT",
+        help="the port to listen on; 0: a free one, which the line of the start names "
+        "(default: 9092)",
+    )  # fmt: skip
+    parser.add_argument("--listen", default="127.0.0.1", metavar="HOST",
+        help="the address to listen on: 127.0.0.1, the default, is reached from this machine "
+        "only; 0.0.0.0 from everywhere, without authentication",
+    )  # fmt: skip
+    parser.add_argument("--advertised", metavar="HOST[:PORT]",
+        help="the address that clients are given (Kafka's advertised.listeners)",
+    )  # fmt: skip
+    parser.add_argument("--node-id", type=whole_number(0, INT32_MAX), metavar="ID",
+        help="Kafka's node.id (default: that of meta.properties, else 0)",
+    )  # fmt: skip
+    parser.add_argument("--override", action="append", default=[], metavar="KEY=VALUE",
+        help="a broker setting by Kafka's name, such as auto.create.topics.enable=false; may be "
+        "repeated",
+    )  # fmt: skip
+    parser.add_argument("--acks-durable", action="store_true",
+        help="acknowledge records when they are on disk; Kafka acknowledges what is written",
+    )  # fmt: skip
+    parser.add_argument("--adopt", metavar="SOURCE",
+        help="topics that existed before follow the broker's settings from now on, with those "
+        "of a KRaft metadata log (its directory) or of a JSON file",
+    )  # fmt: skip
+    parser.add_argument("--dry-run", action="store_true",
+        help="with --adopt: only show what would change and what retention would delete",
+    )  # fmt: skip
+    parser.add_argument("--verbose", action="store_true",
+        help="also report starts, stops and connections on standard error",
+    )  # fmt: skip
+
+
+def run(arguments: argparse.Namespace) -> int:
+    settings = broker_settings(arguments)
+    if arguments.dry_run:
+        return _report_adoption(arguments, settings)
+    logging.basicConfig(
+        stream=sys.stderr,
+        level=logging.DEBUG if arguments.verbose else logging.WARNING,
+        format="kstore serve: %(levelname)s %(message)s",
+    )
+    with StopRequest() as stop:
+        return _serve(arguments, settings, stop)
+
+
+def _report_adoption(arguments: argparse.Namespace, settings: dict[str, str]) -> int:
+    from kstore.cluster.adoption import read_source
+    from kstore.cluster.adoption_report import report_adoption
+    from kstore.cluster.settings.broker_settings import BROKER_SETTINGS
+
+    if arguments.adopt is None:
+        raise WrongOptionsError("--dry-run needs --adopt SOURCE")
+    source = read_source(arguments.adopt)
+    known = {name: value for name, value in settings.items() if name in BROKER_SETTINGS}
+    with open_store(arguments, "r") as store:
+        for line in report_adoption(store, source, known):
+            print(line)
+    return 0
+
+
+def _serve(arguments: argparse.Namespace, settings: dict[str, str], stop: StopRequest) -> int:
+    from kstore.broker.broker import Broker
+
+    with open_store_to_serve(arguments) as store:
+        broker = Broker(
+            store,
+            host=arguments.listen,
+            port=arguments.port,
+            advertised=arguments.advertised,
+            node_id=arguments.node_id,
+            settings=settings,
+            adopt=arguments.adopt,
+        )
+        with broker:
+            stop.defer()
+            directories = ", ".join(split_names(arguments.log_dir))
+            print(f"kstore serves {directories} on {broker.bootstrap_servers}", flush=True)
+            select.select([stop], [], [])
+    return 0
+
+
+def broker_settings(arguments: argparse.Namespace) -> dict[str, str]:
+    """The settings of ``--override`` and ``--acks-durable``."""
+    found: dict[str, str] = {}
+    for pair in arguments.override:
+        name, equals, value = pair.partition("=")
+        if not equals or not name:
+            raise WrongOptionsError(f"--override takes key=value, not {pair!r}")
+        if name.strip() in _OPTIONS:
+            raise WrongOptionsError(
+                f"--override {name.strip()} has no effect; the option is {_OPTIONS[name.strip()]}"
+            )
+        found[name.strip()] = value
+    if arguments.acks_durable:
+        found["kstore.acks.durable"] = "true"
+    return found

@@ -1,0 +1,103 @@
+"""``kstore topics --bootstrap-server``: Kafka's kafka-topics on a server."""
+
+import argparse
+from typing import TYPE_CHECKING
+
+from kstore.cli.common import WrongOptionsError, open_server
+from kstore.cli.topic_options import changed, list_topics, selected, settings_of, warn_of_collisions
+from kstore.errors import KStoreError
+
+if TYPE_CHECKING:
+    from kstore.remote.store import RemoteStore
+    from kstore.remote.topic import RemoteTopic
+
+_OF_DIRECTORIES = ("foreign", "topic_id")
+
+
+def run(action: str, arguments: argparse.Namespace) -> int:
+    """Carry out one action, of options that are checked."""
+    for name in _OF_DIRECTORIES:
+        if getattr(arguments, name):
+            raise WrongOptionsError(f"--{name.replace('_', '-')} goes with --log-dir")
+    actions = {
+        "list": list_topics,
+        "describe": describe_topics,
+        "create": create,
+        "alter": alter,
+        "delete": delete,
+    }
+    try:
+        with open_server(arguments) as store:
+            actions[action](store, arguments)
+    except WrongOptionsError:
+        raise
+    except KStoreError as error:
+        print(f"Error while executing topic command : {error.reason}")
+        return 1
+    return 0
+
+
+def describe_topics(store: "RemoteStore", arguments: argparse.Namespace) -> None:
+    for name in selected(store, arguments):
+        topic = store[name]
+        own = topic.own_settings()
+        if arguments.topics_with_overrides and not own:
+            continue
+        print(header(topic, ",".join(f"{key}={value}" for key, value in own.items())))
+        if arguments.topics_with_overrides:
+            continue
+        for partition in topic.partitions:
+            print(f"\tTopic: {name}\tPartition: {partition}\t{replicas_of(topic, partition)}")
+
+
+def header(topic: "RemoteTopic", settings: str) -> str:
+    """The line of a topic; its replication factor is that of its first partition, as in Kafka."""
+    identity = f"\tTopicId: {topic.topic_id}" if topic.topic_id else ""
+    replicas = len(topic.entries[topic.partitions[0]].replica_nodes) if topic.partitions else 0
+    return (
+        f"Topic: {topic.name}{identity}\tPartitionCount: {len(topic)}"
+        f"\tReplicationFactor: {replicas}\tConfigs: {settings}"
+    )
+
+
+def replicas_of(topic: "RemoteTopic", partition: int) -> str:
+    """The brokers of a partition, as Kafka's tool shows them."""
+    found = topic.entries[partition]
+    leader = "none" if found.leader_id < 0 else found.leader_id
+    replicas, isr = (",".join(map(str, each)) for each in (found.replica_nodes, found.isr_nodes))
+    return f"Leader: {leader}\tReplicas: {replicas}\tIsr: {isr}\tElr: N/A\tLastKnownElr: N/A"
+
+
+def create(store: "RemoteStore", arguments: argparse.Namespace) -> None:
+    name = arguments.topic
+    if arguments.if_not_exists and name in store:
+        return
+    warn_of_collisions(name)
+    store.create_topic(
+        name,
+        arguments.partitions,
+        replication_factor=arguments.replication_factor,
+        config=settings_of(arguments),
+    )
+    print(f"Created topic {name}.")
+
+
+def alter(store: "RemoteStore", arguments: argparse.Namespace) -> None:
+    settings = settings_of(arguments)
+    unset = [name.strip() for text in arguments.delete_config for name in text.split(",")]
+    for name in changed(store, arguments):
+        topic = store[name]
+        if arguments.partitions is not None:
+            store.add_partitions(name, arguments.partitions, validate_only=arguments.dry_run)
+        if settings or unset:
+            topic.alter(settings, unset=unset, validate_only=arguments.dry_run)
+        if arguments.dry_run:
+            print(f"Topic {name} would be altered.")
+
+
+def delete(store: "RemoteStore", arguments: argparse.Namespace) -> None:
+    for name in changed(store, arguments):
+        if arguments.dry_run:
+            print(f"Topic {name} would be deleted ({len(store[name])} partitions).")
+        else:
+            store.delete_topic(name)

@@ -1,0 +1,50 @@
+"""What the options of ``kstore topics`` choose, in a directory or of a server."""
+
+import argparse
+from collections.abc import Iterable
+
+from kstore.cli.common import WrongOptionsError, matching_topics
+from kstore.errors import UnknownTopicOrPartitionError
+from kstore.partition_files import filenames
+
+
+def selected(store: Iterable[str], arguments: argparse.Namespace) -> list[str]:
+    names = matching_topics(store, arguments.topic, internal=not arguments.exclude_internal)
+    if arguments.topic and not names and not arguments.if_exists:
+        raise UnknownTopicOrPartitionError(f"Topic '{arguments.topic}' does not exist as expected")
+    return names
+
+
+def list_topics(store: Iterable[str], arguments: argparse.Namespace) -> None:
+    names = matching_topics(store, arguments.topic, internal=not arguments.exclude_internal)
+    print("".join(f"{name}\n" for name in names), end="")
+
+
+def warn_of_collisions(name: str) -> None:
+    """Print Kafka's warning of a name with a period or an underscore."""
+    if "." in name or "_" in name:
+        print(
+            "WARNING: Due to limitations in metric names, topics with a period ('.') or "
+            "underscore ('_') could collide. To avoid issues it is best to use either, but not "
+            "both."
+        )
+
+
+def settings_of(arguments: argparse.Namespace) -> dict[str, str]:
+    """The settings of --config, by name."""
+    settings = {}
+    for text in arguments.config:
+        key, equals, value = text.partition("=")
+        if not equals:
+            raise WrongOptionsError(f"--config takes name=value, not {text!r}")
+        settings[key.strip()] = value
+    return settings
+
+
+def changed(store: Iterable[str], arguments: argparse.Namespace) -> list[str]:
+    """The topics to change: a pattern never includes Kafka's internal ones."""
+    return [
+        name
+        for name in selected(store, arguments)
+        if name not in filenames.INTERNAL_TOPICS or name == arguments.topic
+    ]

@@ -1,0 +1,200 @@
+"""Finds brokers and leaders, and asks again where an answer says to."""
+
+import time
+from collections.abc import Callable, Iterable
+from typing import Self, TypeVar
+
+from kstore.errors import InvalidConfigError, KStoreError, SourceError
+from kstore.protocol.messages.metadata import MetadataRequest, MetadataResponse
+from kstore.remote.answer_errors import error_of, is_retriable
+from kstore.remote.connection import Answer, Connection, Request
+
+Result = TypeVar("Result")
+_PAUSE = 0.1  # seconds between two attempts
+ZERO_UUID = bytes(16)
+TopicEntry = MetadataResponse.Topics
+
+
+def parse_servers(text: str) -> list[tuple[str, int]]:
+    """Addresses of ``host:port,host:port``; raises InvalidConfigError."""
+    found = []
+    for server in text.split(","):
+        host, colon, port = server.strip().rpartition(":")
+        if not colon or not host or not port.isdecimal() or not 0 < int(port) < 65536:
+            raise InvalidConfigError(
+                f"--bootstrap-server is host:port, several separated by commas, not {server!r}"
+            )
+        found.append((host.strip("[]"), int(port)))
+    return found
+
+
+class Cluster:
+    """Connections to the brokers of a cluster, for one thread at a time. ``close`` it."""
+
+    def __init__(
+        self, bootstrap_servers: str, *, client_id: str = "kstore", timeout: float = 30.0
+    ) -> None:
+        self.bootstrap_servers = bootstrap_servers
+        self._servers = parse_servers(bootstrap_servers)
+        self._client_id = client_id
+        self._timeout = timeout
+        self._connections: dict[int, Connection] = {}
+        self._addresses: dict[int, tuple[str, int]] = {}
+        self._leaders: dict[tuple[str, int], int] = {}
+        self._topic_ids: dict[str, bytes] = {}
+        self._bootstrap: Connection | None = None
+        self.controller_id = -1
+        self.cluster_id: str | None = None
+        self.metadata([])
+
+    def close(self) -> None:
+        """Close the connections; again is harmless."""
+        connections = [*self._connections.values()]
+        self._connections.clear()
+        if self._bootstrap is not None:
+            connections.append(self._bootstrap)
+            self._bootstrap = None
+        for connection in connections:
+            connection.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    # --- connections ----------------------------------------------------------------------
+
+    def _any(self) -> Connection:
+        """A connection to one of the servers named, which stays open."""
+        if self._bootstrap is not None:
+            return self._bootstrap
+        problem: SourceError | None = None
+        for host, port in self._servers:
+            try:
+                self._bootstrap = self._open(host, port)
+                return self._bootstrap
+            except SourceError as error:
+                problem = error
+        assert problem is not None
+        raise problem
+
+    def _open(self, host: str, port: int) -> Connection:
+        return Connection(host, port, client_id=self._client_id, timeout=self._timeout)
+
+    def _node(self, node_id: int) -> Connection:
+        connection = self._connections.get(node_id)
+        if connection is None:
+            address = self._addresses.get(node_id)
+            if address is None:
+                raise SourceError(f"the cluster names no broker {node_id}")
+            connection = self._connections[node_id] = self._open(*address)
+        return connection
+
+    def ask(
+        self,
+        request: Request,
+        response: type[Answer],
+        *,
+        node: int | None = None,
+        timeout: float = 0.0,
+        highest: int | None = None,
+    ) -> Answer:
+        """Ask one broker, by default any, in a version up to ``highest``.
+
+        A connection that fails is replaced at the next request.
+        """
+        connection = self._any() if node is None else self._node(node)
+        try:
+            return connection.ask(request, response, timeout=timeout, highest=highest)
+        except SourceError:
+            self._drop(node)
+            raise
+
+    def _drop(self, node: int | None) -> None:
+        connection = self._bootstrap if node is None else self._connections.pop(node, None)
+        if node is None:
+            self._bootstrap = None
+        if connection is not None:
+            connection.close()
+
+    def send(self, request: Request, *, node: int) -> None:
+        """Send a request that has no answer."""
+        self._node(node).send(request)
+
+    # --- metadata -------------------------------------------------------------------------
+
+    def metadata(self, topics: Iterable[str] | None) -> dict[str, TopicEntry]:
+        """Entries of these topics by name (None: of all); remembers brokers and leaders.
+
+        Nothing is created. An entry may have an error code.
+        """
+        wanted = None if topics is None else [MetadataRequest.Topics(name=name) for name in topics]
+        request = MetadataRequest(topics=wanted, allow_auto_topic_creation=False)
+        answer = self.ask(request, MetadataResponse)
+        self._addresses = {each.node_id: (each.host, each.port) for each in answer.brokers}
+        self.controller_id = answer.controller_id
+        self.cluster_id = answer.cluster_id
+        found = {}
+        for topic in answer.topics:
+            name = topic.name or ""
+            found[name] = topic
+            self._topic_ids[name] = topic.topic_id
+            for partition in topic.partitions:
+                self._leaders[name, partition.partition_index] = partition.leader_id
+        return found
+
+    @property
+    def nodes(self) -> list[int]:
+        """Ids of the brokers that the last metadata named."""
+        return sorted(self._addresses)
+
+    @property
+    def controller(self) -> int | None:
+        """The broker that changes topics; None: any."""
+        return self.controller_id if self.controller_id in self._addresses else None
+
+    def leader(self, topic: str, partition: int) -> int:
+        """The broker that leads a partition.
+
+        Raises UnknownTopicOrPartitionError, or SourceError where none leads it.
+        """
+        node = self._leaders.get((topic, partition), -1)
+        if node < 0:
+            entry = self.metadata([topic]).get(topic)
+            if entry is not None and entry.error_code:
+                raise error_of(entry.error_code, None, topic)
+            node = self._leaders.get((topic, partition), -1)
+            if entry is None or partition not in {
+                each.partition_index for each in entry.partitions
+            }:
+                raise error_of(3, None, f"{topic}-{partition}")
+            if node < 0:
+                raise error_of(5, None, f"{topic}-{partition}")
+        return node
+
+    def topic_id(self, topic: str) -> bytes:
+        """The topic's id of the last metadata; zeros where the broker has none."""
+        return self._topic_ids.get(topic) or ZERO_UUID
+
+    def has_topic_id(self, topic: str) -> bool:
+        """Whether fetches may name the topic by its id (from version 13 on they must)."""
+        return self.topic_id(topic) != ZERO_UUID
+
+    def forget_leader(self, topic: str, partition: int) -> None:
+        """Ask for the leader again at the next use."""
+        self._leaders.pop((topic, partition), None)
+
+    def retrying(self, attempt: Callable[[], Result], *, forget: tuple[str, int] | None) -> Result:
+        """Call until it succeeds, or raises what no retry helps, for the timeout at most."""
+        deadline = time.monotonic() + self._timeout
+        while True:
+            try:
+                return attempt()
+            except KStoreError as error:
+                if forget is not None:
+                    self.forget_leader(*forget)
+                passes = isinstance(error, SourceError) or is_retriable(error.code)
+                if not passes or error.code == 3 or time.monotonic() > deadline:
+                    raise
+            time.sleep(_PAUSE)

@@ -1,0 +1,196 @@
+"""One connection to a broker: requests in the highest version that both sides support.
+
+Requests and answers are frames of an int32 size and that many bytes. The versions that a broker
+supports come from ApiVersions (KIP-35); one before 0.10 closes the connection on it, and is asked
+in version 0.
+"""
+
+import socket
+import struct
+from typing import ClassVar, Protocol, Self, TypeVar
+
+from kstore.errors import KStoreError, SourceError
+from kstore.protocol.api_keys import ApiKey
+from kstore.protocol.headers import RequestHeader, decode_response_header
+from kstore.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
+from kstore.protocol.wire import Reader, Writer
+
+_SIZE = struct.Struct(">i")
+_CHUNK = 1 << 20  # bytes of an answer that are received at a time: no claim of its size allocates
+LARGEST_ANSWER = 1 << 30
+UNSUPPORTED_VERSION = 35
+
+
+class Request(Protocol):
+    """A generated request."""
+
+    API_KEY: ClassVar[int]
+    MIN_VERSION: ClassVar[int]
+    MAX_VERSION: ClassVar[int]
+
+    def encode(self, writer: Writer, version: int) -> None: ...
+
+
+class Response(Protocol):
+    """A generated response."""
+
+    @classmethod
+    def decode(cls, reader: Reader, version: int) -> Self: ...
+
+
+Answer = TypeVar("Answer", bound=Response)
+
+
+class ClosedByBrokerError(SourceError):
+    """The broker closed the connection instead of answering."""
+
+
+class Connection:
+    """A connection to one broker, for one thread. ``close`` it, or use it in ``with``.
+
+    Raises SourceError where the broker is not reachable, or does not answer within ``timeout``
+    seconds.
+    """
+
+    def __init__(
+        self, host: str, port: int, *, client_id: str = "kstore", timeout: float = 30.0
+    ) -> None:
+        self.address = f"{host}:{port}"
+        self._client_id = client_id
+        self._correlation_id = 0
+        self._where = (host, port)
+        self._timeout = timeout
+        self._socket = self._connect()
+        try:
+            self._versions = self._ask_versions()
+        except BaseException:
+            self.close()
+            raise
+
+    def _connect(self) -> socket.socket:
+        try:
+            connected = socket.create_connection(self._where, timeout=self._timeout)
+        except OSError as error:
+            raise SourceError(f"cannot connect to {self.address}: {error}") from error
+        connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        return connected
+
+    def close(self) -> None:
+        self._socket.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _ask_versions(self) -> dict[int, tuple[int, int]]:
+        request = ApiVersionsRequest(client_software_name="kstore", client_software_version="1")
+        try:
+            answer = self._exchange(request, 3, ApiVersionsResponse)
+            if answer.error_code == UNSUPPORTED_VERSION:
+                answer = self._exchange(ApiVersionsRequest(), 0, ApiVersionsResponse)
+        except ClosedByBrokerError:  # before 0.10, or one that is about to stop
+            self._socket.close()
+            self._socket = self._connect()
+            return {}
+        return {each.api_key: (each.min_version, each.max_version) for each in answer.api_keys}
+
+    def version_of(self, request: Request, highest: int | None = None) -> int:
+        """The version in which a request is sent, ``highest`` at most.
+
+        Raises KStoreError with code 35 where the broker does not support any.
+        """
+        low, high = request.MIN_VERSION, request.MAX_VERSION
+        high = high if highest is None else min(high, highest)
+        if self._versions:
+            theirs = self._versions.get(request.API_KEY)
+            if theirs is None or theirs[0] > high or theirs[1] < low:
+                error = KStoreError(
+                    f"the broker at {self.address} does not support "
+                    f"{ApiKey(request.API_KEY).name} requests in versions {low} to {high}"
+                )
+                error.code = UNSUPPORTED_VERSION
+                raise error
+            return min(high, theirs[1])
+        return low
+
+    def ask(
+        self,
+        request: Request,
+        response: type[Answer],
+        *,
+        timeout: float = 0.0,
+        highest: int | None = None,
+    ) -> Answer:
+        """Send a request and return its answer, of the generated type ``response``.
+
+        ``timeout`` is added to the connection's, for requests that wait at the broker.
+        """
+        return self._exchange(request, self.version_of(request, highest), response, timeout)
+
+    def send(self, request: Request) -> None:
+        """Send a request that has no answer: Produce with acks=0."""
+        self._send(request, self.version_of(request))
+
+    def _exchange(
+        self, request: Request, version: int, response: type[Answer], more: float = 0.0
+    ) -> Answer:
+        try:
+            self._socket.settimeout(self._timeout + more)
+            correlation_id = self._send(request, version)
+            frame = self._receive_frame()
+        except TimeoutError as error:
+            self.close()  # an answer that comes later would be taken for the next request's
+            raise SourceError(
+                f"no answer from {self.address} within {self._timeout + more:g} s"
+            ) from error
+        except SourceError:
+            raise
+        except OSError as error:
+            self.close()
+            raise ClosedByBrokerError(
+                f"the connection to {self.address} is closed: {error}"
+            ) from error
+        reader = Reader(frame)
+        answered = decode_response_header(reader, request.API_KEY, version)
+        if answered != correlation_id:
+            self.close()
+            raise SourceError(
+                f"{self.address} answered request {answered} where {correlation_id} was sent"
+            )
+        is_refused = request.API_KEY == ApiKey.API_VERSIONS and frame[4:6] == b"\0\x23"
+        return response.decode(reader, 0 if is_refused else version)
+
+    def _send(self, request: Request, version: int) -> int:
+        self._correlation_id = (self._correlation_id + 1) & 0x7FFFFFFF
+        writer = Writer()
+        header = RequestHeader(request.API_KEY, version, self._correlation_id, self._client_id)
+        header.encode(writer)
+        request.encode(writer, version)
+        body = b"".join(bytes(chunk) for chunk in writer.chunks())
+        self._socket.sendall(_SIZE.pack(len(body)) + body)
+        return self._correlation_id
+
+    def _receive_frame(self) -> bytes:
+        (size,) = _SIZE.unpack(self._receive(_SIZE.size))
+        if not 4 <= size <= LARGEST_ANSWER:
+            self.close()
+            raise SourceError(
+                f"{self.address} announced an answer of {size} bytes: is that a Kafka broker, "
+                "without TLS?"
+            )
+        return self._receive(size)
+
+    def _receive(self, size: int) -> bytes:
+        received = bytearray()
+        while len(received) < size:
+            data = self._socket.recv(min(size - len(received), _CHUNK))
+            if not data:
+                self.close()
+                raise ClosedByBrokerError(
+                    f"{self.address} closed the connection without an answer: the broker may not "
+                    "support the request, or expects another security protocol"
+                )
+            received += data
+        return bytes(received)

@@ -1,0 +1,189 @@
+"""A partition of a cluster: offsets, appends of batches, deletion of records."""
+
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from kstore.config import LogConfig
+from kstore.errors import SourceError
+from kstore.log.append_info import AppendInfo
+from kstore.protocol.messages.delete_records import DeleteRecordsRequest, DeleteRecordsResponse
+from kstore.protocol.messages.fetch import FetchRequest, FetchResponse
+from kstore.protocol.messages.list_offsets import ListOffsetsRequest, ListOffsetsResponse
+from kstore.protocol.messages.produce import ProduceRequest, ProduceResponse
+from kstore.record import timestamp
+from kstore.remote.answer_errors import error_of, raise_for
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from kstore.remote.cluster import Cluster
+
+LATEST, EARLIEST, MAX_TIMESTAMP = -1, -2, -3
+Entry = TypeVar("Entry")
+_NO_EPOCH = -1
+_DELETE_TIMEOUT_MS = 30_000
+_PRODUCE_TIMEOUT_MS = 30_000
+
+
+class RemoteLog:
+    """One partition of a topic of a cluster. For one thread at a time.
+
+    Its methods are those of :class:`kstore.Log` that the tools use; each asks the partition's
+    leader. They raise SourceError where it does not answer, and the errors of kstore with Kafka's
+    code and message where it refuses.
+    """
+
+    closed = False
+
+    def __init__(
+        self, cluster: "Cluster", topic: str, partition: int, *, config: LogConfig, acks: int = -1
+    ) -> None:
+        self.topic = topic
+        self.partition = partition
+        self.path = f"{topic}-{partition}"
+        self.config = config
+        self.acks = acks
+        self._cluster = cluster
+
+    def _leader(self) -> int:
+        return self._cluster.leader(self.topic, self.partition)
+
+    # --- offsets ----------------------------------------------------------------------------
+
+    @property
+    def start_offset(self) -> int:
+        """The log start offset."""
+        return self._list_offset(EARLIEST) or 0
+
+    @property
+    def end_offset(self) -> int:
+        """The high watermark, as consumers see the end."""
+        return self._list_offset(LATEST) or 0
+
+    def newest_offset(self) -> int | None:
+        """The offset of the record with the largest timestamp, None without records."""
+        return self._list_offset(MAX_TIMESTAMP)
+
+    def offset_at(self, when: "datetime | int") -> int:
+        """The offset of the first record at or after a time; the end if none is."""
+        found = self.first_offset_at(when)
+        return self.end_offset if found is None else found
+
+    def first_offset_at(self, when: "datetime | int") -> int | None:
+        """The offset of the first record at or after a time, None without one."""
+        return self._list_offset(timestamp.to_milliseconds(when))
+
+    def _list_offset(self, when: int) -> int | None:
+        return self._cluster.retrying(
+            lambda: self._ask_offset(when), forget=(self.topic, self.partition)
+        )
+
+    def _ask_offset(self, when: int) -> int | None:
+        asked = ListOffsetsRequest.Topics.Partitions(
+            partition_index=self.partition, timestamp=when, max_num_offsets=1
+        )
+        request = ListOffsetsRequest(
+            replica_id=-1, topics=[ListOffsetsRequest.Topics(name=self.topic, partitions=[asked])]
+        )
+        answer = self._cluster.ask(request, ListOffsetsResponse, node=self._leader())
+        found = only(only(answer.topics, self.path).partitions, self.path)
+        raise_for(found.error_code, None, self.path)
+        if found.old_style_offsets:  # version 0
+            return found.old_style_offsets[0]
+        return None if found.offset < 0 else found.offset
+
+    # --- changes ----------------------------------------------------------------------------
+
+    def append_as_leader(self, batch: Any) -> AppendInfo:
+        """Send one batch (Produce) and return its offsets; with ``acks`` 0 they are -1."""
+        asked = ProduceRequest.TopicData.PartitionData(index=self.partition, records=batch)
+        request = ProduceRequest(
+            acks=self.acks,
+            timeout_ms=_PRODUCE_TIMEOUT_MS,
+            topic_data=[ProduceRequest.TopicData(name=self.topic, partition_data=[asked])],
+        )
+        if self.acks == 0:
+            self._cluster.send(request, node=self._leader())
+            return AppendInfo(-1, -1, -1, len(batch))
+        return self._cluster.retrying(
+            lambda: self._produce(request, len(batch)), forget=(self.topic, self.partition)
+        )
+
+    def _produce(self, request: ProduceRequest, size: int) -> AppendInfo:
+        answer = self._cluster.ask(request, ProduceResponse, node=self._leader())
+        found = only(only(answer.responses, self.path).partition_responses, self.path)
+        message = found.error_message
+        if found.record_errors and found.record_errors[0].batch_index_error_message:
+            message = found.record_errors[0].batch_index_error_message
+        raise_for(found.error_code, message, self.path)
+        return AppendInfo(found.base_offset, -1, found.log_append_time_ms, size)
+
+    def flush(self) -> None:
+        """Nothing: the broker's acknowledgement is what a client gets."""
+
+    def producers(self) -> list[Any]:
+        """None: batches of the tools carry no producer id."""
+        return []
+
+    def delete_records(self, before_offset: int) -> int:
+        """Raise the log start to before_offset (-1: the high watermark); returns the new one."""
+        asked = DeleteRecordsRequest.Topics.Partitions(
+            partition_index=self.partition, offset=before_offset
+        )
+        request = DeleteRecordsRequest(
+            topics=[DeleteRecordsRequest.Topics(name=self.topic, partitions=[asked])],
+            timeout_ms=_DELETE_TIMEOUT_MS,
+        )
+        answer = self._cluster.ask(request, DeleteRecordsResponse, node=self._leader())
+        found = only(only(answer.topics, self.path).partitions, self.path)
+        raise_for(found.error_code, None, self.path)
+        return found.low_watermark
+
+    # --- reading ----------------------------------------------------------------------------
+
+    def fetch(
+        self, offset: int, *, max_bytes: int, max_wait_ms: int, isolation_level: int
+    ) -> FetchResponse.Responses.Partitions:
+        """What the leader answers to a fetch from an offset; its error code is checked."""
+        return self._cluster.retrying(
+            lambda: self._fetch(offset, max_bytes, max_wait_ms, isolation_level),
+            forget=(self.topic, self.partition),
+        )
+
+    def _fetch(
+        self, offset: int, max_bytes: int, max_wait_ms: int, isolation_level: int
+    ) -> FetchResponse.Responses.Partitions:
+        node = self._leader()
+        asked = FetchRequest.Topics.Partitions(
+            partition=self.partition, fetch_offset=offset, partition_max_bytes=max_bytes
+        )
+        request = FetchRequest(
+            replica_id=-1,
+            max_wait_ms=max_wait_ms,
+            min_bytes=1,
+            max_bytes=max_bytes,
+            isolation_level=isolation_level,
+            session_epoch=_NO_EPOCH,
+            topics=[
+                FetchRequest.Topics(
+                    topic=self.topic,
+                    topic_id=self._cluster.topic_id(self.topic),
+                    partitions=[asked],
+                )
+            ],
+        )
+        highest = None if self._cluster.has_topic_id(self.topic) else 12
+        answer = self._cluster.ask(
+            request, FetchResponse, node=node, timeout=max_wait_ms / 1000, highest=highest
+        )
+        raise_for(answer.error_code, None, self.path)
+        found = only(only(answer.responses, self.path).partitions, self.path)
+        if found.error_code:
+            raise error_of(found.error_code, None, f"{self.path}, offset {offset}")
+        return found
+
+
+def only(entries: list[Entry], about: str) -> Entry:
+    """The entry of an answer about one thing; raises SourceError where there is another number."""
+    if len(entries) != 1:
+        raise SourceError(f"the answer about {about} has {len(entries)} entries, not 1")
+    return entries[0]

@@ -1,0 +1,154 @@
+"""A cluster as the tools see a store."""
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, Self, cast
+
+from kstore.client.producer import Producer
+from kstore.protocol.messages.create_partitions import (
+    CreatePartitionsRequest,
+    CreatePartitionsResponse,
+)
+from kstore.protocol.messages.create_topics import CreateTopicsRequest, CreateTopicsResponse
+from kstore.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicsResponse
+from kstore.remote.answer_errors import error_of, raise_for
+from kstore.remote.cluster import Cluster
+from kstore.remote.consumer import RemoteConsumer
+from kstore.remote.remote_log import only
+from kstore.remote.topic import RemoteTopic
+
+_TIMEOUT_MS = 30_000
+_BROKERS_CHOICE = -1  # partitions and replication factor by the broker's defaults (KIP-464)
+
+
+class RemoteStore(Mapping[str, RemoteTopic]):
+    """A cluster's topics by name, each described by the cluster when it is looked up.
+
+    For one thread at a time, but for its producers, whose thread sends. ``close`` it, or use it
+    in ``with``. Methods raise SourceError where no broker answers, and the errors of kstore with
+    Kafka's code and message where one refuses.
+
+    Parameters
+    ----------
+    bootstrap_servers
+        ``host:port``, several separated by commas.
+    timeout
+        Seconds until a request without an answer fails, and temporary errors are retried.
+    """
+
+    writable = True
+
+    def __init__(self, bootstrap_servers: str, *, timeout: float = 30.0) -> None:
+        self.bootstrap_servers = bootstrap_servers
+        self._timeout = timeout
+        self.cluster = Cluster(bootstrap_servers, timeout=timeout)
+
+    def close(self) -> None:
+        """Close the connections; again is harmless."""
+        self.cluster.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    # --- the mapping ------------------------------------------------------------------------
+
+    def __getitem__(self, name: str) -> RemoteTopic:
+        entry = self.cluster.metadata([name]).get(name)
+        if entry is None or entry.error_code:
+            raise error_of(3 if entry is None else entry.error_code, None, f"topic {name!r}")
+        return RemoteTopic(self, entry)
+
+    def __iter__(self) -> Iterator[str]:
+        found = self.cluster.metadata(None)
+        return iter(sorted(name for name, entry in found.items() if not entry.error_code))
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)
+
+    def __contains__(self, name: object) -> bool:
+        if not isinstance(name, str):
+            return False
+        entry = self.cluster.metadata([name]).get(name)
+        return entry is not None and not entry.error_code
+
+    # --- changes of topics ------------------------------------------------------------------
+
+    def create_topic(
+        self,
+        name: str,
+        partitions: int | None = None,
+        *,
+        replication_factor: int | None = None,
+        config: Mapping[str, str] | None = None,
+        validate_only: bool = False,
+    ) -> None:
+        """Create a topic; None: as many partitions and replicas as the broker's default."""
+        configs = [
+            CreateTopicsRequest.Topics.Configs(name=key, value=value)
+            for key, value in (config or {}).items()
+        ]
+        asked = CreateTopicsRequest.Topics(
+            name=name,
+            num_partitions=_BROKERS_CHOICE if partitions is None else partitions,
+            replication_factor=(
+                _BROKERS_CHOICE if replication_factor is None else replication_factor
+            ),
+            configs=configs,
+        )
+        request = CreateTopicsRequest(
+            topics=[asked], timeout_ms=_TIMEOUT_MS, validate_only=validate_only
+        )
+        answer = self.cluster.ask(request, CreateTopicsResponse, node=self.cluster.controller)
+        found = only(answer.topics, name)
+        raise_for(found.error_code, found.error_message, name)
+
+    def add_partitions(self, name: str, partitions: int, *, validate_only: bool = False) -> None:
+        """Give a topic more partitions, so that it has this many."""
+        asked = CreatePartitionsRequest.Topics(name=name, count=partitions, assignments=None)
+        request = CreatePartitionsRequest(
+            topics=[asked], timeout_ms=_TIMEOUT_MS, validate_only=validate_only
+        )
+        answer = self.cluster.ask(request, CreatePartitionsResponse, node=self.cluster.controller)
+        found = only(answer.results, name)
+        raise_for(found.error_code, found.error_message, name)
+
+    def alter_topic(
+        self, name: str, config: Mapping[str, object], *, unset: Iterable[str] = ()
+    ) -> None:
+        """Change some settings of a topic and leave the others."""
+        self[name].alter(config, unset=unset)
+
+    def delete_topic(self, name: str) -> None:
+        """Delete a topic and its records."""
+        request = DeleteTopicsRequest(
+            topics=[DeleteTopicsRequest.Topics(name=name)],
+            topic_names=[name],
+            timeout_ms=_TIMEOUT_MS,
+        )
+        answer = self.cluster.ask(request, DeleteTopicsResponse, node=self.cluster.controller)
+        found = only(answer.responses, name)
+        raise_for(found.error_code, found.error_message, name)
+
+    # --- records ----------------------------------------------------------------------------
+
+    def producer(self, topic: str, *, acks: int | str = "all", **options: Any) -> Producer:
+        """A producer to a topic; options as :meth:`kstore.Store.producer`.
+
+        It has connections of its own, because its thread sends.
+        """
+        store = RemoteStore(self.bootstrap_servers, timeout=self._timeout)
+        handle = store[topic]
+        handle.acks = -1 if acks in ("all", -1) else int(acks)
+        return Producer(cast(Any, handle), acks=acks, **options)
+
+    def consumer(
+        self,
+        *,
+        assignment: Iterable[tuple[str, int]],
+        auto_offset_reset: str = "latest",
+        isolation_level: str = "read_uncommitted",
+    ) -> RemoteConsumer:
+        """A consumer of these partitions, without a group."""
+        return RemoteConsumer(self, assignment, auto_offset_reset, isolation_level)

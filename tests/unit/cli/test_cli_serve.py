@@ -1,0 +1,128 @@
+"""``kstore serve``: a real process, its line, its signals, and what it says when it cannot."""
+
+import os
+import signal
+import socket
+import struct
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+import kstore
+from kstore.cli import main
+
+WAIT = 60
+
+
+@contextmanager
+def serving(*words: object) -> Iterator[tuple["subprocess.Popen[bytes]", str]]:
+    """The process once its line has come, and the address in it."""
+    process = subprocess.Popen(
+        [sys.executable, "-m", "kstore", "serve", "--port", "0", *map(str, words)],
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=os.environ,
+    )  # fmt: skip
+    try:
+        assert process.stdout is not None
+        line = process.stdout.readline().decode()
+        assert line.startswith("kstore serves "), process.communicate(timeout=WAIT)
+        yield process, line.split()[-1]
+    finally:
+        process.kill()
+        process.communicate()
+
+
+def connect(address: str) -> socket.socket:
+    host, port = address.rsplit(":", 1)
+    return socket.create_connection((host, int(port)), WAIT)
+
+
+def ask_versions(connection: socket.socket) -> bytes:
+    """ApiVersions 0: the answer."""
+    body = struct.pack(">hhih", 18, 0, 5, -1)
+    connection.sendall(struct.pack(">i", len(body)) + body)
+    (size,) = struct.unpack(">i", connection.recv(4, socket.MSG_WAITALL))
+    return connection.recv(size, socket.MSG_WAITALL)
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
+def test_a_signal_ends_it_cleanly(tmp_path: Path, number: signal.Signals) -> None:
+    data = tmp_path / "data"
+    with kstore.open(data) as store:
+        store.create_topic("orders")[0].append(b"one")
+    with serving("--log-dir", data) as (process, address):
+        with connect(address) as connection:
+            assert ask_versions(connection)[:6] == struct.pack(">ih", 5, 0)
+            process.send_signal(number)
+            assert connection.recv(1) == b""
+        assert process.wait(WAIT) == 0
+        assert process.stderr is not None
+        assert process.stderr.read() == b""
+    with kstore.open(data) as store:
+        assert not store.recovery.unclean
+
+
+def test_a_directory_is_created(tmp_path: Path) -> None:
+    with serving("--log-dir", tmp_path / "a", "--log-dir", tmp_path / "b"):
+        assert sorted(os.listdir(tmp_path)) == ["a", "b"]
+
+
+def test_a_port_in_use_is_a_sentence(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        assert main(["serve", "--log-dir", str(tmp_path / "data"), "--port", str(port)]) == 1
+    captured = capfd.readouterr()
+    assert captured.out == ""
+    assert captured.err == (
+        f"kstore serve: cannot listen on 127.0.0.1:{port}: another process uses the port; "
+        "port 0 finds a free one\n"
+    )
+
+
+def test_a_directory_in_use_is_a_sentence(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    with serving("--log-dir", tmp_path) as (process, _):
+        assert main(["serve", "--log-dir", str(tmp_path), "--port", "0"]) == 1
+        error = capfd.readouterr().err
+        assert str(tmp_path) in error
+        assert str(process.pid) in error
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (["--override", "num.partitions"], "--override takes key=value"),
+        (["--override", "node.id=7"], "has no effect; the option is --node-id"),
+        (["--override", "log.dirs=/tmp/x"], "the option is --log-dir"),
+        (["--override", "num.partitions=none"], "num.partitions is a whole number"),
+        (["--override", "num.partition=1"], "did you mean num.partitions"),
+        (["--listen", "256.1.1.1"], "cannot listen on 256.1.1.1"),
+        (["--advertised", "a:b:c"], "a port is a number"),
+        (["--port", "70000"], "70000"),
+        (["--bootstrap-server", "x:9092"], "--listen and --port set its address"),
+    ],
+)
+def test_wrong_options_are_sentences(
+    tmp_path: Path, words: list[str], sentence: str, capfd: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["serve", "--log-dir", str(tmp_path), "--port", "0", *words]) == 1
+    assert sentence in capfd.readouterr().err
+
+
+def test_the_advertised_address_is_printed(tmp_path: Path) -> None:
+    with serving("--log-dir", tmp_path, "--advertised", "kafka.example.org:9") as (_, address):
+        assert address == "kafka.example.org:9"
+
+
+def test_an_address_of_the_network_is_warned_of(tmp_path: Path) -> None:
+    with serving("--log-dir", tmp_path, "--listen", "0.0.0.0") as (process, _):
+        process.terminate()
+        assert process.wait(WAIT) == 0
+        assert process.stderr is not None
+        assert b"without security" in process.stderr.read()

@@ -1,0 +1,142 @@
+"""A connection of the tools against a server that answers badly."""
+
+import socket
+import struct
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+import pytest
+
+from kstore.errors import InvalidConfigError, KStoreError, SourceError
+from kstore.protocol.messages.api_versions import ApiVersionsResponse
+from kstore.protocol.messages.metadata import MetadataRequest, MetadataResponse
+from kstore.protocol.wire import Writer
+from kstore.remote.cluster import parse_servers
+from kstore.remote.connection import Connection
+
+Serve = Callable[[socket.socket], None]
+
+
+@contextmanager
+def server(*serves: Serve) -> Iterator[int]:
+    """A port where each connection in turn is served by one of the functions."""
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+
+        def run() -> None:
+            for serve in serves:
+                accepted, _ = listening.accept()
+                with accepted:
+                    serve(accepted)
+
+        thread = threading.Thread(target=run, daemon=True)
+        thread.start()
+        yield listening.getsockname()[1]
+        thread.join(10)
+        assert not thread.is_alive()
+
+
+def request_of(connection: socket.socket) -> bytes:
+    (size,) = struct.unpack(">i", connection.recv(4, socket.MSG_WAITALL))
+    return connection.recv(size, socket.MSG_WAITALL)
+
+
+def answer(connection: socket.socket, request: bytes, body: bytes) -> None:
+    frame = request[4:8] + body
+    connection.sendall(struct.pack(">i", len(frame)) + frame)
+
+
+def versions(*ranges: tuple[int, int, int], version: int = 3) -> bytes:
+    keys = [ApiVersionsResponse.ApiKeys(*each) for each in ranges]
+    writer = Writer()
+    ApiVersionsResponse(api_keys=keys).encode(writer, version)
+    return b"".join(map(bytes, writer.chunks()))
+
+
+def test_the_highest_common_version_is_used() -> None:
+    def serve(connection: socket.socket) -> None:
+        answer(connection, request_of(connection), versions((3, 0, 5), (18, 0, 4)))
+        request = request_of(connection)
+        assert struct.unpack_from(">hh", request) == (3, 5)
+        writer = Writer()
+        MetadataResponse(cluster_id="c").encode(writer, 5)
+        answer(connection, request, b"".join(map(bytes, writer.chunks())))
+
+    with server(serve) as port, Connection("127.0.0.1", port) as connection:
+        assert connection.ask(MetadataRequest(), MetadataResponse).cluster_id == "c"
+
+
+def test_an_older_broker_answers_versions_in_version_0() -> None:
+    def serve(connection: socket.socket) -> None:
+        refused = struct.pack(">hihhh", 35, 1, 18, 0, 2)
+        answer(connection, request_of(connection), refused)
+        request = request_of(connection)
+        assert struct.unpack_from(">hh", request) == (18, 0)
+        answer(connection, request, versions((3, 0, 1), version=0))
+
+    with server(serve) as port, Connection("127.0.0.1", port) as connection:
+        assert connection.version_of(MetadataRequest()) == 1
+
+
+def test_a_broker_before_api_versions_gets_version_0() -> None:
+    def close(connection: socket.socket) -> None:
+        request_of(connection)
+
+    def wait(connection: socket.socket) -> None:
+        assert connection.recv(1) == b""
+
+    with server(close, wait) as port, Connection("127.0.0.1", port) as connection:
+        assert connection.version_of(MetadataRequest()) == 0
+
+
+def test_a_request_without_a_common_version_is_refused() -> None:
+    def serve(connection: socket.socket) -> None:
+        answer(connection, request_of(connection), versions((18, 0, 4)))
+        assert connection.recv(1) == b""
+
+    with server(serve) as port, Connection("127.0.0.1", port) as connection:
+        with pytest.raises(KStoreError, match="does not support METADATA") as caught:
+            connection.ask(MetadataRequest(), MetadataResponse)
+        assert caught.value.code == 35
+
+
+@pytest.mark.parametrize("size", [-1, 3, 0x7FFFFFFF, 0x48545450])
+def test_a_size_that_no_answer_has_is_refused(size: int) -> None:
+    def serve(connection: socket.socket) -> None:
+        request_of(connection)
+        connection.sendall(struct.pack(">i", size))
+
+    with server(serve) as port, pytest.raises(SourceError, match="announced an answer"):
+        Connection("127.0.0.1", port)
+
+
+def test_an_answer_to_another_request_is_refused() -> None:
+    def serve(connection: socket.socket) -> None:
+        request_of(connection)
+        answer(connection, b"....\0\0\0\x63", versions((3, 0, 1)))
+
+    with server(serve) as port, pytest.raises(SourceError, match="answered request 99"):
+        Connection("127.0.0.1", port)
+
+
+def test_a_broker_that_is_silent_is_given_up() -> None:
+    released = threading.Event()
+
+    def serve(connection: socket.socket) -> None:
+        request_of(connection)
+        released.wait(10)
+
+    with server(serve) as port:
+        with pytest.raises(SourceError, match="no answer from"):
+            Connection("127.0.0.1", port, timeout=0.05)
+        released.set()
+
+
+@pytest.mark.parametrize("text", ["", "a", "a:", ":9", "a:0", "a:99999", "a:9,b", "a:x"])
+def test_addresses_are_checked(text: str) -> None:
+    with pytest.raises(InvalidConfigError, match="host:port"):
+        parse_servers(text)
+
+
+def test_several_addresses_and_ipv6() -> None:
+    assert parse_servers("a:1, [::1]:9092") == [("a", 1), ("::1", 9092)]
