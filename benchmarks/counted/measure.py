@@ -16,6 +16,7 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
+import counted.broker
 import counted.kernels
 import counted.paths  # noqa: F401
 from counted.operation import OPERATIONS, Action, Operation, Workspace

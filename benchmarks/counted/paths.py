@@ -163,6 +163,14 @@ def read_slice(workspace: Workspace) -> Prepared:
     return lambda: len(log.read(1234, 4096) or b"") > 0, True
 
 
+@operation("send a slice of 16 KiB", rounds=20)
+def send_slice(workspace: Workspace) -> Prepared:
+    data = filled(workspace).read(0, 16384)
+    assert data is not None
+    target = workspace.enter((workspace.directory / "sent").open("wb", buffering=0))
+    return lambda: data.send_to(target.fileno(), 0, 16384), 16384
+
+
 @operation("one record by its offset", rounds=50)
 def read_record(workspace: Workspace) -> Prepared:
     log = filled(workspace)

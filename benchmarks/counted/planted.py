@@ -52,9 +52,9 @@ SLOWDOWNS: dict[str, Slowdown] = {
     ),
     "a read looks for its segment twice": Slowdown(
         "log/writable_log.py",
-        "            return self._state.segments.read(offset, max_bytes)\n",
-        "            self._state.segments.read(offset, max_bytes)\n"
-        "            return self._state.segments.read(offset, max_bytes)\n",
+        "            return self._state.segments.read(offset, max_bytes, up_to, min_one_batch)\n",
+        "            self._state.segments.read(offset, max_bytes, up_to, min_one_batch)\n"
+        "            return self._state.segments.read(offset, max_bytes, up_to, min_one_batch)\n",
         "read a slice at an offset", "bytecodes",
     ),
     "a view copies what it reads": Slowdown(
@@ -87,9 +87,9 @@ SLOWDOWNS: dict[str, Slowdown] = {
     ),
     "a read does something long in few bytecodes": Slowdown(
         "log/writable_log.py",
-        "            return self._state.segments.read(offset, max_bytes)\n",
+        "            return self._state.segments.read(offset, max_bytes, up_to, min_one_batch)\n",
         "            sum(range(256))\n"
-        "            return self._state.segments.read(offset, max_bytes)\n",
+        "            return self._state.segments.read(offset, max_bytes, up_to, min_one_batch)\n",
         "read a slice at an offset", "with_python",
     ),
 }  # fmt: skip

@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from counted import baseline, kernels, paths, planted, profile, run  # noqa: F401
+from counted import baseline, broker, kernels, paths, planted, profile, run  # noqa: F401
 from counted.operation import OPERATIONS
 from counted.run import BEST, PATHS, Counting, Found
 

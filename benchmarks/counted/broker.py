@@ -1,0 +1,87 @@
+"""Requests to a broker: from the bytes of a socket to the bytes of the answer in another."""
+
+import socket
+from collections.abc import Callable
+from contextlib import closing
+
+import kstore
+from counted.kernels import Prepared, one_batch
+from counted.operation import Workspace, operation
+from counted.paths import QUIET
+from kstore.broker.connection import Connection
+from kstore.broker.disk_workers import DiskWorkers
+from kstore.broker.handlers import handler_classes
+from kstore.broker.listener import Listener
+from kstore.broker.loop import Loop
+from kstore.broker.partitions import Partitions
+from kstore.broker.request_memory import RequestMemory
+from kstore.broker.services import Services
+from kstore.broker.settings import BrokerSettings
+from kstore.cluster.image import Endpoint
+from kstore.cluster.local import LocalMetadata
+from load.frames import fetch, produce
+
+TOPIC = "counted"
+Exchange = Callable[[bytes], int]
+
+
+def connected(workspace: Workspace) -> tuple[kstore.Log, Exchange]:
+    """A log, and a call that sends requests, lets the loop turn once, and returns the number of
+    bytes of the answers."""
+    store = workspace.enter(kstore.open(workspace.directory / "logs", config=QUIET))
+    log = store.create_topic(TOPIC)[0]
+    loop, settings = Loop(), BrokerSettings()
+    workspace.enter(closing(loop))
+    metadata = LocalMetadata(store, node_id=0, endpoints={"PLAINTEXT": Endpoint("localhost", 1)})
+    workspace.enter(closing(metadata))
+    workers = DiskWorkers(loop, 1)
+    services = Services(
+        store=store,
+        metadata=metadata,
+        partitions=Partitions(store, metadata, loop, workers),
+        loop=loop,
+        workers=workers,
+        settings=settings,
+    )
+    for handlers in handler_classes():
+        services.apis.add(handlers(services).apis())
+    memory = RequestMemory(settings.queued_max_request_bytes)
+    listener = Listener("PLAINTEXT", loop, settings, memory)
+    client, served = socket.socketpair()
+    workspace.enter(client)
+    served.setblocking(False)
+    connection = Connection(served, ("127.0.0.1", 1), listener, services, memory)
+    listener.connections.add(connection)
+    workspace.stack.callback(connection.close, "")
+
+    def exchange(requests: bytes) -> int:
+        client.sendall(requests)
+        loop._turn()
+        return len(client.recv(1 << 16))
+
+    return log, exchange
+
+
+@operation("produce one record to a broker", rounds=50)
+def produce_one(workspace: Workspace) -> Prepared:
+    log, exchange = connected(workspace)
+    request = produce(TOPIC, 0, one_batch(1)).data
+    size = exchange(request)
+    return lambda: exchange(request) == size and log.end_offset > 1, True
+
+
+@operation("produce ten pipelined records to a broker", 10, "request", rounds=20)
+def produce_pipelined(workspace: Workspace) -> Prepared:
+    log, exchange = connected(workspace)
+    requests = produce(TOPIC, 0, one_batch(1)).data * 10
+    size = exchange(requests)
+    return lambda: exchange(requests) == size and log.end_offset > 10, True
+
+
+@operation("fetch 4 KiB from a broker", rounds=50)
+def fetch_some(workspace: Workspace) -> Prepared:
+    log, exchange = connected(workspace)
+    for _ in range(20):
+        log.append_as_leader(one_batch(10))
+    request = fetch(TOPIC, 0, 4096).data
+    return lambda: 4096 <= exchange(request) < 4300, True

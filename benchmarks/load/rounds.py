@@ -1,0 +1,75 @@
+"""Runs the works of all brokers in turn, round by round, and the medians of what they measured."""
+
+import shutil
+import statistics
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from load.brokers import Broker
+from load.programs import Generator
+from load.works import Bench, Sample, Work, memory_mb
+
+Results = dict[tuple[str, str], dict[str, list[float]]]  # (work, figure) -> broker -> samples
+
+
+def _keep(results: Results, work: str, broker: str, sample: Sample) -> None:
+    for figure, value in sample.items():
+        results.setdefault((work, figure), {}).setdefault(broker, []).append(value)
+
+
+def measure(
+    brokers: Sequence[Broker], works: Sequence[Work], rounds: int, scale: float, scratch: Path
+) -> Results:
+    """Start every broker, do one round that is dropped (it warms the JVM up), then the rounds.
+
+    Each round of a work begins with another broker. The memory is that after the start and that
+    after all rounds.
+    """
+    results: Results = {}
+    generator = Generator(scratch)
+    benches = []
+    try:
+        for broker in brokers:
+            broker.start()
+            benches.append(Bench(broker, generator, scale))
+            _keep(results, "memory", broker.name, {"idle, MB": memory_mb(benches[-1])})
+        for work in works:
+            for number in range(rounds + 1):
+                turn = number % len(benches)
+                for bench in benches[turn:] + benches[:turn]:
+                    sample = work.run(bench)
+                    if number:
+                        _keep(results, work.name, bench.broker.name, sample)
+            print(f"{work.name}: {rounds} rounds", file=sys.stderr, flush=True)
+        for bench in benches:
+            figures = {"after the load, MB": memory_mb(bench), "received, GB": bench.received / 1e9}
+            _keep(results, "memory", bench.broker.name, figures)
+    finally:
+        for broker in brokers:
+            broker.stop()
+    return results
+
+
+def measure_starts(
+    factories: Sequence[Callable[[Path], Broker]], rounds: int, root: Path
+) -> Results:
+    """Milliseconds from the start of a process to its port, on an empty directory each time."""
+    results: Results = {}
+    for number in range(rounds):
+        for which, factory in enumerate(factories):
+            directory = root / f"start-{number}-{which}"
+            directory.mkdir()
+            broker = factory(directory)
+            try:
+                _keep(results, "start", broker.name, {"port, ms": broker.start() * 1e3})
+            finally:
+                broker.stop()
+                shutil.rmtree(directory)
+    return results
+
+
+def median(results: Results, work: str, figure: str, broker: str) -> float | None:
+    """The median of a figure; None where the broker was not measured."""
+    samples = results.get((work, figure), {}).get(broker)
+    return statistics.median(samples) if samples else None
