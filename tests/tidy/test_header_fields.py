@@ -28,17 +28,19 @@ READERS = {"from_bytes", "unpack", "unpack_from", "iter_unpack"}
 
 # Modules that read integers of other formats, and which. The bench compares ways to read a header.
 OTHER_FORMATS = {
+    "broker/connection.py": "headers of requests",
+    "broker/frame_cutter.py": "sizes of frames",
     "checkpoint/identity.py": "a topic id",
     "cli/deserializers.py": "numbers in keys and values",
     "cli/dump_records.py": "keys and values of internal topics",
     "coordinator/group/claims.py": "a digest",
-    "coordinator/transaction/transaction_state_records.py": "values of __transaction_state",
     "files/file_lock.py": "struct flock",
     "log/statistics.py": "columns of native memory",
     "producer_state/snapshot.py": "a producer snapshot",
-    "protocol/fields.py": "fields of Kafka's messages",
     "protocol/kafka_messages.py": "fields of Kafka's messages",
+    "protocol/wire.py": "fields of Kafka's messages",
     "record/codec.py": "frames of codecs",
+    "remote/connection.py": "sizes of frames",
     "segment/header_checksums.py": "kstore's checksum file",
     "segment/index_entry.py": "index entries",
     "segment/transaction_index.py": "a transaction index",

@@ -50,6 +50,10 @@ ORDER = (
     "kstore.client",
     "kstore.store",
     "kstore.partition_files",
+    "kstore.remote",
+    "kstore.cluster",
+    "kstore.broker",
+    "kstore.testing",
     "kstore.jit",
     "kstore.mirror",
     "kstore.handover",
@@ -110,8 +114,14 @@ HOMES = {
     "cramjam": ("kstore.record.codec",),
     "regex": ("kstore.spark.java_pattern",),
     "kafka": ("kstore.mirror.source", "kstore.spark.jobs.cluster_sender"),
+    "pytest": ("kstore.testing.fixtures",),
     "crc32c": ("kstore._native.format.crc",),
-    "asyncio": ("kstore.log.follow", "kstore.log.view", "kstore.client.delivery"),
+    "asyncio": (
+        "kstore.log.follow",
+        "kstore.log.view",
+        "kstore.client.delivery",
+        "kstore.broker.broker",  # async with
+    ),
 }
 
 # Modules through which a disk can be reached, and the only modules that may reach it so.
@@ -137,14 +147,15 @@ DISK_FREE = (
     "kstore.__main__",
     "kstore.pictures",
     "kstore.signals",
+    "kstore.testing",
 )
 # The steady append is one native call on a descriptor that files/files.py hands out; a located
 # batch is read the same way. frames asks for huge pages for memory of its own: no disk.
 NATIVE_DISK = {
+    "kstore._native.files.file_map",
     "kstore._native.files.inode_and_size",
     "kstore._native.files.owned_descriptor",
     "kstore._native.files.write_all",
-    "kstore._native.read.segment_view",
     "kstore._native.format.batch_table",
     "kstore._native.files.page_cache",
     "kstore._native.bench.disk_loops",

@@ -12,6 +12,7 @@ FOLDERS = (
     "index",
     "read",
     "append",
+    "broker",
     "compaction",
     "recovery",
     "spark",

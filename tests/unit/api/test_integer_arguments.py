@@ -64,6 +64,7 @@ def _delete_group_offset(at: Calls, partition: Any) -> None:
 Case = tuple[str, str, Callable[[Calls, Any], object], tuple[int, int], int]
 MS = (0, 253_402_300_799_999)  # a record's timestamp; refused by InvalidTimestampError
 WHEN = (0, 2**63 - 1)
+EPOCH = (0, 2**31 - 1)
 CALLS: list[Case] = [
     ("Committer.wait", "offset", lambda at, n: at.committer.wait(n, timeout=0.0), INT64, 0),
     ("Consumer.assign", "partitions", lambda at, n: at.consumer.assign([("t", n)]), INT32, 1),
@@ -110,6 +111,15 @@ CALLS: list[Case] = [
      lambda at, n: at.log.append_end_marker(1, 0, commit=True, timestamp=n), (-1, MS[1]), 1),
     ("Log.delete_records", "before_offset", lambda at, n: at.log.delete_records(n), INT64, 1),
     ("Log.extend", "timestamp", lambda at, n: at.log.extend([b""], timestamp=n), MS, 1),
+    ("Log.begin_epoch", "epoch", lambda at, n: at.log.begin_epoch(n), EPOCH, 1),
+    ("Log.epoch_at", "offset", lambda at, n: at.log.epoch_at(n), INT64, 1),
+    ("Log.epoch_at", "offset", lambda at, n: at.reader.epoch_at(n), INT64, 1),
+    ("Log.epoch_end", "epoch", lambda at, n: at.log.epoch_end(n), INT32, 1),
+    ("Log.epoch_end", "epoch", lambda at, n: at.reader.epoch_end(n), INT32, 1),
+    ("Log.find_time", "when", lambda at, n: at.log.find_time(n), WHEN, 1),
+    ("Log.find_time", "up_to", lambda at, n: at.log.find_time(0, up_to=n), INT64, 1),
+    ("Log.max_timestamp", "up_to", lambda at, n: at.log.max_timestamp(up_to=n), INT64, 1),
+    ("Log.truncate_to_epoch", "epoch", lambda at, n: at.log.truncate_to_epoch(n), EPOCH, 1),
     ("Log.follow", "start", lambda at, n: list(at.log.follow(start=n, timeout=0.0)), INT64, 1),
     ("Log.offset_at", "when", lambda at, n: at.log.offset_at(n), WHEN, 1),
     ("Log.read", "offset", lambda at, n: at.log.read(n), INT64, 1),
@@ -117,6 +127,13 @@ CALLS: list[Case] = [
     ("Log.convert", "level", lambda at, n: at.log.convert(compression="gzip", level=n), (1, 9), 1),
     ("Log.read", "offset", lambda at, n: at.reader.read(n), INT64, 1),
     ("Log.read", "max_bytes", lambda at, n: at.log.read(0, n), INT64, 1),
+    ("Log.read", "up_to", lambda at, n: at.log.read(0, up_to=n), INT64, 1),
+    ("Log.read", "up_to", lambda at, n: at.reader.read(0, up_to=n), INT64, 1),
+    ("Log.set_high_watermark", "offset", lambda at, n: at.log.set_high_watermark(n),
+     (0, INT64[1]), 1),
+    ("Broker.__init__", "port", lambda at, n: kstore.Broker(at.store, port=n), (0, 65_535), 1),
+    ("Broker.__init__", "node_id", lambda at, n: kstore.Broker(at.store, node_id=n),
+     (0, INT32[1]), 1),
     ("Log.read", "max_bytes", lambda at, n: at.reader.read(0, n), INT64, 1),
     ("Log.settled", "start", lambda at, n: at.log.settled(n), INT64, 1),
     ("Log.since", "when", lambda at, n: at.log.since(n), WHEN, 1),
@@ -205,6 +222,7 @@ OTHERS = {
     "Store.transaction": {"timeout_ms", "batch_size", "acks"},  # see Store.transactional_producer
     "Store.transactional_producer": {"acks"},
     "Topic.__init__": {"partitions", "count"},
+    "serve": {"port", "node_id"},  # Broker's
     "TransactionalProducer.__init__": {"timeout_ms", "batch_size", "acks"},
 }
 IDS = [f"{n}-{name}-{parameter}" for n, (name, parameter, *_) in enumerate(CALLS)]
