@@ -10,6 +10,7 @@ from load import frames
 from load.brokers import ProcessBroker, null_broker
 from load.programs import Generator, GeneratorError
 from load.rounds import measure
+from load.starts import measure_large_starts
 from load.table import table
 from load.works import WORKS
 
@@ -50,3 +51,12 @@ def test_a_closed_connection_ends_the_run(tmp_path: Path, broker: ProcessBroker)
     unknown = request.data[:4] + (99).to_bytes(2, "big") + request.data[6:]
     with pytest.raises(GeneratorError, match="the connection was closed after 0 answers"):
         Generator(tmp_path).run("send", broker.port, [replace(request, data=unknown)], count=10)
+
+
+def test_large_directories_start_and_serve_every_partition(tmp_path: Path) -> None:
+    results = measure_large_starts(1, 0.001, tmp_path)
+    assert {work for work, _ in results} == {
+        "start, 10 clean partitions",
+        "start after a kill, 0.0 GB",
+    }
+    assert all(samples["kstore"][0] > 0 for samples in results.values())

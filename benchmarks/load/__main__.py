@@ -22,7 +22,9 @@ import peers.kafka  # finds tests/interop, and with it the jars
 # isort: split
 
 from load.brokers import Broker, KafkaBroker, kstore_broker, null_broker
+from load.performance_tool import measure_tool
 from load.rounds import measure, measure_starts
+from load.starts import measure_large_starts
 from load.table import table
 from load.works import WORKS
 
@@ -33,6 +35,16 @@ BROKERS: dict[str, Callable[[Path], Broker]] = {
     "kafka": KafkaBroker,
     "null": null_broker,
 }
+
+
+OTHERS = ["start", "tool", "large start"]  # what is measured besides the works
+
+
+def _again(factories: list[Callable[[Path], Broker]], root: Path) -> list[Broker]:
+    """New brokers of the same kinds, over directories of their own."""
+    directory = root / "tool"
+    directory.mkdir()
+    return [factory(directory) for factory in factories]
 
 
 def _arguments() -> argparse.Namespace:
@@ -51,7 +63,7 @@ def _arguments() -> argparse.Namespace:
 def main() -> int:
     given = _arguments()
     if given.list:
-        print("\n".join([work.name for work in WORKS] + ["start"]))
+        print("\n".join([work.name for work in WORKS] + OTHERS))
         return 0
     rounds, scale = (3, 0.05) if given.quick else (given.rounds, given.scale)
     factories = [BROKERS[name] for name in given.brokers.split(",")]
@@ -64,6 +76,13 @@ def main() -> int:
         results = measure(brokers, works, rounds, scale, root)
         if not given.works or "start" in given.works:
             results |= measure_starts(factories, rounds, root)
+        if not given.works or "tool" in given.works:
+            results |= measure_tool(
+                _again(factories, root), rounds, max(1000, int(500_000 * scale))
+            )
+    if not given.works or "large start" in given.works:
+        with tempfile.TemporaryDirectory(prefix="kstore-load-") as directory:  # 20 GB: on a disk
+            results |= measure_large_starts(rounds, scale, Path(directory))
     names = [broker.name for broker in brokers]
     if given.json:
         rows = [

@@ -13,7 +13,7 @@ from load.works import Bench, Sample, Work, memory_mb
 Results = dict[tuple[str, str], dict[str, list[float]]]  # (work, figure) -> broker -> samples
 
 
-def _keep(results: Results, work: str, broker: str, sample: Sample) -> None:
+def keep(results: Results, work: str, broker: str, sample: Sample) -> None:
     for figure, value in sample.items():
         results.setdefault((work, figure), {}).setdefault(broker, []).append(value)
 
@@ -33,18 +33,18 @@ def measure(
         for broker in brokers:
             broker.start()
             benches.append(Bench(broker, generator, scale))
-            _keep(results, "memory", broker.name, {"idle, MB": memory_mb(benches[-1])})
+            keep(results, "memory", broker.name, {"idle, MB": memory_mb(benches[-1])})
         for work in works:
             for number in range(rounds + 1):
                 turn = number % len(benches)
                 for bench in benches[turn:] + benches[:turn]:
                     sample = work.run(bench)
                     if number:
-                        _keep(results, work.name, bench.broker.name, sample)
+                        keep(results, work.name, bench.broker.name, sample)
             print(f"{work.name}: {rounds} rounds", file=sys.stderr, flush=True)
         for bench in benches:
             figures = {"after the load, MB": memory_mb(bench), "received, GB": bench.received / 1e9}
-            _keep(results, "memory", bench.broker.name, figures)
+            keep(results, "memory", bench.broker.name, figures)
     finally:
         for broker in brokers:
             broker.stop()
@@ -62,7 +62,7 @@ def measure_starts(
             directory.mkdir()
             broker = factory(directory)
             try:
-                _keep(results, "start", broker.name, {"port, ms": broker.start() * 1e3})
+                keep(results, "start", broker.name, {"port, ms": broker.start() * 1e3})
             finally:
                 broker.stop()
                 shutil.rmtree(directory)

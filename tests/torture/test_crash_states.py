@@ -35,6 +35,7 @@ def test_the_recorder_misses_nothing(tmp_path: Path, name: str) -> None:
 EVERY = {"compaction": 12, "transactions": 40, "move": 24, "publication": 12}
 
 
+@pytest.mark.timeout(900)  # work that is counted, not timed: a busy machine takes minutes
 @pytest.mark.parametrize("name", SCENARIOS)
 def test_crash_states(name: str) -> None:
     figures = explore_all(Budget(3600), names=[name], bound=1, rounds=1, every=EVERY.get(name, 4))

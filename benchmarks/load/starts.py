@@ -1,0 +1,106 @@
+"""How soon a served directory answers: with many clean partitions, and after a kill."""
+
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import kstore
+from load.brokers import PATIENCE, SOURCES, ProcessBroker
+from load.rounds import Results, keep
+from peers.broker import end_offsets
+
+MANY = 10_000  # clean partitions
+GB = 1_000_000_000
+PARTITIONS = 10
+UNSYNCED = 90_000_000  # bytes of all partitions behind their recovery points
+_BATCH = [b"%0100d" % n for n in range(1000)]
+# What a writer does that is killed: 10 GB that are on disk, and a tail that is not.
+_KILLED_WRITER = """
+import os, signal, sys
+import kstore
+path, total, tail, count = sys.argv[1], *map(int, sys.argv[2:])
+values = [b"%0100d" % n for n in range(1000)]
+store = kstore.open(path, config=kstore.StoreConfig(background=False))
+topic = store.create_topic("killed", partitions=count, config={"segment.bytes": 100_000_000})
+for log in topic:
+    while log.size < total // count:
+        log.extend(values)
+    log.flush()
+store.checkpoint()
+for log in topic:
+    size = log.size
+    while log.size < size + tail // count:
+        log.extend(values)
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+def make_clean(log_dir: Path, partitions: int) -> None:
+    """A cleanly closed directory of so many partitions with some records each."""
+    with kstore.open(log_dir, config=kstore.StoreConfig(background=False)) as store:
+        for log in store.create_topic("many", partitions=partitions):
+            log.extend(_BATCH[:10])
+
+
+def make_killed(log_dir: Path, total: int) -> None:
+    """A directory whose writer was killed."""
+    tail = min(UNSYNCED, total // 10)
+    done = subprocess.run(
+        [sys.executable, "-c", _KILLED_WRITER, log_dir, str(total), str(tail), str(PARTITIONS)],
+        env={**os.environ, "PYTHONPATH": os.fspath(SOURCES)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == -signal.SIGKILL, done.stderr
+
+
+def measure_large_starts(rounds: int, scale: float, root: Path) -> Results:
+    """Milliseconds to the open port, and to the last partition that serves."""
+    results: Results = {}
+    many, total = max(10, int(MANY * scale)), int(10 * GB * scale)
+    clean, killed = root / "clean", root / "killed"
+    make_clean(clean, many)
+    make_killed(killed, total)
+    work = f"start, {many:,} clean partitions"
+    for _ in range(rounds):
+        keep(results, work, "kstore", _start(clean, "many", many, root))
+    work = f"start after a kill, {total / GB:.1f} GB"
+    for number in range(rounds):
+        copy = root / f"killed-{number}"
+        shutil.copytree(killed, copy)  # a start recovers the directory
+        keep(results, work, "kstore", _start(copy, "killed", PARTITIONS, root))
+        shutil.rmtree(copy)
+    return results
+
+
+def _start(log_dir: Path, topic: str, partitions: int, root: Path) -> dict[str, float]:
+    def command(port: int) -> list[str]:
+        words = ["serve", "--log-dir", os.fspath(log_dir), "--port", str(port)]
+        return [sys.executable, "-m", "kstore", *words]
+
+    broker = ProcessBroker("kstore", command, root / "start.log", keeps_records=True)
+    started = time.perf_counter()
+    try:
+        port = broker.start()
+        _wait_for_all(broker.port, topic, partitions)
+        return {"port, ms": port * 1e3, "all serve, ms": (time.perf_counter() - started) * 1e3}
+    finally:
+        broker.stop()
+
+
+def _wait_for_all(port: int, topic: str, partitions: int) -> None:
+    until = time.monotonic() + PATIENCE
+    with socket.create_connection(("127.0.0.1", port), PATIENCE) as connection:
+        while time.monotonic() < until:
+            errors, ends = end_offsets(connection, topic, partitions)
+            if not any(errors):
+                assert min(ends) > 0, ends
+                return
+            time.sleep(0.005)
+    raise AssertionError(f"not every partition of {topic} serves after {PATIENCE:.0f} s")
