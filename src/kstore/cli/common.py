@@ -171,19 +171,22 @@ def check_directory_or_server(arguments: argparse.Namespace) -> bool:
 
 
 def open_directory_or_server(
-    arguments: argparse.Namespace, mode: str = "r"
+    arguments: argparse.Namespace, mode: str = "r", *, client_id: str = "kstore"
 ) -> "Store | RemoteStore":
     """As :func:`open_store`, or the cluster of --bootstrap-server."""
     if check_directory_or_server(arguments):
-        return open_server(arguments)
+        return open_server(arguments, client_id=client_id)
     return open_store(arguments, mode)
 
 
-def open_server(arguments: argparse.Namespace) -> "RemoteStore":
-    """The cluster of --bootstrap-server."""
+def open_server(
+    arguments: argparse.Namespace, *, client_id: str = "kstore", timeout_ms: int | None = None
+) -> "RemoteStore":
+    """The cluster of --bootstrap-server; answers are waited for 30 s, or timeout_ms."""
     from kstore.remote.store import RemoteStore
 
-    return RemoteStore(arguments.bootstrap_server)
+    timeout = 30.0 if timeout_ms is None else timeout_ms / 1000
+    return RemoteStore(arguments.bootstrap_server, timeout=timeout, client_id=client_id)
 
 
 def open_store(arguments: argparse.Namespace, mode: str = "r", *, create: bool = False) -> "Store":

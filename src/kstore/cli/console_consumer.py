@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from kstore.client.consumer_batch import ConsumerBatch
     from kstore.record import Record
     from kstore.remote.consumer import RemoteBatch, RemoteConsumer
+    from kstore.remote.group_consumer import GroupConsumer
     from kstore.remote.store import RemoteStore
     from kstore.store.store import Store
 
@@ -67,7 +68,9 @@ String- and ByteArrayDeserializer. Formatters: DefaultMessageFormatter, NoOpMess
 for internal topics, as JSON lines, OffsetsMessageFormatter, GroupMetadataMessageFormatter and
 TransactionLogMessageFormatter. Properties of the consumer (--command-property): group.id,
 auto.offset.reset, enable.auto.commit, isolation.level; those of connections have no effect.
-Works beside a running broker or writer, and changes nothing but the offsets of --group.
+Of a directory, works beside a running broker or writer, and changes nothing but the offsets of
+--group. Of a server, --group joins the group (assignor: range), and commits every five seconds, at
+a rebalance and at the end what was printed.
 """
 
 
@@ -167,7 +170,7 @@ def run(arguments: argparse.Namespace) -> int:
     printed = [0]
     try:
         with (
-            open_directory_or_server(arguments) as store,
+            open_directory_or_server(arguments, client_id="console-consumer") as store,
             Output() as output,
             open_consumer(store, arguments) as consumer,
         ):
@@ -242,12 +245,13 @@ def check(arguments: argparse.Namespace) -> None:
         raise WrongOptionsError("Options from-beginning and offset cannot be specified together.")
     if arguments.offset is not None and arguments.partition is None:
         raise WrongOptionsError("The partition is required when offset is specified.")
-    if arguments.group and arguments.bootstrap_server:
-        raise WrongOptionsError(
-            "--group goes with --log-dir: of a server, this tool reads partitions without a group"
-        )
     if arguments.group and arguments.partition is not None:
         raise WrongOptionsError("Options group and partition cannot be specified together.")
+    if arguments.group and arguments.bootstrap_server and arguments.from_time:
+        raise WrongOptionsError(
+            "--from-time does not go with --group and --bootstrap-server; 'kstore consumer-groups "
+            "--reset-offsets --to-datetime' moves a group"
+        )
     if arguments.from_time and (arguments.offset is not None or arguments.from_beginning):
         raise WrongOptionsError("Option from-time says where to begin; leave the other one out.")
     where = arguments.offset
@@ -263,7 +267,9 @@ def check(arguments: argparse.Namespace) -> None:
 
 def open_consumer(
     store: "Store | RemoteStore", arguments: argparse.Namespace
-) -> "Consumer | RemoteConsumer":
+) -> "Consumer | RemoteConsumer | GroupConsumer":
+    if arguments.group and arguments.bootstrap_server:
+        return open_member(cast("RemoteStore", store), arguments)
     if arguments.topic:
         topic = named_topic(store, arguments.topic)
         partitions = topic.partitions
@@ -282,9 +288,32 @@ def open_consumer(
     )
 
 
+def open_member(store: "RemoteStore", arguments: argparse.Namespace) -> "GroupConsumer":
+    """A member of --group on a server; topics that appear later and match join the others."""
+    name = named_topic(store, arguments.topic).name if arguments.topic else None
+
+    def topics() -> list[str]:
+        if name is None:
+            return matching_topics(store, arguments.include, internal=False)
+        return [name]
+
+    return store.group_consumer(
+        arguments.group,
+        topics,
+        auto_offset_reset=arguments.reset,
+        isolation_level=arguments.isolation_level,
+    )
+
+
 def seek(
-    consumer: "Consumer | RemoteConsumer", arguments: argparse.Namespace, begin: int | None
+    consumer: "Consumer | RemoteConsumer | GroupConsumer",
+    arguments: argparse.Namespace,
+    begin: int | None,
 ) -> None:
+    """Where --from-time and --offset ask to begin; a member of a server's group has neither."""
+    if begin is None and arguments.offset is None:
+        return
+    consumer = cast("Consumer | RemoteConsumer", consumer)
     if begin is not None:
         consumer.seek_to_time(begin)
     elif arguments.offset == "earliest":
@@ -295,7 +324,7 @@ def seek(
 
 
 def consume(
-    consumer: "Consumer | RemoteConsumer",
+    consumer: "Consumer | RemoteConsumer | GroupConsumer",
     arguments: argparse.Namespace,
     show: "Callable[[Record, int], None]",
     output: Output,
@@ -327,7 +356,7 @@ def consume(
 
 
 def commit(
-    consumer: "Consumer | RemoteConsumer",
+    consumer: "Consumer | RemoteConsumer | GroupConsumer",
     output: Output,
     arguments: argparse.Namespace,
     batch: "ConsumerBatch | RemoteBatch",
@@ -336,4 +365,4 @@ def commit(
     """Commit for --group the records written; a tool ended before prints them again."""
     if arguments.group and arguments.commits:
         output.flush()
-        cast("Consumer", consumer).commit({(batch.topic, batch.partition): offset})
+        cast("Consumer | GroupConsumer", consumer).commit({(batch.topic, batch.partition): offset})

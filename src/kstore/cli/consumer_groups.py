@@ -1,7 +1,6 @@
-"""``kstore consumer-groups``: Kafka's kafka-consumer-groups on a directory."""
+"""``kstore consumer-groups``: Kafka's kafka-consumer-groups on a directory or a server."""
 
 import argparse
-from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from kstore.arguments import whole_number
@@ -9,12 +8,12 @@ from kstore.cli import group_lines, reset_offsets
 from kstore.cli.common import (
     ToolParser,
     WrongOptionsError,
-    add_log_dir,
+    add_log_dir_or_server,
+    check_directory_or_server,
     complain,
     exception_name,
     open_store,
 )
-from kstore.config import parse_whole_number
 from kstore.errors import GroupIdNotFoundError, KStoreError, NonEmptyGroupError
 from kstore.integers import INT32_MAX, INT64_MAX
 from kstore.topic_partition import TopicPartition
@@ -35,6 +34,8 @@ examples:
   kstore consumer-groups --reset-offsets --group billing --all-topics --to-current --export \\
       --log-dir data > offsets.csv
   kstore consumer-groups --delete --group billing --log-dir data
+  kstore consumer-groups --describe --group billing --members --verbose \\
+      --bootstrap-server localhost:9092
 
 --reset-offsets shows the new offsets; only with --execute they are committed. Every offset ends up
 within the log. --to-datetime takes a time as Kafka's tool does, in UTC unless an offset follows:
@@ -43,8 +44,9 @@ within the log. --to-datetime takes a time as Kafka's tool does, in UTC unless a
 
 --list, --describe and a reset that is only shown work beside a running broker or writer; the
 others must be the only writer of the directory. A group with an open consumer is not changed.
-Groups are shown as Kafka shows those without connections: kstore knows the claims of its own
-consumers on this machine, and no members of a broker's.
+Of a directory, groups are shown as Kafka shows those without connections: kstore knows the claims
+of its own consumers on this machine, and no members of a broker's. Of a server, output and exit
+status are those of Kafka's tool: 0 also where a group does not exist or is not empty.
 """
 NO_ACTION = (
     "WARN: No action will be performed as the --execute option is missing. --dry-run asks for that."
@@ -53,7 +55,7 @@ NO_ACTION = (
 
 def describe(parser: ToolParser) -> None:
     parser.epilog = EPILOG
-    add_log_dir(parser)
+    add_log_dir_or_server(parser)
     for name, text in (
         ("list", "the ids of all groups"),
         ("describe", "committed offsets and lag"),
@@ -91,10 +93,25 @@ def describe(parser: ToolParser) -> None:
     parser.add_argument(
         "--offsets", action="store_true", help="--describe: offsets and lag, the default"
     )
+    parser.add_argument(
+        "--type",
+        nargs="?",
+        const="",
+        metavar="TYPE[,TYPE...]",
+        help="--list: with the type of each group, or those of a type: Classic, Consumer",
+    )
+    parser.add_argument(
+        "--verbose",
+        action="store_true",
+        help="--describe --members: with the partitions of each member",
+    )
+    parser.add_argument(
+        "--timeout",
+        type=whole_number(1, INT32_MAX),
+        metavar="MS",
+        help="how long to wait for a server's answers (default: 30000)",
+    )
     describe_reset(parser)
-    parser.hints["--timeout"] = "there is no server to wait for; leave it out"
-    parser.hints["--verbose"] = "--describe shows all that a directory knows; leave it out"
-    parser.hints["--type"] = "a directory has groups of one type; leave it out"
 
 
 def describe_reset(parser: ToolParser) -> None:
@@ -134,6 +151,13 @@ def describe_reset(parser: ToolParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     action = check(arguments)
+    if check_directory_or_server(arguments):
+        from kstore.cli import server_groups
+
+        return server_groups.run(action, arguments)
+    for name in ("type", "timeout"):
+        if getattr(arguments, name) is not None:
+            raise WrongOptionsError(f"--{name} goes with --bootstrap-server")
     writes = action in ("delete", "delete_offsets") or arguments.execute
     with open_store(arguments, "a" if writes else "r") as store:
         return _RUN[action](store, arguments)
@@ -157,6 +181,14 @@ def check(arguments: argparse.Namespace) -> str:
         if not arguments.dry_run and not arguments.execute:
             complain(NO_ACTION)
         return action
+    given = [name for name in ("members", "offsets") if getattr(arguments, name)]
+    given += ["state"] * (arguments.state is not None)
+    if action == "describe" and len(given) > 1:
+        raise WrongOptionsError(
+            "Option [describe] takes at most one of these options: [members], [offsets], [state]"
+        )
+    if arguments.verbose and not arguments.members:
+        raise WrongOptionsError("--verbose goes with --describe --members")
     for name in ("execute", "dry_run", "export", "all_topics"):
         if getattr(arguments, name):
             raise WrongOptionsError(f"--{name.replace('_', '-')} goes with --reset-offsets")
@@ -190,7 +222,8 @@ def list_groups(store: "Store", arguments: argparse.Namespace) -> int:
             "Empty, Stable"
         )
     shown = [group for group in groups if not wanted or state_of(group).lower() in wanted]
-    print("\n".join(group_lines.states([(group.name, state_of(group)) for group in shown])))
+    rows = [(group.name, state_of(group)) for group in shown]
+    print("\n".join(group_lines.listed(("GROUP", "STATE"), rows)))
     return 0
 
 
@@ -249,29 +282,10 @@ def reason(error: KStoreError) -> str:
     return f"{exception_name(error)}: {text}"
 
 
-def parse_topics(store: "Store", texts: Iterable[str]) -> list[TopicPartition]:
-    """The partitions of ``topic`` or ``topic:0,1``, each once; WrongOptionsError for others."""
-    found: dict[TopicPartition, None] = {}
-    for text in texts:
-        topic, colon, numbers = text.partition(":")
-        if colon:
-            found |= {
-                TopicPartition(topic, parse_whole_number(each, 0, INT32_MAX, name="a partition")): (
-                    None
-                )
-                for each in numbers.split(",")
-            }
-        elif numbered := reset_offsets.partitions_of(store, topic):
-            found |= {TopicPartition(topic, number): None for number in numbered}
-        else:
-            found[TopicPartition(topic, -1)] = None
-    return list(found)
-
-
 def delete_offsets(store: "Store", arguments: argparse.Namespace) -> int:
     (name,) = arguments.group
     topics = ", ".join(arguments.topic)
-    partitions = parse_topics(store, arguments.topic)
+    partitions = reset_offsets.parse_topics(store, arguments.topic)
     known = [
         tp for tp in partitions if tp.partition in reset_offsets.partitions_of(store, tp.topic)
     ]
@@ -294,11 +308,20 @@ def delete_offsets(store: "Store", arguments: argparse.Namespace) -> int:
     return 0 if len(known) == len(partitions) else 1
 
 
+def all_topics(store: "Store", group: "ConsumerGroup") -> list[TopicPartition]:
+    """Every partition of the topics with committed offsets."""
+    return [
+        TopicPartition(topic, number)
+        for topic in sorted({tp.topic for tp in group.offsets})
+        for number in reset_offsets.partitions_of(store, topic)
+    ]
+
+
 def reset(store: "Store", arguments: argparse.Namespace) -> int:
     from kstore import ConsumerGroup
 
     planner = reset_offsets.Planner(store, arguments)
-    scope = parse_topics(store, arguments.topic)
+    scope = reset_offsets.parse_topics(store, arguments.topic)
     plans: dict[str, dict[TopicPartition, int]] = {}
     status = 0
     for name, group in chosen_groups(store, arguments).items():
@@ -313,7 +336,9 @@ def reset(store: "Store", arguments: argparse.Namespace) -> int:
             )
             status = 1
         else:
-            plans[name] = planner.plan(group, scope)
+            plans[name] = planner.plan(
+                group, all_topics(store, group) if arguments.all_topics else scope
+            )
     if arguments.execute:  # after all plans: an error of one changes no group
         for name, offsets in plans.items():
             store.alter_group_offsets(name, dict(offsets.items()))

@@ -1,12 +1,13 @@
 """The tables of ``kstore consumer-groups``, in the widths of Kafka's tool."""
 
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from kstore.topic_partition import TopicPartition
 
 if TYPE_CHECKING:
     from kstore import ConsumerGroup
+    from kstore.remote.groups import GroupDescription
 
 NONE = "-"
 
@@ -23,32 +24,100 @@ def _width(texts: Iterable[str], least: int = 15) -> int:
     return max(least, *map(len, texts), 0)
 
 
-def states(groups: Sequence[tuple[str, str]]) -> list[str]:
-    """``--list --state``."""
-    width = _width((name for name, _ in groups)) + 10
-    return _table([("GROUP", "STATE"), *groups], (width, 20))
+class OffsetRow(NamedTuple):
+    """A partition of a group: its committed offset and log end, if any, and its member."""
+
+    tp: TopicPartition
+    offset: int | None
+    end_offset: int | None
+    member_id: str = NONE
+    host: str = NONE
+    client_id: str = NONE
 
 
-def offsets(group: "ConsumerGroup") -> list[str]:
-    """``--describe``: an empty line, then a row for each partition; claimed ones without a commit
-    have no offset.
-    """
+def listed(header: Sequence[str], groups: Sequence[Sequence[str]]) -> list[str]:
+    """``--list`` with further columns."""
+    width = _width(row[0] for row in groups) + 10
+    return _table([header, *groups], (width, *[20] * (len(header) - 1)))
+
+
+def group_offsets(group: str, rows: Sequence[OffsetRow]) -> list[str]:
+    """``--describe``: an empty line, then a row for each partition."""
     header = (
         "GROUP", "TOPIC", "PARTITION", "CURRENT-OFFSET", "LOG-END-OFFSET", "LAG", "CONSUMER-ID",
         "HOST", "CLIENT-ID",
     )  # fmt: skip
+    lines = []
+    for row in rows:
+        lag = None
+        if row.offset is not None and row.end_offset is not None:
+            lag = row.end_offset - row.offset
+        shown = (NONE if each is None else str(each) for each in (row.offset, row.end_offset, lag))
+        about = (row.member_id, row.host, row.client_id)
+        lines.append((group, row.tp.topic, str(row.tp.partition), *shown, *about))
+    widths = (
+        _width([group]), _width(row.tp.topic for row in rows), 10, 15, 15, 15,
+        _width(row.member_id for row in rows), _width(row.host for row in rows), 9,
+    )  # fmt: skip
+    return ["", *_trimmed(_table([header, *lines], widths))]
+
+
+def offsets(group: "ConsumerGroup") -> list[str]:
+    """``--describe`` of a directory's group; claimed partitions without a commit have no offset."""
     rows = []
     for tp in sorted({*group.offsets, *group.claimed}):
         found = group.offsets.get(tp)
-        numbers = (
-            (NONE, NONE, NONE) if found is None else (found.offset, found.end_offset, found.lag)
+        rows.append(
+            OffsetRow(tp, None, None)
+            if found is None
+            else OffsetRow(tp, found.offset, found.end_offset)
         )
-        shown = (NONE if number is None else str(number) for number in numbers)
-        rows.append((group.name, tp.topic, str(tp.partition), *shown, NONE, NONE, NONE))
-    widths = (
-        _width([group.name]), _width(row[1] for row in rows), 10, 15, 15, 15, 15, 15, 9,
-    )  # fmt: skip
+    return group_offsets(group.name, rows)
+
+
+def assignment(partitions: Iterable[TopicPartition]) -> str:
+    """``orders(0,1), other(2)``, as Kafka's tool up to 3.7 and from 4.0 on shows it."""
+    topics: dict[str, list[int]] = {}
+    for tp in sorted(partitions):
+        topics.setdefault(tp.topic, []).append(tp.partition)
+    shown = (f"{topic}({','.join(map(str, numbers))})" for topic, numbers in topics.items())
+    return ", ".join(shown) or NONE
+
+
+def group_members(group: "GroupDescription", *, verbose: bool) -> list[str]:
+    """``--describe --members``; the column of instance ids only where a member has one."""
+    has_instances = any(each.instance_id for each in group.members)
+    header = ["GROUP", "CONSUMER-ID", "HOST", "CLIENT-ID", "#PARTITIONS"]
+    widths = [
+        _width([group.group_id]),
+        _width(each.member_id for each in group.members),
+        _width(each.host for each in group.members),
+        _width(each.client_id for each in group.members),
+        15,
+    ]
+    rows = [
+        [group.group_id, each.member_id, each.host, each.client_id, str(len(each.assignment))]
+        for each in group.members
+    ]
+    if has_instances:
+        header.insert(2, "GROUP-INSTANCE-ID")
+        widths.insert(2, _width((each.instance_id for each in group.members), 17))
+        for row, member in zip(rows, group.members, strict=True):
+            row.insert(2, member.instance_id)
+    if verbose:
+        header.append("ASSIGNMENT")
+        widths.append(1)
+        for row, member in zip(rows, group.members, strict=True):
+            row.append(assignment(member.assignment))
     return ["", *_trimmed(_table([header, *rows], widths))]
+
+
+def group_state(group: "GroupDescription", coordinator: str) -> list[str]:
+    """``--describe --state``; the first column has the coordinator's width, as in Kafka."""
+    header = ("GROUP", "COORDINATOR (ID)", "ASSIGNMENT-STRATEGY", "STATE", "#MEMBERS")
+    row = (group.group_id, coordinator, group.assignor, group.state, str(len(group.members)))
+    widths = (_width([coordinator], 25), 25, 20, 15, 8)
+    return ["", *_trimmed(_table([header, row], widths))]
 
 
 def members(group: "ConsumerGroup") -> list[str]:
@@ -56,13 +125,8 @@ def members(group: "ConsumerGroup") -> list[str]:
     header = ("GROUP", "CONSUMER-ID", "HOST", "CLIENT-ID", "#PARTITIONS", "ASSIGNMENT")
     rows = []
     if group.claimed:
-        topics: dict[str, list[int]] = {}
-        for tp in sorted(group.claimed):
-            topics.setdefault(tp.topic, []).append(tp.partition)
-        assigned = ", ".join(
-            f"{topic}({','.join(map(str, numbers))})" for topic, numbers in topics.items()
-        )
-        rows.append((group.name, NONE, NONE, NONE, str(len(group.claimed)), assigned))
+        claimed = assignment(group.claimed)
+        rows.append((group.name, NONE, NONE, NONE, str(len(group.claimed)), claimed))
     widths = (_width([group.name]), 15, 15, 15, 15, 10)
     return ["", *_trimmed(_table([header, *rows], widths))]
 
@@ -81,17 +145,19 @@ def new_offsets(rows: Iterable[tuple[str, TopicPartition, int]]) -> list[str]:
     return ["", *_table([header, *shown], (30, 30, 10, 15))]
 
 
-def deleted_offsets(rows: Iterable[tuple[TopicPartition, bool]]) -> list[str]:
-    """What ``--delete-offsets`` prints: whether each partition exists."""
+def deletions(rows: Iterable[tuple[TopicPartition, str]]) -> list[str]:
+    """What ``--delete-offsets`` prints: the status of each partition."""
     shown = [
-        (
-            tp.topic,
-            "Not Provided" if tp.partition < 0 else str(tp.partition),
-            "Successful" if exists else "Error: This server does not host this topic-partition.",
-        )
-        for tp, exists in rows
+        (tp.topic, "Not Provided" if tp.partition < 0 else str(tp.partition), status)
+        for tp, status in rows
     ]
     return ["", *_table([("TOPIC", "PARTITION", "STATUS"), *shown], (30, 15, 15))]
+
+
+def deleted_offsets(rows: Iterable[tuple[TopicPartition, bool]]) -> list[str]:
+    """The same of a directory: whether each partition exists."""
+    missing = "Error: This server does not host this topic-partition."
+    return deletions((tp, "Successful" if exists else missing) for tp, exists in rows)
 
 
 def _trimmed(lines: Iterable[str]) -> list[str]:

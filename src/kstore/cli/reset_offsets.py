@@ -5,9 +5,9 @@ import csv
 import io
 import re
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from kstore.arguments import parse_time
 from kstore.cli.common import WrongOptionsError, complain
@@ -17,9 +17,27 @@ from kstore.integers import INT32_MAX
 from kstore.topic_partition import TopicPartition
 
 if TYPE_CHECKING:
-    from kstore import ConsumerGroup
     from kstore.log.log import Log
+    from kstore.remote.remote_log import RemoteLog
+    from kstore.remote.store import RemoteStore
     from kstore.store.store import Store
+
+
+class Committed(Protocol):
+    """A committed offset."""
+
+    @property
+    def offset(self) -> int: ...
+
+
+class GroupOffsets(Protocol):
+    """The committed offsets of a group, of a directory or a server."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def offsets(self) -> Mapping[TopicPartition, Committed]: ...
+
 
 STRATEGIES = (
     "to_earliest",
@@ -81,7 +99,7 @@ def needs_committed(arguments: argparse.Namespace) -> bool:
     return bool(arguments.all_topics or arguments.to_current or arguments.shift_by is not None)
 
 
-def partitions_of(store: "Store", topic: str) -> tuple[int, ...]:
+def partitions_of(store: "Store | RemoteStore", topic: str) -> tuple[int, ...]:
     """The partitions of a topic; none if it does not exist, or was deleted meanwhile."""
     try:
         return store[topic].partitions
@@ -89,10 +107,29 @@ def partitions_of(store: "Store", topic: str) -> tuple[int, ...]:
         return ()
 
 
+def parse_topics(store: "Store | RemoteStore", texts: Iterable[str]) -> list[TopicPartition]:
+    """The partitions of ``topic`` or ``topic:0,1``, each once; WrongOptionsError for others."""
+    found: dict[TopicPartition, None] = {}
+    for text in texts:
+        topic, colon, numbers = text.partition(":")
+        if colon:
+            found |= {
+                TopicPartition(topic, parse_whole_number(each, 0, INT32_MAX, name="a partition")): (
+                    None
+                )
+                for each in numbers.split(",")
+            }
+        elif numbered := partitions_of(store, topic):
+            found |= {TopicPartition(topic, number): None for number in numbered}
+        else:
+            found[TopicPartition(topic, -1)] = None
+    return list(found)
+
+
 class Planner:
     """Finds the new offset of each partition; reads the store only. Not thread-safe."""
 
-    def __init__(self, store: "Store", arguments: argparse.Namespace) -> None:
+    def __init__(self, store: "Store | RemoteStore", arguments: argparse.Namespace) -> None:
         self._store = store
         self._arguments = arguments
         self._timestamp: int | None = None
@@ -106,23 +143,20 @@ class Planner:
             with open(arguments.from_file, encoding="utf-8", newline="") as file:
                 self._filed = from_csv(file.read(), arguments.group)
 
+    def has_plan(self, group: str) -> bool:
+        """Whether the file of --from-file has rows of a group."""
+        return bool(self._filed.get(None) or self._filed.get(group))
+
     def plan(
-        self, group: "ConsumerGroup", scope: Sequence[TopicPartition]
+        self, group: GroupOffsets, scope: Sequence[TopicPartition]
     ) -> dict[TopicPartition, int]:
         """The new offsets of a group, by partition; KStoreError if a partition has none."""
         if self._arguments.from_file is not None:
             filed = {**self._filed.get(None, {}), **self._filed.get(group.name, {})}
             return {tp: self._within(tp, self._log(tp), filed[tp]) for tp in sorted(filed)}
-        if self._arguments.all_topics:
-            topics = {tp.topic for tp in group.offsets}
-            scope = [
-                TopicPartition(topic, number)
-                for topic in sorted(topics)
-                for number in partitions_of(self._store, topic)
-            ]
         return {tp: self._new_offset(group, tp) for tp in sorted(scope)}
 
-    def _new_offset(self, group: "ConsumerGroup", tp: TopicPartition) -> int:
+    def _new_offset(self, group: GroupOffsets, tp: TopicPartition) -> int:
         log, arguments = self._log(tp), self._arguments
         committed = group.offsets.get(tp)
         if arguments.to_earliest:
@@ -142,7 +176,7 @@ class Planner:
             return committed.offset
         return log.end_offset
 
-    def _at(self, tp: TopicPartition, log: "Log", timestamp: int) -> int:
+    def _at(self, tp: TopicPartition, log: "Log | RemoteLog", timestamp: int) -> int:
         offset = log.offset_at(timestamp)
         if offset >= log.end_offset:
             complain(
@@ -151,7 +185,7 @@ class Planner:
             )
         return min(offset, log.end_offset)
 
-    def _within(self, tp: TopicPartition, log: "Log", offset: int) -> int:
+    def _within(self, tp: TopicPartition, log: "Log | RemoteLog", offset: int) -> int:
         """The offset, or the nearest one of the log, with a warning."""
         nearest = min(max(offset, log.start_offset), log.end_offset)
         if nearest != offset:
@@ -162,7 +196,7 @@ class Planner:
             )
         return nearest
 
-    def _log(self, tp: TopicPartition) -> "Log":
+    def _log(self, tp: TopicPartition) -> "Log | RemoteLog":
         if tp.partition not in partitions_of(self._store, tp.topic):
             number = "" if tp.partition < 0 else f"-{tp.partition}"
             raise UnknownTopicOrPartitionError(f"{tp.topic}{number} does not exist")

@@ -23,8 +23,32 @@ _CLASSES = (
     errors.UnsupportedCompressionTypeError,
     errors.InvalidRecordError,
     errors.UnknownTopicIdError,
+    errors.InvalidGroupError,
+    errors.NonEmptyGroupError,
+    errors.GroupIdNotFoundError,
 )
 _BY_CODE: dict[int, type[KStoreError]] = {each.code: each for each in _CLASSES}
+
+# Exceptions of Kafka whose name is not that of their error code.
+_EXCEPTIONS = {
+    "NON_EMPTY_GROUP": "GroupNotEmpty",
+    "KAFKA_STORAGE_ERROR": "KafkaStorage",
+    "REQUEST_TIMED_OUT": "Timeout",
+    "CORRUPT_MESSAGE": "CorruptRecord",
+    "MESSAGE_TOO_LARGE": "RecordTooLarge",
+    "NETWORK_EXCEPTION": "Network",
+    "UNKNOWN_SERVER_ERROR": "UnknownServer",
+}
+
+
+def exception_name(error: KStoreError) -> str:
+    """The name of Kafka's exception for the code of an answer, as Kafka's tools print it."""
+    try:
+        code = ErrorCode(error.code).name
+    except ValueError:
+        code = ErrorCode.UNKNOWN_SERVER_ERROR.name
+    name = _EXCEPTIONS.get(code, code.removesuffix("_EXCEPTION").title().replace("_", ""))
+    return f"org.apache.kafka.common.errors.{name}Exception"
 
 
 def error_of(code: int, message: str | None, about: str) -> KStoreError:

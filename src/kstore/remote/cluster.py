@@ -42,6 +42,7 @@ class Cluster:
         self._addresses: dict[int, tuple[str, int]] = {}
         self._leaders: dict[tuple[str, int], int] = {}
         self._topic_ids: dict[str, bytes] = {}
+        self.coordinators: dict[tuple[int, str], int] = {}  # nodes by kind and key
         self._bootstrap: Connection | None = None
         self.controller_id = -1
         self.cluster_id: str | None = None
@@ -85,10 +86,7 @@ class Cluster:
     def _node(self, node_id: int) -> Connection:
         connection = self._connections.get(node_id)
         if connection is None:
-            address = self._addresses.get(node_id)
-            if address is None:
-                raise SourceError(f"the cluster names no broker {node_id}")
-            connection = self._connections[node_id] = self._open(*address)
+            connection = self._connections[node_id] = self._open(*self.address(node_id))
         return connection
 
     def ask(
@@ -110,6 +108,22 @@ class Cluster:
         except SourceError:
             self._drop(node)
             raise
+        except KStoreError:
+            raise
+        except BaseException:  # interrupted: the answer would be taken for the next request's
+            self._drop(node)
+            raise
+
+    def learn(self, node_id: int, host: str, port: int) -> None:
+        """Remember the address of a broker that an answer named."""
+        self._addresses[node_id] = (host, port)
+
+    def address(self, node_id: int) -> tuple[str, int]:
+        """Host and port of a broker; SourceError for one that no answer named."""
+        found = self._addresses.get(node_id)
+        if found is None:
+            raise SourceError(f"the cluster names no broker {node_id}")
+        return found
 
     def _drop(self, node: int | None) -> None:
         connection = self._bootstrap if node is None else self._connections.pop(node, None)

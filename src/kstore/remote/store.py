@@ -1,6 +1,6 @@
 """A cluster as the tools see a store."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Self, cast
 
 from kstore.client.producer import Producer
@@ -13,6 +13,7 @@ from kstore.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTo
 from kstore.remote.answer_errors import error_of, raise_for
 from kstore.remote.cluster import Cluster
 from kstore.remote.consumer import RemoteConsumer
+from kstore.remote.group_consumer import GroupConsumer
 from kstore.remote.remote_log import only
 from kstore.remote.topic import RemoteTopic
 
@@ -33,14 +34,18 @@ class RemoteStore(Mapping[str, RemoteTopic]):
         ``host:port``, several separated by commas.
     timeout
         Seconds until a request without an answer fails, and temporary errors are retried.
+    client_id
+        What the cluster calls this client.
     """
 
     writable = True
 
-    def __init__(self, bootstrap_servers: str, *, timeout: float = 30.0) -> None:
+    def __init__(
+        self, bootstrap_servers: str, *, timeout: float = 30.0, client_id: str = "kstore"
+    ) -> None:
         self.bootstrap_servers = bootstrap_servers
         self._timeout = timeout
-        self.cluster = Cluster(bootstrap_servers, timeout=timeout)
+        self.cluster = Cluster(bootstrap_servers, client_id=client_id, timeout=timeout)
 
     def close(self) -> None:
         """Close the connections; again is harmless."""
@@ -152,3 +157,14 @@ class RemoteStore(Mapping[str, RemoteTopic]):
     ) -> RemoteConsumer:
         """A consumer of these partitions, without a group."""
         return RemoteConsumer(self, assignment, auto_offset_reset, isolation_level)
+
+    def group_consumer(
+        self,
+        group: str,
+        topics: Callable[[], Sequence[str]],
+        *,
+        auto_offset_reset: str = "latest",
+        isolation_level: str = "read_uncommitted",
+    ) -> GroupConsumer:
+        """A member of a group that subscribes to the topics this function returns."""
+        return GroupConsumer(self, group, topics, auto_offset_reset, isolation_level)

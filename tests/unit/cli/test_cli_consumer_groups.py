@@ -412,7 +412,7 @@ def test_delete_offsets_of_what_does_not_exist(data: Path, tool: Tool) -> None:
         (["--list", "--to-latest"], "goes with --reset-offsets"),
         (["--list", "--state", "x"], "Invalid state list 'x'"),
         (["--delete-offsets", "--group", "g"], "takes [group] and [topic]"),
-        (["--list", "--timeout", "5"], "there is no server to wait for"),
+        (["--list", "--timeout", "5"], "--timeout goes with --bootstrap-server"),
     ],
 )
 def test_wrong_use(tool: Tool, words: list[str], text: str) -> None:

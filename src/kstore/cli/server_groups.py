@@ -1,0 +1,273 @@
+"""``kstore consumer-groups --bootstrap-server``: Kafka's kafka-consumer-groups on a server."""
+
+import argparse
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, NamedTuple
+
+from kstore.cli import group_lines, reset_offsets
+from kstore.cli.common import WrongOptionsError, complain, open_server
+from kstore.errors import (
+    GroupIdNotFoundError,
+    KStoreError,
+    NonEmptyGroupError,
+    UnknownTopicOrPartitionError,
+)
+from kstore.topic_partition import TopicPartition
+
+if TYPE_CHECKING:
+    from kstore.remote.groups import CommittedOffset, GroupDescription
+    from kstore.remote.store import RemoteStore
+
+_STATES = {
+    each.replace(" ", "").lower(): each.replace(" ", "")
+    for each in (
+        "Preparing Rebalance", "Completing Rebalance", "Stable", "Dead", "Empty", "Assigning",
+        "Reconciling",
+    )
+}  # fmt: skip
+_TYPES = {"classic": "Classic", "consumer": "Consumer"}
+_REBALANCING = ("PreparingRebalance", "CompletingRebalance", "Assigning", "Reconciling")
+_RESETTABLE = ("Empty", "Dead")
+_LATEST = -1
+_SENTENCES = {
+    3: "This server does not host this topic-partition.",
+    68: "The group is not empty.",
+    69: "The group id does not exist.",
+    86: "Deleting offsets of a topic is forbidden while the consumer group is actively "
+    "subscribed to it.",
+}
+
+
+class _Group(NamedTuple):
+    """What the strategies of --reset-offsets need of a group."""
+
+    name: str
+    offsets: "dict[TopicPartition, CommittedOffset]"
+
+
+def run(action: str, arguments: argparse.Namespace) -> int:
+    """Carry out one action, of options that are checked; the exit status is Kafka's.
+
+    0 also where a group is missing or not empty, which the output says.
+    """
+    wanted = words_of(arguments.state, _STATES, "state") if action == "list" else []
+    types = words_of(arguments.type, _TYPES, "type") if action == "list" else []
+    if action != "list" and arguments.type is not None:
+        raise WrongOptionsError("--type goes with --list")
+    with open_server(arguments, timeout_ms=arguments.timeout) as store:
+        if action == "list":
+            return list_groups(store, arguments, wanted, types)
+        return _RUN[action](store, arguments)
+
+
+def words_of(text: str | None, known: dict[str, str], what: str) -> list[str]:
+    """The states or types of an option, in Kafka's spelling; WrongOptionsError for others."""
+    words = [word.strip().lower() for word in (text or "").split(",") if word.strip()]
+    if any(word not in known for word in words):
+        plural = f"{what}s"
+        valid = ", ".join(sorted(known.values()))
+        listed = f"{what} list" if what == "state" else f"{plural} list"
+        raise WrongOptionsError(
+            f"Invalid {listed} '{(text or '')[:80]}'. Valid {plural} are: {valid}"
+        )
+    return [known[word] for word in dict.fromkeys(words)]
+
+
+def chosen(store: "RemoteStore", arguments: argparse.Namespace) -> list[str]:
+    """The groups of --group, or all that consumers may use."""
+    from kstore.remote import groups
+
+    if arguments.all_groups:
+        return sorted(each.group_id for each in groups.list_groups(store.cluster))
+    return list(dict.fromkeys(arguments.group))
+
+
+# --- list -------------------------------------------------------------------------------------
+
+
+def list_groups(
+    store: "RemoteStore", arguments: argparse.Namespace, states: list[str], types: list[str]
+) -> int:
+    from kstore.remote import groups
+
+    found = groups.list_groups(store.cluster, states=states, types=types)
+    found.sort(key=lambda each: each.group_id)
+    if arguments.state is None and arguments.type is None:
+        print("".join(f"{each.group_id}\n" for each in found), end="")
+        return 0
+    rows = [(each.group_id, *_shown(each.group_type, each.state, arguments)) for each in found]
+    header = _shown("TYPE", "STATE", arguments)
+    print("\n".join(group_lines.listed(("GROUP", *header), rows)))
+    return 0
+
+
+def _shown(group_type: str, state: str, arguments: argparse.Namespace) -> tuple[str, ...]:
+    """The columns that --type and --state ask for."""
+    kind = _TYPES.get(group_type.lower(), group_type) or "Unknown"
+    columns = ((arguments.type, kind), (arguments.state, state or "Unknown"))
+    return tuple(text for option, text in columns if option is not None)
+
+
+# --- describe ---------------------------------------------------------------------------------
+
+
+def describe_groups(store: "RemoteStore", arguments: argparse.Namespace) -> int:
+    from kstore.remote import groups
+
+    for name in sorted(chosen(store, arguments)):
+        group = groups.describe_group(store.cluster, name)
+        exists = is_described(group)
+        if arguments.members:  # Kafka prints the header also without members
+            print("\n".join(group_lines.group_members(group, verbose=arguments.verbose)))
+        elif not exists:
+            continue
+        elif arguments.state is not None:
+            host, port = store.cluster.address(group.coordinator)
+            coordinator = f"{host}:{port}  ({group.coordinator})"
+            print("\n".join(group_lines.group_state(group, coordinator)))
+        else:
+            describe_offsets(store, group)
+    return 0
+
+
+def is_described(group: "GroupDescription") -> bool:
+    """Say what a state means; whether the group exists."""
+    if group.state == "Dead":
+        print(f"\nError: Consumer group '{group.group_id}' does not exist.")
+        return False
+    if group.state == "Empty":
+        complain(f"\nConsumer group '{group.group_id}' has no active members.")
+    elif group.state in _REBALANCING:
+        complain(f"\nWarning: Consumer group '{group.group_id}' is rebalancing.")
+    return True
+
+
+def describe_offsets(store: "RemoteStore", group: "GroupDescription") -> None:
+    """Members with the most partitions first, then partitions that only have an offset."""
+    from kstore.remote import groups
+    from kstore.remote.offsets import list_offsets
+
+    committed = groups.committed_offsets(store.cluster, group.group_id)
+    owned = {tp for member in group.members for tp in member.assignment}
+    ends = list_offsets(store.cluster, owned | committed.keys(), _LATEST)
+    rows: list[group_lines.OffsetRow] = []
+
+    def add(partitions: Iterable[TopicPartition], *about: str) -> None:
+        for tp in sorted(partitions):
+            found = committed.get(tp)
+            offset = None if found is None else found.offset
+            rows.append(group_lines.OffsetRow(tp, offset, ends.get(tp), *about))
+
+    for member in sorted(group.members, key=lambda each: -len(each.assignment)):
+        add(member.assignment, member.member_id, member.host, member.client_id)
+    add(committed.keys() - owned)
+    if rows:
+        print("\n".join(group_lines.group_offsets(group.group_id, rows)))
+
+
+# --- delete -----------------------------------------------------------------------------------
+
+
+def delete_groups(store: "RemoteStore", arguments: argparse.Namespace) -> int:
+    from kstore.remote import groups
+
+    deleted, failed = [], []
+    for name in chosen(store, arguments):
+        try:
+            groups.delete_group(store.cluster, name)
+            deleted.append(name)
+        except KStoreError as error:
+            failed.append(f"* Group '{name}' could not be deleted due to: {reason(error)}")
+    if not failed:
+        shown = ", ".join(deleted)
+        print(f"Deletion of requested consumer groups ('{shown}') was successful.")
+        return 0
+    print("\nError: Deletion of some consumer groups failed:", *failed, sep="\n")
+    if deleted:
+        shown = ", ".join(f"'{name}'" for name in deleted)
+        print(f"\nThese consumer groups were deleted successfully: {shown}")
+    return 0
+
+
+def reason(error: KStoreError) -> str:
+    """Kafka's exception, with its sentence where the tool is known to show one."""
+    from kstore.remote import answer_errors
+
+    return f"{answer_errors.exception_name(error)}: {_SENTENCES.get(error.code, error.reason)}"
+
+
+def delete_offsets(store: "RemoteStore", arguments: argparse.Namespace) -> int:
+    from kstore.remote import groups
+
+    (name,) = arguments.group
+    partitions = reset_offsets.parse_topics(store, arguments.topic)
+    known = [tp for tp in partitions if tp.partition >= 0]
+    results: dict[TopicPartition, KStoreError | None] = {}
+    try:
+        results = groups.delete_offsets(store.cluster, name, known)
+    except KStoreError as error:
+        results = dict.fromkeys(known, error)
+        if isinstance(error, GroupIdNotFoundError):
+            print(f"\nError: '{name}' does not exist.")
+        elif isinstance(error, NonEmptyGroupError):
+            print(
+                f"\nError: Deleting offsets of a consumer group '{name}' is forbidden if the "
+                "group is not empty."
+            )
+        else:
+            print(f"\nError: Encounter some unknown error: {error.reason}")
+    else:
+        if any(results.values()):  # not for a topic that does not exist, as in Kafka
+            print("\nError: Encounter some partition level error, see the follow-up details:")
+        else:
+            topics = ", ".join(arguments.topic)
+            print(f"Request succeed for deleting offsets with topic {topics} group {name}")
+    missing = UnknownTopicOrPartitionError("")
+    rows = [(tp, _status(results.get(tp) if tp in known else missing)) for tp in partitions]
+    print("\n".join(group_lines.deletions(rows)))
+    return 0
+
+
+def _status(error: KStoreError | None) -> str:
+    return "Successful" if error is None else f"Error: :{reason(error)}"
+
+
+# --- reset-offsets ----------------------------------------------------------------------------
+
+
+def reset(store: "RemoteStore", arguments: argparse.Namespace) -> int:
+    from kstore.remote import groups
+
+    planner = reset_offsets.Planner(store, arguments)
+    scope = reset_offsets.parse_topics(store, arguments.topic)
+    plans: dict[str, dict[TopicPartition, int]] = {}
+    for name in chosen(store, arguments):
+        state = groups.describe_group(store.cluster, name).state
+        if state not in _RESETTABLE:
+            print(
+                f"\nError: Assignments can only be reset if the group '{name}' is inactive, but "
+                f"the current state is {state}."
+            )
+            continue
+        group = _Group(name, groups.committed_offsets(store.cluster, name))
+        if arguments.from_file and not planner.has_plan(name):
+            print(f"\nError: No reset plan for group {name} found")
+            continue
+        plans[name] = planner.plan(group, list(group.offsets) if arguments.all_topics else scope)
+    if arguments.execute:  # after all plans: an error of one changes no group
+        for name, offsets in plans.items():
+            groups.commit_offsets(store.cluster, name, offsets)
+    rows = [(name, tp, offset) for name, plan in plans.items() for tp, offset in plan.items()]
+    if arguments.export:
+        print(reset_offsets.to_csv(rows, with_group=len(arguments.group) != 1))
+    else:
+        print("\n".join(group_lines.new_offsets(rows)))
+    return 0
+
+
+_RUN = {
+    "describe": describe_groups,
+    "delete": delete_groups,
+    "delete_offsets": delete_offsets,
+    "reset_offsets": reset,
+}

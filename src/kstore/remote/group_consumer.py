@@ -1,0 +1,148 @@
+"""Reads the partitions that a consumer group of a cluster assigns."""
+
+import time
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Self
+
+from kstore.remote.consumer import RemoteBatch, RemoteConsumer
+from kstore.remote.groups import committed_offsets
+from kstore.remote.membership import Membership
+from kstore.remote.offsets import list_offsets
+from kstore.topic_partition import TopicPartition
+
+if TYPE_CHECKING:
+    from kstore.remote.store import RemoteStore
+
+_LATEST, _EARLIEST = -1, -2
+_COMMIT_INTERVAL = 5.0  # seconds, Kafka's auto.commit.interval.ms
+_METADATA_AGE = 300.0  # seconds, Kafka's metadata.max.age.ms
+_IDLE = 0.1  # seconds between two checks of a membership without partitions
+
+
+class GroupConsumer:
+    """A member of a group that reads what it is assigned. For one thread.
+
+    A partition begins at its committed offset; without one, or where that offset is no longer in
+    the log, by ``auto_offset_reset``. Offsets handed to :meth:`commit` reach the coordinator every
+    five seconds, before a rebalance and at :meth:`close`. Records that were read and not committed
+    when a partition changes hands are read again by its next member.
+
+    Parameters
+    ----------
+    topics
+        Returns the topics to subscribe to; called at every rebalance, and every five minutes.
+    """
+
+    def __init__(
+        self,
+        store: "RemoteStore",
+        group: str,
+        topics: Callable[[], Sequence[str]],
+        auto_offset_reset: str,
+        isolation_level: str,
+    ) -> None:
+        self._store = store
+        self._topics = topics
+        self._reset = auto_offset_reset
+        self._isolation_level = isolation_level
+        self._membership = Membership(store.cluster, group)
+        self._reader: RemoteConsumer | None = None
+        self._pending: dict[TopicPartition, int] = {}
+        self._committed_at = time.monotonic()
+        self._seen: dict[str, int] = {}  # partitions of each topic when it last joined
+        self._seen_at = 0.0
+        self.assignment: tuple[TopicPartition, ...] = ()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Commit what is pending and leave the group."""
+        try:
+            self._commit_pending()
+        finally:
+            self._membership.leave()
+
+    # --- reading ----------------------------------------------------------------------------
+
+    def batches(self, timeout: float) -> Iterator[RemoteBatch]:
+        """Batches of records until none came for timeout seconds, or a rebalance begins."""
+        until = time.monotonic() + timeout
+        self._keep()
+        if self._reader is None or not self.assignment:
+            time.sleep(max(0.0, min(_IDLE, until - time.monotonic())))
+            return
+        reader = self._reader
+        for batch in reader.batches(timeout):
+            yield batch
+            if time.monotonic() - self._committed_at >= _COMMIT_INTERVAL:
+                self._commit_pending()
+            if not self._membership.is_current():
+                return
+
+    def _keep(self) -> None:
+        """Heartbeat, commit when due, and join again where the group asks for it."""
+        now = time.monotonic()
+        if now - self._committed_at >= _COMMIT_INTERVAL:
+            self._commit_pending()
+        if self._reader is not None and now - self._seen_at >= _METADATA_AGE:
+            if self._partition_counts() != self._seen:
+                self._membership.rejoin_soon()
+            self._seen_at = now
+        if not self._membership.is_current():
+            self._commit_pending()
+            self._seen, self._seen_at = self._partition_counts(), now
+            self.assignment = self._membership.join(self._seen)
+            self._reader = self._read(self.assignment)
+
+    def _partition_counts(self) -> dict[str, int]:
+        found = self._store.cluster.metadata(self._topics())
+        return {name: len(entry.partitions) for name, entry in found.items()}
+
+    def _read(self, assignment: Sequence[TopicPartition]) -> RemoteConsumer:
+        reader = self._store.consumer(
+            assignment=assignment,
+            auto_offset_reset=self._reset,
+            isolation_level=self._isolation_level,
+        )
+        if not assignment:
+            return reader
+        cluster = self._store.cluster
+        committed = committed_offsets(
+            cluster, self._membership.group, assignment, require_stable=True
+        )
+        starts = list_offsets(cluster, committed, _EARLIEST)
+        ends = list_offsets(cluster, committed, _LATEST)
+        for tp, found in committed.items():
+            if starts.get(tp, 0) <= found.offset <= ends.get(tp, found.offset):
+                reader.seek(tp, found.offset)
+            else:
+                warnings.warn(
+                    f"the committed offset {found.offset} of {tp.topic}-{tp.partition} is outside "
+                    f"the log; reading begins at the {self._reset} offset",
+                    UserWarning,
+                    stacklevel=2,
+                )
+        return reader
+
+    # --- committing -------------------------------------------------------------------------
+
+    def commit(self, offsets: Mapping[tuple[str, int], int]) -> None:
+        """Remember offsets to commit: those of the records to read next."""
+        self._pending |= {TopicPartition(*tp): offset for tp, offset in offsets.items()}
+
+    def _commit_pending(self) -> None:
+        self._committed_at = time.monotonic()
+        pending, self._pending = self._pending, {}
+        owned = {tp: offset for tp, offset in pending.items() if tp in set(self.assignment)}
+        if owned and not self._membership.commit(owned):
+            warnings.warn(
+                f"the group {self._membership.group} rebalanced before "
+                f"{len(owned)} offsets were committed; their records are read again",
+                UserWarning,
+                stacklevel=2,
+            )

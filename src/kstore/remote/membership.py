@@ -1,0 +1,215 @@
+"""A member of a consumer group of a cluster, by Kafka's classic protocol."""
+
+import time
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+
+from kstore.errors import KStoreError, SourceError
+from kstore.protocol.error_codes import ErrorCode
+from kstore.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
+from kstore.protocol.messages.join_group import JoinGroupRequest, JoinGroupResponse
+from kstore.protocol.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse
+from kstore.protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
+from kstore.remote import range_assignor
+from kstore.remote.answer_errors import raise_for
+from kstore.remote.cluster import Cluster
+from kstore.remote.coordinators import GROUP, ask_coordinator
+from kstore.remote.groups import assigned_partitions, commit_offsets
+from kstore.topic_partition import TopicPartition
+
+_CONSUMER = "consumer"
+_PAUSE = 0.1  # seconds between two attempts to join
+# Codes after which a member joins again, and those after which it needs another id for it.
+_REJOIN = (ErrorCode.REBALANCE_IN_PROGRESS, ErrorCode.ILLEGAL_GENERATION)
+_FORGOTTEN = ErrorCode.UNKNOWN_MEMBER_ID
+
+
+class Membership:
+    """Joins, keeps and leaves a group with the range assignor. For one thread.
+
+    Heartbeats are sent by :meth:`is_current`, which a reader calls every few seconds.
+
+    Parameters
+    ----------
+    session_timeout_ms
+        How long the coordinator waits for a heartbeat before it takes the partitions away.
+    rebalance_timeout_ms
+        How long a rebalance waits for this member to join again.
+    """
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        group: str,
+        *,
+        session_timeout_ms: int = 45_000,
+        rebalance_timeout_ms: int = 300_000,
+        heartbeat_interval_ms: int = 3_000,
+    ) -> None:
+        self.group = group
+        self.member_id = ""
+        self.generation = -1
+        self._cluster = cluster
+        self._session_timeout_ms = session_timeout_ms
+        self._rebalance_timeout_ms = rebalance_timeout_ms
+        self._interval = heartbeat_interval_ms / 1000
+        self._next_heartbeat = 0.0
+        self._is_current = False
+
+    # --- joining ----------------------------------------------------------------------------
+
+    def join(self, topics: Iterable[str]) -> tuple[TopicPartition, ...]:
+        """Join the group, or again after a rebalance, and return the partitions assigned.
+
+        Waits for the other members. Raises KStoreError with Kafka's code where the coordinator
+        refuses: 23 where no assignor is common to all members.
+        """
+        subscribed = list(topics)
+        while True:
+            joined = self._join(subscribed)
+            assignment = None if joined is None else self._sync(joined)
+            if assignment is not None:
+                self._is_current = True
+                self._next_heartbeat = time.monotonic() + self._interval
+                return assigned_partitions(assignment)
+
+    def _join(self, topics: list[str]) -> JoinGroupResponse | None:
+        """One attempt to join; None: try again."""
+        metadata = range_assignor.encode_subscription(topics)
+        request = JoinGroupRequest(
+            group_id=self.group,
+            session_timeout_ms=self._session_timeout_ms,
+            rebalance_timeout_ms=self._rebalance_timeout_ms,
+            member_id=self.member_id,
+            protocol_type=_CONSUMER,
+            protocols=[JoinGroupRequest.Protocols(range_assignor.NAME, metadata)],
+        )
+        answer = ask_coordinator(
+            self._cluster,
+            self.group,
+            request,
+            JoinGroupResponse,
+            code_of=lambda answer: answer.error_code,
+            timeout=self._rebalance_timeout_ms / 1000,
+        )
+        if answer.error_code == ErrorCode.MEMBER_ID_REQUIRED:
+            self.member_id = answer.member_id
+            return None
+        if self._lost(answer.error_code):
+            time.sleep(_PAUSE)
+            return None
+        raise_for(answer.error_code, None, f"group {self.group}")
+        self.member_id = answer.member_id
+        self.generation = answer.generation_id
+        return answer
+
+    def _sync(self, joined: JoinGroupResponse) -> bytes | None:
+        """This member's assignment, which the leader computes; None: join again."""
+        assignments = []
+        if joined.leader == self.member_id:
+            assignments = self._assign(joined)
+        request = SyncGroupRequest(
+            group_id=self.group,
+            generation_id=self.generation,
+            member_id=self.member_id,
+            protocol_type=joined.protocol_type or _CONSUMER,
+            protocol_name=joined.protocol_name,
+            assignments=assignments,
+        )
+        answer = ask_coordinator(
+            self._cluster,
+            self.group,
+            request,
+            SyncGroupResponse,
+            code_of=lambda answer: answer.error_code,
+            timeout=self._rebalance_timeout_ms / 1000,
+        )
+        if self._lost(answer.error_code):
+            return None
+        raise_for(answer.error_code, None, f"group {self.group}")
+        return answer.assignment
+
+    def _assign(self, joined: JoinGroupResponse) -> list[SyncGroupRequest.Assignments]:
+        subscribers = [
+            range_assignor.Subscriber(
+                each.member_id,
+                each.group_instance_id,
+                range_assignor.decode_subscription(each.metadata),
+            )
+            for each in joined.members
+        ]
+        topics = {topic for each in subscribers for topic in each.topics}
+        counts = {
+            name: len(entry.partitions)
+            for name, entry in self._cluster.metadata(sorted(topics)).items()
+            if not entry.error_code
+        }
+        found = range_assignor.assign(subscribers, counts)
+        return [
+            SyncGroupRequest.Assignments(member, range_assignor.encode_assignment(partitions))
+            for member, partitions in found.items()
+        ]
+
+    def _lost(self, code: int) -> bool:
+        """Whether this error ends the membership of this generation."""
+        if code == _FORGOTTEN:
+            self.member_id = ""
+        if code == _FORGOTTEN or code in _REJOIN:
+            self._is_current = False
+            return True
+        return False
+
+    # --- while a member ---------------------------------------------------------------------
+
+    def is_current(self) -> bool:
+        """Whether the assignment holds; sends a heartbeat when one is due."""
+        if self._is_current and time.monotonic() >= self._next_heartbeat:
+            request = HeartbeatRequest(
+                group_id=self.group, generation_id=self.generation, member_id=self.member_id
+            )
+            answer = ask_coordinator(
+                self._cluster,
+                self.group,
+                request,
+                HeartbeatResponse,
+                code_of=lambda answer: answer.error_code,
+            )
+            if not self._lost(answer.error_code):
+                raise_for(answer.error_code, None, f"group {self.group}")
+            self._next_heartbeat = time.monotonic() + self._interval
+        return self._is_current
+
+    def rejoin_soon(self) -> None:
+        """Join again at the next opportunity: the subscription changed."""
+        self._is_current = False
+
+    def commit(self, offsets: Mapping[TopicPartition, int]) -> bool:
+        """Commit offsets of this generation; False: another generation began before."""
+        try:
+            commit_offsets(
+                self._cluster,
+                self.group,
+                offsets,
+                member_id=self.member_id,
+                generation=self.generation,
+            )
+        except KStoreError as error:
+            if self._lost(error.code):
+                return False
+            raise
+        return True
+
+    def leave(self) -> None:
+        """Leave the group, so that the other members take over at once; again is harmless."""
+        if not self.member_id:
+            return
+        member_id, self.member_id, self._is_current = self.member_id, "", False
+        request = LeaveGroupRequest(
+            group_id=self.group,
+            member_id=member_id,
+            members=[LeaveGroupRequest.Members(member_id, None, "the consumer is being closed")],
+        )
+        node = self._cluster.coordinators.get((GROUP, self.group))
+        # Once, without a retry: the coordinator expires a member that it does not hear of.
+        with suppress(SourceError):
+            self._cluster.ask(request, LeaveGroupResponse, node=node)

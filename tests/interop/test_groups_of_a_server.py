@@ -1,0 +1,218 @@
+"""kstore consumer-groups and Kafka's ConsumerGroupCommand say the same, on Kafka and on kstore.
+
+The texts are compared word by word: Kafka 3.9's tool forgets line ends in two of its tables, and
+the topic's name in an assignment.
+"""
+
+import contextlib
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from interop.kafka_jars import java_command, libs, run
+from interop.kstore_node import KstoreNode, kstore_node
+from interop.node import Node, die_with_parent, node
+
+VERSION = "3.9.2"
+COMMAND = "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand"
+CONSUMER = "org.apache.kafka.tools.consumer.ConsoleConsumer"
+Served = Node | KstoreNode
+
+
+@pytest.fixture(scope="module", params=["kstore", VERSION])
+def served(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Served]:
+    """orders has three partitions of ten records each."""
+    libs(VERSION)
+    root = tmp_path_factory.mktemp("served")
+    running: contextlib.AbstractContextManager[Served] = (
+        kstore_node(root, group_initial_rebalance_delay_ms=0)
+        if request.param == "kstore"
+        else node(VERSION, root)
+    )
+    with running as broker:
+        ours(broker, "topics", "--create", "--topic", "orders", "--partitions", 3)
+        # Keys whose murmur2 spreads them: every partition has records.
+        lines = "".join(f"k{number}\tv{number}\n" for number in range(30))
+        ours(
+            broker, "console-producer", "--topic", "orders", "--reader-property",
+            "parse.key=true", text=lines,
+        )  # fmt: skip
+        yield broker
+
+
+def ours(served: Served, tool: str, *words: object, text: str = "") -> str:
+    """What kstore's tool prints on standard output; its status must be 0."""
+    done = subprocess.run(
+        [sys.executable, "-m", "kstore", tool, *map(str, words), *_server(served)],
+        input=text.encode(),
+        capture_output=True,
+        timeout=120,
+    )
+    assert done.returncode == 0, done.stderr.decode()
+    return done.stdout.decode()
+
+
+def theirs(served: Served, *words: object) -> str:
+    patience = ("--timeout", 60_000)  # its five seconds are too few on a busy machine
+    return run(VERSION, COMMAND, *words, *patience, *_server(served)).stdout.decode()
+
+
+def _server(served: Served) -> tuple[str, str]:
+    return "--bootstrap-server", served.address
+
+
+def words_of(text: str) -> list[str]:
+    """The words of an output; assignments without topics, errors without Java's wrapper."""
+    text = text.replace("java.util.concurrent.ExecutionException: ", "")
+    text = re.sub(r"(?<= )orders\(", "(", text)
+    # Kafka 3.9 writes a table's rows one behind the other; a topic then follows a status.
+    return re.sub(r"(Successful|topic-partition\.|exist\.)(?=orders|nope)", r"\1 ", text).split()
+
+
+def assert_same(served: Served, *words: object) -> list[str]:
+    found = words_of(ours(served, "consumer-groups", *words))
+    assert found == words_of(theirs(served, *words))
+    return found
+
+
+@contextlib.contextmanager
+def consuming(served: Served, group: str) -> Iterator[None]:
+    """kstore's console consumer and Kafka's in one group."""
+    words = ["--topic", "orders", "--group", group, "--from-beginning", *_server(served)]
+    commands = (
+        [sys.executable, "-m", "kstore", "console-consumer", *words],
+        java_command(VERSION, CONSUMER, *words),
+    )
+    with contextlib.ExitStack() as stack:
+        members = []
+        for command in commands:
+            member = stack.enter_context(
+                subprocess.Popen(
+                    command,
+                    stdin=subprocess.DEVNULL,
+                    stdout=subprocess.PIPE,
+                    stderr=subprocess.PIPE,
+                    preexec_fn=die_with_parent,
+                )
+            )
+            stack.callback(member.kill)
+            members.append(member)
+        until = time.monotonic() + 60
+        state = ""
+        while time.monotonic() < until and state[-2:] != ["Stable", "2"]:
+            state = ours(
+                served, "consumer-groups", "--describe", "--group", group, "--state"
+            ).split()  # type: ignore[assignment]
+        assert state[-2:] == ["Stable", "2"]
+        yield
+        for member in members:
+            member.send_signal(signal.SIGTERM)
+        outputs = [member.communicate(timeout=60) for member in members]
+    read = [line for output, _ in outputs for line in output.decode().splitlines()]
+    assert set(read) == {f"v{number}" for number in range(30)}
+    assert members[0].returncode == 128 + signal.SIGTERM
+
+
+def test_members_of_both_kinds(served: Served) -> None:
+    with consuming(served, "both"):
+        time.sleep(6)  # Kafka's consumer commits every five seconds, and then the rows stay equal
+        asked = ("--describe", "--group", "both")
+        rows = assert_same(served, *asked)
+        assert rows.count("/127.0.0.1") == 3
+        assert_same(served, *asked, "--state")
+        found = assert_same(served, *asked, "--members", "--verbose")
+        assert found.count("console-consumer") == 2
+        listed = assert_same(served, "--list", "--state", "stable", "--type")
+        assert listed == ["GROUP", "TYPE", "STATE", "both", "Classic", "Stable"]
+        reset = ("--reset-offsets", "--group", "both", "--topic", "orders", "--to-earliest")
+        assert "inactive," in assert_same(served, *reset, "--execute")
+        assert "GroupNotEmptyException:" in " ".join(assert_same(served, "--delete", *asked[1:]))
+        assert_same(served, "--delete-offsets", "--group", "both", "--topic", "orders:1")
+    # Both left: the group is empty, and everything is committed.
+    rows = assert_same(served, "--describe", "--group", "both")
+    assert rows.count("0") == 1 + 3  # partition 0 and three lags
+
+
+@pytest.mark.parametrize(
+    "strategy",
+    [
+        ("--topic", "orders", "--to-earliest"),
+        ("--topic", "orders:0,2", "--to-latest"),
+        ("--topic", "orders", "--to-current"),
+        ("--topic", "orders:1", "--to-offset", 3),
+        ("--topic", "orders", "--to-offset", 1000),
+        ("--all-topics", "--shift-by", -2),
+        ("--topic", "orders", "--to-datetime", "2020-01-31T10:00:00.000"),
+        ("--topic", "orders", "--by-duration", "PT1H"),
+    ],
+    ids=lambda words: " ".join(map(str, words)),
+)
+def test_resets(served: Served, strategy: tuple[object, ...]) -> None:
+    start = ("--reset-offsets", "--group", "resets", "--topic", "orders", "--to-offset", 5)
+    ours(served, "consumer-groups", *start, "--execute")
+    reset = ("--reset-offsets", "--group", "resets", *strategy)
+    shown = sorted(assert_rows(served, *reset, "--dry-run"))
+    assert shown
+    exported = sorted(ours(served, "consumer-groups", *reset, "--export", "--dry-run").split())
+    assert exported == sorted(theirs(served, *reset, "--export", "--dry-run").split())
+    ours(served, "consumer-groups", *reset, "--execute")
+    described = theirs(served, "--describe", "--group", "resets").split()
+    for _, topic, partition, offset in shown:
+        assert [topic, partition, offset] in [described[n : n + 3] for n in range(len(described))]
+
+
+def assert_rows(served: Served, *words: object) -> list[tuple[str, ...]]:
+    """The rows of a reset, which Kafka prints in any order."""
+    found: list[list[tuple[str, ...]]] = []
+    for text in (ours(served, "consumer-groups", *words), theirs(served, *words)):
+        header, *cells = [text.split()[:4], *text.split()[4:]]
+        assert header == ["GROUP", "TOPIC", "PARTITION", "NEW-OFFSET"]
+        found.append([tuple(cells[n : n + 4]) for n in range(0, len(cells), 4)])
+    assert sorted(found[0]) == sorted(found[1])
+    return found[0]
+
+
+def test_a_file_of_offsets_goes_both_ways(served: Served, tmp_path: Path) -> None:
+    start = ("--reset-offsets", "--group", "filed", "--topic", "orders", "--to-offset", 4)
+    ours(served, "consumer-groups", *start, "--execute")
+    current = ("--reset-offsets", "--group", "filed", "--all-topics", "--to-current")
+    path = tmp_path / "offsets.csv"
+    path.write_text(theirs(served, *current, "--export", "--dry-run").strip().replace(",4", ",2"))
+    from_file = ("--reset-offsets", "--group", "filed", "--from-file", path)
+    assert [row[3] for row in assert_rows(served, *from_file, "--dry-run")] == ["2"] * 3
+    ours(served, "consumer-groups", *from_file, "--execute")
+    path.write_text(ours(served, "consumer-groups", *current, "--export", "--dry-run").strip())
+    assert [row[3] for row in assert_rows(served, *from_file, "--dry-run")] == ["2"] * 3
+
+
+def test_deletions(served: Served) -> None:
+    def commit() -> None:
+        start = ("--reset-offsets", "--group", "gone", "--topic", "orders", "--to-offset", 4)
+        ours(served, "consumer-groups", *start, "--execute")
+
+    def both(*words: object) -> list[str]:
+        """As assert_same, of a command that changes something: each time on the same state."""
+        commit()
+        found = words_of(ours(served, "consumer-groups", *words))
+        commit()
+        assert found == words_of(theirs(served, *words))
+        return found
+
+    offsets = ("--delete-offsets", "--group", "gone", "--topic")
+    assert "succeed" in both(*offsets, "orders:1")
+    assert both(*offsets, "orders").count("Successful") == 3
+    assert "Provided" in both(*offsets, "nope")
+    assert "successful." in both("--delete", "--group", "gone")
+    assert "exist." in assert_same(served, "--delete", "--group", "never")
+    never = ("--delete-offsets", "--group", "never", "--topic", "orders:0")
+    assert "exist." in assert_same(served, *never)
+    assert "exist." in assert_same(served, "--describe", "--group", "never")
+    assert "exist." in assert_same(served, "--describe", "--group", "never", "--members")
