@@ -51,7 +51,9 @@ class KstoreNode(KafkaTools):
     def start(self) -> None:
         """Start and wait for its line; the error has its output if it fails."""
         words = [sys.executable, "-m", "kstore", "serve", "--log-dir", os.fspath(self.log_dir)]
-        words += ["--port", str(self._port), *self.options]
+        if "listeners" not in self.settings:  # which has the ports
+            words += ["--port", str(self._port)]
+        words += self.options
         for name, value in self.settings.items():
             words += ["--override", f"{name}={value}"]
         with self._output.open("ab") as errors:

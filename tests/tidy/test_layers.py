@@ -52,6 +52,7 @@ ORDER = (
     "kstore.partition_files",
     "kstore.remote",
     "kstore.cluster",
+    "kstore.security",
     "kstore.broker",
     "kstore.testing",
     "kstore.jit",

@@ -3,9 +3,11 @@
 Modules:
 
 - api_table: The table of served APIs: which versions, and which handler
+- authentication: The SASL exchange of one connection
 - broker: ``kstore.Broker`` and ``kstore.serve``: a store as a broker, on a thread of its own
 - client_batch: The records of one partition in a Produce request
 - connection: Reads requests, lets handlers answer them, sends the answers in order
+- connection_limits: Counts the connections of all listeners against the limits
 - delayed_fetch: Fetch requests that wait for records
 - delayed_produce: Produce requests that wait for their acknowledgement
 - disk_workers: Threads for work that may wait for a disk, in order for each key
@@ -19,6 +21,7 @@ Modules:
 - group_service: Carries out what the group coordinator decides
 - leader_hints: Who leads a partition instead, in answers of Produce 10 and Fetch 16
 - listener: A listening socket and its connections
+- listener_set: The listeners of a broker, and the addresses that clients are given
 - logger_levels: Levels of loggers, as a resource that has settings
 - loop: The event loop: epoll, timers and callbacks, on one thread that owns all state
 - partitions: The hosted partitions: a log each, or the error that clients get instead

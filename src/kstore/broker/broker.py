@@ -1,30 +1,40 @@
 """``kstore.Broker`` and ``kstore.serve``: a store as a Kafka broker, on a thread of its own."""
 
-import errno
 import logging
 import os
-import socket
 import threading
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from kstore.broker.disk_workers import DiskWorkers
 from kstore.broker.handlers import handler_classes
-from kstore.broker.listener import Listener
-from kstore.broker.loop import Loop
+from kstore.broker.listener_set import ListenerSet, advertised_addresses
+from kstore.broker.loop import Loop, Timer
 from kstore.broker.partitions import Partitions
 from kstore.broker.request_memory import RequestMemory
 from kstore.broker.services import Services
 from kstore.broker.settings import BrokerSettings
 from kstore.cluster.adoption import adopt_topics, read_source
 from kstore.cluster.config_changes import check_broker_config
-from kstore.cluster.image import Endpoint
 from kstore.cluster.local import LocalMetadata
 from kstore.cluster.settings.broker_settings import BROKER_SETTINGS
 from kstore.config import StoreConfig
-from kstore.errors import AddressError, ClosedError, ForkedError, ReadOnlyError
+from kstore.errors import (
+    AddressError,
+    ClosedError,
+    ForkedError,
+    InvalidConfigError,
+    ReadOnlyError,
+)
 from kstore.files import process_lifetime
 from kstore.integers import INT32_MAX, check_integer
+from kstore.security.credentials import Credentials
+from kstore.security.listeners import LISTENERS, Address, ListenerAddress, single_listener
+from kstore.security.security_settings import (
+    is_described,
+    is_security_setting,
+    security_settings,
+)
 from kstore.store.open_store import open_to_serve
 from kstore.store.store import Paths, Store
 
@@ -32,7 +42,7 @@ if TYPE_CHECKING:
     from types import TracebackType
 
 _LOGGER = logging.getLogger("kstore.broker")
-_LISTENER = "PLAINTEXT"
+_DEFAULT_ADDRESS = ("127.0.0.1", 9092, None)
 _SWEEP_SECONDS = 5.0  # between two looks for idle connections, at most
 
 
@@ -66,8 +76,9 @@ class Broker:
         store
             An open store, in mode "a". It stays open when the broker is closed.
         host
-            The address to listen on. Another than the local one is open to the network: there is
-            no authentication.
+            The address to listen on. Another than the local one is open to the network, without
+            authentication; listeners with security are the setting ``listeners``, which replaces
+            host, port and advertised.
         port
             0: a free one, see ``port``.
         advertised
@@ -87,10 +98,14 @@ class Broker:
         port = check_integer("port", port, 0, 65_535)
         if node_id is not None:
             node_id = check_integer("node_id", node_id, 0, INT32_MAX)
-        self._host, self._requested_port = host, port
-        self._advertised = None if advertised is None else split_address(advertised)
         self._node_id = node_id
         given = settings.to_properties() if isinstance(settings, BrokerSettings) else settings or {}
+        self._security = security_settings(given, _single(given, host, port, advertised))
+        given = {
+            name: value
+            for name, value in given.items()
+            if not is_security_setting(name) or is_described(name)
+        }
         self._settings = BrokerSettings.from_properties(given, others=BROKER_SETTINGS)
         self._config = check_broker_config(
             {name: value for name, value in given.items() if name in BROKER_SETTINGS}
@@ -100,9 +115,9 @@ class Broker:
         self._lock = threading.Lock()  # of start and close
         self._thread: threading.Thread | None = None
         self._is_closed = False
-        self._is_stopping = False
+        self._stop_timer: Timer | None = None
         self._pid = os.getpid()
-        self._address = (host, port)
+        self._listeners: ListenerSet | None = None
 
     # --- start and stop -------------------------------------------------------------------
 
@@ -126,36 +141,32 @@ class Broker:
         self._memory = RequestMemory(self._settings.queued_max_request_bytes)
         self._workers = DiskWorkers(self._loop, self._settings.num_io_threads)
         self._metadata: LocalMetadata | None = None
-        self._listener = Listener(_LISTENER, self._loop, self._settings, self._memory)
+        listeners = ListenerSet(self._security, self._loop, self._settings, self._memory)
         try:
-            self._address = self._open_port()
-            self._prepare_services()
+            listeners.open()
+            self._prepare_services(listeners)
         except BaseException:
-            self._listener.close()
+            listeners.close()
             self._loop.close()
             if self._metadata is not None:
                 self._metadata.close()
             raise
+        self._listeners = listeners
         self._loop.call_soon(self._partitions.begin_epochs_after_losses)
-        self._loop.call_soon(self._listener.start)
+        self._loop.call_soon(listeners.start, self._services)
         self._loop.call_soon(self._sweep)
         self._thread = threading.Thread(target=self._run, name="kstore-broker", daemon=True)
         self._thread.start()
         process_lifetime.opened(self)
-        if not _is_local(self._address[0]):
-            _LOGGER.warning(
-                "listening on %s without security: every host that reaches port %d may read, "
-                "write and delete all topics", *self._address,
-            )  # fmt: skip
+        listeners.warn_if_open()
         _LOGGER.info("serving %s on %s", ", ".join(self._store.paths), self.bootstrap_servers)
 
-    def _prepare_services(self) -> None:
-        """The metadata, which has the port in it, and the handlers."""
-        host, port = self._advertised_address()
+    def _prepare_services(self, listeners: ListenerSet) -> None:
+        """The metadata, which has the ports in it, and the handlers."""
         self._metadata = LocalMetadata(
             self._store,
             node_id=self._node_id,
-            endpoints={_LISTENER: Endpoint(host, port)},
+            endpoints=listeners.endpoints(),
             rack=self._config.get("broker.rack") or None,
             broker_config=self._config,
             can_delete_existing=self._settings.kstore_delete_existing_topics,
@@ -170,24 +181,19 @@ class Broker:
             loop=self._loop,
             workers=self._workers,
             settings=self._settings,
+            security=self._security,
+            credentials=Credentials(self._store._manager._dirs),
         )
-        self._listener.services = self._services
         for handlers in handler_classes():
             self._services.apis.add(handlers(self._services).apis())
-
-    def _open_port(self) -> tuple[str, int]:
-        try:
-            return self._listener.open(self._host, self._requested_port)
-        except OSError as error:
-            address = f"{self._host}:{self._requested_port}"
-            raise AddressError(f"cannot listen on {address}: {_reason(error)}") from error
 
     def _run(self) -> None:
         try:
             self._loop.run()
         except BaseException:
             _LOGGER.exception("the broker's thread ended")
-            self._listener.close()
+            if self._listeners is not None:
+                self._listeners.close()
 
     def close(self) -> None:
         """Answer the requests in work, for up to ``kstore.stop.wait.ms``, then stop.
@@ -214,21 +220,19 @@ class Broker:
                 self._store.close()
 
     def _begin_stop(self) -> None:
-        self._is_stopping = True
-        self._listener.on_empty = self._end_stop
-        self._listener.close()
-        for connection in list(self._listener.connections):
-            connection.stop()
-        if self._listener.connections:
-            self._loop.call_later(self._settings.kstore_stop_wait_ms / 1000, self._end_stop)
-        else:
-            self._end_stop()
+        assert self._listeners is not None
+        self._stop_timer = self._loop.call_later(
+            self._settings.kstore_stop_wait_ms / 1000, self._end_stop
+        )
+        self._listeners.stop(self._end_stop)
 
     def _end_stop(self) -> None:
-        self._listener.on_empty = None
-        for connection in list(self._listener.connections):
-            connection.close("")
-        self._workers.when_idle(self._end_loop)
+        assert self._listeners is not None
+        if self._stop_timer is not None:
+            self._stop_timer.cancel()
+            self._stop_timer = None
+            self._listeners.end()
+            self._workers.when_idle(self._end_loop)
 
     def _end_loop(self) -> None:
         try:
@@ -239,7 +243,8 @@ class Broker:
     def _sweep(self) -> None:
         """Close idle connections, and one that keeps the memory for requests."""
         now = self._loop.time()
-        self._listener.close_idle(now)
+        if self._listeners is not None:
+            self._listeners.close_idle(now)
         self._memory.close_stalled(now)
         idle = self._settings.connections_max_idle_ms
         seconds = _SWEEP_SECONDS if idle < 0 else min(_SWEEP_SECONDS, max(0.02, idle / 10_000))
@@ -249,14 +254,25 @@ class Broker:
 
     @property
     def bootstrap_servers(self) -> str:
-        """``host:port`` for a client's ``bootstrap.servers``: the advertised address."""
-        host, port = self._advertised_address()
-        return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+        """``host:port`` for a client's ``bootstrap.servers``: that of the first listener."""
+        return next(iter(self.listeners.values()), "")
+
+    @property
+    def listeners(self) -> dict[str, str]:
+        """``host:port`` of each listener that clients are given, by its name."""
+        addresses = advertised_addresses(self._security.listeners, self._bound())
+        return {name: str(address) for name, address in addresses.items()}
 
     @property
     def port(self) -> int:
-        """The port it listens on; chosen by the system for ``port=0``, once started."""
-        return self._address[1]
+        """The port of the first listener; chosen by the system for 0, once started."""
+        return self._bound()[self._security.listeners[0].where.name].port
+
+    def _bound(self) -> dict[str, Address]:
+        """The addresses of the sockets; those that were asked for, before the start."""
+        if self._listeners is not None:
+            return self._listeners.bound
+        return {each.where.name: each.where.address for each in self._security.listeners}
 
     @property
     def store(self) -> Store:
@@ -266,15 +282,6 @@ class Broker:
     @property
     def closed(self) -> bool:
         return self._is_closed
-
-    def _advertised_address(self) -> tuple[str, int]:
-        host, port = self._address
-        if self._advertised is not None:
-            name, given = self._advertised
-            return name, port if given is None else given
-        if host in ("0.0.0.0", "::"):
-            return socket.gethostname(), port
-        return host, port
 
     # --- context managers, and the process ------------------------------------------------
 
@@ -306,7 +313,8 @@ class Broker:
     def _after_fork(self) -> None:
         """In the child: its copies of the sockets are closed, those of the parent stay open."""
         if self._thread is not None:
-            self._listener.abandon()
+            if self._listeners is not None:
+                self._listeners.abandon()
             self._loop.abandon()
 
     def __repr__(self) -> str:
@@ -365,15 +373,16 @@ def split_address(text: str) -> tuple[str, int | None]:
     return host, int(port)
 
 
-def _is_local(host: str) -> bool:
-    return host.startswith("127.") or host == "::1"
-
-
-def _reason(error: OSError) -> str:
-    if error.errno == errno.EADDRINUSE:
-        return "another process uses the port; port 0 finds a free one"
-    if error.errno == errno.EADDRNOTAVAIL:
-        return "the address is none of this machine"
-    if error.errno == errno.EACCES:
-        return "ports below 1024 need the rights of root"
-    return error.strerror or str(error)
+def _single(
+    given: Mapping[str, object], host: str, port: int, advertised: str | None
+) -> ListenerAddress | None:
+    """The one listener of a broker without the setting ``listeners``."""
+    if LISTENERS not in given:
+        return single_listener(
+            host, port, None if advertised is None else split_address(advertised)
+        )
+    if (host, port, advertised) != _DEFAULT_ADDRESS:
+        raise InvalidConfigError(
+            "the setting listeners has the addresses: leave out host, port and advertised"
+        )
+    return None

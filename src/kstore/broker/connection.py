@@ -9,6 +9,7 @@ from struct import Struct
 from typing import TYPE_CHECKING
 
 from kstore.broker.api_table import Api
+from kstore.broker.authentication import ALLOWED_BEFORE, Authentication, AuthenticationError
 from kstore.broker.frame_cutter import FrameCutter, FrameError
 from kstore.broker.loop import HANG_UP, PEER_CLOSED, READABLE, WRITABLE
 from kstore.broker.request import Attempt, CloseConnection, Pending, Request
@@ -17,12 +18,16 @@ from kstore.errors import InvalidMessageError, KStoreError
 from kstore.protocol.headers import encode_response_header, is_flexible
 from kstore.protocol.messages import Message
 from kstore.protocol.wire import Reader, Writer
+from kstore.security.principal import ANONYMOUS, Principal
 
 if TYPE_CHECKING:
+    from kstore.broker.api_table import FrameHandler
     from kstore.broker.listener import Listener
+    from kstore.broker.loop import Timer
     from kstore.broker.request_memory import RequestMemory
     from kstore.broker.services import Services
     from kstore.protocol.wire import Chunk
+    from kstore.security.security_settings import SaslSettings
 
 _LOGGER = logging.getLogger("kstore.broker")
 _PRODUCE = 0
@@ -33,6 +38,7 @@ _REQUESTS_OF_A_TURN = 16  # then other connections get theirs
 _LONG_REQUEST = 0.001  # seconds of one request, after which others get their turn, too
 _GATHERED_BYTES = 65_536  # answers of one turn up to here leave in one send
 _HEADER = Struct(">hhi")
+_KEY = Struct(">h")
 
 
 class _Outstanding:
@@ -73,9 +79,10 @@ class Connection:
         self._services = services
         self._loop = services.loop
         self._apis = services.apis
-        self._frame_handlers = services.apis.frame_handlers()
+        self._frame_handlers: dict[int, FrameHandler] = services.apis.frame_handlers()
         self._memory = memory
-        self._cutter = FrameCutter(services.settings.socket_request_max_bytes)
+        self._max_frame = services.settings.socket_request_max_bytes
+        self._cutter = FrameCutter(self._max_frame)
         self._queue = SendQueue()
         self._outstanding: deque[_Outstanding] = deque()
         self._events = READABLE
@@ -84,6 +91,12 @@ class Connection:
         self._is_stopping = False
         self.is_closed = False
         self.last_received = self.last_active = self._loop.time()
+        self.principal = ANONYMOUS
+        self.authentication: Authentication | None = None  # None: the listener asks for none
+        self._gate: Authentication | None = None  # set while only authentication is served
+        self._session_timer: Timer | None = None
+        if listener.security is not None and listener.security.sasl is not None:
+            self._ask_who_it_is(listener.security.sasl)
         self._loop.register(self._fd, self._events, self._on_events)
 
     @property
@@ -222,6 +235,8 @@ class Connection:
         """Handle one request; whether it took long. Raises CloseConnection, InvalidMessageError."""
         size = len(frame) + _SIZE.size
         self._memory.begin(self, size)
+        if self._gate is not None and self._is_token(self._gate, frame, size):
+            return False
         if len(frame) < _HEADER.size:
             self._memory.end(size)
             raise CloseConnection("a request without a header")
@@ -295,6 +310,83 @@ class Connection:
         else:
             entry.is_answered, entry.response = True, answer
             self._queue_answers()
+
+    # --- authentication -------------------------------------------------------------------
+
+    def _ask_who_it_is(self, sasl: "SaslSettings") -> None:
+        security, credentials = self._services.security, self._services.credentials
+        assert security is not None
+        assert credentials is not None
+        self.authentication = Authentication(sasl, credentials)
+        self._cutter.allow(min(sasl.max_receive_size, self._max_frame))
+        self.begin_authentication(self.authentication)
+        self._session_timer = self._loop.call_later(
+            security.handshake_timeout_ms / 1000, self._authentication_expired
+        )
+
+    @property
+    def is_authenticating(self) -> bool:
+        """Whether the client has to prove who it is, for the first time or again."""
+        return self._gate is not None
+
+    @property
+    def failure_delay_seconds(self) -> float:
+        """After which a failed authentication is answered, so that guessing takes long."""
+        security = self._services.security
+        return 0.0 if security is None else security.failed_authentication_delay_ms / 1000
+
+    def begin_authentication(self, authentication: Authentication) -> None:
+        """Serve nothing but authentication, until ``authenticated``."""
+        self._gate = authentication
+        self._frame_handlers = {}
+
+    def authenticated(self, principal: Principal, lifetime_ms: int) -> None:
+        """Serve everything to this principal; for so long only, if ``lifetime_ms`` is not 0."""
+        self.principal = principal
+        self._gate = None
+        self._frame_handlers = self._services.apis.frame_handlers()
+        self._cutter.allow(self._max_frame)
+        self._cancel_session_timer()
+        if lifetime_ms:
+            assert self.authentication is not None
+            self._session_timer = self._loop.call_later(
+                lifetime_ms / 1000, self.begin_authentication, self.authentication
+            )
+
+    def _authentication_expired(self) -> None:
+        self.close("it did not authenticate in time")
+
+    def _cancel_session_timer(self) -> None:
+        if self._session_timer is not None:
+            self._session_timer.cancel()
+            self._session_timer = None
+
+    def _is_token(self, gate: Authentication, frame: memoryview, size: int) -> bool:
+        """Take a frame that is a token; a request has to be one of authentication."""
+        if not gate.is_raw:
+            key = _KEY.unpack_from(frame)[0] if len(frame) >= _KEY.size else -1
+            if key in ALLOWED_BEFORE:
+                return False
+            self._memory.end(size)
+            raise CloseConnection(f"{_name(key)} before the client has authenticated")
+        try:
+            answer, principal = gate.step(bytes(frame))
+        except AuthenticationError as error:  # the exchange has no answer that says so
+            self._is_stopping = True
+            self._loop.call_later(self.failure_delay_seconds, self.close, "")
+            _LOGGER.info("%s: authentication failed: %s", self, error)
+            return True
+        finally:
+            self._memory.end(size)
+        self._queue.add_small(_SIZE.pack(len(answer)) + answer)
+        if principal is not None:
+            self.authenticated(principal, gate.lifetime_ms)
+        return True
+
+    def end_after_answers(self) -> None:
+        """Take no more requests, and close when the answers are sent."""
+        self._is_stopping = True
+        self._loop.call_soon(self._close_if_idle)
 
     # --- answers --------------------------------------------------------------------------
 
@@ -399,6 +491,7 @@ class Connection:
         self.is_closed = True
         if reason:
             _LOGGER.warning("%s: closed, %s", self, reason)
+        self._cancel_session_timer()
         self._loop.unregister(self._fd)
         with suppress(OSError):
             self._socket.shutdown(socket.SHUT_RDWR)  # a forked child may share the descriptor

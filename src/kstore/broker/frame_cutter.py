@@ -30,6 +30,10 @@ class FrameCutter:
         self._filled = 0
         self._frame_end = 0
 
+    def allow(self, max_size: int) -> None:
+        """From now on a frame may have up to ``max_size`` bytes."""
+        self._max_size = max_size
+
     @property
     def has_partial_frame(self) -> bool:
         """Whether a frame is begun; only meaningful after ``next_frame`` returned None."""

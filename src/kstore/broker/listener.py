@@ -3,18 +3,19 @@
 import errno
 import logging
 import socket
-from collections import Counter
 from collections.abc import Callable
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from kstore.broker.connection import Connection
+from kstore.broker.connection_limits import ConnectionLimits
 from kstore.broker.loop import READABLE, Loop
 
 if TYPE_CHECKING:
     from kstore.broker.request_memory import RequestMemory
     from kstore.broker.services import Services
     from kstore.broker.settings import BrokerSettings
+    from kstore.security.security_settings import ListenerSecurity
 
 _LOGGER = logging.getLogger("kstore.broker")
 _ACCEPTED_OF_A_TURN = 64
@@ -26,20 +27,31 @@ class Listener:
     """Accepts connections within the limits. Loop's thread only, but for ``open``.
 
     At ``max.connections`` it accepts no more until one is closed, as Kafka does; a connection
-    beyond ``max.connections.per.ip`` is closed at once.
+    beyond ``max.connections.per.ip`` is closed at once. Both limits are those of all listeners
+    that share ``limits``.
     """
 
     services: "Services"  # set before start()
 
     def __init__(
-        self, name: str, loop: Loop, settings: "BrokerSettings", memory: "RequestMemory"
+        self,
+        name: str,
+        loop: Loop,
+        settings: "BrokerSettings",
+        memory: "RequestMemory",
+        *,
+        security: "ListenerSecurity | None" = None,
+        limits: ConnectionLimits | None = None,
     ) -> None:
         self.name = name
+        self.security = security  # None: plain, without authentication
         self.connections: set[Connection] = set()
         self._loop = loop
         self._settings = settings
         self._memory = memory
-        self._of_address: Counter[str] = Counter()
+        self._limits = limits or ConnectionLimits(
+            settings.max_connections, settings.max_connections_per_ip
+        )
         self._socket: socket.socket | None = None
         self._is_accepting = False
         self.on_empty: Callable[[], object] | None = None  # called when none is left
@@ -92,10 +104,7 @@ class Listener:
     def on_close(self, connection: Connection) -> None:
         """A connection is closed."""
         self.connections.discard(connection)
-        address = connection.peer[0]
-        self._of_address[address] -= 1
-        if not self._of_address[address]:
-            del self._of_address[address]
+        self._limits.release(connection.peer[0])
         if self._socket is not None:
             self.start()
         elif self.on_empty is not None and not self.connections:
@@ -115,7 +124,7 @@ class Listener:
 
     def _accept(self, events: int) -> None:
         for _ in range(_ACCEPTED_OF_A_TURN):
-            if len(self.connections) >= self._settings.max_connections:
+            if not self._limits.has_room(self.start):
                 self._pause()
                 return
             if self._socket is None:
@@ -134,7 +143,7 @@ class Listener:
             self._welcome(accepted, (peer[0], peer[1]))
 
     def _welcome(self, accepted: socket.socket, peer: tuple[str, int]) -> None:
-        if self._of_address[peer[0]] >= self._settings.max_connections_per_ip:
+        if not self._limits.admit(peer[0]):
             _LOGGER.warning("%s:%d: closed, max.connections.per.ip is reached", *peer)
             accepted.close()
             return
@@ -148,5 +157,4 @@ class Listener:
             ):
                 if size > 0:
                     accepted.setsockopt(socket.SOL_SOCKET, option, size)
-        self._of_address[peer[0]] += 1
         self.connections.add(Connection(accepted, peer, self, self.services, self._memory))

@@ -12,6 +12,8 @@ if TYPE_CHECKING:
     from kstore.broker.partitions import Partitions
     from kstore.broker.settings import BrokerSettings
     from kstore.cluster.metadata import Metadata
+    from kstore.security.credentials import Credentials
+    from kstore.security.security_settings import SecuritySettings
     from kstore.store.store import Store
 
 
@@ -26,4 +28,6 @@ class Services:
     workers: "DiskWorkers"
     settings: "BrokerSettings"
     apis: ApiTable = field(default_factory=ApiTable)
+    security: "SecuritySettings | None" = None  # None: plain listeners only
+    credentials: "Credentials | None" = None
     groups: "GroupService | None" = None  # made by the first handler of groups

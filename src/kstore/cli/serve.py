@@ -31,8 +31,9 @@ line with the address appears on standard output:
 
   kstore serves data on 127.0.0.1:9092
 
-There is no authentication and no encryption: every program that reaches the port may read, write
-and delete. So it listens on this machine only (127.0.0.1), unless --listen names another address.
+Without settings about security every program that reaches the port may read, write and delete. So
+it listens on this machine only (127.0.0.1), unless --listen names another address. Several
+listeners, passwords and the like are Kafka's settings, such as --override listeners=...
 --advertised is the address under which clients reach this one, if that is another: behind a port
 mapping, or where --listen is 0.0.0.0.
 
@@ -57,10 +58,8 @@ _OPTIONS = {
     "broker.id": "--node-id",
     "log.dir": "--log-dir",
     "log.dirs": "--log-dir",
-    "listeners": "--listen and --port",
     "port": "--port",
     "host.name": "--listen",
-    "advertised.listeners": "--advertised",
     "advertised.host.name": "--advertised",
     "advertised.port": "--advertised",
 }

@@ -318,6 +318,7 @@ class FailureDetectingFiles(Files):
     set_modified_ns = _reporting(Files.set_modified_ns)
     copy = _reporting(Files.copy)
     write_all_atomically = _reporting(Files.write_all_atomically)
+    write_private = _reporting(Files.write_private)
     probe = _reporting(Files.probe)
     locked_range = _reporting(Files.locked_range)
     prefault = _reporting(Files.prefault)

@@ -428,6 +428,19 @@ class Files:
         """
         self.write_all_atomically([(path, data)])
 
+    def write_private(self, path: str | os.PathLike[str], data: bytes) -> None:
+        """As :meth:`write_atomically`, for secrets: only the owner may read the file."""
+        temporary = os.fspath(path) + TEMPORARY_SUFFIX
+        with OpenFile(self, temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC) as fd:
+            try:
+                os.fchmod(fd, 0o600)  # before the first byte is in it
+            except OSError as error:
+                raise _storage_error("cannot change the mode of", temporary, error) from error
+            self.write(fd, data)
+            self.fsync(fd)
+        self.rename(temporary, path)
+        self.sync_directory(os.path.dirname(os.fspath(path)) or ".")
+
     def write_all_atomically(
         self,
         contents: Sequence[tuple[str | os.PathLike[str], bytes]],

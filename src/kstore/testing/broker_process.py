@@ -30,7 +30,7 @@ class BrokerProcess:
     acks_durable
         Acknowledge records when they are on disk.
     port
-        0: a free one, kept over restarts.
+        0: a free one, kept over restarts. Not used with a setting ``listeners``.
     """
 
     def __init__(
@@ -76,7 +76,8 @@ class BrokerProcess:
 
     def _command(self) -> list[str]:
         command = [sys.executable, "-m", "kstore", "serve", "--log-dir", self.log_dir]
-        command += ["--port", str(self._port)]
+        if "listeners" not in self.settings:  # which has the ports
+            command += ["--port", str(self._port)]
         for name, value in self.settings.items():
             text = str(value).lower() if isinstance(value, bool) else str(value)
             command += ["--override", f"{name}={text}"]

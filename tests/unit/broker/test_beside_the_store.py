@@ -209,7 +209,7 @@ def test_requests_of_lost_clients_count_until_their_work_ends(
     while not broker._workers.is_busy(("t", 0)):
         pass
     connection.close()
-    while broker._listener.connections:
+    while any(broker._listeners.connections()):
         pass
     assert broker._memory.used > 100_000
     released.set()

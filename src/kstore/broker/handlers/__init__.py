@@ -22,6 +22,8 @@ Modules:
 - produce: Batches of clients, appended to logs
 - producer_ids: Producer ids for idempotent producers
 - quorum: The quorum of one voter
+- sasl: Clients prove who they are
+- scram_users: The users of SCRAM are described, set and removed
 - topics: Topics are created and deleted, partitions added
 """
 
@@ -59,6 +61,8 @@ def handler_classes() -> "list[type[Handlers]]":
     from kstore.broker.handlers.produce import ProduceHandlers
     from kstore.broker.handlers.producer_ids import ProducerIdHandlers
     from kstore.broker.handlers.quorum import QuorumHandlers
+    from kstore.broker.handlers.sasl import SaslHandlers
+    from kstore.broker.handlers.scram_users import ScramUserHandlers
     from kstore.broker.handlers.topics import TopicHandlers
 
     return [
@@ -80,5 +84,7 @@ def handler_classes() -> "list[type[Handlers]]":
         ProduceHandlers,
         ProducerIdHandlers,
         QuorumHandlers,
+        SaslHandlers,
+        ScramUserHandlers,
         TopicHandlers,
     ]

@@ -1,0 +1,120 @@
+"""The SASL exchange of one connection (Kafka's SaslServerAuthenticator)."""
+
+import secrets
+from collections.abc import Callable
+from functools import partial
+from typing import TYPE_CHECKING
+
+from kstore.protocol.api_keys import ApiKey
+from kstore.protocol.error_codes import ErrorCode
+from kstore.security.plain import PlainError, check_plain
+from kstore.security.principal import Principal, user
+from kstore.security.scram import ScramError, ScramExchange
+from kstore.security.security_settings import PLAIN
+
+if TYPE_CHECKING:
+    from kstore.security.credentials import Credentials
+    from kstore.security.security_settings import SaslSettings
+
+ALLOWED_BEFORE = frozenset((ApiKey.SASL_HANDSHAKE, ApiKey.API_VERSIONS, ApiKey.SASL_AUTHENTICATE))
+_NONCE_SIZE = 18  # bytes of randomness
+_MOST_LIFETIME_MS = 0x7FFF_FFFF_FFFF_FFFF
+
+
+class AuthenticationError(Exception):
+    """The client did not prove who it is. The text is for the client, and shows no secret."""
+
+
+class Authentication:
+    """From SaslHandshake to the proof, and again where the session has ended.
+
+    ``is_raw``: frames are tokens without a header, as clients send them behind SaslHandshake 0.
+    Loop's thread only.
+    """
+
+    __slots__ = (
+        "_credentials",
+        "_exchange",
+        "_sasl",
+        "is_raw",
+        "mechanism",
+        "principal",
+    )
+
+    def __init__(self, sasl: "SaslSettings", credentials: "Credentials") -> None:
+        self._sasl = sasl
+        self._credentials = credentials
+        self._exchange: Callable[[bytes], tuple[bytes, str | None]] | None = None
+        self.mechanism = ""
+        self.principal: Principal | None = None  # of the exchange that succeeded
+        self.is_raw = False
+
+    @property
+    def mechanisms(self) -> list[str]:
+        """What the listener offers."""
+        return list(self._sasl.mechanisms)
+
+    @property
+    def may_repeat(self) -> bool:
+        """Whether sessions end, and clients authenticate again on the same connection."""
+        return any(self._sasl.max_reauth_ms.values())
+
+    def begin(self, mechanism: str, *, is_raw: bool) -> ErrorCode:
+        """Begin an exchange; an error if the mechanism is not offered, or is another than
+        before."""
+        if self._exchange is not None or (self.principal is not None and not self.may_repeat):
+            return ErrorCode.ILLEGAL_SASL_STATE
+        if self.principal is not None and mechanism != self.mechanism:
+            return ErrorCode.ILLEGAL_SASL_STATE
+        if mechanism not in self._sasl.mechanisms:
+            return ErrorCode.UNSUPPORTED_SASL_MECHANISM
+        self.mechanism, self.is_raw = mechanism, is_raw
+        if mechanism == PLAIN:
+            self._exchange = self._plain
+        else:
+            exchange = ScramExchange(
+                mechanism,
+                partial(self._credentials.find, mechanism),
+                partial(secrets.token_urlsafe, _NONCE_SIZE),
+            )
+            self._exchange = partial(self._scram, exchange)
+        return ErrorCode.NONE
+
+    def step(self, token: bytes) -> tuple[bytes, Principal | None]:
+        """The answer to a token, and the principal if that completes the exchange.
+
+        Raises AuthenticationError; then the connection is over.
+        """
+        if self._exchange is None:
+            raise AuthenticationError("SaslAuthenticate without a SaslHandshake before it")
+        answer, name = self._exchange(token)
+        if name is None:
+            return answer, None
+        proven = user(name)
+        if self.principal is not None and self.principal != proven:
+            raise AuthenticationError(
+                "Cannot change principals during re-authentication from another one"
+            )
+        self.principal, self._exchange, self.is_raw = proven, None, False
+        return answer, proven
+
+    @property
+    def lifetime_ms(self) -> int:
+        """How long a proof counts; 0: for ever."""
+        return min(self._sasl.max_reauth_ms.get(self.mechanism, 0), _MOST_LIFETIME_MS)
+
+    def _plain(self, token: bytes) -> tuple[bytes, str | None]:
+        try:
+            return b"", check_plain(token, self._sasl.plain_users)
+        except PlainError as error:
+            raise AuthenticationError(str(error)) from None
+
+    def _scram(self, exchange: ScramExchange, token: bytes) -> tuple[bytes, str | None]:
+        try:
+            answer = exchange.step(token)
+        except ScramError:
+            raise AuthenticationError(
+                "Authentication failed during authentication due to invalid credentials with "
+                f"SASL mechanism {self.mechanism}"
+            ) from None
+        return answer, exchange.user if exchange.is_complete else None

@@ -1,0 +1,176 @@
+"""``kstore.credentials``: what a broker keeps of its users' passwords, for SCRAM.
+
+The file is JSON with a format version, readable by its owner alone::
+
+    {"format": 1, "generation": 3, "unknown_users": "<base64>",
+     "users": {"alice": {"SCRAM-SHA-256": {"iterations": 8192, "salt": "<base64>",
+                                           "stored_key": "<base64>", "server_key": "<base64>"}}}}
+
+It has no password, only what proves one. ``unknown_users`` is a random secret from which users
+that do not exist get a salt. Every log directory of a store has the same file, and the highest
+``generation`` counts, as for ``kstore.broker``.
+"""
+
+import hmac
+import json
+import secrets
+import threading
+from base64 import b64decode, b64encode
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from kstore.checkpoint.log_dir import LogDir
+from kstore.errors import CorruptFileError, NewerFormatError, StorageError
+from kstore.files.filenames import CREDENTIALS
+from kstore.security.scram import HASHES, LEAST_ITERATIONS, ScramCredential
+
+FORMAT = 1
+_MAX_SIZE = 1 << 26
+_SALT_SIZE = 16
+_SECRET_SIZE = 32
+
+Users = Mapping[str, Mapping[str, ScramCredential]]  # by name, then by mechanism
+Change = tuple[str, str, ScramCredential | None]  # user, mechanism; None: removed
+
+
+class Credentials:
+    """The SCRAM credentials of a broker's users. Thread safe; ``alter`` waits for the disk."""
+
+    def __init__(self, log_dirs: Sequence[LogDir]) -> None:
+        """Read the newest file of the directories that are not offline.
+
+        Raises NewerFormatError for a file of a newer kstore, CorruptFileError for one that does
+        not parse.
+        """
+        self._log_dirs = log_dirs
+        self._lock = threading.Lock()  # of changes
+        self._generation = 0
+        self._secret = secrets.token_bytes(_SECRET_SIZE)
+        self._users: Users = {}
+        for log_dir in log_dirs:
+            path = log_dir.join(CREDENTIALS)
+            if log_dir.offline is None and log_dir.files.exists(path):
+                generation, secret, users = _parse(log_dir.files.read(path, _MAX_SIZE), path)
+                if generation > self._generation:
+                    self._generation, self._secret, self._users = generation, secret, users
+
+    @property
+    def users(self) -> Users:
+        """All users; it is replaced by a change, never altered."""
+        return self._users
+
+    def find(self, mechanism: str, user: str) -> ScramCredential:
+        """The credential of a user; one that no password fits for a user that has none."""
+        found = self._users.get(user, {}).get(mechanism)
+        return found or self._unknown(mechanism, user)
+
+    def _unknown(self, mechanism: str, user: str) -> ScramCredential:
+        """The same salt each time, and as many iterations as others have."""
+        salt = hmac.digest(self._secret, f"{mechanism} {user}".encode(), "sha256")[:_SALT_SIZE]
+        others = (each[mechanism] for each in self._users.values() if mechanism in each)
+        known = next(others, None)
+        size = 64 if HASHES[mechanism] == "sha512" else 32
+        return ScramCredential(
+            salt if known is None else _of_size(salt, len(known.salt), self._secret),
+            secrets.token_bytes(size),
+            secrets.token_bytes(size),
+            LEAST_ITERATIONS if known is None else known.iterations,
+        )
+
+    def alter(self, changes: Iterable[Change]) -> None:
+        """Make changes, together. Raises StorageError if no directory took the file."""
+        with self._lock:
+            users = {name: dict(each) for name, each in self._users.items()}
+            for user, mechanism, credential in changes:
+                if credential is not None:
+                    users.setdefault(user, {})[mechanism] = credential
+                elif user in users:
+                    users[user].pop(mechanism, None)
+            users = {name: each for name, each in users.items() if each}
+            generation = self._generation + 1
+            data = json.dumps(_to_json(generation, self._secret, users), indent=1).encode() + b"\n"
+            _write(self._log_dirs, data)
+            self._generation, self._users = generation, users
+
+
+def _of_size(salt: bytes, size: int, secret: bytes) -> bytes:
+    """A salt as long as those of the clients' tools."""
+    while len(salt) < size:
+        salt += hmac.digest(secret, salt, "sha256")
+    return salt[:size]
+
+
+def _write(log_dirs: Iterable[LogDir], data: bytes) -> None:
+    is_written, failure = False, None
+    for log_dir in log_dirs:
+        if log_dir.offline is not None:
+            failure = failure or log_dir.offline
+            continue
+        try:
+            log_dir.files.write_private(log_dir.join(CREDENTIALS), data)
+            is_written = True
+        except StorageError as error:
+            if log_dir.offline is None:  # the directory itself works
+                raise
+            failure = failure or error
+    if not is_written and failure is not None:
+        raise failure
+
+
+def _text(data: bytes) -> str:
+    return b64encode(data).decode()
+
+
+def _to_json(generation: int, secret: bytes, users: Users) -> dict[str, object]:
+    return {
+        "format": FORMAT,
+        "generation": generation,
+        "unknown_users": _text(secret),
+        "users": {
+            name: {
+                mechanism: {
+                    "iterations": each.iterations,
+                    "salt": _text(each.salt),
+                    "stored_key": _text(each.stored_key),
+                    "server_key": _text(each.server_key),
+                }
+                for mechanism, each in credentials.items()
+            }
+            for name, credentials in users.items()
+        },
+    }
+
+
+def _parse(data: bytes, path: str) -> tuple[int, bytes, Users]:
+    """No error shows what the file has."""
+    try:
+        document = json.loads(data)
+        version = document["format"]
+        if isinstance(version, int) and version > FORMAT:
+            raise NewerFormatError(
+                f"{CREDENTIALS} has format {version} and was written by a newer kstore; this one "
+                f"knows formats up to {FORMAT}",
+                path=path,
+            )
+        users = {
+            name: {mechanism: _credential(mechanism, each) for mechanism, each in entries.items()}
+            for name, entries in document["users"].items()
+        }
+        generation = document["generation"]
+        if not isinstance(generation, int) or generation < 1:
+            raise ValueError
+        return generation, b64decode(document["unknown_users"], validate=True), users
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
+        if isinstance(error, NewerFormatError):
+            raise
+        raise CorruptFileError(f"{CREDENTIALS} does not parse", path=path) from None
+
+
+def _credential(mechanism: str, body: Mapping[str, Any]) -> ScramCredential:
+    iterations = body["iterations"]
+    if mechanism not in HASHES or not isinstance(iterations, int) or iterations < 1:
+        raise ValueError
+    salt, stored, server = (
+        b64decode(body[name], validate=True) for name in ("salt", "stored_key", "server_key")
+    )
+    return ScramCredential(salt, stored, server, iterations)

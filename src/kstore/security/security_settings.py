@@ -1,0 +1,299 @@
+"""The settings of listeners, authentication and authorization, checked before a broker starts.
+
+A setting about security that this broker does not honour stops the start, unless it has Kafka's
+default: a protection that a setting asks for is never silently absent.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from difflib import get_close_matches
+from types import MappingProxyType
+
+from kstore.cluster.settings.broker_settings import BROKER_SETTINGS
+from kstore.config import setting_text
+from kstore.errors import InvalidConfigError, UnknownSettingError
+from kstore.security import jaas
+from kstore.security.listeners import (
+    ADVERTISED_LISTENERS,
+    LISTENERS,
+    PROTOCOL_MAP,
+    ListenerAddress,
+    parse_listeners,
+)
+
+PLAIN, SCRAM_SHA_256, SCRAM_SHA_512 = "PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"
+MECHANISMS = (PLAIN, SCRAM_SHA_256, SCRAM_SHA_512)
+PLAIN_WITHOUT_TLS = "kstore.sasl.plain.without.tls"
+HANDSHAKE_TIMEOUT = "kstore.handshake.timeout.ms"
+
+_CONTROLLERS = "controller.listener.names"
+_PREFIX = "listener.name."
+_JAAS = "sasl.jaas.config"
+_ENABLED, _REAUTH = "sasl.enabled.mechanisms", "connections.max.reauth.ms"
+_FAILED_DELAY = "connection.failed.authentication.delay.ms"
+_MAX_RECEIVE = "sasl.server.max.receive.size"
+_MODULES = {
+    PLAIN: jaas.PLAIN_MODULE,
+    SCRAM_SHA_256: jaas.SCRAM_MODULE,
+    SCRAM_SHA_512: jaas.SCRAM_MODULE,
+}
+# Not settings of Kafka's broker, but of its authorizer or of kstore: default, and what is valid.
+_OTHERS = MappingProxyType({PLAIN_WITHOUT_TLS: "false", HANDSHAKE_TIMEOUT: "10000"})
+_OF_A_LISTENER = frozenset((_ENABLED, _REAUTH))
+_OF_THE_BROKER = frozenset(
+    (LISTENERS, ADVERTISED_LISTENERS, PROTOCOL_MAP, _CONTROLLERS, _FAILED_DELAY, _MAX_RECEIVE)
+)
+# About this broker's connections to other brokers, of which it has none, and parts of Java.
+_WITHOUT_EFFECT = frozenset(
+    (
+        "early.start.listeners",
+        "inter.broker.listener.name",
+        "sasl.mechanism.controller.protocol",
+        "sasl.mechanism.inter.broker.protocol",
+        "security.inter.broker.protocol",
+        "ssl.endpoint.identification.algorithm",
+        "ssl.keymanager.algorithm",
+        "ssl.secure.random.implementation",
+        "ssl.trustmanager.algorithm",
+    )
+)
+_SECURITY_PREFIXES = (
+    "sasl.", "ssl.", "security.", "delegation.token.", "principal.", "authorizer.",
+    "super.users", "allow.everyone", _PREFIX,
+)  # fmt: skip
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class SaslSettings:
+    """Authentication on one listener; ``plain_users`` has the passwords of PLAIN by name."""
+
+    mechanisms: tuple[str, ...]
+    plain_users: Mapping[str, str] = field(default_factory=dict, repr=False)
+    max_reauth_ms: Mapping[str, int] = field(default_factory=dict)  # by mechanism; 0: never
+    max_receive_size: int = 524_288
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ListenerSecurity:
+    """A listener with what its clients have to prove."""
+
+    where: ListenerAddress
+    sasl: SaslSettings | None = None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class SecuritySettings:
+    """What a broker's settings say about listeners and security."""
+
+    listeners: tuple[ListenerSecurity, ...]
+    handshake_timeout_ms: int = 10_000
+    failed_authentication_delay_ms: int = 100
+
+
+def is_security_setting(name: str) -> bool:
+    """Whether a setting is read here."""
+    return (
+        name in _OF_THE_BROKER
+        or name in _OF_A_LISTENER
+        or name in _OTHERS
+        or name in _WITHOUT_EFFECT
+        or name.startswith(_SECURITY_PREFIXES)
+    )
+
+
+def is_described(name: str) -> bool:
+    """Whether Kafka's DescribeConfigs has the setting; what it has not stays here."""
+    return name in BROKER_SETTINGS
+
+
+def security_settings(
+    given: Mapping[str, object], single: ListenerAddress | None = None
+) -> SecuritySettings:
+    """The security of a broker.
+
+    Parameters
+    ----------
+    given
+        Settings by Kafka's names; only those of ``is_security_setting`` are read.
+    single
+        The listener if the settings have no ``listeners``.
+
+    Raises
+    ------
+    InvalidConfigError
+        For a value that is not valid, a listener whose security is incomplete, and a setting
+        that this broker does not honour. UnknownSettingError for a name that does not exist.
+    """
+    texts = {
+        name: setting_text(value) for name, value in given.items() if is_security_setting(name)
+    }
+    return _Settings(texts, single).read()
+
+
+class _Settings:
+    """The texts of the settings while they are read."""
+
+    def __init__(self, texts: Mapping[str, str], single: ListenerAddress | None) -> None:
+        self._texts = texts
+        self._single = single
+        self._controllers = [
+            each.strip().upper() for each in texts.get(_CONTROLLERS, "").split(",") if each.strip()
+        ]
+
+    def read(self) -> SecuritySettings:
+        listeners = self._listeners()
+        self._check_names([each.name for each in listeners])
+        return SecuritySettings(
+            listeners=tuple(map(self._secured, listeners)),
+            handshake_timeout_ms=self._number(HANDSHAKE_TIMEOUT, 1),
+            failed_authentication_delay_ms=self._number(_FAILED_DELAY, 0),
+        )
+
+    def _listeners(self) -> list[ListenerAddress]:
+        """Without those of a KRaft controller, which this broker is not."""
+        if LISTENERS not in self._texts:
+            if self._single is None:
+                raise InvalidConfigError(f"{LISTENERS} is not set")
+            for name in (ADVERTISED_LISTENERS, PROTOCOL_MAP):
+                if name in self._texts:
+                    raise InvalidConfigError(f"{name} needs {LISTENERS}")
+            return [self._single]
+        parts = [
+            part
+            for part in self._texts[LISTENERS].split(",")
+            if part.partition(":")[0].strip().upper() not in self._controllers
+        ]
+        return parse_listeners({**self._texts, LISTENERS: ",".join(parts)})
+
+    # --- names ----------------------------------------------------------------------------
+
+    def _check_names(self, listeners: list[str]) -> None:
+        for name, text in self._texts.items():
+            if not name.startswith(_PREFIX):
+                self._check_name(name, text)
+                continue
+            listener, rest = _split(name)
+            if listener in self._controllers:
+                continue
+            if listener not in listeners:
+                raise InvalidConfigError(
+                    f"{name}: there is no listener {listener}; the listeners are "
+                    f"{', '.join(listeners)}"
+                )
+            self._check_listener_name(name, rest, text)
+
+    def _check_name(self, name: str, text: str) -> None:
+        if name in _OF_A_LISTENER or name in _OF_THE_BROKER or name in _OTHERS:
+            return
+        setting = BROKER_SETTINGS.get(name)
+        if setting is None:
+            close = get_close_matches(name, [*_OTHERS, *BROKER_SETTINGS], n=1)
+            hint = f"; did you mean {close[0]}?" if close else ""
+            raise UnknownSettingError(f"the broker has no setting {name!r}{hint}")
+        if name in _WITHOUT_EFFECT or text.strip() == (setting.default or ""):
+            return
+        raise InvalidConfigError(f"this broker does not support {name}, and starts only without it")
+
+    def _check_listener_name(self, name: str, rest: str, text: str) -> None:
+        if rest in _OF_A_LISTENER:
+            return
+        mechanism, _, of_mechanism = rest.partition(".")
+        if mechanism.upper() in MECHANISMS and of_mechanism in (_JAAS, _REAUTH):
+            return
+        setting = BROKER_SETTINGS.get(rest)
+        if setting is not None and text.strip() == (setting.default or ""):
+            return
+        if setting is not None and rest in _WITHOUT_EFFECT:
+            return
+        raise InvalidConfigError(f"this broker does not support {name}, and starts only without it")
+
+    # --- values ---------------------------------------------------------------------------
+
+    def _text(self, name: str, listener: str | None = None) -> str:
+        """The listener's own value, else the broker's, else the default."""
+        if listener is not None:
+            own = self._texts.get(f"{_PREFIX}{listener.lower()}.{name}")
+            if own is not None:
+                return own.strip()
+        if name in self._texts:
+            return self._texts[name].strip()
+        if name in _OTHERS:
+            return _OTHERS[name]
+        return BROKER_SETTINGS[name].default or ""
+
+    def _number(self, name: str, low: int, listener: str | None = None) -> int:
+        text = self._text(name, listener)
+        if not (text.isascii() and text.isdecimal() and low <= int(text) <= 1 << 53):
+            raise InvalidConfigError(f"{name} is a whole number from {low} on, not {text!r}")
+        return int(text)
+
+    def _flag(self, name: str) -> bool:
+        text = self._text(name).lower()
+        if text not in ("true", "false"):
+            raise InvalidConfigError(f"{name} is true or false, not {text!r}")
+        return text == "true"
+
+    # --- listeners ------------------------------------------------------------------------
+
+    def _secured(self, where: ListenerAddress) -> ListenerSecurity:
+        if where.uses_tls:
+            raise InvalidConfigError(f"listener {where.name}: this broker has no TLS")
+        return ListenerSecurity(where=where, sasl=self._sasl(where) if where.uses_sasl else None)
+
+    def _sasl(self, where: ListenerAddress) -> SaslSettings:
+        name = where.name
+        asked = [each.strip() for each in self._text(_ENABLED, name).split(",") if each.strip()]
+        for mechanism in asked:
+            if mechanism not in MECHANISMS:
+                raise InvalidConfigError(
+                    f"listener {name}: {_ENABLED} has {mechanism}, which this broker does not "
+                    f"support; it has {', '.join(MECHANISMS)}"
+                )
+        if not asked:
+            raise InvalidConfigError(f"listener {name}: {_ENABLED} names no mechanism")
+        configs = {each: self._jaas(name, each) for each in asked}
+        users: Mapping[str, str] = {}
+        if PLAIN in configs:
+            users = self._plain_users(where, configs[PLAIN])
+        return SaslSettings(
+            mechanisms=tuple(dict.fromkeys(asked)),
+            plain_users=users,
+            max_reauth_ms={each: self._reauth_ms(name, each) for each in asked},
+            max_receive_size=self._number(_MAX_RECEIVE, 1),
+        )
+
+    def _reauth_ms(self, listener: str, mechanism: str) -> int:
+        own = f"{_PREFIX}{listener.lower()}.{mechanism.lower()}.{_REAUTH}"
+        return self._number(own if own in self._texts else _REAUTH, 0, listener)
+
+    def _jaas(self, listener: str, mechanism: str) -> jaas.JaasConfig | None:
+        name = f"{_PREFIX}{listener.lower()}.{mechanism.lower()}.{_JAAS}"
+        if name not in self._texts:
+            return None
+        config = jaas.parse_jaas(name, self._texts[name])
+        if config.module != _MODULES[mechanism]:
+            raise InvalidConfigError(f"{name}: the login module is {_MODULES[mechanism]}")
+        return config
+
+    def _plain_users(
+        self, where: ListenerAddress, config: jaas.JaasConfig | None
+    ) -> Mapping[str, str]:
+        if not where.uses_tls and not self._flag(PLAIN_WITHOUT_TLS):
+            raise InvalidConfigError(
+                f"listener {where.name} would take passwords of PLAIN without encryption: use "
+                f"SASL_SSL or SCRAM, or allow it with {PLAIN_WITHOUT_TLS}=true"
+            )
+        users = {} if config is None else config.users
+        if not users:
+            name = f"{_PREFIX}{where.name.lower()}.plain.{_JAAS}"
+            raise InvalidConfigError(
+                f"listener {where.name} has PLAIN but no users: set {name}="
+                f'{jaas.PLAIN_MODULE} required user_<name>="<password>";'
+            )
+        return users
+
+
+def _split(name: str) -> tuple[str, str]:
+    """The listener and the setting of ``listener.name.<listener>.<setting>``."""
+    listener, _, rest = name.removeprefix(_PREFIX).partition(".")
+    return listener.upper(), rest
