@@ -1,4 +1,4 @@
-"""``kstore log-dirs``: Kafka's kafka-log-dirs on directories, and moves between them."""
+"""``kstore log-dirs``: Kafka's kafka-log-dirs on directories or a server, and moves."""
 
 import argparse
 import json
@@ -9,7 +9,8 @@ from kstore.arguments import split_names, whole_number
 from kstore.cli.common import (
     ToolParser,
     WrongOptionsError,
-    add_log_dir,
+    add_log_dir_or_server,
+    check_directory_or_server,
     node_id,
     open_store,
 )
@@ -27,9 +28,10 @@ examples:
   kstore log-dirs --describe --topic-list orders,payments --log-dir /disk1/kafka
   kstore log-dirs --move orders-3 --to /disk2/kafka --throttle 50000000 \\
       --log-dir /disk1/kafka,/disk2/kafka
+  kstore log-dirs --describe --topic-list orders --bootstrap-server localhost:9092
 
 --describe prints the JSON of kafka-log-dirs: without --topic-list it has every partition, also the
-empty ones of internal topics. kstore adds four lists for each log directory:
+empty ones of internal topics. Of a directory kstore adds four lists for each log directory:
 "deleted" (directories that wait for removal), "strays" (renamed by a Kafka broker, never touched),
 "strangers" (unrecognized; Kafka does not start beside them) and "uncleanable" (partitions whose
 compaction failed and is not retried until its cause is removed, with the error and when it first
@@ -45,12 +47,16 @@ cancel a move, call --move with --to the partition's current directory.
 def describe(parser: ToolParser) -> None:
     parser.epilog = EPILOG
     parser.hints["--dry-run"] = "--describe shows where each partition is; --move moves one"
-    add_log_dir(parser)
+    add_log_dir_or_server(parser)
+    del parser.hints["--broker-list"]
     parser.add_argument(
         "--describe", action="store_true", help="the partitions of each directory, and their sizes"
     )
     parser.add_argument(
         "--topic-list", metavar="NAME[,NAME...]", help="only these topics (default: all)"
+    )
+    parser.add_argument(
+        "--broker-list", metavar="ID[,ID...]", help="only these brokers of a server (default: all)"
     )
     parser.add_argument(
         "--move", metavar="TOPIC-PARTITION", help="the partition to move, such as orders-3"
@@ -65,6 +71,12 @@ def describe(parser: ToolParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
+    if check_directory_or_server(arguments):
+        from kstore.cli import server_log_dirs
+
+        return server_log_dirs.run(arguments)
+    if arguments.broker_list is not None:
+        raise WrongOptionsError("--broker-list goes with --bootstrap-server")
     if arguments.describe == (arguments.move is not None):
         raise WrongOptionsError("Command must include exactly one action: --describe or --move")
     if arguments.describe:

@@ -2,6 +2,7 @@
 
 Modules:
 
+- admin: Elections, log directories, reassignments, features and versions
 - answer_errors: Kafka's error codes in answers as errors of kstore
 - cluster: Finds brokers and leaders, and asks again where an answer says to
 - connection: One connection to a broker: requests in the highest version that both sides support
@@ -15,4 +16,5 @@ Modules:
 - remote_log: A partition of a cluster: offsets, appends of batches, deletion of records
 - store: A cluster as the tools see a store
 - topic: A topic of a cluster: settings, partitions, offsets
+- transactions: Transactions as an administrator sees them, and the way out of a hanging one
 """

@@ -40,6 +40,7 @@ class Cluster:
         self._timeout = timeout
         self._connections: dict[int, Connection] = {}
         self._addresses: dict[int, tuple[str, int]] = {}
+        self._racks: dict[int, str | None] = {}
         self._leaders: dict[tuple[str, int], int] = {}
         self._topic_ids: dict[str, bytes] = {}
         self.coordinators: dict[tuple[int, str], int] = {}  # nodes by kind and key
@@ -125,6 +126,14 @@ class Cluster:
             raise SourceError(f"the cluster names no broker {node_id}")
         return found
 
+    def rack(self, node_id: int) -> str | None:
+        """The rack of a broker, None without one."""
+        return self._racks.get(node_id)
+
+    def versions(self, node_id: int) -> dict[int, tuple[int, int]]:
+        """The lowest and highest version of each request that a broker supports, by its key."""
+        return self._node(node_id).versions
+
     def _drop(self, node: int | None) -> None:
         connection = self._bootstrap if node is None else self._connections.pop(node, None)
         if node is None:
@@ -147,6 +156,7 @@ class Cluster:
         request = MetadataRequest(topics=wanted, allow_auto_topic_creation=False)
         answer = self.ask(request, MetadataResponse)
         self._addresses = {each.node_id: (each.host, each.port) for each in answer.brokers}
+        self._racks = {each.node_id: each.rack for each in answer.brokers}
         self.controller_id = answer.controller_id
         self.cluster_id = answer.cluster_id
         found = {}

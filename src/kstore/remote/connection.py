@@ -62,7 +62,7 @@ class Connection:
         self._timeout = timeout
         self._socket = self._connect()
         try:
-            self._versions = self._ask_versions()
+            self.versions = self._ask_versions()  # empty: of a broker before 0.10
         except BaseException:
             self.close()
             raise
@@ -103,8 +103,8 @@ class Connection:
         """
         low, high = request.MIN_VERSION, request.MAX_VERSION
         high = high if highest is None else min(high, highest)
-        if self._versions:
-            theirs = self._versions.get(request.API_KEY)
+        if self.versions:
+            theirs = self.versions.get(request.API_KEY)
             if theirs is None or theirs[0] > high or theirs[1] < low:
                 error = KStoreError(
                     f"the broker at {self.address} does not support "

@@ -1,0 +1,81 @@
+"""``kstore kafka-scripts``: scripts with Kafka's names, which run kstore's tools."""
+
+import argparse
+import os
+import shlex
+import stat
+import sys
+
+from kstore.cli.common import ToolParser
+from kstore.errors import KStoreError
+
+EPILOG = """\
+examples:
+  kstore kafka-scripts bin
+  PATH=$PWD/bin:$PATH kafka-topics.sh --list --bootstrap-server localhost:9092
+
+Writes kafka-topics.sh and its like into a directory, so that scripts written for Kafka run with
+kstore's tools, on Kafka or on `kstore serve`. A script runs this Python, so it works without an
+activated environment. Files that kstore did not write are never replaced. Kafka has more scripts;
+those are not written.
+"""
+# Kafka's script without .sh, and the words of kstore that it stands for.
+SCRIPTS = {
+    "kafka-broker-api-versions": "broker-api-versions",
+    "kafka-cluster": "cluster",
+    "kafka-configs": "configs",
+    "kafka-console-consumer": "console-consumer",
+    "kafka-console-producer": "console-producer",
+    "kafka-consumer-groups": "consumer-groups",
+    "kafka-delete-records": "delete-records",
+    "kafka-dump-log": "dump-log",
+    "kafka-features": "features",
+    "kafka-get-offsets": "get-offsets",
+    "kafka-leader-election": "leader-election",
+    "kafka-log-dirs": "log-dirs",
+    "kafka-reassign-partitions": "reassign-partitions",
+    "kafka-topics": "topics",
+    "kafka-transactions": "transactions",
+}
+_MARK = "# Written by kstore kafka-scripts."
+
+
+def describe(parser: ToolParser) -> None:
+    parser.epilog = EPILOG
+    parser.add_argument("directory", metavar="DIR", help="where to write; created if missing")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    folder = arguments.directory
+    os.makedirs(folder, exist_ok=True)
+    paths = {os.path.join(folder, f"{name}.sh"): words for name, words in SCRIPTS.items()}
+    foreign = sorted(path for path in paths if not is_ours(path))
+    if foreign:
+        raise KStoreError(
+            f"{foreign[0]} was not written by kstore and is not replaced; name another directory"
+        )
+    for path, words in paths.items():
+        write(path, words)
+    print(f"Wrote {len(paths)} scripts into {folder}.")
+    return 0
+
+
+def is_ours(path: str) -> bool:
+    """Whether a file may be written: there is none, or kstore wrote it."""
+    try:
+        with open(path, encoding="utf-8", errors="replace") as file:
+            return _MARK in file.read(200)
+    except FileNotFoundError:
+        return True
+
+
+def write(path: str, words: str) -> None:
+    """One script; it appears complete and executable."""
+    python = shlex.quote(sys.executable)
+    text = f'#!/bin/sh\n{_MARK}\nexec {python} -m kstore {words} "$@"\n'
+    part = f"{path}.part"
+    with open(part, "w", encoding="utf-8") as file:
+        file.write(text)
+    mode = os.stat(part).st_mode
+    os.chmod(part, mode | stat.S_IXUSR | stat.S_IXGRP | stat.S_IXOTH)
+    os.replace(part, path)

@@ -1,0 +1,214 @@
+"""``kstore reassign-partitions``: Kafka's kafka-reassign-partitions, for moves between log dirs."""
+
+import argparse
+import json
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from kstore.arguments import whole_number
+from kstore.cli.common import ToolParser, WrongOptionsError, open_server
+from kstore.cli.server_options import add_server
+from kstore.errors import KStoreError
+from kstore.integers import INT64_MAX
+from kstore.topic_partition import TopicPartition
+
+if TYPE_CHECKING:
+    from kstore.remote.store import RemoteStore
+
+ACTIONS = ("list", "verify", "execute")
+EPILOG = """\
+examples:
+  kstore reassign-partitions --list --bootstrap-server localhost:9092
+  kstore reassign-partitions --execute --reassignment-json-file moves.json \\
+      --bootstrap-server localhost:9092
+  kstore reassign-partitions --verify --reassignment-json-file moves.json \\
+      --bootstrap-server localhost:9092
+
+Moves partitions between the log directories of a broker. The file is Kafka's:
+
+  {"version": 1, "partitions": [
+    {"topic": "orders", "partition": 0, "replicas": [0], "log_dirs": ["/disk2/kafka"]}]}
+
+"any" in log_dirs leaves a replica where it is. The replicas must be those that the partition has:
+to move them between brokers of a Kafka cluster, use Kafka's own tool. --verify says whether the
+moves ended.
+"""
+_ANY = "any"
+
+
+class Move(NamedTuple):
+    """A partition of a file, its brokers, and a directory or "any" for each."""
+
+    tp: TopicPartition
+    replicas: tuple[int, ...]
+    log_dirs: tuple[str, ...]
+
+
+def describe(parser: ToolParser) -> None:
+    parser.epilog = EPILOG
+    add_server(parser)
+    parser.add_argument("--list", action="store_true", help="list the reassignments in progress")
+    parser.add_argument("--verify", action="store_true", help="say whether the moves ended")
+    parser.add_argument("--execute", action="store_true", help="begin the moves")
+    parser.add_argument("--reassignment-json-file", metavar="FILE", help="the moves; see below")
+    parser.add_argument("--timeout", type=whole_number(0, INT64_MAX), metavar="MS",
+        help="without effect: a move begins at once")  # fmt: skip
+    parser.add_argument("--preserve-throttles", action="store_true",
+        help="without effect: there are no throttles")  # fmt: skip
+    for name in ("--generate", "--cancel", "--additional", "--topics-to-move-json-file"):
+        parser.hints[name] = "that concerns moves between brokers: use Kafka's own tool"
+    for name in ("--throttle", "--replica-alter-log-dirs-throttle"):
+        parser.hints[name] = "moves of a server are not throttled; 'kstore log-dirs --move' can be"
+
+
+def run(arguments: argparse.Namespace) -> int:
+    chosen = [name for name in ACTIONS if getattr(arguments, name)]
+    if len(chosen) != 1:
+        raise WrongOptionsError(
+            "Command must include exactly one action: --list, --verify, --execute"
+        )
+    (action,) = chosen
+    if (arguments.reassignment_json_file is None) != (action == "list"):
+        raise WrongOptionsError(
+            "--reassignment-json-file names the moves of --execute and --verify"
+        )
+    if action == "list":
+        with open_server(arguments) as store:
+            print_reassignments(store)
+        return 0
+    with open(arguments.reassignment_json_file, encoding="utf-8") as file:
+        moves = parse_moves(file.read(), arguments.reassignment_json_file)
+    with open_server(arguments) as store:
+        check_replicas(store, moves)
+        return execute(store, moves) if action == "execute" else verify(store, moves)
+
+
+def parse_moves(text: str, path: str) -> list[Move]:
+    """The moves of a file; WrongOptionsError for another shape, and for a partition twice."""
+    try:
+        entries: list[Any] = json.loads(text)["partitions"]
+        moves = [parse_move(each) for each in entries]
+    except (ValueError, TypeError, KeyError, AttributeError):
+        raise WrongOptionsError(
+            f'{path} is not a file as {{"version": 1, "partitions": [{{"topic": "orders", '
+            '"partition": 0, "replicas": [0], "log_dirs": ["/disk2/kafka"]}]}'
+        ) from None
+    if not moves:
+        raise WrongOptionsError(f"Partition reassignment list cannot be empty ({path})")
+    repeated = sorted({each.tp for each in moves if [m.tp for m in moves].count(each.tp) > 1})
+    if repeated:
+        names = ",".join(f"{tp.topic}-{tp.partition}" for tp in repeated)
+        raise WrongOptionsError(
+            f"Partition reassignment contains duplicate topic partitions: {names}"
+        )
+    return moves
+
+
+def parse_move(entry: Any) -> Move:
+    replicas = tuple(entry["replicas"])
+    log_dirs = tuple(entry.get("log_dirs") or (_ANY,) * len(replicas))
+    topic, partition = entry["topic"], entry["partition"]
+    numbers = (partition, *replicas)
+    if (
+        not isinstance(topic, str)
+        or not all(type(each) is int and each >= 0 for each in numbers)
+        or not all(isinstance(each, str) for each in log_dirs)
+        or len(replicas) != len(log_dirs)
+        or not replicas
+    ):
+        raise TypeError
+    return Move(TopicPartition(topic, partition), replicas, log_dirs)
+
+
+def check_replicas(store: "RemoteStore", moves: list[Move]) -> None:
+    """Refuse a file that moves replicas to other brokers."""
+    for move in moves:
+        entry = store[move.tp.topic].entries.get(move.tp.partition)
+        name = f"{move.tp.topic}-{move.tp.partition}"
+        if entry is None:
+            raise KStoreError(f"{name} does not exist")
+        if sorted(entry.replica_nodes) != sorted(move.replicas):
+            raise KStoreError(
+                f"{name} has replicas on {sorted(entry.replica_nodes)}, the file names "
+                f"{sorted(move.replicas)}: kstore moves partitions between the log directories "
+                "of a broker only"
+            )
+
+
+def wanted_dirs(moves: list[Move]) -> dict[int, dict[TopicPartition, str]]:
+    """The directory of each replica that has one, by broker."""
+    found: dict[int, dict[TopicPartition, str]] = {}
+    for move in moves:
+        for broker, path in zip(move.replicas, move.log_dirs, strict=True):
+            if path != _ANY:
+                found.setdefault(broker, {})[move.tp] = path
+    return found
+
+
+def print_reassignments(store: "RemoteStore") -> None:
+    from kstore.remote.admin import list_reassignments
+
+    found = list_reassignments(store.cluster)
+    if not found:
+        print("No partition reassignments found.")
+        return
+    print("Current partition reassignments:")
+    for tp, each in sorted(found.items()):
+        line = f"{tp.topic}-{tp.partition}: replicas: {','.join(map(str, each.replicas))}."
+        if each.adding_replicas:
+            line += f" adding: {','.join(map(str, each.adding_replicas))}."
+        if each.removing_replicas:
+            line += f" removing: {','.join(map(str, each.removing_replicas))}."
+        print(line)
+
+
+def execute(store: "RemoteStore", moves: list[Move]) -> int:
+    from kstore.remote.admin import move_log_dirs
+
+    started, failed = [], []
+    for broker, dirs in sorted(wanted_dirs(moves).items()):
+        for tp, error in sorted(move_log_dirs(store.cluster, broker, dirs).items()):
+            name = f"{tp.topic}-{tp.partition}-{broker}"
+            if error is None:
+                started.append(name)
+            else:
+                failed.append(f"{name}: {error.reason}")
+    if started:
+        plural = "s" if len(started) > 1 else ""
+        print(f"Successfully started log directory move{plural} for: {','.join(started)}")
+    if failed:
+        raise KStoreError(f"Failed to start log directory moves: {'; '.join(failed)}")
+    return 0
+
+
+def verify(store: "RemoteStore", moves: list[Move]) -> int:
+    """Say of each partition whether its move ended; 0 even if not, as Kafka's tool."""
+    from kstore.remote.admin import describe_log_dirs
+
+    print("Status of partition reassignment:")
+    for move in moves:
+        print(f"Reassignment of partition {move.tp.topic}-{move.tp.partition} is completed.")
+    for broker, dirs in sorted(wanted_dirs(moves).items()):
+        current: dict[TopicPartition, str] = {}
+        future: dict[TopicPartition, str] = {}
+        for directory in describe_log_dirs(store.cluster, broker):
+            for topic in directory.topics:
+                for each in topic.partitions:
+                    found = future if each.is_future_key else current
+                    found[TopicPartition(topic.name, each.partition_index)] = directory.log_dir
+        for tp, path in sorted(dirs.items()):
+            name = f"{tp.topic}-{tp.partition}-{broker}"
+            print(state_of(name, path, current.get(tp), future.get(tp)))
+    return 0
+
+
+def state_of(name: str, target: str, current: str | None, future: str | None) -> str:
+    """A move in the words of Kafka's tool."""
+    if future == target:
+        return f"Reassignment of replica {name} is still in progress."
+    if future is not None:
+        return f"Partition {name} is being moved to log dir {future} instead of {target}."
+    if current == target:
+        return f"Reassignment of replica {name} completed successfully."
+    if current is None:
+        return f"Partition {name} is not found in any live log dir on its broker."
+    return f"Partition {name} is not being moved but is still in log dir {current}, not {target}."

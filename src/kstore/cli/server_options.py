@@ -1,0 +1,45 @@
+"""Options and tables of tools that work on a server only."""
+
+import argparse
+from collections.abc import Iterable, Sequence
+
+from kstore.cli.common import ToolParser, WrongOptionsError
+
+
+def add_server(
+    parser: ToolParser, *, before_action: bool = False, after_action: bool = False
+) -> None:
+    """--bootstrap-server, required; of a tool with actions it stands before or after the action,
+    and :func:`check_server` misses it."""
+    parser.add_argument(
+        "--bootstrap-server",
+        required=not before_action and not after_action,
+        default=argparse.SUPPRESS if after_action else None,
+        metavar="HOST:PORT[,HOST:PORT...]",
+        help="REQUIRED: a Kafka broker, or `kstore serve`, without TLS or SASL",
+    )
+    del parser.hints["--bootstrap-server"]
+    parser.hints["--broker-list"] = "name the server by --bootstrap-server host:port"
+    parser.hints["--zookeeper"] = "name the server by --bootstrap-server host:port"
+    parser.hints["--bootstrap-controller"] = "name a broker by --bootstrap-server host:port"
+    parser.hints["--command-config"] = (
+        "kstore's tools connect without TLS and SASL, so there is nothing to configure; leave it "
+        "out"
+    )
+    for name in ("--log-dir", "--path"):
+        parser.hints[name] = "this tool asks a server: --bootstrap-server host:port"
+
+
+def check_server(arguments: argparse.Namespace) -> None:
+    """Raise WrongOptionsError where a tool with actions was given no server."""
+    if arguments.bootstrap_server is None:
+        raise WrongOptionsError('Missing required argument "[bootstrap-server]"')
+
+
+def pretty_table(header: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
+    """Print a table as kafka-transactions does: columns as wide as their widest cell, and a tab."""
+    lines = [header, *([str(cell) for cell in row] for row in rows)]
+    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+    for line in lines:
+        cells = (f"{cell:<{width}}\t" for cell, width in zip(line, widths, strict=True))
+        print("".join(cells).rstrip("\n"))

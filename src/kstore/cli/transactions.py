@@ -1,0 +1,257 @@
+"""``kstore transactions``: Kafka's kafka-transactions on a server."""
+
+import argparse
+import time
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from kstore.arguments import whole_number
+from kstore.cli.common import ToolParser, WrongOptionsError, open_server
+from kstore.cli.server_options import add_server, check_server, pretty_table
+from kstore.errors import KStoreError
+from kstore.integers import INT32_MAX, INT64_MAX
+from kstore.topic_partition import TopicPartition
+
+if TYPE_CHECKING:
+    from kstore.remote.store import RemoteStore
+    from kstore.remote.transactions import ProducerDescription
+
+EPILOG = """\
+examples:
+  kstore transactions --bootstrap-server localhost:9092 list
+  kstore transactions --bootstrap-server localhost:9092 describe --transactional-id billing-1
+  kstore transactions --bootstrap-server localhost:9092 describe-producers --topic orders \\
+      --partition 0
+  kstore transactions --bootstrap-server localhost:9092 find-hanging --topic orders
+  kstore transactions --bootstrap-server localhost:9092 abort --topic orders --partition 0 \\
+      --start-offset 1234
+
+A transaction hangs if its coordinator does not know it (any more): consumers with read_committed
+wait for its end for ever. find-hanging looks for open transactions that are older than
+--max-transaction-timeout (minutes) and that no coordinator will end; abort ends one.
+"""
+_MINUTE = 60_000
+
+
+def describe(parser: ToolParser) -> None:
+    parser.epilog = EPILOG
+    add_server(parser, before_action=True)
+    actions = parser.add_subparsers(
+        dest="action", required=True, metavar="ACTION", title="actions", parser_class=ToolParser
+    )
+    partition = whole_number(0, INT32_MAX)
+
+    def action(name: str, text: str) -> ToolParser:
+        found: ToolParser = actions.add_parser(
+            name, help=text, description=f"{text[0].upper()}{text[1:]}."
+        )
+        add_server(found, after_action=True)
+        return found
+
+    action("list", "list transactional ids with their coordinator, producer id and state")
+    one = action("describe", "describe the state of a transactional id")
+    one.add_argument("--transactional-id", required=True, metavar="ID", help="REQUIRED: the id")
+    producers = action("describe-producers", "describe the active producers of a partition")
+    producers.add_argument("--broker-id", type=partition, metavar="ID",
+        help="ask this broker (default: the partition's leader)")  # fmt: skip
+    producers.add_argument("--topic", required=True, metavar="NAME", help="REQUIRED: the topic")
+    producers.add_argument("--partition", type=partition, required=True, metavar="N",
+        help="REQUIRED: the partition")  # fmt: skip
+    hanging = action("find-hanging", "find transactions that no coordinator will end")
+    hanging.add_argument("--broker-id", type=partition, metavar="ID",
+        help="search the partitions of a broker")  # fmt: skip
+    hanging.add_argument("--max-transaction-timeout", type=partition, default=15,
+        metavar="MINUTES", help="only older transactions (default: 15)")  # fmt: skip
+    hanging.add_argument("--topic", metavar="NAME", help="search a topic")
+    hanging.add_argument("--partition", type=partition, metavar="N", help="and only a partition")
+    abort = action("abort", "end a hanging transaction")
+    abort.add_argument("--topic", required=True, metavar="NAME", help="REQUIRED: the topic")
+    abort.add_argument("--partition", type=partition, required=True, metavar="N",
+        help="REQUIRED: the partition")  # fmt: skip
+    abort.add_argument("--start-offset", type=whole_number(0, INT64_MAX), metavar="N",
+        help="where the transaction begins, as find-hanging shows it")  # fmt: skip
+    abort.add_argument("--producer-id", type=whole_number(0, INT64_MAX), metavar="ID",
+        help="or, for brokers before 3.0, the producer with the two epochs")  # fmt: skip
+    abort.add_argument("--producer-epoch", type=whole_number(0, 32_767), metavar="N",
+        help="its epoch")  # fmt: skip
+    abort.add_argument("--coordinator-epoch", type=whole_number(-1, INT32_MAX), metavar="N",
+        help="and that of its coordinator")  # fmt: skip
+
+
+def run(arguments: argparse.Namespace) -> int:
+    check_server(arguments)
+    check(arguments)
+    with open_server(arguments) as store:
+        _RUN[arguments.action](store, arguments)
+    return 0
+
+
+def check(arguments: argparse.Namespace) -> None:
+    """Check the options by Kafka's rules."""
+    if arguments.action == "find-hanging":
+        if arguments.topic is None and arguments.broker_id is None:
+            raise WrongOptionsError(
+                "The `find-hanging` command requires either --topic or --broker-id to limit the "
+                "scope of the search"
+            )
+        if arguments.partition is not None and arguments.topic is None:
+            raise WrongOptionsError("The --partition argument requires --topic to be provided")
+    elif arguments.action == "abort" and arguments.start_offset is None:
+        if arguments.producer_id is None:
+            raise WrongOptionsError(
+                "The transaction to abort must be identified either with --start-offset (for "
+                "brokers on 3.0 or above) or with --producer-id, --producer-epoch, and "
+                "--coordinator-epoch (for older brokers)"
+            )
+        for name in ("producer_epoch", "coordinator_epoch"):
+            if getattr(arguments, name) is None:
+                raise WrongOptionsError(f"Missing required argument --{name.replace('_', '-')}")
+
+
+def list_all(store: "RemoteStore", arguments: argparse.Namespace) -> None:
+    from kstore.remote.transactions import list_transactions
+
+    del arguments
+    header = ("TransactionalId", "Coordinator", "ProducerId", "TransactionState")
+    pretty_table(header, sorted(list_transactions(store.cluster)))
+
+
+def describe_one(store: "RemoteStore", arguments: argparse.Namespace) -> None:
+    from kstore.remote.transactions import describe_transaction
+
+    name = arguments.transactional_id
+    try:
+        found = describe_transaction(store.cluster, name)
+    except KStoreError as error:
+        raise KStoreError(
+            f"Failed to describe transaction state of transactional-id `{name}`: {error.reason}"
+        ) from error
+    start, duration = "None", "None"
+    if found.start_time_ms is not None:
+        start = str(found.start_time_ms)
+        duration = str(_now() - found.start_time_ms)
+    header = (
+        "CoordinatorId", "TransactionalId", "ProducerId", "ProducerEpoch", "TransactionState",
+        "TransactionTimeoutMs", "CurrentTransactionStartTimeMs", "TransactionDurationMs",
+        "TopicPartitions",
+    )  # fmt: skip
+    partitions = ",".join(f"{tp.topic}-{tp.partition}" for tp in sorted(found.partitions))
+    row = (
+        found.coordinator, name, found.producer_id, found.producer_epoch, found.state,
+        found.timeout_ms, start, duration, partitions,
+    )  # fmt: skip
+    pretty_table(header, [row])
+
+
+def describe_producers(store: "RemoteStore", arguments: argparse.Namespace) -> None:
+    from kstore.remote import transactions
+
+    tp = TopicPartition(arguments.topic, arguments.partition)
+    found = transactions.describe_producers(store.cluster, [tp], broker=arguments.broker_id)
+    header = (
+        "ProducerId", "ProducerEpoch", "LatestCoordinatorEpoch", "LastSequence", "LastTimestamp",
+        "CurrentTransactionStartOffset",
+    )  # fmt: skip
+    rows = [
+        (
+            each.producer_id, each.producer_epoch, each.coordinator_epoch, each.last_sequence,
+            each.last_timestamp, "None" if each.start_offset is None else each.start_offset,
+        )
+        for each in found.get(tp, ())
+    ]  # fmt: skip
+    pretty_table(header, rows)
+
+
+def find_hanging(store: "RemoteStore", arguments: argparse.Namespace) -> None:
+    from kstore.remote import transactions
+
+    oldest = _now() - arguments.max_transaction_timeout * _MINUTE
+    described = transactions.describe_producers(
+        store.cluster, partitions_to_search(store, arguments), broker=arguments.broker_id
+    )
+    candidates = [
+        (tp, each)
+        for tp, producers in described.items()
+        for each in producers
+        if each.start_offset is not None and each.last_timestamp < oldest
+    ]
+    header = (
+        "Topic", "Partition", "ProducerId", "ProducerEpoch", "CoordinatorEpoch", "StartOffset",
+        "LastTimestamp", "Duration(min)",
+    )  # fmt: skip
+    rows = [
+        (
+            tp.topic, tp.partition, each.producer_id, each.producer_epoch,
+            each.coordinator_epoch, each.start_offset, each.last_timestamp,
+            (_now() - each.last_timestamp) // _MINUTE,
+        )
+        for tp, each in without_coordinator(store, candidates)
+    ]  # fmt: skip
+    pretty_table(header, rows)
+
+
+def without_coordinator(
+    store: "RemoteStore", candidates: "Sequence[tuple[TopicPartition, ProducerDescription]]"
+) -> "list[tuple[TopicPartition, ProducerDescription]]":
+    """Those open transactions that no coordinator has among its own, and so will end."""
+    from kstore.remote import transactions
+
+    if not candidates:
+        return []
+    producer_ids = {each.producer_id for _, each in candidates}
+    listed = transactions.list_transactions(store.cluster, producer_ids=producer_ids)
+    expected: set[tuple[int, TopicPartition]] = set()
+    for entry in listed:
+        found = transactions.find_transaction(store.cluster, entry.transactional_id)
+        if found is not None:
+            expected |= {(entry.producer_id, tp) for tp in found.partitions}
+    return [(tp, each) for tp, each in candidates if (each.producer_id, tp) not in expected]
+
+
+def partitions_to_search(
+    store: "RemoteStore", arguments: argparse.Namespace
+) -> list[TopicPartition]:
+    """The partitions of --topic, or all; of --broker-id those that it has a replica of."""
+    if arguments.partition is not None:
+        return [TopicPartition(arguments.topic, arguments.partition)]
+    names = None if arguments.topic is None else [store[arguments.topic].name]
+    return [
+        TopicPartition(name, partition.partition_index)
+        for name, entry in sorted(store.cluster.metadata(names).items())
+        for partition in entry.partitions
+        if arguments.broker_id is None or arguments.broker_id in partition.replica_nodes
+    ]
+
+
+def abort(store: "RemoteStore", arguments: argparse.Namespace) -> None:
+    from kstore.remote import transactions
+
+    tp = TopicPartition(arguments.topic, arguments.partition)
+    producer = arguments.producer_id, arguments.producer_epoch, arguments.coordinator_epoch
+    if arguments.start_offset is not None:
+        described = transactions.describe_producers(store.cluster, [tp]).get(tp, [])
+        found = [each for each in described if each.start_offset == arguments.start_offset]
+        if not found:
+            raise KStoreError(
+                "Could not find any open transactions starting at offset "
+                f"{arguments.start_offset} on partition {tp.topic}-{tp.partition}"
+            )
+        producer = found[0].producer_id, found[0].producer_epoch, found[0].coordinator_epoch
+    producer_id, producer_epoch, coordinator_epoch = producer
+    # -1: the coordinator never ended a transaction of this producer; 0 is at most every epoch.
+    transactions.abort_transaction(
+        store.cluster, tp, producer_id, producer_epoch, max(0, coordinator_epoch)
+    )
+
+
+def _now() -> int:
+    return time.time_ns() // 1_000_000
+
+
+_RUN = {
+    "list": list_all,
+    "describe": describe_one,
+    "describe-producers": describe_producers,
+    "find-hanging": find_hanging,
+    "abort": abort,
+}

@@ -1,0 +1,183 @@
+"""Transactions of a cluster as an administrator sees them, and the way out of a hanging one."""
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from kstore.errors import KStoreError
+from kstore.protocol.messages.describe_producers import (
+    DescribeProducersRequest,
+    DescribeProducersResponse,
+)
+from kstore.protocol.messages.describe_transactions import (
+    DescribeTransactionsRequest,
+    DescribeTransactionsResponse,
+)
+from kstore.protocol.messages.list_transactions import (
+    ListTransactionsRequest,
+    ListTransactionsResponse,
+)
+from kstore.protocol.messages.write_txn_markers import (
+    WriteTxnMarkersRequest,
+    WriteTxnMarkersResponse,
+)
+from kstore.remote.answer_errors import raise_for
+from kstore.remote.cluster import Cluster
+from kstore.remote.coordinators import TRANSACTION, ask_coordinator, find_coordinator
+from kstore.remote.groups import by_topic
+from kstore.remote.remote_log import only
+from kstore.topic_partition import TopicPartition
+
+TRANSACTIONAL_ID_NOT_FOUND = 105
+
+
+class ListedTransaction(NamedTuple):
+    """A transactional id, the broker that coordinates it, and its state."""
+
+    transactional_id: str
+    coordinator: int
+    producer_id: int
+    state: str
+
+
+class TransactionDescription(NamedTuple):
+    """The state of a transactional id; times in ms, no start where no transaction is open."""
+
+    transactional_id: str
+    coordinator: int
+    producer_id: int
+    producer_epoch: int
+    state: str
+    timeout_ms: int
+    start_time_ms: int | None
+    partitions: tuple[TopicPartition, ...]
+
+
+class ProducerDescription(NamedTuple):
+    """A producer of a partition; the start offset is that of its open transaction, if any."""
+
+    producer_id: int
+    producer_epoch: int
+    coordinator_epoch: int
+    last_sequence: int
+    last_timestamp: int
+    start_offset: int | None
+
+
+def list_transactions(
+    cluster: Cluster, *, producer_ids: Iterable[int] = ()
+) -> list[ListedTransaction]:
+    """Transactional ids of all brokers, or those of some producers."""
+    cluster.metadata([])
+    request = ListTransactionsRequest(producer_id_filters=list(producer_ids))
+    found = []
+    for node in cluster.nodes:
+
+        def ask(node: int = node) -> ListTransactionsResponse:
+            answer = cluster.ask(request, ListTransactionsResponse, node=node)
+            raise_for(answer.error_code, None, "")
+            return answer
+
+        found += [
+            ListedTransaction(each.transactional_id, node, each.producer_id, each.transaction_state)
+            for each in cluster.retrying(ask, forget=None).transaction_states
+        ]
+    return found
+
+
+def describe_transaction(cluster: Cluster, transactional_id: str) -> TransactionDescription:
+    """The state of one transactional id; KStoreError with code 105 where it does not exist."""
+    answer = ask_coordinator(
+        cluster,
+        transactional_id,
+        DescribeTransactionsRequest(transactional_ids=[transactional_id]),
+        DescribeTransactionsResponse,
+        kind=TRANSACTION,
+        code_of=lambda answer: only(answer.transaction_states, transactional_id).error_code,
+    )
+    found = only(answer.transaction_states, transactional_id)
+    raise_for(found.error_code, None, transactional_id)
+    start = found.transaction_start_time_ms
+    return TransactionDescription(
+        transactional_id,
+        find_coordinator(cluster, transactional_id, TRANSACTION),
+        found.producer_id,
+        found.producer_epoch,
+        found.transaction_state,
+        found.transaction_timeout_ms,
+        None if start < 0 else start,
+        tuple(
+            TopicPartition(topic.topic, number)
+            for topic in found.topics
+            for number in topic.partitions
+        ),
+    )
+
+
+def find_transaction(cluster: Cluster, transactional_id: str) -> TransactionDescription | None:
+    """As :func:`describe_transaction`; None where the id does not exist."""
+    try:
+        return describe_transaction(cluster, transactional_id)
+    except KStoreError as error:
+        if error.code == TRANSACTIONAL_ID_NOT_FOUND:
+            return None
+        raise
+
+
+def describe_producers(
+    cluster: Cluster, partitions: Iterable[TopicPartition], *, broker: int | None = None
+) -> dict[TopicPartition, list[ProducerDescription]]:
+    """The active producers of partitions, by their leaders or by one broker."""
+    by_node: dict[int, list[TopicPartition]] = {}
+    for tp in partitions:
+        node = cluster.leader(tp.topic, tp.partition) if broker is None else broker
+        by_node.setdefault(node, []).append(tp)
+    Topics = DescribeProducersRequest.Topics  # noqa: N806 (a class)
+    found = {}
+    for node, wanted in by_node.items():
+        topics = [Topics(name, numbers) for name, numbers in by_topic(wanted).items()]
+        request = DescribeProducersRequest(topics=topics)
+        for topic in cluster.ask(request, DescribeProducersResponse, node=node).topics:
+            for each in topic.partitions:
+                tp = TopicPartition(topic.name, each.partition_index)
+                raise_for(each.error_code, each.error_message, f"{tp.topic}-{tp.partition}")
+                found[tp] = [
+                    ProducerDescription(
+                        producer.producer_id,
+                        producer.producer_epoch,
+                        producer.coordinator_epoch,
+                        producer.last_sequence,
+                        producer.last_timestamp,
+                        (
+                            None
+                            if producer.current_txn_start_offset < 0
+                            else producer.current_txn_start_offset
+                        ),
+                    )
+                    for producer in each.active_producers
+                ]
+    return found
+
+
+def abort_transaction(
+    cluster: Cluster,
+    tp: TopicPartition,
+    producer_id: int,
+    producer_epoch: int,
+    coordinator_epoch: int,
+) -> None:
+    """Write an abort marker of a producer to one partition (WriteTxnMarkers, KIP-664)."""
+    Markers = WriteTxnMarkersRequest.Markers  # noqa: N806 (a class)
+    marker = Markers(
+        producer_id=producer_id,
+        producer_epoch=producer_epoch,
+        transaction_result=False,
+        topics=[Markers.Topics(tp.topic, [tp.partition])],
+        coordinator_epoch=coordinator_epoch,
+    )
+    node = cluster.leader(tp.topic, tp.partition)
+    answer = cluster.ask(
+        WriteTxnMarkersRequest(markers=[marker]), WriteTxnMarkersResponse, node=node
+    )
+    about = f"{tp.topic}-{tp.partition}"
+    topic = only(only(answer.markers, about).topics, about)
+    raise_for(only(topic.partitions, about).error_code, None, about)

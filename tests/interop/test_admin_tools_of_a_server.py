@@ -1,0 +1,215 @@
+"""kstore's tools about brokers and Kafka's own say the same, on Kafka and on kstore."""
+
+import contextlib
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from interop.kafka_jars import ToolError, libs, run
+from interop.kstore_node import KstoreNode, kstore_node
+from interop.node import Node, node
+from kstore import cli
+from kstore.protocol.messages.init_producer_id import (
+    InitProducerIdRequest,
+    InitProducerIdResponse,
+)
+from kstore.protocol.messages.produce import ProduceRequest, ProduceResponse
+from kstore.record.builder import BatchBuilder
+from kstore.remote.store import RemoteStore
+
+VERSION = "3.9.2"
+TOOLS = "org.apache.kafka.tools"
+TRANSACTIONS = f"{TOOLS}.TransactionsCommand"
+_TRANSACTIONAL = 0x10  # the bit of a batch's attributes
+Served = Node | KstoreNode
+
+
+@pytest.fixture(scope="module", params=["kstore", VERSION])
+def served(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Served]:
+    """orders has three partitions."""
+    libs(VERSION)
+    root = tmp_path_factory.mktemp("served")
+    running: contextlib.AbstractContextManager[Served] = (
+        kstore_node(root) if request.param == "kstore" else node(VERSION, root)
+    )
+    with running as broker:
+        broker.create_topic("orders", partitions=3)
+        yield broker
+
+
+class Both:
+    """Runs a tool of kstore and its counterpart of Kafka."""
+
+    def __init__(self, served: Served, capfd: pytest.CaptureFixture[str]) -> None:
+        self._served = ("--bootstrap-server", served.address)
+        self._capfd = capfd
+
+    def ours(self, tool: str, *words: object) -> tuple[int, str]:
+        self._capfd.readouterr()
+        status = cli.main([tool, *map(str, words), *self._served])
+        return status, self._capfd.readouterr().out
+
+    def theirs(self, name: str, *words: object, first: bool = False) -> str:
+        """What Kafka's tool prints; its server comes first where it has actions."""
+        ordered = (*self._served, *words) if first else (*words, *self._served)
+        return run(VERSION, name, *ordered).stdout.decode()
+
+
+@pytest.fixture
+def both(served: Served, capfd: pytest.CaptureFixture[str]) -> Both:
+    return Both(served, capfd)
+
+
+def test_log_dirs(both: Both) -> None:
+    words = ("--describe", "--topic-list", "orders")
+    # Kafka's first: a broker of Kafka creates partitions after it has answered.
+    theirs = both.theirs(f"{TOOLS}.LogDirsCommand", *words).splitlines()
+    status, printed = both.ours("log-dirs", *words)
+    assert status == 0
+    ours = printed.splitlines()
+    assert ours[:2] == theirs[:2]
+    found = [json.loads(lines[2]) for lines in (ours, theirs)]
+    for each in found:
+        each["brokers"][0]["logDirs"][0]["partitions"].sort(key=lambda entry: entry["partition"])
+    assert found[0] == found[1]
+    assert len(found[0]["brokers"][0]["logDirs"][0]["partitions"]) == 3
+    assert both.ours("log-dirs", "--describe", "--broker-list", "9")[0] == 1
+    with pytest.raises(ToolError, match="do not exist from --broker-list: 9"):
+        both.theirs(f"{TOOLS}.LogDirsCommand", "--describe", "--broker-list", "9")
+
+
+def test_cluster(both: Both) -> None:
+    asked = ("cluster-id",)
+    assert both.ours("cluster", *asked) == (0, both.theirs(f"{TOOLS}.ClusterTool", *asked))
+
+
+def test_features(both: Both) -> None:
+    status, ours = both.ours("features", "describe")
+    theirs = both.theirs(f"{TOOLS}.FeatureCommand", "describe", first=True)
+
+    def lines(text: str) -> list[str]:
+        return [re.sub(r"Epoch: -?\d+", "", line) for line in text.splitlines()]
+
+    assert (status, lines(ours)) == (0, lines(theirs))
+
+
+def test_api_versions(both: Both) -> None:
+    status, ours = both.ours("broker-api-versions")
+    theirs = both.theirs("kafka.admin.BrokerApiVersionsCommand")
+    assert status == 0
+    assert ours.splitlines()[0] == theirs.splitlines()[0]
+
+    def supported(text: str) -> dict[str, str]:
+        """The range of each request by its number: later releases gave one another name."""
+        return dict(re.findall(r"\((\d+)\): (\d+(?: to \d+)?) \[", text))
+
+    assert supported(ours) == supported(theirs)
+    assert len(supported(ours)) > 30
+
+
+def test_elections(both: Both, tmp_path: Path) -> None:
+    name, asked = f"{TOOLS}.LeaderElectionCommand", ("--election-type", "preferred")
+    path = tmp_path / "partitions.json"
+    path.write_text(json.dumps({"partitions": [{"topic": "orders", "partition": 2}]}))
+    for words in (
+        ("--topic", "orders", "--partition", 1),
+        ("--path-to-json-file", path),
+        ("--all-topic-partitions",),
+    ):
+        assert both.ours("leader-election", *asked, *words) == (
+            0,
+            both.theirs(name, *asked, *words),
+        )
+
+
+def test_reassignments(both: Both, served: Served, tmp_path: Path) -> None:
+    name = f"{TOOLS}.reassign.ReassignPartitionsCommand"
+    status, printed = both.ours("reassign-partitions", "--list")
+    assert (status, printed.split()) == (0, both.theirs(name, "--list").split())
+    path = tmp_path / "moves.json"
+    entry = {"topic": "orders", "partition": 1, "replicas": [1], "log_dirs": [str(served.log_dir)]}
+    path.write_text(json.dumps({"version": 1, "partitions": [entry]}))
+    asked = ("--verify", "--reassignment-json-file", path)
+    status, printed = both.ours("reassign-partitions", *asked)
+    assert status == 0
+    theirs = both.theirs(name, *asked, "--preserve-throttles")
+    assert printed.splitlines() == [line for line in theirs.splitlines() if line]
+
+
+def test_producers(both: Both) -> None:
+    words = ("describe-producers", "--topic", "orders", "--partition", 0)
+    status, printed = both.ours("transactions", *words)
+    assert (status, printed.split()) == (0, both.theirs(TRANSACTIONS, *words, first=True).split())
+
+
+def rows(text: str) -> list[list[str]]:
+    """The cells of a table; durations grow from one tool to the other."""
+    lines = [line.split() for line in text.splitlines()]
+    skipped = [n for n, name in enumerate(lines[0]) if "Duration" in name]
+    return [[cell for n, cell in enumerate(line) if n not in skipped] for line in lines]
+
+
+def test_open_and_hanging_transactions(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    """On Kafka: one transaction that its coordinator knows, one that none does, until it ends."""
+    import kafka
+
+    libs(VERSION)
+    with node(VERSION, tmp_path, transaction_partition_verification_enable="false") as broker:
+        broker.create_topic("orders", partitions=2)
+        both = Both(broker, capfd)
+
+        def same(*words: object) -> list[list[str]]:
+            status, printed = both.ours("transactions", *words)
+            assert status == 0
+            assert rows(printed) == rows(both.theirs(TRANSACTIONS, *words, first=True))
+            return rows(printed)[1:]
+
+        producer = kafka.KafkaProducer(
+            bootstrap_servers=broker.address, transactional_id="billing", acks="all"
+        )
+        producer.init_transactions()
+        producer.begin_transaction()
+        producer.send("orders", b"v", partition=0).get(30)
+        assert [row[0] for row in same("list")] == ["billing"]
+        ((_, _, _, _, state, *_, partitions),) = same("describe", "--transactional-id", "billing")
+        assert (state, partitions) == ("Ongoing", "orders-0")
+        hanging = ("find-hanging", "--topic", "orders", "--max-transaction-timeout", 0)
+        assert same(*hanging) == []
+        send_without_coordinator(broker.address)
+        ((_, partition, *_, start, _),) = same(*hanging)
+        assert (partition, start) == ("1", "0")
+        same("describe-producers", "--topic", "orders", "--partition", 1)
+        end = ("abort", "--topic", "orders", "--partition", 1, "--start-offset", start)
+        assert both.ours("transactions", *end) == (0, "")
+        assert same(*hanging) == []
+        assert same("describe-producers", "--topic", "orders", "--partition", 1)[0][-1] == "None"
+        assert both.ours("transactions", *end)[0] == 1
+        producer.commit_transaction()
+        producer.close()
+
+
+def send_without_coordinator(address: str) -> None:
+    """A transactional batch for orders-1 of a producer that no coordinator has in a transaction."""
+    with RemoteStore(address) as store:
+        cluster = store.cluster
+        answer = cluster.ask(
+            InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=60_000),
+            InitProducerIdResponse,
+        )
+        builder = BatchBuilder()
+        builder.append(b"v", timestamp=1_700_000_000_000)
+        builder.set_producer(answer.producer_id, answer.producer_epoch, 0)
+        data = ProduceRequest.TopicData.PartitionData(1, builder.build(attributes=_TRANSACTIONAL))
+        request = ProduceRequest(
+            transactional_id="another",
+            acks=-1,
+            timeout_ms=30_000,
+            topic_data=[ProduceRequest.TopicData("orders", [data])],
+        )
+        response = cluster.ask(request, ProduceResponse, node=cluster.leader("orders", 1))
+        assert response.responses[0].partition_responses[0].error_code == 0
