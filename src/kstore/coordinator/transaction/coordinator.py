@@ -81,6 +81,16 @@ class Coordinator:
         self._locks: dict[str, threading.RLock] = {}
         self._guard = threading.Lock()
         self._deleted: dict[str, str] = {}  # by id: the deleted topic of its transaction
+        self._is_retired = False
+
+    def retire(self) -> None:
+        """Decide nothing any more, once the calls in work have ended: a broker takes over."""
+        with self._guard:
+            self._is_retired = True
+            locks = list(self._locks.values())
+        for lock in locks:
+            with lock:
+                pass
 
     def load(self, metadata: Metadata) -> None:
         """Take over the state of an id from ``__transaction_state``."""
@@ -93,9 +103,16 @@ class Coordinator:
         """The states of all ids, sorted by id."""
         return [self._ids[name] for name in sorted(self._ids)]
 
-    def _turn(self, transactional_id: str) -> threading.RLock:
+    @contextmanager
+    def _turn(self, transactional_id: str) -> Iterator[None]:
         with self._guard:
-            return self._locks.setdefault(transactional_id, threading.RLock())
+            lock = self._locks.setdefault(transactional_id, threading.RLock())
+        with lock:
+            if self._is_retired:
+                raise ConcurrentTransactionsError(
+                    "a broker begins or ends to serve the store: the call can be repeated"
+                )
+            yield
 
     # --- requests of producers ------------------------------------------------------------
 

@@ -20,12 +20,15 @@ from kstore.coordinator.transaction.transaction_state_records import (
     LOWEST_PRODUCER_ID,
     Metadata,
     PartitionKey,
-    decode_key,
-    decode_value,
     encode_key,
     encode_value,
-    is_commit,
     new_producer_id,
+)
+from kstore.coordinator.transaction.transaction_state_store import (
+    STATE_PARTITIONS,
+    STATE_PROPERTIES,
+    STATE_TOPIC,
+    read_states,
 )
 from kstore.errors import (
     CorruptFileError,
@@ -44,9 +47,6 @@ if TYPE_CHECKING:
 
 _LOGGER = logging.getLogger("kstore")
 
-STATE_TOPIC = "__transaction_state"
-STATE_PARTITIONS = 50  # transaction.state.log.num.partitions
-STATE_PROPERTIES = {"cleanup.policy": "compact", "segment.bytes": "104857600"}
 # transaction.abort.timed.out.transaction.cleanup.interval.ms
 CHECK_INTERVAL_MS = 10_000
 _UNREADABLE = (
@@ -70,6 +70,8 @@ class StoreTransactions:
             max_timeout_ms=store.config.transaction_max_timeout_ms,
             lowest_producer_id=LOWEST_PRODUCER_ID,
         )
+        self.is_retired = False
+        self._manager = manager
         self._epoch = 0  # coordinator epoch in markers
         self._decided: dict[str, Metadata] = {}  # the last PrepareCommit of each id that was read
         manager.loaded = self.end_unknown_transactions
@@ -77,9 +79,15 @@ class StoreTransactions:
             self._load()
         for log in manager.logs:
             self.end_unknown_transactions(log)
-        manager.more_tasks.append(
-            ScheduledTask("transactions", CHECK_INTERVAL_MS, self.run_maintenance)
-        )
+        self._task = ScheduledTask("transactions", CHECK_INTERVAL_MS, self.run_maintenance)
+        manager.more_tasks.append(self._task)
+
+    def retire(self) -> None:
+        """Give the transactions up to a broker that begins to serve the store."""
+        self.is_retired = True
+        self._manager.loaded = None
+        self._manager.more_tasks.remove(self._task)
+        self.coordinator.retire()
 
     def _load(self) -> None:
         """Read the last state of every id; finish decided transactions of kstore's producers.
@@ -103,20 +111,10 @@ class StoreTransactions:
 
     def _take_states(self, log: "Log") -> None:
         """Load the last state of every id in this partition."""
-        states: dict[bytes | None, bytes | None] = {}
-        commits: dict[bytes | None, bytes] = {}
-        for columns in log.view().scan():
-            rows = list(zip(columns.keys, columns.values, strict=True))
-            states.update(rows)
-            for key, value in rows:
-                if value is not None and is_commit(value):
-                    commits[key] = value
-        for key, value in states.items():
-            transactional_id = None if key is None else decode_key(key)
-            if transactional_id is not None and value is not None:
-                self.coordinator.load(decode_value(transactional_id, value))
-                if key in commits:
-                    self._decided[transactional_id] = decode_value(transactional_id, commits[key])
+        loaded = read_states(log)
+        for metadata in loaded.states:
+            self.coordinator.load(metadata)
+        self._decided.update(loaded.commits)
 
     def run_maintenance(self) -> None:
         """Abort timed-out transactions; drop expired transactional ids."""

@@ -1,0 +1,521 @@
+"""Kafka's transaction coordinator, without I/O and without a clock.
+
+The rules are those of Kafka 3.9's TransactionCoordinator and TransactionMetadata, by the protocol
+of ``transaction.version`` 0 and 1. A request comes in by a method, with the time in Unix ms; what
+follows from it leaves by :meth:`TransactionCoordinator.take_effects`: answers, states to store and
+markers to write.
+"""
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+
+from kstore.coordinator.transaction.transaction_events import (
+    NO_PRODUCER_EPOCH,
+    NO_PRODUCER_ID,
+    AddPartitions,
+    Effect,
+    EndTransaction,
+    InitProducerId,
+    StoreTransaction,
+    TransactionAnswer,
+    WriteMarkers,
+)
+from kstore.coordinator.transaction.transaction_state_records import (
+    Metadata,
+    PartitionKey,
+    State,
+    new_producer_id,
+)
+from kstore.protocol.error_codes import ErrorCode
+
+LARGEST_EPOCH = 2**15 - 1
+LAST_EPOCH = LARGEST_EPOCH - 1  # the one above is for fencing only (isProducerEpochExhausted)
+AT_REST = frozenset((State.EMPTY, State.COMPLETE_COMMIT, State.COMPLETE_ABORT))
+_DECIDED = {True: State.PREPARE_COMMIT, False: State.PREPARE_ABORT}
+_COMPLETE = {
+    State.PREPARE_COMMIT: State.COMPLETE_COMMIT,
+    State.PREPARE_ABORT: State.COMPLETE_ABORT,
+}
+
+
+@dataclass(slots=True, eq=False)
+class _Id:
+    """One transactional id. ``pending`` is the state that is being stored, or that follows the
+    markers; meanwhile its producers get CONCURRENT_TRANSACTIONS."""
+
+    metadata: Metadata
+    pending: State | None = None
+    last_epoch: int = NO_PRODUCER_EPOCH  # of a producer that was given the current one instead
+    has_failed_fence: bool = False  # the epoch was raised already
+    waiting: object = None  # the request that waits for the markers
+    dropped: set[str] | None = None  # topics deleted while a state is stored
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Ticket:
+    """A state that is being stored, and what follows."""
+
+    entry: _Id
+    metadata: Metadata | None
+    last_epoch: int = NO_PRODUCER_EPOCH
+    reply: object = None
+    answer: ErrorCode = ErrorCode.NONE  # once it is stored
+    is_init: bool = False
+    is_fence: bool = False
+    waits_for_markers: bool = False
+    is_durable: bool = False
+
+
+class TransactionCoordinator:
+    """All transactional ids of a broker. Not thread-safe; never blocks."""
+
+    def __init__(
+        self,
+        *,
+        max_timeout_ms: int = 900_000,
+        new_id: Callable[[], int] = new_producer_id,
+    ) -> None:
+        self._max_timeout_ms = max_timeout_ms
+        self._new_id = new_id
+        self._ids: dict[str, _Id] = {}
+        self._effects: list[Effect] = []
+        self._unstored: list[StoreTransaction] = []  # final states whose append failed
+
+    def take_effects(self) -> list[Effect]:
+        """The effects since the last call, in order."""
+        effects, self._effects = self._effects, []
+        return effects
+
+    # --- loading ----------------------------------------------------------------------------
+
+    def load(self, metadata: Metadata) -> None:
+        """Take over a stored state; a transaction that was decided is finished."""
+        if metadata.state is State.DEAD:
+            self._ids.pop(metadata.transactional_id, None)
+            return
+        if metadata.state is State.PREPARE_EPOCH_FENCE:  # Kafka never stores it
+            metadata = metadata._replace(state=State.ONGOING)
+        entry = self._ids[metadata.transactional_id] = _Id(metadata)
+        if metadata.state in _COMPLETE:
+            self._write_markers(entry)
+
+    def unload(self, transactional_ids: Iterable[str]) -> None:
+        """Give ids up; what is being stored or written for them is reported to nobody."""
+        for name in transactional_ids:
+            entry = self._ids.pop(name, None)
+            if entry is not None and entry.waiting is not None:
+                self._answer(entry.waiting, ErrorCode.NOT_COORDINATOR)
+
+    # --- reading ----------------------------------------------------------------------------
+
+    def find(self, transactional_id: str) -> Metadata | None:
+        """The state of an id; None for an unknown one, or one that is about to have its first."""
+        entry = self._ids.get(transactional_id)
+        return None if entry is None or _is_new(entry) else entry.metadata
+
+    def __iter__(self) -> Iterator[Metadata]:
+        """The states of all ids, sorted by id."""
+        for _, entry in sorted(self._ids.items()):
+            if not _is_new(entry):
+                yield entry.metadata
+
+    def knows(self, producer_id: int) -> bool:
+        """Whether some transactional id has this producer id, or had it before the last change."""
+        return any(
+            producer_id in (entry.metadata.producer_id, entry.metadata.previous_producer_id)
+            for entry in self._ids.values()
+        )
+
+    def is_open(self, producer_id: int, partition: PartitionKey) -> bool:
+        """Whether a producer has an ongoing or decided transaction in a partition, or begins one
+        now."""
+        return any(
+            entry.metadata.producer_id == producer_id
+            and (entry.pending is State.ONGOING or partition in entry.metadata.partitions)
+            for entry in self._ids.values()
+        )
+
+    # --- requests ---------------------------------------------------------------------------
+
+    def init_producer_id(self, request: InitProducerId, now_ms: int) -> None:
+        """Give a producer its id and a higher epoch, which fences earlier producers of the id.
+
+        An ongoing transaction is aborted first: the answer is CONCURRENT_TRANSACTIONS until then.
+        With a producer id and epoch only the producer that has them may continue (KIP-360).
+        """
+        if not request.transactional_id:
+            self._answer(request.reply, ErrorCode.INVALID_REQUEST)
+        elif not 0 < request.timeout_ms <= self._max_timeout_ms:
+            self._answer(request.reply, ErrorCode.INVALID_TRANSACTION_TIMEOUT)
+        else:
+            entry = self._ids.get(request.transactional_id)
+            if entry is None:
+                entry = self._ids[request.transactional_id] = _Id(
+                    Metadata(
+                        request.transactional_id,
+                        self._new_id(),
+                        NO_PRODUCER_EPOCH,
+                        request.timeout_ms,
+                        State.EMPTY,
+                    )
+                )
+            self._init(entry, request, now_ms)
+
+    def _init(self, entry: _Id, request: InitProducerId, now_ms: int) -> None:
+        known, has_expected = entry.metadata, request.producer_id != NO_PRODUCER_ID
+        if entry.pending is not None:
+            self._answer(request.reply, ErrorCode.CONCURRENT_TRANSACTIONS)
+        elif has_expected and not _may_continue(entry, request):
+            self._answer(request.reply, ErrorCode.PRODUCER_FENCED)
+        elif known.state in _COMPLETE:
+            self._answer(request.reply, ErrorCode.CONCURRENT_TRANSACTIONS)
+        elif known.state is State.ONGOING:
+            self._abort_fenced(entry, now_ms, request.reply, ErrorCode.CONCURRENT_TRANSACTIONS)
+        else:
+            expected = request.producer_epoch if has_expected else None
+            renewed = self._renewed(entry, expected)
+            if renewed is None:
+                self._answer(request.reply, ErrorCode.PRODUCER_FENCED)
+                return
+            producer_id, epoch, last_epoch = renewed
+            self._store(
+                _Ticket(
+                    entry,
+                    known._replace(
+                        producer_id=producer_id,
+                        producer_epoch=epoch,
+                        timeout_ms=request.timeout_ms,
+                        state=State.EMPTY,
+                        partitions=frozenset(),
+                        last_update_ms=_later(known, now_ms),
+                        start_ms=-1,
+                        previous_producer_id=(
+                            known.previous_producer_id
+                            if producer_id == known.producer_id
+                            else known.producer_id
+                        ),
+                    ),
+                    last_epoch,
+                    request.reply,
+                    is_init=True,
+                ),
+                must_sync=True,  # an epoch given twice would repeat sequence numbers
+            )
+
+    def _renewed(self, entry: _Id, expected_epoch: int | None) -> tuple[int, int, int] | None:
+        """Producer id, epoch and last epoch for a producer that starts; None: it is fenced.
+
+        Kafka's prepareProducerIdRotation and prepareIncrementProducerEpoch. A repeated request,
+        which still has the last epoch, gets the current one: a new producer would have erased it.
+        """
+        known = entry.metadata
+        epoch = known.producer_epoch
+        if epoch >= LAST_EPOCH and expected_epoch in (None, epoch):
+            last = NO_PRODUCER_EPOCH if expected_epoch is None else epoch
+            return self._new_id(), 0, last
+        if expected_epoch is None or epoch == NO_PRODUCER_EPOCH:
+            return known.producer_id, epoch + 1, NO_PRODUCER_EPOCH
+        if expected_epoch == epoch:
+            return known.producer_id, epoch + 1, epoch
+        if expected_epoch == entry.last_epoch:
+            return known.producer_id, epoch, entry.last_epoch
+        return None
+
+    def add_partitions(self, request: AddPartitions, now_ms: int) -> None:
+        """Add partitions to a transaction; they are stored before the answer."""
+        error = self._check(request.transactional_id, request.producer_id, request.producer_epoch)
+        if error != ErrorCode.NONE:
+            self._answer(request.reply, error)
+            return
+        entry = self._ids[request.transactional_id]
+        known = entry.metadata
+        is_ongoing = known.state is State.ONGOING
+        if entry.pending is not None or known.state in _COMPLETE:
+            self._answer(request.reply, ErrorCode.CONCURRENT_TRANSACTIONS)
+        elif is_ongoing and request.partitions <= known.partitions:
+            self._answer(request.reply, ErrorCode.NONE)
+        else:
+            now_ms = _later(known, now_ms)
+            self._store(
+                _Ticket(
+                    entry,
+                    known._replace(
+                        state=State.ONGOING,
+                        partitions=known.partitions | request.partitions
+                        if is_ongoing
+                        else request.partitions,
+                        last_update_ms=now_ms,
+                        start_ms=known.start_ms if is_ongoing else now_ms,
+                    ),
+                    entry.last_epoch,
+                    request.reply,
+                )
+            )
+
+    def verify(
+        self,
+        transactional_id: str,
+        producer_id: int,
+        producer_epoch: int,
+        partition: PartitionKey,
+    ) -> ErrorCode:
+        """Whether a producer's transaction is ongoing in a partition (KIP-890): only then is a
+        transactional batch appended. TRANSACTION_ABORTABLE where it is not."""
+        error = self._check(transactional_id, producer_id, producer_epoch)
+        if error != ErrorCode.NONE:
+            return error
+        known = self._ids[transactional_id].metadata
+        if known.state is State.ONGOING and partition in known.partitions:
+            return ErrorCode.NONE
+        return ErrorCode.TRANSACTION_ABORTABLE
+
+    def end(self, request: EndTransaction, now_ms: int) -> None:
+        """Decide a transaction; the answer comes when the decision is stored, and the markers are
+        written afterwards."""
+        error = self._check(request.transactional_id, request.producer_id, request.producer_epoch)
+        if error != ErrorCode.NONE:
+            self._answer(request.reply, error)
+            return
+        entry, decision = self._ids[request.transactional_id], _DECIDED[request.is_commit]
+        state = entry.metadata.state
+        if entry.pending is not None and state not in _COMPLETE:
+            self._answer(request.reply, ErrorCode.CONCURRENT_TRANSACTIONS)
+        elif state is State.ONGOING:
+            self._decide(
+                entry,
+                decision,
+                now_ms,
+                request.reply,
+                waits_for_markers=request.waits_for_markers,
+                is_durable=request.is_durable,
+            )
+        elif state is _COMPLETE[decision]:
+            self._answer(request.reply, ErrorCode.NONE)
+        elif state is decision:
+            self._answer(request.reply, ErrorCode.CONCURRENT_TRANSACTIONS)
+        else:
+            self._answer(request.reply, ErrorCode.INVALID_TXN_STATE)
+
+    def _check(self, transactional_id: str, producer_id: int, producer_epoch: int) -> ErrorCode:
+        if not transactional_id:
+            return ErrorCode.INVALID_REQUEST
+        entry = self._ids.get(transactional_id)
+        if entry is None or entry.metadata.producer_id != producer_id:
+            return ErrorCode.INVALID_PRODUCER_ID_MAPPING
+        if entry.metadata.producer_epoch != producer_epoch:
+            return ErrorCode.PRODUCER_FENCED
+        return ErrorCode.NONE
+
+    # --- steps ------------------------------------------------------------------------------
+
+    def _decide(
+        self,
+        entry: _Id,
+        decision: State,
+        now_ms: int,
+        reply: object,
+        *,
+        answer: ErrorCode = ErrorCode.NONE,
+        is_fence: bool = False,
+        waits_for_markers: bool = False,
+        is_durable: bool = False,
+    ) -> None:
+        """Store the outcome. Its time, which the markers get, is later than any before."""
+        known = entry.metadata
+        epoch = known.producer_epoch
+        if is_fence and not entry.has_failed_fence:
+            epoch = min(epoch + 1, LARGEST_EPOCH)
+        self._store(
+            _Ticket(
+                entry,
+                known._replace(
+                    producer_epoch=epoch,
+                    state=decision,
+                    last_update_ms=max(now_ms, known.last_update_ms + 1),
+                ),
+                NO_PRODUCER_EPOCH if is_fence else entry.last_epoch,
+                reply,
+                answer,
+                is_fence=is_fence,
+                waits_for_markers=waits_for_markers,
+                is_durable=is_durable and decision is State.PREPARE_COMMIT,
+            ),
+            must_sync=decision is State.PREPARE_COMMIT,
+        )
+
+    def _abort_fenced(
+        self, entry: _Id, now_ms: int, reply: object = None, answer: ErrorCode = ErrorCode.NONE
+    ) -> None:
+        """Abort under a raised epoch, so that the producer's later requests are refused."""
+        self._decide(entry, State.PREPARE_ABORT, now_ms, reply, answer=answer, is_fence=True)
+
+    def _store(self, ticket: _Ticket, *, must_sync: bool = False) -> None:
+        metadata = ticket.metadata
+        ticket.entry.pending = State.DEAD if metadata is None else metadata.state
+        self._effects.append(
+            StoreTransaction(
+                ticket.entry.metadata.transactional_id,
+                metadata,
+                ticket,
+                must_sync=must_sync,
+                is_durable=ticket.is_durable,
+            )
+        )
+
+    def stored(self, effect: StoreTransaction, error: ErrorCode) -> None:
+        """The result of a StoreTransaction."""
+        ticket = effect.ticket
+        assert isinstance(ticket, _Ticket)
+        entry = ticket.entry
+        name = entry.metadata.transactional_id
+        if self._ids.get(name) is not entry:
+            self._answer(ticket.reply, ErrorCode.NOT_COORDINATOR)  # unloaded meanwhile
+            return
+        if error != ErrorCode.NONE:
+            self._store_failed(effect, ticket, error)
+            return
+        entry.pending = None
+        if ticket.metadata is None:
+            del self._ids[name]
+            return
+        entry.metadata, entry.last_epoch = ticket.metadata, ticket.last_epoch
+        if entry.dropped:
+            self._drop(entry, entry.dropped)
+            entry.dropped = None
+        if entry.metadata.state in _COMPLETE:
+            if ticket.waits_for_markers:
+                entry.waiting = ticket.reply
+            else:
+                self._answer(ticket.reply, ticket.answer)
+            self._write_markers(entry, is_durable=ticket.is_durable)
+        elif ticket.is_init:
+            self._effects.append(
+                TransactionAnswer(
+                    reply=ticket.reply,
+                    producer_id=ticket.metadata.producer_id,
+                    producer_epoch=ticket.metadata.producer_epoch,
+                )
+            )
+        else:
+            if ticket.metadata.state is not State.ONGOING:
+                entry.has_failed_fence = False
+            self._answer(ticket.reply, ticket.answer)
+
+    def _store_failed(self, effect: StoreTransaction, ticket: _Ticket, error: ErrorCode) -> None:
+        """The log is as it was. A final state is stored by a later try, since its markers are
+        written."""
+        entry, metadata = ticket.entry, ticket.metadata
+        if metadata is not None and metadata.state in _COMPLETE.values():
+            self._unstored.append(effect)
+            return
+        entry.pending = None
+        if _is_new(entry):
+            del self._ids[entry.metadata.transactional_id]
+        elif ticket.is_fence and metadata is not None:
+            # No producer was given the raised epoch: the next try does not raise it again.
+            entry.metadata = entry.metadata._replace(producer_epoch=metadata.producer_epoch)
+            entry.has_failed_fence, entry.last_epoch = True, NO_PRODUCER_EPOCH
+        self._answer(ticket.reply, error)
+
+    def _write_markers(self, entry: _Id, *, is_durable: bool = False) -> None:
+        entry.pending = _COMPLETE[entry.metadata.state]
+        self._effects.append(WriteMarkers(entry.metadata, entry, is_durable))
+
+    def marked(self, effect: WriteMarkers, now_ms: int) -> None:
+        """Every partition has its marker: the transaction is complete."""
+        entry = effect.ticket
+        assert isinstance(entry, _Id)
+        known = entry.metadata
+        if self._ids.get(known.transactional_id) is not entry or known.state not in _COMPLETE:
+            return
+        waiting, entry.waiting = entry.waiting, None
+        self._store(
+            _Ticket(
+                entry,
+                known._replace(
+                    state=_COMPLETE[known.state],
+                    partitions=frozenset(),
+                    last_update_ms=_later(known, now_ms),
+                ),
+                entry.last_epoch,
+                waiting,
+            )
+        )
+
+    # --- time -------------------------------------------------------------------------------
+
+    def store_again(self) -> bool:
+        """Repeat the appends of final states that failed; whether there are any."""
+        effects, self._unstored = self._unstored, []
+        self._effects += effects
+        return bool(effects)
+
+    def abort_timed_out(self, now_ms: int) -> list[str]:
+        """Abort transactions that exceed their ``transaction.timeout.ms``; returns the ids."""
+        late = [
+            entry
+            for entry in self._ids.values()
+            if entry.metadata.state is State.ONGOING
+            and entry.pending is None
+            and entry.metadata.start_ms + entry.metadata.timeout_ms < now_ms
+        ]
+        for entry in late:
+            self._abort_fenced(entry, now_ms)
+        return [entry.metadata.transactional_id for entry in late]
+
+    def expire(self, now_ms: int, expiration_ms: int) -> list[str]:
+        """Remove ids idle for so long (``transactional.id.expiration.ms``); returns them."""
+        idle = [
+            entry
+            for entry in self._ids.values()
+            if entry.metadata.state in AT_REST
+            and entry.pending is None
+            and entry.metadata.last_update_ms + expiration_ms <= now_ms
+        ]
+        for entry in idle:
+            self._store(_Ticket(entry, None))
+        return [entry.metadata.transactional_id for entry in idle]
+
+    # --- topics -----------------------------------------------------------------------------
+
+    def drop_topic(self, topic: str) -> None:
+        """A topic was deleted: its partitions leave their transactions, as in Kafka, where a
+        marker for an unknown partition counts as written. A later topic of the name gets none."""
+        for entry in self._ids.values():
+            if entry.pending is not None:
+                entry.dropped = (entry.dropped or set()) | {topic}
+            self._drop(entry, {topic})
+
+    def _drop(self, entry: _Id, topics: set[str]) -> None:
+        known = entry.metadata
+        left = frozenset(each for each in known.partitions if each[0] not in topics)
+        if left != known.partitions:
+            entry.metadata = known._replace(partitions=left)
+
+    def _answer(self, reply: object, error: ErrorCode) -> None:
+        if reply is not None:
+            self._effects.append(TransactionAnswer(reply=reply, error=error))
+
+
+def _is_new(entry: _Id) -> bool:
+    """Whether the id's first state is being stored."""
+    return entry.metadata.producer_epoch == NO_PRODUCER_EPOCH
+
+
+def _may_continue(entry: _Id, request: InitProducerId) -> bool:
+    """Whether a producer has the current id, or had the one before with its last epoch: then the
+    answer that gave it the current one was lost."""
+    known = entry.metadata
+    return (
+        _is_new(entry)
+        or request.producer_id == known.producer_id
+        or (
+            request.producer_id == known.previous_producer_id
+            and request.producer_epoch >= LAST_EPOCH
+        )
+    )
+
+
+def _later(known: Metadata, now_ms: int) -> int:
+    """The time of an id's next state: it does not go back when the clock does."""
+    return max(now_ms, known.last_update_ms)

@@ -1,0 +1,43 @@
+"""What an embedded transactional producer asks of the coordinator of its store's transactions."""
+
+from collections.abc import Iterable
+from typing import Protocol
+
+from kstore.coordinator.transaction.transaction_state_records import Metadata, PartitionKey
+
+
+class TransactionOwner(Protocol):
+    """The only one that decides about the transactions of a store: the store's own coordinator,
+    or that of a broker that serves it. Thread safe; every method may block.
+
+    The errors are those of :class:`kstore.coordinator.transaction.coordinator.Coordinator`.
+    """
+
+    def init(self, transactional_id: str, timeout_ms: int) -> tuple[int, int]:
+        """A producer id and epoch; fences earlier producers of the id."""
+
+    def check(self, transactional_id: str, producer_id: int, producer_epoch: int) -> Metadata:
+        """The state of an id, for the producer that has it."""
+
+    def add_partitions(
+        self,
+        transactional_id: str,
+        producer_id: int,
+        producer_epoch: int,
+        partitions: Iterable[PartitionKey],
+    ) -> None:
+        """Add partitions to the transaction; on return they are stored."""
+
+    def end(
+        self,
+        transactional_id: str,
+        producer_id: int,
+        producer_epoch: int,
+        *,
+        commit: bool,
+        durable: bool = True,
+    ) -> None:
+        """Commit or abort; on return the markers are written."""
+
+    def drop_topic(self, topic: str, users: Iterable[str] = ()) -> None:
+        """A topic is being deleted: it leaves its transactions."""
