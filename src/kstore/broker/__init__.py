@@ -13,12 +13,14 @@ Modules:
 - disk_workers: Threads for work that may wait for a disk, in order for each key
 - down_convert: Records for consumers of Fetch 0 to 3, which know messages v0 or v1 only
 - durable_commits: Acknowledgements that mean on disk: one sync serves every request that waits
+- embedded_transactions: Embedded transactional producers of a store that is served
 - encoded_topics: The topics of Metadata's answers as bytes: those of one image are encoded once
 - fetch_frames: Fetch requests of one partition, from the bytes of a request to its answer
 - fetch_read: Reads the partitions of one Fetch request
 - fetch_session: Incremental fetch sessions (KIP-227)
 - frame_cutter: Cuts a connection's bytes into frames
 - group_service: Carries out what the group coordinator decides
+- internal_topic: An internal topic whose partitions a coordinator loads
 - leader_hints: Who leads a partition instead, in answers of Produce 10 and Fetch 16
 - listener: A listening socket and its connections
 - listener_set: The listeners of a broker, and the addresses that clients are given
@@ -32,4 +34,6 @@ Modules:
 - send_queue: Sends the chunks of answers: bytes by sendmsg, slices of segments from their files
 - services: What a handler works with
 - settings: The settings of a broker, typed, under Kafka's names
+- transaction_markers: Writes the markers of decided transactions
+- transaction_service: Carries out what the transaction coordinator decides
 """

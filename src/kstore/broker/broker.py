@@ -152,6 +152,8 @@ class Broker:
                 self._metadata.close()
             raise
         self._listeners = listeners
+        if self._services.transactions is not None:
+            self._services.transactions.take_over()
         self._loop.call_soon(self._partitions.begin_epochs_after_losses)
         self._loop.call_soon(listeners.start, self._services)
         self._loop.call_soon(self._sweep)
@@ -211,7 +213,12 @@ class Broker:
             if self._thread is not None:
                 self._loop.call_soon_threadsafe(self._begin_stop)
                 self._thread.join()
+                transactions = self._services.transactions
+                if transactions is not None:
+                    transactions.stop()
                 self._workers.close()
+                if transactions is not None:
+                    transactions.close()
                 self._loop.close()
                 if self._metadata is not None:
                     self._metadata.close()

@@ -13,11 +13,19 @@ from kstore.errors import KStoreError
 
 if TYPE_CHECKING:
     from kstore.broker.disk_workers import DiskWorkers
+    from kstore.broker.services import Services
     from kstore.log.log import Log
 
 Done = Callable[[BaseException | None], object]
 _SYNCS = 8  # logs that are synced at the same time
 _KEY = "durable commits"
+
+
+def durable_commits(services: "Services") -> "DurableCommits":
+    """The broker's committer, one for all: requests of every kind share its syncs."""
+    if services.commits is None:
+        services.commits = DurableCommits(services.workers)
+    return services.commits
 
 
 class DurableCommits:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Collection, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from kstore.broker.durable_commits import DurableCommits
+from kstore.broker.durable_commits import durable_commits
 from kstore.broker.handlers.controller_work import METADATA_KEY
 from kstore.broker.partitions import error_code_of
 from kstore.coordinator.group.group_coordinator import GroupCoordinator, GroupLimits
@@ -83,7 +83,7 @@ class GroupService:
             )
         )
         self._offsets = OffsetsStore(services.store)
-        self._commits = DurableCommits(services.workers)
+        self._commits = durable_commits(services)
         self._loaded: dict[int, ErrorCode] = {}  # by partition: NONE, or why not
         self._topic_id: bytes | None = None
         self._timer: Timer | None = None
@@ -299,6 +299,34 @@ class GroupService:
 
         self._append(
             partition, partial(self._offsets.commit, partition, group_id, commits), committed
+        )
+
+    def commit_in_transaction(
+        self,
+        group_id: str,
+        commits: Mapping[PartitionKey, OffsetCommit],
+        producer_id: int,
+        producer_epoch: int,
+        done: OnCommitted,
+    ) -> None:
+        """As ``commit``, in a producer's transaction: its marker makes the offsets count."""
+        partition = self.partition_of(group_id)
+
+        def committed(error: BaseException | None, appended: Appended | None) -> None:
+            refused = frozenset() if appended is None else appended.refused
+            done(_code(error, _COMMIT_ERRORS), refused)
+
+        self._append(
+            partition,
+            partial(
+                self._offsets.commit_in_transaction,
+                partition,
+                group_id,
+                commits,
+                producer_id,
+                producer_epoch,
+            ),
+            committed,
         )
 
     def fetch(self, group_id: str, done: OnFetched) -> None:

@@ -7,10 +7,12 @@ from kstore.broker.api_table import ApiTable
 
 if TYPE_CHECKING:
     from kstore.broker.disk_workers import DiskWorkers
+    from kstore.broker.durable_commits import DurableCommits
     from kstore.broker.group_service import GroupService
     from kstore.broker.loop import Loop
     from kstore.broker.partitions import Partitions
     from kstore.broker.settings import BrokerSettings
+    from kstore.broker.transaction_service import TransactionService
     from kstore.cluster.metadata import Metadata
     from kstore.security.credentials import Credentials
     from kstore.security.security_settings import SecuritySettings
@@ -31,3 +33,5 @@ class Services:
     security: "SecuritySettings | None" = None  # None: plain listeners only
     credentials: "Credentials | None" = None
     groups: "GroupService | None" = None  # made by the first handler of groups
+    transactions: "TransactionService | None" = None  # made by the first handler of transactions
+    commits: "DurableCommits | None" = None  # made by the first that waits for a disk

@@ -75,6 +75,20 @@ class BrokerSettings:
     offsets_retention_minutes: int = _kafka("offsets.retention.minutes")
     offsets_retention_check_interval_ms: int = _kafka("offsets.retention.check.interval.ms")
 
+    # Transactions.
+    transaction_max_timeout_ms: int = _kafka("transaction.max.timeout.ms")
+    transactional_id_expiration_ms: int = _kafka("transactional.id.expiration.ms")
+    transaction_state_log_num_partitions: int = _kafka("transaction.state.log.num.partitions")
+    transaction_partition_verification_enable: bool = _kafka(
+        "transaction.partition.verification.enable"
+    )
+    transaction_abort_timed_out_transaction_cleanup_interval_ms: int = _kafka(
+        "transaction.abort.timed.out.transaction.cleanup.interval.ms"
+    )
+    transaction_remove_expired_transaction_cleanup_interval_ms: int = _kafka(
+        "transaction.remove.expired.transaction.cleanup.interval.ms"
+    )
+
     # Topics.
     auto_create_topics_enable: bool = _kafka("auto.create.topics.enable")
     delete_topic_enable: bool = _kafka("delete.topic.enable")

@@ -38,6 +38,7 @@ from kstore.topic_partition import TopicPartition, as_partition, as_topic_partit
 
 if TYPE_CHECKING:
     from kstore.client.consumer import Consumer
+    from kstore.coordinator.transaction.transaction_owner import TransactionOwner
     from kstore.store.store import Store
 
 _LOGGER = logging.getLogger("kstore")
@@ -72,7 +73,6 @@ class TransactionalProducer:
         check_batch_settings(batch_size, compression)
         self.transactional_id = transactional_id
         self._store = store
-        self._coordinator = store._transactions().coordinator
         self._timeout_ms = check_integer("timeout_ms", timeout_ms)
         self._batch_size = None if batch_size is None else int(batch_size)
         self._compression = compression
@@ -92,6 +92,11 @@ class TransactionalProducer:
         self.producer_id, self.producer_epoch = self._coordinator.init(
             transactional_id, self._timeout_ms
         )
+
+    @property
+    def _coordinator(self) -> "TransactionOwner":
+        """The one that owns the store's transactions now: a broker may have begun to serve it."""
+        return self._store._transaction_coordinator()
 
     # --- the transaction ------------------------------------------------------------------
 

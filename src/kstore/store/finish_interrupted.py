@@ -37,7 +37,7 @@ def recover_first(store: "Store", *, progress: "Progress | None" = None) -> None
 
 
 def recover_while_in_use(store: "Store", *, on_recovered: "Callable[[Store], object]") -> None:
-    """Recover the store in a thread; then finish transactions, and call ``on_recovered``.
+    """Recover the store in a thread, then call ``on_recovered``; transactions are left to a broker.
 
     Before it returns, where a crash interrupted something that has to be finished first.
     """
@@ -56,8 +56,6 @@ def recover_while_in_use(store: "Store", *, on_recovered: "Callable[[Store], obj
         alive = reference()
         if alive is None or alive.closed:
             return
-        if "__transaction_state" in alive._catalog.topics:
-            alive._transactions()
         on_recovered(alive)
 
     store._manager.recoveries.start(finish)

@@ -45,6 +45,7 @@ if TYPE_CHECKING:
     from kstore.compaction.compaction_report import CompactionReport
     from kstore.coordinator.group.offsets_table import OffsetsTable
     from kstore.coordinator.transaction.store_transactions import StoreTransactions
+    from kstore.coordinator.transaction.transaction_owner import TransactionOwner
     from kstore.verify.partition import VerifyReport
 
 Paths = str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
@@ -92,6 +93,7 @@ class Store(Mapping[str, Topic]):
         self._files = files
         self._dependants: weakref.WeakSet[process_lifetime.Closable] = weakref.WeakSet()
         self._known_transactions: StoreTransactions | None = None
+        self._transaction_owner: TransactionOwner | None = None  # a broker that serves the store
         self._manager = LogManager(
             files, self.paths, self.config, writable=self.writable, store_ref=weakref.ref(self)
         )
@@ -346,11 +348,15 @@ class Store(Mapping[str, Topic]):
     delete_group_offsets = alter_groups.delete_group_offsets
     delete_group = alter_groups.delete_group
 
+    def _transaction_coordinator(self) -> "TransactionOwner":
+        """What decides about transactions: the broker that serves the store, else the store."""
+        return self._transaction_owner or self._transactions().coordinator
+
     def _transactions(self) -> "StoreTransactions":
-        """The transaction coordinator, created on first use."""
+        """The store's own transaction coordinator, created on first use."""
         self._manager.recoveries.wait_for_all()
         with self._lock:
-            if self._known_transactions is None:
+            if self._known_transactions is None or self._known_transactions.is_retired:
                 from kstore.coordinator.transaction.store_transactions import StoreTransactions
 
                 self._known_transactions = StoreTransactions(self, self._manager)

@@ -55,7 +55,9 @@ def drop_from_transactions(store: "Store", topic: str) -> None:
         for producer in list(store._dependants)
         if isinstance(producer, TransactionalProducer) and topic in producer._topics
     ]
-    if store._known_transactions is not None:
+    if store._transaction_owner is not None:
+        store._transaction_owner.drop_topic(topic, users)
+    elif store._known_transactions is not None:
         store._known_transactions.coordinator.drop_topic(topic, users)
 
 

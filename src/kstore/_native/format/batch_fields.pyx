@@ -110,6 +110,10 @@ def producer_id(data, int64_t position=0):
     return _read(data, position, V2_PRODUCER_ID_POSITION, 8)
 
 
+def producer_epoch(data, int64_t position=0):
+    return _read(data, position, V2_PRODUCER_EPOCH_POSITION, 2)
+
+
 def record_count(data, int64_t position=0):
     return _read(data, position, V2_COUNT_POSITION, 4)
 

@@ -11,7 +11,7 @@ Modules:
 - describe_producers: The producer state of partitions
 - elections: Leaders and reassignments, where every partition has one replica
 - fetch: Records for consumers and followers
-- find_coordinator: The broker that coordinates a group
+- find_coordinator: The broker that coordinates a group or a transactional id
 - group_admin: Groups as an administrator sees them
 - group_offsets: The committed offsets of groups
 - groups: The membership of groups
@@ -20,11 +20,14 @@ Modules:
 - log_dirs: What is in which log directory, and moves between them
 - metadata: Brokers, topics, partitions and their leaders
 - produce: Batches of clients, appended to logs
-- producer_ids: Producer ids for idempotent producers
+- producer_ids: Producer ids for idempotent and transactional producers
 - quorum: The quorum of one voter
 - sasl: Clients prove who they are
 - scram_users: The users of SCRAM are described, set and removed
 - topics: Topics are created and deleted, partitions added
+- transaction_admin: Transactions as an administrator sees and ends them
+- transaction_offsets: Offsets of groups that count when a transaction commits
+- transactions: Producers' transactions, step by step
 """
 
 from typing import TYPE_CHECKING, Protocol
@@ -64,6 +67,9 @@ def handler_classes() -> "list[type[Handlers]]":
     from kstore.broker.handlers.sasl import SaslHandlers
     from kstore.broker.handlers.scram_users import ScramUserHandlers
     from kstore.broker.handlers.topics import TopicHandlers
+    from kstore.broker.handlers.transaction_admin import TransactionAdminHandlers
+    from kstore.broker.handlers.transaction_offsets import TransactionOffsetHandlers
+    from kstore.broker.handlers.transactions import TransactionHandlers
 
     return [
         ApiVersionsHandlers,
@@ -87,4 +93,7 @@ def handler_classes() -> "list[type[Handlers]]":
         SaslHandlers,
         ScramUserHandlers,
         TopicHandlers,
+        TransactionAdminHandlers,
+        TransactionHandlers,
+        TransactionOffsetHandlers,
     ]

@@ -1,4 +1,4 @@
-"""FindCoordinator: the broker that coordinates a group."""
+"""FindCoordinator: the broker that coordinates a group or a transactional id."""
 
 from collections.abc import Callable
 from typing import TYPE_CHECKING
@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 from kstore.broker.api_table import Api
 from kstore.broker.group_service import group_service
 from kstore.broker.request import Answer, Pending, Request
+from kstore.broker.transaction_service import transaction_service
 from kstore.protocol.api_keys import ApiKey
 from kstore.protocol.error_codes import ErrorCode
 from kstore.protocol.messages.find_coordinator import (
@@ -27,30 +28,32 @@ class FindCoordinatorHandlers:
     def __init__(self, services: "Services") -> None:
         self._services = services
         self._groups = group_service(services)
+        self._transactions = transaction_service(services)
 
     def apis(self) -> list[Api]:
         return [Api(ApiKey.FIND_COORDINATOR, 0, 6, self.find_coordinator)]
 
     def find_coordinator(self, request: Request) -> Answer:
-        """This broker, for every group; the first request creates ``__consumer_offsets``."""
+        """This broker, for all; the first request creates the internal topic."""
         message = FindCoordinatorRequest.decode(request.reader, request.api_version)
-        if message.key_type != _GROUP:
-            is_known = message.key_type == _TRANSACTION
-            error = ErrorCode.COORDINATOR_NOT_AVAILABLE if is_known else ErrorCode.INVALID_REQUEST
+        if message.key_type not in (_GROUP, _TRANSACTION):
+            error = ErrorCode.INVALID_REQUEST
             return _respond(message, request, lambda key: _refused(key, error))
+        is_group = message.key_type == _GROUP
         pending = Pending()
 
         def answer(error: ErrorCode) -> None:
             def find(key: str) -> Coordinator:
                 if error != ErrorCode.NONE:
                     return _refused(key, error)
-                self._groups.check(key)  # begins to load the group's partition
+                # Begins to load the key's partition.
+                (self._groups if is_group else self._transactions).check(key)
                 return self._here(key, request)
 
             if not pending.is_cancelled:
                 pending.complete(_respond(message, request, find))
 
-        self._groups.with_topic(answer)
+        (self._groups if is_group else self._transactions.topic).with_topic(answer)
         return pending
 
     def _here(self, key: str, request: Request) -> Coordinator:

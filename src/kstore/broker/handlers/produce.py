@@ -12,7 +12,7 @@ from kstore._native.format import batch_fields
 from kstore.broker.api_table import Api
 from kstore.broker.client_batch import complete_size, find_batch
 from kstore.broker.delayed_produce import AppendedPartition, DelayedProduce
-from kstore.broker.durable_commits import DurableCommits
+from kstore.broker.durable_commits import durable_commits
 from kstore.broker.leader_hints import LeaderHints
 from kstore.broker.partitions import (
     HostedPartition,
@@ -22,6 +22,7 @@ from kstore.broker.partitions import (
 )
 from kstore.broker.produce_frames import INLINE_SIZE, ProduceFrames, is_durable
 from kstore.broker.request import Answer, Attempt, CloseConnection, Pending, Request
+from kstore.broker.transaction_service import transaction_service
 from kstore.errors import CorruptRecordError, KStoreError
 from kstore.log.append_info import AppendInfo
 from kstore.protocol.api_keys import ApiKey
@@ -37,7 +38,7 @@ PartitionAnswer = ProduceResponse.Responses.PartitionResponses
 
 _LOGGER = logging.getLogger("kstore.broker")
 _SECONDS_BETWEEN_REPORTS = 10.0
-_V2_SINCE, _HINTS_SINCE = 3, 10  # versions of Produce
+_V2_SINCE, _HINTS_SINCE, _ABORTABLE_SINCE = 3, 10, 11  # versions of Produce
 # Kafka answers these without the log start offset (ReplicaManager.appendToLocalLog).
 _WITHOUT_LOG_START = frozenset(
     (
@@ -72,7 +73,8 @@ class ProduceHandlers:
 
     def __init__(self, services: "Services") -> None:
         self.services = services
-        self.commits = DurableCommits(services.workers)
+        self.commits = durable_commits(services)
+        self.transactions = transaction_service(services)
         self._report_again_at = 0.0
 
     def report_storage_error(self, hosted: HostedPartition, error: BaseException) -> None:
@@ -107,6 +109,7 @@ class ProduceCall:
         "_message",
         "_open",
         "_pending",
+        "_producers",
         "_request",
         "_response",
         "_version",
@@ -123,6 +126,7 @@ class ProduceCall:
         self._response = ProduceResponse()
         self._hints = LeaderHints(request) if self._version >= _HINTS_SINCE else None
         self._appended: list[AppendedPartition] = []
+        self._producers: dict[HostedPartition, int] = {}  # of transactional batches
         self._open = 0  # appends on disk workers
         self._pending: Pending | None = None
 
@@ -156,7 +160,7 @@ class ProduceCall:
         if hosted.image is None:
             error = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         elif error == ErrorCode.NONE:
-            error = self._refusal(hosted, attributes)
+            error = self._refusal(hosted, attributes, records)
         if error != ErrorCode.NONE:
             self._refuse(hosted, answer, error)
             return
@@ -192,7 +196,9 @@ class ProduceCall:
             log, info = attempt.result
             self._take(hosted, answer, log, info)
 
-    def _refusal(self, hosted: HostedPartition, attributes: int) -> ErrorCode:
+    def _refusal(
+        self, hosted: HostedPartition, attributes: int, records: memoryview | None
+    ) -> ErrorCode:
         """Why nothing is appended whatever the records are, in Kafka's order of checks; or NONE."""
         if self._acks not in (-1, 0, 1):
             return ErrorCode.INVALID_REQUIRED_ACKS
@@ -203,9 +209,25 @@ class ProduceCall:
             return hosted.error
         if self._acks == -1 and not self._has_enough_replicas(hosted):
             return ErrorCode.NOT_ENOUGH_REPLICAS
-        if attributes & batch_fields.TRANSACTIONAL_BIT:  # no coordinator would end the transaction
-            return ErrorCode.INVALID_TXN_STATE
+        if attributes & batch_fields.TRANSACTIONAL_BIT and records is not None:
+            return self._check_transaction(hosted, records)
         return ErrorCode.NONE
+
+    def _check_transaction(self, hosted: HostedPartition, records: memoryview) -> ErrorCode:
+        """Only records of a transaction that is ongoing in this partition are appended (KIP-890):
+        no coordinator would end another one."""
+        transactional_id = self._message.transactional_id
+        if transactional_id is None:
+            return ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+        producer_id = batch_fields.producer_id(records)
+        self._producers[hosted] = producer_id
+        return self._handlers.transactions.verify_append(
+            transactional_id,
+            producer_id,
+            batch_fields.producer_epoch(records),
+            (hosted.topic, hosted.number),
+            knows_abortable=self._version >= _ABORTABLE_SINCE,
+        )
 
     def _has_enough_replicas(self, hosted: HostedPartition) -> bool:
         """Whether the ISR has min.insync.replicas, or as many as the partition has replicas."""
@@ -270,7 +292,12 @@ class ProduceCall:
             return
         if info.size == 0 or log.config.message_timestamp_type == "LogAppendTime":
             answer.log_append_time_ms = info.max_timestamp
-        self._appended.append(AppendedPartition(hosted, log, info.last_offset + 1, answer))
+        end_offset = info.last_offset + 1
+        self._appended.append(AppendedPartition(hosted, log, end_offset, answer))
+        producer_id = self._producers.get(hosted)
+        if producer_id is not None:
+            key = hosted.topic, hosted.number
+            self._handlers.transactions.records_appended(producer_id, key, end_offset)
 
     def _fail(self, hosted: HostedPartition, answer: PartitionAnswer, error: BaseException) -> None:
         """The append raised an error."""

@@ -1,4 +1,5 @@
-"""InitProducerId for idempotent producers (Kafka's KafkaApis.handleInitProducerIdRequest).
+"""InitProducerId for idempotent and transactional producers (Kafka's
+KafkaApis.handleInitProducerIdRequest).
 
 An id is random, above every id that a Kafka cluster assigns from 0 up (2^62 to 2^63 - 1), as those
 of the embedded producers of the same store: it stays unique over restarts, in a directory that
@@ -8,8 +9,11 @@ Kafka has written, and between processes, without a counter on disk.
 from typing import TYPE_CHECKING
 
 from kstore.broker.api_table import Api
-from kstore.broker.request import Answer, Request
+from kstore.broker.request import Answer, Pending, Request
+from kstore.broker.transaction_service import transaction_service
+from kstore.coordinator.transaction.transaction_events import InitProducerId, TransactionAnswer
 from kstore.coordinator.transaction.transaction_state_records import new_producer_id
+from kstore.coordinator.transaction.transaction_state_store import now_ms
 from kstore.protocol.api_keys import ApiKey
 from kstore.protocol.error_codes import ErrorCode
 from kstore.protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
@@ -17,29 +21,57 @@ from kstore.protocol.messages.init_producer_id import InitProducerIdRequest, Ini
 if TYPE_CHECKING:
     from kstore.broker.services import Services
 
+_PRODUCER_FENCED_FROM = 4  # earlier versions know INVALID_PRODUCER_EPOCH only
+
 
 class ProducerIdHandlers:
-    """Serves InitProducerId. A transactional id is refused: no coordinator serves it here."""
+    """Serves InitProducerId."""
 
     def __init__(self, services: "Services") -> None:
-        self._services = services
+        self._service = transaction_service(services)
 
     def apis(self) -> list[Api]:
         return [Api(ApiKey.INIT_PRODUCER_ID, 0, 5, self.init_producer_id)]
 
     def init_producer_id(self, request: Request) -> Answer:
-        """A fresh producer id with epoch 0, also for a producer that names its old one."""
+        """A fresh producer id with epoch 0 for an idempotent producer, also for one that names its
+        old one; for a transactional one what the coordinator decides."""
         message = InitProducerIdRequest.decode(request.reader, request.api_version)
-        error = refusal(message)
+        if (message.producer_id == -1) != (message.producer_epoch == -1):
+            return _refused(ErrorCode.INVALID_REQUEST)
+        transactional_id = message.transactional_id
+        if transactional_id is None:
+            return InitProducerIdResponse(producer_id=new_producer_id(), producer_epoch=0)
+        error = self._service.check(transactional_id)
         if error != ErrorCode.NONE:
-            return InitProducerIdResponse(error_code=int(error), producer_id=-1, producer_epoch=-1)
-        return InitProducerIdResponse(producer_id=new_producer_id(), producer_epoch=0)
+            return _refused(error)
+        pending = Pending()
+
+        def reply(answer: TransactionAnswer) -> None:
+            error = answer.error
+            if error == ErrorCode.PRODUCER_FENCED and request.api_version < _PRODUCER_FENCED_FROM:
+                error = ErrorCode.INVALID_PRODUCER_EPOCH
+            pending.complete(
+                InitProducerIdResponse(
+                    error_code=int(error),
+                    producer_id=answer.producer_id,
+                    producer_epoch=answer.producer_epoch,
+                )
+            )
+
+        self._service.coordinator.init_producer_id(
+            InitProducerId(
+                transactional_id=transactional_id,
+                timeout_ms=message.transaction_timeout_ms,
+                producer_id=message.producer_id,
+                producer_epoch=message.producer_epoch,
+                reply=reply,
+            ),
+            now_ms(),
+        )
+        self._service.carry_out()
+        return pending
 
 
-def refusal(message: InitProducerIdRequest) -> ErrorCode:
-    """Why no id is assigned, or NONE."""
-    if (message.producer_id == -1) != (message.producer_epoch == -1):
-        return ErrorCode.INVALID_REQUEST
-    if message.transactional_id is None:
-        return ErrorCode.NONE
-    return ErrorCode.NOT_COORDINATOR if message.transactional_id else ErrorCode.INVALID_REQUEST
+def _refused(error: ErrorCode) -> InitProducerIdResponse:
+    return InitProducerIdResponse(error_code=int(error), producer_id=-1, producer_epoch=-1)

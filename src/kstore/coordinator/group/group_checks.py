@@ -34,18 +34,27 @@ def check_sync(group: ClassicGroup, request: Sync) -> ErrorCode:
 
 
 def check_commit(
-    group: ClassicGroup, member_id: str, instance_id: str | None, generation: int
+    group: ClassicGroup,
+    member_id: str,
+    instance_id: str | None,
+    generation: int,
+    *,
+    is_transactional: bool = False,
 ) -> ErrorCode:
-    """Whether a member may commit offsets, or a consumer that is no member of an empty group."""
+    """Whether a member may commit offsets, or a consumer that is no member of an empty group.
+
+    In a transaction anyone may who names no member, as old producers do, and a rebalance is no
+    hindrance.
+    """
     if generation >= 0 or member_id or instance_id is not None:
         error = check_member(group, member_id, instance_id)
         if error != ErrorCode.NONE:
             return error
         if generation != group.generation:
             return ErrorCode.ILLEGAL_GENERATION
-    elif group.state is not GroupState.EMPTY:
+    elif group.state is not GroupState.EMPTY and not is_transactional:
         return ErrorCode.UNKNOWN_MEMBER_ID
-    if group.state is GroupState.COMPLETING_REBALANCE:
+    if group.state is GroupState.COMPLETING_REBALANCE and not is_transactional:
         return ErrorCode.REBALANCE_IN_PROGRESS
     return ErrorCode.NONE
 

@@ -497,6 +497,8 @@ class GroupCoordinator:
         instance_id: str | None,
         generation: int,
         now: float,
+        *,
+        is_transactional: bool = False,
     ) -> ErrorCode:
         """Whether a member, or a consumer without a group, may commit now."""
         group = self._groups.get(group_id)
@@ -504,8 +506,10 @@ class GroupCoordinator:
             if generation >= 0:
                 return ErrorCode.ILLEGAL_GENERATION
             group = self.ensure(group_id, now)
-        error = check_commit(group, member_id, instance_id, generation)
-        if error == ErrorCode.NONE and group.state is not _EMPTY:
+        error = check_commit(
+            group, member_id, instance_id, generation, is_transactional=is_transactional
+        )
+        if error == ErrorCode.NONE and not is_transactional and group.state is not _EMPTY:
             self._renew(group, group.members[member_id], now)
         return error
 

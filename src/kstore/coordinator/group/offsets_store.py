@@ -85,16 +85,39 @@ class OffsetsStore:
         """Append commits, each with a later timestamp than its partition's last one."""
         with self._store._offsets_lock:  # no topic is deleted meanwhile
             table = self._table(partition)
-            now = now_ms()
-            stamped: Commits = {}
-            for tp, commit in commits.items():
-                if tp[0] in self._store:
-                    last = table.commit_of(group, tp)
-                    earliest = 0 if last is None else min(last.commit_timestamp + 1, INT64_MAX)
-                    stamped[tp] = commit._replace(commit_timestamp=max(now, earliest))
+            stamped = self._stamped(table, group, commits)
             if stamped:
                 table.append(group, stamped)
             return _appended(table, frozenset(commits.keys() - stamped.keys()))
+
+    def commit_in_transaction(
+        self,
+        partition: int,
+        group: str,
+        commits: Mapping[PartitionKey, OffsetCommit],
+        producer_id: int,
+        producer_epoch: int,
+    ) -> Appended:
+        """As ``commit``, in a producer's transaction: its marker makes them count."""
+        with self._store._offsets_lock:
+            table = self._table(partition)
+            stamped = self._stamped(table, group, commits)
+            if stamped:
+                table.append_in_transaction(group, stamped, producer_id, producer_epoch)
+            return _appended(table, frozenset(commits.keys() - stamped.keys()))
+
+    def _stamped(
+        self, table: OffsetsTable, group: str, commits: Mapping[PartitionKey, OffsetCommit]
+    ) -> Commits:
+        """The commits with their times, without those whose topic does not exist any more."""
+        now = now_ms()
+        stamped: Commits = {}
+        for tp, commit in commits.items():
+            if tp[0] in self._store:
+                last = table.commit_of(group, tp)
+                earliest = 0 if last is None else min(last.commit_timestamp + 1, INT64_MAX)
+                stamped[tp] = commit._replace(commit_timestamp=max(now, earliest))
+        return stamped
 
     def fetch(self, partition: int, group: str) -> tuple[Commits, set[PartitionKey]]:
         """A group's commits, and the partitions whose offset an open transaction may change."""

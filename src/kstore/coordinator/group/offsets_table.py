@@ -23,8 +23,11 @@ from kstore.coordinator.group.offset_records import (
 )
 from kstore.errors import CorruptRecordError
 from kstore.record import Record
+from kstore.record.builder import BatchBuilder
 
 _LOGGER = logging.getLogger("kstore")
+_NO_SEQUENCE = -1
+_TRANSACTIONAL = 0x10  # attribute of a batch
 _UNKNOWN = b""  # no record: an encoded value is never empty
 
 OFFSETS_TOPIC = "__consumer_offsets"
@@ -51,6 +54,7 @@ class OffsetsLog(Protocol):
     @property
     def end_offset(self) -> int: ...
     def extend(self, values: Iterable[Record]) -> range: ...
+    def append_as_coordinator(self, batch: bytes) -> object: ...
     def flush(self) -> None: ...
     @property
     def last_stable_offset(self) -> int: ...
@@ -223,6 +227,22 @@ class OffsetsTable:
     def append(self, group: str, commits: Mapping[PartitionKey, OffsetCommit]) -> None:
         """Append commits in Kafka's format, in one batch; without a flush, as Kafka."""
         self._append(commit_records(group, commits))
+
+    def append_in_transaction(
+        self,
+        group: str,
+        commits: Mapping[PartitionKey, OffsetCommit],
+        producer_id: int,
+        producer_epoch: int,
+    ) -> None:
+        """Append commits in one batch of a transaction, without sequence numbers, as Kafka."""
+        builder = BatchBuilder()
+        builder.set_producer(producer_id, producer_epoch, _NO_SEQUENCE)
+        for record in commit_records(group, commits):
+            if not builder.append(record.value, key=record.key, timestamp=record.timestamp):
+                self._log.append_as_coordinator(builder.build(attributes=_TRANSACTIONAL))
+                builder.append(record.value, key=record.key, timestamp=record.timestamp)
+        self._log.append_as_coordinator(builder.build(attributes=_TRANSACTIONAL))
 
     def append_group(self, group: str, value: bytes | None) -> None:
         """Append the record of a group's members, or (None) its tombstone; without a flush."""

@@ -157,10 +157,12 @@ def test_zstd_needs_version_7(broker, version):
 
 
 @pytest.mark.parametrize("version", V2)
-def test_transactional_batches_are_refused(broker, version):
+def test_batches_of_no_transaction_are_refused(broker, version):
     records = batch(rows(1), transactional=True, producer_id=9, producer_epoch=0, base_sequence=0)
     answer = only(broker.ask(produce(records, transactional_id="id"), version))
-    assert answer.error_code == 48
+    assert answer.error_code == (48 if version < 11 else 120)
+    answer = only(broker.ask(produce(records), version))
+    assert answer.error_code == 53
     assert broker.store["t"][0].last_stable_offset == broker.store["t"][0].end_offset == 0
 
 

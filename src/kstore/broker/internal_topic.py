@@ -1,0 +1,185 @@
+"""An internal topic whose partitions a coordinator loads: which of them are, and its creation."""
+
+import logging
+from collections.abc import Callable, Collection, Mapping
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from kstore.broker.handlers.controller_work import METADATA_KEY
+from kstore.protocol.error_codes import ErrorCode
+from kstore.protocol.fields import partition_for_name
+
+if TYPE_CHECKING:
+    from kstore.broker.services import Services
+
+_LOGGER = logging.getLogger("kstore.broker")
+_RETRY_SECONDS = 5.0  # until a partition that could not be loaded is tried again
+
+
+class InternalTopic:
+    """The partitions of one internal topic of this broker. Loop's thread only.
+
+    ``load(partition)`` and ``filled()`` are called on disk workers; ``on_loaded(partition,
+    result)`` and ``on_lost()`` (the topic was deleted) on the loop's thread.
+    """
+
+    def __init__(
+        self,
+        services: "Services",
+        name: str,
+        *,
+        partition_count: int,
+        properties: Mapping[str, str],
+        filled: Callable[[], Collection[int]],
+        load: Callable[[int], Any],
+        on_loaded: Callable[[int, Any], object],
+        on_lost: Callable[[], object],
+    ) -> None:
+        self.name = name
+        self._services = services
+        self._new_partition_count = partition_count
+        self._properties = properties
+        self._filled = filled
+        self._load_work = load
+        self._on_loaded = on_loaded
+        self._on_lost = on_lost
+        self._states: dict[int, ErrorCode] = {}  # by partition: NONE, or why not
+        self._due: set[int] = set()  # partitions that may be tried again
+        self._topic_id: bytes | None = None
+        self._waiters: list[Callable[[ErrorCode], object]] = []
+
+    def start(self) -> None:
+        """Load the partitions that have records, so that clients do not wait for it later."""
+        if self.partition_count:
+            self._services.workers.submit(self.name, self._filled, self._list_ended)
+
+    def _list_ended(self, partitions: Collection[int] | None, error: BaseException | None) -> None:
+        if partitions is None:
+            _LOGGER.warning("%s cannot be listed: %s", self.name, error)
+        else:
+            self._take_filled(partitions)
+
+    def _take_filled(self, partitions: Collection[int]) -> None:
+        """Load the partitions that have records; the others are complete as they are."""
+        for partition in range(self.partition_count):
+            if partition in partitions:
+                self._load(partition)
+            elif partition not in self._states:
+                self._states[partition] = ErrorCode.NONE
+
+    # --- which partition, and whether it is loaded ------------------------------------------
+
+    @property
+    def partition_count(self) -> int:
+        """The number of partitions; 0 while the topic does not exist."""
+        topic = self._services.metadata.image.topics.get(self.name)
+        if topic is None:
+            self._forget()
+            return 0
+        if topic.topic_id != self._topic_id:
+            self._forget()
+            self._topic_id = topic.topic_id
+        return len(topic.partitions)
+
+    def _forget(self) -> None:
+        self._topic_id = None
+        if self._states:
+            self._states.clear()
+            self._due.clear()
+            self._on_lost()
+
+    def partition_of(self, key: str) -> int:
+        return partition_for_name(key, self.partition_count)
+
+    def check(self, key: str) -> ErrorCode:
+        """Whether the key's partition is loaded: NOT_COORDINATOR without the topic,
+        COORDINATOR_LOAD_IN_PROGRESS or COORDINATOR_NOT_AVAILABLE otherwise."""
+        count = self.partition_count
+        if not count:
+            return ErrorCode.NOT_COORDINATOR
+        return self.state_of(partition_for_name(key, count))
+
+    def state_of(self, partition: int) -> ErrorCode:
+        """NONE for a loaded partition; another one begins to load."""
+        state = self._states.get(partition)
+        if state is None:
+            self._load(partition)
+            return ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+        if state != ErrorCode.NONE and partition in self._due:
+            self._due.discard(partition)
+            del self._states[partition]
+            self._load(partition)
+            self._states[partition] = state  # until it is loaded
+        return state
+
+    @property
+    def is_loading(self) -> bool:
+        """Whether some partition is being loaded, or was not looked at yet."""
+        count = self.partition_count
+        return len(self._states) < count or (
+            ErrorCode.COORDINATOR_LOAD_IN_PROGRESS in self._states.values()
+        )
+
+    def _load(self, partition: int) -> None:
+        if partition in self._states:
+            return
+        self._states[partition] = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+        self._services.workers.submit(
+            (self.name, partition),
+            partial(self._load_work, partition),
+            partial(self._load_ended, partition, self._topic_id),
+        )
+
+    def _load_ended(
+        self, partition: int, topic_id: bytes | None, loaded: Any, error: BaseException | None
+    ) -> None:
+        if topic_id != self._topic_id:
+            return
+        if error is not None:
+            _LOGGER.warning(
+                "%s-%d cannot be loaded, its clients get COORDINATOR_NOT_AVAILABLE: %s",
+                self.name, partition, error,
+            )  # fmt: skip
+            self._states[partition] = ErrorCode.COORDINATOR_NOT_AVAILABLE
+            self._services.loop.call_later(_RETRY_SECONDS, self._retry, partition)
+        else:
+            self._states[partition] = ErrorCode.NONE
+            self._on_loaded(partition, loaded)
+
+    def _retry(self, partition: int) -> None:
+        if self._states.get(partition) == ErrorCode.COORDINATOR_NOT_AVAILABLE:
+            self._due.add(partition)
+
+    # --- the topic --------------------------------------------------------------------------
+
+    def with_topic(self, then: Callable[[ErrorCode], object]) -> None:
+        """Call ``then(NONE)`` when the topic exists, which may create it; or with 15."""
+        if self.partition_count:
+            then(ErrorCode.NONE)
+            return
+        self._waiters.append(then)
+        if len(self._waiters) == 1:
+            self._services.workers.submit(METADATA_KEY, self._create, self._created)
+
+    def _create(self) -> bool:
+        """On a disk worker; whether the topic is a new one."""
+        services = self._services
+        if self.name in services.metadata.image.topics:
+            return False
+        if any(each.offline is not None for each in services.store.log_dirs):
+            raise OSError(f"{self.name} is not created while a log directory is offline")
+        services.metadata.create_topic(
+            self.name, partitions=self._new_partition_count, config=self._properties
+        )
+        return True
+
+    def _created(self, is_new: bool | None, error: BaseException | None) -> None:
+        waiters, self._waiters = self._waiters, []
+        if error is not None:
+            _LOGGER.warning("%s was not created: %s", self.name, error)
+        is_there = bool(self.partition_count)
+        if is_there and is_new:
+            self._take_filled(())
+        code = ErrorCode.NONE if is_there else ErrorCode.COORDINATOR_NOT_AVAILABLE
+        for then in waiters:
+            then(code)

@@ -1,0 +1,156 @@
+"""Writes the markers of decided transactions into the logs of their partitions."""
+
+import logging
+from collections.abc import Callable
+from functools import partial
+from typing import TYPE_CHECKING
+
+from kstore.broker.partitions import HostedPartition
+from kstore.coordinator.transaction.transaction_state_records import (
+    Metadata,
+    PartitionKey,
+    State,
+)
+from kstore.coordinator.transaction.transaction_state_store import AppendedMarker, append_marker
+from kstore.errors import InvalidProducerEpochError, UnknownTopicOrPartitionError
+from kstore.protocol.error_codes import ErrorCode
+
+if TYPE_CHECKING:
+    from kstore.broker.durable_commits import DurableCommits
+    from kstore.broker.services import Services
+
+_LOGGER = logging.getLogger("kstore.broker")
+_RETRY_SECONDS = 0.5  # until a marker that could not be written is tried again
+_REPORTS_AFTER = 20  # tries of a marker between two warnings about it
+
+
+class MarkerWriter:
+    """Appends each marker on the disk worker of its partition, until it is there. Loop's thread."""
+
+    def __init__(self, services: "Services", commits: "DurableCommits") -> None:
+        self._services = services
+        self._commits = commits
+
+    def write(
+        self,
+        metadata: Metadata,
+        coordinator_epoch: int,
+        on_epoch: Callable[[int], object],
+        done: Callable[[], object],
+        *,
+        is_durable: bool,
+    ) -> None:
+        """Write the markers of a decided transaction; ``done`` once, when all are written, or on
+        disk. ``on_epoch(epoch)`` reports the coordinator epoch that a log needed."""
+        _Marking(self, metadata, coordinator_epoch, on_epoch, done, is_durable).start()
+
+
+class _Marking:
+    """The markers of one transaction."""
+
+    def __init__(
+        self,
+        writer: MarkerWriter,
+        metadata: Metadata,
+        coordinator_epoch: int,
+        on_epoch: Callable[[int], object],
+        done: Callable[[], object],
+        is_durable: bool,
+    ) -> None:
+        self._writer = writer
+        self._is_durable = is_durable
+        self._services = writer._services
+        self._metadata = metadata
+        self._epoch = coordinator_epoch
+        self._on_epoch = on_epoch
+        self._done = done
+        self._left = set(metadata.partitions)
+        self._tries = 0
+
+    def start(self) -> None:
+        if not self._left:
+            self._done()
+        for key in sorted(self._left):
+            self._write(key)
+
+    def _finish(self, key: PartitionKey) -> None:
+        self._left.discard(key)
+        if not self._left:
+            self._done()
+
+    def _write(self, key: PartitionKey) -> None:
+        services = self._services
+        hosted = services.partitions.get(*key)
+        if hosted.image is None and not _is_any_offline(services):
+            self._finish(key)  # the topic was deleted, as in Kafka
+        elif hosted.error == ErrorCode.NONE or hosted.needs_opening:
+            services.workers.submit(
+                hosted.key, partial(self._append, hosted), partial(self._appended, key, hosted)
+            )
+        else:
+            self._write_later(key, hosted.error.message)
+
+    def _write_later(self, key: PartitionKey, reason: object) -> None:
+        if self._tries % _REPORTS_AFTER == 0:
+            _LOGGER.warning(
+                "the transaction of %r waits for its end marker in %s-%d, and so do read_committed "
+                "consumers: %s", self._metadata.transactional_id, *key, reason,
+            )  # fmt: skip
+        self._tries += 1
+        self._services.loop.call_later(_RETRY_SECONDS, self._write, key)
+
+    def _append(self, hosted: HostedPartition) -> AppendedMarker:
+        """On a disk worker."""
+        log = self._services.partitions.open_log(hosted)
+        return append_marker(
+            log,
+            self._metadata.producer_id,
+            self._metadata.producer_epoch,
+            is_commit=self._metadata.state is State.PREPARE_COMMIT,
+            coordinator_epoch=self._epoch,
+            timestamp=self._metadata.last_update_ms,
+        )
+
+    def _appended(
+        self,
+        key: PartitionKey,
+        hosted: HostedPartition,
+        appended: AppendedMarker | None,
+        error: BaseException | None,
+    ) -> None:
+        if appended is None:
+            self._failed(key, hosted, error)
+            return
+        self._services.partitions.opened(hosted, appended.log, None)
+        if appended.coordinator_epoch > self._epoch:
+            self._epoch = appended.coordinator_epoch
+            self._on_epoch(self._epoch)
+        if not self._is_durable:
+            self._finish(key)
+            return
+        self._writer._commits.wait(appended.log, appended.end_offset, partial(self._synced, key))
+
+    def _failed(
+        self, key: PartitionKey, hosted: HostedPartition, error: BaseException | None
+    ) -> None:
+        if isinstance(error, InvalidProducerEpochError):
+            _LOGGER.warning(
+                "%s-%d has a later epoch of the producer of %r than its transaction, which is over "
+                "there: %s", *key, self._metadata.transactional_id, error,
+            )  # fmt: skip
+            self._finish(key)
+            return
+        if hosted.log is None or isinstance(error, UnknownTopicOrPartitionError):
+            self._services.partitions.opened(hosted, None, error)
+        self._write_later(key, error)
+
+    def _synced(self, key: PartitionKey, error: BaseException | None) -> None:
+        if error is None:
+            self._finish(key)
+        else:
+            self._write_later(key, error)
+
+
+def _is_any_offline(services: "Services") -> bool:
+    """Whether a log directory is offline, which may have a partition that is not found."""
+    return any(each.offline is not None for each in services.store.log_dirs)

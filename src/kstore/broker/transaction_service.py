@@ -1,0 +1,393 @@
+"""Carries out what the transaction coordinator decides: records, markers, time, answers.
+
+The coordinator's state lives on the loop's thread; states and markers are appended on the disk
+workers, in order for each partition. Where acknowledgements are durable, the records of a
+transaction are on disk before its decision is appended, the decision before the markers, the
+markers before the final state; all syncs are shared.
+"""
+
+import logging
+from collections.abc import Callable
+from functools import partial
+from typing import TYPE_CHECKING
+
+from kstore.broker.durable_commits import durable_commits
+from kstore.broker.embedded_transactions import EmbeddedTransactions
+from kstore.broker.internal_topic import InternalTopic
+from kstore.broker.partitions import error_code_of
+from kstore.broker.transaction_markers import MarkerWriter
+from kstore.coordinator.transaction.transaction_coordinator import TransactionCoordinator
+from kstore.coordinator.transaction.transaction_events import (
+    StoreTransaction,
+    TransactionAnswer,
+    WriteMarkers,
+)
+from kstore.coordinator.transaction.transaction_state_records import (
+    LOWEST_PRODUCER_ID,
+    Metadata,
+    PartitionKey,
+    State,
+)
+from kstore.coordinator.transaction.transaction_state_store import (
+    STATE_PROPERTIES,
+    STATE_TOPIC,
+    AppendedMarker,
+    AppendedState,
+    LoadedStates,
+    TransactionStateStore,
+    end_unknown_transaction,
+    now_ms,
+    open_transactions,
+)
+from kstore.protocol.error_codes import ErrorCode
+
+if TYPE_CHECKING:
+    from kstore.broker.services import Services
+    from kstore.log.log import Log
+    from kstore.producer_state.snapshot import ProducerEntry
+
+_LOGGER = logging.getLogger("kstore.broker")
+_AGAIN_SECONDS = 1.0  # until a final state that could not be stored is tried again
+_LOADING_SECONDS = 0.5  # between two looks whether all states are loaded
+
+# What a client gets for an error of an append (Kafka's TransactionStateManager).
+_STATE_ERRORS = {
+    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.NOT_ENOUGH_REPLICAS: ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND: ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.REQUEST_TIMED_OUT: ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.NOT_LEADER_OR_FOLLOWER: ErrorCode.NOT_COORDINATOR,
+    ErrorCode.KAFKA_STORAGE_ERROR: ErrorCode.NOT_COORDINATOR,
+}
+
+
+# What a producer gets, which would not try again otherwise (Kafka's ReplicaManager).
+_APPEND_ERRORS = {
+    ErrorCode.COORDINATOR_LOAD_IN_PROGRESS: ErrorCode.NOT_ENOUGH_REPLICAS,
+    ErrorCode.COORDINATOR_NOT_AVAILABLE: ErrorCode.NOT_ENOUGH_REPLICAS,
+    ErrorCode.NOT_COORDINATOR: ErrorCode.NOT_ENOUGH_REPLICAS,
+    ErrorCode.CONCURRENT_TRANSACTIONS: ErrorCode.NOT_ENOUGH_REPLICAS,
+    ErrorCode.PRODUCER_FENCED: ErrorCode.INVALID_PRODUCER_EPOCH,
+}
+
+
+def transaction_service(services: "Services") -> "TransactionService":
+    """The broker's transaction service, made with the first handler that needs it."""
+    if services.transactions is None:
+        services.transactions = TransactionService(services)
+    return services.transactions
+
+
+class TransactionService:
+    """The transactions of one broker. Loop's thread only."""
+
+    def __init__(self, services: "Services") -> None:
+        self._services = services
+        settings = services.settings
+        self.coordinator = TransactionCoordinator(
+            max_timeout_ms=settings.transaction_max_timeout_ms
+        )
+        self._states = TransactionStateStore(services.store)
+        self._commits = durable_commits(services)
+        self._markers = MarkerWriter(services, self._commits)
+        self.topic = InternalTopic(
+            services,
+            STATE_TOPIC,
+            partition_count=settings.transaction_state_log_num_partitions,
+            properties=STATE_PROPERTIES,
+            filled=self._states.filled,
+            load=self._states.load,
+            on_loaded=self._take_states,
+            on_lost=self._lose_states,
+        )
+        self._epochs: dict[int, int] = {}  # coordinator epochs, by partition of the topic
+        self._written: dict[int, dict[PartitionKey, int]] = {}  # ends of records, by producer id
+        self._last_commits: dict[str, Metadata] = {}  # found at loading
+        self._unchecked: list[tuple[Log, list[ProducerEntry]]] = []
+        self._is_checking = False
+        self._embedded = EmbeddedTransactions(services, self)
+        services.loop.call_soon(self._start)
+
+    def take_over(self) -> None:
+        """Own the store's transactions from now on; before the loop runs."""
+        store = self._services.store
+        with store._lock:
+            known = store._known_transactions
+            store._transaction_owner = self._embedded
+        if known is not None and not known.is_retired:
+            known.retire()
+
+    def _start(self) -> None:
+        self.topic.start()
+        self._services.store._manager.loaded = self._log_loaded
+        for log in tuple(self._services.store._logs):
+            self._services.workers.submit(
+                (log.topic, log.partition), partial(self._log_loaded, log), lambda *_: None
+            )
+        settings = self._services.settings
+        self._every(
+            settings.transaction_abort_timed_out_transaction_cleanup_interval_ms,
+            self._abort_timed_out,
+        )
+        self._every(
+            settings.transaction_remove_expired_transaction_cleanup_interval_ms, self._expire
+        )
+
+    def stop(self) -> None:
+        """The loop has ended: nobody waits for it any more."""
+        self._embedded.close()
+
+    def close(self) -> None:
+        """Give the store's transactions back to it; all work on disks has ended."""
+        store = self._services.store
+        store._manager.loaded = None
+        with store._lock:
+            if store._transaction_owner is self._embedded:
+                store._transaction_owner = None
+
+    def _every(self, interval_ms: int, work: Callable[[], object]) -> None:
+        def run() -> None:
+            self._services.loop.call_later(interval_ms / 1000, run)
+            work()
+
+        self._services.loop.call_later(interval_ms / 1000, run)
+
+    # --- which id, and whether it is loaded -------------------------------------------------
+
+    def check(self, transactional_id: str) -> ErrorCode:
+        """Whether this broker coordinates an id now: 42, 16, 14 or 15 otherwise."""
+        if not transactional_id:
+            return ErrorCode.INVALID_REQUEST
+        return self.topic.check(transactional_id)
+
+    def verify_append(
+        self,
+        transactional_id: str,
+        producer_id: int,
+        producer_epoch: int,
+        partition: PartitionKey,
+        *,
+        knows_abortable: bool,
+    ) -> ErrorCode:
+        """Whether records may be appended for a producer's transaction (KIP-890): only while it is
+        ongoing in their partition. Otherwise what a producer gets, by the version of its request:
+        TRANSACTION_ABORTABLE or INVALID_TXN_STATE."""
+        if not self._services.settings.transaction_partition_verification_enable:
+            return ErrorCode.NONE
+        error = self.check(transactional_id)
+        if error == ErrorCode.NOT_COORDINATOR:  # without the topic nothing is ongoing
+            error = ErrorCode.TRANSACTION_ABORTABLE
+        elif error == ErrorCode.NONE:
+            error = self.coordinator.verify(
+                transactional_id, producer_id, producer_epoch, partition
+            )
+        if error == ErrorCode.TRANSACTION_ABORTABLE and not knows_abortable:
+            return ErrorCode.INVALID_TXN_STATE
+        return _APPEND_ERRORS.get(error, error)
+
+    def records_appended(self, producer_id: int, partition: PartitionKey, end_offset: int) -> None:
+        """Records of a transaction are in a log up to an offset."""
+        self._written.setdefault(producer_id, {})[partition] = end_offset
+
+    def _take_states(self, partition: int, loaded: LoadedStates) -> None:
+        self._epochs[partition] = max(self._epochs.get(partition, 0), loaded.leader_epoch)
+        self._last_commits.update(loaded.commits)
+        for metadata in loaded.states:
+            self.coordinator.load(metadata)
+        self.carry_out()
+
+    def _lose_states(self) -> None:
+        """The topic was deleted."""
+        self.coordinator.unload([each.transactional_id for each in self.coordinator])
+        self.carry_out()
+
+    # --- effects ----------------------------------------------------------------------------
+
+    def carry_out(self) -> None:
+        """Carry out the coordinator's effects."""
+        while effects := self.coordinator.take_effects():
+            for effect in effects:
+                if isinstance(effect, StoreTransaction):
+                    self._store(effect)
+                elif isinstance(effect, WriteMarkers):
+                    self._write_markers(effect)
+                elif isinstance(effect, TransactionAnswer) and callable(effect.reply):
+                    effect.reply(effect)
+
+    def _is_durable(self) -> bool:
+        topic = self._services.metadata.image.topics.get(STATE_TOPIC)
+        of_topic = None if topic is None else topic.config.get("kstore.acks.durable")
+        if of_topic is not None:
+            return of_topic == "true"
+        return self._services.settings.kstore_acks_durable
+
+    def _store(self, effect: StoreTransaction) -> None:
+        metadata = effect.metadata
+        if metadata is not None and metadata.state is State.PREPARE_COMMIT and self._is_durable():
+            self._sync_records(metadata, partial(self._records_synced, effect))
+        else:
+            self._append(effect)
+
+    def _sync_records(
+        self, metadata: Metadata, done: Callable[[BaseException | None], object]
+    ) -> None:
+        """Call ``done`` when the records of a transaction are on disk; mostly at once, since their
+        producer has waited for that."""
+        written = self._written.get(metadata.producer_id, {})
+        waiting = []
+        for key in metadata.partitions:
+            log = self._services.partitions.get(*key).log
+            if log is not None:
+                end_offset = written.get(key, log.end_offset)
+                if log.recovery_point < end_offset:
+                    waiting.append((log, end_offset))
+        if not waiting:
+            done(None)
+            return
+        errors: list[BaseException | None] = []
+
+        def synced(error: BaseException | None) -> None:
+            errors.append(error)
+            if len(errors) == len(waiting):
+                done(next((each for each in errors if each is not None), None))
+
+        for log, end_offset in waiting:
+            self._commits.wait(log, end_offset, synced)
+
+    def _records_synced(self, effect: StoreTransaction, error: BaseException | None) -> None:
+        if error is None:
+            self._append(effect)
+        else:
+            self._stored(effect, error)
+
+    def _append(self, effect: StoreTransaction) -> None:
+        if not self.topic.partition_count:
+            self.coordinator.stored(effect, ErrorCode.NOT_COORDINATOR)
+            return
+        partition = self.topic.partition_of(effect.transactional_id)
+        self._services.workers.submit(
+            (STATE_TOPIC, partition),
+            partial(self._states.append, partition, effect.transactional_id, effect.metadata),
+            partial(self._appended, effect),
+        )
+
+    def _appended(
+        self, effect: StoreTransaction, appended: AppendedState | None, error: BaseException | None
+    ) -> None:
+        if appended is None or not effect.must_sync or not self._must_sync(effect):
+            self._stored(effect, error)
+        else:
+            self._commits.wait(appended.log, appended.end_offset, partial(self._stored, effect))
+
+    def _must_sync(self, effect: StoreTransaction) -> bool:
+        is_init = effect.metadata is not None and effect.metadata.state is State.EMPTY
+        return is_init or effect.is_durable or self._is_durable()
+
+    def _stored(self, effect: StoreTransaction, error: BaseException | None) -> None:
+        code = ErrorCode.NONE
+        if error is not None:
+            code = error_code_of(error)
+            code = _STATE_ERRORS.get(code, code)
+            _LOGGER.warning(
+                "the state of transactional id %r was not stored: %s",
+                effect.transactional_id, error,
+            )  # fmt: skip
+            self._services.loop.call_later(_AGAIN_SECONDS, self._store_again)
+        self.coordinator.stored(effect, code)
+        self.carry_out()
+
+    def _store_again(self) -> None:
+        if self.coordinator.store_again():
+            self.carry_out()
+
+    def _write_markers(self, effect: WriteMarkers) -> None:
+        metadata = effect.metadata
+        partition = self.topic.partition_of(metadata.transactional_id)
+        self._written.pop(metadata.producer_id, None)
+
+        def on_epoch(epoch: int) -> None:
+            self._epochs[partition] = max(self._epochs.get(partition, 0), epoch)
+
+        def done() -> None:
+            self.coordinator.marked(effect, now_ms())
+            self.carry_out()
+
+        self._markers.write(
+            metadata,
+            self._epochs.get(partition, 0),
+            on_epoch,
+            done,
+            is_durable=effect.is_durable or self._is_durable(),
+        )
+
+    # --- time -------------------------------------------------------------------------------
+
+    def _abort_timed_out(self) -> None:
+        for name in self.coordinator.abort_timed_out(now_ms()):
+            _LOGGER.warning("the transaction of %r is aborted: it exceeds its timeout", name)
+        self.coordinator.store_again()
+        self.carry_out()
+
+    def _expire(self) -> None:
+        settings = self._services.settings
+        expired = self.coordinator.expire(now_ms(), settings.transactional_id_expiration_ms)
+        if expired:
+            _LOGGER.info("%d transactional ids expire", len(expired))
+        self.carry_out()
+
+    # --- open transactions without a state ----------------------------------------------------
+
+    def _log_loaded(self, log: "Log") -> None:
+        """Called on the thread that opened a log."""
+        found = open_transactions(log)
+        if found:
+            self._services.loop.call_soon_threadsafe(self._found_open, log, found)
+
+    def _found_open(self, log: "Log", found: "list[ProducerEntry]") -> None:
+        self._unchecked.append((log, found))
+        if not self._is_checking:
+            self._is_checking = True
+            self._check_open()
+
+    def _check_open(self) -> None:
+        """End, or report, the open transactions that no id has; once all states are loaded."""
+        if self.topic.is_loading:
+            for partition in range(self.topic.partition_count):
+                self.topic.state_of(partition)
+            self._services.loop.call_later(_LOADING_SECONDS, self._check_open)
+            return
+        self._is_checking = False
+        unchecked, self._unchecked = self._unchecked, []
+        for log, found in unchecked:
+            for entry in found:
+                key = (log.topic, log.partition)
+                if not self.coordinator.is_open(entry.producer_id, key):
+                    self._end_unknown(log, entry, key)
+
+    def _end_unknown(self, log: "Log", entry: "ProducerEntry", key: PartitionKey) -> None:
+        is_own = entry.producer_id >= LOWEST_PRODUCER_ID
+        if not is_own or not self.coordinator.knows(entry.producer_id):
+            _LOGGER.warning(
+                "%s-%d: a transaction hangs (producer id %d, from offset %d): no transactional id "
+                "has it, and read_committed consumers stop here until `kstore transactions "
+                "--abort` or Kafka's kafka-transactions ends it",
+                *key, entry.producer_id, entry.current_transaction_first_offset,
+            )  # fmt: skip
+            return
+        commits = [
+            each
+            for each in self._last_commits.values()
+            if each[1:3] == (entry.producer_id, entry.producer_epoch) and key in each.partitions
+        ]
+
+        def ended(appended: AppendedMarker | None, error: BaseException | None) -> None:
+            if error is not None or appended is not None:
+                _LOGGER.warning(
+                    "%s-%d: a transaction without a state is ended (producer id %d, from offset "
+                    "%d)%s", *key, entry.producer_id, entry.current_transaction_first_offset,
+                    "" if error is None else f": {error}",
+                )  # fmt: skip
+
+        self._services.workers.submit(
+            key, partial(end_unknown_transaction, log, entry, commits, 0), ended
+        )
