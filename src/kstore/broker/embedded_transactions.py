@@ -1,6 +1,6 @@
 """Embedded transactional producers of a store that is served: they ask the broker's coordinator.
 
-So a transactional id has one owner, whoever uses it, and one fences the other.
+So a transactional id has one owner, and an embedded producer and a client fence each other.
 """
 
 import threading

@@ -114,7 +114,7 @@ class InternalTopic:
 
     @property
     def is_loading(self) -> bool:
-        """Whether some partition is being loaded, or was not looked at yet."""
+        """Whether some partition is being loaded, or was not asked for yet."""
         count = self.partition_count
         return len(self._states) < count or (
             ErrorCode.COORDINATOR_LOAD_IN_PROGRESS in self._states.values()

@@ -25,7 +25,7 @@ _REPORTS_AFTER = 20  # tries of a marker between two warnings about it
 
 
 class MarkerWriter:
-    """Appends each marker on the disk worker of its partition, until it is there. Loop's thread."""
+    """Appends each marker on the disk worker of its partition, until that succeeds. Loop only."""
 
     def __init__(self, services: "Services", commits: "DurableCommits") -> None:
         self._services = services

@@ -134,7 +134,7 @@ class TransactionService:
         )
 
     def stop(self) -> None:
-        """The loop has ended: nobody waits for it any more."""
+        """The loop has ended: calls that wait for it end, too."""
         self._embedded.close()
 
     def close(self) -> None:

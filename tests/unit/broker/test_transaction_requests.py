@@ -21,6 +21,7 @@ from kstore.protocol.messages.produce import ProduceRequest
 from kstore.protocol.messages.txn_offset_commit import TxnOffsetCommitRequest
 from kstore.protocol.messages.write_txn_markers import WriteTxnMarkersRequest
 from oracle.writer import batch
+from support.damage import flip
 from support.raw_client import RawClient
 from support.sent import rows
 
@@ -449,9 +450,7 @@ def test_one_damaged_partition_of_the_states_spares_the_others(tmp_path: Path) -
             for log in filled[:2]
         ]
         where = Path(filled[0].path) / "00000000000000000000.log"
-    data = bytearray(where.read_bytes())
-    data[-1] ^= 1
-    where.write_bytes(data)
+    flip(where, -1)
     with kstore.serve(path, port=0, settings=SETTINGS) as broker, RawClient(broker.port) as raw:
         client = TransactionClient(raw)
         answer = client.init(damaged)

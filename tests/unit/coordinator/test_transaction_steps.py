@@ -1,4 +1,4 @@
-"""The transaction coordinator of a broker: each rule of Kafka's, without I/O and clock."""
+"""The transaction coordinator of a broker: each of Kafka's rules, without I/O and clock."""
 
 import random
 

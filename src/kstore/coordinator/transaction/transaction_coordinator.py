@@ -100,7 +100,7 @@ class TransactionCoordinator:
             self._write_markers(entry)
 
     def unload(self, transactional_ids: Iterable[str]) -> None:
-        """Give ids up; what is being stored or written for them is reported to nobody."""
+        """Give ids up; results of what is stored or written for them are ignored."""
         for name in transactional_ids:
             entry = self._ids.pop(name, None)
             if entry is not None and entry.waiting is not None:
