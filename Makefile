@@ -14,6 +14,7 @@ JOBS ?= 2
 PYTEST_ARGS ?=
 PIPELINE_ARGS ?=
 GOALS_ARGS ?=
+STRANGERS_ARGS ?=
 BEFORE ?= main
 AFTER ?= HEAD
 CONTESTS ?= disk/commit
@@ -102,6 +103,15 @@ interop-all: build $(VENV)/.group-test  ## the same with every version of Kafka,
 interop-jars: build $(VENV)/.group-test  ## fetch Kafka's jars from Maven Central, once
 	@PYTHONPATH=tests $(BIN)/python -c 'from interop.kafka_jars import VERSIONS, prepare; import sys; \
 	  sys.exit("\n".join(filter(None, (prepare(version)[1] for version in VERSIONS))) or None)'
+
+# What no registry has is given as a source tree: STRANGERS_ARGS="librdkafka --source librdkafka=PATH".
+.PHONY: strangers
+strangers: build $(VENV)/.group-test  ## the test suites of Kafka's clients against kstore, in one table (STRANGERS_ARGS="--at kstore --at 3.9.2")
+	@PYTHONPATH=tests $(BIN)/python -m strangers $(STRANGERS_ARGS)
+
+.PHONY: strangers-smoke
+strangers-smoke: build $(VENV)/.group-test  ## of these, kafka-python's and Kafka's own tools (two minutes; Java 17, Maven)
+	@PYTHONPATH=tests $(BIN)/python -m strangers --jobs $(JOBS) "kafka-python base" "Kafka's tools 4.3.0"
 
 # One session of two threads serves all tests of a process: its start is most of their time.
 .PHONY: spark

@@ -48,6 +48,10 @@ class KstoreNode(KafkaTools):
         assert self._process is not None
         return self._process.pid
 
+    @property
+    def running(self) -> bool:
+        return self._process is not None and self._process.poll() is None
+
     def start(self) -> None:
         """Start and wait for its line; the error has its output if it fails."""
         words = [sys.executable, "-m", "kstore", "serve", "--log-dir", os.fspath(self.log_dir)]

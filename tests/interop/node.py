@@ -53,9 +53,12 @@ class Node(KafkaTools):
     the cluster whose controller that node is.
     """
 
-    def __init__(self, version: str, root: Path, dirs: int = 1, of: "Node | None" = None) -> None:
+    def __init__(
+        self, version: str, root: Path, dirs: int = 1, of: "Node | None" = None, number: int = 1
+    ) -> None:
         self.version = version
         self._of = of
+        self._number = number if of is None else of._number + 1
         self.settings: dict[str, object] = {}  # more of the broker's, from the next start on
         self.level = "warn"
         self.jvm: Sequence[str] = JVM
@@ -73,7 +76,7 @@ class Node(KafkaTools):
 
     def _write_properties(self) -> None:
         controller = self._controller
-        quorum = f"controller.quorum.voters=1@127.0.0.1:{controller}"
+        quorum = f"controller.quorum.voters={self._number}@127.0.0.1:{controller}"
         if self.version >= "4":
             quorum = f"controller.quorum.bootstrap.servers=127.0.0.1:{controller}"
         roles, own = "broker,controller", f",CONTROLLER://127.0.0.1:{controller}"
@@ -81,7 +84,7 @@ class Node(KafkaTools):
             roles, own = "broker", ""
         self._properties.write_text(
             f"""process.roles={roles}
-node.id={1 if self._of is None else 2}
+node.id={self._number}
 {quorum}
 listeners=PLAINTEXT://127.0.0.1:{self._port}{own}
 advertised.listeners=PLAINTEXT://127.0.0.1:{self._port}

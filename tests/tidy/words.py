@@ -30,7 +30,9 @@ INSTEAD = {
     r"\bwhole\b(?! (?:number|program)s?)": "complete, entire, all of",
     r"\bwholly\b": "completely",
     r"\bsettled\b": "committed, resolved, final",
-    r"(?<![/`])\bstrangers?\b": "client; unrecognized directory",
+    # `make strangers` and its package are names; in a sentence they are clients.
+    r"(?<![/`])(?<!from )(?<!make )(?<!-m )(?<!out\" / \")(?<!cache\" / \")"
+    r"\bstrangers?\b(?!\.)": "client; unrecognized directory",
     r"\bmend(?:s|ed|ing)?\b": "fix, repair, finish",
     r"\bamid\b": "during",
     r"\bh[au]ngs? on\b": "depends on",

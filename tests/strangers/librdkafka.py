@@ -1,0 +1,118 @@
+"""librdkafka's test programs, built in a copy of its source tree."""
+
+import json
+import os
+import shutil
+import tempfile
+from collections.abc import Collection
+from dataclasses import dataclass
+from pathlib import Path
+
+from interop.kafka_jars import VERSIONS, java_command, prepare
+from strangers.suite import (
+    CACHE,
+    FAILED,
+    OPEN_AUTHORIZER,
+    PASSED,
+    SKIPPED,
+    NotRun,
+    Results,
+    Suite,
+    Target,
+    build,
+    run_command,
+)
+
+VERSION = "v2.15.0"
+_HOME = CACHE / "librdkafka"
+_ACLS = {"3": "kafka.admin.AclCommand", "4": "org.apache.kafka.tools.AclCommand"}
+# What the runner says of a test: DNS is one that was not started, RUNNING one that did not end.
+_STATES = {
+    "PASSED": PASSED,
+    "FAILED": FAILED,
+    "RUNNING": FAILED,
+    "SKIPPED": SKIPPED,
+    "DNS": SKIPPED,
+}
+SETTINGS = {
+    "auto.create.topics.enable": "true",
+    "num.partitions": "4",
+    "group.initial.rebalance.delay.ms": "0",
+}
+
+
+@dataclass(frozen=True)
+class Librdkafka(Suite):
+    """Quick tests, without those that need no broker and those that bend sockets."""
+
+    def prepare(self, source: Path | None) -> None:
+        assert source is not None
+        if not (source / "tests/test.c").exists():
+            raise NotRun(f"{source} is not librdkafka's source tree")
+        _, reason = prepare(VERSIONS[0])  # some tests call Kafka's tools
+        if reason:
+            raise NotRun(reason)
+        if (_HOME / "tests/test-runner").exists():
+            return
+        shutil.rmtree(_HOME, ignore_errors=True)
+        shutil.copytree(source, _HOME, ignore=shutil.ignore_patterns(".git"))
+        without = ("ssl", "gssapi", "curl", "zstd")
+        build(["./configure", *(f"--disable-{name}" for name in without)], _HOME)
+        build(["make", "-j2", "libs"], _HOME, limit=1800)
+        build(["make", "-j2", "-C", "tests", "build"], _HOME, limit=1800)
+
+    def run(self, target: Target, only: Collection[str] = ()) -> Results:
+        with tempfile.TemporaryDirectory(dir="/tmp") as scratch:  # the runner cuts long paths
+            folder = Path(scratch)
+            version = target.name if target.is_kafka else "3.9.2"
+            conf, report = folder / "test.conf", folder / "report"
+            conf.write_text(f"metadata.broker.list={target.address}\ntest.topic.random=true\n")
+            environment = {
+                "RDKAFKA_TEST_CONF": os.fspath(conf),
+                "BROKERS": target.address,
+                "TEST_KAFKA_VERSION": f"{version}.0",
+                "LD_LIBRARY_PATH": f"{_HOME / 'src'}:{_HOME / 'src-cpp'}",
+                "RDKAFKA_GITVER": VERSION,
+                "KAFKA_PATH": os.fspath(_tools(version, folder)),
+                "TEST_REPORT": os.fspath(report),
+            }
+            if only:
+                environment["TESTS"] = ",".join(sorted({name[:4] for name in only}))
+            words = ["./test-runner", "-Q", "-L", "-E", "-p4"]
+            within = _HOME / "tests"
+            run_command(words, target.log, limit=900, folder=within, environment=environment)
+            return read_report(report)
+
+
+def read_report(path: Path) -> Results:
+    """What became of each test. Raises NotRun if the runner left no report."""
+    if not path.exists():
+        raise NotRun("the runner ended without a report")
+    tests = json.loads(path.read_text(errors="replace"))["tests"]
+    return {name: _STATES[test["state"]] for name, test in tests.items() if name != "<MAIN>"}
+
+
+def _tools(version: str, folder: Path) -> Path:
+    """A folder with Kafka's shell scripts, as its distribution has them."""
+    scripts = folder / "bin"
+    scripts.mkdir()
+    mains = {
+        "topics": "org.apache.kafka.tools.TopicCommand",
+        "acls": _ACLS[version[0]],
+        "configs": "kafka.admin.ConfigCommand",
+    }
+    for name, main in mains.items():
+        words = " ".join(f"'{word}'" for word in java_command(version, main))
+        path = scripts / f"kafka-{name}.sh"
+        path.write_text(f'#!/bin/sh\nexec {words} "$@"\n')
+        path.chmod(0o755)
+    return folder
+
+
+_KAFKA = {
+    # No super user: two tests need denials that bite.
+    **OPEN_AUTHORIZER,
+    "share.coordinator.state.topic.replication.factor": "1",
+    "share.coordinator.state.topic.min.isr": "1",
+}
+SUITES = (Librdkafka("librdkafka", SETTINGS, _KAFKA, needs_source=True),)
