@@ -33,6 +33,7 @@ Modules:
 - store: A store: one or several Kafka log directories, opened by one writer and many readers
 - store_retention: Applies retention to all partitions of a store, then removes ``-delete`` folders
 - topic: A topic: a sequence of logs, one for each partition
+- topic_arguments: Checks the arguments with which a topic is created
 - topic_deletion: Deletes a topic's committed offsets and aborts its open transactions with the
   topic
 - topic_identity: Distinguishes a topic from a later one of the same name, by its id or a creation
@@ -40,6 +41,7 @@ Modules:
 - topic_names: The names of a store's topics, as a list
 - topic_registry: The topics of a store: the log directory of each partition, settings, creation,
   deletion
+- unfinished_topic: Topics whose creation was interrupted: by a full disk, or a crash
 - verify_topics: Audits several partitions of a store into one report, while topics may be deleted
 
 Topic settings on disk: :mod:`kstore.checkpoint.topic_settings`. Stray directories: which are stray

@@ -22,7 +22,7 @@ from kstore.log.read_committed import Isolation
 from kstore.record import Headers, Item, Record
 from kstore.store.extend_topic import extend_topic
 from kstore.store.merge_reports import merge_compactions, merge_reindexes, merge_rewrites
-from kstore.store.topic_registry import check_partitions
+from kstore.store.topic_arguments import check_partitions
 from kstore.topic_partition import Position, as_partition
 
 if TYPE_CHECKING:

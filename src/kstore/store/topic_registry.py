@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from difflib import get_close_matches
 
-from kstore.checkpoint.identity import is_reserved_uuid, random_uuid, read_topic_id, write_topic_id
+from kstore.checkpoint.identity import random_uuid, read_topic_id, write_topic_id
 from kstore.checkpoint.log_dir import LogDir
 from kstore.checkpoint.topic_settings import CREATING, DELETING, LIVE, TopicEntry, TopicsFile
 from kstore.config import (
@@ -36,11 +36,11 @@ from kstore.files.filenames import (
     partition_directory,
     retired_directory,
 )
-from kstore.integers import check_integer, show_value
 from kstore.store.list_log_dirs import Retired, list_log_dirs
 from kstore.store.remove_tree import remove_tree
+from kstore.store.topic_arguments import check_partitions, check_topic_id
+from kstore.store.unfinished_topic import remove_half_made, with_found_id
 
-MAX_PARTITIONS = 1_000_000
 _SYNCS_AT_ONCE = 16
 _NAMES = 10  # partitions that one message names
 
@@ -283,7 +283,7 @@ class TopicRegistry:
         settings = as_log_config(config, self._default)
         set_names = config if isinstance(config, Mapping) else ()
         if topic_id is not None:
-            _check_topic_id(topic_id)
+            check_topic_id(topic_id)
         if topic in self.topics:
             raise TopicExistsError(f"Topic {topic!r} already exists.", path=self._dirs[0].path)
         self._check_collision(topic)
@@ -296,12 +296,13 @@ class TopicRegistry:
         if begun is not None:
             for log_dir in self.offline:  # its partitions may be in that directory
                 raise log_dir.refusal()
+        partitions_begun = 0
         if begun is not None and begun.state == CREATING:
-            # An earlier attempt failed: its directories have its id.
-            topic_id = topic_id or begun.topic_id
-            partitions_begun = begun.partitions
-        else:
-            partitions_begun = 0
+            # An earlier attempt failed and is not undone: its directories have its id.
+            if topic_id in (None, begun.topic_id):
+                topic_id, partitions_begun = begun.topic_id, begun.partitions
+            else:
+                remove_half_made(self.live, topic, begun)
         entry = TopicEntry(
             partitions=max(partitions, partitions_begun),
             topic_id=topic_id or random_uuid(),
@@ -309,7 +310,19 @@ class TopicRegistry:
             state=CREATING,
         )
         self.settings.put(topic, entry)
-        self._make(topic, entry)
+        try:
+            self._make(topic, entry)
+        except StorageError:  # of a full disk, mostly: the name must not stay taken
+            self._undo_creation(topic, entry)
+            raise
+
+    def _undo_creation(self, topic: str, entry: TopicEntry) -> None:
+        """Remove what a failed creation has made, as far as the disk allows."""
+        try:
+            remove_half_made(self.live, topic, entry)
+            self.settings.remove(topic)
+        except StorageError as error:
+            _LOGGER.warning("topic %s: its failed creation is not undone: %s", topic, error)
 
     def grow(self, topic: str, partitions: int) -> None:
         """Add partitions to a topic; ``resume`` finishes it after a crash."""
@@ -482,9 +495,18 @@ class TopicRegistry:
                 continue  # some of its partitions may be in an offline directory
             _LOGGER.info("topic %s: finishing the interrupted operation (%s)", topic, entry.state)
             if entry.state == CREATING:
-                self._make(topic, entry)
+                self._resume_creation(topic, entry)
             elif entry.unique:
                 self._retire(topic, entry)
+
+    def _resume_creation(self, topic: str, entry: TopicEntry) -> None:
+        """Finish a creation; where that fails, the other topics can be used all the same."""
+        try:
+            found = self.topic_id(topic) if topic in self.topics else None
+            entry = with_found_id(topic, entry, found)
+            self._make(topic, entry)
+        except (TopicExistsError, CorruptFileError) as error:
+            _LOGGER.error("topic %s: its creation cannot be finished: %s", topic, error)
 
     # --- moves of partitions --------------------------------------------------------------
 
@@ -564,28 +586,6 @@ class TopicRegistry:
             log_dir.files.remove(path)
             # A power cut must not restore it after a later move has marked another copy.
             log_dir.files.sync_directory(os.path.dirname(path))
-
-
-def check_partitions(partitions: object) -> int:
-    """Check a topic's number of partitions; raises InvalidConfigError."""
-    try:
-        return check_integer("partitions", partitions, 1, MAX_PARTITIONS)
-    except (TypeError, InvalidConfigError):
-        raise InvalidConfigError(
-            f"a topic has 1 to {MAX_PARTITIONS} partitions, not {show_value(partitions)}: a "
-            "number, len(topic) for as many as another topic has"
-        ) from None
-
-
-def _check_topic_id(topic_id: str) -> None:
-    if not isinstance(topic_id, str):
-        raise InvalidConfigError(f"a topic id is text, not {type(topic_id).__name__}")
-    try:
-        reserved = is_reserved_uuid(topic_id)
-    except ValueError as error:
-        raise InvalidConfigError(str(error)) from None
-    if reserved:
-        raise InvalidConfigError(f"the topic id {topic_id} is reserved by Kafka")
 
 
 def _sentence(topic: str, missing: Sequence[int]) -> str:

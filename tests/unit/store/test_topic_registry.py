@@ -24,6 +24,7 @@ from kstore.errors import (
 from kstore.files.filenames import TOPICS_FILE
 from kstore.files.files import DISK, Files
 from kstore.store.topic_registry import TopicRegistry
+from support.disks import FaultyDisk
 
 EVERYTHING = LogConfig(
     message_format_version="0.10.0",
@@ -219,6 +220,86 @@ def test_a_creation_cut_short_is_carried_through(tmp_path: Path, fail_at: int) -
     else:
         assert fail_at == 1  # not even the intent was written
         assert registry.configured() == []
+
+
+OTHER_ID = "BBBBBBBBQBCBBBBBBBBBqg"
+
+
+@pytest.mark.parametrize("stays_full", [False, True], ids=["once", "while undoing"])
+@pytest.mark.parametrize("fail_at", range(40))
+def test_a_full_disk_leaves_the_name_free(tmp_path: Path, fail_at: int, stays_full: bool) -> None:
+    """A broker's next attempt has another topic id."""
+    disk = FaultyDisk()
+    registry = catalog(tmp_path, files=disk)
+    disk.arm(fail_at, lambda: StorageError("no space", errno=28), sticky=stays_full)
+    try:
+        registry.create("t", 3, None, TOPIC_ID)
+    except StorageError:
+        disk.arm(-1, AssertionError)
+        started = catalog(tmp_path)
+        started.resume()  # a start in between does not fail
+        if "t" in started.topics:
+            assert started.topic_id("t") == TOPIC_ID
+            return
+        registry.create("t", 2, None, OTHER_ID)
+        assert registry.topic_id("t") == OTHER_ID
+        assert sorted(registry.topics["t"]) == [0, 1]
+    else:
+        assert fail_at >= len(disk.calls)
+    assert sorted(path.name for path in tmp_path.glob("t-*")) in (
+        ["t-0", "t-1"],
+        ["t-0", "t-1", "t-2"],
+    )
+
+
+def test_a_second_attempt_with_another_id_replaces_a_half_made_topic(tmp_path: Path) -> None:
+    disk = FaultyDisk()
+    registry = catalog(tmp_path, files=disk)
+    registry.create("first", 1, None, None)
+    disk.arm(15, lambda: StorageError("no space", errno=28), sticky=True)
+    with pytest.raises(StorageError):
+        registry.create("t", 3, None, TOPIC_ID)
+    assert list(tmp_path.glob("t-*"))  # nothing could be removed either
+    disk.arm(-1, AssertionError)
+    registry.create("t", 2, None, OTHER_ID)
+    reopened = catalog(tmp_path)
+    reopened.resume()
+    assert sorted(reopened.topics["t"]) == [0, 1]
+    assert reopened.topic_id("t") == OTHER_ID
+
+
+def test_directories_of_another_id_end_no_start(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """As two attempts with different ids have left it before: the directories' id counts."""
+    catalog(tmp_path).create("good", 1, None, None)
+    disk = FaultyDisk()
+    disk.arm(15, lambda: StorageError("no space", errno=28), sticky=True)
+    with pytest.raises(StorageError):
+        catalog(tmp_path, files=disk).create("t", 3, None, TOPIC_ID)
+    path = tmp_path / TOPICS_FILE
+    path.write_text(path.read_text().replace(TOPIC_ID, OTHER_ID))
+    registry = catalog(tmp_path)
+    registry.resume()
+    assert sorted(registry.topics["t"]) == [0, 1, 2]
+    assert registry.topic_id("t") == TOPIC_ID
+    assert "the former counts" in caplog.text
+
+
+def test_a_creation_that_cannot_be_finished_ends_no_start(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    catalog(tmp_path).create("good", 1, None, None)
+    disk = FaultyDisk()
+    disk.arm(15, lambda: StorageError("no space", errno=28), sticky=True)
+    with pytest.raises(StorageError):
+        catalog(tmp_path, files=disk).create("t", 3, None, TOPIC_ID)
+    (tmp_path / "t-1").mkdir(exist_ok=True)
+    (tmp_path / "t-1" / "partition.metadata").write_text(f"version: 0\ntopic_id: {OTHER_ID}")
+    registry = catalog(tmp_path)
+    registry.resume()
+    assert "its creation cannot be finished" in caplog.text
+    assert sorted(registry.topics["good"]) == [0]
 
 
 @pytest.mark.parametrize("fail_at", range(1, 9))

@@ -1,0 +1,29 @@
+"""Checks the arguments with which a topic is created."""
+
+from kstore.checkpoint.identity import is_reserved_uuid
+from kstore.errors import InvalidConfigError
+from kstore.integers import check_integer, show_value
+
+MAX_PARTITIONS = 1_000_000
+
+
+def check_partitions(partitions: object) -> int:
+    """Check a topic's number of partitions; raises InvalidConfigError."""
+    try:
+        return check_integer("partitions", partitions, 1, MAX_PARTITIONS)
+    except (TypeError, InvalidConfigError):
+        raise InvalidConfigError(
+            f"a topic has 1 to {MAX_PARTITIONS} partitions, not {show_value(partitions)}: a "
+            "number, len(topic) for as many as another topic has"
+        ) from None
+
+
+def check_topic_id(topic_id: str) -> None:
+    if not isinstance(topic_id, str):
+        raise InvalidConfigError(f"a topic id is text, not {type(topic_id).__name__}")
+    try:
+        reserved = is_reserved_uuid(topic_id)
+    except ValueError as error:
+        raise InvalidConfigError(str(error)) from None
+    if reserved:
+        raise InvalidConfigError(f"the topic id {topic_id} is reserved by Kafka")
