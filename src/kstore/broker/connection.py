@@ -21,6 +21,7 @@ from kstore.protocol.wire import Reader, Writer
 from kstore.security.principal import ANONYMOUS, Principal
 
 if TYPE_CHECKING:
+    from kstore._native.read.segment_view import Slice
     from kstore.broker.api_table import FrameHandler
     from kstore.broker.listener import Listener
     from kstore.broker.loop import Timer
@@ -87,6 +88,7 @@ class Connection:
         self._outstanding: deque[_Outstanding] = deque()
         self._events = READABLE
         self._is_blocked = False  # the send queue did not empty
+        self._is_loading = False  # and will go on when a disk worker has read what comes next
         self._is_scheduled = False  # _continue will be called
         self._is_stopping = False
         self.is_closed = False
@@ -175,7 +177,7 @@ class Connection:
 
     def _listen(self, events: int) -> None:
         if self._is_blocked:
-            events = events & ~PEER_CLOSED | WRITABLE
+            events = events & ~PEER_CLOSED | (0 if self._is_loading else WRITABLE)
         if events != self._events and not self.is_closed:
             self._events = events
             self._loop.modify(self._fd, events)
@@ -456,12 +458,34 @@ class Connection:
         if sent:
             self.last_active = self._loop.time()
         was_blocked, self._is_blocked = self._is_blocked, self._queue.size > 0
-        if self._is_blocked:
+        if self._queue.cold is not None:
+            self._load(*self._queue.cold)
+        elif self._is_blocked:
             if not was_blocked:
                 self._listen(0)
         elif was_blocked:
             self._listen(0 if self._is_stopping else READABLE)
             self._close_if_idle()
+
+    def _load(self, records: "Slice", start: int, size: int) -> None:
+        """Send on when a disk worker has read what comes next of the answer."""
+        self._is_loading = True
+        self._listen(0)
+        self._services.workers.submit(self, partial(records.load, start, size), self._loaded)
+
+    def _loaded(self, _: None, error: BaseException | None) -> None:
+        self._is_loading = False
+        if self.is_closed:
+            return
+        if error is not None:
+            self.close(f"an answer cannot be sent: {error}")
+            return
+        self._queue.is_fresh = True
+        self._send()
+        if self._is_blocked:
+            self._listen(0)
+        else:
+            self._schedule()
 
     # --- the end --------------------------------------------------------------------------
 

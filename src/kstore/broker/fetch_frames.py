@@ -2,7 +2,8 @@
 
 Such a request is parsed natively, and where there are enough records at once, so is what stands
 before them. It only reads, so everything else is left to :mod:`kstore.broker.handlers.fetch`,
-which reads again: errors, too, and requests that wait. The answers are the same.
+which reads again: errors, too, and requests that wait, for records or for the disk. The answers
+are the same.
 """
 
 from typing import TYPE_CHECKING
@@ -49,6 +50,8 @@ class FetchFrames:
         max_bytes = max(0, min(max_bytes, self._max_bytes))
         limit = max(0, min(partition_max_bytes, max_bytes))
         try:
+            if not log.segments.is_resident(offset, limit):
+                return None
             high_watermark = log.high_watermark
             stable, start = log.last_stable_offset, log.start_offset
             records = log.read(offset, limit, up_to=high_watermark)
@@ -56,6 +59,8 @@ class FetchFrames:
             return None
         size = 0 if records is None else len(records)
         if records is None or size < min(min_bytes, max_bytes):
+            return None
+        if size > limit and not records.is_resident():  # its first batch is longer than the limit
             return None
         head = fetch_frame.answer_head(
             version, correlation_id, topic, partition, high_watermark, stable, start, size

@@ -12,6 +12,7 @@ from kstore._native.read.segment_view import Slice
 from kstore.broker.fetch_session import FetchedPartition
 from kstore.broker.leader_hints import LeaderHints
 from kstore.broker.partitions import HostedPartition, Partitions, error_code_of
+from kstore.broker.send_queue import SEND_LIMIT
 from kstore.cluster.image import ZERO_UUID, ClusterImage
 from kstore.protocol.error_codes import ErrorCode
 from kstore.protocol.messages.fetch import FetchResponse
@@ -54,16 +55,18 @@ class PartitionRead:
     """The result for one partition: an answer, and what a parked request has to know.
 
     ``size`` is that of the records. ``is_urgent``: waiting for more bytes would be wrong, because
-    of an error, or because the log continues in another segment.
+    of an error, or because the log continues in another segment. ``is_cold``: nothing was read,
+    because ``size`` bytes would come from the disk.
     """
 
-    __slots__ = ("answer", "hosted", "is_urgent", "limit", "size", "wanted")
+    __slots__ = ("answer", "hosted", "is_cold", "is_urgent", "limit", "size", "wanted")
 
     def __init__(self, wanted: FetchedPartition, hosted: HostedPartition | None) -> None:
         self.wanted = wanted
         self.hosted = hosted
         self.answer = PartitionAnswer(partition_index=wanted.number, records=b"")
         self.size = 0
+        self.is_cold = False
         self.is_urgent = False
         self.limit = -1  # the read limit when the partition was read
 
@@ -76,7 +79,7 @@ class PartitionRead:
 class FetchReader:
     """Reads partitions for one request. Loop's thread only."""
 
-    __slots__ = ("_hints", "_parameters", "_partitions")
+    __slots__ = ("_hints", "_parameters", "_partitions", "_unreadable")
 
     def __init__(
         self, partitions: Partitions, parameters: FetchParameters, hints: LeaderHints | None
@@ -84,14 +87,33 @@ class FetchReader:
         self._partitions = partitions
         self._parameters = parameters
         self._hints = hints if parameters.version >= _HINTS_SINCE else None
+        self._unreadable: dict[FetchedPartition, Exception] = {}
 
-    def read_all(self, wanted: list[FetchedPartition], image: ClusterImage) -> list[PartitionRead]:
-        """Read in the given order, within the limits of the request."""
+    def load_cold(self, reads: list[PartitionRead]) -> None:
+        """Read from the disk what the cold ones of these reads need. Blocks: on a disk worker."""
+        left = self._parameters.max_bytes
+        for read in reads:
+            if read.is_cold:
+                assert read.hosted is not None
+                assert read.hosted.log is not None
+                try:
+                    load_pages(read.hosted.log, read.wanted.fetch_offset, min(read.size, left))
+                except Exception as error:  # the page must not be touched: that ends the process
+                    self._unreadable[read.wanted] = error
+                left = max(0, left - read.size)
+
+    def read_all(
+        self, wanted: list[FetchedPartition], image: ClusterImage, *, may_wait: bool
+    ) -> list[PartitionRead]:
+        """Read in the given order, within the limits of the request.
+
+        Unless it may wait for the disk, partitions whose bytes are not in memory are cold reads.
+        """
         limit = self._parameters.max_bytes
         min_one_batch = not self._parameters.cuts_batches
         reads = []
         for each in wanted:
-            read = self.read(each, image, limit, min_one_batch)
+            read = self.read(each, image, limit, min_one_batch, may_wait=may_wait)
             if read.size:
                 min_one_batch = False
                 limit = max(0, limit - read.size)
@@ -99,7 +121,13 @@ class FetchReader:
         return reads
 
     def read(
-        self, wanted: FetchedPartition, image: ClusterImage, max_bytes: int, min_one_batch: bool
+        self,
+        wanted: FetchedPartition,
+        image: ClusterImage,
+        max_bytes: int,
+        min_one_batch: bool,
+        *,
+        may_wait: bool = True,
     ) -> PartitionRead:
         """Read one partition; the answer has its error."""
         if wanted.topic is None:
@@ -112,7 +140,9 @@ class FetchReader:
         if error == ErrorCode.NONE:
             assert hosted.log is not None
             try:
-                self._read_log(read, hosted.log, max_bytes, min_one_batch)
+                if self._unreadable and wanted in self._unreadable:
+                    raise self._unreadable[wanted]
+                self._read_log(read, hosted.log, max_bytes, min_one_batch, may_wait)
             except Exception as raised:
                 error = error_code_of(raised)
         if error != ErrorCode.NONE:
@@ -155,7 +185,12 @@ class FetchReader:
                 read.answer.current_leader = PartitionAnswer.CurrentLeader(*leader)
 
     def _read_log(
-        self, read: PartitionRead, log: "Log", max_bytes: int, min_one_batch: bool
+        self,
+        read: PartitionRead,
+        log: "Log",
+        max_bytes: int,
+        min_one_batch: bool,
+        may_wait: bool,
     ) -> None:
         wanted, answer, parameters = read.wanted, read.answer, self._parameters
         offset = wanted.fetch_offset
@@ -178,8 +213,14 @@ class FetchReader:
             read.is_urgent = True
             return
         limit = max(0, min(wanted.max_bytes, max_bytes))
+        if not may_wait and not log.segments.is_resident(offset, limit):
+            read.is_cold, read.size = True, limit
+            return
         records = log.read(offset, limit, up_to=read.limit, min_one_batch=min_one_batch)
         if records is None:
+            return
+        if not may_wait and len(records) > limit and not records.is_resident():
+            read.is_cold, read.size = True, limit  # its first batch is longer than the limit
             return
         if min_one_batch or parameters.cuts_batches or records.first_batch_size <= len(records):
             self._take(read, log, records)
@@ -215,3 +256,15 @@ class FetchReader:
             read.answer.diverging_epoch = PartitionAnswer.DivergingEpoch(epoch, end_offset)
             return True
         return False
+
+
+def load_pages(log: "Log", offset: int, max_bytes: int) -> None:
+    """Read the index and the pages of a later read from the disk. Blocks: on a disk worker.
+
+    Raises StorageError if the disk cannot read, and what opening a segment raises.
+    """
+    access = log._require_writer().access
+    access.on_current_segments(lambda segments: segments.load(offset, max_bytes))
+    records = log.read(offset, max_bytes)
+    if records is not None and len(records) > max_bytes:  # a long first batch
+        records.load(0, min(len(records), SEND_LIMIT))

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from kstore._native.read.segment_view import Slice
     from kstore.protocol.wire import Chunk
 
 SEND_LIMIT = 1 << 20  # bytes of one call of send(), so that other connections get their turn
@@ -19,16 +20,25 @@ class ShortFileError(OSError):
 
 
 class SendQueue:
-    """Chunks that are to be sent in order. Loop's thread only."""
+    """Chunks that are to be sent in order. Loop's thread only.
 
-    __slots__ = ("_chunks", "_sent", "size")
+    What is added has just been read, so the pages of its first MiB are in memory. Before later
+    sends the queue asks for the pages: ``cold`` is then a slice, a position and a size that have
+    to be loaded first, by another thread.
+    """
+
+    __slots__ = ("_chunks", "_sent", "cold", "is_fresh", "size")
 
     def __init__(self) -> None:
         self._chunks: deque[Chunk] = deque()
         self._sent = 0  # bytes of the first chunk
         self.size = 0  # bytes left
+        self.is_fresh = False  # the next send need not ask for pages
+        self.cold: tuple[Slice, int, int] | None = None
 
     def add(self, chunks: "Iterable[Chunk]", size: int) -> None:
+        if not self.size:
+            self.is_fresh = True
         self._chunks.extend(chunks)
         self.size += size
 
@@ -50,13 +60,18 @@ class SendQueue:
         Raises ShortFileError, and OSError for a connection that is lost.
         """
         total = 0
+        self.cold = None
+        is_fresh, self.is_fresh = self.is_fresh, False
         while self._chunks and total < SEND_LIMIT:
             first = self._chunks[0]
             try:
                 if isinstance(first, _BYTES) or not hasattr(first, "send_to"):
                     count = self._send_bytes(connection)
                 else:
-                    left = min(len(first) - self._sent, SEND_LIMIT)
+                    left = min(len(first) - self._sent, SEND_LIMIT - total)
+                    if not is_fresh and not first.is_resident(self._sent, left):
+                        self.cold = first, self._sent, left
+                        break
                     count = first.send_to(connection.fileno(), self._sent, left)
                     if count == 0:
                         raise ShortFileError(f"{first.path} ends within a slice of it")

@@ -4,6 +4,7 @@ import logging
 import os
 import socket
 import struct
+import threading
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -11,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from kstore.broker.request import CloseConnection
+from kstore.errors import StorageError
 from support.server import FETCH, METADATA, PRODUCE, Client, Server, frame, serving
 
 
@@ -255,19 +257,35 @@ def test_a_slow_reader_costs_one_answer(server: Server) -> None:
 
 
 class FileSlice:
-    """A slice of a file, as the log's: bytes(), len(), and send_to with sendfile."""
+    """A slice of a file, as the log's: bytes(), len(), and send_to with sendfile.
 
-    def __init__(self, path: Path, size: int) -> None:
+    The pages behind ``resident`` bytes are loaded before they are sent.
+    """
+
+    def __init__(self, path: Path, size: int, resident: int | None = None) -> None:
         self.path = path
         self._size = size
         self.calls = 0
+        self.resident = size if resident is None else resident
+        self.loaded_by: list[str] = []
+        self.load_error: Exception | None = None
 
     def __len__(self) -> int:
         return self._size
 
+    def is_resident(self, start: int, count: int) -> bool:
+        return start + count <= self.resident
+
+    def load(self, start: int, count: int) -> None:
+        self.loaded_by.append(threading.current_thread().name)
+        if self.load_error is not None:
+            raise self.load_error
+        self.resident = start + count
+
     def send_to(self, fd: int, start: int = 0, count: int | None = None) -> int:
         self.calls += 1
         left = self._size - start if count is None else count
+        assert start + left <= self.resident
         with self.path.open("rb") as file:
             return os.sendfile(fd, file.fileno(), start, left)
 
@@ -281,6 +299,57 @@ def test_slices_leave_by_send_to(server: Server, client: Client, tmp_path: Path)
     assert client.receive() == (1, path.read_bytes())
     assert client.receive() == (2, b"echo behind")
     assert found.calls > 1
+
+
+def test_what_is_not_in_memory_is_read_by_a_disk_worker_before_it_is_sent(
+    server: Server, client: Client, tmp_path: Path
+) -> None:
+    path = tmp_path / "records"
+    path.write_bytes(os.urandom(5_000_000))
+    found = FileSlice(path, 5_000_000, resident=1 << 20)
+    server.answers["slice"] = lambda: found
+    client.send("slice", "echo behind")
+    assert client.receive() == (1, path.read_bytes())
+    assert client.receive() == (2, b"echo behind")
+    assert len(found.loaded_by) >= 3
+    assert all(name.startswith("kstore-broker-disk") for name in found.loaded_by)
+
+
+def test_an_answer_that_the_disk_cannot_read_closes_the_connection(
+    server: Server, client: Client, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    path = tmp_path / "records"
+    path.write_bytes(bytes(5_000_000))
+    found = FileSlice(path, 5_000_000, resident=1 << 20)
+    found.load_error = StorageError("the disk is broken", errno=5)
+    server.answers["slice"] = lambda: found
+    with caplog.at_level(logging.WARNING, "kstore.broker"):
+        client.send("slice", "echo behind")
+        while client.socket.recv(1 << 16):
+            pass
+    assert "an answer cannot be sent: the disk is broken" in caplog.text
+
+
+def test_a_client_that_leaves_while_its_answer_is_read_from_the_disk(
+    server: Server, client: Client, tmp_path: Path
+) -> None:
+    path = tmp_path / "records"
+    path.write_bytes(bytes(3_000_000))
+    found = FileSlice(path, 3_000_000, resident=1 << 20)
+    is_loading, is_closed = threading.Event(), threading.Event()
+
+    def load(start: int, count: int) -> None:
+        is_loading.set()
+        assert is_closed.wait(30)
+
+    found.load = load  # type: ignore[method-assign]
+    server.answers["slice"] = lambda: found
+    client.send("slice")
+    assert is_loading.wait(30)
+    client.socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+    client.socket.close()
+    server.wait_on_loop(lambda: not server.listener.connections)
+    is_closed.set()
 
 
 def test_a_slice_that_ends_short_closes_the_connection(

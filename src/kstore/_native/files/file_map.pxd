@@ -11,6 +11,8 @@ cdef class FileMap:
     cdef int slot                           # of fd in the table of open descriptors
     cdef int senders                        # threads that use fd
 
+    cdef bint is_resident(self, int64_t position, int64_t end) noexcept
+    cdef int load(self, int64_t position, int64_t end, path) except -1
     cdef int _open(self) except -1
     cdef Py_ssize_t send(self, int fd, int64_t position, Py_ssize_t count, path) except -1
 

@@ -3,6 +3,9 @@
 A mapping needs no descriptor, so a process may have many mappings. The first large send opens the
 file again by its name, and compares the inode. If another file has the name, or none, then send(2)
 takes the bytes from the mapping: a deleted or replaced file exists as long as it is mapped.
+
+A page that is not in memory stops whoever touches it until the disk has read it. So a caller that
+must not wait asks ``is_resident`` first, and lets another thread ``load`` the pages.
 """
 
 from cpython.exc cimport PyErr_CheckSignals
@@ -15,9 +18,40 @@ from kstore._native.format.status cimport raise_unreadable
 cdef extern from *:
     """
     #include <errno.h>
+    #include <sys/mman.h>
     #include <sys/sendfile.h>
     #include <sys/socket.h>
     #include <unistd.h>
+    #ifndef MADV_POPULATE_READ
+    #define MADV_POPULATE_READ 22
+    #endif
+    enum { PAGES_OF_A_CALL = 256 };
+    /* Whether all pages of a range are in memory; true where the system cannot say. */
+    static int pages_are_resident(const uint8_t* data, int64_t position, int64_t end) {
+        static long page;
+        unsigned char found[PAGES_OF_A_CALL];
+        if (!page) page = sysconf(_SC_PAGESIZE);
+        for (position -= position % page; position < end; position += PAGES_OF_A_CALL * page) {
+            int64_t size = end - position;
+            if (size > PAGES_OF_A_CALL * page) size = PAGES_OF_A_CALL * page;
+            if (mincore((void*)(data + position), size, found)) return 1;
+            for (int64_t n = 0; n * page < size; n++)
+                if (!(found[n] & 1)) return 0;
+        }
+        return 1;
+    }
+    /* Waits until the disk has read a range; 0, or the errno. */
+    static int load_pages(const uint8_t* data, int64_t position, int64_t end) {
+        static long page;
+        if (!page) page = sysconf(_SC_PAGESIZE);
+        position -= position % page;
+        madvise((void*)(data + position), end - position, MADV_WILLNEED);  /* in one go */
+        if (!madvise((void*)(data + position), end - position, MADV_POPULATE_READ)) return 0;
+        if (errno != EINVAL) return errno;
+        for (; position < end; position += page)  /* before Linux 5.14 */
+            (void)*(const volatile uint8_t*)(data + position);
+        return 0;
+    }
     static ssize_t send_file_bytes(int fd, int file, int64_t position, size_t count) {
         off_t from = position;
         return sendfile(fd, file, &from, count);
@@ -31,6 +65,11 @@ cdef extern from *:
     ssize_t send_file_bytes(int fd, int file, int64_t position, size_t count) nogil
     ssize_t send_memory_bytes(int fd, const uint8_t* data, size_t count) nogil
     int lacks_sendfile(int error) nogil
+    bint pages_are_resident(const uint8_t* data, int64_t position, int64_t end) nogil
+    int load_pages(const uint8_t* data, int64_t position, int64_t end) nogil
+
+cdef extern from "<errno.h>" nogil:
+    int EHWPOISON
 
 cdef extern from "<unistd.h>" nogil:
     int c_close "close"(int fd)
@@ -77,6 +116,23 @@ cdef class FileMap:
     def has_descriptor(self):
         """Whether a descriptor is open, for sends."""
         return self.fd >= 0
+
+    cdef bint is_resident(self, int64_t position, int64_t end) noexcept:
+        """Whether these bytes, which are in the file, are in memory: reading them does not wait."""
+        return pages_are_resident(self.data, position, end)
+
+    cdef int load(self, int64_t position, int64_t end, path) except -1:
+        """Read these bytes, which are in the file, into memory; waits, without the GIL.
+
+        Raises StorageError if the disk cannot read them.
+        """
+        cdef int error = 0
+        if position < end:
+            with nogil:
+                error = load_pages(self.data, position, end)
+        if error in (EIO, EFAULT, EHWPOISON):
+            raise_send_error(EIO, path, position)
+        return 0                                # another error: there is no memory for it now
 
     cdef int _open(self) except -1:
         """Open the descriptor for sends, if that is possible; the oldest unused one is closed."""

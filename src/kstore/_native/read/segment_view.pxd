@@ -16,6 +16,8 @@ cdef class SegmentView:
     cdef public bint touched                # read since the last sweep of the map budget
     cdef public bint sealed                 # not the active segment: its contents are final
     cdef FileMap log_map
+    cdef int64_t resident_from              # the active segment: in memory from this position on
+    cdef int64_t resident_at                # when that was so, in ms
     cdef uint8_t* entries                   # offset index, 8 bytes each
     cdef Py_ssize_t entry_count, entry_capacity, entries_written
     cdef uint8_t* time_entries              # time index, 12 bytes each
@@ -40,6 +42,9 @@ cdef class SegmentView:
     ) noexcept
     cdef int add_entry(self, int32_t relative, int32_t position) except -1
     cdef int add_time(self, int64_t timestamp, int32_t relative) except -1
+    cdef int64_t _end_of_read(self, int64_t offset, int64_t position, int64_t max_bytes) noexcept
+    cdef bint _is_resident(self, int64_t offset, int64_t max_bytes)
+    cdef int _load_pages(self, int64_t offset, int64_t max_bytes) except -1
     cdef Slice locate(self, int64_t offset, int64_t max_bytes)
 
 

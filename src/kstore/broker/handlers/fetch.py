@@ -101,19 +101,41 @@ class FetchCall:
 
     def start(self) -> Answer:
         """Read, behind the opening of logs that are not open."""
-        reads = self._read()
+        reads = self._read(may_wait=False)
         closed = [
             read.hosted for read in reads if read.hosted is not None and read.hosted.needs_opening
         ]
         if closed:
             return self._partitions.when_open(closed, self._start_opened)
-        return self._answer_or_park(reads)
+        return self._load_and_answer(reads)
 
     def _start_opened(self) -> Answer:
-        return self._answer_or_park(self._read())
+        return self._load_and_answer(self._read(may_wait=False))
 
-    def _read(self) -> list[PartitionRead]:
-        return self._reader.read_all(self._context.partitions, self._request.image)
+    def _read(self, *, may_wait: bool) -> list[PartitionRead]:
+        return self._reader.read_all(
+            self._context.partitions, self._request.image, may_wait=may_wait
+        )
+
+    def _load_and_answer(self, reads: list[PartitionRead]) -> Answer:
+        """Answer; behind a disk worker where pages of the logs are not in memory."""
+        if not any(read.is_cold for read in reads):
+            return self._answer_or_park(reads)
+        pending = Pending()
+        self._services.workers.submit(
+            self,  # reads of several requests run beside each other
+            partial(self._reader.load_cold, reads),
+            partial(self._loaded, pending),
+        )
+        return pending
+
+    def _loaded(self, pending: Pending, _: None, error: BaseException | None) -> None:
+        def answer() -> Answer:
+            if error is not None:
+                raise error
+            return self._answer_or_park(self._read(may_wait=True))
+
+        continue_with(pending, answer)
 
     def _answer_or_park(self, reads: list[PartitionRead]) -> Answer:
         if is_enough(reads, self._parameters):
