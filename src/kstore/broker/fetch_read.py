@@ -14,6 +14,7 @@ from kstore.broker.leader_hints import LeaderHints
 from kstore.broker.partitions import HostedPartition, Partitions, error_code_of
 from kstore.broker.send_queue import SEND_LIMIT
 from kstore.cluster.image import ZERO_UUID, ClusterImage
+from kstore.log.writable_log import WritableLog
 from kstore.protocol.error_codes import ErrorCode
 from kstore.protocol.messages.fetch import FetchResponse
 
@@ -145,6 +146,8 @@ class FetchReader:
                 self._read_log(read, hosted.log, max_bytes, min_one_batch, may_wait)
             except Exception as raised:
                 error = error_code_of(raised)
+                if error == ErrorCode.KAFKA_STORAGE_ERROR:
+                    self._partitions.report_storage_error(hosted, "read", raised)
         if error != ErrorCode.NONE:
             self._fail(read, hosted, error)
         return read
@@ -263,7 +266,8 @@ def load_pages(log: "Log", offset: int, max_bytes: int) -> None:
 
     Raises StorageError if the disk cannot read, and what opening a segment raises.
     """
-    access = log._require_writer().access
+    assert isinstance(log, WritableLog)
+    access = log._writer.access  # also of a log that failed: it can be read
     access.on_current_segments(lambda segments: segments.load(offset, max_bytes))
     records = log.read(offset, max_bytes)
     if records is not None and len(records) > max_bytes:  # a long first batch

@@ -13,6 +13,8 @@ from kstore.errors import (
     ClosedError,
     ForkedError,
     KStoreError,
+    LogDirOfflineError,
+    LogFailedError,
     ReadOnlyError,
     UnknownTopicOrPartitionError,
 )
@@ -30,6 +32,7 @@ if TYPE_CHECKING:
 _LOGGER = logging.getLogger("kstore.broker")
 _RETRY_SECONDS = 5.0  # until a log that could not be opened is tried again
 _LOADING_SECONDS = 0.5  # a request waits for the opening of logs; then clients get 5 and retry
+_SECONDS_BETWEEN_REPORTS = 10.0  # of a disk that is full or failed
 _LOCKED_SECONDS = 0.005  # until a log whose lock another thread holds is tried again
 _CODES = frozenset(int(code) for code in ErrorCode)
 
@@ -193,9 +196,11 @@ class HostedPartition:
                 self._watch = log.watch(self._log_changed)
             finally:
                 lock.release()
-        except ClosedError:  # by the store's user, a moment ago
-            self.drop_log(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+        except (ClosedError, LogDirOfflineError) as error:  # a moment ago
+            self.drop_log(error_code_of(error), retry=True)
             self._loop.call_soon(self.wake)
+        except LogFailedError:
+            return  # it can be read, and does not change until the store is opened again
 
     def _watch_again(self) -> None:
         if self._watch is None and self._waiters and self.log is not None:
@@ -254,7 +259,20 @@ class Partitions:
         self._hosted: dict[tuple[str, int], HostedPartition] = {}
         self._opening: dict[HostedPartition, list[Callable[[], None]]] = {}
         self._beginning: set[Hashable] = set()  # a leader epoch; changed by disk workers
+        self._report_again_at: dict[str, float] = {}  # by what was tried
         self._registration = metadata.on_change(self._image_changed)
+
+    def report_storage_error(
+        self, hosted: HostedPartition, tried: str, error: BaseException
+    ) -> None:
+        """Log that a disk is full or failed, at most every ten seconds: clients only time out.
+
+        ``tried``: "append" or "read".
+        """
+        now = self._loop.time()
+        if now >= self._report_again_at.get(tried, 0.0):
+            self._report_again_at[tried] = now + _SECONDS_BETWEEN_REPORTS
+            _LOGGER.error("%s-%d: cannot %s: %s", hosted.topic, hosted.number, tried, error)
 
     def close(self) -> None:
         """Stop following the metadata and the logs."""

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import kstore
-from kstore.errors import StorageError
+from kstore.errors import LogDirOfflineError, StorageError
 from kstore.log import active_segment
 from kstore.protocol.api_keys import ApiKey
 from kstore.protocol.messages import message_types
@@ -122,6 +122,29 @@ def test_an_answer_whose_file_was_cut_closes_the_connection(
     wait_for_waiter(broker)
     os.truncate(log.segments.views[0].path, 0)
     assert connection.receive() is None
+
+
+@pytest.mark.parametrize("is_offline", [False, True], ids=["failed sync", "failed disk"])
+def test_a_log_that_failed_closes_no_connection(
+    store: kstore.Store, connection: Connection, is_offline: bool
+) -> None:
+    """A consumer waits for records of a log that failed: the others that it reads are served."""
+    log = store.create_topic("t")[0]
+    log.append(b"before")
+    assert log.read(0)
+    state = log._require_writer().state
+    if is_offline:
+        state.go_offline(LogDirOfflineError("no disk", errno=5))
+    else:
+        state.fail(StorageError("no sync", errno=5))
+    connection.send(fetch(100, 1 << 19))
+    [topic] = answer(ApiKey.FETCH, FETCH_VERSION, connection.receive()).responses
+    [partition] = topic.partitions
+    if is_offline:
+        assert partition.error_code == 6  # KAFKA_STORAGE_ERROR for a client of this version
+    else:
+        assert partition.error_code == 0
+        assert partition.records
 
 
 @pytest.fixture

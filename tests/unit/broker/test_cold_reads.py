@@ -238,3 +238,18 @@ def test_a_file_that_was_cut_is_an_error_and_no_signal(log: kstore.Log) -> None:
     os.truncate(log.segments[0].path, 8192)
     with pytest.raises(StorageError):
         records.load(100_000, 10_000)
+
+
+def test_a_segment_that_was_removed_is_a_storage_error_and_is_reported(
+    log: kstore.Log, broker: HandlerTester, caplog: pytest.LogCaptureFixture
+) -> None:
+    log.segments[0].unmap()
+    os.unlink(log.segments[0].path)
+    for _ in range(3):
+        [topic] = broker.ask(fetch(0), VERSION).responses
+        [partition] = topic.partitions
+        assert partition.error_code == ErrorCode.KAFKA_STORAGE_ERROR
+    reported = [each for each in caplog.records if "cannot read" in each.message]
+    assert len(reported) == 1
+    assert "t-0" in reported[0].message
+    assert records(broker.ask(fetch(2500), VERSION))

@@ -23,6 +23,7 @@ def brokers(tmp_path):
         for each in pair.both:
             for number in range(40):
                 each.store["t"][0].append_as_leader(batch(rows(1 + number % 5)))
+            assert each.store["t"][0].read(0)  # maps the segment: a disk worker's task
         yield pair
 
 
@@ -124,6 +125,7 @@ def test_zstd_for_old_clients(brokers):
     brokers.create("z", 1, compression_type="zstd")
     for each in brokers.both:
         each.store["z"][0].append_as_leader(batch(rows(3)))
+        assert each.store["z"][0].read(0)
     for version in VERSIONS:
         brokers.ask(request_frame(fetch(topic="z"), version))
     assert brokers.quick.by_frame == 2

@@ -4,7 +4,6 @@ Checks and their order are those of Kafka 3.9. The log itself validates a batch
 (``Log.append_as_leader``); here is what depends on the request, the topic and the replicas.
 """
 
-import logging
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -36,8 +35,6 @@ if TYPE_CHECKING:
 PartitionData = ProduceRequest.TopicData.PartitionData
 PartitionAnswer = ProduceResponse.Responses.PartitionResponses
 
-_LOGGER = logging.getLogger("kstore.broker")
-_SECONDS_BETWEEN_REPORTS = 10.0
 _V2_SINCE, _HINTS_SINCE, _ABORTABLE_SINCE = 3, 10, 11  # versions of Produce
 # Kafka answers these without the log start offset (ReplicaManager.appendToLocalLog).
 _WITHOUT_LOG_START = frozenset(
@@ -75,14 +72,6 @@ class ProduceHandlers:
         self.services = services
         self.commits = durable_commits(services)
         self.transactions = transaction_service(services)
-        self._report_again_at = 0.0
-
-    def report_storage_error(self, hosted: HostedPartition, error: BaseException) -> None:
-        """Log that a disk is full or failed, at most every ten seconds: clients only time out."""
-        now = self.services.loop.time()
-        if now >= self._report_again_at:
-            self._report_again_at = now + _SECONDS_BETWEEN_REPORTS
-            _LOGGER.error("%s-%d: cannot append: %s", hosted.topic, hosted.number, error)
 
     def apis(self) -> list[Api]:
         frames = ProduceFrames(self.services)
@@ -303,7 +292,7 @@ class ProduceCall:
         """The append raised an error."""
         code = error_code_of(error)
         if code == ErrorCode.KAFKA_STORAGE_ERROR:
-            self._handlers.report_storage_error(hosted, error)
+            self._handlers.services.partitions.report_storage_error(hosted, "append", error)
         self._refuse(hosted, answer, code)
         if code not in _WITHOUT_LOG_START and hosted.log is not None:
             answer.log_start_offset = hosted.log.start_offset
