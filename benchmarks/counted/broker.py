@@ -83,5 +83,6 @@ def fetch_some(workspace: Workspace) -> Prepared:
     log, exchange = connected(workspace)
     for _ in range(20):
         log.append_as_leader(one_batch(10))
+    log.read(0)  # maps the segment, which is a disk worker's task otherwise
     request = fetch(TOPIC, 0, 4096).data
     return lambda: 4096 <= exchange(request) < 4300, True

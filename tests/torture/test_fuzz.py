@@ -17,8 +17,8 @@ from kstore._native.append.validate_batch import validate_leader
 from kstore._native.format.batch_table import scan, walk_frames
 from kstore._native.index.index_lookup import OffsetIndex, TimeIndex
 from kstore._native.read.decode import Scanner
-from kstore._native.read.segment_end import find_end
-from kstore._native.read.segment_view import find_batch_reaching, find_time
+from kstore._native.read.segment_end import find_end, find_time
+from kstore._native.read.segment_view import find_batch_reaching
 from kstore._native.recovery.segment_scan import SegmentScan
 from kstore.checkpoint import identity, offset_checkpoint, topic_settings
 from kstore.checkpoint.leader_epochs import LeaderEpochs

@@ -88,7 +88,7 @@ class Connection:
         self._outstanding: deque[_Outstanding] = deque()
         self._events = READABLE
         self._is_blocked = False  # the send queue did not empty
-        self._is_loading = False  # and will go on when a disk worker has read what comes next
+        self._is_loading = False  # until a disk worker has read what comes next
         self._is_scheduled = False  # _continue will be called
         self._is_stopping = False
         self.is_closed = False

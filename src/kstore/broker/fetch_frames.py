@@ -9,6 +9,7 @@ are the same.
 from typing import TYPE_CHECKING
 
 from kstore._native.broker import fetch_frame
+from kstore._native.read import segment_pages
 from kstore.errors import KStoreError
 from kstore.protocol.error_codes import ErrorCode
 
@@ -50,7 +51,7 @@ class FetchFrames:
         max_bytes = max(0, min(max_bytes, self._max_bytes))
         limit = max(0, min(partition_max_bytes, max_bytes))
         try:
-            if not log.segments.is_resident(offset, limit):
+            if not segment_pages.is_resident(log.segments, offset, limit):
                 return None
             high_watermark = log.high_watermark
             stable, start = log.last_stable_offset, log.start_offset

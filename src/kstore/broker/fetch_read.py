@@ -7,6 +7,7 @@ the last stable offset that of read_committed.
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from kstore._native.read import segment_pages
 from kstore._native.read.segment_end import find_end
 from kstore._native.read.segment_view import Slice
 from kstore.broker.fetch_session import FetchedPartition
@@ -216,7 +217,7 @@ class FetchReader:
             read.is_urgent = True
             return
         limit = max(0, min(wanted.max_bytes, max_bytes))
-        if not may_wait and not log.segments.is_resident(offset, limit):
+        if not may_wait and not segment_pages.is_resident(log.segments, offset, limit):
             read.is_cold, read.size = True, limit
             return
         records = log.read(offset, limit, up_to=read.limit, min_one_batch=min_one_batch)
@@ -268,7 +269,7 @@ def load_pages(log: "Log", offset: int, max_bytes: int) -> None:
     """
     assert isinstance(log, WritableLog)
     access = log._writer.access  # also of a log that failed: it can be read
-    access.on_current_segments(lambda segments: segments.load(offset, max_bytes))
+    access.on_current_segments(lambda segments: segment_pages.load(segments, offset, max_bytes))
     records = log.read(offset, max_bytes)
     if records is not None and len(records) > max_bytes:  # a long first batch
         records.load(0, min(len(records), SEND_LIMIT))

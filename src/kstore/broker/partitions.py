@@ -335,8 +335,7 @@ class Partitions:
         assert log.recovery.next_epoch is not None
         self._beginning.add(hosted.key)
         try:
-            log.begin_epoch(log.recovery.next_epoch)
-            self._metadata.leader_epoch_begun(hosted.topic)
+            log.begin_epoch(log.recovery.next_epoch)  # the metadata follow
         finally:
             self._beginning.discard(hosted.key)
         _LOGGER.warning(

@@ -118,6 +118,7 @@ class LocalMetadata:
         self._image = ClusterImage(self._cluster_id, self.node_id, {}, {})
         self.refresh()
         store._catalog.effective_config = self._effective_config
+        store._manager.on_epoch_begun = self.leader_epoch_begun
         self._apply(self._image.topics)
 
     def close(self) -> None:
@@ -125,6 +126,7 @@ class LocalMetadata:
         with self._lock:
             if self._store._catalog.effective_config is not None:
                 self._store._catalog.effective_config = None
+                self._store._manager.on_epoch_begun = None
                 if not self._store.closed:
                     self._apply(self._image.topics)
 
@@ -180,7 +182,10 @@ class LocalMetadata:
             return self._image
 
     def leader_epoch_begun(self, name: str) -> None:
-        """Read the leader epochs of a topic's partitions again: one has begun in a log."""
+        """Read the leader epochs of a topic's partitions again: one has begun in a log.
+
+        Called on the thread that began it, which may be one of the store's user.
+        """
         with self._lock:
             self.refresh()
             found = topic_image(self._store, name, self.node_id, self._record(name))

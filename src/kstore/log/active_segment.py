@@ -43,6 +43,8 @@ class ActiveSegment:
         Called when files were opened (a store closes those of the log least recently used).
     on_roll
         Called after a roll (a store syncs the rolled segment in the background).
+    on_epoch_begun
+        Called after ``begin_epoch`` has begun one (a broker shows it to its clients).
     """
 
     def __init__(self, state: WriterState, access: SegmentAccess, jitter: int) -> None:
@@ -52,6 +54,7 @@ class ActiveSegment:
         self.opened: segments_on_disk.WritableFiles | None = None
         self.on_open: Callable[[], None] | None = None
         self.on_roll: Callable[[], None] | None = None
+        self.on_epoch_begun: Callable[[], None] | None = None
         self._is_trimmed = False  # the log file's zeros were cut, perhaps not yet on disk
         self._unfinished: int | None = None  # base offset of a segment that is being created
         appender = state.appender
@@ -300,6 +303,8 @@ class ActiveSegment:
                 appender.ready, appender.epochs_ahead = False, True
                 raise
             state.begun_epoch = epoch
+        if self.on_epoch_begun is not None and (latest is None or epoch > latest.epoch):
+            self.on_epoch_begun()
 
     def _assign_epoch(self, epoch: int, start_offset: int) -> None:
         """Record an epoch that begins at start_offset, before its first batch is written.

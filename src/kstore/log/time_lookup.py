@@ -11,8 +11,8 @@ from collections.abc import Iterator
 from functools import partial
 from typing import TYPE_CHECKING
 
-from kstore._native.read.segment_end import find_end, first_batch_timestamp
-from kstore._native.read.segment_view import SegmentList, SegmentView, Slice, find_time
+from kstore._native.read.segment_end import find_end, find_time, first_batch_timestamp
+from kstore._native.read.segment_view import SegmentList, SegmentView, Slice
 from kstore.errors import CorruptRecordError
 from kstore.files.files import Files
 from kstore.log.offset_and_timestamp import OffsetAndTimestamp

@@ -103,6 +103,7 @@ class LogManager:
         self._store_ref = store_ref
         self._maps = MapBudget(max(config.max_mapped_segments, 1))
         self.loaded: Callable[[Log], None] | None = None  # called with each loaded log
+        self.on_epoch_begun: Callable[[str], None] | None = None  # called with the topic
         self.more_tasks: list[ScheduledTask] = []  # of the layers above
         self._scheduler: Scheduler | None = None
         self._moves = ReplicaMoves(self)
@@ -202,8 +203,13 @@ class LogManager:
         self._writers[topic, partition] = writer
         writer.active_segment.on_open = partial(self.logs.handles_opened, log)
         writer.active_segment.on_roll = partial(self.rolled.request, log)
+        writer.active_segment.on_epoch_begun = partial(self._epoch_begun, topic)
         writer.truncator.on_truncated = partial(self._after_truncation, self._store_ref(), log)
         return log
+
+    def _epoch_begun(self, topic: str) -> None:
+        if self.on_epoch_begun is not None:
+            self.on_epoch_begun(topic)
 
     def _resolve_log_dir(self, topic: str, partition: int) -> LogDir:
         """The log directory of a partition that the writer, another process, may have moved.

@@ -124,6 +124,33 @@ def test_an_answer_whose_file_was_cut_closes_the_connection(
     assert connection.receive() is None
 
 
+def test_clients_see_an_epoch_that_the_stores_user_begins(
+    store: kstore.Store, broker: kstore.Broker, connection: Connection
+) -> None:
+    log = store.create_topic("t")[0]
+    log.append(b"in epoch 0")
+
+    def asked(current_leader_epoch: int) -> tuple[int, int]:
+        """The leader epoch in Metadata, and the error of a request with that one."""
+        [topic] = connection.ask(ApiKey.METADATA, 9, topics=[{"name": "t"}]).topics
+        partition = {"current_leader_epoch": current_leader_epoch, "timestamp": -1}
+        topics = [{"name": "t", "partitions": [{"partition_index": 0, **partition}]}]
+        answer = connection.ask(ApiKey.LIST_OFFSETS, 4, replica_id=-1, topics=topics)
+        return topic.partitions[0].leader_epoch, answer.topics[0].partitions[0].error_code
+
+    assert asked(0) == (0, 0)
+    log.begin_epoch(5)
+    assert asked(0) == (5, 74)  # FENCED_LEADER_EPOCH
+    assert asked(5) == (5, 0)
+    log.begin_epoch(5)
+    connection.send(fetch(60_000, 1 << 19))  # waits, and has no epoch
+    wait_for_waiter(broker)
+    log.begin_epoch(6)
+    log.append(os.urandom(1 << 19))
+    assert answer(ApiKey.FETCH, FETCH_VERSION, connection.receive()).responses
+    assert asked(6) == (6, 0)
+
+
 @pytest.mark.parametrize("is_offline", [False, True], ids=["failed sync", "failed disk"])
 def test_a_log_that_failed_closes_no_connection(
     store: kstore.Store, connection: Connection, is_offline: bool

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 import kstore
+from kstore._native.read import segment_pages
 from kstore._native.read.segment_view import SegmentList
 from kstore.broker import fetch_read
 from kstore.broker.fetch_frames import FetchFrames
@@ -53,7 +54,7 @@ def forget_pages(log: kstore.Log) -> None:
     view.unmap()
     view.opener(view)
     forget_untouched_pages(log)
-    if log.segments.is_resident(view.base_offset, 1 << 20):
+    if segment_pages.is_resident(log.segments, view.base_offset, 1 << 20):
         pytest.skip("this file system keeps pages in memory (tmpfs)")
 
 
@@ -87,11 +88,11 @@ def test_a_disk_worker_reads_what_is_not_in_memory(log: kstore.Log, broker: Hand
     asked = broker.start(fetch(700), VERSION)
     assert asked.pending is not None  # nothing was read on this thread
     assert records(asked.answer()) == wanted
-    assert log.segments.is_resident(700, 1 << 20)
+    assert segment_pages.is_resident(log.segments, 700, 1 << 20)
 
 
 def test_what_is_in_memory_is_answered_at_once(log: kstore.Log, broker: HandlerTester) -> None:
-    log.segments.load(0, 1 << 20)
+    segment_pages.load(log.segments, 0, 1 << 20)
     asked = broker.start(fetch(0), VERSION)
     assert asked.pending is None
     assert len(records(asked.answer())) > 1_000_000
@@ -120,7 +121,7 @@ def test_frames_leave_cold_reads_to_the_other_handler(
 ) -> None:
     frames = FetchFrames(broker.services)
     frame = memoryview(request_frame(fetch(0), VERSION))[4:]
-    log.segments.load(0, 1 << 20)
+    segment_pages.load(log.segments, 0, 1 << 20)
     assert frames.handle_frame(frame, VERSION, 1) is not None
     forget_pages(log)
     assert frames.handle_frame(frame, VERSION, 1) is None
@@ -146,9 +147,9 @@ def test_a_first_batch_beyond_the_limit_is_loaded_whole(store: kstore.Store) -> 
     log.roll()
     log.flush()
     forget_pages(log)
-    log.segments.load(4000, 10)
+    segment_pages.load(log.segments, 4000, 10)
     forget_untouched_pages(log)
-    assert log.segments.is_resident(4000, 10)
+    assert segment_pages.is_resident(log.segments, 4000, 10)
     held = log.read(4000, 10)
     assert held is not None
     assert not held.is_resident()
@@ -209,8 +210,8 @@ def test_a_slice_knows_which_bytes_are_in_memory(log: kstore.Log) -> None:
 def test_what_was_loaded_is_what_a_read_wants(log: kstore.Log, max_bytes: int) -> None:
     for offset in (0, 1, 19, 20, 21, 777, 1999):
         forget_pages(log)
-        log.segments.load(offset, max_bytes)
-        assert log.segments.is_resident(offset, max_bytes)
+        segment_pages.load(log.segments, offset, max_bytes)
+        assert segment_pages.is_resident(log.segments, offset, max_bytes)
         found = log.read(offset, max_bytes)
         assert found is not None
         assert found.is_resident(0, min(found.size, max(max_bytes, 0), 1 << 20))
@@ -219,17 +220,17 @@ def test_what_was_loaded_is_what_a_read_wants(log: kstore.Log, max_bytes: int) -
 
 def test_the_log_end_and_beyond_are_in_memory(log: kstore.Log) -> None:
     for offset in (-5, 3000, 3001, 1 << 62):
-        assert log.segments.is_resident(offset, 100)
-        log.segments.load(offset, 100)
+        assert segment_pages.is_resident(log.segments, offset, 100)
+        segment_pages.load(log.segments, offset, 100)
 
 
 def test_new_records_of_the_active_segment_need_no_second_look(log: kstore.Log) -> None:
     segments: SegmentList = log.segments
-    assert segments.is_resident(2990, 1 << 20) or log.read(2990) is not None
-    segments.load(2990, 1 << 20)
-    assert segments.is_resident(2990, 1 << 20)
+    assert segment_pages.is_resident(segments, 2990, 1 << 20) or log.read(2990) is not None
+    segment_pages.load(segments, 2990, 1 << 20)
+    assert segment_pages.is_resident(segments, 2990, 1 << 20)
     log.append(b"new")
-    assert log.segments.is_resident(3000, 1 << 20)
+    assert segment_pages.is_resident(log.segments, 3000, 1 << 20)
 
 
 def test_a_file_that_was_cut_is_an_error_and_no_signal(log: kstore.Log) -> None:

@@ -4,7 +4,7 @@ A mapping needs no descriptor, so a process may have many mappings. The first la
 file again by its name, and compares the inode. If another file has the name, or none, then send(2)
 takes the bytes from the mapping: a deleted or replaced file exists as long as it is mapped.
 
-A page that is not in memory stops whoever touches it until the disk has read it. So a caller that
+A thread that touches a page which is not in memory waits until the disk has read it. A caller that
 must not wait asks ``is_resident`` first, and lets another thread ``load`` the pages.
 """
 

@@ -9,5 +9,6 @@ Modules:
 - dump_lines: the output of Kafka's DumpLogSegments
 - header_walk: from a known batch to the one that contains an offset, by headers only
 - segment_end: where the complete batches of a segment end, and their largest timestamp
+- segment_pages: which pages a read needs, and whether they are in memory
 - segment_view: from an offset to a slice of a segment's file
 """

@@ -8,7 +8,7 @@ from kstore._native.format.cursor cimport get_i64
 from kstore._native.format.layout cimport (
     MAGIC_POSITION, V1_TIMESTAMP_POSITION, V2_HEADER_SIZE, V2_MAX_TIMESTAMP_POSITION,
 )
-from kstore._native.format.status cimport OK
+from kstore._native.format.status cimport OK, TRUNCATED, Status, raise_for_status
 
 
 cdef bint _precedes_lower_batch(const uint8_t* data, const BatchHeader* batch, int64_t next_batch,
@@ -100,3 +100,27 @@ def first_batch_timestamp(data):
     if magic == 1 and held.size >= V1_TIMESTAMP_POSITION + 8:
         return get_i64(held.data + V1_TIMESTAMP_POSITION)
     return -1
+
+
+def find_time(data, Py_ssize_t start, int64_t timestamp):
+    """(position, size) of the first batch at or after start whose largest timestamp is timestamp
+    or later, or None. A v0 message has no timestamp and never qualifies."""
+    cdef HeldBytes held = hold_bytes(data)
+    cdef BatchHeader header
+    cdef int64_t position = start
+    cdef Status status = OK
+    header.size = 0
+    if start < 0 or start >= held.size:
+        return None
+    with nogil:                             # the caller's bytes may be a mapping, not in memory
+        while position < held.size:
+            status = read_header(held.data, position, held.size, &header)
+            if status != OK:
+                break
+            if header.max_timestamp >= timestamp and header.max_timestamp >= 0:
+                break
+            position += header.size
+    if position >= held.size or status == TRUNCATED:
+        return None
+    raise_for_status(status, None, position, -1)
+    return position, header.size

@@ -42,9 +42,6 @@ cdef class SegmentView:
     ) noexcept
     cdef int add_entry(self, int32_t relative, int32_t position) except -1
     cdef int add_time(self, int64_t timestamp, int32_t relative) except -1
-    cdef int64_t _end_of_read(self, int64_t offset, int64_t position, int64_t max_bytes) noexcept
-    cdef bint _is_resident(self, int64_t offset, int64_t max_bytes)
-    cdef int _load_pages(self, int64_t offset, int64_t max_bytes) except -1
     cdef Slice locate(self, int64_t offset, int64_t max_bytes)
 
 
@@ -57,6 +54,7 @@ cdef class Slice:
     cdef readonly int64_t next_offset       # one past the last offset published in the segment
     cdef int32_t size_of_first              # bytes of the first batch, 0: read its header
 
+    cdef Py_ssize_t _count_from(self, Py_ssize_t start, count) except -1
     cpdef Slice limit(self, int64_t max_bytes, int64_t up_to, bint min_one_batch)
     cdef int64_t _size_below(self, int64_t up_to) noexcept
 

@@ -14,7 +14,6 @@ from libc.string cimport memcpy
 
 from kstore._native.files.file_map cimport FileMap, send_memory
 from kstore._native.format.argument cimport HeldBytes, hold_bytes
-from kstore._native.format.batch_header cimport BatchHeader, read_header
 from kstore._native.format.cursor cimport get_i32, get_i64, put_i32, put_i64
 from kstore._native.format.integer cimport int64_of
 from kstore._native.format.layout cimport (
@@ -28,19 +27,6 @@ cdef enum:
     MAX_RELATIVE = 2147483647
     NOTE_INTERVAL = 4096
     WALKED = 8192                           # bytes of a walk from an index entry, nearly always
-    MOST_CHECKED = 1 << 20                  # bytes behind those that a read may want at once
-    RESIDENT_MS = 1000                      # how long pages stay in memory that were found there
-
-cdef extern from *:
-    """
-    #include <time.h>
-    static int64_t coarse_ms(void) {
-        struct timespec now;
-        clock_gettime(CLOCK_MONOTONIC_COARSE, &now);
-        return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
-    }
-    """
-    int64_t coarse_ms() nogil
 
 
 @cython.final
@@ -61,6 +47,13 @@ cdef class Slice:
     def __bytes__(self):
         return self.data[:self.size]
 
+    cdef Py_ssize_t _count_from(self, Py_ssize_t start, count) except -1:
+        """The number of bytes of an argument; None: up to the end. Raises ValueError."""
+        cdef Py_ssize_t left = self.size - start if count is None else count
+        if not 0 <= start <= self.size or not 0 <= left <= self.size - start:
+            raise ValueError(f"no {left} bytes from {start} on in a slice of {self.size} bytes")
+        return left
+
     def memory(self):
         """The bytes as a read-only memoryview, not copied."""
         return memoryview(self)
@@ -76,9 +69,7 @@ cdef class Slice:
         fails; StorageError if the disk cannot read; CorruptRecordError if the file ends early;
         ValueError.
         """
-        cdef Py_ssize_t left = self.size - start if count is None else count
-        if not 0 <= start <= self.size or not 0 <= left <= self.size - start:
-            raise ValueError(f"no {left} bytes from {start} on in a slice of {self.size} bytes")
+        cdef Py_ssize_t left = self._count_from(start, count)
         if left == 0:
             return 0
         if type(self.owner) is FileMap:
@@ -89,12 +80,8 @@ cdef class Slice:
 
     def is_resident(self, Py_ssize_t start=0, count=None):
         """Whether these bytes are in memory, so that sending or reading them waits for no disk."""
-        cdef Py_ssize_t left = self.size - start if count is None else count
-        if not 0 <= start <= self.size or not 0 <= left <= self.size - start:
-            raise ValueError(f"no {left} bytes from {start} on in a slice of {self.size} bytes")
-        if left == 0 or type(self.owner) is not FileMap:
-            return True
-        return (<FileMap>self.owner).is_resident(
+        cdef Py_ssize_t left = self._count_from(start, count)
+        return type(self.owner) is not FileMap or (<FileMap>self.owner).is_resident(
             self.position + start, self.position + start + left)
 
     def load(self, Py_ssize_t start=0, count=None):
@@ -102,9 +89,7 @@ cdef class Slice:
 
         Raises StorageError if the disk cannot read.
         """
-        cdef Py_ssize_t left = self.size - start if count is None else count
-        if not 0 <= start <= self.size or not 0 <= left <= self.size - start:
-            raise ValueError(f"no {left} bytes from {start} on in a slice of {self.size} bytes")
+        cdef Py_ssize_t left = self._count_from(start, count)
         if type(self.owner) is FileMap:
             (<FileMap>self.owner).load(
                 self.position + start, self.position + start + left, self.segment.path)
@@ -214,30 +199,6 @@ def find_batch_reaching(
         return position, 0
     raise_for_status(status, None, position, -1)
     return position, size
-
-
-def find_time(data, Py_ssize_t start, int64_t timestamp):
-    """(position, size) of the first batch at or after start whose largest timestamp is timestamp
-    or later, or None. A v0 message has no timestamp and never qualifies."""
-    cdef HeldBytes held = hold_bytes(data)
-    cdef BatchHeader header
-    cdef int64_t position = start
-    cdef Status status = OK
-    header.size = 0
-    if start < 0 or start >= held.size:
-        return None
-    with nogil:                             # the caller's bytes may be a mapping, not in memory
-        while position < held.size:
-            status = read_header(held.data, position, held.size, &header)
-            if status != OK:
-                break
-            if header.max_timestamp >= timestamp and header.max_timestamp >= 0:
-                break
-            position += header.size
-    if position >= held.size or status == TRUNCATED:
-        return None
-    raise_for_status(status, None, position, -1)
-    return position, header.size
 
 
 @cython.final
@@ -463,56 +424,6 @@ cdef class SegmentView:
         from it finds the batch even if one entry is wrong."""
         return self.time_entry(floor_time(self.time_entries, self.time_count, timestamp) - 1)
 
-    cdef int64_t _end_of_read(self, int64_t offset, int64_t position, int64_t max_bytes) noexcept:
-        """Where a read ends that begins at the index entry's position: the batch that holds offset
-        begins at the next entry's, at the latest. May be beyond the segment's end."""
-        cdef int64_t relative = min(max(offset - self.base_offset, 0), MAX_RELATIVE)
-        cdef Py_ssize_t slot = -1
-        cdef int64_t start = position + MOST_CHECKED
-        if self.entry_count:
-            slot = floor_offset(self.entries, self.entry_count, <int32_t>relative)
-        if slot + 1 < self.entry_count:
-            start = max(
-                position, get_i32(self.entries + (slot + 1) * OFFSET_INDEX_ENTRY_SIZE + 4))
-        return start + WALKED + min(max(max_bytes, 0), MOST_CHECKED)
-
-    cdef bint _is_resident(self, int64_t offset, int64_t max_bytes):
-        cdef FileMap log_map = self.log_map
-        cdef int64_t position
-        cdef int64_t end = self.size
-        cdef int64_t now = 0
-        if end == 0:
-            return True
-        if log_map is None or log_map.size < end:
-            return False
-        position = self._floor(offset, 0)
-        if not self.sealed:
-            # Appends leave their pages in memory: what lies behind a checked position is there.
-            now = coarse_ms()
-            if position >= self.resident_from and now - self.resident_at < RESIDENT_MS:
-                return True
-        end = min(end, self._end_of_read(offset, position, max_bytes))
-        if not log_map.is_resident(position, end):
-            return False
-        if not self.sealed and end == self.size:
-            self.resident_from, self.resident_at = position, now
-        return True
-
-    cdef int _load_pages(self, int64_t offset, int64_t max_bytes) except -1:
-        cdef FileMap log_map = self.log_map
-        cdef int64_t position
-        cdef int64_t end = self.size
-        if end == 0:
-            return 0
-        while log_map is None or log_map.size < end:
-            self.opener(self)
-            log_map = self.log_map
-            end = min(end, self.size)
-        self.touched = True
-        position = self._floor(offset, 0)
-        end = min(end, self._end_of_read(offset, position, max_bytes))
-        return log_map.load(position, end, self.path)
-
     cdef Slice locate(self, int64_t offset, int64_t max_bytes):
         """The slice from the batch that contains offset; None if all batches end below it."""
         cdef int64_t position
@@ -645,25 +556,6 @@ cdef class SegmentList:
     @property
     def end_offset(self):
         return self.last.next_offset
-
-    def is_resident(self, int64_t offset, int64_t max_bytes):
-        """Whether ``read`` from offset on waits for no disk, nor the sending of its bytes.
-
-        The index and the pages of the first MiB are in memory, or nothing is read.
-        """
-        if offset < self.start_offset or offset >= self.last.next_offset:
-            return True
-        return (<SegmentView>PyTuple_GET_ITEM(
-            self.views, max(self._floor(offset), 0)))._is_resident(offset, max_bytes)
-
-    def load(self, int64_t offset, int64_t max_bytes):
-        """Read into memory what ``is_resident`` asks for; waits, without the GIL.
-
-        Raises what opening the segment raises; StorageError if the disk cannot read.
-        """
-        if self.start_offset <= offset < self.last.next_offset:
-            (<SegmentView>PyTuple_GET_ITEM(
-                self.views, max(self._floor(offset), 0)))._load_pages(offset, max_bytes)
 
     def read(self, offset, max_bytes=1048576, up_to=None, bint min_one_batch=True):
         """The slice from the batch that contains offset; None at the end of the log.
