@@ -52,7 +52,8 @@ def is_resident(SegmentList segments not None, int64_t offset, int64_t max_bytes
         now = coarse_ms()
         if position >= view.resident_from and now - view.resident_at < RESIDENT_MS:
             return True
-    end = min(end, end_of_read(view, offset, position, max_bytes))
+    if view.sealed or end - position > 2 * MOST_CHECKED:
+        end = min(end, end_of_read(view, offset, position, max_bytes))
     if not log_map.is_resident(position, end):
         return False
     if not view.sealed and end == view.size:
