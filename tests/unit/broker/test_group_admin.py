@@ -186,7 +186,8 @@ def test_offsets_in_every_version(client: RawClient, version: int) -> None:
 
 def test_commit_is_refused_per_partition(client: RawClient) -> None:
     assert commit(client, "missing") == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-    assert commit(client, member_id="x") == ErrorCode.UNKNOWN_MEMBER_ID
+    fields = {"member_id": "x", "generation_id_or_member_epoch": 0}
+    assert commit(client, **fields) == ErrorCode.UNKNOWN_MEMBER_ID
     partitions = [
         OffsetCommitRequest.Topics.Partitions(0, 1, -1, -1, "m" * 4097),
         OffsetCommitRequest.Topics.Partitions(1, 2, -1, -1, "m" * 4096),
@@ -195,6 +196,17 @@ def test_commit_is_refused_per_partition(client: RawClient) -> None:
     answer = client.ask(request, 8)
     assert [each.error_code for each in answer.topics[0].partitions] == [12, 0]
     assert fetch(client) == {("t", 1): 2}
+
+
+def test_error_of_the_group_goes_before_that_of_the_metadata(client: RawClient) -> None:
+    commit(client)
+    partitions = [
+        OffsetCommitRequest.Topics.Partitions(0, 1, -1, -1, "m" * 4097),
+        OffsetCommitRequest.Topics.Partitions(9, 1, -1, -1, ""),
+    ]
+    request = OffsetCommitRequest("g", 3, topics=[OffsetCommitRequest.Topics("t", partitions)])
+    answer = client.ask(request, 8)
+    assert [each.error_code for each in answer.topics[0].partitions] == [25, 3]
 
 
 @pytest.mark.parametrize("version", range(7))

@@ -400,11 +400,26 @@ def test_commits_of_a_stable_group(fields: dict[str, Any], error: ErrorCode) -> 
     assert driver.commit(member, **fields) == error
 
 
+def test_leader_that_repeats_its_assignments_does_not_replace_them() -> None:
+    driver = Driver()
+    joined = driver.join("a")
+    assert joined is not None
+    driver.held = []
+    driver.sync("s", joined, [joined.member_id])
+    driver.sync("again", joined)  # its connection was lost; it assigns otherwise this time
+    assert len(driver.held) == 1
+    assert error_of(driver.answers["s"]) == ErrorCode.REBALANCE_IN_PROGRESS
+    driver.coordinator.stored(driver.held[0].ticket, ErrorCode.NONE, driver.now)
+    driver.carry_out()
+    assert driver.answers["again"].assignment == joined.member_id.encode()
+
+
 def test_commits_by_state() -> None:
     driver = Driver()
     assert driver.commit(None, generation=3) == ErrorCode.ILLEGAL_GENERATION
     assert driver.commit(None) == ErrorCode.NONE  # without a group: it is created
     assert driver.state == "Empty"
+    assert driver.commit(None, member_id="x") == ErrorCode.NONE  # any, while it is Empty
     assert driver.commit(None, generation=0) == ErrorCode.UNKNOWN_MEMBER_ID
     joined = driver.join("a")
     assert driver.commit(joined) == ErrorCode.REBALANCE_IN_PROGRESS

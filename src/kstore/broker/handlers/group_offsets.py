@@ -58,8 +58,13 @@ class GroupOffsetHandlers:
                 message.generation_id_or_member_epoch if has_members else -1,
                 service.now,
             )
-        if error != ErrorCode.NONE or not commits:
-            return _committed(message, dict.fromkeys(commits, error) | errors)
+        if error != ErrorCode.NONE:  # of the group: it goes before that of a partition's metadata
+            for key in [*commits, *errors]:
+                if errors.get(key) != ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+                    errors[key] = error
+            return _committed(message, errors)
+        if not commits:
+            return _committed(message, errors)
         pending = Pending()
 
         def done(failed: ErrorCode, refused: frozenset[PartitionKey]) -> None:

@@ -59,7 +59,9 @@ class ClassicGroup:
         self.unsynced: set[str] = set()
         self.has_new_member = False  # since the initial delay began
         self.is_in_initial_delay = False
+        self.stored_generation = -1  # whose assignments are stored, or being stored
         self.join_wait = 0  # grows with each wait for joins: timers of earlier ones are void
+        self.joined_count = 0  # members whose JoinGroup waits
         self._static: dict[str, str] = {}
         self._support: Counter[str] = Counter()
 
@@ -91,13 +93,20 @@ class ClassicGroup:
     @property
     def have_all_joined(self) -> bool:
         """Whether every member waits for the group, and no id that was handed out is missing."""
-        return not self.pending and all(
-            each.join_reply is not None for each in self.members.values()
-        )
+        return not self.pending and self.joined_count == len(self.members)
 
-    @property
-    def joined_count(self) -> int:
-        return sum(each.join_reply is not None for each in self.members.values())
+    def set_join_reply(self, member: Member, reply: object) -> None:
+        """Let a member's JoinGroup wait; an earlier one was answered."""
+        assert member.join_reply is None
+        member.join_reply = reply
+        self.joined_count += 1
+
+    def take_join_reply(self, member: Member) -> object | None:
+        """The member's waiting JoinGroup, which waits no longer; None if there is none."""
+        reply, member.join_reply = member.join_reply, None
+        if reply is not None and self.members.get(member.member_id) is member:
+            self.joined_count -= 1
+        return reply
 
     def next_generation(self, now: float) -> None:
         """End the join phase: choose the protocol; without members the group is empty."""
@@ -122,6 +131,7 @@ class ClassicGroup:
         if member.instance_id is not None:
             self._static[member.instance_id] = member.member_id
         self.members[member.member_id] = member
+        self.joined_count += member.join_reply is not None
         self._count(member.protocols, 1)
         self.pending.pop(member.member_id, None)
 
@@ -130,6 +140,7 @@ class ClassicGroup:
         member = self.members.pop(member_id, None)
         if member is not None:
             self._count(member.protocols, -1)
+            self.joined_count -= member.join_reply is not None
             if member.instance_id is not None:
                 self._static.pop(member.instance_id, None)
         self.unsynced.discard(member_id)

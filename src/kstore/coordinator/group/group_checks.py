@@ -46,6 +46,8 @@ def check_commit(
     In a transaction anyone may who names no member, as old producers do, and a rebalance is no
     hindrance.
     """
+    if generation < 0 and group.state is GroupState.EMPTY:
+        return ErrorCode.NONE  # its offsets are all that the group has
     if generation >= 0 or member_id or instance_id is not None:
         error = check_member(group, member_id, instance_id)
         if error != ErrorCode.NONE:

@@ -156,7 +156,7 @@ class GroupCoordinator:
                 continue
             group.transition(GroupState.DEAD, now)
             for member in group.members.values():
-                self._answer_join(member, JoinAnswer(reply=None, error=error))
+                self._answer_join(group, member, JoinAnswer(reply=None, error=error))
                 self._answer_sync(member, SyncAnswer(reply=None, error=error))
 
     def describe(self, group_id: str) -> GroupDescription:
@@ -236,6 +236,7 @@ class GroupCoordinator:
         is_leader = group.leader == member.member_id
         is_current = group.state is _COMPLETING or (group.state is _STABLE and not is_leader)
         if is_current and not is_changed:  # the answer may have been lost
+            self._renew(group, member, now)
             self._effects.append(joined(group, member, request.reply))
         elif group.state in (_PREPARING, _COMPLETING, _STABLE):
             self._update_member(group, member, request)
@@ -266,8 +267,10 @@ class GroupCoordinator:
         member.rebalance_timeout = request.rebalance_timeout_ms / 1000
         member.session_timeout = request.session_timeout_ms / 1000
         # A request that the client has given up gets an answer, too: it holds its connection.
-        self._answer_join(member, JoinAnswer(reply=None, error=ErrorCode.REBALANCE_IN_PROGRESS))
-        member.join_reply = request.reply
+        self._answer_join(
+            group, member, JoinAnswer(reply=None, error=ErrorCode.REBALANCE_IN_PROGRESS)
+        )
+        group.set_join_reply(member, request.reply)
 
     def _replace_instance(
         self, group: ClassicGroup, old_id: str, new_id: str, request: Join, now: float
@@ -275,7 +278,7 @@ class GroupCoordinator:
         """A static member is back after a restart: the new id takes over from the old one."""
         leader, member = group.leader, group.members[old_id]
         fenced = ErrorCode.FENCED_INSTANCE_ID
-        self._answer_join(member, JoinAnswer(reply=None, error=fenced, member_id=old_id))
+        self._answer_join(group, member, JoinAnswer(reply=None, error=fenced, member_id=old_id))
         self._answer_sync(member, SyncAnswer(reply=None, error=fenced))
         group.rename(old_id, new_id)
         replaced = _InstanceReplaced(
@@ -352,7 +355,7 @@ class GroupCoordinator:
             self._effects.append(StoreGroupMetadata(group.snapshot(now), None))
             return
         for member in group.members.values():
-            self._answer_join(member, joined(group, member, None))
+            self._answer_join(group, member, joined(group, member, None))
             member.is_new = False
             self._renew(group, member, now)
             group.unsynced.add(member.member_id)
@@ -366,7 +369,7 @@ class GroupCoordinator:
         if group.unsynced:
             for member_id in sorted(group.unsynced):
                 unknown = JoinAnswer(reply=None, error=ErrorCode.UNKNOWN_MEMBER_ID)
-                self._answer_join(group.members[member_id], unknown)
+                self._answer_join(group, group.members[member_id], unknown)
                 group.remove(member_id)
             self._prepare_rebalance(group, now)
 
@@ -387,7 +390,9 @@ class GroupCoordinator:
             return
         self._answer_sync(member, SyncAnswer(reply=None, error=ErrorCode.REBALANCE_IN_PROGRESS))
         member.sync_reply = request.reply
-        if group.leader == member.member_id:
+        # A leader that repeats its request does not replace what is being stored.
+        if group.leader == member.member_id and group.stored_generation != group.generation:
+            group.stored_generation = group.generation
             assignments = {each: request.assignments.get(each, b"") for each in group.members}
             self._effects.append(
                 StoreGroupMetadata(
@@ -428,9 +433,9 @@ class GroupCoordinator:
                 skips_assignment=ticket.can_skip_assignment,
                 old_leader=ticket.old_leader,
             )
-            self._answer_join(member, answer)
+            self._answer_join(group, member, answer)
             return
-        reply, member.join_reply = member.join_reply, None
+        reply = group.take_join_reply(member)
         member.rebalance_timeout, member.session_timeout = ticket.old_timeouts
         group.set_protocols(member, ticket.old_protocols)
         group.rename(member.member_id, ticket.old_id)
@@ -537,7 +542,7 @@ class GroupCoordinator:
 
     def _remove_member(self, group: ClassicGroup, member: Member, now: float) -> None:
         unknown = ErrorCode.UNKNOWN_MEMBER_ID
-        self._answer_join(member, JoinAnswer(reply=None, error=unknown))
+        self._answer_join(group, member, JoinAnswer(reply=None, error=unknown))
         self._answer_sync(member, SyncAnswer(reply=None, error=unknown))
         group.remove(member.member_id)
         if group.state in (_STABLE, _COMPLETING):
@@ -556,9 +561,9 @@ class GroupCoordinator:
             member_id = request.member_id
         self._effects.append(JoinAnswer(reply=request.reply, error=error, member_id=member_id))
 
-    def _answer_join(self, member: Member, answer: JoinAnswer) -> None:
+    def _answer_join(self, group: ClassicGroup, member: Member, answer: JoinAnswer) -> None:
         """Answer the member's waiting JoinGroup, if there is one."""
-        reply, member.join_reply = member.join_reply, None
+        reply = group.take_join_reply(member)
         if reply is not None:
             self._effects.append(replace(answer, reply=reply))
 

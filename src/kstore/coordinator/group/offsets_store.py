@@ -164,8 +164,8 @@ class OffsetsStore:
                 table = self._table(partition)
                 commits = table.readable_commits(group)
                 expired = retention.expired(commits, each, now_ms())
-                if expired and StoreGroup(self._store, group).claims.are_any_taken():
-                    continue
+                if expired and group and StoreGroup(self._store, group).claims.are_any_taken():
+                    continue  # only a group with a name has embedded consumers
                 if expired:
                     table.forget_group(group, expired)
                     _LOGGER.info("group %s: %d committed offsets expired", group, len(expired))
