@@ -113,6 +113,7 @@ HOMES = {
     "pyarrow": ("kstore.record.arrow", "kstore.spark"),
     "pyspark": ("kstore.spark",),
     "cramjam": ("kstore.record.codec",),
+    "re2": ("kstore.broker.topic_patterns",),
     "regex": ("kstore.spark.java_pattern",),
     "kafka": ("kstore.mirror.source", "kstore.spark.jobs.cluster_sender"),
     "pytest": ("kstore.testing.fixtures",),

@@ -8,6 +8,7 @@ Modules:
 - client_batch: The records of one partition in a Produce request
 - connection: Reads requests, lets handlers answer them, sends the answers in order
 - connection_limits: Counts the connections of all listeners against the limits
+- consumer_group_service: Carries out what the coordinator of consumer groups decides
 - delayed_fetch: Fetch requests that wait for records
 - delayed_produce: Produce requests that wait for their acknowledgement
 - disk_workers: Threads for work that may wait for a disk, in order for each key
@@ -34,6 +35,7 @@ Modules:
 - send_queue: Sends the chunks of answers: bytes by sendmsg, slices of segments from their files
 - services: What a handler works with
 - settings: The settings of a broker, typed, under Kafka's names
+- topic_patterns: Regular expressions of consumer groups: which topics match
 - transaction_markers: Writes the markers of decided transactions
 - transaction_service: Carries out what the transaction coordinator decides
 """

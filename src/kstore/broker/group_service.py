@@ -9,9 +9,11 @@ from collections.abc import Callable, Collection, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from kstore.broker.consumer_group_service import ConsumerGroupService
 from kstore.broker.durable_commits import durable_commits
 from kstore.broker.handlers.controller_work import METADATA_KEY
 from kstore.broker.partitions import error_code_of
+from kstore.coordinator.group.consumer_events import Records
 from kstore.coordinator.group.group_coordinator import GroupCoordinator, GroupLimits
 from kstore.coordinator.group.group_events import StoreGroupMetadata
 from kstore.coordinator.group.offset_expiration import (
@@ -83,6 +85,7 @@ class GroupService:
             )
         )
         self._offsets = OffsetsStore(services.store)
+        self.consumers = ConsumerGroupService(services, self)
         self._commits = durable_commits(services)
         self._loaded: dict[int, ErrorCode] = {}  # by partition: NONE, or why not
         self._topic_id: bytes | None = None
@@ -136,8 +139,19 @@ class GroupService:
             self._loaded.clear()
             groups = [group.group_id for group in self.coordinator]
             self.coordinator.unload(groups, ErrorCode.NOT_COORDINATOR, self.now)
+            self.consumers.unload()
             self.carry_out()
             self._end_load_waits()
+
+    def reload(self, partition: int) -> None:
+        """Begin again with what a partition has, since a record of it was not stored."""
+        if self._loaded.pop(partition, None) is not None:
+            groups = [each.group_id for each in self.coordinator]
+            lost = [each for each in groups if self.partition_of(each) == partition]
+            self.coordinator.unload(lost, ErrorCode.NOT_COORDINATOR, self.now)
+            self.consumers.unload(partition)
+            self._load(partition)
+            self.carry_out()
 
     def partition_of(self, group_id: str) -> int:
         return partition_for_name(group_id, self.partition_count)
@@ -199,11 +213,17 @@ class GroupService:
         now = self.now
         for snapshot in loaded.groups:
             self.coordinator.load(snapshot, now)
+        self.consumers.load(loaded)
         for name in loaded.names:
-            self.coordinator.ensure(name, now)
+            self._ensure(name)
         for name, corrupt in loaded.corrupt.items():
             _LOGGER.warning("group %s begins without members: %s", name, corrupt)
         self.carry_out()
+
+    def _ensure(self, name: str) -> None:
+        """Know a group that has offsets, of whichever protocol it is."""
+        if self.consumers.find(name) is None:
+            self.coordinator.ensure(name, self.now)
 
     def _retry(self, partition: int) -> None:
         if self._loaded.get(partition) == ErrorCode.COORDINATOR_NOT_AVAILABLE:
@@ -249,6 +269,7 @@ class GroupService:
 
     def carry_out(self) -> None:
         """Carry out the coordinator's effects, and wait for its next deadline."""
+        self.consumers.carry_out()
         while effects := self.coordinator.take_effects():
             for effect in effects:
                 if isinstance(effect, StoreGroupMetadata):
@@ -258,7 +279,8 @@ class GroupService:
         self._arm()
 
     def _arm(self) -> None:
-        when = self.coordinator.next_deadline
+        deadlines = self.coordinator.next_deadline, self.consumers.next_deadline
+        when = min((each for each in deadlines if each is not None), default=None)
         if when is None or (self._timer is not None and self._timer.when <= when):
             return
         if self._timer is not None:
@@ -268,6 +290,7 @@ class GroupService:
     def _advance(self) -> None:
         self._timer = None
         self.coordinator.advance(self.now)
+        self.consumers.advance(self.now)
         self.carry_out()
 
     def _store(self, effect: StoreGroupMetadata) -> None:
@@ -346,6 +369,7 @@ class GroupService:
     def delete_group(self, group_id: str, done: OnDeleted) -> None:
         """Delete a group that may be deleted; ``done`` when that is on disk."""
         self.coordinator.forget(group_id, self.now)
+        self.consumers.forget(group_id)
         self.delete_offsets(group_id, None, done)
 
     def delete_offsets(
@@ -358,6 +382,39 @@ class GroupService:
             partial(self._offsets.delete, partition, group_id, keys),
             lambda _, error: done(_code(error, _COMMIT_ERRORS)),
         )
+
+    def store_records(
+        self, group_id: str, records: Records, done: Callable[[ErrorCode], object]
+    ) -> None:
+        """Append records of a group; ``done`` when they are acknowledged."""
+        if not self.partition_count:
+            done(ErrorCode.NOT_COORDINATOR)
+            return
+        partition = self.partition_of(group_id)
+        self._append(
+            partition,
+            partial(self._offsets.append_records, partition, records),
+            lambda error, _: done(_code(error, _COMMIT_ERRORS)),
+        )
+
+    # --- checks, by the protocol of the group -----------------------------------------------
+
+    def check_commit(
+        self, group_id: str, member_id: str, instance_id: str | None, epoch: int, version: int
+    ) -> ErrorCode:
+        """Whether a member with this generation or epoch may commit."""
+        error = self.consumers.coordinator.check_commit(group_id, member_id, epoch, version)
+        if error is not None:
+            return error
+        return self.coordinator.check_commit(group_id, member_id, instance_id, epoch, self.now)
+
+    def check_delete(self, group_id: str) -> ErrorCode:
+        error = self.consumers.check_delete(group_id)
+        return self.coordinator.check_delete(group_id) if error is None else error
+
+    def check_delete_offsets(self, group_id: str, topic: str) -> ErrorCode:
+        error = self.consumers.check_delete_offsets(group_id, topic)
+        return self.coordinator.check_delete_offsets(group_id, topic) if error is None else error
 
     def with_names(self, then: Callable[[], object]) -> None:
         """Call ``then()`` when the coordinator knows every group that has a record.
@@ -376,7 +433,7 @@ class GroupService:
             for partition, of_partition in (names or {}).items():
                 if self._loaded.get(partition) == ErrorCode.NONE:
                     for name in of_partition:
-                        self.coordinator.ensure(name, self.now)
+                        self._ensure(name)
             if self.is_loading:
                 self._load_waiters.append(then)
             else:
@@ -417,6 +474,8 @@ class GroupService:
         for group in self.coordinator if count else ():
             partition = partition_for_name(group.group_id, count)
             facts.setdefault(partition, {})[group.group_id] = retention_facts(group, now, wall)
+        for group_id, of_group in self.consumers.retention_facts(wall).items() if count else ():
+            facts.setdefault(partition_for_name(group_id, count), {})[group_id] = of_group
         retention = Retention(
             self._services.settings.offsets_retention_minutes * 60_000,
             self._services.metadata.served_since,
@@ -433,7 +492,8 @@ class GroupService:
             _LOGGER.warning("expired offsets remain: %s", error)
         for group_id in bare or ():
             group = self.coordinator.find(group_id)
-            if group is not None and group.is_unused and self.partition_count:
+            is_unused = self.consumers.is_empty(group_id) or (group is not None and group.is_unused)
+            if is_unused and self.partition_count:
                 self.delete_group(group_id, lambda _: None)
 
     def _is_durable(self) -> bool:

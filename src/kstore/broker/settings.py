@@ -70,6 +70,10 @@ class BrokerSettings:
     group_min_session_timeout_ms: int = _kafka("group.min.session.timeout.ms", low=0)
     group_max_session_timeout_ms: int = _kafka("group.max.session.timeout.ms", low=1)
     group_max_size: int = _kafka("group.max.size")
+    # Of consumer groups (KIP-848); DescribeConfigs of Kafka 3.9 does not show them.
+    group_consumer_session_timeout_ms: int = _number(45_000, 1)
+    group_consumer_heartbeat_interval_ms: int = _number(5_000, 1)
+    group_consumer_max_size: int = _number(INT32_MAX, 1)
     offset_metadata_max_bytes: int = _kafka("offset.metadata.max.bytes", low=0, high=4096)
     offsets_topic_num_partitions: int = _kafka("offsets.topic.num.partitions")
     offsets_retention_minutes: int = _kafka("offsets.retention.minutes")

@@ -174,7 +174,7 @@ class GroupModel(RuleBasedStateMachine):
 
     @rule(client=clients)
     def restart(self, client: Client) -> None:
-        """Another process with the same instance; the old one goes on as well."""
+        """Another process with the same instance; the old one stays, too."""
         copy = replace(client)
         self.all.append(copy)
         client.member_id, client.owned, client.joined = "", frozenset(), None

@@ -6,6 +6,7 @@ Modules:
 - auto_create_topics: Topics that clients ask for and that do not exist yet
 - cluster: The cluster image in the newer messages
 - configs: Settings of topics and of this broker, levels of loggers
+- consumer_groups: Members of consumer groups (KIP-848)
 - controller_work: Changes of the metadata on a disk worker, within a time
 - delete_records: Raises the start of logs
 - describe_producers: The producer state of partitions
@@ -49,6 +50,7 @@ def handler_classes() -> "list[type[Handlers]]":
     from kstore.broker.handlers.api_versions import ApiVersionsHandlers
     from kstore.broker.handlers.cluster import ClusterHandlers
     from kstore.broker.handlers.configs import ConfigHandlers
+    from kstore.broker.handlers.consumer_groups import ConsumerGroupHandlers
     from kstore.broker.handlers.delete_records import DeleteRecordsHandlers
     from kstore.broker.handlers.describe_producers import DescribeProducersHandlers
     from kstore.broker.handlers.elections import ElectionHandlers
@@ -75,6 +77,7 @@ def handler_classes() -> "list[type[Handlers]]":
         ApiVersionsHandlers,
         ClusterHandlers,
         ConfigHandlers,
+        ConsumerGroupHandlers,
         DeleteRecordsHandlers,
         DescribeProducersHandlers,
         ElectionHandlers,

@@ -8,6 +8,7 @@ from kstore.broker.group_service import group_service
 from kstore.broker.request import Answer, Pending, Request
 from kstore.coordinator.group.group_events import GroupDescription
 from kstore.coordinator.group.offset_records import PartitionKey
+from kstore.coordinator.group.subscription import CONSUMER
 from kstore.protocol.api_keys import ApiKey
 from kstore.protocol.error_codes import ErrorCode
 from kstore.protocol.messages.delete_groups import DeleteGroupsRequest, DeleteGroupsResponse
@@ -26,7 +27,7 @@ DeletedTopic = OffsetDeleteResponse.Topics
 # What a client may do where nothing is forbidden: a bit for each of Kafka's AclOperation codes.
 GROUP_OPERATIONS = sum(1 << code for code in (3, 6, 8))
 _UNKNOWN_GROUP_ERROR_FROM = 6  # of DescribeGroups; before, an unknown group is Dead
-_CLASSIC = "classic"
+_CLASSIC, _CONSUMER_TYPE = "classic", "consumer"
 _DEAD = "Dead"
 
 
@@ -98,6 +99,12 @@ class GroupAdminHandlers:
                 if (not states or group.state.value.lower() in states)
                 and (not types or _CLASSIC in types)
             ]
+            groups += [
+                ListGroupsResponse.Groups(group.group_id, CONSUMER, group.state, _CONSUMER_TYPE)
+                for group in self._service.consumers.coordinator
+                if (not states or group.state.lower() in states)
+                and (not types or _CONSUMER_TYPE in types)
+            ]
             pending.complete(ListGroupsResponse(error_code=int(error), groups=groups))
 
         self._service.with_names(answer)
@@ -127,7 +134,7 @@ class GroupAdminHandlers:
             for name in names:
                 error = self._service.check(name, allows_empty=True)
                 if error == ErrorCode.NONE:
-                    error = self._coordinator.check_delete(name)
+                    error = self._service.check_delete(name)
                 if error != ErrorCode.NONE:
                     take(name, error)
                 else:
@@ -153,7 +160,7 @@ class GroupAdminHandlers:
         group = message.group_id
         error = self._service.check(group)
         if error == ErrorCode.NONE:
-            error = self._coordinator.check_delete_offsets(group, "")
+            error = self._service.check_delete_offsets(group, "")
             if error == ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC:  # depends on the topic
                 error = ErrorCode.NONE
         if error != ErrorCode.NONE:
@@ -164,7 +171,7 @@ class GroupAdminHandlers:
         for topic in message.topics:
             entry = DeletedTopic(topic.name)
             response.topics.append(entry)
-            refused = self._coordinator.check_delete_offsets(group, topic.name)
+            refused = self._service.check_delete_offsets(group, topic.name)
             for each in topic.partitions:
                 key = topic.name, each.partition_index
                 error = refused

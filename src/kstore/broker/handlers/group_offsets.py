@@ -51,12 +51,12 @@ class GroupOffsetHandlers:
         error = service.check(message.group_id, allows_empty=True)
         if error == ErrorCode.NONE:
             has_members = version >= _GENERATION_FROM
-            error = service.coordinator.check_commit(
+            error = service.check_commit(
                 message.group_id,
                 message.member_id if has_members else "",
                 message.group_instance_id,
                 message.generation_id_or_member_epoch if has_members else -1,
-                service.now,
+                version,
             )
         if error != ErrorCode.NONE:  # of the group: it goes before that of a partition's metadata
             for key in [*commits, *errors]:
@@ -109,8 +109,12 @@ class GroupOffsetHandlers:
         message = OffsetFetchRequest.decode(request.reader, version)
         if version >= _GROUPS_FROM:
             asked = [(each.group_id, _wanted(each.topics)) for each in message.groups]
+            members = {
+                each.group_id: (each.member_id, each.member_epoch) for each in message.groups
+            }
         else:
             asked = [(message.group_id, _wanted(message.topics))]
+            members = {}
         answers: list[FetchedGroup | None] = [None] * len(asked)
         pending = Pending()
 
@@ -123,7 +127,8 @@ class GroupOffsetHandlers:
         if not asked:
             return OffsetFetchResponse()
         for index, (group_id, wanted) in enumerate(asked):
-            self._fetch(group_id, wanted, message.require_stable, partial(take, index))
+            member = members.get(group_id, (None, -1))
+            self._fetch(group_id, wanted, message.require_stable, member, partial(take, index))
         return pending
 
     def _fetch(
@@ -131,6 +136,7 @@ class GroupOffsetHandlers:
         group_id: str,
         wanted: list[PartitionKey] | None,
         require_stable: bool,
+        member: tuple[str | None, int],
         then: Callable[[FetchedGroup], object],
     ) -> None:
         def done(error: ErrorCode, commits: Commits, unstable: set[PartitionKey]) -> None:
@@ -141,6 +147,8 @@ class GroupOffsetHandlers:
             then(FetchedGroup(group_id, _topics(keys, commits, unstable, error)))
 
         error = self._service.check(group_id, allows_empty=True)
+        if error == ErrorCode.NONE:
+            error = self._service.consumers.coordinator.check_fetch(group_id, *member)
         if error != ErrorCode.NONE:
             done(error, {}, set())
             return

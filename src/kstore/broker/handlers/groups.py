@@ -53,6 +53,8 @@ class GroupHandlers:
         reply = partial(_answer_join, pending, version)
         _answer_when_stopping(pending, partial(_stop_join, pending, version))
         error = self._service.check(message.group_id)
+        if error == ErrorCode.NONE:
+            error = self._service.consumers.make_room(message.group_id)
         if error != ErrorCode.NONE:
             reply(JoinAnswer(reply=None, error=error, member_id=message.member_id))
             return pending

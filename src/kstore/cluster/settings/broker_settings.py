@@ -17,6 +17,7 @@ _DYNAMIC = "*"
 # Defaults that differ from Kafka's.
 KSTORE_DEFAULTS = MappingProxyType(
     {
+        "group.coordinator.rebalance.protocols": "classic,consumer",  # as Kafka 4
         "num.io.threads": "4",  # disk workers: the loop's thread serves what is in memory
         "queued.max.request.bytes": "268435456",  # of all connections together
         "socket.receive.buffer.bytes": "-1",  # the system's, which grows by itself

@@ -6,6 +6,12 @@ Modules:
 - claims: Claims that keep two consumers of one group from reading the same partition
 - classic_group: A group of the classic protocol: state, members, votes
 - classic_member: A member of such a group
+- consumer_coordinator: Kafka's protocol of consumer groups (KIP-848), without I/O and clock
+- consumer_events: What comes into the coordinator of consumer groups and what goes out of it
+- consumer_group: A consumer group: members, epochs, target assignments
+- consumer_member: A member of a consumer group, and how it comes to its target assignment
+- consumer_records: Encodes and decodes the records of consumer groups
+- deadline_heap: Deadlines in a heap
 - group_answers: What a member learns of its group
 - group_checks: Whether a group allows what a request asks for
 - group_coordinator: Kafka's protocol of classic groups, without I/O and clock
@@ -22,6 +28,7 @@ Modules:
 - offsets_table: The commits in a partition of ``__consumer_offsets``, as Kafka's own records
 - reader_offsets_file: ``kstore.offsets.<group>``: the commits of a process that may not write the
   store's logs
+- server_assignors: The assignors of consumer groups, ``uniform`` and ``range``
 - store_group: Committed offsets of consumer groups, in ``__consumer_offsets`` or in files beside it
 - subscription: Which topics the members of a group subscribe to
 - verify_keys: Extends the audit of ``__consumer_offsets``: decodes the keys of its records

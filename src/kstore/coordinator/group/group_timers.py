@@ -1,11 +1,10 @@
 """All deadlines of the group coordinator, in one heap."""
 
-from heapq import heappop, heappush
-from itertools import count
 from typing import NamedTuple
 
 from kstore.coordinator.group.classic_group import ClassicGroup
 from kstore.coordinator.group.classic_member import Member
+from kstore.coordinator.group.deadline_heap import DeadlineHeap
 
 
 class SessionEnds(NamedTuple):
@@ -41,21 +40,9 @@ class SyncEnds(NamedTuple):
 Timer = SessionEnds | MemberIdExpires | JoinEnds | SyncEnds
 
 
-class GroupTimers:
+class GroupTimers(DeadlineHeap[Timer]):
     """Deadlines in seconds. A heartbeat only moves a number in its member: the heap has one
     entry for each member, which is pushed again when it is reached too early."""
-
-    def __init__(self) -> None:
-        self._heap: list[tuple[float, int, Timer]] = []
-        self._order = count()
-
-    @property
-    def next(self) -> float | None:
-        """The earliest deadline; None without any."""
-        return self._heap[0][0] if self._heap else None
-
-    def add(self, when: float, timer: Timer) -> None:
-        heappush(self._heap, (when, next(self._order), timer))
 
     def renew(self, group: ClassicGroup, member: Member, when: float) -> None:
         """Let a member's session end at this time instead."""
@@ -63,13 +50,3 @@ class GroupTimers:
         if when < member.timer_at:
             member.timer_at = when
             self.add(when, SessionEnds(group, member))
-
-    def pop(self, now: float) -> tuple[float, Timer] | None:
-        """Remove and return the earliest deadline that is reached."""
-        if not self._heap or self._heap[0][0] > now:
-            return None
-        when, _, timer = heappop(self._heap)
-        return when, timer
-
-    def __len__(self) -> int:
-        return len(self._heap)

@@ -4,6 +4,7 @@ from collections.abc import Collection
 from dataclasses import dataclass
 
 from kstore.coordinator.group.classic_group import ClassicGroup, GroupState
+from kstore.coordinator.group.consumer_group import ConsumerGroup
 from kstore.coordinator.group.offset_records import Commits, PartitionKey
 from kstore.coordinator.group.subscription import CONSUMER
 
@@ -41,6 +42,13 @@ def retention_facts(group: ClassicGroup, now: float, now_ms: int) -> RetentionFa
     ):
         return RetentionFacts(True, None, group.topics)
     return RetentionFacts(False)
+
+
+def consumer_retention_facts(group: ConsumerGroup, now: float, now_ms: int) -> RetentionFacts:
+    """The facts of a consumer group (KIP-848): what its members subscribe to is kept."""
+    since = group.empty_since
+    empty_ms = None if since is None else now_ms - round((now - since) * 1000)
+    return RetentionFacts(True, empty_ms, group.topics)
 
 
 @dataclass(frozen=True, slots=True)

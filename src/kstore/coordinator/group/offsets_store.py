@@ -4,7 +4,7 @@ The same tables as those of embedded consumers, so that there is one owner of co
 """
 
 import logging
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from time import time_ns
 from typing import TYPE_CHECKING, cast
@@ -31,9 +31,10 @@ _LOGGER = logging.getLogger("kstore")
 
 @dataclass(frozen=True, slots=True)
 class LoadedPartition:
-    """The groups of a partition: those with a record, and the names of all."""
+    """The groups of a partition: those with records, by protocol, and the names of all."""
 
     groups: list[GroupSnapshot]
+    consumer_groups: dict[str, dict[bytes, bytes]]  # the records of each, by key
     names: set[str]
     corrupt: dict[str, CorruptRecordError]
 
@@ -69,6 +70,7 @@ class OffsetsStore:
         with self._store._offsets_lock:
             table = self._table(partition)
             records, names = table.group_records(), table.groups()
+            consumer_groups = table.consumer_group_records()
         groups: list[GroupSnapshot] = []
         corrupt: dict[str, CorruptRecordError] = {}
         now = now_ms()
@@ -77,7 +79,7 @@ class OffsetsStore:
                 groups.append(decode_group_value(group_id, value, now))
             except CorruptRecordError as error:
                 corrupt[group_id] = error
-        return LoadedPartition(groups, names, corrupt)
+        return LoadedPartition(groups, consumer_groups, names, corrupt)
 
     def commit(
         self, partition: int, group: str, commits: Mapping[PartitionKey, OffsetCommit]
@@ -131,6 +133,15 @@ class OffsetsStore:
         with self._store._offsets_lock:
             table = self._table(partition)
             table.append_group(group.group_id, value)
+            return _appended(table)
+
+    def append_records(
+        self, partition: int, records: Iterable[tuple[bytes, bytes | None]]
+    ) -> Appended:
+        """Append records of groups, as one batch."""
+        with self._store._offsets_lock:
+            table = self._table(partition)
+            table.append_records(records)
             return _appended(table)
 
     def delete(

@@ -9,6 +9,7 @@ from contextlib import suppress
 from time import time_ns
 from typing import Protocol
 
+from kstore.coordinator.group.consumer_records import group_key as consumer_group_key
 from kstore.coordinator.group.group_metadata_records import encode_group_key
 from kstore.coordinator.group.offset_records import (
     Commits,
@@ -197,6 +198,15 @@ class OffsetsTable:
                 found[group] = value
         return found
 
+    def consumer_group_records(self) -> dict[str, dict[bytes, bytes]]:
+        """The records of consumer groups (KIP-848) by key, by group."""
+        self._catch_up()
+        return {
+            group: dict(records)
+            for group, records in self._metadata.items()
+            if consumer_group_key(group) in records
+        }
+
     def pending(self, group: str) -> set[PartitionKey]:
         """The partitions whose offset an open transaction may commit."""
         log = self._log
@@ -248,6 +258,11 @@ class OffsetsTable:
         """Append the record of a group's members, or (None) its tombstone; without a flush."""
         now = time_ns() // 1_000_000
         self._append([Record(0, now, encode_group_key(group), value)])
+
+    def append_records(self, records: Iterable[tuple[bytes, bytes | None]]) -> None:
+        """Append records of groups by key, or (None) their tombstones; without a flush."""
+        now = time_ns() // 1_000_000
+        self._append([Record(0, now, key, value) for key, value in records])
 
     def _append(self, records: list[Record]) -> None:
         """Append records, and apply them at once where nothing unread comes before them."""

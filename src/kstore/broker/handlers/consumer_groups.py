@@ -1,0 +1,197 @@
+"""ConsumerGroupHeartbeat, ConsumerGroupDescribe: the members of consumer groups (KIP-848)."""
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, TypeVar
+
+from kstore.broker.api_table import Api
+from kstore.broker.group_service import group_service
+from kstore.broker.handlers.group_admin import GROUP_OPERATIONS
+from kstore.broker.request import Answer, Pending, Request
+from kstore.cluster.settings.broker_settings import BROKER_SETTINGS
+from kstore.coordinator.group.consumer_events import (
+    JOIN_EPOCH,
+    Assignment,
+    ConsumerGroupDescription,
+    ConsumerHeartbeat,
+    ConsumerMemberDescription,
+    HeartbeatAnswer,
+)
+from kstore.coordinator.group.subscription import CONSUMER
+from kstore.protocol.api_keys import ApiKey
+from kstore.protocol.error_codes import ErrorCode
+from kstore.protocol.messages.consumer_group_describe import (
+    ConsumerGroupDescribeRequest,
+    ConsumerGroupDescribeResponse,
+)
+from kstore.protocol.messages.consumer_group_heartbeat import (
+    ConsumerGroupHeartbeatRequest,
+    ConsumerGroupHeartbeatResponse,
+)
+
+if TYPE_CHECKING:
+    from kstore.broker.services import Services
+    from kstore.cluster.image import ClusterImage
+
+T = TypeVar("T")
+DescribedGroup = ConsumerGroupDescribeResponse.Groups
+DescribedMember = DescribedGroup.Members
+_MEMBER_ID_REQUIRED_FROM = 1  # of ConsumerGroupHeartbeat: before, the broker makes the id
+_PROTOCOLS = "group.coordinator.rebalance.protocols"
+_CONSUMER_MEMBER = 1  # the type of a member that uses this protocol
+
+
+class ConsumerGroupHandlers:
+    """Serves the APIs of consumer groups, unless a setting switches them off."""
+
+    def __init__(self, services: "Services") -> None:
+        config = services.metadata.image.broker_config
+        protocols = config.get(_PROTOCOLS) or BROKER_SETTINGS[_PROTOCOLS].default or ""
+        self._is_on = CONSUMER in {each.strip() for each in protocols.split(",")}
+        self._service = group_service(services)
+        self._consumers = self._service.consumers
+
+    def apis(self) -> list[Api]:
+        if not self._is_on:
+            return []
+        return [
+            Api(ApiKey.CONSUMER_GROUP_HEARTBEAT, 0, 1, self.heartbeat),
+            Api(ApiKey.CONSUMER_GROUP_DESCRIBE, 0, 1, self.describe),
+        ]
+
+    # --- ConsumerGroupHeartbeat -------------------------------------------------------------
+
+    def heartbeat(self, request: Request) -> Answer:
+        """A member joins, stays or leaves; answers when what follows from it is stored."""
+        version = request.api_version
+        message = ConsumerGroupHeartbeatRequest.decode(request.reader, version)
+        error = self._service.check(message.group_id)
+        if error == ErrorCode.INVALID_GROUP_ID:
+            return _refused(ErrorCode.INVALID_REQUEST, "GroupId can't be empty.")
+        if error != ErrorCode.NONE:
+            return _refused(error)
+        if version >= _MEMBER_ID_REQUIRED_FROM and not message.member_id:
+            return _refused(ErrorCode.INVALID_REQUEST, "MemberId can't be empty.")
+        pending = Pending()
+
+        def done(answer: HeartbeatAnswer) -> None:
+            if not pending.is_answered:
+                pending.complete(_heartbeat_response(answer, self._consumers.heartbeat_interval_ms))
+
+        pending.on_stop = lambda: pending.complete(_refused(ErrorCode.NOT_COORDINATOR))
+        self._consumers.heartbeat(_as_heartbeat(message, request), request.image, done)
+        return pending
+
+    # --- ConsumerGroupDescribe --------------------------------------------------------------
+
+    def describe(self, request: Request) -> Answer:
+        """State, epochs and members, with their present and their target assignments."""
+        message = ConsumerGroupDescribeRequest.decode(request.reader, request.api_version)
+        described = [self._describe(each, request.image) for each in message.group_ids]
+        if message.include_authorized_operations:
+            for group in described:
+                if not group.error_code:
+                    group.authorized_operations = GROUP_OPERATIONS
+        return ConsumerGroupDescribeResponse(groups=described)
+
+    def _describe(self, group_id: str, image: "ClusterImage") -> DescribedGroup:
+        error = self._service.check(group_id)
+        if error != ErrorCode.NONE:
+            return DescribedGroup(int(error), error.message, group_id)
+        group = self._consumers.find(group_id)
+        if group is None:
+            is_classic = self._service.coordinator.find(group_id) is not None
+            what = "is not a consumer group" if is_classic else "not found"
+            return DescribedGroup(
+                int(ErrorCode.GROUP_ID_NOT_FOUND), f"Group {group_id} {what}.", group_id
+            )
+        return _described(group.describe(), image)
+
+
+def _as_heartbeat(message: ConsumerGroupHeartbeatRequest, request: Request) -> ConsumerHeartbeat:
+    owned = message.topic_partitions
+    names = message.subscribed_topic_names
+    if names is None and message.member_epoch == JOIN_EPOCH and message.subscribed_topic_regex:
+        names = []
+    return ConsumerHeartbeat(
+        group_id=message.group_id,
+        member_id=message.member_id,
+        member_epoch=message.member_epoch,
+        instance_id=message.instance_id,
+        rack_id=message.rack_id,
+        client_id=request.client_id,
+        client_host=f"/{request.connection.peer[0]}",
+        rebalance_timeout_ms=message.rebalance_timeout_ms,
+        subscribed_topics=None if names is None else tuple(names),
+        subscribed_pattern=message.subscribed_topic_regex,
+        server_assignor=message.server_assignor,
+        owned=None
+        if owned is None
+        else {each.topic_id: frozenset(each.partitions) for each in owned},
+    )
+
+
+def _refused(error: ErrorCode, message: str | None = None) -> ConsumerGroupHeartbeatResponse:
+    return ConsumerGroupHeartbeatResponse(
+        error_code=int(error), error_message=message or error.message
+    )
+
+
+def _heartbeat_response(
+    answer: HeartbeatAnswer, interval_ms: int
+) -> ConsumerGroupHeartbeatResponse:
+    if answer.error != ErrorCode.NONE:
+        return _refused(answer.error, answer.message)
+    response = ConsumerGroupHeartbeatResponse(
+        member_id=answer.member_id,
+        member_epoch=answer.member_epoch,
+        heartbeat_interval_ms=interval_ms if answer.member_epoch >= JOIN_EPOCH else 0,
+    )
+    if answer.assignment is not None:
+        kind = ConsumerGroupHeartbeatResponse.Assignment
+        response.assignment = kind(
+            _each_topic(answer.assignment, lambda *each: kind.TopicPartitions(*each))
+        )
+    return response
+
+
+def _each_topic(assignment: Assignment, make: Callable[[bytes, list[int]], T]) -> list[T]:
+    return [make(topic_id, sorted(found)) for topic_id, found in sorted(assignment.items())]
+
+
+def _described(found: ConsumerGroupDescription, image: "ClusterImage") -> DescribedGroup:
+    return DescribedGroup(
+        group_id=found.group_id,
+        group_state=found.state,
+        group_epoch=found.group_epoch,
+        assignment_epoch=found.assignment_epoch,
+        assignor_name=found.assignor,
+        members=[_described_member(each, image) for each in found.members],
+    )
+
+
+def _described_member(each: ConsumerMemberDescription, image: "ClusterImage") -> DescribedMember:
+    def name_of(topic_id: bytes) -> str:
+        return image.names_by_id.get(topic_id, "<UNKNOWN>")
+
+    current, target = DescribedMember.Assignment, DescribedMember.TargetAssignment
+    return DescribedMember(
+        each.member_id,
+        each.instance_id,
+        each.rack_id,
+        each.member_epoch,
+        each.client_id,
+        each.client_host,
+        list(each.subscribed_topics),
+        each.subscribed_pattern,
+        current(
+            _each_topic(
+                each.assignment, lambda key, all_: current.TopicPartitions(key, name_of(key), all_)
+            )
+        ),
+        target(
+            _each_topic(
+                each.target, lambda key, all_: target.TopicPartitions(key, name_of(key), all_)
+            )
+        ),
+        _CONSUMER_MEMBER,
+    )

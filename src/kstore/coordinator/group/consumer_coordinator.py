@@ -1,0 +1,460 @@
+"""Kafka's protocol of consumer groups (KIP-848), without I/O and without a clock.
+
+The rules are those of Kafka's GroupMetadataManager. A heartbeat comes in with the cluster image and
+the time in seconds, and returns its answer with the records to store before that is sent. What
+follows from time alone leaves by :meth:`ConsumerCoordinator.take_effects`.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from math import inf
+from uuid import uuid4
+
+from kstore.coordinator.group.consumer_events import (
+    JOIN_EPOCH,
+    LEAVE_EPOCH,
+    LEAVE_STATIC_EPOCH,
+    ConsumerHeartbeat,
+    HeartbeatAnswer,
+    Records,
+    SeenTopics,
+)
+from kstore.coordinator.group.consumer_group import ConsumerGroup
+from kstore.coordinator.group.consumer_member import (
+    EMPTY_ASSIGNMENT,
+    ConsumerMember,
+    MemberState,
+    is_subset,
+    reconcile,
+)
+from kstore.coordinator.group.consumer_records import (
+    current_record,
+    group_tombstones,
+    member_record,
+)
+from kstore.coordinator.group.deadline_heap import DeadlineHeap
+from kstore.coordinator.group.server_assignors import ASSIGNORS
+from kstore.protocol.error_codes import ErrorCode
+
+EPOCH_COMMITS_FROM = 9  # of OffsetCommit: the versions in which a member gives its epoch
+
+
+@dataclass(frozen=True, slots=True)
+class ConsumerGroupLimits:
+    """The broker's settings for consumer groups, in ms, by Kafka's names."""
+
+    group_consumer_session_timeout_ms: int = 45_000
+    group_consumer_heartbeat_interval_ms: int = 5_000
+    group_consumer_max_size: int = 2**31 - 1
+
+
+@dataclass(frozen=True, slots=True)
+class StoreConsumerRecords:
+    """Append these records of a group."""
+
+    group_id: str
+    records: Records
+
+
+@dataclass(frozen=True, slots=True)
+class _Deadline:
+    """The end of a member's session, or of its time to give partitions up."""
+
+    group: ConsumerGroup
+    member: ConsumerMember
+    is_session: bool
+
+
+class _RefusedError(Exception):
+    """A heartbeat that changes nothing."""
+
+    def __init__(self, error: ErrorCode, message: str) -> None:
+        super().__init__(message)
+        self.error = error
+
+
+class ConsumerCoordinator:
+    """All consumer groups of a broker. Not thread-safe; never blocks."""
+
+    def __init__(
+        self,
+        limits: ConsumerGroupLimits | None = None,
+        new_id: Callable[[], str] = lambda: str(uuid4()),
+    ) -> None:
+        self._limits = limits or ConsumerGroupLimits()
+        self._new_id = new_id
+        self._groups: dict[str, ConsumerGroup] = {}
+        self._timers = DeadlineHeap[_Deadline]()
+        self._effects: list[StoreConsumerRecords] = []
+
+    # --- what the caller carries out --------------------------------------------------------
+
+    def take_effects(self) -> list[StoreConsumerRecords]:
+        """The effects since the last call, in order."""
+        effects, self._effects = self._effects, []
+        return effects
+
+    @property
+    def next_deadline(self) -> float | None:
+        """When :meth:`advance` is due; None if no time matters."""
+        return self._timers.next
+
+    def advance(self, now: float) -> None:
+        """Remove the members whose session, or time to give partitions up, has ended."""
+        while (reached := self._timers.pop(now)) is not None:
+            when, timer = reached
+            group, member = timer.group, timer.member
+            is_current = self._groups.get(group.group_id) is group
+            if not is_current or group.members.get(member.member_id) is not member:
+                continue
+            if timer.is_session:
+                if member.timer_at != when:
+                    continue
+                member.timer_at = inf
+                if member.deadline > now:
+                    self._renew(group, member, member.deadline)
+                    continue
+            elif member.revocation_ends != when:
+                continue
+            self._effects.append(StoreConsumerRecords(group.group_id, group.remove(member, now)))
+
+    # --- groups -----------------------------------------------------------------------------
+
+    def load(self, group_id: str, records: Mapping[bytes, bytes], now: float) -> None:
+        """Take over a stored group, whose members have a session from now on.
+
+        Raises CorruptRecordError for records that do not decode; then the group is unknown.
+        """
+        group = ConsumerGroup.restore(group_id, records, now)
+        self._groups[group_id] = group
+        for member in group.members.values():
+            self._begin_session(group, member, now)
+            self._await_revocation(group, member, now)
+
+    def find(self, group_id: str) -> ConsumerGroup | None:
+        """A group for reading."""
+        return self._groups.get(group_id)
+
+    def __iter__(self) -> Iterator[ConsumerGroup]:
+        return iter(list(self._groups.values()))
+
+    def forget(self, group_id: str) -> Records:
+        """Remove a group; returns its tombstones, without those of members."""
+        return group_tombstones(group_id) if self._groups.pop(group_id, None) is not None else []
+
+    # --- ConsumerGroupHeartbeat -------------------------------------------------------------
+
+    def patterns_to_match(self, request: ConsumerHeartbeat, topics: SeenTopics) -> set[str]:
+        """The patterns that have to be matched with these topics before the heartbeat."""
+        group = self._groups.get(request.group_id)
+        wanted = {request.subscribed_pattern} if request.subscribed_pattern else set()
+        if group is None:
+            return wanted
+        if group.patterns_seen is topics:
+            return wanted - group.patterns.keys()
+        used = group.used_patterns()
+        if not used:
+            group.patterns_seen = topics
+        return wanted | used
+
+    def take_matches(
+        self, group_id: str, matches: Mapping[str, frozenset[str]], topics: SeenTopics
+    ) -> None:
+        """The topics by name that match each of :meth:`patterns_to_match`."""
+        group = self._groups.get(group_id)
+        if group is None:
+            return
+        used = group.used_patterns()
+        before = {each: group.patterns.get(each) for each in used}
+        group.patterns = {each: group.patterns[each] for each in used & group.patterns.keys()}
+        group.patterns.update(matches)
+        if used <= matches.keys():
+            group.patterns_seen = topics
+        if any(group.patterns.get(each) != found for each, found in before.items()):
+            self._effects.append(StoreConsumerRecords(group_id, group.begin_epoch()))
+
+    def heartbeat(
+        self,
+        request: ConsumerHeartbeat,
+        topics: SeenTopics,
+        now: float,
+        matches: Mapping[str, frozenset[str]] | None = None,
+    ) -> HeartbeatAnswer:
+        """A member joins, stays or leaves; a new group gets the matches of its pattern."""
+        try:
+            self._check(request)
+            if request.member_epoch < JOIN_EPOCH:
+                return self._leave(request, now)
+            return self._heartbeat(request, topics, now, matches or {})
+        except _RefusedError as refused:
+            return HeartbeatAnswer(error=refused.error, message=str(refused), records=[])
+
+    def _check(self, request: ConsumerHeartbeat) -> None:
+        invalid, epoch = ErrorCode.INVALID_REQUEST, request.member_epoch
+        if not request.group_id:
+            raise _RefusedError(invalid, "GroupId can't be empty.")
+        if not request.member_id and epoch != JOIN_EPOCH:
+            raise _RefusedError(invalid, "MemberId can't be empty.")
+        if request.instance_id == "":
+            raise _RefusedError(invalid, "InstanceId can't be empty.")
+        if request.rack_id == "":
+            raise _RefusedError(invalid, "RackId can't be empty.")
+        if epoch < LEAVE_STATIC_EPOCH:
+            raise _RefusedError(invalid, "MemberEpoch is invalid.")
+        if epoch == LEAVE_STATIC_EPOCH and request.instance_id is None:
+            raise _RefusedError(invalid, "InstanceId can't be null.")
+        if epoch == JOIN_EPOCH:
+            if request.rebalance_timeout_ms == -1:
+                raise _RefusedError(
+                    invalid, "RebalanceTimeoutMs must be provided in first request."
+                )
+            if request.owned is None or request.owned:
+                raise _RefusedError(invalid, "TopicPartitions must be empty when (re-)joining.")
+            if request.subscribed_topics is None and request.subscribed_pattern is None:
+                raise _RefusedError(
+                    invalid,
+                    "Either SubscribedTopicNames or SubscribedTopicRegex must be non-null when "
+                    "(re-)joining.",
+                )
+        if request.server_assignor is not None and request.server_assignor not in ASSIGNORS:
+            raise _RefusedError(
+                ErrorCode.UNSUPPORTED_ASSIGNOR,
+                f"ServerAssignor {request.server_assignor} is not supported. Supported assignors: "
+                f"{', '.join(ASSIGNORS)}.",
+            )
+
+    def _heartbeat(
+        self,
+        request: ConsumerHeartbeat,
+        topics: SeenTopics,
+        now: float,
+        matches: Mapping[str, frozenset[str]],
+    ) -> HeartbeatAnswer:
+        group = self._groups.get(request.group_id)
+        if group is None:
+            if request.member_epoch != JOIN_EPOCH:
+                raise _not_found(request.group_id)
+            group = ConsumerGroup(request.group_id, now)
+            group.patterns, group.patterns_seen = dict(matches), topics
+        is_known = request.member_id in group.members or request.instance_id in group.static
+        if not is_known and len(group.members) >= self._limits.group_consumer_max_size:
+            raise _RefusedError(
+                ErrorCode.GROUP_MAX_SIZE_REACHED,
+                "The consumer group has reached its maximum capacity of "
+                f"{self._limits.group_consumer_max_size} members.",
+            )
+        records: Records = []
+        if request.member_epoch == JOIN_EPOCH:
+            member = self._join(group, request, records)
+        else:
+            member = _known_member(group, request)
+        self._groups[group.group_id] = group
+        before = member.assigned
+        is_new = member.timer_at == inf
+        is_changed = self._update(group, member, request, is_new)
+        if is_new or is_changed:
+            records += member_record(group.group_id, member)
+        if is_changed or group.sees_change(topics):
+            records += group.begin_epoch()
+        if group.epoch > group.target_epoch:
+            records += group.assign(topics)
+        moved = _reconcile(group, member, request)
+        if moved:
+            self._await_revocation(group, member, now)
+        self._begin_session(group, member, now)
+        records += moved
+        is_due = (
+            request.member_epoch == JOIN_EPOCH or request.is_complete or member.assigned != before
+        )
+        return HeartbeatAnswer(
+            member_id=member.member_id,
+            member_epoch=member.epoch,
+            assignment=member.assigned if is_due else None,
+            records=records,
+        )
+
+    def _join(
+        self, group: ConsumerGroup, request: ConsumerHeartbeat, records: Records
+    ) -> ConsumerMember:
+        """The member of a first heartbeat: a new one, one again, or an instance that is back."""
+        member_id = request.member_id or self._new_id()
+        static_id = group.static.get(request.instance_id or "")
+        if static_id is not None and static_id != member_id:
+            old = group.members[static_id]
+            if old.epoch != LEAVE_STATIC_EPOCH:
+                raise _RefusedError(
+                    ErrorCode.UNRELEASED_INSTANCE_ID,
+                    f"Static member {member_id} with instance id {request.instance_id} cannot join "
+                    f"the group because the instance id is owned by member {static_id}.",
+                )
+            member = ConsumerMember(member_id, request.instance_id)
+            records += group.replace(old, member)
+            return member
+        known = group.members.get(member_id)
+        if known is None:
+            known = ConsumerMember(member_id, request.instance_id)
+            group.add(known)
+        elif known.epoch == LEAVE_STATIC_EPOCH:
+            known.epoch, known.state = JOIN_EPOCH, MemberState.STABLE
+            group.hold(known, known.assigned, EMPTY_ASSIGNMENT)
+        else:  # it lost the answer, or begins again: it owns nothing
+            known.epoch, known.state = JOIN_EPOCH, MemberState.STABLE
+            group.hold(known, EMPTY_ASSIGNMENT, EMPTY_ASSIGNMENT)
+        return known
+
+    def _update(
+        self, group: ConsumerGroup, member: ConsumerMember, request: ConsumerHeartbeat, is_new: bool
+    ) -> bool:
+        """Take over what is new of a member; whether the group needs another assignment."""
+        before = member.topics, member.pattern, member.assignor, member.rack_id
+        if request.subscribed_topics is not None:
+            member.topics = tuple(sorted(set(request.subscribed_topics)))
+        if request.subscribed_pattern is not None:
+            member.pattern = request.subscribed_pattern or None
+        elif request.member_epoch == JOIN_EPOCH:
+            member.pattern = None
+        if request.server_assignor is not None:
+            member.assignor = request.server_assignor
+        if request.rack_id is not None:
+            member.rack_id = request.rack_id
+        if request.rebalance_timeout_ms != -1:
+            member.rebalance_timeout = request.rebalance_timeout_ms / 1000
+        member.client_id, member.client_host = request.client_id, request.client_host
+        after = member.topics, member.pattern, member.assignor, member.rack_id
+        has_target = member.member_id in group.targets
+        return before != after or (is_new and not has_target)
+
+    # --- leaving ----------------------------------------------------------------------------
+
+    def _leave(self, request: ConsumerHeartbeat, now: float) -> HeartbeatAnswer:
+        group = self._groups.get(request.group_id)
+        if group is None:
+            raise _not_found(request.group_id)
+        member = _member_by_id(group, request)
+        epoch = request.member_epoch
+        if epoch == LEAVE_STATIC_EPOCH:  # it will be back: its partitions stay its own
+            group.hold(member, member.assigned, EMPTY_ASSIGNMENT)
+            member.previous_epoch, member.epoch = member.epoch, epoch
+            member.state = MemberState.STABLE
+            records = current_record(group.group_id, member)
+        else:
+            records = group.remove(member, now)
+        return HeartbeatAnswer(
+            member_id=request.member_id,
+            member_epoch=epoch if epoch == LEAVE_STATIC_EPOCH else LEAVE_EPOCH,
+            records=records,
+        )
+
+    # --- offsets and administration ---------------------------------------------------------
+
+    def check_commit(
+        self, group_id: str, member_id: str, epoch: int, version: int
+    ) -> ErrorCode | None:
+        """Whether a member, or a consumer without a group, may commit; None: no such group."""
+        group = self._groups.get(group_id)
+        if group is None:
+            return None
+        if epoch < 0 and not group.members:
+            return ErrorCode.NONE
+        member = group.members.get(member_id)
+        if member is None:
+            return ErrorCode.UNKNOWN_MEMBER_ID
+        if version < EPOCH_COMMITS_FROM:
+            return ErrorCode.UNSUPPORTED_VERSION
+        return ErrorCode.NONE if epoch == member.epoch else ErrorCode.STALE_MEMBER_EPOCH
+
+    def check_fetch(self, group_id: str, member_id: str | None, epoch: int) -> ErrorCode:
+        """Whether a member with this epoch may read offsets."""
+        group = self._groups.get(group_id)
+        if group is None or (not member_id and epoch < 0):
+            return ErrorCode.NONE
+        member = group.members.get(member_id or "")
+        if member is None:
+            return ErrorCode.UNKNOWN_MEMBER_ID
+        return ErrorCode.NONE if epoch == member.epoch else ErrorCode.STALE_MEMBER_EPOCH
+
+    # --- timers -----------------------------------------------------------------------------
+
+    def _begin_session(self, group: ConsumerGroup, member: ConsumerMember, now: float) -> None:
+        self._renew(group, member, now + self._limits.group_consumer_session_timeout_ms / 1000)
+
+    def _renew(self, group: ConsumerGroup, member: ConsumerMember, when: float) -> None:
+        """Let a session end at this time instead; its entry in the heap may be an earlier one."""
+        member.deadline = when
+        if when < member.timer_at:
+            member.timer_at = when
+            self._timers.add(when, _Deadline(group, member, True))
+
+    def _await_revocation(self, group: ConsumerGroup, member: ConsumerMember, now: float) -> None:
+        """Give a member its rebalance timeout to give partitions up."""
+        member.revocation_ends = inf
+        if member.state is MemberState.UNREVOKED_PARTITIONS:
+            member.revocation_ends = now + member.rebalance_timeout
+            self._timers.add(member.revocation_ends, _Deadline(group, member, False))
+
+
+def _member_by_id(group: ConsumerGroup, request: ConsumerHeartbeat) -> ConsumerMember:
+    """The member of a request that is not its first one."""
+    member_id = request.member_id
+    if request.instance_id is not None:
+        owner = group.static.get(request.instance_id)
+        if owner is None:
+            raise _RefusedError(
+                ErrorCode.UNKNOWN_MEMBER_ID,
+                f"Instance id {request.instance_id} is unknown.",
+            )
+        if owner != member_id:
+            raise _RefusedError(
+                ErrorCode.FENCED_INSTANCE_ID,
+                f"Static member {member_id} with instance id {request.instance_id} was fenced by "
+                f"member {owner}.",
+            )
+    member = group.members.get(member_id)
+    if member is None:
+        raise _RefusedError(
+            ErrorCode.UNKNOWN_MEMBER_ID,
+            f"Member {member_id} is not a member of group {group.group_id}.",
+        )
+    return member
+
+
+def _known_member(group: ConsumerGroup, request: ConsumerHeartbeat) -> ConsumerMember:
+    """The member of a heartbeat, whose epoch is the present one.
+
+    An answer may have been lost: the epoch before is accepted from a member that owns no more than
+    it is to.
+    """
+    member = _member_by_id(group, request)
+    epoch = request.member_epoch
+    if epoch == member.epoch:
+        return member
+    is_late = (
+        epoch < member.epoch
+        and epoch == member.previous_epoch
+        and request.owned is not None
+        and is_subset(request.owned, member.assigned)
+    )
+    if not is_late:
+        size = "greater" if epoch > member.epoch else "smaller"
+        raise _RefusedError(
+            ErrorCode.FENCED_MEMBER_EPOCH,
+            f"The consumer group member has a {size} member epoch ({epoch}) than the one known by "
+            f"the group coordinator ({member.epoch}). The member must abandon all its partitions "
+            "and rejoin.",
+        )
+    return member
+
+
+def _reconcile(group: ConsumerGroup, member: ConsumerMember, request: ConsumerHeartbeat) -> Records:
+    """Bring a member nearer to its target; the records of that."""
+
+    def is_free(topic_id: bytes, partition: int) -> bool:
+        return group.owners.get((topic_id, partition)) in (None, member.member_id)
+
+    target = group.targets.get(member.member_id, EMPTY_ASSIGNMENT)
+    found = reconcile(member, target, group.target_epoch, request.owned, is_free)
+    return group.move(member, found)
+
+
+def _not_found(group_id: str) -> _RefusedError:
+    return _RefusedError(ErrorCode.GROUP_ID_NOT_FOUND, f"Consumer group {group_id} not found.")

@@ -1,0 +1,99 @@
+"""What comes into the coordinator of consumer groups (KIP-848) and what goes out of it."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Protocol
+
+from kstore.protocol.error_codes import ErrorCode
+
+JOIN_EPOCH, LEAVE_EPOCH, LEAVE_STATIC_EPOCH = 0, -1, -2
+Assignment = Mapping[bytes, frozenset[int]]  # partitions by topic id
+Records = list[tuple[bytes, bytes | None]]  # keys and values of ``__consumer_offsets``
+
+
+class SeenTopic(Protocol):
+    """A topic of the cluster image."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def topic_id(self) -> bytes: ...
+    @property
+    def partitions(self) -> Mapping[int, object]: ...
+
+
+class SeenTopics(Protocol):
+    """The cluster image: immutable, so that another object means that something changed."""
+
+    @property
+    def topics(self) -> Mapping[str, SeenTopic]: ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConsumerHeartbeat:
+    """A ConsumerGroupHeartbeat request; None where it says nothing new. Timeouts in ms."""
+
+    group_id: str
+    member_id: str
+    member_epoch: int
+    instance_id: str | None = None
+    rack_id: str | None = None
+    client_id: str = ""
+    client_host: str = ""
+    rebalance_timeout_ms: int = -1
+    subscribed_topics: tuple[str, ...] | None = None
+    subscribed_pattern: str | None = None
+    server_assignor: str | None = None
+    owned: Assignment | None = None
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether it has every field, as the first one and one after a lost answer."""
+        return (
+            self.rebalance_timeout_ms != -1
+            and (self.subscribed_topics is not None or self.subscribed_pattern is not None)
+            and self.owned is not None
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HeartbeatAnswer:
+    """Answers a heartbeat. ``assignment`` is None where the member knows it.
+
+    ``records`` are stored before the answer is sent.
+    """
+
+    error: ErrorCode = ErrorCode.NONE
+    message: str | None = None
+    member_id: str = ""
+    member_epoch: int = 0
+    assignment: Assignment | None = None
+    records: Records
+
+
+@dataclass(frozen=True, slots=True)
+class ConsumerMemberDescription:
+    """What ConsumerGroupDescribe shows of a member."""
+
+    member_id: str
+    instance_id: str | None
+    rack_id: str | None
+    member_epoch: int
+    client_id: str
+    client_host: str
+    subscribed_topics: tuple[str, ...]
+    subscribed_pattern: str | None
+    assignment: Assignment
+    target: Assignment
+
+
+@dataclass(frozen=True, slots=True)
+class ConsumerGroupDescription:
+    """What ConsumerGroupDescribe shows; ``state`` is Kafka's name of it."""
+
+    group_id: str
+    state: str
+    group_epoch: int
+    assignment_epoch: int
+    assignor: str
+    members: tuple[ConsumerMemberDescription, ...] = ()

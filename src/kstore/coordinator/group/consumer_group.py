@@ -1,0 +1,227 @@
+"""A consumer group (KIP-848): members, epochs, target assignments (Kafka's ConsumerGroup)."""
+
+from collections import Counter
+from collections.abc import Mapping
+
+from kstore.coordinator.group.consumer_events import (
+    LEAVE_STATIC_EPOCH,
+    Assignment,
+    ConsumerGroupDescription,
+    ConsumerMemberDescription,
+    Records,
+    SeenTopics,
+)
+from kstore.coordinator.group.consumer_member import (
+    EMPTY_ASSIGNMENT,
+    ConsumerMember,
+    MemberState,
+    Reconciled,
+    partitions_of,
+)
+from kstore.coordinator.group.consumer_records import (
+    StoredConsumerGroup,
+    current_record,
+    group_record,
+    member_tombstones,
+    target_epoch_record,
+    target_record,
+)
+from kstore.coordinator.group.server_assignors import ASSIGNORS, DEFAULT_ASSIGNOR
+
+ZERO_UUID = bytes(16)  # of a topic without an id, which members cannot be given
+
+
+class ConsumerGroup:
+    """One group. Not thread-safe; the coordinator decides when it changes.
+
+    ``epoch`` grows with every change of members, subscriptions or topics, ``target_epoch`` is that
+    of the last target assignment. ``owners`` has the member that holds a partition, as long as it
+    has not given it up.
+    """
+
+    def __init__(self, group_id: str, now: float) -> None:
+        self.group_id = group_id
+        self.epoch = 0
+        self.target_epoch = 0
+        self.members: dict[str, ConsumerMember] = {}
+        self.targets: dict[str, Assignment] = {}
+        self.owners: dict[tuple[bytes, int], str] = {}
+        self.static: dict[str, str] = {}  # member ids by instance id
+        self.empty_since: float | None = now
+        self.patterns: dict[str, frozenset[str]] = {}  # the topics of each, by name
+        self.patterns_seen: SeenTopics | None = None  # the topics that they were matched with
+        self._seen: SeenTopics | None = None
+        self._counts: dict[bytes, int] = {}  # partitions of the topics that members subscribe to
+
+    # --- state ------------------------------------------------------------------------------
+
+    @property
+    def state(self) -> str:
+        """By Kafka's names."""
+        if not self.members:
+            return "Empty"
+        if self.epoch > self.target_epoch:
+            return "Assigning"
+        for member in self.members.values():
+            if member.state is not MemberState.STABLE or member.epoch != self.target_epoch:
+                return "Reconciling"
+        return "Stable"
+
+    @property
+    def topics(self) -> frozenset[str]:
+        """The names of the topics that members subscribe to."""
+        names: set[str] = set()
+        for member in self.members.values():
+            names |= self.topics_of(member)
+        return frozenset(names)
+
+    def topics_of(self, member: ConsumerMember) -> set[str]:
+        return {*member.topics, *self.patterns.get(member.pattern or "", ())}
+
+    @property
+    def assignor(self) -> str:
+        """The one that most members prefer."""
+        votes = Counter(each.assignor for each in self.members.values() if each.assignor)
+        return max(sorted(votes), key=votes.__getitem__) if votes else DEFAULT_ASSIGNOR
+
+    def used_patterns(self) -> set[str]:
+        return {each.pattern for each in self.members.values() if each.pattern}
+
+    # --- members ----------------------------------------------------------------------------
+
+    def add(self, member: ConsumerMember) -> None:
+        self.members[member.member_id] = member
+        self.empty_since = None
+        if member.instance_id is not None:
+            self.static[member.instance_id] = member.member_id
+
+    def remove(self, member: ConsumerMember, now: float) -> Records:
+        """Remove a member, whose partitions are free now; a new epoch begins."""
+        self.hold(member, EMPTY_ASSIGNMENT, EMPTY_ASSIGNMENT)
+        del self.members[member.member_id]
+        self.targets.pop(member.member_id, None)
+        if self.static.get(member.instance_id or "") == member.member_id:
+            del self.static[member.instance_id or ""]
+        if not self.members:
+            self.empty_since = now
+        return [*member_tombstones(self.group_id, member.member_id), *self.begin_epoch()]
+
+    def replace(self, old: ConsumerMember, new: ConsumerMember) -> Records:
+        """Let a static member that is back take over what its instance had."""
+        new.assigned, new.previous_epoch = old.assigned, LEAVE_STATIC_EPOCH
+        new.assignor, new.topics, new.pattern = old.assignor, old.topics, old.pattern
+        new.rack_id, new.rebalance_timeout = old.rack_id, old.rebalance_timeout
+        target = self.targets.pop(old.member_id, EMPTY_ASSIGNMENT)
+        del self.members[old.member_id]
+        self.hold(old, EMPTY_ASSIGNMENT, EMPTY_ASSIGNMENT)
+        self.add(new)
+        self.targets[new.member_id] = target
+        self.hold(new, new.assigned, EMPTY_ASSIGNMENT)
+        return [
+            *member_tombstones(self.group_id, old.member_id),
+            *target_record(self.group_id, new.member_id, target),
+        ]
+
+    def hold(self, member: ConsumerMember, assigned: Assignment, revoking: Assignment) -> None:
+        """Change what a member holds; others may get the rest."""
+        for partition in partitions_of(member.held):
+            if self.owners.get(partition) == member.member_id:
+                del self.owners[partition]
+        member.assigned, member.revoking = assigned, revoking
+        for partition in partitions_of(member.held):
+            self.owners[partition] = member.member_id
+
+    def move(self, member: ConsumerMember, found: Reconciled) -> Records:
+        """Take a member to its next state; nothing if that is the present one."""
+        if (
+            found.epoch == member.epoch
+            and found.state is member.state
+            and found.assigned == member.assigned
+            and found.revoking == member.revoking
+        ):
+            return []
+        self.hold(member, found.assigned, found.revoking)
+        member.previous_epoch, member.epoch = member.epoch, found.epoch
+        member.state = found.state
+        return current_record(self.group_id, member)
+
+    # --- epochs and targets -----------------------------------------------------------------
+
+    def begin_epoch(self) -> Records:
+        self.epoch += 1
+        return group_record(self.group_id, self.epoch)
+
+    def sees_change(self, topics: SeenTopics) -> bool:
+        """Whether the topics of its members have others partitions than before."""
+        if topics is self._seen:
+            return False
+        before = self._counts
+        self.look_at(topics)
+        return self._counts != before
+
+    def look_at(self, topics: SeenTopics) -> None:
+        self._seen = topics
+        self._counts = {}
+        for name in self.topics:
+            topic = topics.topics.get(name)
+            if topic is not None and topic.topic_id != ZERO_UUID:
+                self._counts[topic.topic_id] = len(topic.partitions)
+
+    def assign(self, topics: SeenTopics) -> Records:
+        """Make a target assignment for the present epoch."""
+        self.look_at(topics)
+        subscriptions = {
+            each.member_id: frozenset(
+                topics.topics[name].topic_id
+                for name in self.topics_of(each)
+                if name in topics.topics
+            )
+            for each in self.members.values()
+        }
+        targets = ASSIGNORS[self.assignor](subscriptions, self._counts, self.targets)
+        records: Records = []
+        for member_id, target in targets.items():
+            if self.targets.get(member_id) != target:
+                self.targets[member_id] = target
+                records += target_record(self.group_id, member_id, target)
+        self.target_epoch = self.epoch
+        return [*records, *target_epoch_record(self.group_id, self.epoch)]
+
+    # --- what others see --------------------------------------------------------------------
+
+    def describe(self) -> ConsumerGroupDescription:
+        return ConsumerGroupDescription(
+            self.group_id,
+            self.state,
+            self.epoch,
+            self.target_epoch,
+            self.assignor,
+            tuple(
+                ConsumerMemberDescription(
+                    each.member_id,
+                    each.instance_id,
+                    each.rack_id,
+                    each.epoch,
+                    each.client_id,
+                    each.client_host,
+                    each.topics,
+                    each.pattern,
+                    each.assigned,
+                    self.targets.get(each.member_id, EMPTY_ASSIGNMENT),
+                )
+                for each in self.members.values()
+            ),
+        )
+
+    @classmethod
+    def restore(cls, group_id: str, records: Mapping[bytes, bytes], now: float) -> "ConsumerGroup":
+        """A group from its records. Raises CorruptRecordError for one that does not decode."""
+        stored = StoredConsumerGroup(group_id, records)
+        group = cls(group_id, now)
+        group.epoch, group.target_epoch = stored.epoch, stored.target_epoch
+        group.targets = stored.targets
+        group.empty_since = None  # unknown: each commit counts from its own time
+        for member in stored.members.values():
+            group.add(member)
+            group.hold(member, member.assigned, member.revoking)
+        return group
