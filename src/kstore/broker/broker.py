@@ -220,6 +220,7 @@ class Broker:
                 if transactions is not None:
                     transactions.close()
                 self._loop.close()
+                self._store._has_group_members = None
                 if self._metadata is not None:
                     self._metadata.close()
                 _LOGGER.info("stopped serving on %s", self.bootstrap_servers)

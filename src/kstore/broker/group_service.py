@@ -92,6 +92,7 @@ class GroupService:
         self._timer: Timer | None = None
         self._load_waiters: list[Callable[[], object]] = []
         self._topic_waiters: list[Callable[[ErrorCode], object]] = []
+        services.store._has_group_members = self.has_members
         services.loop.call_soon(self._start)
         services.loop.call_soon(self._expire_later)
 
@@ -219,6 +220,11 @@ class GroupService:
         for name, corrupt in loaded.corrupt.items():
             _LOGGER.warning("group %s begins without members: %s", name, corrupt)
         self.carry_out()
+
+    def has_members(self, group_id: str) -> bool:
+        """Whether consumers share a group through this broker. From any thread."""
+        classic, consumer = self.coordinator.find(group_id), self.consumers.find(group_id)
+        return bool(classic and classic.members) or bool(consumer and consumer.members)
 
     def _ensure(self, name: str) -> None:
         """Know a group that has offsets, of whichever protocol it is."""

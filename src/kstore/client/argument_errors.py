@@ -3,6 +3,8 @@
 from collections.abc import Callable, Mapping
 from difflib import get_close_matches
 
+from kstore.errors import InvalidConfigError
+
 # Settings of Kafka's clients that kstore spells in another way, or does not need.
 _NAMES = {
     "compression_type": "compression",
@@ -80,3 +82,10 @@ def wrong_commit(offsets: object, unknown: Mapping[str, object]) -> TypeError:
     for name in unknown:
         return TypeError(f"commit() has no argument {name!r}: {_COMMIT}")
     return TypeError(f"offsets are a mapping, not a {type(offsets).__name__}: {_COMMIT}")
+
+
+def nothing_to_read() -> InvalidConfigError:
+    """A poll of a consumer without partitions."""
+    return InvalidConfigError(
+        "nothing to read: store.consumer('orders') names a topic; or call assign()"
+    )

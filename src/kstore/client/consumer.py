@@ -8,7 +8,7 @@ from threading import Event, RLock
 from time import monotonic
 from typing import TYPE_CHECKING, Never
 
-from kstore.client.argument_errors import wrong_commit, wrong_poll
+from kstore.client.argument_errors import nothing_to_read, wrong_commit, wrong_poll
 from kstore.client.consumer_batch import ConsumerBatch, PolledRecords, refuse_async_for
 from kstore.client.metadata import MetadataView
 from kstore.coordinator.group.offset_records import METADATA_MAX_BYTES, OffsetCommit
@@ -44,9 +44,9 @@ _RETRIES = 3  # of a poll during which a topic was deleted and recreated
 class Consumer:
     """Reads assigned partitions; created by :meth:`kstore.Store.consumer`.
 
-    Partitions are not balanced between members: the caller assigns them, and a partition that
-    another consumer of the group reads, in this process or another, raises GroupConflictError.
-    Reading starts at the group's committed offset, else according to ``auto_offset_reset``.
+    The caller assigns partitions: one that another consumer of the group reads, in any process,
+    raises GroupConflictError. Reading starts at the group's committed offset, else according to
+    ``auto_offset_reset``.
 
     ``close`` it, or use it as a context manager: a consumer that is dropped without it releases
     its partitions with a ResourceWarning. Safe to share between threads, one call at a time.
@@ -74,6 +74,7 @@ class Consumer:
             )
         self._store = store
         self._group = group
+        self._check_members: Callable[[], object] = bool if group is None else group.check_members
         self._topics = tuple(dict.fromkeys(topics))  # whose partitions added later are read, too
         self._metadata = MetadataView(
             store, check_integer_setting("metadata.max.age.ms", metadata_max_age_ms, 0) / 1000
@@ -125,6 +126,7 @@ class Consumer:
                     f"topic {topic!r} has no partition {partition!r} here"
                 )
         claimed: list[TopicPartition] = []
+        self._check_members()
         if self._group is not None:
             try:
                 for tp in wanted:
@@ -363,11 +365,10 @@ class Consumer:
         while True:
             with self._lock:
                 self._check()
+                self._check_members()
                 self._follow_metadata()
                 if not self._positions:
-                    raise InvalidConfigError(
-                        "nothing to read: store.consumer('orders') names a topic; or call assign()"
-                    )
+                    raise nothing_to_read()
                 try:
                     batch = self._take_turn(count)
                     single = self._single_log()
@@ -411,8 +412,7 @@ class Consumer:
         tps = [tp for tp in self._positions if tp not in self._paused]
         for step in range(len(tps)):
             turn = (self._turn + step) % len(tps)
-            batch = self._read(tps[turn], count)
-            if batch is not None:
+            if (batch := self._read(tps[turn], count)) is not None:
                 self._turn = turn + 1
                 return batch
         return None

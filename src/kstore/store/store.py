@@ -99,6 +99,8 @@ class Store(Mapping[str, Topic]):
         )
         self._offsets_lock = threading.RLock()  # before the manager's: commits, and deletions
         self._offsets_tables: dict[int, OffsetsTable] = {}  # by partition, for deletions
+        # Whether consumers share a group through the broker that serves the store, if one does.
+        self._has_group_members: Callable[[str], bool] | None = None
         self._lock, self._logs = self._manager.lock, self._manager.logs
         self._catalog = self._manager.catalog
         self._topics = TopicHandles(self, self._manager)

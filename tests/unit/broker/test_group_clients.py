@@ -9,6 +9,9 @@ from typing import Any
 import pytest
 
 import kstore
+from kstore.protocol.messages.find_coordinator import FindCoordinatorRequest
+from kstore.protocol.messages.offset_commit import OffsetCommitRequest
+from support.raw_client import RawClient
 
 SETTINGS = {"group.initial.rebalance.delay.ms": 0}
 PARTITIONS, RECORDS = 4, 40
@@ -172,3 +175,63 @@ def test_aiokafka_consumers_share_a_topic(broker: kstore.Broker) -> None:
         return sizes
 
     assert asyncio.run(asyncio.wait_for(consume(), WAIT)) == [2, 2]
+
+
+def test_group_with_members_refuses_embedded_consumers(
+    store: kstore.Store, broker: kstore.Broker, readers: list[Reader]
+) -> None:
+    with store.consumer("orders", group="readers") as embedded:
+        assert embedded.poll()  # nobody else is in the group
+        embedded.commit()
+        committed = store.group("readers").offsets
+        reader = Reader(readers, broker)
+        reader.wait_for(lambda: len(reader.assignment) == PARTITIONS)
+        for use in (embedded.poll, embedded.commit):
+            with pytest.raises(kstore.errors.GroupConflictError, match="members"):
+                use()
+        assert store.group("readers").offsets == committed
+    with pytest.raises(kstore.errors.GroupConflictError):
+        store.consumer("orders", group="readers")
+    with pytest.raises(kstore.errors.NonEmptyGroupError, match="members"):
+        store.alter_group_offsets("readers", {("orders", 0): 0})
+    with (
+        store.transactional_producer("t") as producer,
+        pytest.raises(kstore.errors.GroupConflictError),
+        producer.transaction(),
+    ):
+        producer.send_offsets_to_transaction({("orders", 0): 1}, "readers")
+    reader.commits = False
+    reader.end()
+    with store.consumer("orders", group="readers") as embedded:
+        embedded.commit({("orders", 0): 1})
+    assert store.group("readers").offsets["orders", 0].offset == 1
+
+
+def test_file_of_another_process_never_beats_a_commit_of_the_broker(tmp_path: Path) -> None:
+    path = tmp_path / "data"
+    with kstore.open(path) as store:
+        store.create_topic("orders", 2)
+        for partition in (0, 1):
+            store["orders"][partition].append(b"x")
+        with (
+            kstore.open(path, mode="r") as other,
+            other.consumer("orders", group="readers") as beside,
+        ):
+            beside.commit({("orders", 0): 1, ("orders", 1): 1})
+            assert list(path.glob("kstore.offsets.readers"))
+        with (
+            kstore.Broker(store, port=0, settings=SETTINGS) as broker,
+            RawClient(broker.port) as client,
+        ):
+            client.ask(FindCoordinatorRequest(key="readers"), 3)
+            partition = OffsetCommitRequest.Topics.Partitions(0, 0)
+            request = OffsetCommitRequest(
+                "readers", topics=[OffsetCommitRequest.Topics("orders", [partition])]
+            )
+            while (answer := client.ask(request, 8)).topics[0].partitions[0].error_code == 14:
+                pass
+            assert answer.topics[0].partitions[0].error_code == 0
+    with kstore.open(path) as store:
+        assert not list(path.glob("kstore.offsets.readers"))
+        found = {tp: each.offset for tp, each in store.group("readers").offsets.items()}
+        assert found == {("orders", 0): 0, ("orders", 1): 1}

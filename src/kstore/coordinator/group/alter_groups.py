@@ -9,6 +9,7 @@ from kstore.coordinator.group.store_group import StoreGroup, check_offset
 from kstore.errors import (
     GroupIdNotFoundError,
     InvalidConfigError,
+    NonEmptyGroupError,
     UnknownTopicOrPartitionError,
 )
 from kstore.topic_partition import TopicPartition, as_topic_partition
@@ -29,8 +30,9 @@ def alter_group_offsets(
     or, with ``mode="r"``, in the group's file (see :meth:`Consumer.commit`). Thread-safe.
 
     Waits while another call alters the group, up to 10 s: then GroupConflictError. Raises
-    NonEmptyGroupError while a consumer of the group is open, in any process;
-    UnknownTopicOrPartitionError, InvalidConfigError; then nothing has changed.
+    NonEmptyGroupError while a consumer of the group is open, in any process, or while the group
+    has members of a broker that serves the store in this one; UnknownTopicOrPartitionError,
+    InvalidConfigError; then nothing has changed.
     """
     self._check()
     if len(metadata.encode()) > METADATA_MAX_BYTES:
@@ -44,6 +46,7 @@ def alter_group_offsets(
                 f"topic {topic!r} has no partition {partition!r} here"
             )
     members = StoreGroup(self, group)
+    members.check_members(NonEmptyGroupError)
     with members.claims.take_all():
         identities = {topic: self._manager.identities.identity_of(topic) for topic, _ in wanted}
         if wanted:
@@ -78,6 +81,7 @@ def delete_group(self: "Store", group: str) -> None:
 
 def _delete(store: "Store", group: str, partitions: set[TopicPartition] | None) -> None:
     members = StoreGroup(store, group)
+    members.check_members(NonEmptyGroupError)
     if group not in group_names(store):
         raise GroupIdNotFoundError(f"there is no group {group!r}", path=store.paths[0])
     with members.claims.take_all():

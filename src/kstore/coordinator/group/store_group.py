@@ -24,7 +24,9 @@ from kstore.coordinator.group.reader_offsets_file import (
 from kstore.errors import (
     CorruptFileError,
     CorruptRecordError,
+    GroupConflictError,
     InvalidGroupError,
+    KStoreError,
     NewerFormatError,
     OffsetOutOfRangeError,
     RecoveryNeededError,
@@ -68,6 +70,20 @@ class StoreGroup:
         )
         self.claims = self._offsets.claims
 
+    def check_members(self, kind: type[KStoreError] = GroupConflictError) -> None:
+        """Raise this error if consumers share the group through a broker of this process.
+
+        They own its partitions and its offsets, and the broker is the one that knows them.
+        """
+        has_members = self._store._has_group_members
+        if has_members is not None and has_members(self.name):
+            raise kind(
+                f"group {self.name!r} has members that consume through the broker of this process, "
+                "which owns the group while it has some: use another group, or a client of the "
+                "broker",
+                path=self._store.paths[0],
+            )
+
     def fetch(self, partition: tuple[str, int]) -> OffsetCommit | None:
         """The last commit of a partition; CorruptFileError if its topic's id cannot be read."""
         with self._store._offsets_lock:
@@ -79,9 +95,11 @@ class StoreGroup:
     def commit(self, commits: Mapping[tuple[str, int], OffsetCommit], topic_ids: TopicIds) -> None:
         """Commit offsets in topics with these identities.
 
-        Raises UnknownTopicIdError if one was deleted since; then nothing is committed.
+        Raises UnknownTopicIdError if one was deleted since, and GroupConflictError as
+        :meth:`check_members` does; then nothing is committed.
         """
         with self._store._offsets_lock:  # no topic is deleted meanwhile
+            self.check_members()
             self._store._follow_writer()
             check_topic_ids(self._store, topic_ids, {topic for topic, _ in commits})
             if self._store.writable:
@@ -124,6 +142,7 @@ class StoreGroup:
         self, offsets: Iterable[tuple[tuple[str, int], int]]
     ) -> list["Record"]:
         """The records by which a transaction commits offsets."""
+        self.check_members()
         with self._store._offsets_lock:
             return self._offsets.records(
                 {tp: OffsetCommit(offset, -1) for tp, offset in offsets},
