@@ -379,6 +379,10 @@ class Log(_ReplicatedLog, _TimedLog, GuessedNames, metaclass=ABCMeta):
         """
         return LogView(self, start, self.end_offset, isolation=COMMITTED, beyond_stable=True)
 
+    def settled_columns(self, start: int, stop: int) -> "Iterator[Columns]":
+        """The same records below an offset, as columns."""
+        return LogView(self, start, stop, isolation=COMMITTED, beyond_stable=True).scan()
+
     def latest(self, **isolation: Unpack[Isolation]) -> dict[bytes, Record]:
         """The latest record of every key; see :meth:`LogView.latest`."""
         return self.view(**isolation).latest()

@@ -181,7 +181,7 @@ def test_group_with_members_refuses_embedded_consumers(
     store: kstore.Store, broker: kstore.Broker, readers: list[Reader]
 ) -> None:
     with store.consumer("orders", group="readers") as embedded:
-        assert embedded.poll()  # nobody else is in the group
+        assert embedded.poll()  # the group has no members
         embedded.commit()
         committed = store.group("readers").offsets
         reader = Reader(readers, broker)

@@ -6,12 +6,14 @@ import sys
 from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import kstore
+from kstore.coordinator.group import offsets_table
 from kstore.coordinator.group.claims import Claims
 from kstore.coordinator.group.group_offsets import GroupOffsets
 from kstore.coordinator.group.offset_records import (
@@ -23,7 +25,7 @@ from kstore.coordinator.group.offset_records import (
     encode_offset_value,
     newest_commits,
 )
-from kstore.coordinator.group.offsets_table import OffsetsTable
+from kstore.coordinator.group.offsets_table import OffsetsTable, commit_records
 from kstore.coordinator.group.reader_offsets_file import group_file_name
 from kstore.errors import (
     CorruptFileError,
@@ -81,6 +83,9 @@ class FakeLog:
 
     def settled(self, start: int) -> Iterable[Stored]:
         return [each._replace(offset=n) for n, each in enumerate(self.records)][start:]
+
+    def settled_columns(self, start: int, stop: int) -> Iterable[Any]:
+        raise AssertionError("few records are read one by one")
 
 
 def group_offsets(directory: Path, group: str, *gone: str) -> GroupOffsets:
@@ -202,6 +207,27 @@ def test_commits_go_to_the_log_and_are_read_on(tmp_path: Path) -> None:
     }
     assert len(log.records) == 3
     assert not list(tmp_path.iterdir())
+
+
+def test_many_records_are_read_by_columns(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with kstore.open(tmp_path / "data") as store:
+        log = store.create_topic("log", 1)[0]
+        for offset in range(3):
+            for group in ("g", "h"):
+                commits = {("t", n): OffsetCommit(offset, 1) for n in range(20)}
+                log.extend(commit_records(group, commits))
+        log.append(None, key=encode_offset_key(OffsetKey("g", "t", 3)))
+        log.append(b"no key")
+        log.append(b"", key=b"\0\1broken")
+        expected = OffsetsTable(log)
+        monkeypatch.setattr(offsets_table, "_BY_COLUMNS", 10)
+        found = OffsetsTable(log)
+        for group in ("g", "h"):
+            assert found.group(group) == expected.group(group)
+        assert len(found.group("g")) == 19
+        log.extend(commit_records("g", {("t", 3): OffsetCommit(9, 2)}))
+        assert found.group("g")["t", 3].offset == 9
+        assert found.forget_topic("t") == 40
 
 
 def test_a_tombstone_forgets(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ import logging
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
 from time import time_ns
-from typing import Protocol
+from typing import Any, Protocol
 
 from kstore.coordinator.group.consumer_records import group_key as consumer_group_key
 from kstore.coordinator.group.group_metadata_records import encode_group_key
@@ -29,6 +29,7 @@ from kstore.record.builder import BatchBuilder
 _LOGGER = logging.getLogger("kstore")
 _NO_SEQUENCE = -1
 _TRANSACTIONAL = 0x10  # attribute of a batch
+_BY_COLUMNS = 10_000  # records to read at once, from which on columns (and NumPy) pay
 _UNKNOWN = b""  # no record: an encoded value is never empty
 
 OFFSETS_TOPIC = "__consumer_offsets"
@@ -63,6 +64,9 @@ class OffsetsLog(Protocol):
     def closed(self) -> bool: ...
     def settled(self, start: int) -> Iterable[StoredRecord]:
         """Records up to the end, without those of uncommitted transactions."""
+
+    def settled_columns(self, start: int, stop: int) -> Iterable[Any]:
+        """The same records up to an offset, as :class:`kstore.Columns`."""
 
     def view(self, start: int) -> Iterable[StoredRecord]:
         """All records up to the end."""
@@ -284,9 +288,26 @@ class OffsetsTable:
             self._next, self._groups, self._keys = log.start_offset, {}, {}
             self._metadata = {}
         self._unstable, self._unstable_keys = {}, {}
+        if stable - self._next > _BY_COLUMNS:
+            self._load(log.settled_columns(self._next, stable))
+            self._next = stable
         for record in log.settled(self._next):
             self._note(record.offset, record.key, record.value, record.offset < stable)
         self._next = stable
+
+    def _load(self, blocks: Iterable[Any]) -> None:
+        """Apply many stable records: only the last one of each key is decoded."""
+        latest: dict[bytes | None, tuple[int, bytes | None]] = {}
+        for columns in blocks:
+            latest.update(
+                zip(
+                    columns.keys,
+                    zip(columns.offsets.tolist(), columns.values, strict=True),
+                    strict=True,
+                )
+            )
+        for key, (offset, value) in latest.items():
+            self._note(offset, key, None if value is None else bytes(value), True)
 
     def _note(self, offset: int, data: bytes | None, value: bytes | None, is_stable: bool) -> None:
         """Apply one record."""
