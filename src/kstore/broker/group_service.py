@@ -406,13 +406,23 @@ class GroupService:
     # --- checks, by the protocol of the group -----------------------------------------------
 
     def check_commit(
-        self, group_id: str, member_id: str, instance_id: str | None, epoch: int, version: int
+        self,
+        group_id: str,
+        member_id: str,
+        instance_id: str | None,
+        epoch: int,
+        version: int | None,
     ) -> ErrorCode:
-        """Whether a member with this generation or epoch may commit."""
+        """Whether a member with this generation or epoch may commit.
+
+        ``version`` is that of OffsetCommit; None for a commit in a transaction.
+        """
         error = self.consumers.coordinator.check_commit(group_id, member_id, epoch, version)
         if error is not None:
             return error
-        return self.coordinator.check_commit(group_id, member_id, instance_id, epoch, self.now)
+        return self.coordinator.check_commit(
+            group_id, member_id, instance_id, epoch, self.now, is_transactional=version is None
+        )
 
     def check_delete(self, group_id: str) -> ErrorCode:
         error = self.consumers.check_delete(group_id)

@@ -309,9 +309,13 @@ def test_patterns_are_matched_again_when_topics_change() -> None:
         ("x", 2, 8, ErrorCode.UNSUPPORTED_VERSION),
         ("z", 2, 9, ErrorCode.UNKNOWN_MEMBER_ID),
         ("", -1, 9, ErrorCode.UNKNOWN_MEMBER_ID),
+        ("", -1, None, ErrorCode.NONE),  # in a transaction
+        ("x", 2, None, ErrorCode.NONE),
+        ("x", 1, None, ErrorCode.STALE_MEMBER_EPOCH),
+        ("z", -1, None, ErrorCode.UNKNOWN_MEMBER_ID),
     ],
 )
-def test_commits(member_id: str, epoch: int, version: int, error: ErrorCode) -> None:
+def test_commits(member_id: str, epoch: int, version: int | None, error: ErrorCode) -> None:
     driver = Driver()
     two_members(driver)
     assert driver.coordinator.check_commit("g", member_id, epoch, version) == error

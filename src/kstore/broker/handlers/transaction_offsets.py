@@ -65,13 +65,12 @@ class TransactionOffsetHandlers:
         if error != ErrorCode.NONE:
             return error
         has_members = version >= _MEMBER_FROM
-        error = groups.coordinator.check_commit(
+        error = groups.check_commit(
             message.group_id,
             message.member_id if has_members else "",
             message.group_instance_id if has_members else None,
             message.generation_id if has_members else -1,
-            groups.now,
-            is_transactional=True,
+            None,
         )
         if error != ErrorCode.NONE:
             return error

@@ -348,18 +348,22 @@ class ConsumerCoordinator:
     # --- offsets and administration ---------------------------------------------------------
 
     def check_commit(
-        self, group_id: str, member_id: str, epoch: int, version: int
+        self, group_id: str, member_id: str, epoch: int, version: int | None
     ) -> ErrorCode | None:
-        """Whether a member, or a consumer without a group, may commit; None: no such group."""
+        """Whether a member, or a consumer without a group, may commit; None: no such group.
+
+        ``version`` is that of OffsetCommit; None for a commit in a transaction, which anyone may
+        who names no member, as old producers do.
+        """
         group = self._groups.get(group_id)
         if group is None:
             return None
-        if epoch < 0 and not group.members:
+        if epoch < 0 and (not group.members or (version is None and not member_id)):
             return ErrorCode.NONE
         member = group.members.get(member_id)
         if member is None:
             return ErrorCode.UNKNOWN_MEMBER_ID
-        if version < EPOCH_COMMITS_FROM:
+        if version is not None and version < EPOCH_COMMITS_FROM:
             return ErrorCode.UNSUPPORTED_VERSION
         return ErrorCode.NONE if epoch == member.epoch else ErrorCode.STALE_MEMBER_EPOCH
 
