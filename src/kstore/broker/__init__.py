@@ -35,6 +35,8 @@ Modules:
 - send_queue: Sends the chunks of answers: bytes by sendmsg, slices of segments from their files
 - services: What a handler works with
 - settings: The settings of a broker, typed, under Kafka's names
+- tls_contexts: The TLS context of a listener, made again when its files were replaced
+- tls_transport: TLS below a connection
 - topic_patterns: Regular expressions of consumer groups: which topics match
 - transaction_markers: Writes the markers of decided transactions
 - transaction_service: Carries out what the transaction coordinator decides

@@ -3,6 +3,7 @@
 import logging
 import socket
 from collections import deque
+from collections.abc import Mapping
 from contextlib import suppress
 from functools import partial
 from struct import Struct
@@ -13,12 +14,13 @@ from kstore.broker.authentication import ALLOWED_BEFORE, Authentication, Authent
 from kstore.broker.frame_cutter import FrameCutter, FrameError
 from kstore.broker.loop import HANG_UP, PEER_CLOSED, READABLE, WRITABLE
 from kstore.broker.request import Attempt, CloseConnection, Pending, Request
-from kstore.broker.send_queue import SendQueue
+from kstore.broker.send_queue import MemorySendQueue, SendQueue
 from kstore.errors import InvalidMessageError, KStoreError
 from kstore.protocol.headers import encode_response_header, is_flexible
 from kstore.protocol.messages import Message
 from kstore.protocol.wire import Reader, Writer
-from kstore.security.principal import ANONYMOUS, Principal
+from kstore.security.principal import ANONYMOUS, Principal, user
+from kstore.security.tls import distinguished_name
 
 if TYPE_CHECKING:
     from kstore._native.read.segment_view import Slice
@@ -27,8 +29,9 @@ if TYPE_CHECKING:
     from kstore.broker.loop import Timer
     from kstore.broker.request_memory import RequestMemory
     from kstore.broker.services import Services
+    from kstore.broker.tls_transport import TlsTransport
     from kstore.protocol.wire import Chunk
-    from kstore.security.security_settings import SaslSettings
+    from kstore.security.security_settings import ListenerSecurity
 
 _LOGGER = logging.getLogger("kstore.broker")
 _PRODUCE = 0
@@ -66,7 +69,7 @@ class Connection:
 
     def __init__(
         self,
-        connection: socket.socket,
+        connection: "socket.socket | TlsTransport",
         peer: tuple[str, int],
         listener: "Listener",
         services: "Services",
@@ -79,12 +82,17 @@ class Connection:
         self._fd = connection.fileno()
         self._services = services
         self._loop = services.loop
+        # A transport reports events itself: bytes may wait that no descriptor shows.
+        self._poller = services.loop if isinstance(connection, socket.socket) else connection
         self._apis = services.apis
         self._frame_handlers: dict[int, FrameHandler] = services.apis.frame_handlers()
         self._memory = memory
         self._max_frame = services.settings.socket_request_max_bytes
         self._cutter = FrameCutter(self._max_frame)
         self._queue = SendQueue()
+        if not isinstance(connection, socket.socket):
+            self._queue = MemorySendQueue()
+            connection.on_secured = self._secured
         self._outstanding: deque[_Outstanding] = deque()
         self._events = READABLE
         self._is_blocked = False  # the send queue did not empty
@@ -97,9 +105,9 @@ class Connection:
         self.authentication: Authentication | None = None  # None: the listener asks for none
         self._gate: Authentication | None = None  # set while only authentication is served
         self._session_timer: Timer | None = None
-        if listener.security is not None and listener.security.sasl is not None:
-            self._ask_who_it_is(listener.security.sasl)
-        self._loop.register(self._fd, self._events, self._on_events)
+        if listener.security is not None:
+            self._ask_who_it_is(listener.security)
+        self._poller.register(self._fd, self._events, self._on_events)
 
     @property
     def has_partial_frame(self) -> bool:
@@ -180,7 +188,7 @@ class Connection:
             events = events & ~PEER_CLOSED | (0 if self._is_loading else WRITABLE)
         if events != self._events and not self.is_closed:
             self._events = events
-            self._loop.modify(self._fd, events)
+            self._poller.modify(self._fd, events)
 
     # --- requests -------------------------------------------------------------------------
 
@@ -315,16 +323,33 @@ class Connection:
 
     # --- authentication -------------------------------------------------------------------
 
-    def _ask_who_it_is(self, sasl: "SaslSettings") -> None:
+    def _ask_who_it_is(self, asked: "ListenerSecurity") -> None:
         security, credentials = self._services.security, self._services.credentials
         assert security is not None
-        assert credentials is not None
-        self.authentication = Authentication(sasl, credentials)
-        self._cutter.allow(min(sasl.max_receive_size, self._max_frame))
-        self.begin_authentication(self.authentication)
-        self._session_timer = self._loop.call_later(
-            security.handshake_timeout_ms / 1000, self._authentication_expired
-        )
+        if asked.sasl is not None:
+            assert credentials is not None
+            self.authentication = Authentication(asked.sasl, credentials)
+            self._cutter.allow(min(asked.sasl.max_receive_size, self._max_frame))
+            self.begin_authentication(self.authentication)
+        if asked.sasl is not None or asked.tls is not None:
+            self._session_timer = self._loop.call_later(
+                security.handshake_timeout_ms / 1000, self._authentication_expired
+            )
+
+    def _secured(self, certificate: Mapping[str, object]) -> None:
+        """TLS is established; the certificate is that of the client, if it has shown one."""
+        security = self._listener.security
+        assert security is not None
+        assert security.tls is not None
+        if self.authentication is not None:
+            return  # SASL says who it is
+        self._cancel_session_timer()
+        if certificate:
+            name = security.tls.mapper.name_of(distinguished_name(certificate))
+            if name is None:
+                self.close("ssl.principal.mapping.rules has no rule for its certificate")
+            else:
+                self.principal = user(name)
 
     @property
     def is_authenticating(self) -> bool:
@@ -516,7 +541,7 @@ class Connection:
         if reason:
             _LOGGER.warning("%s: closed, %s", self, reason)
         self._cancel_session_timer()
-        self._loop.unregister(self._fd)
+        self._poller.unregister(self._fd)
         with suppress(OSError):
             self._socket.shutdown(socket.SHUT_RDWR)  # a forked child may share the descriptor
         self._socket.close()

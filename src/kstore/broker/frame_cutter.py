@@ -2,6 +2,12 @@
 
 import socket
 from struct import Struct
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from kstore.broker.tls_transport import TlsTransport
+
+    Transport = socket.socket | TlsTransport
 
 _SIZE = Struct(">i")
 _API_KEY = Struct(">h")
@@ -44,7 +50,7 @@ class FrameCutter:
         """Number of bytes that belong to no frame that was cut."""
         return len(self._data) - self._position + (self._filled if self._long is not None else 0)
 
-    def receive(self, connection: socket.socket) -> int:
+    def receive(self, connection: "Transport") -> int:
         """Read once; the number of bytes, 0 at the end. Raises BlockingIOError, OSError."""
         if self._long is not None:
             return self._receive_long(connection, self._long)
@@ -54,7 +60,7 @@ class FrameCutter:
         self._position = 0
         return len(data)
 
-    def _receive_long(self, connection: socket.socket, buffer: bytearray) -> int:
+    def _receive_long(self, connection: "Transport", buffer: bytearray) -> int:
         if self._filled == len(buffer):
             wanted = min(self._frame_end, self._filled + max(self._filled, _READ_SIZE))
             buffer += bytes(wanted - self._filled)

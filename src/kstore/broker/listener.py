@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from kstore.broker.request_memory import RequestMemory
     from kstore.broker.services import Services
     from kstore.broker.settings import BrokerSettings
+    from kstore.broker.tls_contexts import TlsContext
+    from kstore.broker.tls_transport import HandshakeTurns, TlsTransport
     from kstore.security.security_settings import ListenerSecurity
 
 _LOGGER = logging.getLogger("kstore.broker")
@@ -54,6 +56,13 @@ class Listener:
         )
         self._socket: socket.socket | None = None
         self._is_accepting = False
+        self._tls: TlsContext | None = None
+        self._turns: HandshakeTurns | None = None
+        if security is not None and security.tls is not None:
+            from kstore.broker import tls_contexts, tls_transport  # which import ssl
+
+            self._tls = tls_contexts.TlsContext(name, security.tls)
+            self._turns = tls_transport.HandshakeTurns(loop)
         self.on_empty: Callable[[], object] | None = None  # called when none is left
 
     def open(self, host: str, port: int) -> tuple[str, int]:
@@ -157,4 +166,14 @@ class Listener:
             ):
                 if size > 0:
                     accepted.setsockopt(socket.SOL_SOCKET, option, size)
-        self.connections.add(Connection(accepted, peer, self, self.services, self._memory))
+        self.connections.add(
+            Connection(self._transport(accepted), peer, self, self.services, self._memory)
+        )
+
+    def _transport(self, accepted: socket.socket) -> "socket.socket | TlsTransport":
+        if self._tls is None or self._turns is None:
+            return accepted
+        from kstore.broker.tls_transport import TlsTransport
+
+        context = self._tls.current(self._loop, self.services.workers)
+        return TlsTransport(accepted, context, self._loop, self._turns)

@@ -7,7 +7,10 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from kstore._native.read.segment_view import Slice
+    from kstore.broker.tls_transport import TlsTransport
     from kstore.protocol.wire import Chunk
+
+    Transport = socket.socket | TlsTransport
 
 SEND_LIMIT = 1 << 20  # bytes of one call of send(), so that other connections get their turn
 _JOINED_SIZE = 2048  # a chunk up to here takes the next short answer
@@ -54,7 +57,7 @@ class SendQueue:
                 return
         self._chunks.append(answer)
 
-    def send(self, connection: socket.socket) -> int:
+    def send(self, connection: "Transport") -> int:
         """Send what the socket takes, at most about 1 MiB; the number of bytes.
 
         Raises ShortFileError, and OSError for a connection that is lost.
@@ -81,7 +84,7 @@ class SendQueue:
             self._consume(count)
         return total
 
-    def _send_bytes(self, connection: socket.socket) -> int:
+    def _send_bytes(self, connection: "Transport") -> int:
         buffers: list[bytes | bytearray | memoryview] = []
         flags = 0
         for chunk in self._chunks:
@@ -107,6 +110,17 @@ class SendQueue:
             count -= size
             self._chunks.popleft()
         self._sent = count
+
+
+class MemorySendQueue(SendQueue):
+    """Sends bytes only, which a transport encrypts: slices of segments as views of their map."""
+
+    __slots__ = ()
+
+    def add(self, chunks: "Iterable[Chunk]", size: int) -> None:
+        super().add(
+            [memoryview(each) if hasattr(each, "send_to") else each for each in chunks], size
+        )
 
 
 def _size(chunk: "Chunk") -> int:

@@ -516,6 +516,18 @@ class Files:
 DISK = Files()
 
 
+def outside_stamp(path: str | os.PathLike[str]) -> tuple[int, int, int, int] | None:
+    """Device, inode, change time and size of a file of the user's, such as a certificate, which
+    may be a link; None if it does not exist. Raises StorageError."""
+    try:
+        about = os.stat(path)
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise _storage_error("cannot stat", path, error) from error
+    return about.st_dev, about.st_ino, about.st_ctime_ns, about.st_size
+
+
 def _write_rest(fd: int, buffer: bytes | bytearray | memoryview, done: int) -> int:
     with memoryview(buffer).cast("B") as view:
         size = len(view)

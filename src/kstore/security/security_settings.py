@@ -20,6 +20,8 @@ from kstore.security.listeners import (
     ListenerAddress,
     parse_listeners,
 )
+from kstore.security.setting_texts import LISTENER_PREFIX, SettingTexts, listener_setting
+from kstore.security.tls import TLS_SETTINGS, TlsSettings, read_tls_settings
 
 PLAIN, SCRAM_SHA_256, SCRAM_SHA_512 = "PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"
 MECHANISMS = (PLAIN, SCRAM_SHA_256, SCRAM_SHA_512)
@@ -27,7 +29,6 @@ PLAIN_WITHOUT_TLS = "kstore.sasl.plain.without.tls"
 HANDSHAKE_TIMEOUT = "kstore.handshake.timeout.ms"
 
 _CONTROLLERS = "controller.listener.names"
-_PREFIX = "listener.name."
 _JAAS = "sasl.jaas.config"
 _ENABLED, _REAUTH = "sasl.enabled.mechanisms", "connections.max.reauth.ms"
 _FAILED_DELAY = "connection.failed.authentication.delay.ms"
@@ -39,7 +40,7 @@ _MODULES = {
 }
 # Not settings of Kafka's broker, but of its authorizer or of kstore: default, and what is valid.
 _OTHERS = MappingProxyType({PLAIN_WITHOUT_TLS: "false", HANDSHAKE_TIMEOUT: "10000"})
-_OF_A_LISTENER = frozenset((_ENABLED, _REAUTH))
+_OF_A_LISTENER = TLS_SETTINGS | {_ENABLED, _REAUTH}
 _OF_THE_BROKER = frozenset(
     (LISTENERS, ADVERTISED_LISTENERS, PROTOCOL_MAP, _CONTROLLERS, _FAILED_DELAY, _MAX_RECEIVE)
 )
@@ -57,9 +58,9 @@ _WITHOUT_EFFECT = frozenset(
         "ssl.trustmanager.algorithm",
     )
 )
-_SECURITY_PREFIXES = (
+_SECURITYLISTENER_PREFIXES = (
     "sasl.", "ssl.", "security.", "delegation.token.", "principal.", "authorizer.",
-    "super.users", "allow.everyone", _PREFIX,
+    "super.users", "allow.everyone", LISTENER_PREFIX,
 )  # fmt: skip
 
 
@@ -79,6 +80,7 @@ class ListenerSecurity:
 
     where: ListenerAddress
     sasl: SaslSettings | None = None
+    tls: TlsSettings | None = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -97,7 +99,7 @@ def is_security_setting(name: str) -> bool:
         or name in _OF_A_LISTENER
         or name in _OTHERS
         or name in _WITHOUT_EFFECT
-        or name.startswith(_SECURITY_PREFIXES)
+        or name.startswith(_SECURITYLISTENER_PREFIXES)
     )
 
 
@@ -134,7 +136,7 @@ class _Settings:
     """The texts of the settings while they are read."""
 
     def __init__(self, texts: Mapping[str, str], single: ListenerAddress | None) -> None:
-        self._texts = texts
+        self._texts = SettingTexts(texts, _OTHERS)
         self._single = single
         self._controllers = [
             each.strip().upper() for each in texts.get(_CONTROLLERS, "").split(",") if each.strip()
@@ -145,31 +147,31 @@ class _Settings:
         self._check_names([each.name for each in listeners])
         return SecuritySettings(
             listeners=tuple(map(self._secured, listeners)),
-            handshake_timeout_ms=self._number(HANDSHAKE_TIMEOUT, 1),
-            failed_authentication_delay_ms=self._number(_FAILED_DELAY, 0),
+            handshake_timeout_ms=self._texts.number(HANDSHAKE_TIMEOUT, 1),
+            failed_authentication_delay_ms=self._texts.number(_FAILED_DELAY, 0),
         )
 
     def _listeners(self) -> list[ListenerAddress]:
         """Without those of a KRaft controller, which this broker is not."""
-        if LISTENERS not in self._texts:
+        if LISTENERS not in self._texts.texts:
             if self._single is None:
                 raise InvalidConfigError(f"{LISTENERS} is not set")
             for name in (ADVERTISED_LISTENERS, PROTOCOL_MAP):
-                if name in self._texts:
+                if name in self._texts.texts:
                     raise InvalidConfigError(f"{name} needs {LISTENERS}")
             return [self._single]
         parts = [
             part
-            for part in self._texts[LISTENERS].split(",")
+            for part in self._texts.texts[LISTENERS].split(",")
             if part.partition(":")[0].strip().upper() not in self._controllers
         ]
-        return parse_listeners({**self._texts, LISTENERS: ",".join(parts)})
+        return parse_listeners({**self._texts.texts, LISTENERS: ",".join(parts)})
 
     # --- names ----------------------------------------------------------------------------
 
     def _check_names(self, listeners: list[str]) -> None:
-        for name, text in self._texts.items():
-            if not name.startswith(_PREFIX):
+        for name, text in self._texts.texts.items():
+            if not name.startswith(LISTENER_PREFIX):
                 self._check_name(name, text)
                 continue
             listener, rest = _split(name)
@@ -207,42 +209,18 @@ class _Settings:
             return
         raise InvalidConfigError(f"this broker does not support {name}, and starts only without it")
 
-    # --- values ---------------------------------------------------------------------------
-
-    def _text(self, name: str, listener: str | None = None) -> str:
-        """The listener's own value, else the broker's, else the default."""
-        if listener is not None:
-            own = self._texts.get(f"{_PREFIX}{listener.lower()}.{name}")
-            if own is not None:
-                return own.strip()
-        if name in self._texts:
-            return self._texts[name].strip()
-        if name in _OTHERS:
-            return _OTHERS[name]
-        return BROKER_SETTINGS[name].default or ""
-
-    def _number(self, name: str, low: int, listener: str | None = None) -> int:
-        text = self._text(name, listener)
-        if not (text.isascii() and text.isdecimal() and low <= int(text) <= 1 << 53):
-            raise InvalidConfigError(f"{name} is a whole number from {low} on, not {text!r}")
-        return int(text)
-
-    def _flag(self, name: str) -> bool:
-        text = self._text(name).lower()
-        if text not in ("true", "false"):
-            raise InvalidConfigError(f"{name} is true or false, not {text!r}")
-        return text == "true"
-
     # --- listeners ------------------------------------------------------------------------
 
     def _secured(self, where: ListenerAddress) -> ListenerSecurity:
-        if where.uses_tls:
-            raise InvalidConfigError(f"listener {where.name}: this broker has no TLS")
-        return ListenerSecurity(where=where, sasl=self._sasl(where) if where.uses_sasl else None)
+        return ListenerSecurity(
+            where=where,
+            sasl=self._sasl(where) if where.uses_sasl else None,
+            tls=read_tls_settings(self._texts, where) if where.uses_tls else None,
+        )
 
     def _sasl(self, where: ListenerAddress) -> SaslSettings:
         name = where.name
-        asked = [each.strip() for each in self._text(_ENABLED, name).split(",") if each.strip()]
+        asked = self._texts.names(_ENABLED, name)
         for mechanism in asked:
             if mechanism not in MECHANISMS:
                 raise InvalidConfigError(
@@ -259,18 +237,18 @@ class _Settings:
             mechanisms=tuple(dict.fromkeys(asked)),
             plain_users=users,
             max_reauth_ms={each: self._reauth_ms(name, each) for each in asked},
-            max_receive_size=self._number(_MAX_RECEIVE, 1),
+            max_receive_size=self._texts.number(_MAX_RECEIVE, 1),
         )
 
     def _reauth_ms(self, listener: str, mechanism: str) -> int:
-        own = f"{_PREFIX}{listener.lower()}.{mechanism.lower()}.{_REAUTH}"
-        return self._number(own if own in self._texts else _REAUTH, 0, listener)
+        own = listener_setting(listener, f"{mechanism.lower()}.{_REAUTH}")
+        return self._texts.number(own if self._texts.is_set(own) else _REAUTH, 0, listener)
 
     def _jaas(self, listener: str, mechanism: str) -> jaas.JaasConfig | None:
-        name = f"{_PREFIX}{listener.lower()}.{mechanism.lower()}.{_JAAS}"
-        if name not in self._texts:
+        name = listener_setting(listener, f"{mechanism.lower()}.{_JAAS}")
+        if not self._texts.is_set(name):
             return None
-        config = jaas.parse_jaas(name, self._texts[name])
+        config = jaas.parse_jaas(name, self._texts.text(name))
         if config.module != _MODULES[mechanism]:
             raise InvalidConfigError(f"{name}: the login module is {_MODULES[mechanism]}")
         return config
@@ -278,14 +256,14 @@ class _Settings:
     def _plain_users(
         self, where: ListenerAddress, config: jaas.JaasConfig | None
     ) -> Mapping[str, str]:
-        if not where.uses_tls and not self._flag(PLAIN_WITHOUT_TLS):
+        if not where.uses_tls and not self._texts.flag(PLAIN_WITHOUT_TLS):
             raise InvalidConfigError(
                 f"listener {where.name} would take passwords of PLAIN without encryption: use "
                 f"SASL_SSL or SCRAM, or allow it with {PLAIN_WITHOUT_TLS}=true"
             )
         users = {} if config is None else config.users
         if not users:
-            name = f"{_PREFIX}{where.name.lower()}.plain.{_JAAS}"
+            name = listener_setting(where.name, f"plain.{_JAAS}")
             raise InvalidConfigError(
                 f"listener {where.name} has PLAIN but no users: set {name}="
                 f'{jaas.PLAIN_MODULE} required user_<name>="<password>";'
@@ -295,5 +273,5 @@ class _Settings:
 
 def _split(name: str) -> tuple[str, str]:
     """The listener and the setting of ``listener.name.<listener>.<setting>``."""
-    listener, _, rest = name.removeprefix(_PREFIX).partition(".")
+    listener, _, rest = name.removeprefix(LISTENER_PREFIX).partition(".")
     return listener.upper(), rest

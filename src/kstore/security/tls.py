@@ -1,0 +1,191 @@
+"""TLS on one listener: its settings, and the contexts of Python's ssl that they make.
+
+Keys and certificates are PEM files under Kafka's names (KIP-651): ``ssl.keystore.location`` has
+the private key and the chain, ``ssl.truststore.location`` the authorities of clients.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from kstore.errors import InvalidConfigError
+from kstore.files.files import outside_stamp
+from kstore.security.listeners import ListenerAddress
+from kstore.security.mapping_rules import PrincipalMapper
+from kstore.security.setting_texts import SettingTexts
+
+if TYPE_CHECKING:
+    import ssl
+
+KEYSTORE, KEYSTORE_TYPE = "ssl.keystore.location", "ssl.keystore.type"
+KEYSTORE_PASSWORD, KEY_PASSWORD = "ssl.keystore.password", "ssl.key.password"
+TRUSTSTORE, TRUSTSTORE_TYPE = "ssl.truststore.location", "ssl.truststore.type"
+TRUSTSTORE_PASSWORD, TRUSTED = "ssl.truststore.password", "ssl.truststore.certificates"
+CLIENT_AUTH, PROTOCOLS = "ssl.client.auth", "ssl.enabled.protocols"
+MAPPING_RULES = "ssl.principal.mapping.rules"
+TLS_SETTINGS = frozenset(
+    (
+        KEYSTORE, KEYSTORE_TYPE, KEY_PASSWORD, TRUSTSTORE, TRUSTSTORE_TYPE, TRUSTED, CLIENT_AUTH,
+        PROTOCOLS, MAPPING_RULES, KEYSTORE_PASSWORD, TRUSTSTORE_PASSWORD,
+    )
+)  # fmt: skip
+_PEM = "PEM"
+_VERSIONS = ("TLSv1.2", "TLSv1.3")
+_AUTH = ("none", "requested", "required")
+_HOW_TO_CONVERT = (
+    "this broker reads PEM: export the store with keytool -importkeystore -deststoretype PKCS12, "
+    "then openssl pkcs12 -nodes, and set the type to PEM"
+)
+
+Stamps = tuple[object, ...]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class TlsSettings:
+    """What one listener needs for TLS."""
+
+    keystore: str
+    mapper: PrincipalMapper
+    key_password: str = field(default="", repr=False)
+    truststore: str = ""
+    trusted: str = field(default="", repr=False)  # certificates, PEM
+    client_auth: str = "none"
+    versions: tuple[str, ...] = _VERSIONS
+
+    @property
+    def files(self) -> Sequence[str]:
+        """Files that an operator may replace while the broker runs."""
+        return [path for path in (self.keystore, self.truststore) if path]
+
+
+def read_tls_settings(texts: SettingTexts, where: ListenerAddress) -> TlsSettings:
+    """The settings of a listener with TLS. Raises InvalidConfigError.
+
+    As in Kafka, a listener with SASL asks for certificates of clients only if
+    ``listener.name.<listener>.ssl.client.auth`` says so.
+    """
+    listener = where.name
+
+    def text(name: str) -> str:
+        return texts.text(name, listener)
+
+    for location, kind, password in (
+        (KEYSTORE, KEYSTORE_TYPE, KEYSTORE_PASSWORD),
+        (TRUSTSTORE, TRUSTSTORE_TYPE, TRUSTSTORE_PASSWORD),
+    ):
+        if (text(location) or location == KEYSTORE) and text(kind).upper() != _PEM:
+            raise InvalidConfigError(
+                f"listener {listener}: {kind} is {text(kind)}; {_HOW_TO_CONVERT}"
+            )
+        if text(password):
+            raise InvalidConfigError(
+                f"listener {listener}: {password} is not used with PEM, leave it out"
+            )
+    if not text(KEYSTORE):
+        raise InvalidConfigError(
+            f"listener {listener} needs {KEYSTORE}: a PEM file with the private key and the "
+            "certificates"
+        )
+    auth = text(CLIENT_AUTH).lower()
+    if where.uses_sasl and texts.source(CLIENT_AUTH, listener) == CLIENT_AUTH:
+        auth = "none"
+    if auth not in _AUTH:
+        raise InvalidConfigError(f"{CLIENT_AUTH} is one of {', '.join(_AUTH)}, not {auth!r}")
+    if auth != "none" and not (text(TRUSTSTORE) or text(TRUSTED)):
+        raise InvalidConfigError(
+            f"listener {listener}: {CLIENT_AUTH}={auth} needs {TRUSTSTORE}, the certificates of "
+            "the authorities that sign clients"
+        )
+    versions = texts.names(PROTOCOLS, listener)
+    if not versions or any(each not in _VERSIONS for each in versions):
+        raise InvalidConfigError(f"{PROTOCOLS} has {' and '.join(_VERSIONS)}, or one of them")
+    return TlsSettings(
+        keystore=text(KEYSTORE),
+        key_password=text(KEY_PASSWORD),
+        truststore=text(TRUSTSTORE),
+        trusted=text(TRUSTED),
+        client_auth=auth,
+        versions=tuple(versions),
+        mapper=PrincipalMapper(text(MAPPING_RULES) or "DEFAULT"),
+    )
+
+
+def server_context(settings: TlsSettings) -> "ssl.SSLContext":
+    """A context with the keys and certificates as the files have them now.
+
+    Reads files. Raises InvalidConfigError, which names the file.
+    """
+    import ssl  # slow to import
+
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    versions = {"TLSv1.2": ssl.TLSVersion.TLSv1_2, "TLSv1.3": ssl.TLSVersion.TLSv1_3}
+    chosen = [versions[each] for each in settings.versions]
+    context.minimum_version, context.maximum_version = min(chosen), max(chosen)
+    context.options |= ssl.OP_NO_RENEGOTIATION
+    path = settings.keystore
+    try:
+        # With a function, OpenSSL never asks for a password on the terminal.
+        context.load_cert_chain(path, password=lambda: settings.key_password)
+        if settings.client_auth != "none":
+            path = settings.truststore or TRUSTED
+            context.load_verify_locations(
+                cafile=settings.truststore or None, cadata=settings.trusted or None
+            )
+            required = settings.client_auth == "required"
+            context.verify_mode = ssl.CERT_REQUIRED if required else ssl.CERT_OPTIONAL
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "reason", None) or getattr(error, "strerror", None) or "not valid"
+        raise InvalidConfigError(f"{path} cannot be used for TLS: {reason}") from None
+    return context
+
+
+def stamps(settings: TlsSettings) -> Stamps:
+    """Differ after a file was replaced or changed. Reads the file system."""
+    return tuple(outside_stamp(path) for path in settings.files)
+
+
+# --- names of clients ------------------------------------------------------------------------
+
+_SHORT = {
+    "commonName": "CN",
+    "countryName": "C",
+    "domainComponent": "DC",
+    "localityName": "L",
+    "organizationName": "O",
+    "organizationalUnitName": "OU",
+    "stateOrProvinceName": "ST",
+    "streetAddress": "STREET",
+    "userId": "UID",
+}
+# What Java shows by number and in hexadecimal, as an IA5String or a PrintableString.
+_BY_NUMBER = {
+    "emailAddress": ("1.2.840.113549.1.9.1", 0x16),
+    "serialNumber": ("2.5.4.5", 0x13),
+    "dnQualifier": ("2.5.4.46", 0x13),
+}
+
+
+def distinguished_name(certificate: Mapping[str, Any]) -> str:
+    """The subject of ``getpeercert()`` as Java's X500Principal.getName shows it (RFC 2253)."""
+    names = []
+    for parts in reversed(certificate.get("subject", ())):
+        names.append("+".join(_attribute(kind, value) for kind, value in parts))
+    return ",".join(names)
+
+
+def _attribute(kind: str, value: str) -> str:
+    if kind in _BY_NUMBER:
+        number, tag = _BY_NUMBER[kind]
+        data = value.encode()
+        if len(data) < 128:
+            return f"{number}=#{bytes((tag, len(data))).hex()}{data.hex()}"
+    return f"{_SHORT.get(kind, kind)}={_escaped(value)}"
+
+
+def _escaped(value: str) -> str:
+    text = "".join(f"\\{each}" if each in ',+"\\<>;' else each for each in value)
+    if text.startswith(("#", " ")):
+        text = "\\" + text
+    if text.endswith(" ") and not text.endswith("\\ "):
+        text = text[:-1] + "\\ "
+    return text
