@@ -32,9 +32,19 @@ class RawClient:
         body = writer.to_bytes()
         self._socket.sendall(struct.pack(">i", len(body)) + body)
 
+    def _receive_exactly(self, size: int) -> bytes:
+        """With a timeout, a socket returns what came first, whatever MSG_WAITALL asks for."""
+        data = b""
+        while len(data) < size:
+            more = self._socket.recv(size - len(data))
+            if not more:
+                raise ConnectionError("the broker has closed the connection")
+            data += more
+        return data
+
     def receive(self, api_key: int, version: int) -> Any:
-        (size,) = struct.unpack(">i", self._socket.recv(4, socket.MSG_WAITALL))
-        reader = Reader(self._socket.recv(size, socket.MSG_WAITALL))
+        (size,) = struct.unpack(">i", self._receive_exactly(4))
+        reader = Reader(self._receive_exactly(size))
         assert decode_response_header(reader, api_key, version) == 7
         answer = message_types(api_key)[1].decode(reader, version)
         assert not reader.remaining

@@ -2,8 +2,11 @@
 
 Modules:
 
+- access_rules: Kinds of rules: what a denied resource does to a request and to its answer
+- access_table: Which resources and operations each API needs
 - api_table: The table of served APIs: which versions, and which handler
 - authentication: The SASL exchange of one connection
+- authorization: Checks every request against the access control lists
 - broker: ``kstore.Broker`` and ``kstore.serve``: a store as a broker, on a thread of its own
 - client_batch: The records of one partition in a Produce request
 - connection: Reads requests, lets handlers answer them, sends the answers in order

@@ -41,6 +41,8 @@ from kstore.store.store import Paths, Store
 if TYPE_CHECKING:
     from types import TracebackType
 
+    from kstore.broker.authorization import Guard
+
 _LOGGER = logging.getLogger("kstore.broker")
 _DEFAULT_ADDRESS = ("127.0.0.1", 9092, None)
 _SWEEP_SECONDS = 5.0  # between two looks for idle connections, at most
@@ -186,8 +188,24 @@ class Broker:
             security=self._security,
             credentials=Credentials(self._store._manager._dirs),
         )
+        guard = self._guard()
         for handlers in handler_classes():
-            self._services.apis.add(handlers(self._services).apis())
+            apis = handlers(self._services).apis()
+            self._services.apis.add(apis if guard is None else map(guard.guarded, apis))
+
+    def _guard(self) -> "Guard | None":
+        """What checks requests, if the settings ask for that."""
+        asked = self._security.authorizer
+        if asked is None:
+            return None
+        from kstore.broker.access_table import RULES
+        from kstore.broker.authorization import Guard
+        from kstore.security.acl import Authorizer
+        from kstore.security.acl_store import AclStore
+
+        authorizer = Authorizer(asked.super_users, allows_everyone=asked.allows_everyone)
+        self._services.acls = AclStore(self._store._manager._dirs, authorizer)
+        return Guard(authorizer, RULES, self._settings.kstore_max_request_partitions)
 
     def _run(self) -> None:
         try:

@@ -20,6 +20,7 @@ from kstore.protocol.error_codes import ErrorCode
 from kstore.protocol.messages.fetch import FetchResponse
 
 if TYPE_CHECKING:
+    from kstore.broker.authorization import Access
     from kstore.log.log import Log
 
 PartitionAnswer = FetchResponse.Responses.Partitions
@@ -81,11 +82,16 @@ class PartitionRead:
 class FetchReader:
     """Reads partitions for one request. Loop's thread only."""
 
-    __slots__ = ("_hints", "_parameters", "_partitions", "_unreadable")
+    __slots__ = ("_access", "_hints", "_parameters", "_partitions", "_unreadable")
 
     def __init__(
-        self, partitions: Partitions, parameters: FetchParameters, hints: LeaderHints | None
+        self,
+        partitions: Partitions,
+        parameters: FetchParameters,
+        hints: LeaderHints | None,
+        access: "Access | None" = None,
     ) -> None:
+        self._access = access
         self._partitions = partitions
         self._parameters = parameters
         self._hints = hints if parameters.version >= _HINTS_SINCE else None
@@ -135,6 +141,13 @@ class FetchReader:
         if wanted.topic is None:
             read = PartitionRead(wanted, None)
             read.fail(ErrorCode.UNKNOWN_TOPIC_ID)
+            return read
+        if self._access is not None and not self._access.may_fetch(
+            wanted.topic, is_follower=self._parameters.is_follower
+        ):
+            read = PartitionRead(wanted, None)
+            read.fail(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+            read.is_urgent = True
             return read
         hosted = self._partitions.get(wanted.topic, wanted.number, image)
         read = PartitionRead(wanted, hosted)

@@ -7,9 +7,11 @@ from typing import TYPE_CHECKING, Any
 from kstore.protocol.messages import Message
 
 if TYPE_CHECKING:
+    from kstore.broker.authorization import Access
     from kstore.broker.connection import Connection
     from kstore.cluster.image import ClusterImage
     from kstore.protocol.wire import Reader
+    from kstore.security.acl import ResourceType
 
 _LOGGER = logging.getLogger("kstore.broker")
 
@@ -32,6 +34,7 @@ class Request:
     """One request. Its frame stays valid until it is answered. Used on the loop's thread."""
 
     __slots__ = (
+        "access",
         "api_key",
         "api_version",
         "attempt",
@@ -65,6 +68,11 @@ class Request:
         self.image = image  # one image for the request, whatever changes meanwhile
         self.received = received  # Loop.time() when its last byte came
         self.attempt = attempt  # made by a handler of frames
+        self.access: Access | None = None  # None: everyone may everything
+
+    def operations(self, kind: "ResourceType", name: str, possible: int) -> int:
+        """Those of the ``possible`` operations, a bit each, that the client may use."""
+        return possible if self.access is None else self.access.operations(kind, name, possible)
 
 
 class Pending:

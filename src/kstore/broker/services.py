@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from kstore.broker.settings import BrokerSettings
     from kstore.broker.transaction_service import TransactionService
     from kstore.cluster.metadata import Metadata
+    from kstore.security.acl_store import AclStore
     from kstore.security.credentials import Credentials
     from kstore.security.security_settings import SecuritySettings
     from kstore.store.store import Store
@@ -32,6 +33,7 @@ class Services:
     apis: ApiTable = field(default_factory=ApiTable)
     security: "SecuritySettings | None" = None  # None: plain listeners only
     credentials: "Credentials | None" = None
+    acls: "AclStore | None" = None  # None: everyone may everything
     groups: "GroupService | None" = None  # made by the first handler of groups
     transactions: "TransactionService | None" = None  # made by the first handler of transactions
     commits: "DurableCommits | None" = None  # made by the first that waits for a disk

@@ -37,6 +37,7 @@ CLUSTER_METADATA = "__cluster_metadata-0"  # KRaft's own log: of no topic
 # kstore's own, in a log directory. A prefix is followed by an id or a group.
 TOPICS_FILE = "kstore.topics"  # settings of the topics
 BROKER_FILE = "kstore.broker"  # the cluster id, settings of the broker, topics that follow them
+ACLS = "kstore.acls"  # who may do what, for a broker
 CREDENTIALS = "kstore.credentials"  # what a broker knows of its users' passwords
 UNCLEANABLE = "kstore.uncleanable"  # partitions that the log cleaner skips
 OFFSETS_PREFIX = "kstore.offsets."  # committed offsets of one group

@@ -12,7 +12,6 @@ that do not exist get a salt. Every log directory of a store has the same file, 
 """
 
 import hmac
-import json
 import secrets
 import threading
 from base64 import b64decode, b64encode
@@ -20,12 +19,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from kstore.checkpoint.log_dir import LogDir
-from kstore.errors import CorruptFileError, NewerFormatError, StorageError
 from kstore.files.filenames import CREDENTIALS
 from kstore.security.scram import HASHES, LEAST_ITERATIONS, ScramCredential
+from kstore.security.state_file import read_newest, write_to_all
 
-FORMAT = 1
-_MAX_SIZE = 1 << 26
 _SALT_SIZE = 16
 _SECRET_SIZE = 32
 
@@ -44,15 +41,8 @@ class Credentials:
         """
         self._log_dirs = log_dirs
         self._lock = threading.Lock()  # of changes
-        self._generation = 0
-        self._secret = secrets.token_bytes(_SECRET_SIZE)
-        self._users: Users = {}
-        for log_dir in log_dirs:
-            path = log_dir.join(CREDENTIALS)
-            if log_dir.offline is None and log_dir.files.exists(path):
-                generation, secret, users = _parse(log_dir.files.read(path, _MAX_SIZE), path)
-                if generation > self._generation:
-                    self._generation, self._secret, self._users = generation, secret, users
+        self._generation, found = read_newest(log_dirs, CREDENTIALS, _parsed)
+        self._secret, self._users = found or (secrets.token_bytes(_SECRET_SIZE), {})
 
     @property
     def users(self) -> Users:
@@ -88,8 +78,7 @@ class Credentials:
                     users[user].pop(mechanism, None)
             users = {name: each for name, each in users.items() if each}
             generation = self._generation + 1
-            data = json.dumps(_to_json(generation, self._secret, users), indent=1).encode() + b"\n"
-            _write(self._log_dirs, data)
+            write_to_all(self._log_dirs, CREDENTIALS, generation, _to_json(self._secret, users))
             self._generation, self._users = generation, users
 
 
@@ -100,31 +89,12 @@ def _of_size(salt: bytes, size: int, secret: bytes) -> bytes:
     return salt[:size]
 
 
-def _write(log_dirs: Iterable[LogDir], data: bytes) -> None:
-    is_written, failure = False, None
-    for log_dir in log_dirs:
-        if log_dir.offline is not None:
-            failure = failure or log_dir.offline
-            continue
-        try:
-            log_dir.files.write_private(log_dir.join(CREDENTIALS), data)
-            is_written = True
-        except StorageError as error:
-            if log_dir.offline is None:  # the directory itself works
-                raise
-            failure = failure or error
-    if not is_written and failure is not None:
-        raise failure
-
-
 def _text(data: bytes) -> str:
     return b64encode(data).decode()
 
 
-def _to_json(generation: int, secret: bytes, users: Users) -> dict[str, object]:
+def _to_json(secret: bytes, users: Users) -> dict[str, Any]:
     return {
-        "format": FORMAT,
-        "generation": generation,
         "unknown_users": _text(secret),
         "users": {
             name: {
@@ -141,29 +111,12 @@ def _to_json(generation: int, secret: bytes, users: Users) -> dict[str, object]:
     }
 
 
-def _parse(data: bytes, path: str) -> tuple[int, bytes, Users]:
-    """No error shows what the file has."""
-    try:
-        document = json.loads(data)
-        version = document["format"]
-        if isinstance(version, int) and version > FORMAT:
-            raise NewerFormatError(
-                f"{CREDENTIALS} has format {version} and was written by a newer kstore; this one "
-                f"knows formats up to {FORMAT}",
-                path=path,
-            )
-        users = {
-            name: {mechanism: _credential(mechanism, each) for mechanism, each in entries.items()}
-            for name, entries in document["users"].items()
-        }
-        generation = document["generation"]
-        if not isinstance(generation, int) or generation < 1:
-            raise ValueError
-        return generation, b64decode(document["unknown_users"], validate=True), users
-    except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
-        if isinstance(error, NewerFormatError):
-            raise
-        raise CorruptFileError(f"{CREDENTIALS} does not parse", path=path) from None
+def _parsed(document: dict[str, Any]) -> tuple[bytes, Users]:
+    users = {
+        name: {mechanism: _credential(mechanism, each) for mechanism, each in entries.items()}
+        for name, entries in document["users"].items()
+    }
+    return b64decode(document["unknown_users"], validate=True), users
 
 
 def _credential(mechanism: str, body: Mapping[str, Any]) -> ScramCredential:

@@ -28,6 +28,12 @@ MECHANISMS = (PLAIN, SCRAM_SHA_256, SCRAM_SHA_512)
 PLAIN_WITHOUT_TLS = "kstore.sasl.plain.without.tls"
 HANDSHAKE_TIMEOUT = "kstore.handshake.timeout.ms"
 
+_AUTHORIZER = "authorizer.class.name"
+_SUPER_USERS, _ALLOWS_EVERYONE = "super.users", "allow.everyone.if.no.acl.found"
+_AUTHORIZERS = (
+    "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+    "kafka.security.authorizer.AclAuthorizer",
+)
 _CONTROLLERS = "controller.listener.names"
 _JAAS = "sasl.jaas.config"
 _ENABLED, _REAUTH = "sasl.enabled.mechanisms", "connections.max.reauth.ms"
@@ -39,10 +45,25 @@ _MODULES = {
     SCRAM_SHA_512: jaas.SCRAM_MODULE,
 }
 # Not settings of Kafka's broker, but of its authorizer or of kstore: default, and what is valid.
-_OTHERS = MappingProxyType({PLAIN_WITHOUT_TLS: "false", HANDSHAKE_TIMEOUT: "10000"})
+_OTHERS = MappingProxyType(
+    {
+        PLAIN_WITHOUT_TLS: "false",
+        HANDSHAKE_TIMEOUT: "10000",
+        _SUPER_USERS: "",
+        _ALLOWS_EVERYONE: "false",
+    }
+)
 _OF_A_LISTENER = TLS_SETTINGS | {_ENABLED, _REAUTH}
 _OF_THE_BROKER = frozenset(
-    (LISTENERS, ADVERTISED_LISTENERS, PROTOCOL_MAP, _CONTROLLERS, _FAILED_DELAY, _MAX_RECEIVE)
+    (
+        LISTENERS,
+        ADVERTISED_LISTENERS,
+        PROTOCOL_MAP,
+        _CONTROLLERS,
+        _FAILED_DELAY,
+        _MAX_RECEIVE,
+        _AUTHORIZER,
+    )
 )
 # About this broker's connections to other brokers, of which it has none, and parts of Java.
 _WITHOUT_EFFECT = frozenset(
@@ -84,10 +105,19 @@ class ListenerSecurity:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class AuthorizerSettings:
+    """Access control lists; ``super_users`` are principals such as ``User:admin``."""
+
+    super_users: tuple[str, ...] = ()
+    allows_everyone: bool = False  # of resources without any list
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class SecuritySettings:
     """What a broker's settings say about listeners and security."""
 
     listeners: tuple[ListenerSecurity, ...]
+    authorizer: AuthorizerSettings | None = None  # None: everyone may everything
     handshake_timeout_ms: int = 10_000
     failed_authentication_delay_ms: int = 100
 
@@ -147,6 +177,7 @@ class _Settings:
         self._check_names([each.name for each in listeners])
         return SecuritySettings(
             listeners=tuple(map(self._secured, listeners)),
+            authorizer=self._authorizer(),
             handshake_timeout_ms=self._texts.number(HANDSHAKE_TIMEOUT, 1),
             failed_authentication_delay_ms=self._texts.number(_FAILED_DELAY, 0),
         )
@@ -208,6 +239,28 @@ class _Settings:
         if setting is not None and rest in _WITHOUT_EFFECT:
             return
         raise InvalidConfigError(f"this broker does not support {name}, and starts only without it")
+
+    def _authorizer(self) -> AuthorizerSettings | None:
+        name = self._texts.text(_AUTHORIZER)
+        if not name:
+            for setting in (_SUPER_USERS, _ALLOWS_EVERYONE):
+                if self._texts.is_set(setting):
+                    raise InvalidConfigError(
+                        f"{setting} protects nothing without {_AUTHORIZER}={_AUTHORIZERS[0]}"
+                    )
+            return None
+        if name not in _AUTHORIZERS:
+            raise InvalidConfigError(
+                f"this broker does not support {_AUTHORIZER}={name}; it has {_AUTHORIZERS[0]}"
+            )
+        users = [each.strip() for each in self._texts.text(_SUPER_USERS).split(";")]
+        for user in filter(None, users):
+            if not all(user.partition(":")):
+                raise InvalidConfigError(f"{_SUPER_USERS} is User:name;User:name, not {user!r}")
+        return AuthorizerSettings(
+            super_users=tuple(filter(None, users)),
+            allows_everyone=self._texts.flag(_ALLOWS_EVERYONE),
+        )
 
     # --- listeners ------------------------------------------------------------------------
 

@@ -78,6 +78,39 @@ def test_what_stops_the_start(changes: dict[str, object], words: str) -> None:
     assert "secret" not in str(caught.value)
 
 
+STANDARD = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
+
+
+def test_an_authorizer() -> None:
+    found = read(
+        **{
+            "authorizer.class.name": STANDARD,
+            "super.users": "User:admin;User:ANONYMOUS",
+            "allow.everyone.if.no.acl.found": "true",
+        }
+    ).authorizer
+    assert found is not None
+    assert found.super_users == ("User:admin", "User:ANONYMOUS")
+    assert found.allows_everyone
+    assert read().authorizer is None
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"authorizer.class.name": "x.Y"}, "does not support authorizer.class.name"),
+        ({"super.users": "User:admin"}, "protects nothing without"),
+        ({"allow.everyone.if.no.acl.found": "true"}, "protects nothing without"),
+        ({"authorizer.class.name": STANDARD, "super.users": "admin"}, "User:name;"),
+        ({"authorizer.class.name": STANDARD, "allow.everyone.if.no.acl.found": "no"}, "true or"),
+        ({"authorizer.class.nam": STANDARD}, "did you mean authorizer.class.name"),
+    ],
+)
+def test_an_authorizer_that_is_half_set(changes: dict[str, object], words: str) -> None:
+    with pytest.raises(InvalidConfigError, match=words):
+        read(**changes)
+
+
 def test_an_unknown_name_suggests_a_close_one() -> None:
     with pytest.raises(UnknownSettingError, match=r"did you mean ssl\.client\.auth"):
         read(**{"ssl.client.auht": "required"})

@@ -2,6 +2,7 @@
 
 Modules:
 
+- acls: Who may do what
 - api_versions: Which APIs this broker serves, in which versions
 - auto_create_topics: Topics that clients ask for and that do not exist yet
 - cluster: The cluster image in the newer messages
@@ -47,6 +48,7 @@ class Handlers(Protocol):
 
 def handler_classes() -> "list[type[Handlers]]":
     """Every family that a broker serves."""
+    from kstore.broker.handlers.acls import AclHandlers
     from kstore.broker.handlers.api_versions import ApiVersionsHandlers
     from kstore.broker.handlers.cluster import ClusterHandlers
     from kstore.broker.handlers.configs import ConfigHandlers
@@ -74,6 +76,7 @@ def handler_classes() -> "list[type[Handlers]]":
     from kstore.broker.handlers.transactions import TransactionHandlers
 
     return [
+        AclHandlers,
         ApiVersionsHandlers,
         ClusterHandlers,
         ConfigHandlers,

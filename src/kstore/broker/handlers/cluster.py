@@ -20,6 +20,7 @@ from kstore.protocol.messages.describe_topic_partitions import (
     DescribeTopicPartitionsRequest,
     DescribeTopicPartitionsResponse,
 )
+from kstore.security.acl import CLUSTER_NAME, ResourceType
 
 _BROKER, _CONTROLLER = 1, 2  # endpoint types of DescribeCluster
 _Cursor = DescribeTopicPartitionsRequest.Cursor
@@ -56,7 +57,9 @@ class ClusterHandlers:
                     )
                 )
         if asked.include_cluster_authorized_operations:
-            response.cluster_authorized_operations = CLUSTER_OPERATIONS
+            response.cluster_authorized_operations = request.operations(
+                ResourceType.CLUSTER, CLUSTER_NAME, CLUSTER_OPERATIONS
+            )
         return response
 
     def describe_topic_partitions(self, request: Request) -> Answer:
@@ -82,6 +85,9 @@ class ClusterHandlers:
                 break
             start = cursor.partition_index if cursor is not None and name == from_name else 0
             topic, more_from = _page(image, request.connection.listener, name, start, left)
+            topic.topic_authorized_operations = request.operations(
+                ResourceType.TOPIC, name, TOPIC_OPERATIONS
+            )
             response.topics.append(topic)
             left -= len(topic.partitions)
             if more_from is not None:
@@ -113,7 +119,6 @@ def _page(
         if is_topic_name(name):
             error = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         topic = _Topic(error_code=error, name=name)
-        topic.topic_authorized_operations = TOPIC_OPERATIONS
         return topic, None
     numbers = [number for number in found.partitions if number >= start]
     topic = _Topic(
@@ -123,7 +128,6 @@ def _page(
         partitions=[
             _partition(image, listener, found.partitions[number]) for number in numbers[:limit]
         ],
-        topic_authorized_operations=TOPIC_OPERATIONS,
     )
     return topic, numbers[limit] if len(numbers) > limit else None
 

@@ -97,7 +97,7 @@ class FetchCall:
         self._context = context
         self._hints = LeaderHints(request)
         self._partitions: Partitions = services.partitions
-        self._reader = FetchReader(self._partitions, parameters, self._hints)
+        self._reader = FetchReader(self._partitions, parameters, self._hints, request.access)
 
     def start(self) -> Answer:
         """Read, behind the opening of logs that are not open."""

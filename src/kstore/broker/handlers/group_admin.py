@@ -18,6 +18,7 @@ from kstore.protocol.messages.describe_groups import (
 )
 from kstore.protocol.messages.list_groups import ListGroupsRequest, ListGroupsResponse
 from kstore.protocol.messages.offset_delete import OffsetDeleteRequest, OffsetDeleteResponse
+from kstore.security.acl import ResourceType
 
 if TYPE_CHECKING:
     from kstore.broker.services import Services
@@ -58,7 +59,9 @@ class GroupAdminHandlers:
             if message.include_authorized_operations:
                 for each in described:
                     if not each.error_code:
-                        each.authorized_operations = GROUP_OPERATIONS
+                        each.authorized_operations = request.operations(
+                            ResourceType.GROUP, each.group_id, GROUP_OPERATIONS
+                        )
             pending.complete(DescribeGroupsResponse(groups=described))
 
         self._service.with_names(answer)

@@ -15,6 +15,7 @@ from kstore.protocol.api_keys import ApiKey
 from kstore.protocol.error_codes import ErrorCode
 from kstore.protocol.messages.metadata import MetadataRequest, MetadataResponse
 from kstore.protocol.wire import ZERO_UUID
+from kstore.security.acl import CLUSTER_NAME, ResourceType
 
 # What a client may do where nothing is forbidden: a bit for each of Kafka's AclOperation codes.
 TOPIC_OPERATIONS = sum(1 << code for code in (3, 4, 5, 6, 7, 8, 10, 11))
@@ -45,8 +46,8 @@ class MetadataHandlers:
             wanted = None
         if wanted is not None and (refused := _refused(wanted, version)) is not None:
             return refused
-        operations = TOPIC_OPERATIONS if asked.include_topic_authorized_operations else None
-        describe = partial(self._topic, request, operations)
+        shows_operations = bool(asked.include_topic_authorized_operations)
+        describe = partial(self._topic, request, shows_operations)
         if wanted is None:
             topics = [describe(topic) for topic in request.image.topics.values()]
         elif any(each.topic_id != ZERO_UUID for each in wanted):
@@ -54,22 +55,29 @@ class MetadataHandlers:
         else:
             may_create = version < 4 or asked.allow_auto_topic_creation
             topics = self._by_name(request.image, wanted, describe, may_create)
-        if operations is not None:
+        if shows_operations:
             for topic in topics:
                 if not isinstance(topic, EncodedTopic):  # those have them
-                    topic.topic_authorized_operations = operations
+                    topic.topic_authorized_operations = request.operations(
+                        ResourceType.TOPIC, topic.name or "", TOPIC_OPERATIONS
+                    )
         response = _about_cluster(request.image, request.connection.listener)
         response.topics = topics
         if asked.include_cluster_authorized_operations:
-            response.cluster_authorized_operations = CLUSTER_OPERATIONS
+            response.cluster_authorized_operations = request.operations(
+                ResourceType.CLUSTER, CLUSTER_NAME, CLUSTER_OPERATIONS
+            )
         return response
 
     def _topic(
-        self, request: Request, operations: int | None, topic: TopicImage
+        self, request: Request, shows_operations: bool, topic: TopicImage
     ) -> MetadataResponse.Topics:
         """A topic of the image; as bytes, if no partition's answer may soon be another."""
         partitions = self._services.partitions
         image, listener, version = request.image, request.connection.listener, request.api_version
+        operations = None
+        if shows_operations:
+            operations = request.operations(ResourceType.TOPIC, topic.name, TOPIC_OPERATIONS)
 
         def describe() -> MetadataResponse.Topics:
             found = _topic(image, listener, version, partitions.is_recovering, topic)

@@ -1,0 +1,61 @@
+"""``kstore.acls``: the access control lists of a broker, on disk and in its authorizer."""
+
+import threading
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+from kstore.checkpoint.log_dir import LogDir
+from kstore.errors import InvalidRequestError
+from kstore.files.filenames import ACLS
+from kstore.security.acl import Acl, AclFilter, AclIndex, Authorizer, from_json, to_json
+from kstore.security.state_file import read_newest, write_to_all
+
+MOST_ACLS = 100_000
+
+
+class AclStore:
+    """Changes wait for the disk, and count when they are on it. Thread safe."""
+
+    def __init__(self, log_dirs: Sequence[LogDir], authorizer: Authorizer) -> None:
+        """Read the newest file. Raises NewerFormatError, CorruptFileError."""
+        self._log_dirs = log_dirs
+        self._authorizer = authorizer
+        self._lock = threading.Lock()
+        self._generation, found = read_newest(log_dirs, ACLS, _parsed)
+        authorizer.index = AclIndex(found or ())
+
+    @property
+    def acls(self) -> frozenset[Acl]:
+        return self._authorizer.index.acls
+
+    def create(self, acls: Iterable[Acl]) -> None:
+        """Add bindings, together. Raises StorageError, and InvalidRequestError for too many."""
+        self._change(lambda present: present | frozenset(acls))
+
+    def delete(self, filters: Sequence[AclFilter]) -> list[list[Acl]]:
+        """Remove what filters select; the bindings of each. Raises StorageError."""
+        removed: list[list[Acl]] = []
+
+        def change(present: frozenset[Acl]) -> frozenset[Acl]:
+            removed.extend(sorted(filter(each.matches, present)) for each in filters)
+            return present.difference(*removed)
+
+        self._change(change)
+        return removed
+
+    def _change(self, change: Callable[[frozenset[Acl]], frozenset[Acl]]) -> None:
+        with self._lock:
+            present = self.acls
+            changed = change(present)
+            if changed == present:
+                return
+            if len(changed) > max(MOST_ACLS, len(present)):
+                raise InvalidRequestError(f"There are at most {MOST_ACLS} ACLs.")
+            content = {"acls": [to_json(each) for each in sorted(changed)]}
+            write_to_all(self._log_dirs, ACLS, self._generation + 1, content)
+            self._generation += 1
+            self._authorizer.index = AclIndex(changed)
+
+
+def _parsed(document: dict[str, Any]) -> list[Acl]:
+    return [from_json(each) for each in document["acls"]]

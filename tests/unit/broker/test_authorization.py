@@ -1,0 +1,155 @@
+"""Access control lists over sockets: native paths, sessions, operations, the APIs of lists."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import kstore
+from kstore.protocol.messages.create_acls import CreateAclsRequest
+from kstore.protocol.messages.delete_acls import DeleteAclsRequest
+from kstore.protocol.messages.describe_acls import DescribeAclsRequest
+from kstore.protocol.messages.describe_cluster import DescribeClusterRequest
+from kstore.protocol.messages.fetch import FetchRequest
+from kstore.protocol.messages.metadata import MetadataRequest
+from kstore.protocol.messages.produce import ProduceRequest
+from kstore.record.builder import BatchBuilder
+from support.raw_client import RawClient
+
+STANDARD = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
+TOPIC, CLUSTER, LITERAL, READ, WRITE, DESCRIBE, DENY, ALLOW = 2, 4, 3, 3, 4, 8, 2, 3
+SETTINGS: dict[str, object] = {
+    "listeners": "INTERNAL://127.0.0.1:0,CLEAR://127.0.0.1:0",
+    "listener.security.protocol.map": "INTERNAL:SASL_PLAINTEXT,CLEAR:PLAINTEXT",
+    "sasl.enabled.mechanisms": "PLAIN",
+    "listener.name.internal.plain.sasl.jaas.config": (
+        'org.apache.kafka.common.security.plain.PlainLoginModule required user_root="secret";'
+    ),
+    "kstore.sasl.plain.without.tls": True,
+    "authorizer.class.name": STANDARD,
+    "super.users": "User:root",
+}
+
+
+class Admin:
+    """The super user, and a client of whom nothing is known."""
+
+    def __init__(self, broker: kstore.Broker) -> None:
+        from kstore.protocol.messages.sasl_authenticate import SaslAuthenticateRequest
+        from kstore.protocol.messages.sasl_handshake import SaslHandshakeRequest
+
+        assert broker._listeners is not None
+        self.root = RawClient(broker._listeners.bound["INTERNAL"].port)
+        self.root.ask(SaslHandshakeRequest("PLAIN"), 1)
+        assert self.root.ask(SaslAuthenticateRequest(b"\0root\0secret"), 2).error_code == 0
+        self.client = RawClient(broker._listeners.bound["CLEAR"].port)
+
+    def create(self, *acls: tuple[Any, ...], version: int = 3) -> list[int]:
+        asked = [CreateAclsRequest.Creations(*each) for each in acls]
+        results = self.root.ask(CreateAclsRequest(asked), version).results
+        return [each.error_code for each in results]
+
+
+@pytest.fixture
+def admin(tmp_path: Path) -> Iterator[Admin]:
+    with kstore.serve(tmp_path / "data", settings=SETTINGS) as broker:
+        for name in ("orders", "audit"):
+            broker.store.create_topic(name)[0].append(b"before")
+        found = Admin(broker)
+        with found.root, found.client:
+            yield found
+
+
+def acl(name: str, operation: int, permission: int = ALLOW) -> tuple[Any, ...]:
+    return TOPIC, name, LITERAL, "User:ANONYMOUS", "127.0.0.1", operation, permission
+
+
+def produce(client: RawClient, *topics: str) -> dict[str, int]:
+    builder = BatchBuilder()
+    builder.append(b"x", timestamp=1)
+    batch = builder.build()
+    data = ProduceRequest.TopicData.PartitionData
+    asked = ProduceRequest(
+        acks=1, timeout_ms=1000,
+        topic_data=[ProduceRequest.TopicData(name, [data(0, batch)]) for name in topics],
+    )  # fmt: skip
+    answer = client.ask(asked, 9)
+    return {each.name: each.partition_responses[0].error_code for each in answer.responses}
+
+
+def fetch(client: RawClient, session: int, epoch: int, *topics: str) -> Any:
+    partition = FetchRequest.Topics.Partitions(partition=0, partition_max_bytes=1 << 20)
+    return client.ask(
+        FetchRequest(
+            max_wait_ms=0, min_bytes=0, max_bytes=1 << 20, isolation_level=0,
+            session_id=session, session_epoch=epoch,
+            topics=[FetchRequest.Topics(topic=name, partitions=[partition]) for name in topics],
+        ),
+        11,
+    )  # fmt: skip
+
+
+def test_produce_is_checked_for_each_topic(admin: Admin) -> None:
+    assert produce(admin.client, "orders") == {"orders": 29}
+    assert admin.create(acl("orders", WRITE)) == [0]
+    assert produce(admin.client, "orders") == {"orders": 0}
+    assert produce(admin.client, "orders", "audit") == {"orders": 0, "audit": 29}
+    assert produce(admin.root, "audit") == {"audit": 0}
+
+
+def test_a_session_loses_what_is_denied_later(admin: Admin) -> None:
+    admin.create(acl("orders", READ), acl("audit", READ))
+    answer = fetch(admin.client, 0, 0, "orders", "audit")
+    assert [each.partitions[0].error_code for each in answer.responses] == [0, 0]
+    admin.create(acl("orders", READ, DENY))
+    answer = fetch(admin.client, answer.session_id, 1)
+    assert [(each.topic, each.partitions[0].error_code) for each in answer.responses] == [
+        ("orders", 29),
+        ("audit", 0),  # its records again, since the request has no other offset
+    ]
+    assert not answer.responses[0].partitions[0].records
+    answer = fetch(admin.client, 0, -1, "orders")
+    assert answer.responses[0].partitions[0].error_code == 29
+
+
+def test_what_is_shown(admin: Admin) -> None:
+    admin.create(acl("orders", READ))
+    everything = MetadataRequest(topics=None, include_topic_authorized_operations=True)
+    [topic] = admin.client.ask(everything, 9).topics
+    assert (topic.name, topic.topic_authorized_operations) == ("orders", 1 << READ | 1 << DESCRIBE)
+    assert [each.name for each in admin.root.ask(everything, 9).topics] == ["audit", "orders"]
+    asked = DescribeClusterRequest(include_cluster_authorized_operations=True)
+    assert admin.client.ask(asked, 0).cluster_authorized_operations == 0
+    assert admin.root.ask(asked, 0).cluster_authorized_operations > 0
+
+
+@pytest.mark.parametrize("version", [0, 1, 2, 3])
+def test_the_apis_of_lists(admin: Admin, version: int) -> None:
+    prefixed = (TOPIC, "or", 4, "User:a", "*", READ, ALLOW)
+    bad = (CLUSTER, "x", LITERAL, "User:a", "*", READ, ALLOW)
+    made = [acl("orders", READ), bad] + ([prefixed] if version else [])
+    assert admin.create(*made, version=version) == [0, 42, 0][: len(made)]
+    everything = DescribeAclsRequest(1, None, 1, None, None, 1, 1)
+    found = admin.root.ask(everything, version).resources
+    expected = [("orders", 1)] if version == 0 else [("or", 1), ("orders", 1)]
+    assert [(each.resource_name, len(each.acls)) for each in found] == expected
+    wrong = DeleteAclsRequest.Filters(99, None, 1, None, None, 1, 1)
+    right = DeleteAclsRequest.Filters(2, None, 1, None, None, 1, 1)
+    results = admin.root.ask(DeleteAclsRequest([wrong, right]), version).filter_results
+    assert [(each.error_code, len(each.matching_acls)) for each in results] == [
+        (42, 0),
+        (0, len(expected)),
+    ]
+    assert admin.root.ask(everything, version).resources == []
+    assert admin.client.ask(everything, version).error_code == 31
+
+
+def test_without_an_authorizer_there_are_no_lists(tmp_path: Path) -> None:
+    with kstore.serve(tmp_path / "data", port=0) as broker, RawClient(broker.port) as client:
+        everything = DescribeAclsRequest(1, None, 1, None, None, 1, 1)
+        assert client.ask(everything, 3).error_code == 54
+        creation = CreateAclsRequest.Creations(*acl("x", READ))
+        assert client.ask(CreateAclsRequest([creation]), 3).results[0].error_code == 54
+        deletion = DeleteAclsRequest.Filters(2, None, 1, None, None, 1, 1)
+        assert client.ask(DeleteAclsRequest([deletion]), 3).filter_results[0].error_code == 54
