@@ -231,6 +231,10 @@ portable: build $(VENV)/.group-test  ## the C headers as another machine would c
 public-api: build  ## write the list of public names that a test compares with
 	@$(BIN)/python tests/tidy/public_api.py
 
+.PHONY: server-properties
+server-properties: build  ## write the tables of the guide's page about server.properties
+	@$(BIN)/python tests/docs/server_properties.py
+
 .PHONY: clean
 clean:  ## remove what was built, keep the environment
 	@rm -rf build dist out site .cache/build.log .cache/site .pytest_cache .hypothesis .mypy_cache .ruff_cache .benchmarks

@@ -36,6 +36,7 @@ Modules:
 - request: One request of a client, and the ways to answer it
 - request_memory: Bounds the bytes of requests that all connections of a broker hold together
 - send_queue: Sends the chunks of answers: bytes by sendmsg, slices of segments from their files
+- server_properties: Kafka's ``server.properties``: which keys are honoured, ignored and refused
 - services: What a handler works with
 - settings: The settings of a broker, typed, under Kafka's names
 - tls_contexts: The TLS context of a listener, made again when its files were replaced

@@ -17,7 +17,7 @@ examples:
 Writes kafka-topics.sh and its like into a directory, so that scripts written for Kafka run with
 kstore's tools, on Kafka or on `kstore serve`. A script runs this Python, so it works without an
 activated environment. Files that kstore did not write are never replaced. Kafka has more scripts;
-those are not written.
+those are not written. kafka-server-start.sh serves the directories of a server.properties.
 """
 # Kafka's script without .sh, and the words of kstore that it stands for.
 SCRIPTS = {
@@ -34,6 +34,7 @@ SCRIPTS = {
     "kafka-leader-election": "leader-election",
     "kafka-log-dirs": "log-dirs",
     "kafka-reassign-partitions": "reassign-partitions",
+    "kafka-server-start": "serve --config",
     "kafka-topics": "topics",
     "kafka-transactions": "transactions",
 }

@@ -5,11 +5,12 @@ import logging
 import select
 import sys
 
-from kstore.arguments import split_names, whole_number
+from kstore.arguments import read_properties, split_names, whole_number
 from kstore.cli.common import (
     ToolParser,
     WrongOptionsError,
     add_log_dir,
+    complain,
     open_store,
     open_store_to_serve,
 )
@@ -23,6 +24,7 @@ examples:
   kstore serve --log-dir /disk1/logs --log-dir /disk2/logs --override num.partitions=6
   kstore serve --log-dir data --listen 0.0.0.0 --advertised kafka.example.org
   kstore serve --log-dir data --adopt data --dry-run
+  kstore serve --config server.properties
 
 Serves the topics of log directories to Kafka clients of any version, from 0.8.2 to 4.x: one node,
 one process. A directory that does not exist is created; one of a stopped Kafka broker is served as
@@ -36,6 +38,10 @@ it listens on this machine only (127.0.0.1), unless --listen names another addre
 listeners, passwords and the like are Kafka's settings, such as --override listeners=...
 --advertised is the address under which clients reach this one, if that is another: behind a port
 mapping, or where --listen is 0.0.0.0.
+
+--config takes Kafka's server.properties: log.dirs, node.id, listeners and the settings that the
+guide's page about the file lists. Keys without effect are named once on standard error; a key whose
+function would be missed is refused. Options and --override count before the file.
 
 A topic that existed before keeps its records: no retention begins because of a broker's defaults.
 --adopt lets such topics follow the broker's settings, and lets clients delete them. Their settings
@@ -52,6 +58,8 @@ SIGTERM or Ctrl-C answers the requests that wait, closes the directory cleanly a
 0; a second one of the same kind stops at once, and the next start recovers. Warnings and errors
 are lines on standard error.
 """
+_LOCAL, _PORT = "127.0.0.1", 9092
+_LISTENERS = ("listeners", "advertised.listeners", "listener.security.protocol.map")
 # Settings of Kafka's server.properties that are options here.
 _OPTIONS = {
     "node.id": "--node-id",
@@ -68,14 +76,15 @@ _OPTIONS = {
 def describe(parser: ToolParser) -> None:
     parser.epilog = EPILOG
     parser.hints["--bootstrap-server"] = "this is the server; --listen and --port set its address"
-    parser.hints["--config"] = "broker settings are --override key=value"
     parser.hints["--host"] = "the option is --listen"
-    add_log_dir(parser)
-    parser.add_argument("--port", type=whole_number(0, 65_535), default=9092, metavar="PORT",
+    add_log_dir(parser, required=False)
+    parser.add_argument("--config", metavar="FILE",
+        help="Kafka's server.properties; see below")  # fmt: skip
+    parser.add_argument("--port", type=whole_number(0, 65_535), metavar="PORT",
         help="the port to listen on; 0: a free one, which the line of the start names "
         "(default: 9092)",
     )  # fmt: skip
-    parser.add_argument("--listen", default="127.0.0.1", metavar="HOST",
+    parser.add_argument("--listen", metavar="HOST",
         help="the address to listen on: 127.0.0.1, the default, is reached from this machine "
         "only; 0.0.0.0 from everywhere, without authentication",
     )  # fmt: skip
@@ -105,7 +114,11 @@ def describe(parser: ToolParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    settings = broker_settings(arguments)
+    settings = {**file_settings(arguments), **broker_settings(arguments)}
+    if not arguments.log_dir:
+        raise WrongOptionsError(
+            "name a directory by --log-dir, or a server.properties with log.dirs by --config"
+        )
     if arguments.dry_run:
         return _report_adoption(arguments, settings)
     logging.basicConfig(
@@ -138,8 +151,8 @@ def _serve(arguments: argparse.Namespace, settings: dict[str, str], stop: StopRe
     with open_store_to_serve(arguments) as store:
         broker = Broker(
             store,
-            host=arguments.listen,
-            port=arguments.port,
+            host=arguments.listen or _LOCAL,
+            port=_PORT if arguments.port is None else arguments.port,
             advertised=arguments.advertised,
             node_id=arguments.node_id,
             settings=settings,
@@ -151,6 +164,25 @@ def _serve(arguments: argparse.Namespace, settings: dict[str, str], stop: StopRe
             print(f"kstore serves {directories} on {broker.bootstrap_servers}", flush=True)
             select.select([stop], [], [])
     return 0
+
+
+def file_settings(arguments: argparse.Namespace) -> dict[str, str]:
+    """The settings of --config; directories and node id go to the options that are not given."""
+    from kstore.broker.server_properties import read_server_properties
+
+    if arguments.config is None:
+        return {}
+    found = read_server_properties(read_properties(arguments.config))
+    if found.ignored:
+        complain(f"{arguments.config}: without effect: {', '.join(found.ignored)}")
+    arguments.log_dir = arguments.log_dir or list(found.log_dirs)
+    if arguments.node_id is None:
+        arguments.node_id = found.node_id
+    settings = dict(found.settings)
+    if (arguments.listen, arguments.port, arguments.advertised) != (None, None, None):
+        for name in _LISTENERS:  # the options say where to listen
+            settings.pop(name, None)
+    return settings
 
 
 def broker_settings(arguments: argparse.Namespace) -> dict[str, str]:

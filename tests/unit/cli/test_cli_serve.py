@@ -14,15 +14,18 @@ import pytest
 
 import kstore
 from kstore.cli import main
+from kstore.remote.store import RemoteStore
 
 WAIT = 60
 
 
 @contextmanager
-def serving(*words: object) -> Iterator[tuple["subprocess.Popen[bytes]", str]]:
+def serving(
+    *words: object, port: tuple[str, ...] = ("--port", "0")
+) -> Iterator[tuple["subprocess.Popen[bytes]", str]]:
     """The process once its line has come, and the address in it."""
     process = subprocess.Popen(
-        [sys.executable, "-m", "kstore", "serve", "--port", "0", *map(str, words)],
+        [sys.executable, "-m", "kstore", "serve", *port, *map(str, words)],
         stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=os.environ,
     )  # fmt: skip
     try:
@@ -126,3 +129,71 @@ def test_an_address_of_the_network_is_warned_of(tmp_path: Path) -> None:
         assert process.wait(WAIT) == 0
         assert process.stderr is not None
         assert b"without security" in process.stderr.read()
+
+
+FILE = """\
+# The file of a KRaft node.
+process.roles=broker,controller
+node.id=5
+controller.quorum.voters=5@localhost:9093
+listeners=PLAINTEXT://127.0.0.1:0,CONTROLLER://127.0.0.1:9093
+controller.listener.names=CONTROLLER
+log.dirs={data}
+num.partitions=3
+num.network.threads=3
+"""
+
+
+def test_a_file_of_kafka(tmp_path: Path) -> None:
+    """Its directories, node id, listeners and settings count; the rest is named once."""
+    path, data = tmp_path / "server.properties", tmp_path / "data"
+    path.write_text(FILE.format(data=data))
+    with serving("--config", path, port=()) as (process, address):
+        assert address.startswith("127.0.0.1:")
+        with RemoteStore(address) as store:
+            store.create_topic("orders")
+            assert len(store["orders"]) == 3
+            assert store.cluster.nodes == [5]
+        process.terminate()
+        assert process.wait(WAIT) == 0
+        assert process.stderr is not None
+        said = process.stderr.read().decode().splitlines()
+    assert said == [
+        f"{path}: without effect: controller.quorum.voters, num.network.threads",
+    ]
+    assert (data / "orders-2").is_dir()
+
+
+def test_options_count_before_the_file(tmp_path: Path) -> None:
+    path, data = tmp_path / "server.properties", tmp_path / "other"
+    path.write_text(FILE.format(data=tmp_path / "data") + "advertised.listeners=PLAINTEXT://x:9\n")
+    words = ("--config", path, "--log-dir", data, "--node-id", 7, "--override", "num.partitions=2")
+    with serving(*words) as (_, address), RemoteStore(address) as store:
+        store.create_topic("orders")
+        assert len(store["orders"]) == 2
+        assert store.cluster.nodes == [7]
+    assert not (tmp_path / "data").exists()
+
+
+@pytest.mark.parametrize(
+    ("line", "sentence"),
+    [
+        ("remote.log.storage.system.enable=true", "remote.log.storage.system.enable=true is ref"),
+        ("num.partitions=none", "num.partitions"),
+        ("process.roles=controller", "the file of a controller"),
+        ("security.providers=a.B", "security.providers"),
+        ("log.dirs=", "name a directory by --log-dir, or a server.properties with log.dirs"),
+    ],
+)
+def test_a_file_that_cannot_be_served(
+    tmp_path: Path, line: str, sentence: str, capfd: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "server.properties"
+    path.write_text(f"log.dirs={tmp_path / 'data'}\n{line}\n")
+    assert main(["serve", "--config", str(path)]) == 1
+    assert sentence in capfd.readouterr().err
+
+
+def test_a_directory_or_a_file_is_named(capfd: pytest.CaptureFixture[str]) -> None:
+    assert main(["serve"]) == 1
+    assert "--log-dir" in capfd.readouterr().err

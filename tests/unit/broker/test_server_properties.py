@@ -1,0 +1,78 @@
+"""Kafka's server.properties: what is honoured, ignored and refused."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+import kstore
+from kstore.broker.broker import Broker
+from kstore.broker.server_properties import SECURITY, handling_of, read_server_properties
+from kstore.errors import InvalidConfigError
+
+
+def test_a_file_of_kafka() -> None:
+    found = read_server_properties(
+        {
+            "process.roles": "broker,controller",
+            "node.id": "3",
+            "broker.id": "-1",
+            "log.dirs": "/a, /b",
+            "log.dir": "/c",
+            "num.partitions": "6",
+            "log.retention.hours": "24",
+            "listeners": "PLAINTEXT://:9092,CONTROLLER://:9093",
+            "controller.quorum.voters": "3@localhost:9093",
+            "offsets.topic.replication.factor": "3",
+            "my.own": "x",
+            "kstore.acks.durable": "true",
+            "remote.log.storage.system.enable": "false",
+        }
+    )
+    assert found.log_dirs == ("/a", "/b")
+    assert found.node_id == 3
+    assert dict(found.settings) == {
+        "num.partitions": "6",
+        "log.retention.hours": "24",
+        "listeners": "PLAINTEXT://:9092,CONTROLLER://:9093",
+        "kstore.acks.durable": "true",
+    }
+    assert found.ignored == (
+        "controller.quorum.voters",
+        "offsets.topic.replication.factor",
+        "my.own",
+        "remote.log.storage.system.enable",
+    )
+
+
+def test_an_empty_file() -> None:
+    found = read_server_properties({"broker.id": "-1"})
+    assert (found.log_dirs, found.node_id, dict(found.settings), found.ignored) == (
+        (), None, {}, (),
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("properties", "text"),
+    [
+        ({"remote.log.storage.system.enable": "true"}, "=true is refused: older segments"),
+        ({"create.topic.policy.class.name": "a.B"}, "runs a Java class"),
+        ({"process.roles": "controller"}, "the file of a controller"),
+        ({"node.id": "x"}, "node.id"),
+    ],
+)
+def test_what_is_refused(properties: dict[str, str], text: str) -> None:
+    with pytest.raises(InvalidConfigError, match=re.escape(text)):
+        read_server_properties(properties)
+
+
+def test_keys_of_security_go_to_the_broker_which_honours_or_refuses_them(tmp_path: Path) -> None:
+    assert handling_of("ssl.keystore.location") == SECURITY
+    properties = {"listeners": "PLAINTEXT://127.0.0.1:0", "authorizer.class.name": "a.B"}
+    found = read_server_properties(properties)
+    assert dict(found.settings) == properties
+    with (
+        kstore.open(tmp_path / "data") as store,
+        pytest.raises(InvalidConfigError, match=re.escape("authorizer.class.name")),
+    ):
+        Broker(store, settings=found.settings)
