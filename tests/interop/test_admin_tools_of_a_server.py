@@ -154,6 +154,24 @@ def rows(text: str) -> list[list[str]]:
     return [[cell for n, cell in enumerate(line) if n not in skipped] for line in lines]
 
 
+def without_numbers(text: str) -> list[str]:
+    return [re.sub(r"\d+", "0", line) for line in text.splitlines()]
+
+
+def test_lines_of_performance(both: Both, served: Served) -> None:
+    sent = ("--topic", "orders", "--num-records", 200, "--record-size", 10, "--throughput", -1)
+    properties = ("--producer-props", f"bootstrap.servers={served.address}", "acks=all")
+    theirs = run(VERSION, f"{TOOLS}.ProducerPerformance", *sent, *properties).stdout.decode()
+    status, ours = both.ours("producer-perf", *sent, *properties)
+    # The last line: others come every five seconds.
+    assert (status, without_numbers(ours)[-1]) == (0, without_numbers(theirs)[-1])
+    read = ("--topic", "orders", "--messages", 400)
+    theirs = both.theirs(f"{TOOLS}.ConsumerPerformance", *read, "--timeout", 60_000)
+    status, ours = both.ours("consumer-perf", *read)
+    assert (status, without_numbers(ours)) == (0, without_numbers(theirs))
+    assert [text.splitlines()[1].split(", ")[4] for text in (ours, theirs)] == ["400", "400"]
+
+
 def test_open_and_hanging_transactions(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     """On Kafka: one transaction that its coordinator knows, one that none does, until it ends."""
     import kafka

@@ -36,6 +36,8 @@ TOOLS = {
     "broker-api-versions": "print which requests each broker of a server supports",
     "cluster": "print the id and the brokers of a cluster",
     "features": "describe the features of a cluster",
+    "producer-perf": "send records to a server as fast as it goes, and print how fast that is",
+    "consumer-perf": "read records of a server as fast as it goes, and print how fast that is",
     "kafka-scripts": "write kafka-topics.sh and its like, which run kstore's tools",
     "serve": "serve a log directory to Kafka clients, as a broker of one node",
     "spark": "jobs over complete stores on Apache Spark: verify, stats, export, restore and more",

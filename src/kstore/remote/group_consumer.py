@@ -53,6 +53,7 @@ class GroupConsumer:
         self._seen: dict[str, int] = {}  # partitions of each topic when it last joined
         self._seen_at = 0.0
         self.assignment: tuple[TopicPartition, ...] = ()
+        self.joining_time = 0.0  # seconds that joining and rebalances took, all together
 
     def __enter__(self) -> Self:
         return self
@@ -97,6 +98,7 @@ class GroupConsumer:
             self._commit_pending()
             self._seen, self._seen_at = self._partition_counts(), now
             self.assignment = self._membership.join(self._seen)
+            self.joining_time += time.monotonic() - now
             self._reader = self._read(self.assignment)
 
     def _partition_counts(self) -> dict[str, int]:

@@ -46,10 +46,13 @@ class RemoteStore(Mapping[str, RemoteTopic]):
         self.bootstrap_servers = bootstrap_servers
         self._timeout = timeout
         self.cluster = Cluster(bootstrap_servers, client_id=client_id, timeout=timeout)
+        self._of_producers: list[RemoteStore] = []
 
     def close(self) -> None:
-        """Close the connections; again is harmless."""
+        """Close the connections, those of producers too; again is harmless."""
         self.cluster.close()
+        while self._of_producers:
+            self._of_producers.pop().close()
 
     def __enter__(self) -> Self:
         return self
@@ -141,9 +144,10 @@ class RemoteStore(Mapping[str, RemoteTopic]):
     def producer(self, topic: str, *, acks: int | str = "all", **options: Any) -> Producer:
         """A producer to a topic; options as :meth:`kstore.Store.producer`.
 
-        It has connections of its own, because its thread sends.
+        It has connections of its own, because its thread sends. Close it before the store.
         """
         store = RemoteStore(self.bootstrap_servers, timeout=self._timeout)
+        self._of_producers.append(store)
         handle = store[topic]
         handle.acks = -1 if acks in ("all", -1) else int(acks)
         return Producer(cast(Any, handle), acks=acks, **options)

@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import kafka
 import pytest
 
 from kstore.broker.broker import Broker, serve
@@ -180,6 +181,29 @@ def test_wrong_questions_about_transactions(tool: Tool, words: list[str], text: 
     status, _, errors = tool("transactions", *words)
     assert status == 1
     assert text in errors[0]
+
+
+def test_an_open_transaction(broker: Broker, tool: Tool) -> None:
+    producer = kafka.KafkaProducer(
+        bootstrap_servers=broker.bootstrap_servers, transactional_id="accounts", acks="all"
+    )
+    producer.init_transactions()
+    producer.begin_transaction()
+    producer.send("logs", b"v").get(30)
+    _, lines, _ = tool("transactions", "list")
+    assert [*lines[1].split()[:2], lines[1].split()[3]] == ["accounts", "0", "Ongoing"]
+    _, lines, _ = tool("transactions", "describe", "--transactional-id", "accounts")
+    row = lines[1].split()
+    assert (row[0], row[4], row[8]) == ("0", "Ongoing", "logs-0")
+    hanging = ("transactions", "find-hanging", "--topic", "logs", "--max-transaction-timeout", 0)
+    assert len(tool(*hanging)[1]) == 1  # its coordinator will end it
+    described = tool("transactions", "describe-producers", "--topic", "logs", "--partition", 0)
+    assert described[1][1].split()[-1] == "0"
+    producer.commit_transaction()
+    producer.close()
+    status, _, errors = tool("transactions", "describe", "--transactional-id", "nope")
+    assert status == 1
+    assert "Failed to describe transaction state of transactional-id `nope`" in errors[0]
 
 
 def test_producers_of_a_partition(broker: Broker, tool: Tool) -> None:

@@ -1,0 +1,206 @@
+"""``kstore producer-perf``: Kafka's kafka-producer-perf-test."""
+
+import argparse
+import random
+import time
+from array import array
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+from kstore.arguments import read_properties, whole_number
+from kstore.cli.common import ToolParser, WrongOptionsError, unescape
+from kstore.cli.console_producer import producer_options
+from kstore.integers import INT32_MAX, INT64_MAX
+from kstore.signals import StopRequest
+
+if TYPE_CHECKING:
+    from kstore.client.delivery import Delivery
+
+_MIB = 1024 * 1024
+_SAMPLES = 500_000  # latencies that percentiles are computed from, at most
+_WINDOW = 5.0  # seconds between two lines
+_SERVERS = "bootstrap.servers"
+EPILOG = """\
+examples:
+  kstore producer-perf --topic orders --num-records 100000 --record-size 100 --throughput -1 \\
+      --producer-props bootstrap.servers=localhost:9092 acks=all compression.type=lz4
+
+Sends records as fast as --throughput allows (records a second; -1: no limit) and prints a line
+every five seconds and one at the end, as Kafka's tool does; MB is 1048576 bytes. It measures this
+tool, too: a Python program that waits for each batch of a partition before it sends the next one.
+Kafka's own tool or librdkafka's measure a broker. Ctrl-C and SIGTERM deliver what was sent.
+"""
+
+
+def describe(parser: ToolParser) -> None:
+    parser.epilog = EPILOG
+    parser.add_argument("--topic", required=True, metavar="NAME", help="REQUIRED: the topic")
+    parser.add_argument("--num-records", required=True, type=whole_number(0, INT64_MAX),
+        metavar="N", help="REQUIRED: how many records")  # fmt: skip
+    parser.add_argument("--throughput", required=True, type=whole_number(-1, INT64_MAX),
+        metavar="N", help="REQUIRED: records a second; -1: no limit")  # fmt: skip
+    payload = parser.add_mutually_exclusive_group(required=True)
+    payload.add_argument("--record-size", type=whole_number(1, INT32_MAX), metavar="BYTES",
+        help="random letters, this many in each record")  # fmt: skip
+    payload.add_argument("--payload-file", metavar="FILE", help="values of a file, at random")
+    payload.add_argument("--payload-monotonic", action="store_true", help="numbers from 0 on")
+    parser.add_argument("--payload-delimiter", default="\\n", metavar="TEXT",
+        help="what separates the values of --payload-file (default: \\n)")  # fmt: skip
+    parser.add_argument("--producer-props", nargs="+", action="extend", default=[],
+        metavar="NAME=VALUE", help="settings of the producer, with bootstrap.servers")  # fmt: skip
+    parser.add_argument("--producer.config", dest="producer_config", metavar="FILE",
+        help="a properties file of such settings")  # fmt: skip
+    parser.add_argument("--bootstrap-server", metavar="HOST:PORT[,HOST:PORT...]",
+        help="the broker, if bootstrap.servers is not among the settings")  # fmt: skip
+    del parser.hints["--bootstrap-server"]
+    parser.hints["--print-metrics"] = "kstore's producer has no metrics; leave it out"
+    for name in ("--transactional-id", "--transaction-duration-ms"):
+        parser.hints[name] = "kstore's producer for servers has no transactions; leave it out"
+
+
+def run(arguments: argparse.Namespace) -> int:
+    from kstore.remote.store import RemoteStore
+
+    servers, options = settings_of(arguments)
+    statistics = Statistics()
+    with StopRequest() as stop, RemoteStore(servers) as store:
+        with store.producer(arguments.topic, **options) as producer:
+            started = time.monotonic()
+            values = payloads(arguments)
+            for number in range(arguments.num_records):
+                if stop.number:
+                    break
+                value = next(values)
+                statistics.sent(producer.send(value), len(value))
+                pace(arguments.throughput, number + 1, started)
+        statistics.report_total()
+        return 128 + stop.number if stop.number else 0
+
+
+def settings_of(arguments: argparse.Namespace) -> tuple[str, dict[str, Any]]:
+    """The servers, and the options of the producer."""
+    given = read_properties(arguments.producer_config)
+    for pair in arguments.producer_props:
+        name, equals, value = pair.partition("=")
+        if not equals:
+            raise WrongOptionsError(f"Invalid property: {pair[:80]}")
+        given[name.strip()] = value
+    servers = given.pop(_SERVERS, None) or arguments.bootstrap_server
+    if not servers:
+        raise WrongOptionsError("--producer-props needs bootstrap.servers=host:port")
+    options = producer_options(
+        argparse.Namespace(
+            producer=[f"{name}={value}" for name, value in given.items()],
+            producer_config=None,
+            request_required_acks="all",
+            timeout=0,  # Kafka's linger.ms
+            batch_size=None,
+            compression_codec=None,
+        )
+    )
+    return servers, options
+
+
+def payloads(arguments: argparse.Namespace) -> Iterator[bytes]:
+    """Values without end, the same in each run."""
+    chooser = random.Random(0)
+    if arguments.payload_monotonic:
+        number = 0
+        while True:
+            yield b"%d" % number
+            number += 1
+    if arguments.record_size is not None:
+        value = bytes(chooser.choices(range(65, 91), k=arguments.record_size))
+        while True:
+            yield value
+    with open(arguments.payload_file, "rb") as file:
+        values = file.read().split(unescape(arguments.payload_delimiter).encode())
+    values = values[:-1] if values and not values[-1] else values
+    if not values:
+        raise WrongOptionsError("Payload file does not exist or is empty provided.")
+    while True:
+        yield chooser.choice(values)
+
+
+def pace(throughput: int, sent: int, started: float) -> None:
+    """Wait where records were sent faster than asked for."""
+    if throughput > 0:
+        ahead = sent / throughput - (time.monotonic() - started)
+        if ahead > 0.001:
+            time.sleep(ahead)
+
+
+class Statistics:
+    """Counts and latencies; ``sent`` is called by one thread, deliveries end in another's."""
+
+    def __init__(self) -> None:
+        self._started = self._window_started = time.monotonic()
+        self._count = self._size = 0
+        self._window = [0, 0, 0.0, 0.0]  # records, bytes, sum and maximum of latencies in ms
+        self._sum = self._largest = 0.0
+        self._latencies = array("i")
+
+    def sent(self, delivery: "Delivery", size: int) -> None:
+        """Note a record that was handed to the producer."""
+        begun = time.monotonic()
+
+        def done(finished: "Delivery") -> None:
+            if finished.exception() is None:
+                self._note((time.monotonic() - begun) * 1000, size)
+
+        delivery.add_done_callback(done)
+
+    def _note(self, latency: float, size: int) -> None:
+        self._count += 1
+        self._size += size
+        self._sum += latency
+        self._largest = max(self._largest, latency)
+        if len(self._latencies) < _SAMPLES:
+            self._latencies.append(int(latency))
+        elif random.randrange(self._count) < _SAMPLES:
+            self._latencies[random.randrange(_SAMPLES)] = int(latency)
+        window = self._window
+        window[0] += 1
+        window[1] += size
+        window[2] += latency
+        window[3] = max(window[3], latency)
+        elapsed = time.monotonic() - self._window_started
+        if elapsed >= _WINDOW:
+            self._report_window(elapsed)
+
+    def _report_window(self, elapsed: float) -> None:
+        count, size, total, largest = self._window
+        print(
+            f"{count:.0f} records sent, {count / elapsed:.1f} records/sec "
+            f"({size / elapsed / _MIB:.2f} MB/sec), {total / count:.1f} ms avg latency, "
+            f"{largest:.1f} ms max latency.",
+            flush=True,
+        )
+        self._window = [0, 0, 0.0, 0.0]
+        self._window_started = time.monotonic()
+
+    def report_total(self) -> None:
+        """Print the last line."""
+        elapsed = max(time.monotonic() - self._started, 0.001)
+        average = self._sum / self._count if self._count else 0.0
+        shown = ", ".join(
+            f"{latency} ms {name}"
+            for latency, name in zip(
+                percentiles(self._latencies, (0.5, 0.95, 0.99, 0.999)),
+                ("50th", "95th", "99th", "99.9th"),
+                strict=True,
+            )
+        )
+        print(
+            f"{self._count} records sent, {self._count / elapsed:f} records/sec "
+            f"({self._size / elapsed / _MIB:.2f} MB/sec), {average:.2f} ms avg latency, "
+            f"{self._largest:.2f} ms max latency, {shown}."
+        )
+
+
+def percentiles(latencies: "array[int]", wanted: tuple[float, ...]) -> list[int]:
+    """Values at these shares of the sorted latencies; 0 without any."""
+    ordered = sorted(latencies)
+    if not ordered:
+        return [0] * len(wanted)
+    return [ordered[min(len(ordered) - 1, int(share * len(ordered)))] for share in wanted]

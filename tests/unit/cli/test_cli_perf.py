@@ -1,0 +1,146 @@
+"""producer-perf and consumer-perf: the lines of Kafka's tools, and what they send and read."""
+
+import re
+from array import array
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kstore.broker.broker import Broker, serve
+from kstore.cli import main
+from kstore.cli.producer_perf import percentiles
+
+Outcome = tuple[int, list[str], list[str]]
+Tool = Callable[..., Outcome]
+LINE = re.compile(
+    r"(\d+) records sent, \d+\.\d{6} records/sec \(\d+\.\d\d MB/sec\), \d+\.\d\d ms avg latency, "
+    r"\d+\.\d\d ms max latency, \d+ ms 50th, \d+ ms 95th, \d+ ms 99th, \d+ ms 99\.9th\."
+)
+
+
+@pytest.fixture(scope="module")
+def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
+    settings = {"group.initial.rebalance.delay.ms": "0", "offsets.topic.num.partitions": "1"}
+    with serve(tmp_path_factory.mktemp("kafka"), port=0, settings=settings) as broker:
+        yield broker
+
+
+@pytest.fixture
+def topic(broker: Broker, request: pytest.FixtureRequest) -> str:
+    name = request.node.name.partition("[")[0]
+    broker.store.create_topic(name, partitions=2)
+    return name
+
+
+@pytest.fixture
+def tool(capfd: Any) -> Tool:
+    def run(*words: object) -> Outcome:
+        capfd.readouterr()
+        status = main(list(map(str, words)))
+        output, errors = capfd.readouterr()
+        return status, output.splitlines(), errors.splitlines()
+
+    return run
+
+
+def values(broker: Broker, topic: str) -> list[bytes | None]:
+    return [record.value for log in broker.store[topic] for record in log]
+
+
+def produce(tool: Tool, broker: Broker, topic: str, count: int, *words: object) -> Outcome:
+    return tool(
+        "producer-perf", "--topic", topic, "--num-records", count, "--throughput", -1,
+        *words, "--producer-props", f"bootstrap.servers={broker.bootstrap_servers}", "acks=all",
+    )  # fmt: skip
+
+
+def test_random_letters(tool: Tool, broker: Broker, topic: str) -> None:
+    status, lines, errors = produce(tool, broker, topic, 500, "--record-size", 20)
+    assert (status, errors) == (0, [])
+    found = LINE.fullmatch(lines[-1])
+    assert found is not None
+    assert found[1] == "500"
+    sent = values(broker, topic)
+    assert len(sent) == 500
+    assert re.fullmatch(rb"[A-Z]{20}", sent[0] or b"")
+    assert len(set(sent)) == 1  # one array, as in Kafka
+
+
+def test_numbers(tool: Tool, broker: Broker, topic: str) -> None:
+    assert produce(tool, broker, topic, 50, "--payload-monotonic")[0] == 0
+    assert sorted(int(value or b"") for value in values(broker, topic)) == list(range(50))
+
+
+def test_values_of_a_file(tool: Tool, broker: Broker, topic: str, tmp_path: Path) -> None:
+    path = tmp_path / "values"
+    path.write_text("one;two;")
+    words = ("--payload-file", path, "--payload-delimiter", ";")
+    assert produce(tool, broker, topic, 50, *words)[0] == 0
+    assert set(values(broker, topic)) == {b"one", b"two"}
+    path.write_text("")
+    status, _, errors = produce(tool, broker, topic, 1, *words)
+    assert status == 1
+    assert "is empty" in errors[0]
+
+
+def test_a_limit(tool: Tool, broker: Broker, topic: str) -> None:
+    words = ("--num-records", 30, "--throughput", 100, "--record-size", 1)
+    words = ("producer-perf", "--topic", topic, *words, "--bootstrap-server")
+    status, lines, _ = tool(*words, broker.bootstrap_servers)
+    assert status == 0
+    rate = float(lines[-1].partition("records sent, ")[2].partition(" ")[0])
+    assert rate <= 110
+
+
+@pytest.mark.parametrize(
+    ("words", "text"),
+    [
+        (["--producer-props", "acks=all"], "needs bootstrap.servers=host:port"),
+        (["--producer-props", "acks"], "Invalid property: acks"),
+        (["--transactional-id", "x"], "no transactions"),
+        (["--print-metrics"], "no metrics"),
+        (["--payload-monotonic"], "not allowed with argument"),
+    ],
+)
+def test_wrong_options(tool: Tool, words: list[str], text: str) -> None:
+    asked = ("--topic", "t", "--num-records", 1, "--throughput", -1, "--record-size", 1)
+    status, _, errors = tool("producer-perf", *asked, *words)
+    assert status == 1
+    assert text in errors[0]
+
+
+def test_percentiles() -> None:
+    assert percentiles(array("i", range(1000)), (0.5, 0.99, 0.999)) == [500, 990, 999]
+    assert percentiles(array("i", [7]), (0.5, 0.999)) == [7, 7]
+    assert percentiles(array("i"), (0.5,)) == [0]
+
+
+def test_reading(tool: Tool, broker: Broker, topic: str) -> None:
+    for log in broker.store[topic]:
+        for number in range(100):
+            log.append(b"%03d" % number)
+    asked = ("consumer-perf", "--topic", topic, "--bootstrap-server", broker.bootstrap_servers)
+    status, lines, errors = tool(*asked, "--messages", 200, "--timeout", 20_000)
+    assert (status, errors) == (0, [])
+    names, row = ([cell.strip() for cell in line.split(",")] for line in lines)
+    assert names == [
+        "start.time", "end.time", "data.consumed.in.MB", "MB.sec", "data.consumed.in.nMsg",
+        "nMsg.sec", "rebalance.time.ms", "fetch.time.ms", "fetch.MB.sec", "fetch.nMsg.sec",
+    ]  # fmt: skip
+    assert re.fullmatch(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d:\d{3}", row[0])
+    assert row[2] == f"{600 / 1024 / 1024:.4f}"
+    assert row[4] == "200"
+    status, lines, errors = tool(*asked, "--messages", 201, "--timeout", 300, "--hide-header")
+    assert (status, len(lines)) == (0, 1)
+    assert errors[0].startswith("WARNING: Exiting before consuming the expected number")
+
+
+def test_reading_in_intervals(tool: Tool, broker: Broker, topic: str) -> None:
+    asked = ("consumer-perf", "--topic", topic, "--bootstrap-server", broker.bootstrap_servers)
+    words = ("--messages", 1, "--timeout", 1000, "--show-detailed-stats")
+    status, lines, _ = tool(*asked, *words, "--reporting-interval", 100)
+    assert status == 0
+    assert lines[0].startswith("time, threadId, data.consumed.in.MB")
+    assert lines[1].split(", ")[1:5] == ["0", "0.0000", "0.0000", "0"]
