@@ -15,11 +15,10 @@ from kafka.admin import NewTopic
 
 import kstore
 from interop.assignment import wait_until_assigned
+from interop.handed_over import end_of, refusals
 from interop.node import Node, two_nodes
 from kstore.errors import SourceError
-from kstore.handover import HandoverReport, check_broker, plan_handover
-from kstore.mirror.source import KafkaSource
-from kstore.mirror.source_types import LATEST
+from kstore.handover import check_broker, plan_handover
 from support.stores import QUIET
 
 
@@ -29,16 +28,6 @@ def _closed_sockets() -> Iterator[None]:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ResourceWarning)
         gc.collect()
-
-
-def refusals(report: HandoverReport) -> list[str]:
-    return [f"{each.where}: {each.sentence}" for each in report.findings if each.level == "refused"]
-
-
-def end_of(node: Node, topic: str, patience: float = 60) -> int:
-    with KafkaSource(node.address, topic, patience=patience) as source:
-        source.describe()
-        return source.offsets([0], LATEST)[0]
 
 
 def fill(store_dir: Path, topic: str, count: int) -> None:

@@ -8,6 +8,7 @@ import pytest
 from kafka import KafkaAdminClient
 
 import kstore
+from interop.handed_over import refusals
 from interop.node import Node
 from interop.old_node import OldNode
 from interop.test_brokers import fill_codecs
@@ -19,10 +20,6 @@ from kstore.handover import check_broker, hand_over, plan_handover
 from kstore.mirror import Mirror
 from kstore.mirror.source import KafkaSource
 from kstore.mirror.source_types import EARLIEST, LATEST
-
-
-def refusals(report):
-    return [each.sentence for each in report.findings if each.level == "refused"]
 
 
 def test_there_and_back(node: Node, tmp_path: Path) -> None:

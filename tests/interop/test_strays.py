@@ -12,6 +12,7 @@ from kafka import KafkaAdminClient
 
 import kstore
 from interop.assignment import wait_until, wait_until_assigned
+from interop.handed_over import end_of, refusals
 from interop.node import Node
 from kstore.checkpoint.identity import format_topic_id, random_uuid
 from kstore.errors import SourceError
@@ -43,12 +44,6 @@ def node(kafka: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Node]
         broker.kill()
 
 
-def end_of(node: Node, topic: str) -> int:
-    with KafkaSource(node.address, topic, patience=20) as source:
-        source.describe()
-        return source.offsets([0], LATEST)[0]
-
-
 def is_served(node: Node, topic: str) -> bool:
     with KafkaSource(node.address, topic, patience=2) as source:
         try:
@@ -59,12 +54,8 @@ def is_served(node: Node, topic: str) -> bool:
     return True
 
 
-def refusals(node: Node) -> list[str]:
-    return [
-        f"{each.where}: {each.sentence}"
-        for each in check_broker(node.log_dirs).findings
-        if each.level == "refused"
-    ]
+def refused(node: Node) -> list[str]:
+    return refusals(check_broker(node.log_dirs))
 
 
 def folder(node: Node, name: str) -> Path:
@@ -76,7 +67,7 @@ def test_ids_that_the_cluster_does_not_know(node: Node, tmp_path: Path) -> None:
     with kstore.open(own, config=QUIET) as store:
         for topic in ("other", "unknown"):
             store.create_topic(topic).append(b"v")
-    assert refusals(node) == []
+    assert refused(node) == []
     other = folder(node, "other-0") / "partition.metadata"
     other.write_bytes(format_topic_id(random_uuid()))  # complete, and of no partition
     shutil.copytree(own / "unknown-0", node.log_dirs[1] / "unknown-0")
@@ -88,7 +79,7 @@ def test_ids_that_the_cluster_does_not_know(node: Node, tmp_path: Path) -> None:
     lost = (folder(node, "lost-0") / "partition.metadata").read_text().rpartition(" ")[2]
     shutil.rmtree(folder(node, "lost-0"))
 
-    messages = refusals(node)
+    messages = refused(node)
     assert len(messages) == 3, messages
     assert all("-stray" in each for each in messages)
     for name, reason in (
@@ -113,7 +104,7 @@ def test_ids_that_the_cluster_does_not_know(node: Node, tmp_path: Path) -> None:
     assert strays == {"kept-5", "other-0", "unknown-0"}
     assert (away / "moved-0").is_dir()
     assert (folder(node, "lost-0") / "partition.metadata").read_text().endswith(lost)
-    assert refusals(node) == []
+    assert refused(node) == []
 
 
 def test_files_that_do_not_parse(node: Node) -> None:
@@ -130,7 +121,7 @@ def test_files_that_do_not_parse(node: Node) -> None:
     ):
         data = path.read_bytes()
         path.write_text("0\nxx\n")
-        assert [each for each in refusals(node) if str(path.parent) in each and "offline" in each]
+        assert [each for each in refused(node) if str(path.parent) in each and "offline" in each]
         node.start()
         wait_until(lambda: not is_served(node, "moved"), "the directory is offline")
         node.stop()
@@ -139,7 +130,7 @@ def test_files_that_do_not_parse(node: Node) -> None:
         (log_dir / ".kafka_cleanshutdown").write_bytes(
             (node.log_dirs[0] / ".kafka_cleanshutdown").read_bytes()
         )
-    assert refusals(node) == []
+    assert refused(node) == []
     node.start()
     assert end_of(node, "moved") == 5
     node.stop()
@@ -149,7 +140,7 @@ def test_directories_with_which_it_does_not_start(node: Node) -> None:
     moved = folder(node, "moved-0")
     (away,) = (log_dir for log_dir in node.log_dirs if log_dir != moved.parent)
     shutil.copytree(moved, away / "moved-0")
-    assert any("the same partition is in" in each for each in refusals(node))
+    assert any("the same partition is in" in each for each in refused(node))
     assert "Duplicate log directories" in not_started(node)
     shutil.rmtree(away / "moved-0")
 
@@ -161,7 +152,7 @@ def test_directories_with_which_it_does_not_start(node: Node) -> None:
             for line in text.splitlines()
         )
     )
-    assert any("a broker takes only its own" in each for each in refusals(node))
+    assert any("a broker takes only its own" in each for each in refused(node))
     assert "Invalid cluster.id" in not_started(node)
     meta.write_text(text)
 

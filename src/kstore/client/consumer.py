@@ -180,7 +180,7 @@ class Consumer:
         present = self._store._catalog.topics[topic]
         tps = [tp for tp in self._positions if tp.topic == topic]
         _LOGGER.warning(
-            "topic %s was deleted and recreated: its partitions %s are read from their committed "
+            "topic %s was deleted and recreated: its partitions (%s) are read from their committed "
             "offsets, or by auto.offset.reset=%s",
             topic, ", ".join(str(tp.partition) for tp in tps), self._reset,
         )  # fmt: skip

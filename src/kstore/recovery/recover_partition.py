@@ -177,8 +177,8 @@ def _report(
     if scanned and not clean:
         steps.append(f"scanned {len(scanned)} segments, {bytes_scanned:,} bytes")
     for sentence, names in plan.faults.items():
-        many = f"{len(names)} files: " if len(names) > 1 else ""
-        steps.append(f"{many}{some_of(names)} {sentence}")
+        many = f"{len(names)} files, " if len(names) > 1 else ""
+        steps.append(f"{sentence}: {many}{some_of(names)}")
     steps += [*plan.notes, *plan.remarks]
     if cut is not None:
         kept = f"kept in {os.path.basename(plan.kept_in)}" if plan.kept_in else "all zero"

@@ -352,7 +352,7 @@ def test_many_files_are_named_by_the_first_and_the_last(
     by_level = {record.levelno: record.getMessage() for record in caplog.records}
     assert all(name in by_level[logging.DEBUG] for name in report.rebuilt)
     assert sum(name in by_level[logging.WARNING] for name in report.rebuilt) == 2
-    assert "9 files: 00000000000000000000.timeindex to " in by_level[logging.WARNING]
+    assert "9 files, 00000000000000000000.timeindex to " in by_level[logging.WARNING]
 
 
 class Terminal(io.StringIO):

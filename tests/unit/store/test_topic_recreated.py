@@ -219,7 +219,7 @@ def test_a_live_consumer_is_reset_with_a_warning(
         assert len(values(consumer.poll())) == 10
         topic = make_again(store)
         assert values(consumer.poll()) == wanted
-        assert "topic t was deleted and recreated: its partitions 0" in caplog.text
+        assert "topic t was deleted and recreated: its partitions (0)" in caplog.text
         assert f"auto.offset.reset={reset}" in caplog.text
         topic.append(b"later")
         assert values(consumer.poll()) == [b"later"]
