@@ -14,6 +14,8 @@ from kstore.errors import BackgroundFailure, InvalidConfigError, UnknownSettingE
 from kstore.integers import INT32_MAX, INT64_MAX, check_integer_setting
 from kstore.kafka_names import OF_CONFIGS, answer_names
 
+TYPE_CHECKING = False  # not typing's: `import kstore` does without it
+
 _MOST_OPEN_LOGS = 256
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 _RELEASES = (
@@ -121,6 +123,11 @@ class LogConfig:
         Raises UnknownSettingError (a KeyError), which suggests close names.
         """
         return getattr(self, setting_attribute(name))  # type: ignore[no-any-return]
+
+    if not TYPE_CHECKING:  # which would take an assignment for valid
+
+        def __setitem__(self, name: str, value: object) -> None:
+            raise TypeError(f"settings are not assigned here: topic.alter({{{name!r}: {value!r}}})")
 
     def __contains__(self, name: object) -> bool:
         """Whether there is a setting of this name, Kafka's or Python's."""

@@ -8,6 +8,26 @@ if TYPE_CHECKING:
 
 FLUSH_IN_ASYNCIO = "use `await asyncio.to_thread(producer.flush)`, or `await` each delivery"
 _OF_A_RECORD = ("datetime", "headers", "key", "timestamp", "value")
+_STORE_OF_BROKER = "use broker.store, which is a kstore.Store"
+OF_BROKERS = {
+    **dict.fromkeys(
+        ("address", "bootstrap_server", "bootstrap_url", "host", "url"),
+        "use bootstrap_servers, 'host:port', or port",
+    ),
+    **dict.fromkeys(("shutdown", "stop", "terminate"), "use close(), or `with`"),
+    **dict.fromkeys(
+        ("join", "run", "run_forever", "serve_forever", "wait"),
+        "a started broker serves on a thread of its own until close(): "
+        "threading.Event().wait() keeps a program alive, and `kstore serve` is one",
+    ),
+    **dict.fromkeys(
+        (
+            "add_partitions", "append", "consumer", "create_topic", "create_topics",
+            "delete_topic", "groups", "list_topics", "produce", "producer", "topic", "topics",
+        ),
+        _STORE_OF_BROKER,
+    ),
+}  # fmt: skip
 OF_BATCHES = {
     name: f"use `for record in batch: record.{name}`, or consumer.records()"
     for name in (*_OF_A_RECORD, "offset")
@@ -73,7 +93,19 @@ _MANY = ("append_all", "append_many", "extend_many", "send_many")
 _PERIOD = "use since(when, until), or log[:log.offset_at(when)]"
 _GROUP = "use to_pandas().groupby('key').size(), or a Counter over the keys of scan()"
 _SCAN = "use scan(where=lambda row: row.offset > 5), which gives columns"
+_FILES = ("to_csv", "to_json", "to_parquet")
+_TO_FILES = (
+    "use to_pandas(), or pyarrow's writers with to_arrow(); many topics: kstore spark export"
+)
+_LAG = "use lag() of a consumer, or store.group('billing').lags"
 OF_LOGS = {
+    **dict.fromkeys(
+        (*_OF_A_RECORD, "offset"),
+        "iterating a topic gives its logs: `for log in topic: for record in log`",
+    ),
+    **dict.fromkeys(_FILES, _TO_FILES),
+    **dict.fromkeys(("lag", "lags"), _LAG),
+    "truncate": "use truncate_to(offset), or delete_records(before_offset)",
     **dict.fromkeys(("as_dict", "state", "table", "to_dict"), "use latest(), by key"),
     **dict.fromkeys(("delete", "remove", "tombstone"), _DELETE),
     "put": "use append(value, key=key)",
@@ -180,6 +212,12 @@ OF_REPORTS = {
 }
 _AT_EACH_CALL = "a reader sees new records and topics at each call, without it"
 OF_STORES = {
+    **dict.fromkeys(("get_topic", "open_topic"), "use store['orders']"),
+    **dict.fromkeys(
+        ("reset_group_offsets", "reset_offsets", "seek_group"),
+        "use alter_group_offsets('billing', {('orders', 0): 0})",
+    ),
+    **dict.fromkeys(("lag", "lags"), "use group('billing').lags, or groups()"),
     "copy_topic": "use extend() of another topic: store['copy'][0].extend(store['orders'][0])",
     "describe": "use topics, and the partitions, config, end_offsets() and size of each",
     "rename_topic": "a topic keeps its name, as in Kafka: copy its records by extend()",
@@ -216,6 +254,10 @@ OF_STORES = {
 _OF_EACH_LOG = "use {}() of each log: `for log in topic`"
 _OFFSETS_AT = "use offsets_at(when), by partition"
 OF_TOPICS = {
+    **dict.fromkeys(_FILES, _TO_FILES),
+    **dict.fromkeys(("lag", "lags"), _LAG),
+    **dict.fromkeys(("get_partition", "partition"), "use topic[0], the log of partition 0"),
+    "truncate": "use delete_records(), or store.delete_topic() and create_topic()",
     **dict.fromkeys(
         ("delete_config", "reset", "reset_config", "unset"), "use alter({'retention.ms': None})"
     ),
@@ -318,6 +360,15 @@ CONSUMER_IN_ASYNCIO = (
 )
 _POLLED = "poll() returns {partition: records}: use .values(), or consumer.records()"
 OF_POLLED_RECORDS = dict.fromkeys((*_OF_A_RECORD, "error", "offset", "partition", "topic"), _POLLED)
+OF_PARTITION_NUMBERS = dict.fromkeys(
+    (
+        "append", "compact", "config", "delete_records", "end_offset", "extend", "flush",
+        "follow", "head", "high_watermark", "id", "leader", "latest", "log", "offset_at",
+        "partition", "path", "read", "records", "replicas", "scan", "since", "size",
+        "start_offset", "tail", "to_arrow", "to_pandas", "topic", "verify", "view",
+    ),
+    "partitions are numbers: topic[0] is the log of partition 0, `for log in topic` has all",
+)  # fmt: skip
 OF_POSITIONS = dict.fromkeys(
     (*_OF_A_RECORD, "error", "topic"),
     "a position is a partition and an offset: give a callback the rest, "

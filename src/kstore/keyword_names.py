@@ -42,6 +42,14 @@ explain_extend = explain_keywords(
     compression="use alter({'batch.compression': 'zstd'}) of the topic, or a producer",
     partition="use extend() of a log: topic[0].extend(...)",
 )
+explain_follow = explain_keywords(
+    **dict.fromkeys(("auto_offset_reset", "from_beginning"), 'use start="earliest"'),
+    **dict.fromkeys(("from_offset", "offset", "since", "start_offset"), "use start"),
+    **dict.fromkeys(("poll_interval", "timeout_ms"), "use timeout, in seconds"),
+)
+explain_latest = explain_keywords(
+    "it has the last record of each key; the last records of a log: log.tail(10)"
+)
 explain_scan = explain_keywords(
     columns="a scan gives every column, without a copy",
     isolation_level="use view(isolation_level='read_committed').scan()",

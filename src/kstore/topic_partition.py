@@ -3,7 +3,7 @@
 from typing import NamedTuple, Never, TypeVar
 
 from kstore.integers import INT32_MAX, INT32_MIN, check_integer
-from kstore.kafka_names import OF_POSITIONS, OF_TOPIC_PARTITIONS, answer_names
+from kstore.kafka_names import OF_PARTITION_NUMBERS, OF_POSITIONS, OF_TOPIC_PARTITIONS, answer_names
 
 T = TypeVar("T")
 
@@ -20,6 +20,10 @@ class TopicPartition(NamedTuple):
 
     topic: str
     partition: int
+
+
+class PartitionNumber(int):
+    """A partition's number. An int like any other, except that it explains a log's names."""
 
 
 PartitionLike = TopicPartition | tuple[str, int]
@@ -39,6 +43,7 @@ class ByPartition(dict[TopicPartition, T]):
         raise TypeError("this is an attribute, a dict by (topic, partition): write it without ()")
 
 
+answer_names(PartitionNumber, OF_PARTITION_NUMBERS)
 answer_names(Position, OF_POSITIONS)
 answer_names(TopicPartition, OF_TOPIC_PARTITIONS)
 

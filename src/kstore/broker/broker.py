@@ -28,6 +28,8 @@ from kstore.errors import (
 )
 from kstore.files import process_lifetime
 from kstore.integers import INT32_MAX, check_integer
+from kstore.kafka_names import OF_BROKERS, answer_names
+from kstore.keyword_names import explain_keywords
 from kstore.security.credentials import Credentials
 from kstore.security.listeners import LISTENERS, Address, ListenerAddress, single_listener
 from kstore.security.security_settings import (
@@ -48,6 +50,9 @@ _DEFAULT_ADDRESS = ("127.0.0.1", 9092, None)
 _SWEEP_SECONDS = 5.0  # between two looks for idle connections, at most
 
 
+_SETTINGS = "settings have Kafka's names: settings={'num.partitions': 3}"
+
+
 class Broker:
     """Serves a store to Kafka clients of any version: one node, on a thread of its own.
 
@@ -56,6 +61,7 @@ class Broker:
     called from any thread; a forked child cannot use the broker (ForkedError).
     """
 
+    @explain_keywords(_SETTINGS)
     def __init__(
         self,
         store: Store,
@@ -94,6 +100,11 @@ class Broker:
             A directory with a KRaft metadata log, or a JSON file of settings by topic: ``start``
             lets these topics follow the broker's settings, retention and cleaning included.
         """
+        if not isinstance(store, Store):
+            raise TypeError(
+                f"a broker serves an open store, not {type(store).__name__}: kstore.serve('data') "
+                "opens directories, or with kstore.open('data') as store: kstore.Broker(store)"
+            )
         if not store.writable:
             raise ReadOnlyError("a broker needs a store that is open for writing, mode 'a'")
         self._store = store
@@ -348,6 +359,10 @@ class Broker:
         return f"<Broker {self.bootstrap_servers} of {', '.join(self._store.paths)}, {state}>"
 
 
+answer_names(Broker, OF_BROKERS)
+
+
+@explain_keywords(_SETTINGS)
 def serve(
     path: Paths,
     *,

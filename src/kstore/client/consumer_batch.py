@@ -4,7 +4,7 @@ import weakref
 from collections.abc import Callable, Iterator
 from functools import wraps
 from itertools import chain
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, SupportsIndex, overload
 
 from kstore.errors import ClosedError, UnknownTopicIdError
 from kstore.kafka_names import (
@@ -70,6 +70,14 @@ class ConsumerBatch:
 
     def __len__(self) -> int:
         return len(self._records)
+
+    @overload
+    def __getitem__(self, index: SupportsIndex) -> "Record": ...
+    @overload
+    def __getitem__(self, index: slice) -> list["Record"]: ...
+    def __getitem__(self, index: SupportsIndex | slice) -> "Record | list[Record]":
+        """A record by its index in the batch (not by its offset), or a list of them."""
+        return self._records[index]
 
     def __enter__(self) -> "ConsumerBatch":
         self._open_consumer()

@@ -13,7 +13,7 @@ Modules:
 - followed_directory: The directory of a partition that its owner, another process, may move or
   delete
 - group_commit: Group commit: appends continue during a sync, and one sync serves all that wait
-- guessed_names: What a log answers to names of Kafka's clients and to ``len``
+- guessed_names: What logs and views answer to names of Kafka's clients and to ``len``
 - import_segment: Imports a file of record batches that another program wrote: a rename makes it a
   segment
 - latest_records: The latest record of every key, as a dict: what a compacted topic stands for

@@ -2,11 +2,13 @@
 
 from collections.abc import AsyncIterator, Iterator
 from contextlib import ExitStack, suppress
+from datetime import datetime
 from time import monotonic
 from typing import TYPE_CHECKING
 
 from kstore.errors import OffsetOutOfRangeError
-from kstore.log.read_committed import UNCOMMITTED, TransactionOutcomes, check_isolation
+from kstore.integers import check_integer
+from kstore.log.read_committed import UNCOMMITTED, TransactionOutcomes, check_isolation, end_at
 from kstore.log.view import LogView
 from kstore.record import Record
 
@@ -16,6 +18,19 @@ if TYPE_CHECKING:
 
 _ASYNC_POLL = 0.005  # seconds; for the log of another process, whose files are polled
 _WINDOW = 1000  # offsets to read before the next check for a truncation
+
+
+def first_to_follow(log: "Log", start: "int | datetime | str | None", isolation: str) -> int:
+    """The offset where following begins; see :meth:`kstore.Log.follow`."""
+    if start is None or start == "latest":
+        return end_at(log, isolation)
+    if start == "earliest":
+        return log.start_offset
+    if isinstance(start, datetime):
+        return log.offset_at(start)
+    if isinstance(start, str):
+        raise TypeError(f'start is an offset, a datetime, "earliest" or "latest", not {start!r}')
+    return check_integer("start", start)
 
 
 class Follower:

@@ -1,8 +1,8 @@
-"""What a log answers to names of Kafka's clients and to ``len``."""
+"""What logs and their views answer to names of Kafka's clients and to ``len``."""
 
 from typing import TYPE_CHECKING, Never
 
-from kstore.kafka_names import OF_LOGS, answer_names
+from kstore.kafka_names import OF_LOGS, OF_VIEWS, answer_names
 
 
 class GuessedNames:
@@ -22,4 +22,22 @@ class GuessedNames:
             return True
 
 
+class GuessedNamesOfViews:
+    """Explains names and calls that a view lacks."""
+
+    __slots__ = ()
+
+    if not TYPE_CHECKING:
+
+        def __len__(self) -> Never:
+            raise TypeError(
+                "a view has no len(), since offsets may have gaps: list(view) has one, and "
+                "sum(1 for _ in view) reads and counts the records"
+            )
+
+        def __bool__(self) -> bool:
+            return True
+
+
 answer_names(GuessedNames, OF_LOGS)
+answer_names(GuessedNamesOfViews, OF_VIEWS)

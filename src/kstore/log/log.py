@@ -10,6 +10,7 @@ no lock; it sees an immutable list of segments and an end that was published aft
 
 from abc import ABCMeta, abstractmethod
 from collections.abc import Callable, Iterable, Iterator
+from datetime import datetime
 from typing import TYPE_CHECKING, Any, Unpack, overload
 
 from kstore._native.read.segment_view import SegmentList, SegmentView, Slice
@@ -17,12 +18,12 @@ from kstore.config import LogConfig
 from kstore.errors import ClosedError
 from kstore.files.files import Files
 from kstore.integers import INT64_MAX, check_integer
-from kstore.keyword_names import explain_scan, explain_table
+from kstore.keyword_names import explain_follow, explain_latest, explain_scan, explain_table
 from kstore.log.append_info import AppendInfo
 from kstore.log.extend import TopicItems
-from kstore.log.follow import Follower
+from kstore.log.follow import Follower, first_to_follow
 from kstore.log.guessed_names import GuessedNames
-from kstore.log.read_committed import COMMITTED, UNCOMMITTED, Isolation, end_at, isolation_of
+from kstore.log.read_committed import COMMITTED, UNCOMMITTED, Isolation, isolation_of
 from kstore.log.replicated_log import _ReplicatedLog
 from kstore.log.segment_source import SegmentSource
 from kstore.log.timed_log import _TimedLog
@@ -383,18 +384,22 @@ class Log(_ReplicatedLog, _TimedLog, GuessedNames, metaclass=ABCMeta):
         """The same records below an offset, as columns."""
         return LogView(self, start, stop, isolation=COMMITTED, beyond_stable=True).scan()
 
+    @explain_latest
     def latest(self, **isolation: Unpack[Isolation]) -> dict[bytes, Record]:
         """The latest record of every key; see :meth:`LogView.latest`."""
         return self.view(**isolation).latest()
 
+    @explain_follow
     def follow(
         self,
         *,
-        start: int | None = None,
+        start: int | datetime | str | None = None,
         timeout: float | None = None,
         **isolation: Unpack[Isolation],
     ) -> Follower:
-        """Iterate records from start (default: the end) and wait for more.
+        """Iterate records from start and wait for more; by default new ones only, as ``tail -f``.
+
+        ``start`` is an offset, an aware datetime, or Kafka's "earliest" or "latest".
 
         ``for`` and ``async for`` both work. Ends after timeout seconds without a new record; None
         waits until the log is closed. With read_committed, records come at their commit.
@@ -403,8 +408,7 @@ class Log(_ReplicatedLog, _TimedLog, GuessedNames, metaclass=ABCMeta):
         (retention, ``delete_records``), or was truncated below it.
         """
         level = isolation_of(**isolation)
-        first = end_at(self, level) if start is None else check_integer("start", start)
-        return Follower(self, first, timeout, level)
+        return Follower(self, first_to_follow(self, start, level), timeout, level)
 
     @abstractmethod
     def wait_beyond(self, offset: int, timeout: float | None = None) -> bool:

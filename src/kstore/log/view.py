@@ -11,8 +11,13 @@ from kstore._native.read.segment_end import find_end
 from kstore._native.read.segment_view import Slice
 from kstore.errors import OffsetOutOfRangeError
 from kstore.integers import INT32_MAX, check_integer
-from kstore.kafka_names import OF_VIEWS, answer_names
-from kstore.keyword_names import explain_keywords, explain_scan, explain_table
+from kstore.keyword_names import (
+    explain_keywords,
+    explain_latest,
+    explain_scan,
+    explain_table,
+)
+from kstore.log.guessed_names import GuessedNamesOfViews
 from kstore.log.latest_records import latest_records
 from kstore.log.parallel_scan import scan_in_parallel
 from kstore.log.read_committed import UNCOMMITTED, TransactionOutcomes, check_isolation
@@ -35,7 +40,7 @@ _ISOLATION = "use log.view(isolation='read_committed'), whose view has it"
 _MAPPED = 1 << 40  # more than any mapped segment
 
 
-class LogView:
+class LogView(GuessedNamesOfViews):
     """Offsets [start, stop) of a log; reads nothing until it is iterated. Immutable.
 
     With ``stop`` None the window ends at the log end when an iteration begins.
@@ -159,6 +164,7 @@ class LogView:
                 return self[offsets[0] if offsets else stop : stop]
             size *= 2
 
+    @explain_latest
     def latest(self) -> dict[bytes, Record]:
         """The latest record of every key, as a compaction would keep it: ``latest()[b"alice"]``.
 
@@ -356,9 +362,6 @@ class LogView:
     def follow(self, *, timeout: float | None = None) -> "Follower":
         """Records from the view's start on, and new ones as they come; see Log.follow."""
         return self.log.follow(start=self.start, timeout=timeout, isolation=self.isolation)
-
-
-answer_names(LogView, OF_VIEWS)
 
 
 def no_record(log: "Log", index: int, offset: int) -> OffsetOutOfRangeError:

@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kstore._native.format import ragged_bytes
+from kstore._native.format.record import RecordHeaders
 from kstore._native.read.decode import Block, Scanner
 from kstore.record.codec import decompress
 
@@ -14,7 +15,6 @@ Rows = slice | NDArray[Any] | list[int] | list[bool]
 _INT64 = np.dtype(np.int64)
 _INT32 = np.dtype(np.int32)
 _ROW_SIZE = 52  # bytes of all columns
-HeaderTuple = tuple[tuple[str, bytes | None], ...]
 
 
 def _view(buffer: Any, dtype: Any, count: int = -1, start: int = 0) -> NDArray[Any]:
@@ -95,10 +95,10 @@ class Headers:
         return len(self.positions)
 
     @overload
-    def __getitem__(self, rows: int) -> HeaderTuple: ...
+    def __getitem__(self, rows: int) -> RecordHeaders: ...
     @overload
     def __getitem__(self, rows: Rows) -> "Headers": ...
-    def __getitem__(self, rows: int | Rows) -> "HeaderTuple | Headers":
+    def __getitem__(self, rows: int | Rows) -> "RecordHeaders | Headers":
         if isinstance(rows, int | np.integer):
             return ragged_bytes.read_headers(
                 self.data, int(self.positions[rows]), int(self.counts[rows])
@@ -108,7 +108,7 @@ class Headers:
     def __repr__(self) -> str:
         return f"<Headers of {len(self)} rows>"
 
-    def to_list(self) -> list[HeaderTuple]:
+    def to_list(self) -> list[RecordHeaders]:
         """All rows, parsed."""
         return [self[row] for row in range(len(self))]
 

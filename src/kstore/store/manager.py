@@ -30,7 +30,14 @@ from kstore.errors import (
 )
 from kstore.files.descriptor_limit import SpareDescriptors
 from kstore.files.failure_detector import keeps_from_opening
-from kstore.files.filenames import DELETE, FUTURE, OFFSETS_PREFIX, STRAY, partition_directory
+from kstore.files.filenames import (
+    DELETE,
+    FUTURE,
+    INTERNAL_TOPICS,
+    OFFSETS_PREFIX,
+    STRAY,
+    partition_directory,
+)
 from kstore.files.files import Files
 from kstore.files.map_budget import MapBudget
 from kstore.files.publish_barrier import check_barrier
@@ -249,17 +256,14 @@ class LogManager:
             self._moves.drop_unfinished((log.topic, log.partition))
 
     def end_offsets(self, topic: str | None) -> dict[PartitionKey, int]:
-        """The end offset of every partition (of one topic), without keeping files open.
-
-        Skips partitions of an offline directory unless they are open.
-        """
+        """End offsets of one topic, or of all but internal ones; of offline logs only if open."""
         with self.lock:
             if topic is not None and topic not in self.catalog.topics:
                 raise self.catalog.unknown(topic)
             selected = sorted(
                 ((name, partition), log_dir)
                 for name, partition, log_dir in self.catalog.partitions()
-                if topic is None or name == topic
+                if (name not in INTERNAL_TOPICS if topic is None else name == topic)
             )
         ends: dict[PartitionKey, int] = {}
         for key, log_dir in selected:

@@ -5,11 +5,17 @@ from functools import partial
 
 from kstore.config import StoreConfig
 from kstore.files.files import DISK, Files
+from kstore.keyword_names import explain_keywords
 from kstore.store.finish_interrupted import recover_while_in_use
 from kstore.store.parallel_recovery import Progress
 from kstore.store.store import Paths, Store
 
 
+@explain_keywords(
+    create="mode='a' creates a directory, mode='r' does not",
+    write="mode='a' writes, mode='r' reads",
+    settings="use config={'log.retention.ms': 3600000}",
+)
 def open(
     path: Paths,
     mode: str = "a",

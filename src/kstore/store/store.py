@@ -380,7 +380,9 @@ class Store(Mapping[str, Topic]):
         return self._logs.of_topic(topic)
 
     def end_offsets(self, topic: str | None = None) -> dict[TopicPartition, int]:
-        """The end offset of every partition (of one topic), without keeping files open.
+        """The end offset of every partition, or those of one topic, without keeping files open.
+
+        Kafka's internal topics, such as ``__consumer_offsets``, are included if they are named.
 
         After a clean stop, and in mode "r", a closed partition is only read, not opened. After an
         unclean stop a writer has opened each, which recovered it. One with a corrupt end is

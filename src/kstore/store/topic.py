@@ -13,6 +13,7 @@ from kstore.kafka_names import OF_TOPICS, answer_names
 from kstore.keyword_names import (
     explain_extend,
     explain_keywords,
+    explain_latest,
     explain_scan,
     explain_table,
 )
@@ -23,7 +24,7 @@ from kstore.record import Headers, Item, Record
 from kstore.store.extend_topic import extend_topic
 from kstore.store.merge_reports import merge_compactions, merge_reindexes, merge_rewrites
 from kstore.store.topic_arguments import check_partitions
-from kstore.topic_partition import Position, as_partition
+from kstore.topic_partition import PartitionNumber, Position, as_partition
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -79,9 +80,9 @@ class Topic:
 
     @property
     def partitions(self) -> tuple[int, ...]:
-        """The present partitions, ascending."""
+        """The numbers of the present partitions, ascending; the topic itself has their logs."""
         self._check()
-        return self._partitions
+        return tuple(map(PartitionNumber, self._partitions))
 
     @property
     def num_partitions(self) -> int:
@@ -215,6 +216,7 @@ class Topic:
         predicate: Any = None if where is None else compile_where(where)
         return chain.from_iterable(log.scan(predicate, **options) for log in self)
 
+    @explain_latest
     def latest(self, **isolation: Unpack[Isolation]) -> dict[bytes, Record]:
         """The latest record of every key; :meth:`kstore.LogView.latest`.
 

@@ -5,6 +5,7 @@ import copy
 import pickle
 import pydoc
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -37,6 +38,7 @@ def owners(store: Store) -> Iterator[tuple[Any, dict[str, str]]]:
     yield store, kafka_names.OF_STORES
     yield store["orders"], kafka_names.OF_TOPICS
     yield store["orders"][0], kafka_names.OF_LOGS
+    yield store["orders"].partitions[0], kafka_names.OF_PARTITION_NUMBERS
     yield store["orders"][0].view(), kafka_names.OF_VIEWS
     yield store["orders"].config, kafka_names.OF_CONFIGS
     yield group, kafka_names.OF_GROUPS
@@ -346,3 +348,65 @@ def test_a_store_is_opened_by_with_in_asyncio(store: Store) -> None:
 
     with pytest.raises(TypeError, match="a Store is for threads: use `with`"):
         asyncio.run(enter())
+
+
+def test_a_partition_is_a_number_that_names_its_log(store: Store) -> None:
+    topic = store["orders"]
+    assert topic.partitions == (0, 1)
+    assert [f"{number:03d}" for number in topic.partitions] == ["000", "001"]
+    assert topic[topic.partitions[1]] is topic[1]
+    with pytest.raises(AttributeError, match=r"numbers: topic\[0\] is the log of partition 0"):
+        topic.partitions[0].end_offset  # type: ignore[attr-defined]  # noqa: B018
+
+
+def test_a_record_of_a_topic_is_one_of_its_logs(store: Store) -> None:
+    with pytest.raises(AttributeError, match="for log in topic: for record in log"):
+        [record.value for record in store["orders"]]  # type: ignore[attr-defined]
+
+
+def test_end_offsets_of_a_store_are_those_of_its_users_topics(store: Store) -> None:
+    assert "__consumer_offsets" in store  # a group has committed
+    assert {tp.topic for tp in store.end_offsets()} == {"orders"}
+    assert sum(store.end_offsets().values()) == 2
+    assert len(store.end_offsets("__consumer_offsets")) == len(store["__consumer_offsets"])
+
+
+def test_following_starts_at_an_offset_a_time_or_kafkas_words(store: Store) -> None:
+    log = store.create_topic("t")[0]
+    for moment in (1000, 2000, 3000):
+        log.append(b"%d" % moment, timestamp=moment)
+    when = datetime.fromtimestamp(1.5, UTC)
+    starts: dict[Any, list[bytes]] = {
+        "earliest": [b"1000", b"2000", b"3000"],
+        when: [b"2000", b"3000"],
+        2: [b"3000"],
+        "latest": [],
+        None: [],
+    }
+    for start, expected in starts.items():
+        assert [record.value for record in log.follow(start=start, timeout=0)] == expected, start
+    with pytest.raises(TypeError, match='a datetime, "earliest" or "latest", not \'end\''):
+        log.follow(start="end")
+    with pytest.raises(TypeError, match=r'has no from_beginning=: use start="earliest"'):
+        log.follow(from_beginning=True)  # type: ignore[call-arg]
+
+
+def test_a_view_has_no_len_and_says_why(store: Store) -> None:
+    view = store["orders"][0].view()
+    with pytest.raises(TypeError, match=r"a view has no len\(\).*: list\(view\) has one"):
+        len(view)  # type: ignore[arg-type]
+    assert view  # it is not its number of records
+    assert len(list(view)) + len(list(store["orders"][1].view())) == 2
+
+
+def test_what_is_given_to_latest_settings_and_keys_is_explained(store: Store) -> None:
+    topic = store["orders"]
+    for owner in (topic, topic[0], topic[0].view()):
+        with pytest.raises(TypeError, match=r"the last records of a log: log.tail\(10\)"):
+            owner.latest(10)  # type: ignore[call-arg]
+    with pytest.raises(TypeError, match=r"topic.alter\({'retention.ms': 1000}\)"):
+        topic.config["retention.ms"] = 1000  # type: ignore[index]
+    with pytest.raises(TypeError, match=r"^a key is bytes, not int: encode it first, b'%d' % key"):
+        topic.append(b"v", key=1)  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match="has no create=: mode='a' creates a directory"):
+        kstore.open("nowhere", create=True)  # type: ignore[call-arg]

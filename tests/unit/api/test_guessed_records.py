@@ -1,6 +1,7 @@
 """What callers guess of records: pairs, Records, headers as a dict, first and last records."""
 
 import builtins
+import pickle
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
@@ -316,3 +317,46 @@ def test_without_pandas_the_error_says_what_to_install(
     monkeypatch.setattr(builtins, "__import__", missing)
     with pytest.raises(ImportError, match=r"pip install 'kstore\[pandas\]'"):
         log.to_pandas()
+
+
+def test_a_header_is_found_by_its_name(log: Log) -> None:
+    log.append(b"a", headers=[("trace", b"1"), ("none", None), ("trace", b"2")])
+    log.append(b"b")
+    headers = log[0].headers
+    assert headers["trace"] == b"2"  # the last one of a name, as Kafka's lastHeader
+    assert headers["none"] is None
+    assert ("trace" in headers, "other" in headers) == (True, False)
+    assert (headers.get("other"), headers.get("other", b"x"), headers.get("none")) == (
+        None, b"x", None,
+    )  # fmt: skip
+    with pytest.raises(KeyError, match="other"):
+        headers["other"]
+    assert (headers[0], headers[-1], headers[1:]) == (
+        ("trace", b"1"), ("trace", b"2"), (("none", None), ("trace", b"2")),
+    )  # fmt: skip
+    assert headers == (("trace", b"1"), ("none", None), ("trace", b"2"))
+    assert ("none", None) in headers
+    assert dict(headers) == {"trace": b"2", "none": None}
+    assert pickle.loads(pickle.dumps(headers)) == headers
+    (columns,) = log.scan()
+    assert columns.headers[0]["trace"] == b"2"
+    for empty in (log[1].headers, Record(value=b"").headers):
+        assert (empty, empty.get("trace")) == ((), None)
+        with pytest.raises(KeyError):
+            empty["trace"]
+
+
+def test_headers_of_a_record_are_appended_with_all_their_pairs(store: Store, log: Log) -> None:
+    pairs = [("a", b"1"), ("b", None), ("a", b"2")]
+    log.append(b"v", headers=pairs)
+    log.append(b"w", headers=log[0].headers)
+    log.extend([log[0], Record(value=b"x", headers=log[0].headers)])
+    assert [list(record.headers.items()) for record in log] == [pairs] * 4
+
+
+def test_a_batch_of_a_consumer_is_indexed(store: Store, log: Log) -> None:
+    log.extend([b"a", b"b", b"c"])
+    with store.consumer("t", group="g", timeout=0) as consumer:
+        batch = next(iter(consumer))
+        assert (batch[0].value, batch[-1].value, len(batch)) == (b"a", b"c", 3)
+        assert [record.value for record in batch[1:]] == [b"b", b"c"]

@@ -211,6 +211,7 @@ CALLS: list[Case] = [
 OTHERS = {
     "Columns.__init__": {"timestamp_type"},
     "Columns.__getitem__": {"rows"},  # NumPy's indexing
+    "ConsumerBatch.__getitem__": {"index"},  # a list's
     "Ragged.__getitem__": {"rows"},
     "Consumer.__init__": {"max_poll_records", "metadata_max_age_ms"},  # see Store.consumer
     "ConsumerBatch.__init__": {"start_offset", "stop_offset"},

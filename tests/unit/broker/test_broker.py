@@ -16,6 +16,7 @@ from kstore.broker.api_table import Api
 from kstore.broker.broker import split_address
 from kstore.broker.request import Answer, Pending, Request
 from kstore.errors import AddressError, ClosedError, ReadOnlyError, UnknownSettingError
+from kstore.kafka_names import OF_BROKERS
 from kstore.protocol.api_keys import ApiKey
 from kstore.protocol.messages.api_versions import ApiVersionsResponse
 from kstore.protocol.messages.delete_topics import DeleteTopicsRequest
@@ -239,3 +240,19 @@ def test_start_and_close_without_with(store: kstore.Store) -> None:
     with socket.create_connection(("127.0.0.1", port), WAIT):
         pass
     broker.close()
+
+
+def test_what_is_guessed_of_a_broker_is_answered(store: kstore.Store, tmp_path: Path) -> None:
+    with pytest.raises(TypeError, match=r"not str: kstore.serve\('data'\) opens directories"):
+        kstore.Broker("data")  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match=r"settings={'num.partitions': 3}"):
+        kstore.Broker(store, auto_create_topics=False)  # type: ignore[call-arg]
+    with pytest.raises(TypeError, match=r"settings={'num.partitions': 3}"):
+        kstore.serve(tmp_path / "other", num_partitions=3)  # type: ignore[call-arg]
+    assert not (tmp_path / "other").exists()
+    broker = kstore.Broker(store, port=0)
+    for name, instead in OF_BROKERS.items():
+        with pytest.raises(AttributeError) as caught:
+            getattr(broker, name)
+        assert str(caught.value) == f"'Broker' object has no attribute {name!r}: {instead}"
+    assert broker.store is store

@@ -4,12 +4,14 @@ from _typeshed import ReadableBuffer
 from numpy import int32, int64, uint8
 from numpy.typing import NDArray
 
+from kstore._native.format.record import RecordHeaders
+
 _Data = ReadableBuffer | NDArray[Any]
 
 def gather(data: _Data, positions: NDArray[int64], lengths: NDArray[int32]) -> list[bytes | None]:
     """The rows as bytes, None for a negative length; ``ValueError`` outside the data."""
 
-def read_headers(data: _Data, position: int, count: int) -> tuple[tuple[str, bytes | None], ...]:
+def read_headers(data: _Data, position: int, count: int) -> RecordHeaders:
     """Parse ``count`` encoded headers at ``position``."""
 
 def locate_headers(

@@ -1,6 +1,27 @@
 from collections.abc import Iterable, Mapping
 from datetime import datetime as _datetime
-from typing import Any, Never, final
+from typing import Any, Never, SupportsIndex, final, overload
+
+class RecordHeaders(tuple[tuple[str, bytes | None], ...]):
+    """The headers of a record: (name, value) pairs in their order.
+
+    ``headers["trace"]`` is the value of the last header of that name, as Kafka's
+    ``Headers.lastHeader``; KeyError if there is none. ``"trace" in headers`` and ``get`` take a
+    name, too. All else is a tuple's: iterate it for every pair, ``dict(headers)`` for the last of
+    each name. Immutable.
+    """
+
+    @overload
+    def __getitem__(self, index: SupportsIndex, /) -> tuple[str, bytes | None]: ...
+    @overload
+    def __getitem__(self, index: slice, /) -> tuple[tuple[str, bytes | None], ...]: ...
+    @overload
+    def __getitem__(self, index: str, /) -> bytes | None: ...
+    def __contains__(self, item: object, /) -> bool: ...
+    def get(self, name: str, default: bytes | None = None) -> bytes | None:
+        """The value of the last header of a name; the default if there is none."""
+    def items(self) -> RecordHeaders:
+        """The pairs, as a dict's."""
 
 @final
 class Record:
@@ -19,7 +40,6 @@ class Record:
     timestamp: int
     key: bytes | None
     value: bytes | None
-    headers: tuple[tuple[str, bytes | None], ...]
     leader_epoch: int
 
     def __init__(
@@ -48,6 +68,9 @@ class Record:
 
         Raises TypeError for text and other types, and InvalidTimestampError.
         """
+    @property
+    def headers(self) -> RecordHeaders:
+        """A tuple of (name, value) pairs, which a name finds, too: ``record.headers["trace"]``."""
     @property
     def timestamp_type(self) -> str:
         """Kafka's name: ``CreateTime``, ``LogAppendTime``, or ``NoTimestampType`` (v0)."""

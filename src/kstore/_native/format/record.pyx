@@ -4,13 +4,15 @@ cimport cython
 from cpython.bytes cimport PyBytes_CheckExact, PyBytes_FromStringAndSize
 from cpython.dict cimport PyDict_SetItemString
 from cpython.object cimport PyTypeObject
+from cpython.ref cimport Py_INCREF
+from cpython.tuple cimport PyTuple_SET_ITEM
 from cpython.type cimport PyType_Modified
 from libc.stdint cimport INT32_MAX, INT32_MIN, INT64_MAX, INT64_MIN, int32_t, int64_t, uint8_t
 
 from kstore._native.format.cursor cimport Cursor
 from kstore._native.format.integer cimport integer_of
 from kstore._native.format.record_span cimport parse_header
-from kstore._native.format.status cimport OK, Status, raise_for_status, raise_named
+from kstore._native.format.status cimport OK, TRUNCATED, Status, raise_for_status, raise_named
 
 _OF_ITS_BATCH = (
     "a record does not know its partition: `for batch in consumer` has batch.topic and "
@@ -18,27 +20,67 @@ _OF_ITS_BATCH = (
 _KINDS = ("NoTimestampType", "CreateTime", "LogAppendTime")     # Kafka's names, from -1
 
 
+class RecordHeaders(tuple):
+    """The headers of a record: (name, value) pairs, found by name too."""
+
+    __slots__ = ()
+
+    def __getitem__(self, index):
+        if not isinstance(index, str):
+            return tuple.__getitem__(self, index)
+        for name, value in reversed(self):
+            if name == index:
+                return value
+        raise KeyError(index)
+
+    def __contains__(self, item):
+        if isinstance(item, str):
+            return any(name == item for name, _ in self)
+        return tuple.__contains__(self, item)
+
+    def get(self, name, default=None):
+        return self[name] if name in self else default
+
+    def items(self):
+        return self
+
+
+cdef object _NO_HEADERS = RecordHeaders()
+cdef PyTypeObject* _headers_type = <PyTypeObject*>RecordHeaders
+
+
+cdef extern from "Python.h":
+    object PyType_GenericAlloc(PyTypeObject* type, Py_ssize_t count)
+
+
 cdef tuple parse_headers(const uint8_t* at, const uint8_t* end, int32_t count):
-    """Headers as ((name, value), ...); invalid UTF-8 in a name is replaced as in Java."""
+    """Headers as RecordHeaders; invalid UTF-8 in a name is replaced as in Java."""
     cdef Cursor cursor
-    cdef int32_t _n, key_size = 0, value_size = 0
+    cdef int32_t n, key_size = 0, value_size = 0
     cdef const uint8_t* key = NULL
     cdef const uint8_t* value = NULL
     cdef Status status
-    cdef list pairs = []
+    if count <= 0:
+        return <tuple>_NO_HEADERS
+    if count > (end - at) // 2:         # each takes two bytes or more
+        raise_for_status(TRUNCATED, None, -1, -1)
+    # Filled in place: a call of the class takes three times the instructions.
+    headers = PyType_GenericAlloc(_headers_type, count)
     cursor.position = at
     cursor.end = end
-    for _n in range(count):
+    for n in range(count):
         status = parse_header(&cursor, &key_size, &value_size, &key, &value)
         if status != OK:
             raise_for_status(status, None, -1, -1)
         name = (<const char*>key)[:key_size].decode("utf-8", "replace")
-        pairs.append((
+        pair = (
             name,
             None if value_size < 0
             else PyBytes_FromStringAndSize(<const char*>value, value_size),
-        ))
-    return tuple(pairs)
+        )
+        Py_INCREF(pair)
+        PyTuple_SET_ITEM(headers, n, pair)
+    return <tuple>headers
 
 
 cdef int _check_bytes(str name, object data) except -1:
@@ -105,7 +147,7 @@ cdef class Record:
         self.leader_epoch = <int32_t>integer_of("leader_epoch", leader_epoch, INT32_MIN, INT32_MAX)
         self.key = key
         self.value = value
-        self.headers = tuple(pairs)
+        self.headers = RecordHeaders(pairs)
         self.is_initialized = True
 
     @property

@@ -76,6 +76,7 @@ cdef class RecordScan:
     cdef int64_t shift          # position of memory[0], as the rows count
     cdef int64_t room
     cdef object timestamp       # of the previous record, as a Python int
+    cdef object no_headers
     cdef int64_t last           # and as a C int
     cdef int32_t leader_epoch
     cdef int8_t kind            # of timestamp

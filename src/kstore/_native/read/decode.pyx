@@ -481,6 +481,7 @@ cdef class RecordScan:
     """
 
     def __cinit__(self, Scanner scanner not None):
+        self.no_headers = parse_headers(NULL, NULL, 0)
         self.scanner = scanner
         self.block = Block()
         self.timestamp = 0
@@ -582,5 +583,5 @@ cdef class RecordScan:
                 <const uint8_t*>data + rows.header_positions[n], self.end, rows.header_counts[n]
             )
         else:
-            record.headers = ()
+            record.headers = self.no_headers
         return record
