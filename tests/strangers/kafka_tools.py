@@ -115,7 +115,7 @@ class _Tools:
         read = ("--topic", target, "--from-beginning", "--isolation-level", "read_committed")
         consumer = f"{TOOLS}consumer.ConsoleConsumer"
         text = self.java(consumer, *self.at, *read, "--timeout-ms", 5000)
-        values = sorted(int(line) for line in text.split() if line.isdigit())
+        values = sorted(int(line) for line in text.splitlines() if line.strip().isdigit())
         _check(values == list(range(COPIED)), f"{len(values)} values, {len(set(values))} distinct")
 
     def end_to_end_latency(self) -> None:
