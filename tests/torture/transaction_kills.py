@@ -3,7 +3,7 @@
 As Kafka's TransactionalMessageCopier: a copier reads numbers behind its group's committed offset,
 writes each to two partitions, and commits the next offset in the same transaction. After a kill it
 takes its transactional id again, which ends what was open, and continues at the committed offset.
-A reader in another process looks at committed records meanwhile.
+A reader in another process reads committed records meanwhile.
 """
 
 import random

@@ -370,7 +370,7 @@ class TransactionService:
             _LOGGER.warning(
                 "%s-%d: a transaction hangs (producer id %d, from offset %d): no transactional id "
                 "has it, and read_committed consumers stop here until `kstore transactions "
-                "--abort` or Kafka's kafka-transactions ends it",
+                "abort` or Kafka's kafka-transactions ends it",
                 *key, entry.producer_id, entry.current_transaction_first_offset,
             )  # fmt: skip
             return

@@ -8,7 +8,14 @@ from typing import Any
 import pytest
 
 import kstore
-from kstore.coordinator.transaction.transaction_state_records import State, decode_value
+from kstore.broker import transaction_markers
+from kstore.broker.transaction_service import TransactionService
+from kstore.coordinator.transaction.transaction_state_records import (
+    Metadata,
+    State,
+    decode_value,
+)
+from kstore.coordinator.transaction.transaction_state_store import TransactionStateStore
 from kstore.protocol.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
 from kstore.protocol.messages.add_partitions_to_txn import AddPartitionsToTxnRequest
 from kstore.protocol.messages.describe_transactions import DescribeTransactionsRequest
@@ -513,3 +520,45 @@ def test_a_topic_that_is_deleted_and_created_again_gets_no_marker(
     assert client.end(producer) == 0
     client.wait_for("CompleteCommit")
     assert store["t"][0].end_offset == store["t"][1].end_offset == 0
+
+
+# --- durable acknowledgement ----------------------------------------------------------------
+
+
+def test_records_decision_and_markers_are_on_disk_one_after_the_other(
+    store: kstore.Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where acknowledgements of transactions are durable, and those of records are not."""
+    steps: list[str] = []
+    append, mark = TransactionStateStore.append, transaction_markers.append_marker
+
+    def is_on_disk(log: Any) -> bool:
+        return bool(log.recovery_point >= log.end_offset)
+
+    def checked_append(
+        self: TransactionStateStore, partition: int, name: str, metadata: Metadata | None
+    ) -> Any:
+        assert metadata is not None
+        steps.append(metadata.state.name)
+        if metadata.state in (State.PREPARE_COMMIT, State.COMPLETE_COMMIT):
+            assert all(is_on_disk(log) for log in store["t"]), metadata.state
+        return append(self, partition, name, metadata)
+
+    def checked_mark(log: Any, *fields: Any, **more: Any) -> Any:
+        steps.append("marker")
+        assert all(is_on_disk(each) for each in store["__transaction_state"])
+        return mark(log, *fields, **more)
+
+    monkeypatch.setattr(TransactionService, "_is_durable", lambda self: True)
+    monkeypatch.setattr(TransactionStateStore, "append", checked_append)
+    monkeypatch.setattr(transaction_markers, "append_marker", checked_mark)
+    with kstore.Broker(store, port=0, settings=SETTINGS) as broker, RawClient(broker.port) as raw:
+        client = TransactionClient(raw)
+        producer = client.producer()
+        client.begin(producer, (0, 1))
+        assert client.produce(producer) == 0
+        assert not is_on_disk(store["t"][0])  # else the test shows nothing
+        assert client.end(producer) == 0
+        client.wait_for("CompleteCommit")
+    expected = ["EMPTY", "ONGOING", "PREPARE_COMMIT", "marker", "marker", "COMPLETE_COMMIT"]
+    assert steps == expected
