@@ -178,7 +178,9 @@ class Denying(Authorizer):
 
     def may(self, principal: Any, host: str, operation: Any, kind: Any, name: str) -> bool:
         cell = (kind, operation, name)
-        return cell in self._allowed if self._denied is None else cell not in self._denied  # type: ignore[operator]
+        if self._denied is not None:
+            return cell not in self._denied
+        return self._allowed is not None and cell in self._allowed
 
     def may_with_any(self, principal: Any, host: str, operation: Any, kind: Any) -> bool:
         return self.may(principal, host, operation, kind, "*")

@@ -2,6 +2,7 @@
 
 import stat
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -149,11 +150,12 @@ def test_filters_by_name(name: str | None, pattern: int, expected: set[Acl]) -> 
 def test_filters_by_everything_else() -> None:
     everything = AclFilter(1, None, 1, None, None, 1, 1)
     assert everything.matches(LITERAL_ACL)
-    for changes in (
+    others: list[dict[str, Any]] = [
         {"resource_type": 3}, {"principal": "User:bob"}, {"host": HOST}, {"operation": 4},
         {"permission": 2},
-    ):  # fmt: skip
-        assert not everything._replace(**changes).matches(LITERAL_ACL), changes  # type: ignore[arg-type]
+    ]  # fmt: skip
+    for other in others:
+        assert not everything._replace(**other).matches(LITERAL_ACL), other
     for changes in ({"resource_type": 0}, {"pattern": 9}, {"operation": 99}, {"permission": -1}):
         assert not everything._replace(**changes).is_valid  # type: ignore[arg-type]
     assert everything.is_valid
