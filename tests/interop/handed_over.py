@@ -7,7 +7,7 @@ from kstore.mirror.source_types import LATEST
 
 
 def refusals(report: HandoverReport) -> list[str]:
-    """A sentence for each refusal of a report, with its place."""
+    """A sentence for each refusal of a report, after what it is about."""
     return [f"{each.where}: {each.sentence}" for each in report.findings if each.level == "refused"]
 
 

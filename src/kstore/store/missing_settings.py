@@ -55,7 +55,7 @@ def check_settings(catalog: TopicRegistry, *, writable: bool) -> None:
             "or set them again: store.alter_topic(name, config={...}) creates the file"
         )
         catalog.live[0].notes.append(sentence)
-        warnings.warn(sentence, MissingSettingsWarning, stacklevel=6)
+        warnings.warn(sentence, MissingSettingsWarning, stacklevel=7)
     elif writable and not any(_is_of_broker(catalog, log_dir) for log_dir in catalog.live):
         catalog.settings.create()
 
