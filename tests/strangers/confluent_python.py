@@ -51,6 +51,7 @@ class ConfluentPython(Suite):
         kept = CACHE / "confluent-python"
         shutil.rmtree(kept, ignore_errors=True)
         shutil.copytree(source / "tests", kept / "tests")  # without src/: the installed package
+        (kept / "pytest.ini").write_text("[pytest]\n")  # else pytest reads kstore's settings
         if not list((CACHE / "env-confluent-python").rglob("trivup")):
             build([python, "-m", "pip", "install", "--quiet", archives[-1]], CACHE)
 
