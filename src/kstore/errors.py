@@ -318,7 +318,7 @@ class UnsyncedError(StorageError):
 
 
 class StoreLockedError(KStoreError, OSError):
-    """Another process has the store open for writing."""
+    """Another process has the store open for writing, or another broker of this one serves it."""
 
     code = 56
 

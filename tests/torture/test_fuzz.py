@@ -14,17 +14,22 @@ from pathlib import Path
 import pytest
 
 from kstore._native.append.validate_batch import validate_leader
+from kstore._native.broker import fetch_frame, produce_frame
 from kstore._native.format.batch_table import scan, walk_frames
 from kstore._native.index.index_lookup import OffsetIndex, TimeIndex
 from kstore._native.read.decode import Scanner
 from kstore._native.read.segment_end import find_end, find_time
 from kstore._native.read.segment_view import find_batch_reaching
 from kstore._native.recovery.segment_scan import SegmentScan
+from kstore.broker.frame_cutter import FrameCutter, FrameError
 from kstore.checkpoint import identity, offset_checkpoint, topic_settings
 from kstore.checkpoint.leader_epochs import LeaderEpochs
 from kstore.coordinator.group import offset_records
 from kstore.errors import KStoreError
 from kstore.producer_state import snapshot
+from kstore.protocol.api_keys import ApiKey
+from kstore.protocol.headers import RequestHeader
+from kstore.protocol.wire import Reader
 from kstore.record import codec
 from kstore.record.scan import scan_records
 from kstore.segment import transaction_index
@@ -32,10 +37,13 @@ from oracle import codec as plain_codec
 from oracle import writer as oracle
 from oracle.crc import crc32, crc32c
 from oracle.plain import PlainRecord
+from support.random_messages import RECORDS, TABLE, encoded, message_class, random_message
+from support.wire_client import encode, frame
 
 SECONDS = float(os.environ.get("KSTORE_FUZZ_SECONDS", "0"))
 SHORT_RUNS = 12_000
 SEED = int(os.environ.get("SEED", str(time.time_ns() % 1_000_000 if SECONDS else 1)))
+MESSAGES = [*TABLE.values(), *RECORDS]
 NASTY = (0, 1, -1, 0x7F, 0x80, 0xFF, 0x7FFF, 0x8000, 2**31 - 1, -(2**31), 2**30, 2**63 - 1)
 
 ROWS = [PlainRecord(n, 1000 + n, b"key%d" % n, b"value " * n, (("h", b"x"),)) for n in range(5)]
@@ -182,6 +190,99 @@ def text_seeds() -> list[bytes]:
     ]
 
 
+class _Bytes:
+    """A socket that gives what it has, at most 7,000 bytes at a time."""
+
+    def __init__(self, data: bytes) -> None:
+        self._left = data
+
+    def recv(self, size: int) -> bytes:
+        size = min(size, 7000)
+        found, self._left = self._left[:size], self._left[size:]
+        return found
+
+    def recv_into(self, view: memoryview) -> int:
+        found = self.recv(len(view))
+        view[: len(found)] = found
+        return len(found)
+
+
+def _frame_cutter(data: bytes) -> None:
+    cutter, connection = FrameCutter(1 << 20), _Bytes(data)
+    came = cut = 0
+    while count := cutter.receive(connection):  # type: ignore[arg-type]
+        came += count
+        while True:
+            try:
+                key = cutter.next_api_key()
+                frame = cutter.next_frame()
+            except FrameError:
+                return
+            if frame is None:
+                assert key in (None, -1)
+                break
+            assert key == (int.from_bytes(frame[:2], "big", signed=True) if len(frame) > 1 else -1)
+            assert cut + 4 + len(frame) <= came
+            assert bytes(frame) == data[cut + 4 : cut + 4 + len(frame)]
+            cut += 4 + len(frame)
+        assert cutter.buffered == came - cut
+
+
+def _native_requests(data: bytes) -> None:
+    frame = memoryview(data)
+    produced = produce_frame.parse(frame)
+    if produced is not None:
+        *_, start, end = produced
+        assert 0 <= start <= end <= len(data)
+    fetch_frame.parse(frame)
+
+
+def frame_seeds() -> list[bytes]:
+    """Requests of Produce and Fetch as they come, and several behind each other."""
+    found = []
+    for key in (ApiKey.PRODUCE, ApiKey.FETCH):
+        message = TABLE[int(key), True]
+        for version in range(message.versions.low, message.versions.high + 1):
+            body = encoded(random_message(message, version, 1), version)
+            found.append(frame(int(key), version, 7, body))
+    for version in range(3, 9):
+        partitions = [{"index": 0, "records": oracle.batch(ROWS)}]
+        fields = {"acks": 1, "topic_data": [{"name": "t", "partition_data": partitions}]}
+        found.append(frame(0, version, 7, encode(0, version, fields)))
+    for version in range(7, 12):
+        wanted = {"partition": 0, "fetch_offset": 3, "partition_max_bytes": 1000}
+        fields = {"min_bytes": 1, "topics": [{"topic": "t", "partitions": [wanted]}]}
+        found.append(frame(1, version, 7, encode(1, version, fields)))
+    return [*found, b"".join(found[:3]), b"".join(found), found[-1] + bytes(70_000)]
+
+
+def body_seeds() -> list[bytes]:
+    """The same, without the size before each."""
+    return [each[4:] for each in frame_seeds()]
+
+
+def _messages(data: bytes) -> None:
+    """The first three bytes choose the message and its version."""
+    message = MESSAGES[int.from_bytes(data[:2], "big") % len(MESSAGES)]
+    low, high = message.versions.low, message.versions.high
+    version = low + data[2] % (high - low + 1) if len(data) > 2 else low
+    message_class(message).decode(Reader(data, min(3, len(data)), max_items=3000), version)
+
+
+def message_seeds() -> list[bytes]:
+    found = []
+    for number, message in enumerate(MESSAGES):
+        low, high = message.versions.low, message.versions.high
+        for version in {low, (low + high) // 2, high}:
+            head = number.to_bytes(2, "big") + bytes([version - low])
+            found.append(head + encoded(random_message(message, version, 1), version))
+    return found
+
+
+def _header(data: bytes) -> None:
+    RequestHeader.decode(Reader(data))
+
+
 TARGETS: dict[str, tuple[Callable[[bytes], None], Callable[[], list[bytes]]]] = {
     "records": (_records, log_seeds),
     "columns": (_columns, log_seeds),
@@ -197,6 +298,10 @@ TARGETS: dict[str, tuple[Callable[[bytes], None], Callable[[], list[bytes]]]] = 
         ],
     ),
     "small files": (_checkpoints, text_seeds),
+    "frame cutter": (_frame_cutter, frame_seeds),
+    "native requests": (_native_requests, body_seeds),
+    "request headers": (_header, body_seeds),
+    "messages": (_messages, message_seeds),
 }
 
 

@@ -14,6 +14,7 @@ from kstore.broker.partitions import Partitions
 from kstore.broker.request_memory import RequestMemory
 from kstore.broker.services import Services
 from kstore.broker.settings import BrokerSettings
+from kstore.broker.store_settings import check_store_settings, with_store_settings
 from kstore.cluster.adoption import adopt_topics, read_source
 from kstore.cluster.config_changes import check_broker_config
 from kstore.cluster.local import LocalMetadata
@@ -25,6 +26,7 @@ from kstore.errors import (
     ForkedError,
     InvalidConfigError,
     ReadOnlyError,
+    StoreLockedError,
 )
 from kstore.files import process_lifetime
 from kstore.integers import INT32_MAX, check_integer
@@ -113,6 +115,7 @@ class Broker:
             node_id = check_integer("node_id", node_id, 0, INT32_MAX)
         self._node_id = node_id
         given = settings.to_properties() if isinstance(settings, BrokerSettings) else settings or {}
+        check_store_settings(store.config, given)
         self._security = security_settings(given, _single(given, host, port, advertised))
         given = {
             name: value
@@ -139,7 +142,7 @@ class Broker:
 
         Raises AddressError if the port is in use or the address is none of this machine,
         ClosedError for a broker that was closed, InvalidConfigError for topics or settings that
-        cannot be adopted.
+        cannot be adopted, StoreLockedError where another broker serves the store.
         """
         with self._lock:
             self._check_process()
@@ -150,6 +153,10 @@ class Broker:
         return self
 
     def _start(self) -> None:
+        if self._store._catalog.effective_config is not None:  # two would disagree on groups, ids
+            raise StoreLockedError(
+                "another broker of this process serves the store", path=self._store.paths[0]
+            )
         self._loop = Loop()
         self._memory = RequestMemory(self._settings.queued_max_request_bytes)
         self._workers = DiskWorkers(self._loop, self._settings.num_io_threads)
@@ -377,11 +384,13 @@ def serve(
     """Open log directories and serve them; the broker is started and owns the store.
 
     ``with kstore.serve("data", port=0) as broker: ...``; its ``close`` closes the store too. The
-    parameters are those of :class:`Broker` and :func:`kstore.open`, as are the errors. After an
+    parameters are those of :class:`Broker` and :func:`kstore.open`, as are the errors; settings of
+    the cleaner, of retention and of recovery may be in ``settings``, too. After an
     unclean stop the directories are recovered while it serves: clients of a partition that is not
     recovered yet get LEADER_NOT_AVAILABLE, and ask again.
     """
-    store = open_to_serve(path, config=config)
+    given = {} if settings is None or isinstance(settings, BrokerSettings) else settings
+    store = open_to_serve(path, config=with_store_settings(config, given))
     try:
         broker = Broker(
             store, host=host, port=port, advertised=advertised, node_id=node_id,

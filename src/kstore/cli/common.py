@@ -19,6 +19,7 @@ from kstore.partition_files import filenames
 if TYPE_CHECKING:
     from _typeshed import SupportsWrite
 
+    from kstore.config import StoreConfig
     from kstore.remote.store import RemoteStore
     from kstore.remote.topic import RemoteTopic
     from kstore.store.store import Store
@@ -206,13 +207,15 @@ def open_store(arguments: argparse.Namespace, mode: str = "r", *, create: bool =
     return store
 
 
-def open_store_to_serve(arguments: argparse.Namespace) -> "Store":
+def open_store_to_serve(
+    arguments: argparse.Namespace, config: "StoreConfig | None" = None
+) -> "Store":
     """As :func:`open_store` for writing, but recovers in a thread, which reports at its end."""
     from kstore.partition_files import open_to_serve
 
     paths = checked_log_dirs(arguments, create=True)
     with naming_lock_holder():
-        return open_to_serve(paths, on_recovered=report_recovery)
+        return open_to_serve(paths, config=config, on_recovered=report_recovery)
 
 
 def report_recovery(store: "Store") -> None:

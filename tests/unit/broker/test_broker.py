@@ -15,7 +15,13 @@ import kstore
 from kstore.broker.api_table import Api
 from kstore.broker.broker import split_address
 from kstore.broker.request import Answer, Pending, Request
-from kstore.errors import AddressError, ClosedError, ReadOnlyError, UnknownSettingError
+from kstore.errors import (
+    AddressError,
+    ClosedError,
+    ReadOnlyError,
+    StoreLockedError,
+    UnknownSettingError,
+)
 from kstore.kafka_names import OF_BROKERS
 from kstore.protocol.api_keys import ApiKey
 from kstore.protocol.messages.api_versions import ApiVersionsResponse
@@ -121,6 +127,16 @@ def test_two_brokers_in_one_process(tmp_path: Path) -> None:
         assert is_serving(one)
         one.close()
         assert is_serving(other)
+
+
+def test_a_store_has_one_broker_at_a_time(store: kstore.Store) -> None:
+    with kstore.Broker(store, port=0):
+        second = kstore.Broker(store, port=0)
+        with pytest.raises(StoreLockedError, match="another broker of this process"):
+            second.start()
+    with second:
+        assert second.port
+    second.close()
 
 
 def test_a_port_in_use(store: kstore.Store, tmp_path: Path) -> None:

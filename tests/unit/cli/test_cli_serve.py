@@ -6,6 +6,7 @@ import socket
 import struct
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -15,6 +16,7 @@ import pytest
 import kstore
 from kstore.cli import main
 from kstore.remote.store import RemoteStore
+from support.wire_client import encode, frame
 
 WAIT = 60
 
@@ -66,6 +68,40 @@ def test_a_signal_ends_it_cleanly(tmp_path: Path, number: signal.Signals) -> Non
         assert process.stderr.read() == b""
     with kstore.open(data) as store:
         assert not store.recovery.unclean
+
+
+def test_a_second_signal_stops_at_once(tmp_path: Path) -> None:
+    """The first one waits for a client that does not take its answer."""
+    with kstore.open(tmp_path) as store:
+        topic = store.create_topic("t")
+        for _ in range(40):
+            topic[0].append(os.urandom(900_000))
+    words = ("--log-dir", tmp_path, "--override", "kstore.stop.wait.ms=600000")
+    with serving(*words) as (process, address), connect(address) as connection:
+        wanted = {"partition": 0, "fetch_offset": 0, "partition_max_bytes": 1 << 30}
+        topics = [{"topic": "t", "partitions": [wanted]}]
+        fields = {"replica_id": -1, "max_bytes": 1 << 30, "topics": topics}
+        connection.sendall(frame(1, 4, 1, encode(1, 4, fields)))
+        assert connection.recv(1)  # the answer has begun
+        process.send_signal(signal.SIGTERM)
+        with pytest.raises(subprocess.TimeoutExpired):
+            process.wait(0.5)
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(WAIT) == -signal.SIGTERM
+
+
+def test_retention_is_checked_as_often_as_the_broker_is_told(tmp_path: Path) -> None:
+    words = ("--override", "log.retention.check.interval.ms=50", "--override", "log.roll.ms=1")
+    with kstore.open(tmp_path) as store:
+        old = store.create_topic("t", config={"retention.ms": 1, "file.delete.delay.ms": 0})[0]
+        old.append(b"old", timestamp=1)
+        old.roll()
+        old.append(b"older", timestamp=1)
+    with serving("--log-dir", tmp_path, *words):
+        deadline = time.monotonic() + WAIT
+        while (tmp_path / "t-0" / f"{0:020}.log").exists():
+            assert time.monotonic() < deadline
+            time.sleep(0.05)
 
 
 def test_a_directory_is_created(tmp_path: Path) -> None:

@@ -1,0 +1,43 @@
+"""Settings of a broker that are settings of its store: cleaner, retention, recovery."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from kstore.config import StoreConfig, as_store_config
+from kstore.errors import InvalidConfigError
+
+# Kafka's names, and the store's.
+STORE_SETTINGS = {
+    "log.retention.check.interval.ms": "retention_check_interval_ms",
+    "log.cleaner.enable": "log_cleaner_enable",
+    "log.cleaner.threads": "log_cleaner_threads",
+    "log.cleaner.dedupe.buffer.size": "log_cleaner_dedupe_buffer_size",
+    "log.cleaner.io.buffer.load.factor": "log_cleaner_io_buffer_load_factor",
+    "log.cleaner.io.max.bytes.per.second": "log_cleaner_io_max_bytes_per_second",
+    "log.cleaner.backoff.ms": "log_cleaner_backoff_ms",
+    "num.recovery.threads.per.data.dir": "num_recovery_threads_per_data_dir",
+}
+
+
+def with_store_settings(
+    config: StoreConfig | Mapping[str, object] | None, settings: Mapping[str, object]
+) -> StoreConfig:
+    """The store's settings with those that a broker is given.
+
+    Raises InvalidConfigError for a value out of range.
+    """
+    base = as_store_config(config)
+    given = {name: value for name, value in settings.items() if name in STORE_SETTINGS}
+    parsed = StoreConfig.from_properties(given)
+    attributes = [STORE_SETTINGS[name] for name in given]
+    return replace(base, **{each: getattr(parsed, each) for each in attributes})
+
+
+def check_store_settings(config: StoreConfig, settings: Mapping[str, object]) -> None:
+    """Raise InvalidConfigError for settings of a broker that its open store does not have."""
+    for name, value in settings.items():
+        if name in STORE_SETTINGS and with_store_settings(config, {name: value}) != config:
+            raise InvalidConfigError(
+                f"{name}={value} is a setting of the store, which is open without it: give it to "
+                "kstore.open(config=...), or let kstore.serve open the store"
+            )
