@@ -54,12 +54,23 @@ def connected(workspace: Workspace) -> tuple[kstore.Log, Exchange]:
     listener.connections.add(connection)
     workspace.stack.callback(connection.close, "")
 
+    _finish_start(loop, workers)
+
     def exchange(requests: bytes) -> int:
         client.sendall(requests)
         loop._turn()
         return len(client.recv(1 << 16))
 
     return log, exchange
+
+
+def _finish_start(loop: Loop, workers: DiskWorkers) -> None:
+    """Let the services start, so that no work of theirs is queued for the partition."""
+    loop._turn()
+    finished: list[None] = []
+    workers.submit((TOPIC, 0), lambda: None, lambda *_: finished.append(None))
+    while not finished:
+        loop._turn()
 
 
 @operation("produce one record to a broker", rounds=50)
