@@ -166,7 +166,7 @@ def fail_all(
                 shutil.rmtree(f"{base}/state/data", ignore_errors=True)
                 disk = FailingDisk(f"{base}/state/data", at, code, sticky=sticky)
                 try:
-                    _one(disk, name, cuts, budget.random(turn, number), figures)
+                    fail_one(disk, name, cuts, budget.random(turn, number), figures)
                 except Exception as error:  # whatever it is, it is a finding
                     figures.violated(where, type(error).__name__, error)
             figures.counts["of"] = len(points) if number == 0 else 0
@@ -176,7 +176,8 @@ def fail_all(
         return share(budget.jobs, work)
 
 
-def _one(disk: FailingDisk, name: str, cuts: int, random: Any, figures: Figures) -> None:
+def fail_one(disk: FailingDisk, name: str, cuts: int, random: Any, figures: Figures) -> None:
+    """One scenario on one failing disk; a Violation is raised."""
     root = disk.root
     world = run(root, name, disk)
     figures.counts["failures"] += 1

@@ -317,7 +317,9 @@ class TopicRegistry:
             raise
 
     def _undo_creation(self, topic: str, entry: TopicEntry) -> None:
-        """Remove what a failed creation has made, as far as the disk allows."""
+        """Remove what a failed creation has made; the next opening finishes what remains."""
+        if self.offline:  # what it has of the topic would be a topic that lacks partitions
+            return
         try:
             remove_half_made(self.live, topic, entry)
             self.settings.remove(topic)
