@@ -41,7 +41,7 @@ def test_records_flushed_after_a_failed_sync_survive_a_power_cut(name: str) -> N
             shutil.rmtree(f"{base}/state/data", ignore_errors=True)
             failing = FailingDisk(f"{base}/state/data", at, errno.EIO)
             try:
-                io_errors._one(failing, name, 2, Random(at), figures)
+                io_errors.fail_one(failing, name, 2, Random(at), figures)
             except Exception as error:  # whatever it is, it is a finding
                 found.append(f"sync at call {at}: {type(error).__name__}: {error}")
     assert found == []
