@@ -76,7 +76,8 @@ class Node(KafkaTools):
 
     def _write_properties(self) -> None:
         controller = self._controller
-        quorum = f"controller.quorum.voters={self._number}@127.0.0.1:{controller}"
+        voter = self if self._of is None else self._of
+        quorum = f"controller.quorum.voters={voter._number}@127.0.0.1:{controller}"
         if self.version >= "4":
             quorum = f"controller.quorum.bootstrap.servers=127.0.0.1:{controller}"
         roles, own = "broker,controller", f",CONTROLLER://127.0.0.1:{controller}"
