@@ -11,10 +11,6 @@ _REASONS: tuple[tuple[str, str], ...] = (
     (_PRODUCE + "null records: ", _BUG),
     (_PRODUCE + r".* that is none.*: .*(error_code|log_start_offset|error_message)", _BUG),
     (_PRODUCE + r"codec [57].*: .*(error_code|error_message|log_start_offset)", _BUG),
-    (
-        _PRODUCE + r"a transactional batch.*: .*error_code: Kafka 53",
-        "there are no transactions yet",
-    ),
     (_PRODUCE + "offsets with a gap", "Kafka appends it, and the next batch has the same offset"),
     (
         _PRODUCE + "the same partition twice: .*base_offset: Kafka 2, kstore 0",
