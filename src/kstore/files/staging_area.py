@@ -123,6 +123,7 @@ class StagingArea(Files):
     remove_directory = _on_path(Files.remove_directory)
     sync_directory = _on_path(Files.sync_directory)
     write_atomically = _on_path(Files.write_atomically)
+    write_private = _on_path(Files.write_private)
     lock = _on_path(Files.lock)
     probe = _on_path(Files.probe)
     locked_range = _on_path(Files.locked_range)

@@ -380,7 +380,7 @@ class Log(_ReplicatedLog, _TimedLog, GuessedNames, metaclass=ABCMeta):
         """
         return LogView(self, start, self.end_offset, isolation=COMMITTED, beyond_stable=True)
 
-    def settled_columns(self, start: int, stop: int) -> "Iterator[Columns]":
+    def _settled_columns(self, start: int, stop: int) -> "Iterator[Columns]":
         """The same records below an offset, as columns."""
         return LogView(self, start, stop, isolation=COMMITTED, beyond_stable=True).scan()
 

@@ -84,7 +84,7 @@ class FakeLog:
     def settled(self, start: int) -> Iterable[Stored]:
         return [each._replace(offset=n) for n, each in enumerate(self.records)][start:]
 
-    def settled_columns(self, start: int, stop: int) -> Iterable[Any]:
+    def _settled_columns(self, start: int, stop: int) -> Iterable[Any]:
         raise AssertionError("few records are read one by one")
 
 

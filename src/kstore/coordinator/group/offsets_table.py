@@ -65,7 +65,7 @@ class OffsetsLog(Protocol):
     def settled(self, start: int) -> Iterable[StoredRecord]:
         """Records up to the end, without those of uncommitted transactions."""
 
-    def settled_columns(self, start: int, stop: int) -> Iterable[Any]:
+    def _settled_columns(self, start: int, stop: int) -> Iterable[Any]:
         """The same records up to an offset, as :class:`kstore.Columns`."""
 
     def view(self, start: int) -> Iterable[StoredRecord]:
@@ -289,7 +289,7 @@ class OffsetsTable:
             self._metadata = {}
         self._unstable, self._unstable_keys = {}, {}
         if stable - self._next > _BY_COLUMNS:
-            self._load(log.settled_columns(self._next, stable))
+            self._load(log._settled_columns(self._next, stable))
             self._next = stable
         for record in log.settled(self._next):
             self._note(record.offset, record.key, record.value, record.offset < stable)
