@@ -52,12 +52,13 @@ class Server:
         self.settings = BrokerSettings(**settings)
         self.memory = RequestMemory(self.settings.queued_max_request_bytes)
         apis = ApiTable(Api(key, 0, 0, self._handle) for key in (PRODUCE, FETCH, METADATA))
+        self.workers = DiskWorkers(self.loop, 1)
         services = Services(
             store=None,  # type: ignore[arg-type]
             metadata=SimpleNamespace(image=None),  # type: ignore[arg-type]
             partitions=None,  # type: ignore[arg-type]
             loop=self.loop,
-            workers=DiskWorkers(self.loop, 1),
+            workers=self.workers,
             settings=self.settings,
             apis=apis,
         )
@@ -155,6 +156,7 @@ def serving(**settings: Any) -> Iterator[Server]:
 
         server.loop.call_soon_threadsafe(end)
         thread.join(WAIT)
+        server.workers.close()
         server.loop.close()
         assert server.memory.used == 0, "every byte that came was released"
 

@@ -48,6 +48,7 @@ class Truncator:
         state, active = self._state, self._active
         with state.flush_lock, state.lock:
             state.check_usable()
+            start_offset = state.segments.start_offset
             if offset < 0:
                 raise OffsetOutOfRangeError("cannot truncate to a negative offset", offset=offset)
             if offset < state.segments.end_offset:
@@ -57,7 +58,7 @@ class Truncator:
                 )
             self._remove_unpublished()  # syncs the directory
             if offset >= state.segments.end_offset:
-                self._truncate_epochs(state.segments.end_offset)
+                self._truncate_epochs(state.segments.end_offset, start_offset)
                 return
             active.close_files()
             # Zeros below the checkpoint's recovery point would count as corruption.
@@ -71,7 +72,7 @@ class Truncator:
             active.finish_truncation()
             state.lost = state.lost.truncate(state.files, state.directory, offset)
             truncate_gaps(state.files, state.directory, offset)
-            self._truncate_epochs(offset)
+            self._truncate_epochs(offset, start_offset)
             state.producers.refresh(state.segments, state.now_ms())
             state.files.sync_directory(state.directory)
             state.wake(LogEvents.END | LogEvents.TRUNCATED)
@@ -102,10 +103,23 @@ class Truncator:
             self.truncate_to(end)
         return state.segments.end_offset
 
-    def _truncate_epochs(self, end: int) -> None:
-        """Remove the epochs from the log end on, except the leader's own."""
+    def _truncate_epochs(self, end: int, start_offset: int) -> None:
+        """Remove the epochs from the log end on, except the leader's own.
+
+        The epoch at the log start before the truncation, ``start_offset``, also stands for batches
+        below it. Where such batches remain it is kept: no later append may carry a lower epoch.
+        Kafka removes it, because there the controller decides the next epoch.
+        """
         state = self._state
+        earliest = state.epochs.earliest
         changed = state.epochs.truncate_from_end(end)
+        if (
+            earliest is not None
+            and state.epochs.latest is None
+            and earliest.start_offset == start_offset
+            and (state.active.size > 0 or len(state.segments.views) > 1)
+        ):
+            changed = state.epochs.assign(earliest.epoch, end)
         state.save_epochs(state.keep_begun_epoch(end) or changed)
         state.appender.leader_epoch = state.latest_epoch()
 

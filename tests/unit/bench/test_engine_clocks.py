@@ -21,6 +21,7 @@ from engine import clock
 from engine.workloads import WORKLOADS
 from kstore.bench.contest import Contest, Timed
 from kstore.bench.workload import Setting
+from kstore.files.filenames import DELETED_SUFFIX
 
 CLOCKS = {"perf_counter": perf_counter, "perf_counter_ns": perf_counter_ns}
 
@@ -31,7 +32,11 @@ ELSEWHERE = {"confluent-kafka": "its mock broker keeps messages in memory"}
 
 @dataclass(frozen=True)
 class Held:
-    """What this process has of a folder's files: whether any is open, how many are mapped."""
+    """What this process has of a folder's files: whether any is open, how many are mapped.
+
+    Replaced segments (``.deleted``) do not count: a log keeps them mapped until it deletes them,
+    and those of an earlier run are unmapped when the garbage collector comes by.
+    """
 
     is_open: bool
     maps: int
@@ -48,7 +53,13 @@ def held(folder: Path) -> Held:
     maps = Path("/proc/self/maps").read_text().splitlines()
     return Held(
         any(target.startswith(inside) for target in targets),
-        len({line.split(maxsplit=5)[-1] for line in maps if inside in line}),
+        len(
+            {
+                line.split(maxsplit=5)[-1]
+                for line in maps
+                if inside in line and DELETED_SUFFIX not in line
+            }
+        ),
     )
 
 

@@ -141,3 +141,25 @@ def test_a_gap_that_recovery_cut_does_not_excuse_a_new_one(tmp_path: Path) -> No
         assert store["t"][0].end_offset == 4
     lose_a_segment(tmp_path)
     assert main(["verify", "--log-dir", str(tmp_path)]) == 3
+
+
+def test_no_later_batch_has_a_lower_leader_epoch_than_one_below_the_log_start(
+    tmp_path: Path,
+) -> None:
+    """The log start lies inside the truncated batch: no record is left, a batch is."""
+    with kstore.open(tmp_path, config=QUIET) as store:
+        log = store.create_topic("t")[0]
+        log.begin_epoch(3)
+        log.extend([b"a"] * 5)
+        log.extend([b"b"] * 5)
+    with kstore.open(tmp_path, config=QUIET) as store:  # a program that begins no epoch
+        log = store["t"][0]
+        log.delete_records(7)
+        log.truncate_to(7)
+        log.append(b"new")
+        assert [(record.offset, record.leader_epoch) for record in log] == [(7, 3)]
+        log.delete_records(8)
+        log.truncate_to(8)  # removes nothing
+        log.append(b"next")
+        assert [(record.offset, record.leader_epoch) for record in log] == [(8, 3)]
+    assert main(["verify", "--log-dir", str(tmp_path)]) == 0
