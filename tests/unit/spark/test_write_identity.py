@@ -318,6 +318,26 @@ def test_a_write_for_another_topic_is_no_repetition_in_another_run(log_dir: Path
     assert published(log_dir, "others") == ["3", "4", "5"]
 
 
+def test_a_write_of_an_unknown_run_is_a_repetition_only_with_the_same_rows(log_dir: Path) -> None:
+    """The tasks of another thread than the query's know no run: its second write may be one."""
+    in_thread = {"queryId": "q1"}
+    assert foreach_batch(log_dir, None, "", 0, rows(1, 2), **in_thread)
+    assert not foreach_batch(log_dir, None, "", 0, rows(2, 1), **in_thread)
+    for other in ({"topic": "others"}, {}):
+        with pytest.raises(InvalidConfigError, match=r"needs a writeId of its own.*InheritableThr"):
+            foreach_batch(log_dir, None, "", 0, rows(3, 4, 5), **in_thread, **other)
+    assert published(log_dir, "others") == []
+    assert foreach_batch(log_dir, None, "", 1, rows(3), **in_thread)
+    # As the error says: with a known run, another run's rows are a repetition.
+    assert not foreach_batch(log_dir, "q1", "run2", 1, rows(4))
+    assert progress(log_dir)["run"] == "run2"
+    with pytest.raises(InvalidConfigError, match="needs a writeId of its own"):
+        foreach_batch(log_dir, None, "", 1, rows(4), **in_thread)
+    assert not foreach_batch(log_dir, None, "", 1, rows(3), **in_thread)
+    assert progress(log_dir)["run"] == "run2"
+    assert published(log_dir) == ["1", "2", "3"]
+
+
 def test_options_that_say_nothing_are_refused(log_dir: Path) -> None:
     for given, said in (
         ({"queryId": "q", "writeBatch": 1}, "writeBatch numbers the jobs"),

@@ -162,7 +162,7 @@ def _skip_repetition(last: Progress, identity: Identity, content: Content, files
     )
     if not last.is_bound:
         bind(files, last, identity, content)
-    elif is_last_batch and identity.run is not None and identity.run != last.run:
+    elif is_last_batch and identity.run and identity.run != last.run:
         note_run(files, last, identity)
     sync_progress(files, last.directory, identity.name)  # an earlier sync may have failed
 

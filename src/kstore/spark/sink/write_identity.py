@@ -27,7 +27,8 @@ class Identity:
     """The identity of a write.
 
     ``name`` is the ``writeId``, or the query's id for a stream without one. ``run`` is the id of
-    the query's run if its function (``foreachBatch``) may write more than once in a micro-batch.
+    the query's run if its function (``foreachBatch``) may write more than once in a micro-batch,
+    and empty if the tasks do not know the run, because another thread than the query's writes.
     """
 
     name: str
@@ -145,7 +146,7 @@ def identify_job(options: SinkOptions, messages: Sequence[Staged | None]) -> Ide
             "nothing was published. In foreachBatch set the option queryId to the query's id; "
             "outside of a stream omit writeBatch and give each job a writeId of its own"
         )
-    run = next((staged.run for staged in messages if staged is not None and staged.run), None)
+    run = next((staged.run for staged in messages if staged is not None and staged.run), "")
     return Identity(options.write_id, query, options.write_batch, run, options.rebind)
 
 
@@ -316,19 +317,27 @@ def _difference_of_run(last: Progress, identity: Identity, content: Content) -> 
     """Why this is not the published write of the ``foreachBatch`` function, but another one.
 
     A run calls the function once for each micro-batch. Another run may see other rows, but rows
-    for a topic that got none before belong to another write.
+    for a topic that got none before belong to another write. If it is unknown which run writes,
+    other rows may be another write's.
     """
-    if identity.run == last.run:
-        difference, run = last.content.describe_difference(content), "in this run of the query"
+    advice = ""
+    if not identity.run:
+        difference, run = last.content.describe_difference(content), ""
+        advice = (
+            " (or, if these are the rows of a repetition that differ, write them in a "
+            "pyspark.InheritableThread, which lets the tasks know the query's run)"
+        )
+    elif identity.run == last.run:
+        difference, run = last.content.describe_difference(content), " in this run of the query"
     else:
         added = sorted(content.topics.keys() - last.content.topics.keys())
         difference = f"this write has rows for {', '.join(added)}" if added else None
-        run = "in an earlier run of the query"
+        run = " in an earlier run of the query"
     if difference is None:
         return None
     return (
-        f"it was {last} {run}, and {difference}: each write of a micro-batch needs a writeId of "
-        "its own"
+        f"it was {last}{run}, and {difference}: each write of a micro-batch needs a writeId of "
+        f"its own{advice}"
     )
 
 
