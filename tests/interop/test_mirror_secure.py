@@ -1,4 +1,4 @@
-"""Mirroring over TLS and SASL: what the command line reads from a properties file."""
+"""Kafka with TLS and SASL: mirroring and the tools, with settings from a properties file."""
 
 import re
 import shutil
@@ -96,6 +96,40 @@ def test_each_protocol(
         ("TLS", "security_protocol=SSL\n", "certificate verify failed"),
     ):
         assert re.search(reason, python(REFUSED, addresses[name], settings)), name
+
+
+def test_tools_of_each_protocol(
+    secured: tuple[Node, dict], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The same files that Kafka's own tools take."""
+    node, addresses = secured
+    tls = f"ssl.truststore.type=PEM\nssl.truststore.location={node.log_dir.parent / 'ca.pem'}\n"
+    module = "sasl.jaas.config=org.apache.kafka.common.security.{} required "
+    user = f'username="reader" password="{WORD}";\n'
+    plain, scram = module.format("plain.PlainLoginModule"), module.format("scram.ScramLoginModule")
+    ways = {
+        "TLS": "security.protocol=SSL\n" + tls,
+        "SASL": "security.protocol=SASL_PLAINTEXT\nsasl.mechanism=PLAIN\n" + plain + user,
+        "BOTH": "security.protocol=SASL_SSL\nsasl.mechanism=SCRAM-SHA-512\n" + tls + scram + user,
+    }
+    path = tmp_path / "client.properties"
+    for name, settings in ways.items():
+        path.write_text(settings)
+        server = ["--bootstrap-server", addresses[name], "--command-config", str(path)]
+        assert main(["get-offsets", "--topic", "t", *server]) == 0, capsys.readouterr()
+        ours = capsys.readouterr().out
+        assert ours == f"t:0:{len(PAIRS)}\n"
+        theirs = run(node.version, "org.apache.kafka.tools.GetOffsetShell", "--topic", "t", *server)
+        assert theirs.stdout.decode() == ours
+        words = ["console-consumer", "--topic", "t", "--from-beginning", "--group", f"of-{name}"]
+        assert main([*words, "--max-messages", "3", *server]) == 0, capsys.readouterr()
+        assert capsys.readouterr().out == "".join(f"{value}\n" for _, value in PAIRS[:3])
+    path.write_text(ways["BOTH"].replace(WORD, "wrong"))
+    server = ["--bootstrap-server", addresses["BOTH"], "--command-config", str(path)]
+    assert main(["get-offsets", "--topic", "t", *server]) == 1
+    error = capsys.readouterr().err
+    assert "invalid credentials with SASL mechanism SCRAM-SHA-512" in error
+    assert "wrong" not in error
 
 
 # In a process of its own: kafka-python leaves sockets of connections that failed open.

@@ -40,19 +40,29 @@ def add_client_options(parser: ArgumentParser, client: str) -> None:
 
 
 def client_properties(
-    pairs: Iterable[str], path: str | None, known: Collection[str]
+    pairs: Iterable[str],
+    path: str | None,
+    known: Collection[str],
+    connection: dict[str, str] | None = None,
 ) -> dict[str, str]:
     """Settings of a client by name, from ``name=value`` options and a file; options win.
 
-    Settings of connections, which have no effect here, are named on standard error and omitted.
-    Raises WrongOptionsError for any other name that is not ``known``.
+    Those of a server's ``connection`` are moved there: security and client.id. Other settings of
+    connections, which have no effect here, are named on standard error and omitted. Raises
+    WrongOptionsError for any other name that is not ``known``.
     """
+    from kstore.security.client_settings import is_security_setting
+
     found = read_properties(path)
     for pair in pairs:
         name, equals, value = pair.partition("=")
         if not equals:
             raise WrongOptionsError(f"a property reads name=value, not {pair[:80]!r}")
         found[name.strip()] = value
+    if connection is not None:
+        for name in [each for each in found if is_security_setting(each) or each == "client.id"]:
+            connection[name] = found.pop(name)
+        found.pop("bootstrap.servers", None)
     omitted = sorted(name for name in found if name not in known)
     for name in omitted:
         if not _WITHOUT_EFFECT.fullmatch(name):
@@ -61,5 +71,6 @@ def client_properties(
             )
         del found[name]
     if omitted:
-        complain(f"without effect, because there is no broker: {', '.join(omitted)}")
+        reason = "there is no broker" if connection is None else "kstore's client has none of them"
+        complain(f"without effect, because {reason}: {', '.join(omitted)}")
     return found

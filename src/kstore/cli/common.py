@@ -10,10 +10,15 @@ from collections.abc import Iterable, Mapping, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, NoReturn, overload
 
-from kstore.arguments import split_names
+from kstore.arguments import read_properties, split_names
 from kstore.cli.explain_lock import naming_lock_holder
 from kstore.cli.progress import Progress
-from kstore.errors import GroupConflictError, KStoreError, UnknownTopicOrPartitionError
+from kstore.errors import (
+    GroupConflictError,
+    InvalidConfigError,
+    KStoreError,
+    UnknownTopicOrPartitionError,
+)
 from kstore.partition_files import filenames
 
 if TYPE_CHECKING:
@@ -22,6 +27,7 @@ if TYPE_CHECKING:
     from kstore.config import StoreConfig
     from kstore.remote.store import RemoteStore
     from kstore.remote.topic import RemoteTopic
+    from kstore.security.client_settings import ClientSecurity
     from kstore.store.store import Store
     from kstore.store.topic import Topic
 
@@ -144,21 +150,37 @@ def add_log_dir(parser: argparse.ArgumentParser, *, required: bool = True) -> No
     )
 
 
-def add_log_dir_or_server(parser: ToolParser) -> None:
-    """--log-dir and --bootstrap-server, for tools that work on a directory or a server."""
+def add_command_config(
+    parser: ToolParser, *aliases: str, default: object = None, dest: str = "command_config"
+) -> None:
+    """--command-config: the settings of the connection to a server."""
+    parser.add_argument(
+        "--command-config",
+        *aliases,
+        dest=dest,
+        default=default,
+        metavar="FILE",
+        help="of a server: a properties file with the client's security.protocol, ssl.* and sasl.*",
+    )
+    parser.hints.pop("--command-config", None)
+
+
+def add_log_dir_or_server(parser: ToolParser, *, has_client_options: bool = False) -> None:
+    """--log-dir and --bootstrap-server, for tools that work on a directory or a server.
+
+    A tool that ``has_client_options`` adds --command-config with them.
+    """
     add_log_dir(parser, required=False)
     parser.add_argument(
         "--bootstrap-server",
         metavar="HOST:PORT[,HOST:PORT...]",
-        help="or a Kafka broker, or `kstore serve`, without TLS or SASL",
+        help="or a Kafka broker, or `kstore serve`",
     )
     del parser.hints["--bootstrap-server"]
     for name in ("--broker-list", "--zookeeper"):
         parser.hints[name] = "name the server by --bootstrap-server host:port"
-    parser.hints["--command-config"] = (
-        "kstore's tools connect without TLS and SASL, so there is nothing to configure; leave it "
-        "out"
-    )
+    if not has_client_options:
+        add_command_config(parser)
 
 
 def check_directory_or_server(arguments: argparse.Namespace) -> bool:
@@ -168,6 +190,8 @@ def check_directory_or_server(arguments: argparse.Namespace) -> bool:
         raise WrongOptionsError(
             "name a directory by --log-dir or a server by --bootstrap-server, and not both"
         )
+    if not is_server and getattr(arguments, "command_config", None) is not None:
+        raise WrongOptionsError("--command-config: a directory has no connection to configure")
     return is_server
 
 
@@ -183,11 +207,33 @@ def open_directory_or_server(
 def open_server(
     arguments: argparse.Namespace, *, client_id: str = "kstore", timeout_ms: int | None = None
 ) -> "RemoteStore":
-    """The cluster of --bootstrap-server; answers are waited for 30 s, or timeout_ms."""
+    """The cluster of --bootstrap-server; answers are waited for 30 s, or timeout_ms.
+
+    The connection has the settings of --command-config, or what the tool left in
+    ``arguments.connection``.
+    """
     from kstore.remote.store import RemoteStore
 
+    settings: dict[str, str] | None = getattr(arguments, "connection", None)
+    if settings is None:
+        settings = read_properties(getattr(arguments, "command_config", None))
     timeout = 30.0 if timeout_ms is None else timeout_ms / 1000
-    return RemoteStore(arguments.bootstrap_server, timeout=timeout, client_id=client_id)
+    return RemoteStore(
+        arguments.bootstrap_server,
+        timeout=timeout,
+        client_id=settings.get("client.id", client_id),
+        security=connection_security(settings),
+    )
+
+
+def connection_security(settings: Mapping[str, str]) -> "ClientSecurity":
+    """The security of a client's settings. Raises WrongOptionsError with what is wrong."""
+    from kstore.security.client_settings import client_security
+
+    try:
+        return client_security(settings)
+    except InvalidConfigError as error:
+        raise WrongOptionsError(str(error)) from None
 
 
 def open_store(arguments: argparse.Namespace, mode: str = "r", *, create: bool = False) -> "Store":

@@ -76,7 +76,7 @@ a rebalance and at the end what was printed.
 
 def describe(parser: ToolParser) -> None:
     parser.epilog = EPILOG
-    add_log_dir_or_server(parser)
+    add_log_dir_or_server(parser, has_client_options=True)
     parser.add_argument("--topic", metavar="NAME", help="the topic to read")
     parser.add_argument(
         "--include", "--whitelist", metavar="REGEX", help="or all topics that match"
@@ -209,7 +209,10 @@ def formatter(arguments: argparse.Namespace) -> RecordFormatter:
 
 def apply_settings(arguments: argparse.Namespace) -> None:
     """Take over the settings of --command-property and --command-config, by Kafka's rules."""
-    given = client_properties(arguments.consumer, arguments.consumer_config, CONSUMER_PROPERTIES)
+    arguments.connection = None if arguments.bootstrap_server is None else {}
+    given = client_properties(
+        arguments.consumer, arguments.consumer_config, CONSUMER_PROPERTIES, arguments.connection
+    )
     group = given.get("group.id")
     if group and arguments.group and group != arguments.group:
         raise WrongOptionsError(

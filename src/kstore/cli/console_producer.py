@@ -85,7 +85,7 @@ class Line(NamedTuple):
 def describe(parser: ToolParser) -> None:
     parser.epilog = EPILOG
     parser.hints["--dry-run"] = "console-producer appends every line; leave it out"
-    add_log_dir_or_server(parser)
+    add_log_dir_or_server(parser, has_client_options=True)
     parser.add_argument("--topic", required=True, metavar="NAME", help="REQUIRED: append to it")
     describe_properties(parser)
     parser.add_argument(
@@ -207,8 +207,14 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def producer_options(arguments: argparse.Namespace) -> dict[str, Any]:
-    """Keyword arguments of Store.producer; a property wins over Kafka's older option."""
-    given = client_properties(arguments.producer, arguments.producer_config, PRODUCER_PROPERTIES)
+    """Keyword arguments of Store.producer; a property wins over Kafka's older option.
+
+    Settings of the connection to a server are left in ``arguments.connection``.
+    """
+    arguments.connection = None if arguments.bootstrap_server is None else {}
+    given = client_properties(
+        arguments.producer, arguments.producer_config, PRODUCER_PROPERTIES, arguments.connection
+    )
     acks = given.get("acks", arguments.request_required_acks)
     options: dict[str, Any] = {
         "acks": "all" if acks in ("all", "-1") else parse_whole_number(acks, 0, 1, name="acks"),

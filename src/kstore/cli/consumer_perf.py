@@ -29,7 +29,7 @@ _IGNORED = ("threads", "num-fetch-threads", "socket-buffer-size", "fetch-size")
 
 def describe(parser: ToolParser) -> None:
     parser.epilog = EPILOG
-    add_server(parser)
+    add_server(parser, "--consumer.config")
     parser.add_argument("--topic", required=True, metavar="NAME", help="REQUIRED: the topic")
     parser.add_argument("--messages", required=True, type=whole_number(0, INT64_MAX), metavar="N",
         help="REQUIRED: how many records")  # fmt: skip
@@ -51,10 +51,6 @@ def describe(parser: ToolParser) -> None:
             help="without effect")  # fmt: skip
     parser.hints["--print-metrics"] = "kstore's consumer has no metrics; leave it out"
     parser.hints["--date-format"] = "times are printed as yyyy-MM-dd HH:mm:ss:SSS; leave it out"
-    parser.hints["--consumer.config"] = (
-        "kstore's tools connect without TLS and SASL, so there is nothing to configure; leave it "
-        "out"
-    )
 
 
 def run(arguments: argparse.Namespace) -> int:

@@ -27,7 +27,7 @@ _NOT_NEEDED = 84
 
 def describe(parser: ToolParser) -> None:
     parser.epilog = EPILOG
-    add_server(parser)
+    add_server(parser, "--admin.config")
     parser.add_argument("--election-type", required=True, type=str.lower, choices=_TYPES,
         metavar="TYPE", help="REQUIRED: preferred, or unclean where no replica is in sync",
     )  # fmt: skip
@@ -36,7 +36,6 @@ def describe(parser: ToolParser) -> None:
         help="the partition, with --topic")  # fmt: skip
     parser.add_argument("--all-topic-partitions", action="store_true", help="all partitions")
     parser.add_argument("--path-to-json-file", metavar="FILE", help="the partitions of a file")
-    parser.add_argument("--admin.config", dest="admin_config", help=argparse.SUPPRESS)
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -72,8 +71,6 @@ def named(partitions: list[TopicPartition]) -> str:
 
 def wanted(arguments: argparse.Namespace) -> list[TopicPartition] | None:
     """The partitions of the options; None: all."""
-    if arguments.admin_config is not None:
-        raise WrongOptionsError("--admin.config: kstore's tools connect without TLS and SASL")
     chosen = [
         arguments.topic is not None,
         arguments.all_topic_partitions,

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from kstore.arguments import read_properties, whole_number
-from kstore.cli.common import ToolParser, WrongOptionsError, unescape
+from kstore.cli.common import ToolParser, WrongOptionsError, open_server, unescape
 from kstore.cli.console_producer import producer_options
 from kstore.integers import INT32_MAX, INT64_MAX
 from kstore.signals import StopRequest
@@ -48,22 +48,20 @@ def describe(parser: ToolParser) -> None:
         help="what separates the values of --payload-file (default: \\n)")  # fmt: skip
     parser.add_argument("--producer-props", nargs="+", action="extend", default=[],
         metavar="NAME=VALUE", help="settings of the producer, with bootstrap.servers")  # fmt: skip
-    parser.add_argument("--producer.config", dest="producer_config", metavar="FILE",
-        help="a properties file of such settings")  # fmt: skip
+    parser.add_argument("--command-config", "--producer.config", dest="producer_config",
+        metavar="FILE", help="a properties file of such settings")  # fmt: skip
     parser.add_argument("--bootstrap-server", metavar="HOST:PORT[,HOST:PORT...]",
         help="the broker, if bootstrap.servers is not among the settings")  # fmt: skip
-    del parser.hints["--bootstrap-server"]
+    del parser.hints["--bootstrap-server"], parser.hints["--command-config"]
     parser.hints["--print-metrics"] = "kstore's producer has no metrics; leave it out"
     for name in ("--transactional-id", "--transaction-duration-ms"):
         parser.hints[name] = "kstore's producer for servers has no transactions; leave it out"
 
 
 def run(arguments: argparse.Namespace) -> int:
-    from kstore.remote.store import RemoteStore
-
-    servers, options = settings_of(arguments)
+    options = settings_of(arguments)
     statistics = Statistics()
-    with StopRequest() as stop, RemoteStore(servers) as store:
+    with StopRequest() as stop, open_server(arguments) as store:
         with store.producer(arguments.topic, **options) as producer:
             started = time.monotonic()
             values = payloads(arguments)
@@ -77,8 +75,8 @@ def run(arguments: argparse.Namespace) -> int:
         return 128 + stop.number if stop.number else 0
 
 
-def settings_of(arguments: argparse.Namespace) -> tuple[str, dict[str, Any]]:
-    """The servers, and the options of the producer."""
+def settings_of(arguments: argparse.Namespace) -> dict[str, Any]:
+    """The options of the producer; those of the connection stay in the arguments."""
     given = read_properties(arguments.producer_config)
     for pair in arguments.producer_props:
         name, equals, value = pair.partition("=")
@@ -88,17 +86,19 @@ def settings_of(arguments: argparse.Namespace) -> tuple[str, dict[str, Any]]:
     servers = given.pop(_SERVERS, None) or arguments.bootstrap_server
     if not servers:
         raise WrongOptionsError("--producer-props needs bootstrap.servers=host:port")
-    options = producer_options(
-        argparse.Namespace(
-            producer=[f"{name}={value}" for name, value in given.items()],
-            producer_config=None,
-            request_required_acks="all",
-            timeout=0,  # Kafka's linger.ms
-            batch_size=None,
-            compression_codec=None,
-        )
+    arguments.bootstrap_server = servers
+    of_producer = argparse.Namespace(
+        bootstrap_server=servers,
+        producer=[f"{name}={value}" for name, value in given.items()],
+        producer_config=None,
+        request_required_acks="all",
+        timeout=0,  # Kafka's linger.ms
+        batch_size=None,
+        compression_codec=None,
     )
-    return servers, options
+    options = producer_options(of_producer)
+    arguments.connection = of_producer.connection
+    return options
 
 
 def payloads(arguments: argparse.Namespace) -> Iterator[bytes]:

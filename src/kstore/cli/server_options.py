@@ -3,29 +3,32 @@
 import argparse
 from collections.abc import Iterable, Sequence
 
-from kstore.cli.common import ToolParser, WrongOptionsError
+from kstore.cli.common import ToolParser, WrongOptionsError, add_command_config
 
 
 def add_server(
-    parser: ToolParser, *, before_action: bool = False, after_action: bool = False
+    parser: ToolParser,
+    *config_aliases: str,
+    before_action: bool = False,
+    after_action: bool = False,
 ) -> None:
-    """--bootstrap-server, required; of a tool with actions it stands before or after the action,
-    and :func:`check_server` misses it."""
+    """--bootstrap-server, required, and --command-config.
+
+    Of a tool with actions they stand before or after the action, and :func:`check_server` misses
+    the server. ``config_aliases`` are older names of --command-config.
+    """
     parser.add_argument(
         "--bootstrap-server",
         required=not before_action and not after_action,
         default=argparse.SUPPRESS if after_action else None,
         metavar="HOST:PORT[,HOST:PORT...]",
-        help="REQUIRED: a Kafka broker, or `kstore serve`, without TLS or SASL",
+        help="REQUIRED: a Kafka broker, or `kstore serve`",
     )
     del parser.hints["--bootstrap-server"]
     parser.hints["--broker-list"] = "name the server by --bootstrap-server host:port"
     parser.hints["--zookeeper"] = "name the server by --bootstrap-server host:port"
     parser.hints["--bootstrap-controller"] = "name a broker by --bootstrap-server host:port"
-    parser.hints["--command-config"] = (
-        "kstore's tools connect without TLS and SASL, so there is nothing to configure; leave it "
-        "out"
-    )
+    add_command_config(parser, *config_aliases, default=argparse.SUPPRESS if after_action else None)
     for name in ("--log-dir", "--path"):
         parser.hints[name] = "this tool asks a server: --bootstrap-server host:port"
 

@@ -4,6 +4,7 @@ Modules:
 
 - admin: Elections, log directories, reassignments, features and versions
 - answer_errors: Kafka's error codes in answers as errors of kstore
+- authentication: The client's side of SASL on a connection
 - cluster: Finds brokers and leaders, and asks again where an answer says to
 - connection: One connection to a broker: requests in the highest version that both sides support
 - consumer: Reads assigned partitions of a cluster

@@ -8,7 +8,9 @@ from kstore.errors import InvalidConfigError, KStoreError, SourceError
 from kstore.protocol.messages.metadata import MetadataRequest, MetadataResponse
 from kstore.remote.answer_errors import error_of, is_retriable
 from kstore.remote.connection import Answer, Connection, Request
+from kstore.security.client_settings import ClientSecurity
 
+_PLAINTEXT = ClientSecurity()
 Result = TypeVar("Result")
 _PAUSE = 0.1  # seconds between two attempts
 ZERO_UUID = bytes(16)
@@ -32,12 +34,18 @@ class Cluster:
     """Connections to the brokers of a cluster, for one thread at a time. ``close`` it."""
 
     def __init__(
-        self, bootstrap_servers: str, *, client_id: str = "kstore", timeout: float = 30.0
+        self,
+        bootstrap_servers: str,
+        *,
+        client_id: str = "kstore",
+        timeout: float = 30.0,
+        security: ClientSecurity = _PLAINTEXT,
     ) -> None:
         self.bootstrap_servers = bootstrap_servers
         self._servers = parse_servers(bootstrap_servers)
         self._client_id = client_id
         self._timeout = timeout
+        self._security = security
         self._connections: dict[int, Connection] = {}
         self._addresses: dict[int, tuple[str, int]] = {}
         self._racks: dict[int, str | None] = {}
@@ -82,7 +90,13 @@ class Cluster:
         raise problem
 
     def _open(self, host: str, port: int) -> Connection:
-        return Connection(host, port, client_id=self._client_id, timeout=self._timeout)
+        return Connection(
+            host,
+            port,
+            client_id=self._client_id,
+            timeout=self._timeout,
+            security=self._security,
+        )
 
     def _node(self, node_id: int) -> Connection:
         connection = self._connections.get(node_id)

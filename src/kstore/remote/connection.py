@@ -2,19 +2,30 @@
 
 Requests and answers are frames of an int32 size and that many bytes. The versions that a broker
 supports come from ApiVersions (KIP-35); one before 0.10 closes the connection on it, and is asked
-in version 0.
+in version 0. With TLS the socket is encrypted first; with SASL the client proves who it is after
+ApiVersions, and again before its session ends (KIP-368).
 """
 
 import socket
 import struct
+import time
 from typing import ClassVar, Protocol, Self, TypeVar
 
 from kstore.errors import KStoreError, SourceError
 from kstore.protocol.api_keys import ApiKey
 from kstore.protocol.headers import RequestHeader, decode_response_header
 from kstore.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
+from kstore.protocol.messages.sasl_authenticate import (
+    SaslAuthenticateRequest,
+    SaslAuthenticateResponse,
+)
+from kstore.protocol.messages.sasl_handshake import SaslHandshakeRequest, SaslHandshakeResponse
 from kstore.protocol.wire import Reader, Writer
+from kstore.remote.authentication import AuthenticationFailedError, authenticate
+from kstore.security.client_settings import ClientSasl, ClientSecurity, ClientTls, client_context
 
+_PLAINTEXT = ClientSecurity()
+_SHARE_OF_SESSION = 0.85  # of a session's time, after which the client authenticates again
 _SIZE = struct.Struct(">i")
 _CHUNK = 1 << 20  # bytes of an answer that are received at a time: no claim of its size allocates
 LARGEST_ANSWER = 1 << 30
@@ -49,20 +60,30 @@ class Connection:
     """A connection to one broker, for one thread. ``close`` it, or use it in ``with``.
 
     Raises SourceError where the broker is not reachable, or does not answer within ``timeout``
-    seconds.
+    seconds; AuthenticationFailedError where it or this client does not prove who it is.
     """
 
     def __init__(
-        self, host: str, port: int, *, client_id: str = "kstore", timeout: float = 30.0
+        self,
+        host: str,
+        port: int,
+        *,
+        client_id: str = "kstore",
+        timeout: float = 30.0,
+        security: ClientSecurity = _PLAINTEXT,
     ) -> None:
         self.address = f"{host}:{port}"
         self._client_id = client_id
         self._correlation_id = 0
         self._where = (host, port)
         self._timeout = timeout
+        self._tls, self._sasl = security.tls, security.sasl
+        self._session_ends = float("inf")  # by time.monotonic
         self._socket = self._connect()
         try:
             self.versions = self._ask_versions()  # empty: of a broker before 0.10
+            if self._sasl is not None:
+                self._authenticate(self._sasl)
         except BaseException:
             self.close()
             raise
@@ -73,7 +94,73 @@ class Connection:
         except OSError as error:
             raise SourceError(f"cannot connect to {self.address}: {error}") from error
         connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        return connected
+        if self._tls is None:
+            return connected
+        try:
+            return self._encrypted(connected, self._tls)
+        except BaseException:
+            connected.close()
+            raise
+
+    def _encrypted(self, connected: socket.socket, tls: ClientTls) -> socket.socket:
+        import ssl  # slow to import
+
+        try:
+            return client_context(tls).wrap_socket(connected, server_hostname=self._where[0])
+        except ssl.SSLCertVerificationError as error:
+            raise AuthenticationFailedError(
+                f"the certificate of {self.address} is not trusted: {error.verify_message}"
+            ) from None
+        except OSError as error:
+            raise SourceError(
+                f"TLS with {self.address} failed: {getattr(error, 'reason', None) or error}; "
+                "does that listener use TLS?"
+            ) from error
+
+    def _authenticate(self, sasl: ClientSasl) -> None:
+        """Prove who this client is, and note when that has to be repeated."""
+        has_requests = ApiKey.SASL_AUTHENTICATE in self.versions
+        handshake = self._exchange(
+            SaslHandshakeRequest(sasl.mechanism), int(has_requests), SaslHandshakeResponse
+        )
+        if handshake.error_code:
+            raise AuthenticationFailedError(
+                f"the broker at {self.address} does not take {sasl.mechanism}; it takes "
+                f"{', '.join(handshake.mechanisms) or 'no mechanism'}"
+            )
+        began, lifetime_ms = time.monotonic(), 0
+
+        def exchange(token: bytes) -> bytes:
+            nonlocal lifetime_ms
+            request = SaslAuthenticateRequest(token)
+            answer = self._exchange(request, self.version_of(request), SaslAuthenticateResponse)
+            if answer.error_code:
+                raise AuthenticationFailedError(
+                    f"authentication at {self.address} failed: "
+                    f"{answer.error_message or f'error {answer.error_code}'}"
+                )
+            lifetime_ms = answer.session_lifetime_ms
+            return answer.auth_bytes
+
+        authenticate(sasl, exchange if has_requests else self._exchange_raw)
+        if lifetime_ms > 0:
+            self._session_ends = began + lifetime_ms / 1000 * _SHARE_OF_SESSION
+
+    def _exchange_raw(self, token: bytes) -> bytes:
+        """A token and its answer as frames without a header: before Kafka 1.0."""
+        try:
+            self._socket.settimeout(self._timeout)
+            self._socket.sendall(_SIZE.pack(len(token)) + token)
+            (size,) = _SIZE.unpack(self._receive(_SIZE.size))
+            if not 0 <= size <= _CHUNK:
+                raise SourceError(f"{self.address} answered a token of {size} bytes")
+            return self._receive(size)
+        except SourceError as error:
+            raise AuthenticationFailedError(
+                f"authentication at {self.address} failed: {error}"
+            ) from error
+        except OSError as error:
+            raise SourceError(f"no answer from {self.address}: {error}") from error
 
     def close(self) -> None:
         self._socket.close()
@@ -127,11 +214,17 @@ class Connection:
 
         ``timeout`` is added to the connection's, for requests that wait at the broker.
         """
+        self._renew_session()
         return self._exchange(request, self.version_of(request, highest), response, timeout)
 
     def send(self, request: Request) -> None:
         """Send a request that has no answer: Produce with acks=0."""
+        self._renew_session()
         self._send(request, self.version_of(request))
+
+    def _renew_session(self) -> None:
+        if self._sasl is not None and time.monotonic() >= self._session_ends:
+            self._authenticate(self._sasl)
 
     def _exchange(
         self, request: Request, version: int, response: type[Answer], more: float = 0.0
@@ -177,8 +270,8 @@ class Connection:
         if not 4 <= size <= LARGEST_ANSWER:
             self.close()
             raise SourceError(
-                f"{self.address} announced an answer of {size} bytes: is that a Kafka broker, "
-                "without TLS?"
+                f"{self.address} announced an answer of {size} bytes: is that a Kafka broker, and "
+                "with this security.protocol?"
             )
         return self._receive(size)
 

@@ -16,7 +16,9 @@ from kstore.remote.consumer import RemoteConsumer
 from kstore.remote.group_consumer import GroupConsumer
 from kstore.remote.remote_log import only
 from kstore.remote.topic import RemoteTopic
+from kstore.security.client_settings import ClientSecurity
 
+_PLAINTEXT = ClientSecurity()
 _TIMEOUT_MS = 30_000
 _BROKERS_CHOICE = -1  # partitions and replication factor by the broker's defaults (KIP-464)
 
@@ -36,16 +38,26 @@ class RemoteStore(Mapping[str, RemoteTopic]):
         Seconds until a request without an answer fails, and temporary errors are retried.
     client_id
         What the cluster calls this client.
+    security
+        How its connections are encrypted and authenticated; by default not.
     """
 
     writable = True
 
     def __init__(
-        self, bootstrap_servers: str, *, timeout: float = 30.0, client_id: str = "kstore"
+        self,
+        bootstrap_servers: str,
+        *,
+        timeout: float = 30.0,
+        client_id: str = "kstore",
+        security: ClientSecurity = _PLAINTEXT,
     ) -> None:
         self.bootstrap_servers = bootstrap_servers
         self._timeout = timeout
-        self.cluster = Cluster(bootstrap_servers, client_id=client_id, timeout=timeout)
+        self._security = security
+        self.cluster = Cluster(
+            bootstrap_servers, client_id=client_id, timeout=timeout, security=security
+        )
         self._of_producers: list[RemoteStore] = []
 
     def close(self) -> None:
@@ -146,7 +158,7 @@ class RemoteStore(Mapping[str, RemoteTopic]):
 
         It has connections of its own, because its thread sends. Close it before the store.
         """
-        store = RemoteStore(self.bootstrap_servers, timeout=self._timeout)
+        store = RemoteStore(self.bootstrap_servers, timeout=self._timeout, security=self._security)
         self._of_producers.append(store)
         handle = store[topic]
         handle.acks = -1 if acks in ("all", -1) else int(acks)

@@ -112,8 +112,8 @@ def test_the_directory_has_either_name(data: Path, name: str, capsys: Any) -> No
         (["dump-log", "--log-dir", "data"], "takes files: --files data/orders-0/*.log"),
         (["topics", "--list", "--directory", "data"], "--directory: the option is --log-dir"),
         (
-            ["topics", "--list", "--command-config=c"],
-            "tools connect without TLS and SASL",
+            ["topics", "--list", "--command-config=c", "--log-dir=."],
+            "a directory has no connection to configure",
         ),
         (["repair", "--path", "x", "--execute", "--dry-run"], "not allowed with"),
         (["verify", "."], 'Missing required argument "[log-dir]"; did you mean --log-dir .?'),

@@ -12,8 +12,10 @@ from kstore.errors import InvalidConfigError, KStoreError, SourceError
 from kstore.protocol.messages.api_versions import ApiVersionsResponse
 from kstore.protocol.messages.metadata import MetadataRequest, MetadataResponse
 from kstore.protocol.wire import Writer
+from kstore.remote.authentication import AuthenticationFailedError
 from kstore.remote.cluster import parse_servers
 from kstore.remote.connection import Connection
+from kstore.security.client_settings import ClientSasl, ClientSecurity
 
 Serve = Callable[[socket.socket], None]
 
@@ -130,6 +132,50 @@ def test_a_broker_that_is_silent_is_given_up() -> None:
         with pytest.raises(SourceError, match="no answer from"):
             Connection("127.0.0.1", port, timeout=0.05)
         released.set()
+
+
+SASL = ClientSecurity(sasl=ClientSasl(mechanism="PLAIN", user="alice", password="secret"))
+
+
+def handshake(connection: socket.socket, *, error: int = 0) -> None:
+    """Answer ApiVersions of a broker before Kafka 1.0, and SaslHandshake 0."""
+    answer(connection, request_of(connection), versions((3, 0, 1), (17, 0, 0), (18, 0, 3)))
+    request = request_of(connection)
+    assert struct.unpack_from(">hh", request) == (17, 0)
+    assert request.endswith(b"\0\x05PLAIN")
+    answer(connection, request, struct.pack(">hi", error, 1) + b"\0\6GSSAPI")
+
+
+def test_tokens_of_a_broker_before_kafka_1_0_have_no_header() -> None:
+    def serve(connection: socket.socket) -> None:
+        handshake(connection)
+        assert request_of(connection) == b"\0alice\0secret"
+        connection.sendall(struct.pack(">i", 0))
+        assert connection.recv(1) == b""
+
+    with server(serve) as port, Connection("127.0.0.1", port, security=SASL) as connection:
+        assert connection.version_of(MetadataRequest()) == 1
+
+
+@pytest.mark.parametrize("reply", [b"", struct.pack(">i", -1), struct.pack(">i", 1 << 24)])
+def test_a_token_that_is_not_answered_is_a_failure(reply: bytes) -> None:
+    def serve(connection: socket.socket) -> None:
+        handshake(connection)
+        request_of(connection)
+        connection.sendall(reply)
+
+    with server(serve) as port, pytest.raises(AuthenticationFailedError, match="failed") as caught:
+        Connection("127.0.0.1", port, security=SASL)
+    assert caught.value.code == 58
+    assert "secret" not in str(caught.value)
+
+
+def test_a_mechanism_that_the_broker_does_not_take() -> None:
+    def serve(connection: socket.socket) -> None:
+        handshake(connection, error=33)
+
+    with server(serve) as port, pytest.raises(AuthenticationFailedError, match="takes GSSAPI"):
+        Connection("127.0.0.1", port, security=SASL)
 
 
 @pytest.mark.parametrize("text", ["", "a", "a:", ":9", "a:0", "a:99999", "a:9,b", "a:x"])

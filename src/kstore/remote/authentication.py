@@ -1,0 +1,46 @@
+"""The client's side of SASL on a connection: SaslHandshake, then tokens (KIP-43, KIP-152)."""
+
+import secrets
+from collections.abc import Callable, Generator
+
+from kstore.errors import KStoreError
+from kstore.security.client_settings import PLAIN, ClientSasl
+from kstore.security.scram import ScramError
+from kstore.security.scram_client import ScramClient
+
+SASL_AUTHENTICATION_FAILED = 58
+_NONCE_SIZE = 18  # bytes of randomness
+
+
+class AuthenticationFailedError(KStoreError):
+    """The broker or the client did not prove who it is; no retry helps."""
+
+    code = SASL_AUTHENTICATION_FAILED
+
+
+def authenticate(sasl: ClientSasl, exchange: Callable[[bytes], bytes]) -> None:
+    """Carry out one exchange; ``exchange`` sends a token and returns the broker's.
+
+    Raises AuthenticationFailedError, and what ``exchange`` raises.
+    """
+    steps = _plain(sasl) if sasl.mechanism == PLAIN else _scram(sasl)
+    try:
+        token = next(steps)
+        while True:
+            token = steps.send(exchange(token))
+    except StopIteration:
+        return
+    except ScramError as error:
+        raise AuthenticationFailedError(f"{error}; is that the broker?") from None
+
+
+def _plain(sasl: ClientSasl) -> Generator[bytes, bytes]:
+    yield b"\0".join((b"", sasl.user.encode(), sasl.password.encode()))
+
+
+def _scram(sasl: ClientSasl) -> Generator[bytes, bytes]:
+    nonce = secrets.token_urlsafe(_NONCE_SIZE)
+    client = ScramClient(sasl.mechanism, sasl.user, sasl.password, nonce)
+    answer = yield client.first()
+    answer = yield client.final(answer)
+    client.finish(answer)
