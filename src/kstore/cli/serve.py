@@ -4,6 +4,7 @@ import argparse
 import logging
 import select
 import sys
+from typing import TYPE_CHECKING
 
 from kstore.arguments import read_properties, split_names, whole_number
 from kstore.cli.common import (
@@ -16,6 +17,9 @@ from kstore.cli.common import (
 )
 from kstore.integers import INT32_MAX
 from kstore.signals import StopRequest
+
+if TYPE_CHECKING:
+    from kstore.broker.broker import Broker
 
 EPILOG = """\
 examples:
@@ -37,7 +41,9 @@ Without settings about security every program that reaches the port may read, wr
 it listens on this machine only (127.0.0.1), unless --listen names another address. Several
 listeners, passwords and the like are Kafka's settings, such as --override listeners=...
 --advertised is the address under which clients reach this one, if that is another: behind a port
-mapping, or where --listen is 0.0.0.0.
+mapping, or where --listen is 0.0.0.0. Where its port is another, the line of the start names both:
+
+  kstore serves data on kafka.example.org:9092, listening on port 40123
 
 --config takes Kafka's server.properties: log.dirs, node.id, listeners and the settings that the
 guide's page about the file lists. Keys without effect are named once on standard error; a key whose
@@ -162,9 +168,17 @@ def _serve(arguments: argparse.Namespace, settings: dict[str, str], stop: StopRe
         with broker:
             stop.defer()
             directories = ", ".join(split_names(arguments.log_dir))
-            print(f"kstore serves {directories} on {broker.bootstrap_servers}", flush=True)
+            print(f"kstore serves {directories} on {_address(broker)}", flush=True)
             select.select([stop], [], [])
     return 0
+
+
+def _address(broker: "Broker") -> str:
+    """The address that clients are given; also the port of the socket, if that is another."""
+    shown = broker.bootstrap_servers
+    if shown.rpartition(":")[2] == str(broker.port):
+        return shown
+    return f"{shown}, listening on port {broker.port}" if shown else f"port {broker.port}"
 
 
 def file_settings(arguments: argparse.Namespace) -> dict[str, str]:

@@ -104,6 +104,12 @@ def test_retention_is_checked_as_often_as_the_broker_is_told(tmp_path: Path) -> 
             time.sleep(0.05)
 
 
+def test_the_line_has_the_port_of_the_socket_beside_an_advertised_one(tmp_path: Path) -> None:
+    words = ("--log-dir", tmp_path, "--advertised", "kafka.example.org:9092")
+    with serving(*words) as (_, port), connect(f"127.0.0.1:{port}") as connection:
+        assert ask_versions(connection)[:6] == struct.pack(">ih", 5, 0)
+
+
 def test_a_directory_is_created(tmp_path: Path) -> None:
     with serving("--log-dir", tmp_path / "a", "--log-dir", tmp_path / "b"):
         assert sorted(os.listdir(tmp_path)) == ["a", "b"]
@@ -155,8 +161,11 @@ def test_wrong_options_are_sentences(
 
 
 def test_the_advertised_address_is_printed(tmp_path: Path) -> None:
-    with serving("--log-dir", tmp_path, "--advertised", "kafka.example.org:9") as (_, address):
-        assert address == "kafka.example.org:9"
+    with serving("--log-dir", tmp_path, "--advertised", "kafka.example.org") as (_, address):
+        host, port = address.split(":")
+        assert host == "kafka.example.org"
+        with connect(f"127.0.0.1:{port}") as connection:
+            assert ask_versions(connection)
 
 
 def test_an_address_of_the_network_is_warned_of(tmp_path: Path) -> None:
