@@ -4,6 +4,7 @@ import logging
 import socket
 import struct
 from contextlib import ExitStack
+from pathlib import Path
 from time import monotonic
 
 import pytest
@@ -55,6 +56,20 @@ def test_at_max_connections_the_next_one_waits() -> None:
         assert len(server.listener.connections) == 2
         clients[0].socket.close()
         assert third.receive() == (1, b"echo third")
+
+
+def backlog_of(server: Server) -> int:
+    """The kernel's limit of connections that wait to be accepted: tcpi_sacked of a listener."""
+    assert server.listener._socket is not None
+    info = server.listener._socket.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 104)
+    return int(struct.unpack_from("=6I", info, 8)[5])
+
+
+def test_as_many_connections_wait_as_the_system_lets() -> None:
+    with serving() as server:
+        assert backlog_of(server) == int(Path("/proc/sys/net/core/somaxconn").read_text())
+    with serving(socket_listen_backlog_size=7) as server:
+        assert backlog_of(server) == 7
 
 
 def test_without_descriptors_accepting_pauses(

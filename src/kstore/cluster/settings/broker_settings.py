@@ -20,6 +20,7 @@ KSTORE_DEFAULTS = MappingProxyType(
         "group.coordinator.rebalance.protocols": "classic,consumer",  # as Kafka 4
         "num.io.threads": "4",  # disk workers: the loop's thread serves what is in memory
         "queued.max.request.bytes": "268435456",  # of all connections together
+        "socket.listen.backlog.size": "2147483647",  # the system limits it to its somaxconn
         "socket.receive.buffer.bytes": "-1",  # the system's, which grows by itself
         "socket.send.buffer.bytes": "-1",
     }
