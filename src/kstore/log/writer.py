@@ -62,6 +62,7 @@ class LogWriter:
         self.importer = SegmentImporter(self.state, self.active_segment)
         self.state.appender.epochs_ahead = loaded.epochs_changed
         self._is_clean = False  # closed, with everything on disk
+        self._in_place_at = -1  # the log end when the active file was last seen at its name
 
     def park(self) -> bool:
         """Release descriptors and mappings until the next append or read.
@@ -76,6 +77,23 @@ class LogWriter:
                 self.active_segment.close_files()
                 self.access.unmap_all()
             return idle
+
+    def check_removed(self) -> None:
+        """Refuse appends if the log's directory was removed, moved or replaced since the last one.
+
+        Raises LogDirOfflineError then. Does not wait for a change of the log that takes long.
+        """
+        state = self.state
+        end = state.segments.end_offset
+        if end == self._in_place_at:
+            return
+        with state.lock.attempt() as is_free:
+            if not is_free or state.is_closed or state.is_forked:
+                return
+            self.active_segment.check_in_place()
+        if state.directory_gone is not None:
+            raise state.directory_gone
+        self._in_place_at = end
 
     def close(self) -> bool:
         """Flush, trim and close. Returns whether it was a clean stop, with everything on disk.

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from kstore.store.manager import LogManager
 
 CHECKPOINT_INTERVAL_MS = 60_000  # log.flush.offset.checkpoint.interval.ms
+REMOVAL_CHECK_INTERVAL_MS = 1_000
 EXPIRATION_CHECK_INTERVAL_MS = 600_000  # producer.id.expiration.check.interval.ms
 
 
@@ -27,6 +28,9 @@ def background_tasks(manager: "LogManager") -> Iterator[ScheduledTask]:
     yield ScheduledTask(
         "producers", EXPIRATION_CHECK_INTERVAL_MS, partial(_expire_producers, manager)
     )
+    yield ScheduledTask(
+        "removed logs", REMOVAL_CHECK_INTERVAL_MS, partial(_refuse_removed, manager)
+    )
     yield from manager.more_tasks
     if manager.config.log_cleaner_enable:  # in threads of its own: it may take long
         yield ScheduledTask("cleaner", manager.config.log_cleaner_backoff_ms, manager.cleaner.wake)
@@ -35,6 +39,17 @@ def background_tasks(manager: "LogManager") -> Iterator[ScheduledTask]:
         if flush_ms < INT64_MAX:
             work = partial(manager.run, "flush", (log.topic, log.partition), manager.flush_log, log)
             yield ScheduledTask(f"flush {log.path}", max(flush_ms, 1), work)
+
+
+def _refuse_removed(manager: "LogManager") -> None:
+    """Refuse appends to logs whose directory was removed: they would be lost.
+
+    An append itself looks at the file's name only now and then: a system call for each would cost
+    as much as the append. Kafka notices at its next roll.
+    """
+    for log in manager.logs.awake():
+        key = (log.topic, log.partition)
+        manager.run("append", key, lambda log: log._require_writer().check_removed(), log)
 
 
 def _expire_producers(manager: "LogManager") -> None:

@@ -33,6 +33,11 @@ class OpenLogs:
     def of_topic(self, topic: str) -> list[Log]:
         return [log for log in self if log.topic == topic]
 
+    def awake(self) -> list[Log]:
+        """The logs that hold files open."""
+        with self._lock:
+            return list(self._awake.values())
+
     def add(self, log: Log) -> None:
         self._logs[log.topic, log.partition] = log
 

@@ -1,6 +1,7 @@
 """Clients of a broker, while the store's user changes what they ask for."""
 
 import os
+import shutil
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,6 +16,7 @@ from kstore.protocol.api_keys import ApiKey
 from kstore.protocol.messages import message_types
 from kstore.protocol.wire import Reader
 from kstore.record.builder import BatchBuilder
+from kstore.store.background_tasks import background_tasks
 from support.wire_client import Connection, encode, frame
 
 PRODUCE_VERSION, FETCH_VERSION = 8, 4
@@ -172,6 +174,39 @@ def test_a_log_that_failed_closes_no_connection(
     else:
         assert partition.error_code == 0
         assert partition.records
+
+
+@pytest.mark.parametrize("change", ["remove", "rename"])
+def test_appends_to_a_removed_directory_are_refused(
+    store: kstore.Store, connection: Connection, tmp_path: Path, change: str
+) -> None:
+    """The descriptor still takes the bytes: no append fails by itself before the next roll."""
+    store.create_topic("t", config={"index.interval.bytes": 1 << 30})
+    builder = BatchBuilder()
+    builder.append(b"x", timestamp=0)
+    batch = builder.build(0)
+
+    def append() -> int:
+        connection.send(produce(batch))
+        [topic] = answer(ApiKey.PRODUCE, PRODUCE_VERSION, connection.receive()).responses
+        return int(topic.partition_responses[0].error_code)
+
+    assert append() == 0
+    store._manager.stop_background()  # the test decides when the task runs
+    if change == "remove":
+        shutil.rmtree(tmp_path / "data" / "t-0")
+    else:
+        (tmp_path / "data" / "t-0").rename(tmp_path / "elsewhere")
+    assert append() == 0  # the limit of what is promised: a look at the name once a second
+    [look] = [each for each in background_tasks(store._manager) if each.name == "removed logs"]
+    assert look.period_ms == 1_000
+    look.work()
+    assert append() == 56  # KAFKA_STORAGE_ERROR
+    [failure] = store.background_failures
+    assert (failure.work, failure.topic, failure.partition) == ("append", "t", 0)
+    assert "removed, moved or replaced" in str(failure.error)
+    with pytest.raises(LogDirOfflineError, match="may be lost"):
+        store.topic("t")[0].close()
 
 
 @pytest.fixture
