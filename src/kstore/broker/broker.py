@@ -25,6 +25,7 @@ from kstore.errors import (
     ClosedError,
     ForkedError,
     InvalidConfigError,
+    PolicyViolationError,
     ReadOnlyError,
     StoreLockedError,
 )
@@ -84,7 +85,8 @@ class Broker:
         Parameters
         ----------
         store
-            An open store, in mode "a". It stays open when the broker is closed.
+            An open store, in mode "a". It stays open when the broker is closed; its ``close``
+            closes the broker first.
         host
             The address to listen on. Another than the local one is open to the network, without
             authentication; listeners with security are the setting ``listeners``, which replaces
@@ -179,6 +181,7 @@ class Broker:
         self._loop.call_soon(self._sweep)
         self._thread = threading.Thread(target=self._run, name="kstore-broker", daemon=True)
         self._thread.start()
+        self._store._server = self
         process_lifetime.opened(self)
         listeners.warn_if_open()
         _LOGGER.info("serving %s on %s", ", ".join(self._store.paths), self.bootstrap_servers)
@@ -237,10 +240,16 @@ class Broker:
         """Answer the requests in work, for up to ``kstore.stop.wait.ms``, then stop.
 
         Waiting fetches are answered at once. Idempotent. A store that ``kstore.serve`` opened is
-        closed too, cleanly.
+        closed too, cleanly; one that the program closes closes its broker first. Raises
+        PolicyViolationError on a thread of the broker itself, as in a callback of a log.
         """
         if self._pid != os.getpid():
             return
+        if self._is_own_thread():
+            raise PolicyViolationError(
+                "a broker cannot be closed by a callback on its own thread, which it waits for: "
+                "have another thread close it"
+            )
         with self._lock:
             if self._is_closed:
                 return
@@ -256,12 +265,16 @@ class Broker:
                 if transactions is not None:
                     transactions.close()
                 self._loop.close()
-                self._store._has_group_members = None
+                self._store._has_group_members = self._store._server = None
                 if self._metadata is not None:
                     self._metadata.close()
                 _LOGGER.info("stopped serving on %s", self.bootstrap_servers)
             if self._owns_store:
                 self._store.close()
+
+    def _is_own_thread(self) -> bool:
+        current = threading.current_thread()
+        return self._thread is not None and (current is self._thread or current in self._workers)
 
     def _begin_stop(self) -> None:
         assert self._listeners is not None

@@ -79,6 +79,10 @@ class DiskWorkers:
     def is_idle(self) -> bool:
         return not self._unfinished
 
+    def __contains__(self, thread: object) -> bool:
+        """Whether a thread is one of them; from any thread."""
+        return thread in self._threads
+
     def when_idle(self, callback: Callable[[], object]) -> None:
         """Call once no work is unfinished, at once or later, on the loop's thread."""
         if self.is_idle:

@@ -99,6 +99,7 @@ class Store(Mapping[str, Topic]):
         )
         self._offsets_lock = threading.RLock()  # before the manager's: commits, and deletions
         self._offsets_tables: dict[int, OffsetsTable] = {}  # by partition, for deletions
+        self._server: process_lifetime.Closable | None = None  # a broker that serves the store
         # Whether consumers share a group through the broker that serves the store, if one does.
         self._has_group_members: Callable[[str], bool] | None = None
         self._lock, self._logs = self._manager.lock, self._manager.logs
@@ -446,8 +447,11 @@ class Store(Mapping[str, Topic]):
     # --- the end --------------------------------------------------------------------------
 
     def close(self) -> None:
-        """Close consumers and producers, then logs, then write checkpoints and
-        clean-shutdown files.
+        """Close consumers and producers, a broker that serves the store, then logs, then write
+        checkpoints and clean-shutdown files.
+
+        The broker answers the requests in work, as by its own ``close``: what it acknowledged is
+        in the logs.
 
         A second call is harmless. The first error is raised after everything else was closed; a
         directory in which a log did not close cleanly gets no clean-shutdown file, so that the
@@ -461,6 +465,8 @@ class Store(Mapping[str, Topic]):
         self._manager.spare.release()
         for dependant in list(self._dependants):
             attempt(errors, dependant.close)
+        if (server := self._server) is not None:  # after them: it may coordinate transactions
+            attempt(errors, server.close)
         attempt(errors, self._manager.stop_background)
         with self._lock:
             if self._closed:

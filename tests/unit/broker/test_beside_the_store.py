@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import kstore
-from kstore.errors import LogDirOfflineError, StorageError
+from kstore.errors import LogDirOfflineError, PolicyViolationError, StorageError
 from kstore.log import active_segment
 from kstore.protocol.api_keys import ApiKey
 from kstore.protocol.messages import message_types
@@ -174,6 +174,73 @@ def test_a_log_that_failed_closes_no_connection(
     else:
         assert partition.error_code == 0
         assert partition.records
+
+
+def test_a_store_that_is_closed_closes_its_broker_and_keeps_what_it_acknowledged(
+    tmp_path: Path,
+) -> None:
+    builder = BatchBuilder()
+    builder.append(b"x", timestamp=0)
+    batch = builder.build(0)
+    store = kstore.open(tmp_path)
+    store.create_topic("t")
+    broker = kstore.Broker(store, port=0).start()
+    connection = Connection(broker.bootstrap_servers)
+    acknowledged, begun = [0], threading.Event()
+
+    def append_until_closed() -> None:
+        try:
+            while connection.is_open:
+                connection.send(produce(batch))
+                body = connection.receive()
+                if body is None:
+                    return
+                [topic] = answer(ApiKey.PRODUCE, PRODUCE_VERSION, body).responses
+                assert topic.partition_responses[0].error_code == 0
+                acknowledged[0] += 1
+                begun.set()
+        except ConnectionError:  # closed before the request was sent
+            return
+
+    thread = threading.Thread(target=append_until_closed)
+    thread.start()
+    assert begun.wait(30)
+    store.close()
+    thread.join(30)
+    assert not thread.is_alive(), "its connection is closed"
+    connection.close()
+    assert broker.closed
+    broker.close()
+    with kstore.open(tmp_path) as store:
+        assert not store.recovery.unclean
+        assert acknowledged[0] <= store.topic("t")[0].end_offset <= acknowledged[0] + 1
+
+
+@pytest.mark.parametrize("is_worker", [False, True], ids=["loop", "disk worker"])
+def test_a_broker_refuses_to_be_closed_on_its_own_threads(
+    store: kstore.Store, broker: kstore.Broker, is_worker: bool
+) -> None:
+    errors: list[BaseException | None] = []
+    asked = threading.Event()
+
+    def done(_: object, error: BaseException | None) -> None:
+        errors.append(error)
+        asked.set()
+
+    def close() -> None:
+        try:
+            broker.close()
+        except PolicyViolationError as error:
+            done(None, error)
+
+    if is_worker:
+        submit = broker._workers.submit
+        broker._loop.call_soon_threadsafe(submit, "close", broker.close, done)
+    else:
+        broker._loop.call_soon_threadsafe(close)
+    assert asked.wait(30)
+    assert "own thread" in str(errors[0])
+    assert not broker.closed
 
 
 @pytest.mark.parametrize("change", ["remove", "rename"])
