@@ -78,7 +78,12 @@ class OneBroker:
         self.client, ours = socket.socketpair()
         self.client.setblocking(False)
         ours.setblocking(False)
-        listener: Any = SimpleNamespace(name="PLAINTEXT", security=None, on_close=lambda _: None)
+        listener: Any = SimpleNamespace(
+            name="PLAINTEXT",
+            security=None,
+            on_close=lambda _: None,
+            reports=SimpleNamespace(report=lambda *_: None),
+        )
         peer = ("127.0.0.1", 5)
         self.connection = Connection(ours, peer, listener, self.tester.services, self.memory)
 

@@ -9,6 +9,7 @@ Modules:
 - authorization: Checks every request against the access control lists
 - broker: ``kstore.Broker`` and ``kstore.serve``: a store as a broker, on a thread of its own
 - client_batch: The records of one partition in a Produce request
+- closed_reports: Logs why connections were closed, without a line for each in a flood
 - connection: Reads requests, lets handlers answer them, sends the answers in order
 - connection_limits: Counts the connections of all listeners against the limits
 - consumer_group_service: Carries out what the coordinator of consumer groups decides

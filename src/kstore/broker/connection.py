@@ -291,7 +291,7 @@ class Connection:
     def _handle(
         self, api: Api, entry: _Outstanding, reader: Reader, attempt: Attempt | None
     ) -> None:
-        client_id = reader.nullable_string(False) or ""
+        client_id = reader.lenient_string() or ""
         if api.min_version <= entry.version <= api.max_version and is_flexible(
             entry.key, entry.version
         ):
@@ -539,7 +539,7 @@ class Connection:
             return
         self.is_closed = True
         if reason:
-            _LOGGER.warning("%s: closed, %s", self, reason)
+            self._listener.reports.report(self, reason)
         self._cancel_session_timer()
         self._poller.unregister(self._fd)
         with suppress(OSError):

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
+from kstore.broker.closed_reports import ClosedReports
 from kstore.broker.connection import Connection
 from kstore.broker.connection_limits import ConnectionLimits
 from kstore.broker.loop import READABLE, Loop
@@ -48,6 +49,7 @@ class Listener:
         self.name = name
         self.security = security  # None: plain, without authentication
         self.connections: set[Connection] = set()
+        self.reports = ClosedReports(loop)
         self._loop = loop
         self._settings = settings
         self._memory = memory
@@ -93,6 +95,7 @@ class Listener:
     def close(self) -> None:
         """Accept no more; the connections stay."""
         self._pause()
+        self.reports.end_window()
         if self._socket is not None:
             with suppress(OSError):
                 self._socket.shutdown(socket.SHUT_RDWR)  # a forked child may share it
@@ -153,7 +156,7 @@ class Listener:
 
     def _welcome(self, accepted: socket.socket, peer: tuple[str, int]) -> None:
         if not self._limits.admit(peer[0]):
-            _LOGGER.warning("%s:%d: closed, max.connections.per.ip is reached", *peer)
+            self.reports.report("{}:{}".format(*peer), "max.connections.per.ip is reached")
             accepted.close()
             return
         accepted.setblocking(False)

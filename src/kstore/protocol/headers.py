@@ -38,7 +38,7 @@ class RequestHeader:
         Of an API that ``message_types`` does not know, and of a version above the highest, only
         the fields of header version 1 are read. Raises InvalidMessageError.
         """
-        header = cls(reader.int16(), reader.int16(), reader.int32(), reader.nullable_string(False))
+        header = cls(reader.int16(), reader.int16(), reader.int32(), reader.lenient_string())
         try:
             known = message_types(header.api_key)[0]
         except KeyError:

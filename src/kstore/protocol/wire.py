@@ -135,6 +135,11 @@ class Reader:
         size = self.unsigned_varint() - 1 if compact else self.int16()
         return None if size == -1 else self._text(size)
 
+    def lenient_string(self) -> str | None:
+        """A client id: bytes that are not UTF-8 become U+FFFD, as in Kafka. It names nothing."""
+        size = self.int16()
+        return None if size == -1 else str(self._take(size), "utf-8", "replace")
+
     def bytes_(self, compact: bool) -> bytes:
         return self._take(self._size(compact)).tobytes()
 

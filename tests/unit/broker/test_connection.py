@@ -31,6 +31,16 @@ def client(server: Server) -> Iterator[Client]:
 # --- order ----------------------------------------------------------------------------------
 
 
+def test_a_client_id_that_is_not_utf_8_is_served(client: Client) -> None:
+    """Kafka 3.9.2 replaces such bytes."""
+    request = frame("echo")
+    client_id = b"a\xff\xe2\x82b\xc0\x80"
+    size, header, body = request[:4], request[4:12], request[14:]
+    size = struct.pack(">i", len(request) - 4 + len(client_id))
+    client.socket.sendall(size + header + struct.pack(">h", len(client_id)) + client_id + body)
+    assert client.receive() == (1, b"echo")
+
+
 def test_many_requests_in_one_write_are_answered_in_order(client: Client) -> None:
     names = [f"echo {number}" for number in range(500)]
     client.send(*names)

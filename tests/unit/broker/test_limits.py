@@ -29,6 +29,24 @@ def test_array_elements_of_a_request_are_limited() -> None:
         assert server.items_left == [7]
 
 
+def test_a_flood_of_bad_frames_is_a_few_lines(caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.WARNING, "kstore.broker"), serving() as server:
+        for _ in range(25):
+            with Client(server) as client:
+                client.socket.sendall(struct.pack(">i", -1))
+                assert client.is_closed()
+        assert len(caplog.records) == 10
+        server.on_loop(server.listener.reports.end_window)  # as its timer does after 10 s
+        assert len(caplog.records) == 11
+        assert "15 more connections were closed" in caplog.messages[-1]
+        assert "a request of -1 bytes" in caplog.messages[-1]
+        assert not server.on_loop(lambda: any(each[2]._function for each in server.loop._timers))
+        with Client(server) as client:
+            client.socket.sendall(struct.pack(">i", -1))
+            assert client.is_closed()
+        assert len(caplog.records) == 12
+
+
 # --- connections ----------------------------------------------------------------------------
 
 

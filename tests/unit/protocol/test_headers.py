@@ -1,5 +1,7 @@
 """Headers by API and version, and bytes that Kafka's protocol guide and clients agree on."""
 
+import struct
+
 import pytest
 
 from kstore.errors import InvalidMessageError
@@ -81,3 +83,11 @@ def test_kafkas_answer_to_a_version_of_api_versions_that_it_does_not_have() -> N
     known = ApiVersionsResponse.ApiKeys(api_key=ApiKey.API_VERSIONS, max_version=4)
     ApiVersionsResponse(error_code=35, api_keys=[known]).encode(writer, 0)
     assert writer.to_bytes().hex() == "00000001" + "0023" + "00000001" + "0012" + "0000" + "0004"
+
+
+def test_bytes_of_a_client_id_that_are_not_utf_8_are_replaced_as_in_kafka() -> None:
+    """Kafka 3.9.2's RequestHeader.parse has the same characters."""
+    client_id = b"a\xff\xe2\x82b\xc0\x80"
+    data = struct.pack(">hhih", ApiKey.METADATA, 4, 7, len(client_id)) + client_id
+    header = RequestHeader.decode(Reader(data))
+    assert header.client_id == "a\ufffd\ufffdb\ufffd\ufffd"
