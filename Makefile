@@ -19,7 +19,7 @@ BEFORE ?= main
 AFTER ?= HEAD
 CONTESTS ?= disk/commit
 COMPARE_ARGS ?=
-SOURCES := setup.py pyproject.toml $(shell find src -name '*.pyx' -o -name '*.pxd' -o -name '*.h')
+SOURCES := setup.py pyproject.toml $(shell find src -name '*.pyx' -o -name '*.pxd' -o -name '*.pxi' -o -name '*.h')
 
 .PHONY: help
 help:  ## this list

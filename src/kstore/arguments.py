@@ -43,7 +43,7 @@ def read_properties(path: str | None) -> dict[str, str]:
     """
     if path is None:
         return {}
-    from kstore.checkpoint.identity import parse_properties
+    from kstore.checkpoint.java_properties import parse_properties
 
     with open(path, "rb") as file:
         return parse_properties(file.read(), path)

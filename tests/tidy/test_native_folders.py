@@ -19,7 +19,7 @@ FOLDERS = (
     "jit",
     "bench",
 )
-SUFFIXES = (".py", ".pyx", ".pxd")
+SUFFIXES = (".py", ".pyx", ".pxd", ".pxi")
 
 
 def folder_problem(importer: str, target: str) -> str | None:

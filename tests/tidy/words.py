@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
-SUFFIXES = {".md", ".py", ".pyx", ".pxd", ".pyi", ".h"}
+SUFFIXES = {".md", ".py", ".pyx", ".pxd", ".pxi", ".pyi", ".h"}
 THIS = {Path("tests/tidy/words.py"), Path("tests/tidy/test_words.py")}
 
 # A pattern, and what to write instead. Each is a word of everyday speech or of an older version

@@ -16,7 +16,7 @@ from unittest.mock import patch
 
 from kstore._native.recovery.segment_scan import SegmentScan
 from kstore.checkpoint import log_dir
-from kstore.checkpoint.topic_settings import DELETING, TopicsFile
+from kstore.checkpoint.topics_file import DELETING, TopicsFile
 from kstore.errors import StorageError
 from kstore.files import files
 from kstore.files.file_lock import Lock

@@ -6,7 +6,7 @@ Modules:
 - access_table: Which resources and operations each API needs
 - api_table: The table of served APIs: which versions, and which handler
 - authentication: The SASL exchange of one connection
-- authorization: Checks every request against the access control lists
+- authorization: Checks every request against the access control lists of :mod:`kstore.security`
 - broker: ``kstore.Broker`` and ``kstore.serve``: a store as a broker, on a thread of its own
 - client_batch: The records of one partition in a Produce request
 - closed_reports: Logs why connections were closed, without a line for each in a flood
@@ -36,7 +36,7 @@ Modules:
 - replica_moves: Moves between log directories that clients asked for
 - request: One request of a client, and the ways to answer it
 - request_memory: Bounds the bytes of requests that all connections of a broker hold together
-- send_queue: Sends the chunks of answers: bytes by sendmsg, slices of segments from their files
+- send_queue: Sends the chunks of answers: bytes by sendmsg, slices of segments by sendfile(2)
 - server_properties: Kafka's ``server.properties``: which keys are honoured, ignored and refused
 - services: What a handler works with
 - settings: The settings of a broker, typed, under Kafka's names
@@ -46,4 +46,7 @@ Modules:
 - topic_patterns: Regular expressions of consumer groups: which topics match
 - transaction_markers: Writes the markers of decided transactions
 - transaction_service: Carries out what the transaction coordinator decides
+
+The call of sendfile(2) is ``Slice.send_to``, in ``_native/read/slice.pxi`` over
+``_native/files/file_map.pyx``.
 """

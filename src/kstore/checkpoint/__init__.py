@@ -6,14 +6,19 @@ Modules:
 - cleaner_offsets: ``cleaner-offset-checkpoint``: how far the log cleaner has compacted each
   partition
 - identity: The owner of a directory: ``partition.metadata`` and ``meta.properties``
+- java_properties: Java properties files: ``meta.properties``, ``server.properties``,
+  those of clients
 - known_gaps: ``kstore.gaps``: offsets that are in no batch of a partition, and are no new loss
 - leader_epochs: Which leader epoch wrote which offsets: Kafka's LeaderEpochFileCache and its file
 - log_dir: One log directory (an element of Kafka's ``log.dirs``): its lock, marker and checkpoints
 - offset_checkpoint: Kafka's offset checkpoints: small text files
-- quarantine: Names for quarantined files: bytes that recovery cut, and side files that do not
+- quarantine: Quarantined files, by name: bytes that recovery cut, and side files that do not
   parse
-- topic_settings: ``kstore.topics``: the settings of the topics of a log directory
+- topics_file: ``kstore.topics``: the settings of the topics of a log directory
 - uncleanable_partitions: ``kstore.uncleanable``: partitions that the log cleaner skips, and why
+
+Recovery cuts and keeps a torn tail in :mod:`kstore.recovery.torn_tail`, and entire segments in
+:mod:`kstore.recovery.apply`.
 
 The recovery points, log starts and high watermarks of a log directory have one format,
 :mod:`kstore.checkpoint.offset_checkpoint`, and are written by :mod:`kstore.checkpoint.log_dir`.

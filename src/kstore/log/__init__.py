@@ -23,7 +23,7 @@ Modules:
 - parallel_scan: A scan in which threads read ahead, range by range and in order, with bounded
   memory
 - read_committed: What read_committed needs: the last stable offset, and which transactions were
-  aborted
+  aborted (the entries of ``.txnindex`` are found in :mod:`kstore.producer_state.state`)
 - read_only_log: The log of another process: :class:`kstore.Log` on a reader of its files
 - reader: Reads a partition that another process may be writing: kstore or a Kafka broker
 - record_errors: Which records of a client batch a leader refuses, with the messages of Kafka's

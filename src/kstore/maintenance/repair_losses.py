@@ -13,12 +13,12 @@ from pathlib import Path
 
 from kstore._native.recovery.index_audit import BatchAudit
 from kstore.checkpoint.known_gaps import Range, read_known_gaps
+from kstore.checkpoint.quarantine import list_quarantined
 from kstore.errors import CorruptFileError, NewerFormatError, StorageError
 from kstore.files.files import Files
 from kstore.files.open_file import OpenFile
 from kstore.recovery.emptied_segments import find_signs
 from kstore.recovery.lost_segments import LostRange, read_lost
-from kstore.recovery.torn_tail import list_quarantined
 from kstore.segment import header_checksums
 from kstore.segment.salvage import LIVE, SWAP, Source, ValidRange
 from kstore.verify.log_dir_state import PartitionState

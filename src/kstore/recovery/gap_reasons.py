@@ -10,10 +10,10 @@ from collections.abc import Callable, Collection, Sequence
 from functools import cached_property
 
 from kstore.checkpoint.known_gaps import Range, is_known, merge_ranges, read_known_gaps
+from kstore.checkpoint.quarantine import CutBytes, list_quarantined
 from kstore.errors import CorruptFileError, NewerFormatError
 from kstore.files.files import Files
 from kstore.recovery.lost_segments import LostRange, following_segment
-from kstore.recovery.torn_tail import CutBytes, list_quarantined
 
 _LOGGER = logging.getLogger("kstore")
 

@@ -18,12 +18,12 @@ from typing import NamedTuple
 from kstore._native.index.index_lookup import TimeIndex
 from kstore._native.read.segment_view import SegmentView
 from kstore.checkpoint.known_gaps import Range, is_known, merge_ranges, read_known_gaps
+from kstore.checkpoint.quarantine import CutBytes, list_quarantined
 from kstore.errors import CorruptFileError, CorruptRecordError, NewerFormatError, StorageError
 from kstore.files import filenames
 from kstore.files.filenames import LOST_SEGMENTS
 from kstore.files.files import Files
 from kstore.recovery.emptied_segments import StopState, find_signs
-from kstore.recovery.torn_tail import CutBytes, list_quarantined
 from kstore.segment import header_checksums
 from kstore.segment.index_sanity import used_size
 

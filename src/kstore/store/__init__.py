@@ -44,7 +44,7 @@ Modules:
 - unfinished_topic: Topics whose creation was interrupted: by a full disk, or a crash
 - verify_topics: Audits several partitions of a store into one report, while topics may be deleted
 
-Topic settings on disk: :mod:`kstore.checkpoint.topic_settings`. Stray directories: which are stray
+Topic settings on disk: :mod:`kstore.checkpoint.topics_file`. Stray directories: which are stray
 is decided by :mod:`kstore.handover.stray_folders`, their names are those of
 :mod:`kstore.files.filenames`. The high watermark of a partition without replicas is its log end:
 :meth:`kstore.store.manager.LogManager.state_of`.

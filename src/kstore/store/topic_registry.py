@@ -9,7 +9,7 @@ from difflib import get_close_matches
 
 from kstore.checkpoint.identity import random_uuid, read_topic_id, write_topic_id
 from kstore.checkpoint.log_dir import LogDir
-from kstore.checkpoint.topic_settings import CREATING, DELETING, LIVE, TopicEntry, TopicsFile
+from kstore.checkpoint.topics_file import CREATING, DELETING, LIVE, TopicEntry, TopicsFile
 from kstore.config import (
     LogConfig,
     as_log_config,

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from kstore.checkpoint.log_dir import LogDir
-from kstore.checkpoint.topic_settings import TopicEntry
+from kstore.checkpoint.topics_file import TopicEntry
 from kstore.files.filenames import TOPICS_FILE, partition_directory
 from kstore.store.remove_tree import remove_tree
 

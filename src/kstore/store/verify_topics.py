@@ -4,7 +4,7 @@ import os
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from kstore.checkpoint.topic_settings import LIVE
+from kstore.checkpoint.topics_file import LIVE
 from kstore.coordinator.group.verify_keys import warn_of_undecodable_keys
 from kstore.errors import KStoreError
 from kstore.files.filenames import partition_directory

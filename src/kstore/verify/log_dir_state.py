@@ -11,7 +11,7 @@ from pathlib import Path
 
 from kstore.checkpoint.log_dir import LogDir
 from kstore.checkpoint.offset_checkpoint import Partition, read_offsets
-from kstore.checkpoint.topic_settings import TopicsFile
+from kstore.checkpoint.topics_file import TopicsFile
 from kstore.errors import CorruptFileError, KStoreError, StorageError
 from kstore.files import filenames
 from kstore.files.filenames import TOPICS_FILE

@@ -19,11 +19,11 @@ from itertools import pairwise
 from typing import NamedTuple
 
 from kstore.checkpoint.known_gaps import Range, is_known, merge_ranges
+from kstore.checkpoint.quarantine import Cut, CutBytes
 from kstore.files import filenames
 from kstore.files.filenames import LOST_SEGMENTS
 from kstore.recovery.emptied_segments import Signs, StopState
 from kstore.recovery.lost_segments import LostRange, clip, find_indexes_without_log
-from kstore.recovery.torn_tail import Cut, CutBytes
 from kstore.verify.log_dir_state import PartitionState
 
 MISSING = "missing"

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from kstore.checkpoint.log_dir import LogDir
 from kstore.checkpoint.offset_checkpoint import read_offsets
-from kstore.checkpoint.topic_settings import LIVE, TopicsFile
+from kstore.checkpoint.topics_file import LIVE, TopicsFile
 from kstore.errors import CorruptFileError, KStoreError
 from kstore.files import filenames
 from kstore.files.filenames import TOPICS_FILE

@@ -18,6 +18,7 @@ from pathlib import Path
 
 from kstore.checkpoint.known_gaps import Range, read_known_gaps
 from kstore.checkpoint.leader_epochs import LeaderEpochs
+from kstore.checkpoint.quarantine import list_quarantined
 from kstore.errors import CorruptFileError, CorruptRecordError, NewerFormatError, StorageError
 from kstore.files import filenames
 from kstore.files.filenames import FENCE, LEADER_EPOCHS, LOG, SEGMENT_KINDS
@@ -28,7 +29,6 @@ from kstore.integers import INT32_MAX, check_integer
 from kstore.kafka_names import OF_REPORTS, answer_names
 from kstore.recovery.lost_segments import LostRange, read_lost
 from kstore.recovery.recover_partition import unflushed_from
-from kstore.recovery.torn_tail import list_quarantined
 from kstore.verify.log_dir_state import StateReader
 from kstore.verify.losses import (
     MISSING,

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from kstore.checkpoint import identity
 from kstore.checkpoint.identity import MetaProperties
+from kstore.checkpoint.java_properties import parse_properties
 from kstore.errors import CorruptFileError, TopicExistsError
 from kstore.files.files import DISK
 
@@ -153,7 +154,7 @@ def test_bad_meta_properties(data):
 @given(st.binary(max_size=80))
 def test_any_bytes_parse_or_are_refused(data):
     try:
-        properties = identity.parse_properties(data, "p")
+        properties = parse_properties(data, "p")
     except CorruptFileError:
         return
     assert all(isinstance(text, str) for pair in properties.items() for text in pair)

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import kstore
-from kstore.coordinator.transaction.coordinator import LAST_EPOCH, Coordinator
+from kstore.coordinator.transaction.embedded_coordinator import LAST_EPOCH, Coordinator
 from kstore.coordinator.transaction.transaction_state_records import (
     Metadata,
     PartitionKey,

@@ -10,13 +10,14 @@ Modules:
 - consumer_events: What comes into the coordinator of consumer groups and what goes out of it
 - consumer_group: A consumer group: members, epochs, target assignments
 - consumer_member: A member of a consumer group, and how it comes to its target assignment
-- consumer_records: Encodes and decodes the records of consumer groups
+- consumer_records: Encodes and decodes the records of consumer groups in ``__consumer_offsets``
 - deadline_heap: Deadlines in a heap
 - group_answers: What a member learns of its group
 - group_checks: Whether a group allows what a request asks for
 - group_coordinator: Kafka's protocol of classic groups, without I/O and clock
 - group_events: What comes into the group coordinator and what goes out of it
-- group_metadata_records: Encodes and decodes the records of groups
+- group_metadata_records: Encodes and decodes the records of classic groups in
+  ``__consumer_offsets``
 - group_offsets: A group's committed offsets: a writer keeps them in a log, other processes in a
   file
 - group_timers: All deadlines of the group coordinator, in one heap
@@ -32,4 +33,8 @@ Modules:
 - store_group: Committed offsets of consumer groups, in ``__consumer_offsets`` or in files beside it
 - subscription: Which topics the members of a group subscribe to
 - verify_keys: Extends the audit of ``__consumer_offsets``: decodes the keys of its records
+
+Static members: ``classic_group`` has their table, ``group_coordinator`` replaces an instance,
+``group_checks`` fences the one before; in consumer groups all three are in
+``consumer_coordinator`` and ``consumer_group``.
 """

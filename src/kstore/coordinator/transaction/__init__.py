@@ -2,7 +2,7 @@
 
 Modules:
 
-- coordinator: The transaction coordinator of embedded producers, which blocks
+- embedded_coordinator: The transaction coordinator of embedded producers, which blocks
 - store_transactions: The transactions of a store: implements the effects of the transaction
   coordinator
 - transaction_coordinator: Kafka's transaction coordinator of a broker, without I/O and without a

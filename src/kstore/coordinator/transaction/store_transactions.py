@@ -1,8 +1,8 @@
 """The transactions of a store: implements the effects of the transaction coordinator.
 
-The coordinator (:mod:`kstore.coordinator.transaction.coordinator`) is a state machine without
-I/O. This module stores its states in ``__transaction_state`` and writes its markers into the
-logs of the store.
+The coordinator (:mod:`kstore.coordinator.transaction.embedded_coordinator`) is a state machine
+without I/O. This module stores its states in ``__transaction_state`` and writes its markers into
+the logs of the store.
 """
 
 import logging
@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from kstore.background.scheduler import ScheduledTask
 from kstore.config import LogConfig
 from kstore.coordinator.internal_topics import filled_partitions
-from kstore.coordinator.transaction.coordinator import Coordinator
+from kstore.coordinator.transaction.embedded_coordinator import Coordinator
 from kstore.coordinator.transaction.transaction_state_records import (
     LOWEST_PRODUCER_ID,
     Metadata,

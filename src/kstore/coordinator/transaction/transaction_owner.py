@@ -10,7 +10,8 @@ class TransactionOwner(Protocol):
     """The only one that decides about the transactions of a store: the store's own coordinator,
     or that of a broker that serves it. Thread safe; every method may block.
 
-    The errors are those of :class:`kstore.coordinator.transaction.coordinator.Coordinator`.
+    The errors are those of ``Coordinator`` in
+    :mod:`kstore.coordinator.transaction.embedded_coordinator`.
     """
 
     def init(self, transactional_id: str, timeout_ms: int) -> tuple[int, int]:

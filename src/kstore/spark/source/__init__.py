@@ -4,7 +4,8 @@
 - ``schema``: the columns of Spark's Kafka connector
 - ``offsets``: Kafka's JSON for offsets and partitions
 - ``snapshot``: partitions with start and end offsets, fixed once for each load
-- ``time_bounds``: where a load begins and ends, by offset or by time
+- ``time_bounds``: where a load begins and ends, by offset or by time (options push bounds down;
+  filters of a query are not pushed)
 - ``offset_ranges``: splits offset ranges into byte ranges of segments and assigns them to tasks
 - ``batch_plan``: the plan of a batch load
 - ``batch_reader``, ``stream_reader``: the classes that Spark calls
