@@ -31,6 +31,7 @@ TOOLS = {
     "handover": "hand partitions over to a stopped Kafka broker, or take its directory over",
     "mirror": "copy a topic of a live Kafka cluster, byte for byte",
     "transactions": "list, describe and find transactions of a server, and end hanging ones",
+    "acls": "list, add and remove access control lists of a server",
     "reassign-partitions": "move partitions of a server between its log directories",
     "leader-election": "elect leaders of partitions of a server",
     "broker-api-versions": "print which requests each broker of a server supports",

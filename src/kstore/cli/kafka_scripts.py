@@ -21,6 +21,7 @@ those are not written. kafka-server-start.sh serves the directories of a server.
 """
 # Kafka's script without .sh, and the words of kstore that it stands for.
 SCRIPTS = {
+    "kafka-acls": "acls",
     "kafka-broker-api-versions": "broker-api-versions",
     "kafka-cluster": "cluster",
     "kafka-configs": "configs",

@@ -2,6 +2,7 @@
 
 Modules:
 
+- acls: Access control lists of a cluster
 - admin: Elections, log directories, reassignments, features and versions
 - answer_errors: Kafka's error codes in answers as errors of kstore
 - authentication: The client's side of SASL on a connection
