@@ -1,7 +1,6 @@
 """``kstore spark restore``: restores segments or Parquet into a log directory or a cluster."""
 
 import argparse
-import hashlib
 import json
 import logging
 import os
@@ -26,6 +25,7 @@ from kstore.spark.jobs.restore_plan import (
     Plan,
     Source,
     chunks_from,
+    fingerprint_ranges,
     plan_parquet,
     plan_segments,
     source_of,
@@ -57,7 +57,8 @@ examples:
 
 The source is a log directory (kstore's or Kafka's) or Parquet with the columns of `kstore spark
 export`; the target is a log directory or a cluster. Partition numbers, keys, values, headers and
-timestamps are kept; of transactions only the committed records are restored (--isolation).
+timestamps are kept; of transactions only the committed records are restored (--isolation). Lost
+segments fail the restore (--fail-on-data-loss).
 A restore into a directory appends all records and publishes them at once, or none. With
 --keep-offsets it appends to empty partitions, keeps the offsets, and continues after an
 interrupted run. A restore into a cluster sends records in order, each at least once: records sent
@@ -81,6 +82,7 @@ def restore(
     chosen: Filter | None = None,
     config: Mapping[str, str] | None = None,
     isolation: str = "read_committed",
+    fail_on_data_loss: bool = True,
     compression: str = "none",
     batch_size: int = 131_072,
     progress: Progress = silent,
@@ -112,14 +114,21 @@ def restore(
     isolation
         For log directories: ``read_committed`` skips records of transactions that are not
         committed.
+    fail_on_data_loss
+        For log directories. False: warn about offsets whose segments are lost, or that retention
+        deletes during the run, and restore the others.
     resume
         A file with the progress of each partition, created if missing.
 
     Returns a report for each partition. Raises InvalidConfigError for invalid or contradictory
-    arguments, SourceError if the cluster rejects a record, and the errors of reading and appending.
-    Without ``keep_offsets`` a failed restore into a directory appends no records.
+    arguments, CorruptRecordError if segments with wanted offsets are lost, OffsetOutOfRangeError if
+    retention deletes wanted offsets during the run, SourceError if the cluster rejects a record,
+    and the errors of reading and appending. Without ``keep_offsets`` a failed restore into a
+    directory appends no records.
     """
-    source = source_of(log_dirs, parquet, topic, partitions, rename or {}, chosen, isolation)
+    source = source_of(
+        log_dirs, parquet, topic, partitions, rename or {}, chosen, isolation, fail_on_data_loss
+    )
     if (source.log_dirs is None) == (source.parquet is None):
         raise InvalidConfigError("one source is needed: log directories, or Parquet")
     if (to is None) == (bootstrap_server is None):
@@ -175,6 +184,7 @@ def _resume_file(
 ) -> ResumeFile[RestoredPartition]:
     what = {"name": "restore", **asdict(source), "to": to, "exact": keep_offsets}
     what["chosen"] = repr(source.chosen)
+    del what["fail_on_data_loss"]  # a run that failed may be resumed without the lost offsets
     return ResumeFile(resume, what, _load, files=files)
 
 
@@ -364,7 +374,7 @@ class _Driver:
             # The identity contains the ranges: an earlier resume file of this path had others.
             identity = None
             if name is not None:
-                identity = Identity(f"{name} {_fingerprint(ranges)}", rebind=True)
+                identity = Identity(f"{name} {fingerprint_ranges(ranges)}", rebind=True)
             try:
                 staged = self._stage(tasks, ids)
                 publish(
@@ -445,10 +455,6 @@ class _Driver:
         return [staged[number] for number in sorted(staged)]
 
 
-def _fingerprint(ranges: Mapping[str, tuple[int, int]]) -> str:
-    return hashlib.sha256(json.dumps(sorted(ranges.items())).encode()).hexdigest()[:16]
-
-
 # --- the command ----------------------------------------------------------------------------------
 
 
@@ -512,6 +518,10 @@ def describe(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--isolation", choices=("read_committed", "read_uncommitted"), default="read_committed",
         help="which records of a log directory's transactions (default: read_committed)",
+    )  # fmt: skip
+    parser.add_argument(
+        "--fail-on-data-loss", choices=("true", "false"), default="true",
+        help="false: warn about offsets whose segments are lost, and restore the others",
     )  # fmt: skip
     parser.add_argument("--compression", choices=CODECS, default="none", help="default: none")
     parser.add_argument(
@@ -579,6 +589,7 @@ def _source_options(arguments: argparse.Namespace) -> dict[str, Any]:
             arguments.key_pattern,
         ),
         "isolation": arguments.isolation,
+        "fail_on_data_loss": arguments.fail_on_data_loss == "true",
     }
 
 

@@ -1,5 +1,7 @@
 """Plans a restore: divides the partitions of the source into chunks of offsets."""
 
+import hashlib
+import json
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
@@ -38,6 +40,7 @@ class Source:
     rename: tuple[tuple[str, str], ...]
     chosen: Filter
     isolation: str
+    fail_on_data_loss: bool = True
 
     def target(self, topic: str) -> str:
         return dict(self.rename).get(topic, topic)
@@ -61,6 +64,7 @@ class Source:
             self.parquet is not None,
             self.isolation,
             self.chosen,
+            self.fail_on_data_loss,
         )
 
     def wants(self, partition: int) -> bool:
@@ -75,6 +79,7 @@ def source_of(
     rename: Mapping[str, str],
     chosen: Filter | None,
     isolation: str,
+    fail_on_data_loss: bool = True,
 ) -> Source:
     """A source from the arguments of a restore; paths become absolute."""
     return Source(
@@ -85,6 +90,7 @@ def source_of(
         tuple(sorted(rename.items())),
         chosen or Filter(),
         isolation,
+        fail_on_data_loss,
     )
 
 
@@ -116,6 +122,11 @@ def chunks_from(chunks: Sequence[Chunk], offset: int) -> list[Chunk]:
     ]
 
 
+def fingerprint_ranges(ranges: Mapping[str, tuple[int, int]]) -> str:
+    """A short text that identifies the offsets [start, stop) of each partition."""
+    return hashlib.sha256(json.dumps(sorted(ranges.items())).encode()).hexdigest()[:16]
+
+
 def plan_segments(files: Files, source: Source) -> Plan:
     """Plan chunks of log directories; they begin at segment boundaries."""
     assert source.log_dirs is not None
@@ -136,7 +147,11 @@ def _chunks_of_log(log: Log, source: Source) -> Iterator[Chunk]:
     assert source.log_dirs is not None
     chosen, tp = source.chosen, (log.topic, log.partition)
     end = log.last_stable_offset if source.isolation == "read_committed" else log.end_offset
-    start = max(log.start_offset, chosen.start or 0)
+    requested = chosen.start or 0
+    start = max(log.start_offset, requested)
+    # The log starts behind segments that are lost at its beginning: a task reports them.
+    lost = log._source.lost.find_errors(requested, start)
+    start = min([start, *(max(each.first, requested) for each, _ in lost)])
     stop = min(end, _INT64_MAX if chosen.stop is None else chosen.stop)
     if chosen.since is not None:
         start = max(start, log.offset_at(chosen.since))

@@ -31,7 +31,9 @@ from kstore.spark.jobs.restore_types import Chunk, Encoding, Filter, Written
 from kstore.spark.local_disk import local_disk
 from kstore.spark.sink.arrow_columns import binary_column, header_column
 from kstore.spark.source.arrow_batches import BatchMaker
-from kstore.spark.source.range_reader import check_visible, open_store
+from kstore.spark.source.batch_plan import report_lost_segments
+from kstore.spark.source.offset_ranges import OffsetRange, SegmentSpan
+from kstore.spark.source.range_reader import RangeReader, check_visible, open_store
 
 _COLUMNS = ("key", "value", "headers", "offset", "timestamp")
 _MAX_PARTITIONS = 1 << 16  # of a topic; a Parquet file with a larger number is refused
@@ -81,9 +83,18 @@ def read_chunk(chunk: Chunk) -> Iterator[Any]:
         yield from _read_parquet(chunk)
         return
     check_visible(local_disk(), chunk.paths)
-    log = open_store(absolute_paths(list(chunk.paths)))[chunk.topic][chunk.partition]
+    paths, fail = absolute_paths(list(chunk.paths)), chunk.fail_on_data_loss
+    log = open_store(paths)[chunk.topic][chunk.partition]
+    lost = report_lost_segments([(log, chunk.start, chunk.stop)], fail)
+    start = max([chunk.start, *(each.stop for each in lost if each.start == chunk.start)])
+    if start >= chunk.stop:
+        return
+    # Without a path the reader searches the log, and reports what retention deletes meanwhile.
+    span = SegmentSpan(start, chunk.stop, "", 0, 0, 0, chunk.stop)
+    wanted = OffsetRange(chunk.topic, chunk.partition, start, chunk.stop, (span,))
     maker = BatchMaker(_COLUMNS[:-1], chunk.topic, chunk.partition)
-    for columns in log.view(chunk.start, chunk.stop, isolation=chunk.isolation).scan():
+    reader = RangeReader(paths, chunk.isolation, fail, skip_damage=False)
+    for _, columns in reader.read([wanted]):
         times = pa.array(columns.timestamps, _MS)  # BatchMaker's are limited to Spark's range
         rows = apply_filter(chunk.chosen, maker.make(columns).append_column("timestamp", times))
         if rows.num_rows:

@@ -32,6 +32,7 @@ class Chunk:
     parquet: bool
     isolation: str
     chosen: Filter
+    fail_on_data_loss: bool = True
 
 
 @dataclass(frozen=True, slots=True)
