@@ -13,6 +13,7 @@ from kstore.broker.server_properties import (
     documented_keys,
     handling_of,
 )
+from kstore.broker.settings import BrokerSettings
 from kstore.cluster.settings.broker_settings import BROKER_SETTINGS
 
 PAGE = Path(__file__).parents[2] / "docs" / "guide" / "server-properties.md"
@@ -39,7 +40,8 @@ def rows(handling: str) -> list[str]:
 def shown(name: str) -> str:
     """The default of a key in a cell."""
     setting = BROKER_SETTINGS.get(name)
-    default = "" if setting is None or setting.default is None else setting.default
+    own = BrokerSettings().to_properties().get(name, "")
+    default = own if setting is None or setting.default is None else setting.default
     return f"`{default}`" if default else ""
 
 

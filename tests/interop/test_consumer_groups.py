@@ -22,7 +22,11 @@ PATIENCE = 120.0
 
 @pytest.fixture
 def served(tmp_path: Path) -> Iterator[KstoreNode]:
-    settings = {"group_initial_rebalance_delay_ms": 0, "group_consumer_heartbeat_interval_ms": 300}
+    settings = {
+        "group_initial_rebalance_delay_ms": 0,
+        "group_consumer_heartbeat_interval_ms": 300,
+        "group_consumer_min_heartbeat_interval_ms": 300,
+    }
     with kstore_node(tmp_path, **settings) as node:
         yield node
 

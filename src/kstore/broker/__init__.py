@@ -31,6 +31,7 @@ Modules:
 - listener_set: The listeners of a broker, and the addresses that clients are given
 - logger_levels: Levels of loggers, as a resource that has settings
 - loop: The event loop: epoll, timers and callbacks, on one thread that owns all state
+- member_requests: Requests of classic members, by the protocol that their group uses now
 - partitions: The hosted partitions: a log each, or the error that clients get instead
 - produce_frames: Produce requests of the usual form, from the bytes of a request to its answer
 - replica_moves: Moves between log directories that clients asked for

@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
 from kstore.broker.topic_patterns import match_topics
+from kstore.coordinator.group.classic_requests import ClassicRequests
 from kstore.coordinator.group.consumer_coordinator import (
     ConsumerCoordinator,
     ConsumerGroupLimits,
@@ -19,8 +20,21 @@ from kstore.coordinator.group.consumer_events import (
     Records,
 )
 from kstore.coordinator.group.consumer_group import ConsumerGroup
-from kstore.coordinator.group.group_metadata_records import encode_group_key
+from kstore.coordinator.group.group_events import Join, JoinAnswer, LeavingMember, Sync, SyncAnswer
+from kstore.coordinator.group.group_metadata_records import (
+    encode_group_key,
+    encode_group_value,
+)
+from kstore.coordinator.group.group_migration import (
+    CannotUpgradeError,
+    MigrationPolicy,
+    can_downgrade,
+    downgraded,
+    upgraded,
+)
 from kstore.coordinator.group.offset_expiration import RetentionFacts, consumer_retention_facts
+from kstore.coordinator.group.offsets_store import now_ms
+from kstore.coordinator.group.server_assignors import assignors_of
 from kstore.errors import CorruptRecordError, InvalidConfigError
 from kstore.protocol.error_codes import ErrorCode
 
@@ -34,6 +48,8 @@ _LOGGER = logging.getLogger("kstore.broker")
 _PATTERNS = "patterns of topics"  # the key of their work on the disk workers
 
 OnAnswer = Callable[[HeartbeatAnswer], object]
+OnJoined = Callable[[JoinAnswer], object]
+OnLeft = Callable[[list[ErrorCode]], object]
 
 
 class ConsumerGroupService:
@@ -49,8 +65,11 @@ class ConsumerGroupService:
                 settings.group_consumer_session_timeout_ms,
                 settings.group_consumer_heartbeat_interval_ms,
                 settings.group_consumer_max_size,
+                assignors_of(settings.group_consumer_assignors),
             )
         )
+        self._classic = ClassicRequests(self.coordinator)
+        self._policy = MigrationPolicy(settings.group_consumer_migration_policy.lower())
 
     # --- the life of groups -----------------------------------------------------------------
 
@@ -87,8 +106,13 @@ class ConsumerGroupService:
 
     def carry_out(self) -> None:
         """Store what follows from time."""
+        by_group: dict[str, Records] = {}
         for effect in self.coordinator.take_effects():
-            self._store(effect.group_id, effect.records, lambda _: None)
+            by_group.setdefault(effect.group_id, []).extend(effect.records)
+        for group_id, records in self._downgrade().items():
+            by_group.setdefault(group_id, []).extend(records)
+        for group_id, records in by_group.items():
+            self._store(group_id, records, lambda _: None)
 
     def retention_facts(self, wall_ms: int) -> dict[str, RetentionFacts]:
         now = self._groups.now
@@ -99,42 +123,132 @@ class ConsumerGroupService:
 
     # --- the other protocol -----------------------------------------------------------------
 
-    def make_room(self, group_id: str) -> ErrorCode:
+    def make_room(self, group_id: str) -> None:
         """Let a group be a classic one: a consumer group without members makes room."""
-        group = self.find(group_id)
-        if group is None:
-            return ErrorCode.NONE
-        if group.members:
-            return ErrorCode.INCONSISTENT_GROUP_PROTOCOL
-        self._store(group_id, self.coordinator.forget(group_id), lambda _: None)
-        self._groups.coordinator.ensure(group_id, self._groups.now)
-        return ErrorCode.NONE
+        if self.find(group_id) is not None:
+            self._store(group_id, self.coordinator.forget(group_id), lambda _: None)
+            self._groups.coordinator.ensure(group_id, self._groups.now)
 
-    def _take_over(self, request: ConsumerHeartbeat) -> HeartbeatAnswer | None:
-        """Let a group be a consumer group: a classic one without members makes room."""
-        classic = self._groups.coordinator.find(request.group_id)
+    def _take_over(
+        self, request: ConsumerHeartbeat, image: "ClusterImage"
+    ) -> HeartbeatAnswer | None:
+        """Let a group be a consumer group: a classic one without members makes room, and one with
+        members is upgraded. The answer, if it stays a classic one."""
+        group_id, now = request.group_id, self._groups.now
+        classic = self._groups.coordinator.find(group_id)
         if classic is None:
             return None
-        if request.member_epoch != JOIN_EPOCH or not classic.is_unused:
-            return HeartbeatAnswer(
-                error=ErrorCode.GROUP_ID_NOT_FOUND,
-                message=f"Group {request.group_id} is not a consumer group.",
-                records=[],
-            )
-        self._groups.coordinator.forget(request.group_id, self._groups.now)
+        if request.member_epoch != JOIN_EPOCH:
+            return _not_found(f"Group {group_id} is not a consumer group.")
+        refused = self.coordinator.refuse(request)
+        if refused is not None:
+            return refused
+        records: Records = []
         if classic.protocol_type is not None:
-            tombstone: Records = [(encode_group_key(request.group_id), None)]
-            self._store(request.group_id, tombstone, lambda _: None)
+            records.append((encode_group_key(group_id), None))
+        if classic.is_unused:
+            self._groups.coordinator.forget(group_id, now)
+        else:
+            most = self._services.settings.group_consumer_max_size
+            try:
+                group = upgraded(classic, self._policy, most, image, now)
+            except CannotUpgradeError as error:
+                _LOGGER.info("%s", error)
+                return _not_found(str(error))
+            _LOGGER.info("group %s is a consumer group from now on", group_id)
+            # Those who wait join again, and find the consumer group.
+            self._groups.coordinator.unload([group_id], ErrorCode.REBALANCE_IN_PROGRESS, now)
+            self.coordinator.adopt(group, now)
+            records += group.all_records()
+        self._store(group_id, records, lambda _: None)
         return None
+
+    def _downgrade(self) -> dict[str, Records]:
+        """Make classic groups of those that have lost their last member of this protocol; the
+        records of that."""
+        records: dict[str, Records] = {}
+        image, now = self._services.metadata.image, self._groups.now
+        most = self._services.settings.group_max_size
+        for group in self.coordinator.take_shrunk():
+            if can_downgrade(group, self._policy, most):
+                _LOGGER.info("group %s is a classic group from now on", group.group_id)
+                self.coordinator.forget(group.group_id)
+                classic = downgraded(group, image, now)
+                value = encode_group_value(classic.snapshot(now), now_ms())
+                records[group.group_id] = [
+                    *group.all_tombstones(),
+                    (encode_group_key(group.group_id), value),
+                ]
+                self._groups.coordinator.adopt(classic, now)
+        return records
+
+    # --- classic members of consumer groups -------------------------------------------------
+
+    def shared(self, group_id: str) -> ConsumerGroup | None:
+        """A consumer group that has members; requests of classic members to it come here."""
+        group = self.find(group_id)
+        return group if group is not None and group.members else None
+
+    def join_classic(
+        self, group: ConsumerGroup, request: Join, image: "ClusterImage", done: OnJoined
+    ) -> None:
+        """``done`` with the answer when what it depends on is stored."""
+        settings = self._services.settings
+        shortest = settings.group_min_session_timeout_ms
+        if not shortest <= request.session_timeout_ms <= settings.group_max_session_timeout_ms:
+            invalid = ErrorCode.INVALID_SESSION_TIMEOUT
+            done(JoinAnswer(reply=None, error=invalid, member_id=request.member_id))
+            return
+        answer, records = self._classic.join(group, request, image, self._groups.now)
+
+        def stored(error: ErrorCode) -> None:
+            if error != ErrorCode.NONE:
+                done(JoinAnswer(reply=None, error=error, member_id=request.member_id))
+            else:
+                done(answer)
+
+        self._store_with_downgrade(group.group_id, records, stored)
+
+    def sync_classic(
+        self, group: ConsumerGroup, request: Sync, image: "ClusterImage"
+    ) -> SyncAnswer:
+        answer = self._classic.sync(group, request, image, self._groups.now)
+        self._groups.carry_out()
+        return answer
+
+    def heartbeat_classic(
+        self, group: ConsumerGroup, member_id: str, instance_id: str | None, generation: int
+    ) -> ErrorCode:
+        now = self._groups.now
+        error = self._classic.heartbeat(group, member_id, instance_id, generation, now)
+        self._groups.carry_out()
+        return error
+
+    def leave_classic(
+        self, group: ConsumerGroup, leaving: list[LeavingMember], done: OnLeft
+    ) -> None:
+        """``done`` with an error for each member when that is stored."""
+        errors, records = self._classic.leave(group, leaving, self._groups.now)
+
+        def stored(error: ErrorCode) -> None:
+            done(errors if error == ErrorCode.NONE else [error for _ in errors])
+
+        self._store_with_downgrade(group.group_id, records, stored)
+
+    def _store_with_downgrade(
+        self, group_id: str, records: Records, done: Callable[[ErrorCode], object]
+    ) -> None:
+        """Store records of a group, with those of its downgrade if that follows, as one batch."""
+        downgrades = self._downgrade()
+        self._store(group_id, [*records, *downgrades.pop(group_id, [])], done)
+        for other, of_other in downgrades.items():
+            self._store(other, of_other, lambda _: None)
+        self._groups.carry_out()
 
     # --- ConsumerGroupHeartbeat -------------------------------------------------------------
 
     def heartbeat(self, request: ConsumerHeartbeat, image: "ClusterImage", done: OnAnswer) -> None:
         """``done`` with the answer when what it depends on is stored."""
-        refused = self._take_over(request)
-        if refused is not None:
-            done(refused)
-            return
         patterns = self.coordinator.patterns_to_match(request, image)
         if not patterns:
             self._heartbeat(request, image, done)
@@ -150,7 +264,6 @@ class ConsumerGroupService:
                 _LOGGER.warning("patterns of group %s: %s", request.group_id, error)
                 done(HeartbeatAnswer(error=ErrorCode.COORDINATOR_NOT_AVAILABLE, records=[]))
             else:
-                self.coordinator.take_matches(request.group_id, found, image)
                 self._heartbeat(request, image, done, found)
 
         names = tuple(image.topics)
@@ -163,16 +276,20 @@ class ConsumerGroupService:
         done: OnAnswer,
         matches: Mapping[str, frozenset[str]] | None = None,
     ) -> None:
-        answer = self.coordinator.heartbeat(request, image, self._groups.now, matches)
-        self._groups.carry_out()
-        if not answer.records:
-            done(answer)
+        refused = self._take_over(request, image)
+        if refused is not None:
+            self._groups.carry_out()
+            done(refused)
             return
+        if matches is not None:
+            self.coordinator.take_matches(request.group_id, matches, image)
+            self._groups.carry_out()
+        answer = self.coordinator.heartbeat(request, image, self._groups.now, matches)
 
         def stored(error: ErrorCode) -> None:
             done(answer if error == ErrorCode.NONE else HeartbeatAnswer(error=error, records=[]))
 
-        self._store(request.group_id, answer.records, stored)
+        self._store_with_downgrade(request.group_id, answer.records, stored)
 
     def _store(self, group_id: str, records: Records, done: Callable[[ErrorCode], object]) -> None:
         def stored(error: ErrorCode) -> None:
@@ -203,3 +320,7 @@ class ConsumerGroupService:
             return None
         is_used = topic in group.topics
         return ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC if is_used else ErrorCode.NONE
+
+
+def _not_found(message: str) -> HeartbeatAnswer:
+    return HeartbeatAnswer(error=ErrorCode.GROUP_ID_NOT_FOUND, message=message, records=[])

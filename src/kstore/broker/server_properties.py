@@ -22,6 +22,8 @@ _LOG_DIRS, _LOG_DIR = "log.dirs", "log.dir"
 _NODE_IDS = ("node.id", "broker.id")
 _PROCESS_ROLES = "process.roles"
 _OWN = frozenset(BrokerSettings().to_properties())
+# Not one of its settings: the handlers of groups read it.
+_OF_GROUPS = frozenset(("group.coordinator.rebalance.protocols",))
 _OF_TOPICS = frozenset(
     name
     for setting in (
@@ -64,7 +66,7 @@ def handling_of(name: str) -> str:
     """How a key is handled: HONOURED, SECURITY, IGNORED (also an unknown one), or REFUSED."""
     if name in REFUSED_UNLESS:
         return REFUSED
-    if name in _OWN or name in _OF_TOPICS or name in _OF_THE_FILE:
+    if name in _OWN or name in _OF_TOPICS or name in _OF_GROUPS or name in _OF_THE_FILE:
         return HONOURED
     if is_security_setting(name):
         return SECURITY

@@ -3,16 +3,23 @@
 from collections.abc import Container, Mapping
 from dataclasses import MISSING, dataclass, field, fields
 from difflib import get_close_matches
+from itertools import pairwise
 from typing import Any
 
 from kstore.cluster.settings.broker_settings import BROKER_SETTINGS
 from kstore.config import setting_text
+from kstore.coordinator.group.server_assignors import assignors_of
 from kstore.errors import InvalidConfigError, UnknownSettingError
 from kstore.integers import INT32_MAX
 
 
 def _number(default: int, low: int, high: int = INT32_MAX) -> Any:
     return field(default=default, metadata={"low": low, "high": high})
+
+
+def _choice(default: str, *others: str) -> Any:
+    """One of these words, in any case."""
+    return field(default=default, metadata={"choices": (default, *others)})
 
 
 def _kafka(name: str, *, low: int | None = None, high: int | None = None) -> Any:
@@ -70,10 +77,24 @@ class BrokerSettings:
     group_min_session_timeout_ms: int = _kafka("group.min.session.timeout.ms", low=0)
     group_max_session_timeout_ms: int = _kafka("group.max.session.timeout.ms", low=1)
     group_max_size: int = _kafka("group.max.size")
-    # Of consumer groups (KIP-848); DescribeConfigs of Kafka 3.9 does not show them.
-    group_consumer_session_timeout_ms: int = _number(45_000, 1)
-    group_consumer_heartbeat_interval_ms: int = _number(5_000, 1)
-    group_consumer_max_size: int = _number(INT32_MAX, 1)
+    # Of consumer groups (KIP-848).
+    group_consumer_session_timeout_ms: int = _kafka("group.consumer.session.timeout.ms")
+    group_consumer_min_session_timeout_ms: int = _kafka("group.consumer.min.session.timeout.ms")
+    group_consumer_max_session_timeout_ms: int = _kafka("group.consumer.max.session.timeout.ms")
+    group_consumer_heartbeat_interval_ms: int = _kafka("group.consumer.heartbeat.interval.ms")
+    group_consumer_min_heartbeat_interval_ms: int = _kafka(
+        "group.consumer.min.heartbeat.interval.ms"
+    )
+    group_consumer_max_heartbeat_interval_ms: int = _kafka(
+        "group.consumer.max.heartbeat.interval.ms"
+    )
+    group_consumer_max_size: int = _kafka("group.consumer.max.size")
+    # The first one is that of members that choose none: a word, or the name of Kafka's class.
+    group_consumer_assignors: str = BROKER_SETTINGS["group.consumer.assignors"].default or ""
+    # Kafka 4's default; 3.9 has "disabled". DescribeConfigs of 3.9 does not show it.
+    group_consumer_migration_policy: str = _choice(
+        "bidirectional", "disabled", "upgrade", "downgrade"
+    )
     offset_metadata_max_bytes: int = _kafka("offset.metadata.max.bytes", low=0, high=4096)
     offsets_topic_num_partitions: int = _kafka("offsets.topic.num.partitions")
     offsets_retention_minutes: int = _kafka("offsets.retention.minutes")
@@ -106,11 +127,26 @@ class BrokerSettings:
     def __post_init__(self) -> None:
         for each in fields(self):
             value = getattr(self, each.name)
-            if each.type == "bool" or isinstance(each.default, bool):
+            if isinstance(each.default, str):
+                choices = each.metadata.get("choices")
+                if not isinstance(value, str) or (choices and value.lower() not in choices):
+                    raise InvalidConfigError(
+                        f"{kafka_name(each.name)} is one of {', '.join(choices or ())}, "
+                        f"not {value!r}"
+                    )
+            elif each.type == "bool" or isinstance(each.default, bool):
                 if not isinstance(value, bool):
                     raise InvalidConfigError(f"{kafka_name(each.name)} is true or false")
             else:
                 _check(kafka_name(each.name), value, each.metadata["low"], each.metadata["high"])
+        _check_order(self, "group_consumer_{}session_timeout_ms")
+        _check_order(self, "group_consumer_{}heartbeat_interval_ms")
+        if self.group_consumer_heartbeat_interval_ms >= self.group_consumer_session_timeout_ms:
+            raise InvalidConfigError(
+                "group.consumer.heartbeat.interval.ms must be less than "
+                "group.consumer.session.timeout.ms"
+            )
+        assignors_of(self.group_consumer_assignors)
 
     @classmethod
     def from_properties(
@@ -131,7 +167,7 @@ class BrokerSettings:
                 raise UnknownSettingError(f"the broker has no setting {name!r}{hint}")
             each = kinds[name]
             assert each.default is not MISSING
-            values[each.name] = _parsed(name, value, isinstance(each.default, bool))
+            values[each.name] = _parsed(name, value, type(each.default))
         return cls(**values)  # type: ignore[arg-type]
 
     def to_properties(self) -> dict[str, str]:
@@ -153,11 +189,21 @@ def _check(name: str, value: object, low: int, high: int) -> None:
         raise InvalidConfigError(f"{name} is from {low} to {high}, not {value}")
 
 
-def _parsed(name: str, value: object, is_bool: bool) -> object:
-    if not isinstance(value, str):
+def _check_order(settings: BrokerSettings, pattern: str) -> None:
+    """Raise InvalidConfigError unless a setting lies between its least and its largest value."""
+    names = [pattern.format(each) for each in ("min_", "", "max_")]
+    for low, high in pairwise(names):
+        if getattr(settings, low) > getattr(settings, high):
+            raise InvalidConfigError(
+                f"{kafka_name(high)} must be greater than or equal to {kafka_name(low)}"
+            )
+
+
+def _parsed(name: str, value: object, kind: type[object]) -> object:
+    if not isinstance(value, str) or kind is str:
         return value
     text = value.strip()
-    if is_bool:
+    if kind is bool:
         if text.lower() not in ("true", "false"):
             raise InvalidConfigError(f"{name} is true or false, not {value!r}")
         return text.lower() == "true"

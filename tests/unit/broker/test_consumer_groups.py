@@ -23,8 +23,13 @@ from kstore.protocol.messages.offset_commit import OffsetCommitRequest
 from kstore.protocol.messages.offset_delete import OffsetDeleteRequest
 from kstore.protocol.messages.offset_fetch import OffsetFetchRequest
 from support.raw_client import RawClient
+from unit.coordinator.test_group_migration import subscription
 
-SETTINGS = {"group.initial.rebalance.delay.ms": 0, "group.consumer.heartbeat.interval.ms": 100}
+SETTINGS = {
+    "group.initial.rebalance.delay.ms": 0,
+    "group.consumer.heartbeat.interval.ms": 100,
+    "group.consumer.min.heartbeat.interval.ms": 100,
+}
 Partitions = ConsumerGroupHeartbeatRequest.TopicPartitions
 WAIT = 60.0
 
@@ -196,6 +201,25 @@ def test_empty_groups_change_their_protocol(client: RawClient) -> None:
     assert found.group_type == "classic"
 
 
+def test_group_with_members_keeps_its_protocol_where_that_is_set(store: kstore.Store) -> None:
+    settings = {**SETTINGS, "group.consumer.migration.policy": "Disabled"}
+    with (
+        kstore.Broker(store, port=0, settings=settings) as broker,
+        RawClient(broker.port) as client,
+    ):
+        client.ask(FindCoordinatorRequest(key="g"), 3)
+        request = JoinGroupRequest(
+            group_id="g", session_timeout_ms=10_000, rebalance_timeout_ms=10_000,
+            protocol_type="consumer",
+            protocols=[JoinGroupRequest.Protocols("range", subscription("orders"))],
+        )  # fmt: skip
+        while client.ask(request, 3).error_code == 14:
+            pass
+        answer = join(client)
+        assert answer.error_code == ErrorCode.GROUP_ID_NOT_FOUND
+        assert "online upgrade is disabled" in (answer.error_message or "")
+
+
 def test_group_outlives_a_broker(store: kstore.Store) -> None:
     for epoch in (0, 1):
         with (
@@ -332,3 +356,76 @@ def test_confluent_consumer_that_was_fenced_joins_again(
         return bool(group.members) and len(reader.assignment()) == 4
 
     readers.poll_until(is_back, reader)
+
+
+@pytest.mark.parametrize("strategy", ["range", "roundrobin", "cooperative-sticky"])
+def test_confluent_consumers_of_both_protocols_share_a_group(
+    store: kstore.Store, client: RawClient, readers: Readers, strategy: str
+) -> None:
+    """A living group is upgraded by a consumer of the new protocol, and downgraded without it."""
+
+    def type_of_group() -> tuple[str, str]:
+        (found,) = client.ask(ListGroupsRequest(), 5).groups
+        return found.group_type, found.group_state
+
+    classic = {"group.protocol": "classic", "partition.assignment.strategy": strategy}
+    first = readers.start(**classic, **{"session.timeout.ms": 10_000})
+    values = readers.poll_until(lambda found: len(found) == 40, first)
+    assert len(values) == 40
+    first.commit(asynchronous=False)
+    assert type_of_group() == ("classic", "Stable")
+    second = readers.start()
+    readers.poll_until(
+        lambda _: len(first.assignment()) == len(second.assignment()) == 2, first, second
+    )
+    assert type_of_group()[0] == "consumer"
+    (group,) = client.ask(ConsumerGroupDescribeRequest(["g"]), 1).groups
+    assert sorted(each.member_type for each in group.members) == [0, 1]
+    for number in range(4):
+        store["orders"][number].append(b"new")
+    assert set(readers.poll_until(lambda found: len(found) == 4, first, second)) == {b"new"}
+    first.commit(asynchronous=False)  # as a classic member of a consumer group
+    second.commit(asynchronous=False)
+    second.close()
+    readers.open.remove(second)
+    readers.poll_until(lambda _: len(first.assignment()) == 4, first)
+    readers.poll_until(lambda _: type_of_group() == ("classic", "Stable"), first)
+    for number in range(4):
+        store["orders"][number].append(b"newer")
+    assert set(readers.poll_until(lambda found: len(found) == 4, first)) == {b"newer"}
+    first.commit(asynchronous=False)
+    assert {each.offset for each in store.group("g").offsets.values()} == {12}
+
+
+@pytest.mark.parametrize("is_consumer", [False, True])
+def test_changed_group_outlives_a_broker(store: kstore.Store, is_consumer: bool) -> None:
+    """What is stored of a group has one protocol after each change."""
+    request = JoinGroupRequest(
+        group_id="g", session_timeout_ms=60_000, rebalance_timeout_ms=60_000,
+        protocol_type="consumer",
+        protocols=[JoinGroupRequest.Protocols("range", subscription("orders"))],
+    )  # fmt: skip
+    with (
+        kstore.Broker(store, port=0, settings=SETTINGS) as broker,
+        RawClient(broker.port) as client,
+    ):
+        client.ask(FindCoordinatorRequest(key="g"), 3)
+        while (classic := client.ask(request, 3)).error_code == 14:
+            pass
+        assert join(client).member_epoch == 2
+        request.member_id = classic.member_id
+        assert client.ask(request, 3).generation_id == 2
+        if not is_consumer:
+            beat(client, "m", -1)
+    with (
+        kstore.Broker(store, port=0, settings=SETTINGS) as broker,
+        RawClient(broker.port) as client,
+    ):
+        client.ask(FindCoordinatorRequest(key="g"), 3)
+        while not (found := client.ask(ListGroupsRequest(), 5)).groups or found.error_code:
+            pass
+        assert found.groups[0].group_type == ("consumer" if is_consumer else "classic")
+        if is_consumer:
+            assert beat(client, "m", 2).error_code == 0
+        request.member_id = classic.member_id
+        assert client.ask(request, 3).error_code == 0

@@ -4,7 +4,10 @@ import pytest
 
 from kstore.broker.settings import BrokerSettings
 from kstore.cluster.settings.layers import BrokerConfig
+from kstore.coordinator.group.server_assignors import assignors_of
 from kstore.errors import InvalidConfigError, UnknownSettingError
+
+MIGRATION_POLICY = "group.consumer.migration.policy"
 
 
 def test_text_and_values_by_kafkas_names() -> None:
@@ -42,10 +45,39 @@ def test_an_unknown_name_suggests_a_close_one() -> None:
         BrokerSettings.from_properties({"fetch.max.byte": "1"})
 
 
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [
+        ({"heartbeat.interval.ms": 4_999}, "heartbeat.interval.ms must be greater than or equal"),
+        ({"heartbeat.interval.ms": 15_001}, r"max\.heartbeat\.interval\.ms must be greater"),
+        ({"session.timeout.ms": 44_999}, "session.timeout.ms must be greater than or equal"),
+        ({"min.session.timeout.ms": 1, "session.timeout.ms": 5_000}, "must be less than"),
+        ({"assignors": "uniform,sticky"}, "has some of uniform, range"),
+        ({"assignors": " , "}, "has some of uniform, range"),
+        ({"migration.policy": "sideways"}, "is one of bidirectional, disabled"),
+    ],
+)
+def test_settings_of_consumer_groups_fit_each_other(
+    settings: dict[str, object], words: str
+) -> None:
+    with pytest.raises(InvalidConfigError, match=words):
+        BrokerSettings.from_properties(
+            {f"group.consumer.{name}": value for name, value in settings.items()}
+        )
+
+
+def test_words_and_kafkas_classes_name_assignors() -> None:
+    settings = BrokerSettings.from_properties({"group.consumer.assignors": "range, uniform"})
+    assert assignors_of(settings.group_consumer_assignors) == ("range", "uniform")
+    assert assignors_of(BrokerSettings().group_consumer_assignors) == ("uniform", "range")
+
+
 def test_describe_configs_shows_the_defaults_that_count() -> None:
     shown = {entry.name: entry.value for entry in BrokerConfig().describe()}
     settings = BrokerSettings().to_properties()
-    assert {name: shown.get(name) for name in settings if not name.startswith("kstore.")} == {
-        name: value for name, value in settings.items() if not name.startswith("kstore.")
+    # Kafka 3.9 has the policy, too, and does not show it.
+    own = {name for name in settings if name.startswith("kstore.")} | {MIGRATION_POLICY}
+    assert {name: shown.get(name) for name in settings if name not in own} == {
+        name: value for name, value in settings.items() if name not in own
     }
     assert shown["num.io.threads"] == "4"

@@ -37,7 +37,7 @@ DescribedGroup = ConsumerGroupDescribeResponse.Groups
 DescribedMember = DescribedGroup.Members
 _MEMBER_ID_REQUIRED_FROM = 1  # of ConsumerGroupHeartbeat: before, the broker makes the id
 _PROTOCOLS = "group.coordinator.rebalance.protocols"
-_CONSUMER_MEMBER = 1  # the type of a member that uses this protocol
+_CLASSIC_MEMBER, _CONSUMER_MEMBER = 0, 1  # the type of a member, by the protocol that it uses
 
 
 class ConsumerGroupHandlers:
@@ -193,5 +193,5 @@ def _described_member(each: ConsumerMemberDescription, image: "ClusterImage") ->
                 each.target, lambda key, all_: target.TopicPartitions(key, name_of(key), all_)
             )
         ),
-        _CONSUMER_MEMBER,
+        _CLASSIC_MEMBER if each.is_classic else _CONSUMER_MEMBER,
     )

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 
 from kstore.broker.api_table import Api
 from kstore.broker.group_service import group_service
+from kstore.broker.member_requests import MemberRequests
 from kstore.broker.request import Answer, Pending, Request
 from kstore.coordinator.group.group_events import (
     Join,
@@ -35,7 +36,7 @@ class GroupHandlers:
 
     def __init__(self, services: "Services") -> None:
         self._service = group_service(services)
-        self._coordinator = self._service.coordinator
+        self._members = MemberRequests(self._service)
 
     def apis(self) -> list[Api]:
         return [
@@ -53,32 +54,10 @@ class GroupHandlers:
         reply = partial(_answer_join, pending, version)
         _answer_when_stopping(pending, partial(_stop_join, pending, version))
         error = self._service.check(message.group_id)
-        if error == ErrorCode.NONE:
-            error = self._service.consumers.make_room(message.group_id)
         if error != ErrorCode.NONE:
             reply(JoinAnswer(reply=None, error=error, member_id=message.member_id))
             return pending
-        has_own = version >= _REBALANCE_TIMEOUT_FROM
-        self._coordinator.join(
-            Join(
-                group_id=message.group_id,
-                member_id=message.member_id,
-                instance_id=message.group_instance_id,
-                client_id=request.client_id,
-                client_host=f"/{request.connection.peer[0]}",
-                session_timeout_ms=message.session_timeout_ms,
-                rebalance_timeout_ms=(
-                    message.rebalance_timeout_ms if has_own else message.session_timeout_ms
-                ),
-                protocol_type=message.protocol_type,
-                protocols=tuple((each.name, each.metadata) for each in message.protocols),
-                needs_member_id=version >= _MEMBER_ID_REQUIRED_FROM,
-                can_skip_assignment=version >= _SKIP_ASSIGNMENT_FROM,
-                reply=reply,
-            ),
-            self._service.now,
-        )
-        self._service.carry_out()
+        self._members.join(_as_join(message, request, reply), request.image, reply)
         return pending
 
     def sync_group(self, request: Request) -> Answer:
@@ -98,7 +77,7 @@ class GroupHandlers:
         if error != ErrorCode.NONE:
             reply(SyncAnswer(reply=None, error=error))
             return pending
-        self._coordinator.sync(
+        self._members.sync(
             Sync(
                 group_id=message.group_id,
                 generation=message.generation_id,
@@ -109,9 +88,9 @@ class GroupHandlers:
                 assignments={each.member_id: each.assignment for each in message.assignments},
                 reply=reply,
             ),
-            self._service.now,
+            request.image,
+            reply,
         )
-        self._service.carry_out()
         return pending
 
     def heartbeat(self, request: Request) -> Answer:
@@ -121,12 +100,11 @@ class GroupHandlers:
         if error == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS:
             error = ErrorCode.NONE
         elif error == ErrorCode.NONE:
-            error = self._coordinator.heartbeat(
+            error = self._members.heartbeat(
                 message.group_id,
                 message.member_id,
                 message.group_instance_id,
                 message.generation_id,
-                self._service.now,
             )
         return HeartbeatResponse(error_code=int(error))
 
@@ -143,16 +121,49 @@ class GroupHandlers:
             ]
         else:
             leaving = [LeavingMember(message.member_id)]
-        errors = self._coordinator.leave(message.group_id, leaving, self._service.now)
-        self._service.carry_out()
-        if version < _LEAVE_MANY_FROM:
-            return LeaveGroupResponse(error_code=int(errors[0]))
-        return LeaveGroupResponse(
-            members=[
-                LeaveGroupResponse.Members(each.member_id, each.instance_id, int(code))
-                for each, code in zip(leaving, errors, strict=True)
-            ]
-        )
+        pending = Pending()
+
+        def done(errors: list[ErrorCode]) -> None:
+            if not pending.is_answered:
+                pending.complete(_left(leaving, errors, version))
+
+        pending.on_stop = lambda: done([ErrorCode.NOT_COORDINATOR for _ in leaving])
+        self._members.leave(message.group_id, leaving, done)
+        return pending
+
+
+def _as_join(message: JoinGroupRequest, request: Request, reply: object) -> Join:
+    version = request.api_version
+    has_own = version >= _REBALANCE_TIMEOUT_FROM
+    return Join(
+        group_id=message.group_id,
+        member_id=message.member_id,
+        instance_id=message.group_instance_id,
+        client_id=request.client_id,
+        client_host=f"/{request.connection.peer[0]}",
+        session_timeout_ms=message.session_timeout_ms,
+        rebalance_timeout_ms=(
+            message.rebalance_timeout_ms if has_own else message.session_timeout_ms
+        ),
+        protocol_type=message.protocol_type,
+        protocols=tuple((each.name, each.metadata) for each in message.protocols),
+        needs_member_id=version >= _MEMBER_ID_REQUIRED_FROM,
+        can_skip_assignment=version >= _SKIP_ASSIGNMENT_FROM,
+        reply=reply,
+    )
+
+
+def _left(
+    leaving: list[LeavingMember], errors: list[ErrorCode], version: int
+) -> LeaveGroupResponse:
+    if version < _LEAVE_MANY_FROM:
+        return LeaveGroupResponse(error_code=int(errors[0]))
+    return LeaveGroupResponse(
+        members=[
+            LeaveGroupResponse.Members(each.member_id, each.instance_id, int(code))
+            for each, code in zip(leaving, errors, strict=True)
+        ]
+    )
 
 
 def _answer_when_stopping(pending: Pending, answer: "partial[None]") -> None:

@@ -33,6 +33,16 @@ eligible.leader.replicas.enable BOOLEAN false
 fetch.max.bytes INT 57671680 [1024,...]
 fetch.purgatory.purge.interval.requests INT 1000
 group.coordinator.append.linger.ms INT 10 [0,...]
+group.consumer.assignors LIST \
+org.apache.kafka.coordinator.group.assignor.UniformAssignor,\
+org.apache.kafka.coordinator.group.assignor.RangeAssignor
+group.consumer.heartbeat.interval.ms INT 5000 [1,...]
+group.consumer.max.heartbeat.interval.ms INT 15000 [1,...]
+group.consumer.max.session.timeout.ms INT 60000 [1,...]
+group.consumer.max.size INT 2147483647 [1,...]
+group.consumer.min.heartbeat.interval.ms INT 5000 [1,...]
+group.consumer.min.session.timeout.ms INT 45000 [1,...]
+group.consumer.session.timeout.ms INT 45000 [1,...]
 group.coordinator.rebalance.protocols LIST classic [consumer, classic, share, unknown]
 group.coordinator.threads INT 1 [1,...]
 group.initial.rebalance.delay.ms INT 3000

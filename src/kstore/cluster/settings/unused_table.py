@@ -29,16 +29,6 @@ delegation.token.expiry.time.ms LONG 86400000 [1,...]
 delegation.token.master.key PASSWORD null
 delegation.token.max.lifetime.ms LONG 604800000 [1,...]
 delegation.token.secret.key PASSWORD null
-group.consumer.assignors LIST \
-org.apache.kafka.coordinator.group.assignor.UniformAssignor,\
-org.apache.kafka.coordinator.group.assignor.RangeAssignor
-group.consumer.heartbeat.interval.ms INT 5000 [1,...]
-group.consumer.max.heartbeat.interval.ms INT 15000 [1,...]
-group.consumer.max.session.timeout.ms INT 60000 [1,...]
-group.consumer.max.size INT 2147483647 [1,...]
-group.consumer.min.heartbeat.interval.ms INT 5000 [1,...]
-group.consumer.min.session.timeout.ms INT 45000 [1,...]
-group.consumer.session.timeout.ms INT 45000 [1,...]
 group.share.delivery.count.limit INT 5 [2,...,10]
 group.share.heartbeat.interval.ms INT 5000 [1,...]
 group.share.max.groups SHORT 10 [1,...,100]

@@ -6,6 +6,7 @@ Modules:
 - claims: Claims that keep two consumers of one group from reading the same partition
 - classic_group: A group of the classic protocol: state, members, votes
 - classic_member: A member of such a group
+- classic_requests: Requests of the classic protocol to a consumer group
 - consumer_coordinator: Kafka's protocol of consumer groups (KIP-848), without I/O and clock
 - consumer_events: What comes into the coordinator of consumer groups and what goes out of it
 - consumer_group: A consumer group: members, epochs, target assignments
@@ -18,6 +19,7 @@ Modules:
 - group_events: What comes into the group coordinator and what goes out of it
 - group_metadata_records: Encodes and decodes the records of classic groups in
   ``__consumer_offsets``
+- group_migration: Converts a living group between the two protocols
 - group_offsets: A group's committed offsets: a writer keeps them in a log, other processes in a
   file
 - group_timers: All deadlines of the group coordinator, in one heap
@@ -31,7 +33,7 @@ Modules:
   store's logs
 - server_assignors: The assignors of consumer groups, ``uniform`` and ``range``
 - store_group: Committed offsets of consumer groups, in ``__consumer_offsets`` or in files beside it
-- subscription: Which topics the members of a group subscribe to
+- subscription: What classic members say in bytes: their subscriptions and assignments
 - verify_keys: Extends the audit of ``__consumer_offsets``: decodes the keys of its records
 
 Static members: ``classic_group`` has their table, ``group_coordinator`` replaces an instance,

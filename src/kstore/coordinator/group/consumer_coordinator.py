@@ -7,6 +7,7 @@ follows from time alone leaves by :meth:`ConsumerCoordinator.take_effects`.
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from enum import Enum
 from math import inf
 from uuid import uuid4
 
@@ -33,7 +34,7 @@ from kstore.coordinator.group.consumer_records import (
     member_record,
 )
 from kstore.coordinator.group.deadline_heap import DeadlineHeap
-from kstore.coordinator.group.server_assignors import ASSIGNORS
+from kstore.coordinator.group.server_assignors import DEFAULT_ASSIGNORS
 from kstore.protocol.error_codes import ErrorCode
 
 EPOCH_COMMITS_FROM = 9  # of OffsetCommit: the versions in which a member gives its epoch
@@ -46,6 +47,7 @@ class ConsumerGroupLimits:
     group_consumer_session_timeout_ms: int = 45_000
     group_consumer_heartbeat_interval_ms: int = 5_000
     group_consumer_max_size: int = 2**31 - 1
+    group_consumer_assignors: tuple[str, ...] = DEFAULT_ASSIGNORS
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,13 +58,22 @@ class StoreConsumerRecords:
     records: Records
 
 
+class _Ends(Enum):
+    """What ends at a deadline: the session of a member, its time to give partitions up, and that
+    of a classic member to send JoinGroup or SyncGroup."""
+
+    SESSION = "deadline"
+    REVOCATION = "revocation_ends"
+    CLASSIC_STEP = "classic_step_ends"
+
+
 @dataclass(frozen=True, slots=True)
 class _Deadline:
-    """The end of a member's session, or of its time to give partitions up."""
+    """The end of one of a member's times."""
 
     group: ConsumerGroup
     member: ConsumerMember
-    is_session: bool
+    ends: _Ends
 
 
 class _RefusedError(Exception):
@@ -70,7 +81,7 @@ class _RefusedError(Exception):
 
     def __init__(self, error: ErrorCode, message: str) -> None:
         super().__init__(message)
-        self.error = error
+        self.answer = HeartbeatAnswer(error=error, message=message, records=[])
 
 
 class ConsumerCoordinator:
@@ -82,10 +93,11 @@ class ConsumerCoordinator:
         new_id: Callable[[], str] = lambda: str(uuid4()),
     ) -> None:
         self._limits = limits or ConsumerGroupLimits()
-        self._new_id = new_id
+        self.new_id = new_id
         self._groups: dict[str, ConsumerGroup] = {}
         self._timers = DeadlineHeap[_Deadline]()
         self._effects: list[StoreConsumerRecords] = []
+        self._shrunk: set[str] = set()
 
     # --- what the caller carries out --------------------------------------------------------
 
@@ -93,6 +105,11 @@ class ConsumerCoordinator:
         """The effects since the last call, in order."""
         effects, self._effects = self._effects, []
         return effects
+
+    def take_shrunk(self) -> list[ConsumerGroup]:
+        """The groups that have fewer members than at the last call."""
+        shrunk, self._shrunk = self._shrunk, set()
+        return [self._groups[each] for each in sorted(shrunk) if each in self._groups]
 
     @property
     def next_deadline(self) -> float | None:
@@ -107,16 +124,18 @@ class ConsumerCoordinator:
             is_current = self._groups.get(group.group_id) is group
             if not is_current or group.members.get(member.member_id) is not member:
                 continue
-            if timer.is_session:
+            if timer.ends is _Ends.SESSION:
                 if member.timer_at != when:
                     continue
                 member.timer_at = inf
                 if member.deadline > now:
                     self._renew(group, member, member.deadline)
                     continue
-            elif member.revocation_ends != when:
+            elif getattr(member, timer.ends.value) != when:
                 continue
-            self._effects.append(StoreConsumerRecords(group.group_id, group.remove(member, now)))
+            self._effects.append(
+                StoreConsumerRecords(group.group_id, self.remove(group, member, now))
+            )
 
     # --- groups -----------------------------------------------------------------------------
 
@@ -125,10 +144,14 @@ class ConsumerCoordinator:
 
         Raises CorruptRecordError for records that do not decode; then the group is unknown.
         """
-        group = ConsumerGroup.restore(group_id, records, now)
-        self._groups[group_id] = group
+        self.adopt(ConsumerGroup.restore(group_id, records, now), now)
+
+    def adopt(self, group: ConsumerGroup, now: float) -> None:
+        """Take over a group, whose members have a session from now on."""
+        group.assignors = self._limits.group_consumer_assignors
+        self._groups[group.group_id] = group
         for member in group.members.values():
-            self._begin_session(group, member, now)
+            self.begin_session(group, member, now)
             self._await_revocation(group, member, now)
 
     def find(self, group_id: str) -> ConsumerGroup | None:
@@ -141,6 +164,11 @@ class ConsumerCoordinator:
     def forget(self, group_id: str) -> Records:
         """Remove a group; returns its tombstones, without those of members."""
         return group_tombstones(group_id) if self._groups.pop(group_id, None) is not None else []
+
+    def remove(self, group: ConsumerGroup, member: ConsumerMember, now: float) -> Records:
+        """Remove a member; the records of that."""
+        self._shrunk.add(group.group_id)
+        return group.remove(member, now)
 
     # --- ConsumerGroupHeartbeat -------------------------------------------------------------
 
@@ -187,7 +215,31 @@ class ConsumerCoordinator:
                 return self._leave(request, now)
             return self._heartbeat(request, topics, now, matches or {})
         except _RefusedError as refused:
-            return HeartbeatAnswer(error=refused.error, message=str(refused), records=[])
+            return refused.answer
+
+    def refuse(self, request: ConsumerHeartbeat) -> HeartbeatAnswer | None:
+        """The answer to a request that no group accepts; None for another one."""
+        try:
+            self._check(request)
+        except _RefusedError as refused:
+            return refused.answer
+        return None
+
+    def heartbeat_classic(
+        self, request: ConsumerHeartbeat, topics: SeenTopics, now: float
+    ) -> HeartbeatAnswer:
+        """A classic member joins a group that exists, or joins again with what it owns now."""
+        group, records = self._groups[request.group_id], list[tuple[bytes, bytes | None]]()
+        try:
+            self._check_size(group, request)
+            member = group.members.get(request.member_id)
+            if member is None or member.epoch == LEAVE_STATIC_EPOCH:
+                member = self._join(group, request, records)
+            answer = self._advance_member(group, member, request, topics, now, records)
+        except _RefusedError as refused:
+            return refused.answer
+        self.await_classic_step(group, member, now)
+        return answer
 
     def _check(self, request: ConsumerHeartbeat) -> None:
         invalid, epoch = ErrorCode.INVALID_REQUEST, request.member_epoch
@@ -216,11 +268,12 @@ class ConsumerCoordinator:
                     "Either SubscribedTopicNames or SubscribedTopicRegex must be non-null when "
                     "(re-)joining.",
                 )
-        if request.server_assignor is not None and request.server_assignor not in ASSIGNORS:
+        known = self._limits.group_consumer_assignors
+        if request.server_assignor is not None and request.server_assignor not in known:
             raise _RefusedError(
                 ErrorCode.UNSUPPORTED_ASSIGNOR,
                 f"ServerAssignor {request.server_assignor} is not supported. Supported assignors: "
-                f"{', '.join(ASSIGNORS)}.",
+                f"{', '.join(known)}.",
             )
 
     def _heartbeat(
@@ -235,24 +288,40 @@ class ConsumerCoordinator:
             if request.member_epoch != JOIN_EPOCH:
                 raise _not_found(request.group_id)
             group = ConsumerGroup(request.group_id, now)
+            group.assignors = self._limits.group_consumer_assignors
             group.patterns, group.patterns_seen = dict(matches), topics
-        is_known = request.member_id in group.members or request.instance_id in group.static
-        if not is_known and len(group.members) >= self._limits.group_consumer_max_size:
-            raise _RefusedError(
-                ErrorCode.GROUP_MAX_SIZE_REACHED,
-                "The consumer group has reached its maximum capacity of "
-                f"{self._limits.group_consumer_max_size} members.",
-            )
+        self._check_size(group, request)
         records: Records = []
         if request.member_epoch == JOIN_EPOCH:
             member = self._join(group, request, records)
         else:
             member = _known_member(group, request)
         self._groups[group.group_id] = group
-        before = member.assigned
+        return self._advance_member(group, member, request, topics, now, records)
+
+    def _check_size(self, group: ConsumerGroup, request: ConsumerHeartbeat) -> None:
+        most = self._limits.group_consumer_max_size
+        is_known = request.member_id in group.members or request.instance_id in group.static
+        if not is_known and len(group.members) >= most:
+            raise _RefusedError(
+                ErrorCode.GROUP_MAX_SIZE_REACHED,
+                f"The consumer group has reached its maximum capacity of {most} members.",
+            )
+
+    def _advance_member(
+        self,
+        group: ConsumerGroup,
+        member: ConsumerMember,
+        request: ConsumerHeartbeat,
+        topics: SeenTopics,
+        now: float,
+        records: Records,
+    ) -> HeartbeatAnswer:
+        """Take over what a member says, and bring it nearer to its target."""
+        before, classic = member.assigned, member.classic
         is_new = member.timer_at == inf
         is_changed = self._update(group, member, request, is_new)
-        if is_new or is_changed:
+        if is_new or is_changed or member.classic != classic:
             records += member_record(group.group_id, member)
         if is_changed or group.sees_change(topics):
             records += group.begin_epoch()
@@ -261,7 +330,7 @@ class ConsumerCoordinator:
         moved = _reconcile(group, member, request)
         if moved:
             self._await_revocation(group, member, now)
-        self._begin_session(group, member, now)
+        self.begin_session(group, member, now)
         records += moved
         is_due = (
             request.member_epoch == JOIN_EPOCH or request.is_complete or member.assigned != before
@@ -277,11 +346,12 @@ class ConsumerCoordinator:
         self, group: ConsumerGroup, request: ConsumerHeartbeat, records: Records
     ) -> ConsumerMember:
         """The member of a first heartbeat: a new one, one again, or an instance that is back."""
-        member_id = request.member_id or self._new_id()
+        member_id = request.member_id or self.new_id()
         static_id = group.static.get(request.instance_id or "")
         if static_id is not None and static_id != member_id:
             old = group.members[static_id]
-            if old.epoch != LEAVE_STATIC_EPOCH:
+            is_classic = request.classic is not None or old.classic is not None
+            if old.epoch != LEAVE_STATIC_EPOCH and not is_classic:
                 raise _RefusedError(
                     ErrorCode.UNRELEASED_INSTANCE_ID,
                     f"Static member {member_id} with instance id {request.instance_id} cannot join "
@@ -320,6 +390,7 @@ class ConsumerCoordinator:
         if request.rebalance_timeout_ms != -1:
             member.rebalance_timeout = request.rebalance_timeout_ms / 1000
         member.client_id, member.client_host = request.client_id, request.client_host
+        member.classic = request.classic
         after = member.topics, member.pattern, member.assignor, member.rack_id
         has_target = member.member_id in group.targets
         return before != after or (is_new and not has_target)
@@ -338,7 +409,7 @@ class ConsumerCoordinator:
             member.state = MemberState.STABLE
             records = current_record(group.group_id, member)
         else:
-            records = group.remove(member, now)
+            records = self.remove(group, member, now)
         return HeartbeatAnswer(
             member_id=request.member_id,
             member_epoch=epoch if epoch == LEAVE_STATIC_EPOCH else LEAVE_EPOCH,
@@ -363,9 +434,10 @@ class ConsumerCoordinator:
         member = group.members.get(member_id)
         if member is None:
             return ErrorCode.UNKNOWN_MEMBER_ID
-        if version is not None and version < EPOCH_COMMITS_FROM:
+        is_old = version is not None and version < EPOCH_COMMITS_FROM
+        if is_old and member.classic is None:
             return ErrorCode.UNSUPPORTED_VERSION
-        return ErrorCode.NONE if epoch == member.epoch else ErrorCode.STALE_MEMBER_EPOCH
+        return _check_epoch(member, epoch)
 
     def check_fetch(self, group_id: str, member_id: str | None, epoch: int) -> ErrorCode:
         """Whether a member with this epoch may read offsets."""
@@ -375,26 +447,44 @@ class ConsumerCoordinator:
         member = group.members.get(member_id or "")
         if member is None:
             return ErrorCode.UNKNOWN_MEMBER_ID
-        return ErrorCode.NONE if epoch == member.epoch else ErrorCode.STALE_MEMBER_EPOCH
+        return _check_epoch(member, epoch)
 
     # --- timers -----------------------------------------------------------------------------
 
-    def _begin_session(self, group: ConsumerGroup, member: ConsumerMember, now: float) -> None:
-        self._renew(group, member, now + self._limits.group_consumer_session_timeout_ms / 1000)
+    def begin_session(self, group: ConsumerGroup, member: ConsumerMember, now: float) -> None:
+        """Let a member's session begin again; a classic member chose how long it is."""
+        timeout_ms = self._limits.group_consumer_session_timeout_ms
+        if member.classic is not None:
+            timeout_ms = member.classic.session_timeout_ms
+        self._renew(group, member, now + timeout_ms / 1000)
 
     def _renew(self, group: ConsumerGroup, member: ConsumerMember, when: float) -> None:
         """Let a session end at this time instead; its entry in the heap may be an earlier one."""
         member.deadline = when
         if when < member.timer_at:
             member.timer_at = when
-            self._timers.add(when, _Deadline(group, member, True))
+            self._timers.add(when, _Deadline(group, member, _Ends.SESSION))
 
     def _await_revocation(self, group: ConsumerGroup, member: ConsumerMember, now: float) -> None:
         """Give a member its rebalance timeout to give partitions up."""
         member.revocation_ends = inf
         if member.state is MemberState.UNREVOKED_PARTITIONS:
             member.revocation_ends = now + member.rebalance_timeout
-            self._timers.add(member.revocation_ends, _Deadline(group, member, False))
+            self._timers.add(member.revocation_ends, _Deadline(group, member, _Ends.REVOCATION))
+
+    def await_classic_step(self, group: ConsumerGroup, member: ConsumerMember, now: float) -> None:
+        """Give a classic member its rebalance timeout for the JoinGroup or SyncGroup it owes."""
+        member.classic_step_ends = inf
+        if member.classic is not None:
+            member.classic_step_ends = now + member.rebalance_timeout
+            self._timers.add(member.classic_step_ends, _Deadline(group, member, _Ends.CLASSIC_STEP))
+
+
+def _check_epoch(member: ConsumerMember, epoch: int) -> ErrorCode:
+    if epoch == member.epoch:
+        return ErrorCode.NONE
+    is_classic = member.classic is not None
+    return ErrorCode.ILLEGAL_GENERATION if is_classic else ErrorCode.STALE_MEMBER_EPOCH
 
 
 def _member_by_id(group: ConsumerGroup, request: ConsumerHeartbeat) -> ConsumerMember:

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
+from kstore.coordinator.group.classic_member import Protocols
 from kstore.protocol.error_codes import ErrorCode
 
 JOIN_EPOCH, LEAVE_EPOCH, LEAVE_STATIC_EPOCH = 0, -1, -2
@@ -29,9 +30,20 @@ class SeenTopics(Protocol):
     def topics(self) -> Mapping[str, SeenTopic]: ...
 
 
+@dataclass(frozen=True, slots=True)
+class ClassicMetadata:
+    """What a member of a consumer group has that uses the classic protocol."""
+
+    session_timeout_ms: int
+    protocols: Protocols
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConsumerHeartbeat:
-    """A ConsumerGroupHeartbeat request; None where it says nothing new. Timeouts in ms."""
+    """A ConsumerGroupHeartbeat request; None where it says nothing new. Timeouts in ms.
+
+    ``classic`` is given where a JoinGroup request says the same.
+    """
 
     group_id: str
     member_id: str
@@ -45,6 +57,7 @@ class ConsumerHeartbeat:
     subscribed_pattern: str | None = None
     server_assignor: str | None = None
     owned: Assignment | None = None
+    classic: ClassicMetadata | None = None
 
     @property
     def is_complete(self) -> bool:
@@ -85,6 +98,7 @@ class ConsumerMemberDescription:
     subscribed_pattern: str | None
     assignment: Assignment
     target: Assignment
+    is_classic: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,8 +1,9 @@
 """A consumer group (KIP-848): members, epochs, target assignments (Kafka's ConsumerGroup)."""
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
+from kstore.coordinator.group.classic_member import Protocols
 from kstore.coordinator.group.consumer_events import (
     LEAVE_STATIC_EPOCH,
     Assignment,
@@ -22,11 +23,14 @@ from kstore.coordinator.group.consumer_records import (
     StoredConsumerGroup,
     current_record,
     group_record,
+    group_tombstones,
+    member_record,
     member_tombstones,
     target_epoch_record,
     target_record,
 )
-from kstore.coordinator.group.server_assignors import ASSIGNORS, DEFAULT_ASSIGNOR
+from kstore.coordinator.group.server_assignors import ASSIGNORS, DEFAULT_ASSIGNORS
+from kstore.coordinator.group.subscription import CONSUMER
 
 ZERO_UUID = bytes(16)  # of a topic without an id, which members cannot be given
 
@@ -43,6 +47,7 @@ class ConsumerGroup:
         self.group_id = group_id
         self.epoch = 0
         self.target_epoch = 0
+        self.assignors: Sequence[str] = DEFAULT_ASSIGNORS
         self.members: dict[str, ConsumerMember] = {}
         self.targets: dict[str, Assignment] = {}
         self.owners: dict[tuple[bytes, int], str] = {}
@@ -80,12 +85,41 @@ class ConsumerGroup:
 
     @property
     def assignor(self) -> str:
-        """The one that most members prefer."""
-        votes = Counter(each.assignor for each in self.members.values() if each.assignor)
-        return max(sorted(votes), key=votes.__getitem__) if votes else DEFAULT_ASSIGNOR
+        """The one that most members prefer, of those that the broker allows now."""
+        votes = Counter(
+            each.assignor for each in self.members.values() if each.assignor in self.assignors
+        )
+        best = max(sorted(filter(None, votes)), key=votes.__getitem__, default=None)
+        return best or self.assignors[0]
 
     def used_patterns(self) -> set[str]:
         return {each.pattern for each in self.members.values() if each.pattern}
+
+    # --- classic members --------------------------------------------------------------------
+
+    @property
+    def is_all_classic(self) -> bool:
+        """Whether it has members, and each uses the classic protocol."""
+        return bool(self.members) and all(each.classic for each in self.members.values())
+
+    def supports(self, protocol_type: str, protocols: Protocols) -> bool:
+        """Whether a classic member may join: a protocol of it is one of every classic member."""
+        if protocol_type != CONSUMER:
+            return False
+        known = [each.classic.protocols for each in self.members.values() if each.classic]
+        return any(all(name in dict(each) for each in known) for name, _ in protocols)
+
+    def needs_join(self, member: ConsumerMember) -> bool:
+        """Whether a classic member has to send JoinGroup: there is another epoch, it has to say
+        what it gave up, or what it waits for is free."""
+        if member.epoch < self.epoch or member.state is MemberState.UNREVOKED_PARTITIONS:
+            return True
+        if member.state is not MemberState.UNRELEASED_PARTITIONS:
+            return False
+        target = self.targets.get(member.member_id, EMPTY_ASSIGNMENT)
+        return all(
+            self.owners.get(each) in (None, member.member_id) for each in partitions_of(target)
+        )
 
     # --- members ----------------------------------------------------------------------------
 
@@ -111,6 +145,7 @@ class ConsumerGroup:
         new.assigned, new.previous_epoch = old.assigned, LEAVE_STATIC_EPOCH
         new.assignor, new.topics, new.pattern = old.assignor, old.topics, old.pattern
         new.rack_id, new.rebalance_timeout = old.rack_id, old.rebalance_timeout
+        new.classic = old.classic
         target = self.targets.pop(old.member_id, EMPTY_ASSIGNMENT)
         del self.members[old.member_id]
         self.hold(old, EMPTY_ASSIGNMENT, EMPTY_ASSIGNMENT)
@@ -189,6 +224,26 @@ class ConsumerGroup:
 
     # --- what others see --------------------------------------------------------------------
 
+    def all_records(self) -> Records:
+        """Every record of the group, in the order in which Kafka creates a group."""
+        records: Records = []
+        for member in self.members.values():
+            records += member_record(self.group_id, member)
+        records += group_record(self.group_id, self.epoch)
+        for member_id, target in self.targets.items():
+            records += target_record(self.group_id, member_id, target)
+        records += target_epoch_record(self.group_id, self.target_epoch)
+        for member in self.members.values():
+            records += current_record(self.group_id, member)
+        return records
+
+    def all_tombstones(self) -> Records:
+        """What removes every record of the group."""
+        records: Records = []
+        for member_id in self.members:
+            records += member_tombstones(self.group_id, member_id)
+        return [*records, *group_tombstones(self.group_id)]
+
     def describe(self) -> ConsumerGroupDescription:
         return ConsumerGroupDescription(
             self.group_id,
@@ -208,6 +263,7 @@ class ConsumerGroup:
                     each.pattern,
                     each.assigned,
                     self.targets.get(each.member_id, EMPTY_ASSIGNMENT),
+                    each.classic is not None,
                 )
                 for each in self.members.values()
             ),

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from enum import IntEnum
 from math import inf
 
-from kstore.coordinator.group.consumer_events import Assignment
+from kstore.coordinator.group.consumer_events import Assignment, ClassicMetadata
 
 EMPTY_ASSIGNMENT: Assignment = {}
 
@@ -28,7 +28,9 @@ class ConsumerMember:
 
     ``assigned`` are the partitions that it may read, ``revoking`` those that it has to give up and
     has not confirmed. ``deadline`` and ``timer_at`` are as those of a classic member,
-    and ``revocation_ends`` is when it has to have given up what it is to lose.
+    and ``revocation_ends`` is when it has to have given up what it is to lose. ``classic`` is None
+    for a member that sends heartbeats of KIP-848; ``classic_step_ends`` is when a classic one has
+    to have sent the JoinGroup or SyncGroup that it owes.
     """
 
     member_id: str
@@ -48,6 +50,8 @@ class ConsumerMember:
     deadline: float = 0.0
     timer_at: float = inf
     revocation_ends: float = inf
+    classic: ClassicMetadata | None = None
+    classic_step_ends: float = inf
 
     @property
     def held(self) -> Assignment:

@@ -7,7 +7,7 @@ the topics.
 
 from collections.abc import Mapping
 
-from kstore.coordinator.group.consumer_events import Assignment, Records
+from kstore.coordinator.group.consumer_events import Assignment, ClassicMetadata, Records
 from kstore.coordinator.group.consumer_member import ConsumerMember, MemberState
 from kstore.errors import CorruptRecordError
 from kstore.protocol.records import decode_record, encode_record, prefix_of
@@ -84,9 +84,18 @@ def member_record(group_id: str, member: ConsumerMember) -> Records:
         subscribed_topic_regex=member.pattern,
         rebalance_timeout_ms=round(member.rebalance_timeout * 1000),
         server_assignor=member.assignor,
+        classic_member_metadata=_classic_metadata(member.classic),
     )
     key = _key(MemberKey(group_id, member.member_id), MemberKey.RECORD_TYPE)
     return [(key, encode_record(value, 0, 0))]
+
+
+def _classic_metadata(classic: ClassicMetadata | None) -> MemberValue.ClassicMemberMetadata | None:
+    if classic is None:
+        return None
+    kind = MemberValue.ClassicMemberMetadata
+    protocols = [kind.SupportedProtocols(name, data) for name, data in classic.protocols]
+    return kind(classic.session_timeout_ms, protocols)
 
 
 def current_record(group_id: str, member: ConsumerMember) -> Records:
@@ -156,6 +165,14 @@ class StoredConsumerGroup:
             value.subscribed_topic_regex or None,
             value.server_assignor,
         )
+        classic = value.classic_member_metadata
+        if classic is not None:
+            if not classic.supported_protocols:
+                raise CorruptRecordError("a classic member without protocols")
+            self.members[member_id].classic = ClassicMetadata(
+                classic.session_timeout_ms,
+                tuple((each.name, each.metadata) for each in classic.supported_protocols),
+            )
 
     def _take_current(self, member_id: str, data: bytes) -> None:
         value = decode_record(CurrentValue, _version(data), data)

@@ -128,6 +128,13 @@ class GroupCoordinator:
         if len(group.members) > self._limits.group_max_size:
             self._prepare_rebalance(group, now)
 
+    def adopt(self, group: ClassicGroup, now: float) -> None:
+        """Take over a group that used another protocol: its members join again."""
+        self._groups[group.group_id] = group
+        for member in group.members.values():
+            self._renew(group, member, now)
+        self._prepare_rebalance(group, now)
+
     def ensure(self, group_id: str, now: float) -> ClassicGroup:
         """The group, created Empty if it is unknown, such as one that only has offsets."""
         group = self._groups.get(group_id)

@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping
 from heapq import heapify, heappop, heappush
 
 from kstore.coordinator.group.consumer_events import Assignment
+from kstore.errors import InvalidConfigError
 
 Subscriptions = Mapping[str, frozenset[bytes]]  # topic ids by member id
 Counts = Mapping[bytes, int]  # partitions by topic id
@@ -60,7 +61,26 @@ def assign_uniform(
 
 
 ASSIGNORS: dict[str, Assignor] = {"uniform": assign_uniform, "range": assign_range}
-DEFAULT_ASSIGNOR = "uniform"
+DEFAULT_ASSIGNORS = tuple(ASSIGNORS)
+_KAFKAS_CLASSES = {
+    f"org.apache.kafka.coordinator.group.assignor.{name.title()}Assignor": name
+    for name in ASSIGNORS
+}
+
+
+def assignors_of(setting: str) -> tuple[str, ...]:
+    """The names in ``group.consumer.assignors``, in order; the first one is the default.
+
+    Raises InvalidConfigError for one that does not exist here, and for none.
+    """
+    words = [each.strip() for each in setting.split(",") if each.strip()]
+    names = tuple(dict.fromkeys(_KAFKAS_CLASSES.get(each, each) for each in words))
+    unknown = [each for each in names if each not in ASSIGNORS]
+    if unknown or not names:
+        raise InvalidConfigError(
+            f"group.consumer.assignors has some of {', '.join(ASSIGNORS)}, not {setting!r}"
+        )
+    return names
 
 
 def _subscribers(subscriptions: Subscriptions, counts: Counts) -> dict[bytes, list[str]]:

@@ -1,10 +1,12 @@
-"""Which topics the members of a consumer group subscribe to."""
+"""What the members of a classic consumer group say in the bytes that brokers pass on: which topics
+they subscribe to, and which partitions they are assigned (Kafka's ConsumerProtocol)."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from kstore.errors import InvalidMessageError
+from kstore.protocol.records.consumer_protocol_assignment import ConsumerProtocolAssignment
 from kstore.protocol.records.consumer_protocol_subscription import ConsumerProtocolSubscription
-from kstore.protocol.wire import Reader
+from kstore.protocol.wire import Reader, Writer
 
 CONSUMER = "consumer"  # the type of the protocol that consumers use
 
@@ -23,3 +25,39 @@ def subscribed_topics(subscriptions: Iterable[bytes]) -> frozenset[str] | None:
     except InvalidMessageError:
         return None
     return frozenset(topics)
+
+
+def decode_subscription(data: bytes) -> ConsumerProtocolSubscription:
+    """A member's subscription. Raises InvalidMessageError."""
+    version = Reader(data).int16()
+    if version < 0:
+        raise InvalidMessageError(f"a subscription of version {version}")
+    known = min(version, ConsumerProtocolSubscription.MAX_VERSION)
+    return ConsumerProtocolSubscription.decode(Reader(data, 2), known)
+
+
+def assignment_version(subscription: bytes) -> int:
+    """The version in which a member with this subscription gets its assignment."""
+    try:
+        version = Reader(subscription).int16()
+    except InvalidMessageError:
+        return 0
+    return max(0, min(version, ConsumerProtocolAssignment.MAX_VERSION))
+
+
+def decode_assignment(data: bytes) -> ConsumerProtocolAssignment:
+    """A member's assignment; no bytes are no partitions. Raises InvalidMessageError."""
+    if not data:
+        return ConsumerProtocolAssignment()
+    return ConsumerProtocolAssignment.decode(Reader(data, 2), 0)  # every version has these fields
+
+
+def encode_assignment(partitions: Mapping[str, Iterable[int]], version: int) -> bytes:
+    """An assignment for a member whose subscription has this version."""
+    writer = Writer()
+    writer.int16(version)
+    topic = ConsumerProtocolAssignment.AssignedPartitions
+    ConsumerProtocolAssignment(
+        [topic(name, sorted(found)) for name, found in sorted(partitions.items())]
+    ).encode(writer, version)
+    return writer.to_bytes()
