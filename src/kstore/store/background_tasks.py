@@ -44,7 +44,7 @@ def background_tasks(manager: "LogManager") -> Iterator[ScheduledTask]:
 def _refuse_removed(manager: "LogManager") -> None:
     """Refuse appends to logs whose directory was removed: they would be lost.
 
-    An append itself looks at the file's name only now and then: a system call for each would cost
+    An append itself checks the file's name only now and then: a system call for each would cost
     as much as the append. Kafka notices at its next roll.
     """
     for log in manager.logs.awake():

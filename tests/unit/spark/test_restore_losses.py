@@ -66,9 +66,9 @@ def test_lost_segments_fail_a_restore_or_are_named_in_a_warning(
 
 def test_only_a_restore_of_lost_offsets_fails(source: Path, tmp_path: Path) -> None:
     state = str(tmp_path / "state")
-    (whole,) = job.restore(NO_SPARK, tmp_path / "to", log_dirs=source, resume=state)
+    (complete,) = job.restore(NO_SPARK, tmp_path / "to", log_dirs=source, resume=state)
     lose(source, 2)
-    assert job.restore(NO_SPARK, tmp_path / "to", log_dirs=source, resume=state) == [whole]
+    assert job.restore(NO_SPARK, tmp_path / "to", log_dirs=source, resume=state) == [complete]
     for start, stop, fails in (("0", "20", False), ("29", "50", True), ("30", "50", False)):
         words = ["spark", "restore", "--from", str(source), "--log-dir", str(tmp_path / start)]
         wanted = job.Filter(start=int(start), stop=int(stop))
