@@ -41,7 +41,6 @@ Modules:
 - server_properties: Kafka's ``server.properties``: which keys are honoured, ignored and refused
 - services: What a handler works with
 - settings: The settings of a broker, typed, under Kafka's names
-- store_settings: Settings of a broker that are settings of its store
 - tls_contexts: The TLS context of a listener, made again when its files were replaced
 - tls_transport: TLS below a connection
 - topic_patterns: Regular expressions of consumer groups: which topics match

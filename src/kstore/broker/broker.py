@@ -4,6 +4,7 @@ import logging
 import os
 import threading
 from collections.abc import Mapping
+from functools import partial
 from typing import TYPE_CHECKING
 
 from kstore.broker.disk_workers import DiskWorkers
@@ -14,11 +15,12 @@ from kstore.broker.partitions import Partitions
 from kstore.broker.request_memory import RequestMemory
 from kstore.broker.services import Services
 from kstore.broker.settings import BrokerSettings
-from kstore.broker.store_settings import check_store_settings, with_store_settings
 from kstore.cluster.adoption import adopt_topics, read_source
 from kstore.cluster.config_changes import check_broker_config
+from kstore.cluster.image import ClusterImage
 from kstore.cluster.local import LocalMetadata
 from kstore.cluster.settings.broker_settings import BROKER_SETTINGS
+from kstore.cluster.store_settings import check_store_settings, with_store_settings
 from kstore.config import StoreConfig
 from kstore.errors import (
     AddressError,
@@ -198,6 +200,8 @@ class Broker:
         )
         if self._source is not None:
             adopt_topics(self._store, self._metadata, self._source)
+        self._metadata.on_change(partial(self._follow_settings, listeners))
+        self._follow_settings(listeners, None, self._metadata.image)
         self._partitions = Partitions(self._store, self._metadata, self._loop, self._workers)
         self._services = Services(
             store=self._store,
@@ -213,6 +217,19 @@ class Broker:
         for handlers in handler_classes():
             apis = handlers(self._services).apis()
             self._services.apis.add(apis if guard is None else map(guard.guarded, apis))
+
+    def _follow_settings(
+        self, listeners: ListenerSet, old: ClusterImage | None, new: ClusterImage
+    ) -> None:
+        """Obey the limits of connections as they are now; called on any thread."""
+        if old is not None and old.broker_config == new.broker_config:
+            return
+        config, settings = new.broker_config, self._settings
+        self._loop.call_soon_threadsafe(
+            listeners.limits.change,
+            int(config.get("max.connections", settings.max_connections)),
+            int(config.get("max.connections.per.ip", settings.max_connections_per_ip)),
+        )
 
     def _guard(self) -> "Guard | None":
         """What checks requests, if the settings ask for that."""

@@ -14,6 +14,11 @@ class ConnectionLimits:
         self._of_address: Counter[str] = Counter()
         self._waiting: dict[Callable[[], object], None] = {}
 
+    def change(self, limit: int, limit_of_address: int) -> None:
+        """Other limits from now on; connections that are open stay."""
+        self._limit, self._limit_of_address = limit, limit_of_address
+        self._resume()
+
     def has_room(self, resume: Callable[[], object]) -> bool:
         """Whether one more connection may be accepted; ``resume`` is called when it may be."""
         if self._count < self._limit:
@@ -35,6 +40,9 @@ class ConnectionLimits:
         self._of_address[address] -= 1
         if not self._of_address[address]:
             del self._of_address[address]
+        self._resume()
+
+    def _resume(self) -> None:
         waiting, self._waiting = self._waiting, {}
         for resume in waiting:
             resume()

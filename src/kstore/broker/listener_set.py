@@ -33,7 +33,9 @@ class ListenerSet:
         settings: "BrokerSettings",
         memory: "RequestMemory",
     ) -> None:
-        limits = ConnectionLimits(settings.max_connections, settings.max_connections_per_ip)
+        self.limits = limits = ConnectionLimits(
+            settings.max_connections, settings.max_connections_per_ip
+        )
         self._security = security.listeners
         self._listeners = [
             Listener(each.where.name, loop, settings, memory, security=each, limits=limits)

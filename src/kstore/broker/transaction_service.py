@@ -49,6 +49,7 @@ if TYPE_CHECKING:
 _LOGGER = logging.getLogger("kstore.broker")
 _AGAIN_SECONDS = 1.0  # until a final state that could not be stored is tried again
 _LOADING_SECONDS = 0.5  # between two looks whether all states are loaded
+_VERIFICATION = "transaction.partition.verification.enable"
 
 # What a client gets for an error of an append (Kafka's TransactionStateManager).
 _STATE_ERRORS = {
@@ -172,7 +173,7 @@ class TransactionService:
         """Whether records may be appended for a producer's transaction (KIP-890): only while it is
         ongoing in their partition. Otherwise what a producer gets, by the version of its request:
         TRANSACTION_ABORTABLE or INVALID_TXN_STATE."""
-        if not self._services.settings.transaction_partition_verification_enable:
+        if not self._verifies():
             return ErrorCode.NONE
         error = self.check(transactional_id)
         if error == ErrorCode.NOT_COORDINATOR:  # without the topic nothing is ongoing
@@ -184,6 +185,13 @@ class TransactionService:
         if error == ErrorCode.TRANSACTION_ABORTABLE and not knows_abortable:
             return ErrorCode.INVALID_TXN_STATE
         return _APPEND_ERRORS.get(error, error)
+
+    def _verifies(self) -> bool:
+        """transaction.partition.verification.enable, which may change while the broker runs."""
+        text = self._services.metadata.image.broker_config.get(_VERIFICATION)
+        if text is None:
+            return self._services.settings.transaction_partition_verification_enable
+        return text == "true"
 
     def records_appended(self, producer_id: int, partition: PartitionKey, end_offset: int) -> None:
         """Records of a transaction are in a log up to an offset."""

@@ -153,7 +153,7 @@ def _report_adoption(arguments: argparse.Namespace, settings: dict[str, str]) ->
 
 def _serve(arguments: argparse.Namespace, settings: dict[str, str], stop: StopRequest) -> int:
     from kstore.broker.broker import Broker
-    from kstore.broker.store_settings import with_store_settings
+    from kstore.cluster.store_settings import with_store_settings
 
     with open_store_to_serve(arguments, with_store_settings(None, settings)) as store:
         broker = Broker(

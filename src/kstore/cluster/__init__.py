@@ -15,6 +15,7 @@ Modules:
 - metadata: The port through which a broker reads and changes the cluster's metadata
 - node_identity: The node id and cluster id of a store: those of ``meta.properties``, where it has
   one
+- store_settings: Settings of a broker that are settings of its store
 - topic_rules: What a controller checks before it creates a topic or adds partitions, with Kafka's
   messages
 """

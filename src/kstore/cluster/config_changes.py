@@ -34,7 +34,12 @@ def altered_broker_config(
     for name in names:
         if name not in BROKER_SETTINGS:
             raise InvalidConfigError(f"Unknown broker config name: {name}")
-    if fixed := [name for name in names if name not in DYNAMIC_BROKER_SETTINGS]:
+    if fixed := [
+        name
+        for operation, name, _ in changes
+        if name not in DYNAMIC_BROKER_SETTINGS
+        and not (operation == AlterOp.DELETE and name in own)  # set by an earlier version
+    ]:
         raise InvalidRequestError(
             f"Cannot update these configs dynamically: Set({', '.join(dict.fromkeys(fixed))})"
         )

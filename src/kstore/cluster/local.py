@@ -40,14 +40,16 @@ from kstore.cluster.metadata import Assignments, ConfigChange, ConfigEntry, OnCh
 from kstore.cluster.node_identity import find_node_identity
 from kstore.cluster.settings.layers import BrokerConfig, describe_topic
 from kstore.cluster.settings.topic_settings import TOPIC_SETTINGS
+from kstore.cluster.store_settings import apply_store_settings, with_store_settings
 from kstore.config import LogConfig
 from kstore.errors import (
+    InvalidConfigError,
     InvalidRequestError,
     PolicyViolationError,
     ReadOnlyError,
     UnknownTopicOrPartitionError,
 )
-from kstore.files.filenames import INTERNAL_TOPICS
+from kstore.files.filenames import BROKER_FILE, INTERNAL_TOPICS
 
 if TYPE_CHECKING:
     from kstore.store.store import Store
@@ -120,6 +122,10 @@ class LocalMetadata:
         store._catalog.effective_config = self._effective_config
         store._manager.on_epoch_begun = self.leader_epoch_begun
         self._apply(self._image.topics)
+        try:
+            self._apply_to_store()
+        except InvalidConfigError as error:  # of a file that was edited by hand
+            _LOGGER.warning("settings of %s do not count: %s", BROKER_FILE, error)
 
     def close(self) -> None:
         """Stop giving the broker's settings to the store's logs; may be repeated."""
@@ -129,6 +135,7 @@ class LocalMetadata:
                 self._store._manager.on_epoch_begun = None
                 if not self._store.closed:
                     self._apply(self._image.topics)
+                    apply_store_settings(self._store, {})
 
     @property
     def broker_config(self) -> BrokerConfig:
@@ -468,6 +475,11 @@ class LocalMetadata:
             altered = altered_broker_config(
                 present, changes, lambda name: self._config.get(name) or ""
             )
+            changed = {**altered, **self._state.config} if for_all else self._dynamic() | altered
+            try:
+                with_store_settings(self._store.config, changed)
+            except InvalidConfigError as error:  # Kafka's code for settings of brokers
+                raise InvalidRequestError(error.reason) from None
             if validate_only:
                 return
             if for_all:
@@ -479,6 +491,7 @@ class LocalMetadata:
             )
             self._publish(self._image.topics)
             self._apply(self._image.topics)
+            self._apply_to_store()
 
     def replace_broker_config(
         self,
@@ -492,6 +505,13 @@ class LocalMetadata:
             present = self._state.default_config if for_all else self._state.config
             changes = replacing(config, present)
             self.alter_broker_config(changes, for_all=for_all, validate_only=validate_only)
+
+    def _dynamic(self) -> dict[str, str]:
+        """What was changed while a broker ran."""
+        return {**self._state.default_config, **self._state.config}
+
+    def _apply_to_store(self) -> None:
+        apply_store_settings(self._store, self._dynamic())
 
     def describe_broker_config(self, *, for_all: bool = False) -> list[ConfigEntry]:
         """All settings of the broker; ``for_all``: those that are set for all brokers."""
@@ -511,9 +531,16 @@ class LocalMetadata:
             values = dict(record.config) | set_here
             if record.is_adopted:
                 values = {key: self._config.topic_default(key) for key in TOPIC_SETTINGS} | values
-                own = ignoring_message_format(own)
+                own = self._with_expiration(ignoring_message_format(own))
             cached = self._effective[name] = made_of, to_log_config(values, own)
         return cached[1]
+
+    def _with_expiration(self, own: LogConfig) -> LogConfig:
+        """With the broker's producer.id.expiration.ms, which is no setting of topics in Kafka."""
+        if own.producer_id_expiration_ms != LogConfig().producer_id_expiration_ms:
+            return own  # the store's user has set it
+        text = self._config.get("producer.id.expiration.ms")
+        return own if text is None else replace(own, producer_id_expiration_ms=int(text))
 
     def _apply(self, names: Sequence[str] | Mapping[str, TopicImage]) -> None:
         """Give topics' open logs the settings that count."""

@@ -74,6 +74,11 @@ class Throttle:
         self._free_at = -math.inf
         self._lock = threading.Lock()
 
+    def set_rate(self, bytes_per_second: float) -> None:
+        """Limit what passes from now on to another rate."""
+        with self._lock:
+            self._rate, self._free_at = bytes_per_second, -math.inf
+
     def passed(self, size: int, check: Callable[[], None] = lambda: None) -> None:
         """Account for ``size`` bytes and sleep to keep the rate; ``check`` may raise meanwhile."""
         if self._rate == math.inf:

@@ -41,6 +41,7 @@ from kstore.errors import (
 from kstore.files.files import Files
 
 if TYPE_CHECKING:
+    from kstore.config import StoreConfig
     from kstore.log.log import Log
     from kstore.store.manager import LogManager
 
@@ -101,6 +102,7 @@ class LogCleaner:
         self._throttle = cleaner.Throttle(rate)  # shared by all threads, as in Kafka
         self._lock = threading.Lock()
         self._threads: list[CleanerThread] = []
+        self._ending: list[CleanerThread] = []  # were too many after a change of settings
         self._busy: set[PartitionKey] = set()
         self._retry_at: dict[PartitionKey, float] = {}  # after a transient error
         self._attempts: dict[PartitionKey, tuple[object, int]] = {}  # failed, by unchanged state
@@ -117,27 +119,41 @@ class LogCleaner:
         if not compacted:
             return
         with self._lock:
-            if not self._threads and not self._stopping:
-                count = manager.config.log_cleaner_threads
-                self._threads = [
-                    CleanerThread(self._work, partial(manager.background.report, _COMPACTION))
-                    for _ in range(count)
-                ]
-                for thread in self._threads:
-                    thread.start()
+            if not self._stopping:
+                self._start_or_end_threads(manager)
         for thread in self._threads:
             thread.wake()
+
+    def _start_or_end_threads(self, manager: "LogManager") -> None:
+        """Have as many as the settings ask for; one that is too many ends after its compaction."""
+        surplus = len(self._threads) - manager.config.log_cleaner_threads
+        for _ in range(surplus):
+            thread = self._threads.pop()
+            thread.request_stop()
+            self._ending.append(thread)
+        for _ in range(-surplus):
+            thread = CleanerThread(self._work, partial(manager.background.report, _COMPACTION))
+            self._threads.append(thread)
+            thread.start()
+
+    def reconfigure(self, config: "StoreConfig") -> None:
+        """Follow other settings of the manager; compactions in work keep the old ones."""
+        self._throttle.set_rate(config.log_cleaner_io_max_bytes_per_second)
+        if self._threads:
+            self.wake()
 
     def request_stop(self) -> None:
         """Stop the threads without waiting for them; takes no lock."""
         self._stopping = True
-        for thread in self._threads:
+        for thread in (*self._threads, *self._ending):
             thread.request_stop()
 
     def stop(self) -> None:
         """Stop the threads and wait; a running compaction is abandoned, its log stays as it is."""
         self._stopping = True
-        for thread in self._threads:
+        with self._lock:
+            threads = (*self._threads, *self._ending)
+        for thread in threads:
             thread.stop()
 
     # --- partitions that cannot be compacted ------------------------------------------------

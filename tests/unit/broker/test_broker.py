@@ -15,6 +15,7 @@ import kstore
 from kstore.broker.api_table import Api
 from kstore.broker.broker import split_address
 from kstore.broker.request import Answer, Pending, Request
+from kstore.cluster.metadata import AlterOp
 from kstore.errors import (
     AddressError,
     ClosedError,
@@ -98,6 +99,25 @@ def test_a_client_deletes_older_topics_only_where_it_may(
         asked = DeleteTopicsRequest(topic_names=["older"], timeout_ms=10_000)
         assert client.ask(asked, 5).responses[0].error_code == code
     assert ("older" in store) == (value == "false")
+
+
+def test_limits_of_connections_change_while_it_runs_and_stay(store: kstore.Store) -> None:
+    with kstore.Broker(store, port=0) as broker, connect(broker) as first, connect(broker) as more:
+        for each in (first, more):
+            send(each)
+            receive(each)
+        assert broker._metadata is not None
+        broker._metadata.alter_broker_config([(AlterOp.SET, "max.connections.per.ip", "2")])
+        send(more)
+        assert receive(more), "those that were open stay"
+        with connect(broker) as third:
+            assert third.recv(1) == b""
+    with kstore.Broker(store, port=0) as broker, connect(broker) as first, connect(broker) as more:
+        for each in (first, more):
+            send(each)
+            receive(each)
+        with connect(broker) as third:
+            assert third.recv(1) == b""
 
 
 def test_async_with(store: kstore.Store) -> None:

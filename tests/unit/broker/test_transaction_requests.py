@@ -10,6 +10,7 @@ import pytest
 import kstore
 from kstore.broker import transaction_markers
 from kstore.broker.transaction_service import TransactionService
+from kstore.cluster.metadata import AlterOp
 from kstore.coordinator.transaction.transaction_state_records import (
     Metadata,
     State,
@@ -262,6 +263,18 @@ def test_a_check_that_is_switched_off(store: kstore.Store) -> None:
         producer = client.producer()
         assert client.produce(producer) == 0
         assert store["t"][0].last_stable_offset == 0
+
+
+def test_the_check_is_switched_off_while_the_broker_runs(
+    store: kstore.Store, broker: kstore.Broker, client: TransactionClient
+) -> None:
+    producer = client.producer()
+    assert client.produce(producer) == 120
+    metadata = broker._metadata
+    assert metadata is not None
+    name = "transaction.partition.verification.enable"
+    metadata.alter_broker_config([(AlterOp.SET, name, "false")])
+    assert client.produce(producer) == 0
 
 
 @pytest.mark.parametrize("version", range(6))

@@ -5,11 +5,11 @@ A line that begins with ``*`` has a setting that may change while the broker run
 """
 
 BROKER_TABLE = """
-*advertised.listeners STRING null
+advertised.listeners STRING null
 authorizer.class.name STRING ""
 auto.create.topics.enable BOOLEAN true
 auto.include.jmx.reporter BOOLEAN true
-*background.threads INT 10 [1,...]
+background.threads INT 10 [1,...]
 broker.id INT -1
 broker.id.generation.enable BOOLEAN true
 broker.rack STRING null
@@ -51,15 +51,15 @@ group.max.size INT 2147483647 [1,...]
 group.min.session.timeout.ms INT 6000
 initial.broker.registration.timeout.ms INT 60000
 kstore.acks.durable BOOLEAN false
-*listener.security.protocol.map STRING SASL_SSL:SASL_SSL,PLAINTEXT:PLAINTEXT,\
+listener.security.protocol.map STRING SASL_SSL:SASL_SSL,PLAINTEXT:PLAINTEXT,\
 SSL:SSL,SASL_PLAINTEXT:SASL_PLAINTEXT
-*listeners STRING PLAINTEXT://:9092
+listeners STRING PLAINTEXT://:9092
 *log.cleaner.backoff.ms LONG 15000 [0,...]
 *log.cleaner.dedupe.buffer.size LONG 134217728
 *log.cleaner.delete.retention.ms LONG 86400000 [0,...]
 log.cleaner.enable BOOLEAN true
 *log.cleaner.io.buffer.load.factor DOUBLE 0.9
-*log.cleaner.io.buffer.size INT 524288 [0,...]
+log.cleaner.io.buffer.size INT 524288 [0,...]
 *log.cleaner.io.max.bytes.per.second DOUBLE 1.7976931348623157E308
 *log.cleaner.max.compaction.lag.ms LONG 9223372036854775807 [1,...]
 *log.cleaner.min.cleanable.ratio DOUBLE 0.5 [0,...,1]
@@ -97,21 +97,21 @@ log.roll.jitter.hours INT 0 [0,...]
 *log.roll.ms LONG null
 *log.segment.bytes INT 1073741824 [14,...]
 *log.segment.delete.delay.ms LONG 60000 [0,...]
-*max.connection.creation.rate INT 2147483647 [0,...]
+max.connection.creation.rate INT 2147483647 [0,...]
 *max.connections INT 2147483647 [0,...]
 *max.connections.per.ip INT 2147483647 [0,...]
-*max.connections.per.ip.overrides STRING ""
+max.connections.per.ip.overrides STRING ""
 max.incremental.fetch.session.cache.slots INT 1000 [0,...]
 max.request.partition.size.limit INT 2000 [1,...]
 *message.max.bytes INT 1048588 [0,...]
 *min.insync.replicas INT 1 [1,...]
 node.id INT -1
-*num.io.threads INT 8 [1,...]
-*num.network.threads INT 3 [1,...]
+num.io.threads INT 8 [1,...]
+num.network.threads INT 3 [1,...]
 num.partitions INT 1 [1,...]
-*num.recovery.threads.per.data.dir INT 1 [1,...]
+num.recovery.threads.per.data.dir INT 1 [1,...]
 num.replica.alter.log.dirs.threads INT null
-*num.replica.fetchers INT 1
+num.replica.fetchers INT 1
 offset.metadata.max.bytes INT 4096
 offsets.commit.required.acks SHORT -1
 offsets.commit.timeout.ms INT 5000 [1,...]
@@ -122,7 +122,7 @@ offsets.topic.compression.codec INT 0
 offsets.topic.num.partitions INT 50 [1,...]
 offsets.topic.replication.factor SHORT 3 [1,...]
 offsets.topic.segment.bytes INT 104857600 [1,...]
-*principal.builder.class CLASS \
+principal.builder.class CLASS \
 org.apache.kafka.common.security.authenticator.DefaultKafkaPrincipalBuilder
 process.roles LIST "" [broker, controller]
 *producer.id.expiration.ms INT 86400000 [1,...]

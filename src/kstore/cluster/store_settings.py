@@ -1,10 +1,19 @@
-"""Settings of a broker that are settings of its store: cleaner, retention, recovery."""
+"""Settings of a broker that are settings of its store: cleaner, retention, recovery.
+
+Those of the cleaner may change while the broker runs (Kafka's LogCleaner.ReconfigurableConfigs);
+the others count when the store is opened.
+"""
 
 from collections.abc import Mapping
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
+from kstore.cluster.settings.broker_settings import DYNAMIC_BROKER_SETTINGS
 from kstore.config import StoreConfig, as_store_config
 from kstore.errors import InvalidConfigError
+
+if TYPE_CHECKING:
+    from kstore.store.store import Store
 
 # Kafka's names, and the store's.
 STORE_SETTINGS = {
@@ -41,3 +50,17 @@ def check_store_settings(config: StoreConfig, settings: Mapping[str, object]) ->
                 f"{name}={value} is a setting of the store, which is open without it: give it to "
                 "kstore.open(config=...), or let kstore.serve open the store"
             )
+
+
+def apply_store_settings(store: "Store", settings: Mapping[str, str]) -> None:
+    """Let a store follow the settings that were changed while its broker runs, and no other.
+
+    A setting that is not among them is again what the store was opened with. Raises
+    InvalidConfigError, before anything changes, for a value out of range.
+    """
+    changed = {name: value for name, value in settings.items() if name in DYNAMIC_BROKER_SETTINGS}
+    manager = store._manager
+    config = with_store_settings(store.config, changed)
+    if config != manager.config:
+        manager.config = config
+        manager.cleaner.reconfigure(config)
