@@ -110,6 +110,21 @@ def test_the_line_has_the_port_of_the_socket_beside_an_advertised_one(tmp_path: 
         assert ask_versions(connection)[:6] == struct.pack(">ih", 5, 0)
 
 
+def test_threads_take_short_turns_in_a_process_of_its_own_only(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: list[float] = []
+    monkeypatch.setattr(
+        "kstore.cli.serve.select.select", lambda *_: seen.append(sys.getswitchinterval())
+    )
+    before = sys.getswitchinterval()
+    assert main(["serve", "--log-dir", str(tmp_path / "a"), "--port", "0"]) == 0
+    assert seen == [pytest.approx(0.0005)]
+    assert sys.getswitchinterval() == before
+    with kstore.serve(tmp_path / "b", port=0):
+        assert sys.getswitchinterval() == before
+
+
 def test_a_directory_is_created(tmp_path: Path) -> None:
     with serving("--log-dir", tmp_path / "a", "--log-dir", tmp_path / "b"):
         assert sorted(os.listdir(tmp_path)) == ["a", "b"]
