@@ -115,6 +115,7 @@ HOMES = {
     "cramjam": ("kstore.record.codec",),
     "re2": ("kstore.broker.topic_patterns",),
     "regex": ("kstore.spark.java_pattern",),
+    "prometheus_client": ("kstore.broker.metrics",),
     "kafka": ("kstore.mirror.source", "kstore.spark.jobs.cluster_sender"),
     "pytest": ("kstore.testing.fixtures",),
     "crc32c": ("kstore._native.format.crc",),

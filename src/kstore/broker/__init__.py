@@ -32,8 +32,10 @@ Modules:
 - logger_levels: Levels of loggers, as a resource that has settings
 - loop: The event loop: epoll, timers and callbacks, on one thread that owns all state
 - member_requests: Requests of classic members, by the protocol that their group uses now
+- outstanding_request: A request of a connection until its answer is sent
 - partitions: The hosted partitions: a log each, or the error that clients get instead
 - produce_frames: Produce requests of the usual form, from the bytes of a request to its answer
+- purgatory: How many requests wait
 - replica_moves: Moves between log directories that clients asked for
 - request: One request of a client, and the ways to answer it
 - request_memory: Bounds the bytes of requests that all connections of a broker hold together

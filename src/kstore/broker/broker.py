@@ -11,6 +11,7 @@ from kstore.broker.disk_workers import DiskWorkers
 from kstore.broker.handlers import handler_classes
 from kstore.broker.listener_set import ListenerSet, advertised_addresses
 from kstore.broker.loop import Loop, Timer
+from kstore.broker.metrics.broker_metrics import OFF, BrokerMetrics
 from kstore.broker.partitions import Partitions
 from kstore.broker.request_memory import RequestMemory
 from kstore.broker.services import Services
@@ -138,6 +139,7 @@ class Broker:
         self._stop_timer: Timer | None = None
         self._pid = os.getpid()
         self._listeners: ListenerSet | None = None
+        self._metrics: BrokerMetrics | None = None
 
     # --- start and stop -------------------------------------------------------------------
 
@@ -168,9 +170,12 @@ class Broker:
         listeners = ListenerSet(self._security, self._loop, self._settings, self._memory)
         try:
             listeners.open()
+            self._metrics = self._open_metrics()
             self._prepare_services(listeners)
         except BaseException:
             listeners.close()
+            if self._metrics is not None:
+                self._metrics.close()
             self._loop.close()
             if self._metadata is not None:
                 self._metadata.close()
@@ -185,8 +190,19 @@ class Broker:
         self._thread.start()
         self._store._server = self
         process_lifetime.opened(self)
+        if self._metrics is not None:
+            self._metrics.start(
+                self._services, listeners,
+                loop_thread=self._thread.ident, is_stopping=lambda: self._is_closed,
+            )  # fmt: skip
         listeners.warn_if_open()
         _LOGGER.info("serving %s on %s", ", ".join(self._store.paths), self.bootstrap_servers)
+
+    def _open_metrics(self) -> BrokerMetrics | None:
+        settings = self._settings
+        if settings.kstore_metrics_port == OFF:
+            return None
+        return BrokerMetrics(settings.kstore_metrics_host, settings.kstore_metrics_port)
 
     def _prepare_services(self, listeners: ListenerSet) -> None:
         """The metadata, which has the ports in it, and the handlers."""
@@ -212,6 +228,7 @@ class Broker:
             settings=self._settings,
             security=self._security,
             credentials=Credentials(self._store._manager._dirs),
+            counters=None if self._metrics is None else self._metrics.counters,
         )
         guard = self._guard()
         for handlers in handler_classes():
@@ -279,6 +296,8 @@ class Broker:
                 if transactions is not None:
                     transactions.stop()
                 self._workers.close()
+                if self._metrics is not None:
+                    self._metrics.close(self._services)
                 if transactions is not None:
                     transactions.close()
                 self._loop.close()
@@ -349,6 +368,12 @@ class Broker:
         return {each.where.name: each.where.address for each in self._security.listeners}
 
     @property
+    def metrics_address(self) -> str | None:
+        """``host:port`` of ``/metrics`` and ``/health``; None without ``kstore.metrics.port``, and
+        before the start."""
+        return None if self._metrics is None else self._metrics.address
+
+    @property
     def store(self) -> Store:
         """The store that is served."""
         return self._store
@@ -389,6 +414,8 @@ class Broker:
         if self._thread is not None:
             if self._listeners is not None:
                 self._listeners.abandon()
+            if self._metrics is not None:
+                self._metrics.abandon()
             self._loop.abandon()
 
     def __repr__(self) -> str:

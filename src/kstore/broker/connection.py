@@ -13,6 +13,7 @@ from kstore.broker.api_table import Api
 from kstore.broker.authentication import ALLOWED_BEFORE, Authentication, AuthenticationError
 from kstore.broker.frame_cutter import FrameCutter, FrameError
 from kstore.broker.loop import HANG_UP, PEER_CLOSED, READABLE, WRITABLE
+from kstore.broker.outstanding_request import OutstandingRequest
 from kstore.broker.request import Attempt, CloseConnection, Pending, Request
 from kstore.broker.send_queue import MemorySendQueue, SendQueue
 from kstore.errors import InvalidMessageError, KStoreError
@@ -45,21 +46,6 @@ _HEADER = Struct(">hhi")
 _KEY = Struct(">h")
 
 
-class _Outstanding:
-    """A request that was handled and whose answer has not left for the send queue."""
-
-    __slots__ = ("correlation_id", "is_answered", "key", "pending", "response", "size", "version")
-
-    def __init__(self, key: int, version: int, correlation_id: int, size: int) -> None:
-        self.key = key
-        self.version = version
-        self.correlation_id = correlation_id
-        self.size = size  # of the frame
-        self.is_answered = False
-        self.response: Message | None = None
-        self.pending: Pending | None = None
-
-
 class Connection:
     """A client's connection. Loop's thread only.
 
@@ -85,6 +71,7 @@ class Connection:
         # A transport reports events itself: bytes may wait that no descriptor shows.
         self._poller = services.loop if isinstance(connection, socket.socket) else connection
         self._apis = services.apis
+        self._counters = services.counters
         self._frame_handlers: dict[int, FrameHandler] = services.apis.frame_handlers()
         self._memory = memory
         self._max_frame = services.settings.socket_request_max_bytes
@@ -93,7 +80,7 @@ class Connection:
         if not isinstance(connection, socket.socket):
             self._queue = MemorySendQueue()
             connection.on_secured = self._secured
-        self._outstanding: deque[_Outstanding] = deque()
+        self._outstanding: deque[OutstandingRequest] = deque()
         self._events = READABLE
         self._is_blocked = False  # the send queue did not empty
         self._is_loading = False  # until a disk worker has read what comes next
@@ -257,13 +244,17 @@ class Connection:
             if isinstance(done, bytes):
                 self._memory.end(size)
                 self._queue.add_small(done)
+                if self._counters is not None:
+                    self._counters.answered(key, version, self._loop.time() - self.last_received)
                 return False
             if isinstance(done, list):
                 self._memory.end(size)
                 self._queue.add(done, sum(len(chunk) for chunk in done))
+                if self._counters is not None:
+                    self._counters.answered(key, version, self._loop.time() - self.last_received)
                 return False
             attempt = done
-        entry = _Outstanding(key, version, correlation_id, size)
+        entry = OutstandingRequest(key, version, correlation_id, size, self.last_received)
         self._outstanding.append(entry)
         api = self._apis.get(key)
         if api is None:
@@ -289,7 +280,7 @@ class Connection:
             raise CloseConnection(f"{_name(key)} {version} failed: {error}") from error
 
     def _handle(
-        self, api: Api, entry: _Outstanding, reader: Reader, attempt: Attempt | None
+        self, api: Api, entry: OutstandingRequest, reader: Reader, attempt: Attempt | None
     ) -> None:
         client_id = reader.lenient_string() or ""
         if api.min_version <= entry.version <= api.max_version and is_flexible(
@@ -417,7 +408,9 @@ class Connection:
 
     # --- answers --------------------------------------------------------------------------
 
-    def _on_answer(self, entry: _Outstanding, response: Message | BaseException | None) -> None:
+    def _on_answer(
+        self, entry: OutstandingRequest, response: Message | BaseException | None
+    ) -> None:
         """A Pending is complete, perhaps within the handler of another connection."""
         if self.is_closed:
             return
@@ -445,13 +438,23 @@ class Connection:
             try:
                 if entry.response is not None:
                     self._encode(entry, entry.response)
+                if self._counters is not None:
+                    self._count(entry)
             except Exception:
                 _LOGGER.exception("%s: the answer to %s failed", self, _name(entry.key))
                 self.close("")
             finally:
                 self._memory.end(entry.size)
 
-    def _encode(self, entry: _Outstanding, response: Message) -> None:
+    def _count(self, entry: OutstandingRequest) -> None:
+        """An answer is queued; a version that is not served is answered, and counted, as 0."""
+        assert self._counters is not None
+        api = self._apis.get(entry.key)
+        is_served = api is not None and api.min_version <= entry.version <= api.max_version
+        version = entry.version if is_served else 0
+        self._counters.answered(entry.key, version, self._loop.time() - entry.received)
+
+    def _encode(self, entry: OutstandingRequest, response: Message) -> None:
         writer = Writer()
         version = entry.version
         api = self._apis.get(entry.key)

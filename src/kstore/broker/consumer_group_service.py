@@ -4,6 +4,7 @@ Its state lives on the loop's thread; records are appended, and patterns matched
 """
 
 import logging
+from collections import Counter
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
@@ -75,6 +76,10 @@ class ConsumerGroupService:
 
     def find(self, group_id: str) -> ConsumerGroup | None:
         return self.coordinator.find(group_id)
+
+    def count_by_state(self) -> Counter[str]:
+        """How many groups are in each state, by Kafka's names. From any thread."""
+        return Counter(group.state for group in self.coordinator)
 
     def load(self, loaded: "LoadedPartition") -> None:
         for group_id, records in loaded.consumer_groups.items():

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from kstore.broker.fetch_read import FetchParameters, FetchReader, PartitionRead
 from kstore.broker.partitions import HostedPartition, continue_with
+from kstore.broker.purgatory import Purgatory
 from kstore.broker.request import Answer, Pending
 from kstore.cluster.image import ClusterImage
 
@@ -40,6 +41,7 @@ class DelayedFetch:
         "_loop",
         "_parameters",
         "_pending",
+        "_purgatory",
         "_reader",
         "_reads",
         "_respond",
@@ -51,6 +53,7 @@ class DelayedFetch:
         reads: list[PartitionRead],
         *,
         loop: "Loop",
+        purgatory: Purgatory,
         reader: FetchReader,
         parameters: FetchParameters,
         get_image: Callable[[], ClusterImage],
@@ -58,6 +61,7 @@ class DelayedFetch:
     ) -> None:
         self._reads = reads
         self._loop = loop
+        self._purgatory = purgatory
         self._reader = reader
         self._parameters = parameters
         self._get_image = get_image  # of the moment: a topic may be deleted meanwhile
@@ -71,6 +75,7 @@ class DelayedFetch:
     def start(self) -> Pending:
         """Wait for enough bytes, an error, or the end of ``max_wait_ms``."""
         pending = self._pending = Pending()
+        self._purgatory.size += 1
         pending.on_cancel = self._stop_waiting
         pending.on_stop = self._complete
         self._timer = self._loop.call_later(self._parameters.max_wait_seconds, self._complete)
@@ -120,6 +125,7 @@ class DelayedFetch:
 
     def _stop_waiting(self) -> None:
         self._pending = None
+        self._purgatory.size -= 1
         if self._timer is not None:
             self._timer.cancel()
         for hosted in self._by_partition:

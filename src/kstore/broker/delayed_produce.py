@@ -9,6 +9,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from kstore.broker.partitions import HostedPartition, error_code_of
+from kstore.broker.purgatory import Purgatory
 from kstore.broker.request import Pending
 from kstore.protocol.error_codes import ErrorCode
 from kstore.protocol.messages import Message
@@ -47,6 +48,7 @@ class DelayedProduce:
         "_min_in_sync",
         "_partitions",
         "_pending",
+        "_purgatory",
         "_respond",
         "_timeout_ms",
         "_timer",
@@ -57,6 +59,7 @@ class DelayedProduce:
         partitions: list[AppendedPartition],
         *,
         loop: "Loop",
+        purgatory: Purgatory,
         commits: "DurableCommits | None",
         acks: int,
         is_durable: Callable[[HostedPartition], bool],
@@ -65,6 +68,7 @@ class DelayedProduce:
     ) -> None:
         self._partitions = partitions
         self._loop = loop
+        self._purgatory = purgatory
         self._commits = commits
         self._acks = acks
         self._is_durable = is_durable
@@ -102,6 +106,7 @@ class DelayedProduce:
     def start(self, pending: Pending, respond: Callable[[], Message]) -> None:
         """Complete ``pending`` with ``respond()`` when all partitions are done, or in time."""
         self._pending, self._respond = pending, respond
+        self._purgatory.size += 1
         pending.on_cancel = self._stop_waiting
         self._timer = self._loop.call_later(max(self._timeout_ms, 0) / 1000, self._expire)
         for each in list(self._partitions):
@@ -140,6 +145,7 @@ class DelayedProduce:
 
     def _stop_waiting(self) -> None:
         self._pending = None
+        self._purgatory.size -= 1
         if self._timer is not None:
             self._timer.cancel()
         for each in self._partitions:

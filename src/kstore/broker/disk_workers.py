@@ -76,6 +76,11 @@ class DiskWorkers:
         return key in self._unfinished
 
     @property
+    def unfinished(self) -> int:
+        """How much work is not finished. From any thread."""
+        return sum(list(self._unfinished.values()))
+
+    @property
     def is_idle(self) -> bool:
         return not self._unfinished
 

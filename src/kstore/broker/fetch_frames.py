@@ -23,9 +23,10 @@ _ZSTD_SINCE = 10
 class FetchFrames:
     """Handles Fetch requests of one partition. Loop's thread only."""
 
-    __slots__ = ("_max_bytes", "_metadata", "_partitions")
+    __slots__ = ("_counters", "_max_bytes", "_metadata", "_partitions")
 
     def __init__(self, services: "Services") -> None:
+        self._counters = services.counters
         self._metadata = services.metadata
         self._partitions = services.partitions
         self._max_bytes = services.settings.fetch_max_bytes
@@ -63,6 +64,8 @@ class FetchFrames:
             return None
         if size > limit and not records.is_resident():  # its first batch is longer than the limit
             return None
+        if self._counters is not None:
+            self._counters.topic(topic).fetched(size, 0)
         head = fetch_frame.answer_head(
             version, correlation_id, topic, partition, high_watermark, stable, start, size
         )

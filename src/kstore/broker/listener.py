@@ -50,6 +50,7 @@ class Listener:
         self.security = security  # None: plain, without authentication
         self.connections: set[Connection] = set()
         self.reports = ClosedReports(loop)
+        self.accepted = 0  # connections since the start
         self._loop = loop
         self._settings = settings
         self._memory = memory
@@ -169,6 +170,7 @@ class Listener:
             ):
                 if size > 0:
                     accepted.setsockopt(socket.SOL_SOCKET, option, size)
+        self.accepted += 1
         self.connections.add(
             Connection(self._transport(accepted), peer, self, self.services, self._memory)
         )

@@ -104,6 +104,10 @@ class ListenerSet:
         for listener in self._listeners:
             yield from listener.connections
 
+    def counts(self) -> dict[str, tuple[int, int]]:
+        """Connections that are open, and that were accepted, by listener. From any thread."""
+        return {each.name: (len(each.connections), each.accepted) for each in self._listeners}
+
     # --- addresses ------------------------------------------------------------------------
 
     def addresses(self) -> dict[str, Address]:

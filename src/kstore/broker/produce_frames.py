@@ -22,9 +22,10 @@ INLINE_SIZE = 64 << 10  # bytes of an uncompressed batch that the loop's thread 
 class ProduceFrames:
     """Handles Produce requests of one small batch. Loop's thread only."""
 
-    __slots__ = ("_metadata", "_partitions", "_settings", "_workers")
+    __slots__ = ("_counters", "_metadata", "_partitions", "_settings", "_workers")
 
     def __init__(self, services: "Services") -> None:
+        self._counters = services.counters
         self._metadata = services.metadata
         self._partitions = services.partitions
         self._workers = services.workers
@@ -53,10 +54,12 @@ class ProduceFrames:
             return Attempt(error=error)
         if info is None:
             return None
-        if acks == 0:
-            return b""
         if acks == -1 and log.high_watermark <= info.last_offset:
             return Attempt((log, info))
+        if self._counters is not None:
+            self._counters.topic(topic).appended(info)
+        if acks == 0:
+            return b""
         has_time = info.size == 0 or config.message_timestamp_type == "LogAppendTime"
         return produce_frame.answer(
             version,

@@ -4,12 +4,14 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from kstore.broker.api_table import ApiTable
+from kstore.broker.purgatory import Purgatory
 
 if TYPE_CHECKING:
     from kstore.broker.disk_workers import DiskWorkers
     from kstore.broker.durable_commits import DurableCommits
     from kstore.broker.group_service import GroupService
     from kstore.broker.loop import Loop
+    from kstore.broker.metrics.counters import BrokerCounters
     from kstore.broker.partitions import Partitions
     from kstore.broker.settings import BrokerSettings
     from kstore.broker.transaction_service import TransactionService
@@ -36,4 +38,7 @@ class Services:
     acls: "AclStore | None" = None  # None: everyone may everything
     groups: "GroupService | None" = None  # made by the first handler of groups
     transactions: "TransactionService | None" = None  # made by the first handler of transactions
+    counters: "BrokerCounters | None" = None  # None: nothing is counted
+    delayed_fetches: Purgatory = field(default_factory=Purgatory)
+    delayed_produces: Purgatory = field(default_factory=Purgatory)
     commits: "DurableCommits | None" = None  # made by the first that waits for a disk

@@ -60,6 +60,10 @@ class BrokerSettings:
     kstore_max_request_partitions: int = _number(100_000, 1)
     kstore_stop_wait_ms: int = _number(5_000, 0)  # for answers, when the broker stops
 
+    # Metrics and health, without authentication.
+    kstore_metrics_host: str = "127.0.0.1"
+    kstore_metrics_port: int = _number(-1, -1, 65_535)  # -1: off; 0: a free port
+
     # Produce.
     message_max_bytes: int = _kafka("message.max.bytes")
     min_insync_replicas: int = _kafka("min.insync.replicas")
@@ -147,6 +151,8 @@ class BrokerSettings:
                 "group.consumer.session.timeout.ms"
             )
         assignors_of(self.group_consumer_assignors)
+        if not self.kstore_metrics_host.strip():
+            raise InvalidConfigError("kstore.metrics.host is an address, such as 127.0.0.1")
 
     @classmethod
     def from_properties(

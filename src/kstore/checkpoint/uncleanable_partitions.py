@@ -88,3 +88,12 @@ def write_uncleanable(
         files.write_atomically(path, json.dumps(document, indent=1).encode() + b"\n")
     except StorageError as error:
         _LOGGER.warning("the list of partitions that are not compacted was not written: %s", error)
+
+
+def try_to_read_uncleanable(files: Files, path: str) -> tuple[UncleanablePartition, ...]:
+    """The list that the directory's writer keeps; empty, with a warning, if it does not parse."""
+    try:
+        return read_uncleanable(files, path)
+    except (CorruptFileError, NewerFormatError) as error:
+        _LOGGER.warning("%s", error)
+        return ()

@@ -117,6 +117,13 @@ def describe(parser: ToolParser) -> None:
     parser.add_argument("--dry-run", action="store_true",
         help="with --adopt: only show what would change and what retention would delete",
     )  # fmt: skip
+    parser.add_argument("--metrics-port", type=whole_number(0, 65_535), metavar="PORT",
+        help="show metrics for Prometheus and the broker's health at this port, "
+        "http://HOST:PORT/metrics and /health; 0: a free one (default: off)",
+    )  # fmt: skip
+    parser.add_argument("--metrics-listen", metavar="HOST",
+        help="the address of --metrics-port (default: 127.0.0.1); without authentication",
+    )  # fmt: skip
     parser.add_argument("--verbose", action="store_true",
         help="also report starts, stops and connections on standard error",
     )  # fmt: skip
@@ -188,6 +195,8 @@ def _serve(arguments: argparse.Namespace, settings: dict[str, str], stop: StopRe
             stop.defer()
             directories = ", ".join(split_names(arguments.log_dir))
             print(f"kstore serves {directories} on {_address(broker)}", flush=True)
+            if broker.metrics_address is not None:
+                print(f"metrics are on http://{broker.metrics_address}/metrics", flush=True)
             select.select([stop], [], [])
     return 0
 
@@ -220,7 +229,7 @@ def file_settings(arguments: argparse.Namespace) -> dict[str, str]:
 
 
 def broker_settings(arguments: argparse.Namespace) -> dict[str, str]:
-    """The settings of ``--override`` and ``--acks-durable``."""
+    """The settings of ``--override`` and of the options that stand for one."""
     found: dict[str, str] = {}
     for pair in arguments.override:
         name, equals, value = pair.partition("=")
@@ -233,4 +242,8 @@ def broker_settings(arguments: argparse.Namespace) -> dict[str, str]:
         found[name.strip()] = value
     if arguments.acks_durable:
         found["kstore.acks.durable"] = "true"
+    if arguments.metrics_port is not None:
+        found["kstore.metrics.port"] = str(arguments.metrics_port)
+    if arguments.metrics_listen is not None:
+        found["kstore.metrics.host"] = arguments.metrics_listen
     return found

@@ -46,6 +46,10 @@ class LocalPartitions(Mapping[int, PartitionImage]):
             and self._offline == other._offline
         )
 
+    def count_offline(self) -> int:
+        """How many cannot be used at the moment, without an image of any."""
+        return sum(is_offline(log_dir) for log_dir in self._numbers.values())
+
     def __getitem__(self, partition: int) -> PartitionImage:
         found = self._made.get(partition)
         if found is None:

@@ -4,6 +4,7 @@ import os
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from itertools import chain, product
+from time import monotonic
 
 from kstore._native.read.segment_view import SegmentView
 from kstore.errors import StorageError
@@ -26,6 +27,7 @@ class Flusher:
         self._state = state
         self._active = active
         self._has_removed_stale_checksums = False  # those of segments that left the log
+        self.on_synced: Callable[[float], None] | None = None  # called with the seconds it took
         self._begun = (-1, 0)  # base offset, and the size that the disk has begun to write
         state.appender.flush_due = self.flush
 
@@ -239,6 +241,14 @@ class Flusher:
             self._state.files.close(opened.pop())
 
     def _sync_all(self, fds: list[int], directory: bool) -> None:
+        if self.on_synced is None:
+            self._sync_files(fds, directory)
+            return
+        began = monotonic()
+        self._sync_files(fds, directory)
+        self.on_synced(monotonic() - began)
+
+    def _sync_files(self, fds: list[int], directory: bool) -> None:
         state = self._state
         try:
             state.files.sync_all(fds, [state.directory] if directory else [], only_data=True)

@@ -3,7 +3,6 @@
 :class:`kstore.store.store.Store` is the public interface in front of it.
 """
 
-import logging
 import os
 import time
 import weakref
@@ -16,15 +15,13 @@ from kstore._native.append.reentrant_lock import ReentrantLock
 from kstore.background.failures import BackgroundFailures, attempt
 from kstore.background.scheduler import Schedule, ScheduledTask, Scheduler
 from kstore.checkpoint.log_dir import LogDir, LogState
-from kstore.checkpoint.uncleanable_partitions import UncleanablePartition, read_uncleanable
+from kstore.checkpoint.uncleanable_partitions import UncleanablePartition, try_to_read_uncleanable
 from kstore.compaction.threads import LogCleaner
 from kstore.config import StoreConfig
 from kstore.errors import (
     ClosedError,
-    CorruptFileError,
     LogDirOfflineError,
     LogFailedError,
-    NewerFormatError,
     StorageError,
     UnknownTopicOrPartitionError,
 )
@@ -63,7 +60,6 @@ from kstore.store.topic_identity import TopicIdentities
 from kstore.store.topic_registry import TopicRegistry
 
 PartitionKey = tuple[str, int]
-_LOGGER = logging.getLogger("kstore")
 _MAX_WAIT, _PAUSE = 1.0, 0.01  # seconds
 _NAMES = 10  # partitions that one error names
 _SPARE = 6  # descriptors: closing a log opens its three files, and syncs others one by one
@@ -111,6 +107,7 @@ class LogManager:
         self._maps = MapBudget(max(config.max_mapped_segments, 1))
         self.loaded: Callable[[Log], None] | None = None  # called with each loaded log
         self.on_epoch_begun: Callable[[str], None] | None = None  # called with the topic
+        self._on_synced: Callable[[float], None] | None = None
         self.more_tasks: list[ScheduledTask] = []  # of the layers above
         self._scheduler: Scheduler | None = None
         self._moves = ReplicaMoves(self)
@@ -208,11 +205,19 @@ class LogManager:
         log, writer = open_for_writing(maps, log_dir, topic, partition, config, mode, on_progress)
         check_barrier(self._files, log.path, (log_dir.path for log_dir in self._dirs))
         self._writers[topic, partition] = writer
+        writer.flusher.on_synced = self._on_synced
         writer.active_segment.on_open = partial(self.logs.handles_opened, log)
         writer.active_segment.on_roll = partial(self.rolled.request, log)
         writer.active_segment.on_epoch_begun = partial(self._epoch_begun, topic)
         writer.truncator.on_truncated = partial(self._after_truncation, self._store_ref(), log)
         return log
+
+    def watch_syncs(self, on_synced: Callable[[float], None] | None) -> None:
+        """Call with the seconds that each sync of a log takes, on its thread; None: no more."""
+        with self.lock:
+            self._on_synced = on_synced
+            for writer in self._writers.values():
+                writer.flusher.on_synced = on_synced
 
     def _epoch_begun(self, topic: str) -> None:
         if self.on_epoch_begun is not None:
@@ -310,7 +315,7 @@ class LogManager:
         if log_dir.offline is None:
             contents = log_dir.scan()
             if not self.writable:
-                uncleanable = _read_uncleanable(log_dir)
+                uncleanable = try_to_read_uncleanable(log_dir.files, log_dir.path)
         partitions = (
             () if contents is None else tuple(sorted(entry[:2] for entry in contents.partitions))
         )
@@ -587,12 +592,3 @@ def _report(manager: "weakref.ref[LogManager]", work: str, error: Exception) -> 
         return
     if not isinstance(error, ClosedError | UnknownTopicOrPartitionError):
         alive.background.report(work, error)
-
-
-def _read_uncleanable(log_dir: LogDir) -> tuple[UncleanablePartition, ...]:
-    """The list that the directory's writer keeps; empty if the file does not parse."""
-    try:
-        return read_uncleanable(log_dir.files, log_dir.path)
-    except (CorruptFileError, NewerFormatError) as error:
-        _LOGGER.warning("%s", error)
-        return ()

@@ -79,6 +79,11 @@ class StoreRecoveries:
         """Whether any partition is in recovery, or waits for it. Takes no lock."""
         return bool(self._waiting)
 
+    @property
+    def waiting_count(self) -> int:
+        """How many partitions are in recovery, or wait for it. Takes no lock."""
+        return len(self._waiting)
+
     def wait(self, *keys: PartitionKey) -> None:
         """Return when none of the partitions is in recovery. ClosedError if the store closes."""
         self._wait_until(lambda: self._waiting.isdisjoint(keys))

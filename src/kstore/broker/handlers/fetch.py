@@ -22,6 +22,7 @@ from kstore.protocol.error_codes import ErrorCode
 from kstore.protocol.messages.fetch import FetchRequest, FetchResponse
 
 if TYPE_CHECKING:
+    from kstore.broker.metrics.counters import BrokerCounters
     from kstore.broker.services import Services
 
 _READ_COMMITTED = 1
@@ -143,6 +144,7 @@ class FetchCall:
         return DelayedFetch(
             reads,
             loop=self._services.loop,
+            purgatory=self._services.delayed_fetches,
             reader=self._reader,
             parameters=self._parameters,
             get_image=lambda: self._services.metadata.image,
@@ -189,6 +191,8 @@ class FetchCall:
         continue_with(pending, answer)
 
     def _response(self, reads: list[PartitionRead]) -> FetchResponse:
+        if self._services.counters is not None and not self._parameters.is_follower:
+            self._count(self._services.counters, reads)
         response = self._sessions.answer(
             self._context, [(read.wanted, read.answer) for read in reads]
         )
@@ -196,3 +200,8 @@ class FetchCall:
             FetchResponse.NodeEndpoints(*endpoint) for endpoint in self._hints.endpoints()
         ]
         return response
+
+    def _count(self, counters: "BrokerCounters", reads: list[PartitionRead]) -> None:
+        for read in reads:
+            if read.hosted is not None and read.hosted.image is not None:
+                counters.topic(read.hosted.topic).fetched(read.size, read.answer.error_code)

@@ -282,6 +282,9 @@ class ProduceCall:
         if info.size == 0 or log.config.message_timestamp_type == "LogAppendTime":
             answer.log_append_time_ms = info.max_timestamp
         end_offset = info.last_offset + 1
+        counters = self._handlers.services.counters
+        if counters is not None:
+            counters.topic(hosted.topic).appended(info)
         self._appended.append(AppendedPartition(hosted, log, end_offset, answer))
         producer_id = self._producers.get(hosted)
         if producer_id is not None:
@@ -304,6 +307,9 @@ class ProduceCall:
                 )
 
     def _refuse(self, hosted: HostedPartition, answer: PartitionAnswer, error: ErrorCode) -> None:
+        counters = self._handlers.services.counters
+        if counters is not None and hosted.image is not None:
+            counters.topic(hosted.topic).produce_failed()
         if error == ErrorCode.KAFKA_STORAGE_ERROR and self._version <= 3:
             error = ErrorCode.NOT_LEADER_OR_FOLLOWER  # those clients retry after this one only
         answer.error_code = int(error)
@@ -330,6 +336,7 @@ class ProduceCall:
         waiting = DelayedProduce(
             self._appended,
             loop=services.loop,
+            purgatory=services.delayed_produces,
             commits=self._handlers.commits if self._appended else None,
             acks=self._acks,
             is_durable=self._is_durable,

@@ -67,7 +67,7 @@ class ConsumerGroup:
             return "Empty"
         if self.epoch > self.target_epoch:
             return "Assigning"
-        for member in self.members.values():
+        for member in tuple(self.members.values()):  # read by metrics, on another thread
             if member.state is not MemberState.STABLE or member.epoch != self.target_epoch:
                 return "Reconciling"
         return "Stable"

@@ -1,0 +1,67 @@
+"""Sizes and offsets of partitions whose logs are not open: their files are read once."""
+
+import os
+from typing import TYPE_CHECKING, NamedTuple
+
+from kstore.errors import KStoreError
+from kstore.files.filenames import LOG, partition_directory
+from kstore.store.partition_factory import peek_if_certain
+
+if TYPE_CHECKING:
+    from kstore.checkpoint.log_dir import LogDir
+    from kstore.store.store import Store
+
+PartitionKey = tuple[str, int]
+
+
+class PartitionSize(NamedTuple):
+    """What a partition has. Offsets are -1 where only its open log would know them."""
+
+    size: int
+    segments: int
+    start_offset: int
+    end_offset: int
+
+
+class IdlePartitions:
+    """Measures partitions that no log is open for, and remembers what it found: nothing but an open
+    log changes them. One thread."""
+
+    def __init__(self, store: "Store") -> None:
+        self._store = store
+        self._found: dict[PartitionKey, tuple[bytes, PartitionSize]] = {}
+
+    def get(self, key: PartitionKey, topic_id: bytes) -> PartitionSize | None:
+        """None for a partition whose files cannot be read now, or that is being recovered."""
+        known = self._found.get(key)
+        if known is not None and known[0] == topic_id:
+            return known[1]
+        manager = self._store._manager
+        if manager.recoveries.is_waiting(key):
+            return None
+        log_dir = manager.catalog.topics.get(key[0], {}).get(key[1])
+        if log_dir is None or log_dir.offline is not None:
+            return None
+        try:
+            found = _measure(log_dir, key)
+        except (KStoreError, OSError):  # deleted or moved meanwhile: the next scrape sees it
+            return None
+        if manager.logs.get(key) is not None:
+            return None  # opened meanwhile: what was read may be of no single moment
+        self._found[key] = topic_id, found
+        return found
+
+    def forget(self, key: PartitionKey) -> None:
+        """A log is open for the partition."""
+        self._found.pop(key, None)
+
+
+def _measure(log_dir: "LogDir", key: PartitionKey) -> PartitionSize:
+    folder = log_dir.join(partition_directory(*key))
+    names = [name for name in log_dir.files.listdir(folder) if name.endswith(f".{LOG}")]
+    size = sum(log_dir.files.size_of(os.path.join(folder, name)) for name in names)
+    end = peek_if_certain(log_dir, key, writable=True)
+    first = min((int(name.partition(".")[0]) for name in names if name[:20].isdecimal()), default=0)
+    return PartitionSize(
+        size, len(names), max(first, log_dir.log_start(key)), -1 if end is None else end
+    )

@@ -1,0 +1,34 @@
+"""A request of a connection between its handling and the sending of its answer."""
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from kstore.broker.request import Pending
+    from kstore.protocol.messages import Message
+
+
+class OutstandingRequest:
+    """A request that was handled and whose answer has not left for the send queue."""
+
+    __slots__ = (
+        "correlation_id",
+        "is_answered",
+        "key",
+        "pending",
+        "received",
+        "response",
+        "size",
+        "version",
+    )
+
+    def __init__(
+        self, key: int, version: int, correlation_id: int, size: int, received: float
+    ) -> None:
+        self.key = key
+        self.version = version
+        self.correlation_id = correlation_id
+        self.size = size  # of the frame
+        self.received = received  # Loop.time() when its last byte came
+        self.is_answered = False
+        self.response: Message | None = None
+        self.pending: Pending | None = None
