@@ -1,6 +1,8 @@
 """What tests of several folders share: data sets unpacked once a run, never written to."""
 
 import signal
+import threading
+from collections.abc import Iterator
 
 import pytest
 from hypothesis import settings
@@ -13,6 +15,21 @@ settings.load_profile("kstore")
 
 # A shell's background jobs, and some CI runners, start with Ctrl-C ignored; tests send it.
 signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def broker_threads() -> set[threading.Thread]:
+    return {each for each in threading.enumerate() if each.name.startswith("kstore-broker")}
+
+
+@pytest.fixture(autouse=True)
+def _no_thread_of_a_broker_is_left() -> Iterator[None]:
+    """The test that leaves one fails, not a later one that counts threads."""
+    before = broker_threads()
+    yield
+    left = broker_threads() - before
+    for thread in left:
+        thread.join(5)  # one that is about to end
+    assert not [each.name for each in left if each.is_alive()]
 
 
 @pytest.fixture(scope="session")

@@ -176,6 +176,7 @@ class Broker:
             listeners.close()
             if self._metrics is not None:
                 self._metrics.close()
+            self._workers.close()
             self._loop.close()
             if self._metadata is not None:
                 self._metadata.close()
