@@ -26,6 +26,7 @@ Modules:
 - frame_cutter: Cuts a connection's bytes into frames
 - group_service: Carries out what the group coordinator decides
 - internal_topic: An internal topic whose partitions a coordinator loads
+- late_transactions: Transactions that are open for longer than any may be
 - leader_hints: Who leads a partition instead, in answers of Produce 10 and Fetch 16
 - listener: A listening socket and its connections
 - listener_set: The listeners of a broker, and the addresses that clients are given

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from kstore.broker.durable_commits import durable_commits
 from kstore.broker.embedded_transactions import EmbeddedTransactions
 from kstore.broker.internal_topic import InternalTopic
+from kstore.broker.late_transactions import LateTransactions
 from kstore.broker.partitions import error_code_of
 from kstore.broker.transaction_markers import MarkerWriter
 from kstore.coordinator.transaction.transaction_coordinator import TransactionCoordinator
@@ -107,6 +108,7 @@ class TransactionService:
         self._unchecked: list[tuple[Log, list[ProducerEntry]]] = []
         self._is_checking = False
         self._embedded = EmbeddedTransactions(services, self)
+        self.late = LateTransactions(services)
         services.loop.call_soon(self._start)
 
     def take_over(self) -> None:
@@ -335,6 +337,7 @@ class TransactionService:
             _LOGGER.warning("the transaction of %r is aborted: it exceeds its timeout", name)
         self.coordinator.store_again()
         self.carry_out()
+        self.late.look()
 
     def _expire(self) -> None:
         settings = self._services.settings

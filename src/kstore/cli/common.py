@@ -6,7 +6,8 @@ import os
 import re
 import select
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, NoReturn, overload
 
@@ -254,20 +255,24 @@ def open_store(arguments: argparse.Namespace, mode: str = "r", *, create: bool =
 
 
 def open_store_to_serve(
-    arguments: argparse.Namespace, config: "StoreConfig | None" = None
+    arguments: argparse.Namespace,
+    config: "StoreConfig | None" = None,
+    say: "Callable[[str], object] | None" = None,
 ) -> "Store":
-    """As :func:`open_store` for writing, but recovers in a thread, which reports at its end."""
+    """As :func:`open_store` for writing, but recovers in a thread, which reports at its end by
+    ``say``, on standard error by default."""
     from kstore.partition_files import open_to_serve
 
     paths = checked_log_dirs(arguments, create=True)
+    report = partial(report_recovery, say=complain if say is None else say)
     with naming_lock_holder():
-        return open_to_serve(paths, config=config, on_recovered=report_recovery)
+        return open_to_serve(paths, config=config, on_recovered=report)
 
 
-def report_recovery(store: "Store") -> None:
-    """Say on standard error what a recovery did."""
+def report_recovery(store: "Store", say: "Callable[[str], object] | None" = None) -> None:
+    """Say what a recovery did."""
     if store.recovery.unclean:
-        complain(str(store.recovery))
+        (say or complain)(str(store.recovery))
 
 
 def checked_log_dirs(arguments: argparse.Namespace, *, create: bool) -> list[str]:

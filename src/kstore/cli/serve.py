@@ -6,6 +6,7 @@ import select
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from typing import TYPE_CHECKING
 
 from kstore.arguments import read_properties, split_names, whole_number
@@ -17,11 +18,15 @@ from kstore.cli.common import (
     open_store,
     open_store_to_serve,
 )
+from kstore.cli.log_format import FORMATS, configure_log
+from kstore.cli.service_manager import ServiceManager
+from kstore.errors import KStoreError
 from kstore.integers import INT32_MAX
 from kstore.signals import StopRequest
 
 if TYPE_CHECKING:
     from kstore.broker.broker import Broker
+    from kstore.store.store import Store
 
 EPILOG = """\
 examples:
@@ -67,6 +72,8 @@ SIGTERM or Ctrl-C answers the requests that wait, closes the directory cleanly a
 are lines on standard error.
 """
 _LOCAL, _PORT = "127.0.0.1", 9092
+_LOGGER = logging.getLogger("kstore.serve")
+_STATUS_SECONDS = 1.0  # between two reports of how far a recovery is
 _SWITCH_SECONDS = 0.0005
 _LISTENERS = ("listeners", "advertised.listeners", "listener.security.protocol.map")
 # Settings of Kafka's server.properties that are options here.
@@ -124,12 +131,26 @@ def describe(parser: ToolParser) -> None:
     parser.add_argument("--metrics-listen", metavar="HOST",
         help="the address of --metrics-port (default: 127.0.0.1); without authentication",
     )  # fmt: skip
+    parser.add_argument("--log-format", choices=FORMATS, default="text",
+        help="the log on standard error: lines for people, or one JSON object a line",
+    )  # fmt: skip
     parser.add_argument("--verbose", action="store_true",
         help="also report starts, stops and connections on standard error",
     )  # fmt: skip
 
 
 def run(arguments: argparse.Namespace) -> int:
+    configure_log(arguments.log_format, logging.DEBUG if arguments.verbose else logging.WARNING)
+    try:
+        return _run(arguments)
+    except (KStoreError, OSError) as error:
+        if arguments.log_format != "json":
+            raise
+        _LOGGER.critical("%s", error)  # in the log's format, as everything
+        return 1
+
+
+def _run(arguments: argparse.Namespace) -> int:
     settings = {**file_settings(arguments), **broker_settings(arguments)}
     if not arguments.log_dir:
         raise WrongOptionsError(
@@ -137,11 +158,6 @@ def run(arguments: argparse.Namespace) -> int:
         )
     if arguments.dry_run:
         return _report_adoption(arguments, settings)
-    logging.basicConfig(
-        stream=sys.stderr,
-        level=logging.DEBUG if arguments.verbose else logging.WARNING,
-        format="kstore serve: %(levelname)s %(message)s",
-    )
     with StopRequest() as stop, _short_turns_of_threads():
         return _serve(arguments, settings, stop)
 
@@ -151,7 +167,7 @@ def _short_turns_of_threads() -> Iterator[None]:
     """Let the broker's loop wait 0.5 ms at most for a thread that computes, not Python's 5 ms.
 
     Compaction, recovery and disk workers run Python between their native calls, and keep the
-    interpreter for a whole switch interval while the loop waits for it. This process is the
+    interpreter for an entire switch interval while the loop waits for it. This process is the
     broker's: an embedding program keeps its own interval.
     """
     before = sys.getswitchinterval()
@@ -181,7 +197,8 @@ def _serve(arguments: argparse.Namespace, settings: dict[str, str], stop: StopRe
     from kstore.broker.broker import Broker
     from kstore.cluster.store_settings import with_store_settings
 
-    with open_store_to_serve(arguments, with_store_settings(None, settings)) as store:
+    config = with_store_settings(None, settings)
+    with open_store_to_serve(arguments, config, partial(_say, arguments)) as store:
         broker = Broker(
             store,
             host=arguments.listen or _LOCAL,
@@ -197,7 +214,10 @@ def _serve(arguments: argparse.Namespace, settings: dict[str, str], stop: StopRe
             print(f"kstore serves {directories} on {_address(broker)}", flush=True)
             if broker.metrics_address is not None:
                 print(f"metrics are on http://{broker.metrics_address}/metrics", flush=True)
-            select.select([stop], [], [])
+            manager = ServiceManager()
+            manager.ready(f"serving {directories} on {_address(broker)}")
+            _wait(stop, store, manager)
+            manager.stopping()
     return 0
 
 
@@ -209,6 +229,26 @@ def _address(broker: "Broker") -> str:
     return f"{shown}, listening on port {broker.port}" if shown else f"port {broker.port}"
 
 
+def _wait(stop: StopRequest, store: "Store", manager: ServiceManager) -> None:
+    """Return when a signal has come; meanwhile report how far a recovery is."""
+    before = 0
+    while True:
+        left = store._manager.recoveries.waiting_count
+        if left != before:
+            manager.status(f"recovering, {left} partitions left" if left else "serving")
+            before = left
+        select.select([stop], [], [], _STATUS_SECONDS if left else None)
+        if not left or stop.number:
+            return
+
+
+def _say(arguments: argparse.Namespace, text: str) -> None:
+    if arguments.log_format == "json":
+        _LOGGER.warning("%s", text)
+    else:
+        complain(text)
+
+
 def file_settings(arguments: argparse.Namespace) -> dict[str, str]:
     """The settings of --config; directories and node id go to the options that are not given."""
     from kstore.broker.server_properties import read_server_properties
@@ -217,7 +257,7 @@ def file_settings(arguments: argparse.Namespace) -> dict[str, str]:
         return {}
     found = read_server_properties(read_properties(arguments.config))
     if found.ignored:
-        complain(f"{arguments.config}: without effect: {', '.join(found.ignored)}")
+        _say(arguments, f"{arguments.config}: without effect: {', '.join(found.ignored)}")
     arguments.log_dir = arguments.log_dir or list(found.log_dirs)
     if arguments.node_id is None:
         arguments.node_id = found.node_id

@@ -163,6 +163,12 @@ class BrokerFamilies:
         }
         for name, key in names.items():
             yield GaugeMetricFamily(name, _HELP[key], found[key])
+        transactions = self._services.transactions
+        yield GaugeMetricFamily(
+            "kafka_server_replicamanager_partitionswithlatetransactionscount",
+            "Partitions whose last stable offset hangs: `kstore transactions abort` ends that",
+            0 if transactions is None else transactions.late.partition_count,
+        )
         yield GaugeMetricFamily(
             "kafka_controller_kafkacontroller_activecontrollercount", "The only node controls", 1
         )

@@ -1,0 +1,79 @@
+"""Finds transactions that are open for longer than any may be: their end never comes by itself.
+
+Kafka counts their partitions (KIP-664): the last record of the producer is older than
+``transaction.max.timeout.ms`` and five minutes. Records carry their producers' clocks, so what this
+broker has seen open for so long counts, too.
+"""
+
+import logging
+from typing import TYPE_CHECKING, NamedTuple
+
+from kstore.coordinator.transaction.transaction_state_store import now_ms, open_transactions
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from kstore.broker.services import Services
+
+_LOGGER = logging.getLogger("kstore.broker")
+_BUFFER_MS = 300_000  # Kafka's LateTransactionBufferMs
+_KEY = "late transactions"  # of the disk workers
+
+
+class _Opened(NamedTuple):
+    topic: str
+    partition: int
+    producer_id: int
+    first_offset: int
+
+
+class LateTransactions:
+    """Looks for late transactions in the logs that are open. Loop's thread; ``partition_count`` is
+    read by any thread."""
+
+    def __init__(self, services: "Services", clock: "Callable[[], int]" = now_ms) -> None:
+        self._services = services
+        self._clock = clock
+        self._seen: dict[_Opened, int] = {}  # since when, in Unix ms
+        self._warned: set[_Opened] = set()
+        self._is_looking = False
+        self.partition_count = 0
+
+    def look(self) -> None:
+        """Read the producer states on a disk worker."""
+        if not self._is_looking:
+            self._is_looking = True
+            self._services.workers.submit(_KEY, self._find_open, self._found)
+
+    def _find_open(self) -> dict[_Opened, int]:
+        """The open transactions, with the time of their producer's last record."""
+        found = {}
+        for log in tuple(self._services.store._logs):
+            if not log.closed:
+                for each in open_transactions(log):
+                    opened = _Opened(
+                        log.topic, log.partition, each.producer_id,
+                        each.current_transaction_first_offset,
+                    )  # fmt: skip
+                    found[opened] = each.timestamp
+        return found
+
+    def _found(self, found: dict[_Opened, int] | None, error: BaseException | None) -> None:
+        self._is_looking = False
+        if found is None:
+            _LOGGER.debug("open transactions cannot be read: %s", error)
+            return
+        now = self._clock()
+        limit = self._services.settings.transaction_max_timeout_ms + _BUFFER_MS
+        self._seen = {each: self._seen.get(each, now) for each in found}
+        late = {each for each in found if min(found[each], self._seen[each]) < now - limit}
+        self.partition_count = len({each[:2] for each in late})
+        for each in sorted(late - self._warned):
+            _LOGGER.warning(
+                "%s-%d: a transaction hangs: producer id %d has it open from offset %d on, for "
+                "longer than transaction.max.timeout.ms, and read_committed consumers stop there. "
+                "`kstore transactions --bootstrap-server HOST:PORT abort --topic %s --partition %d "
+                "--start-offset %d` ends it",
+                *each, each.topic, each.partition, each.first_offset,
+            )  # fmt: skip
+        self._warned = late
