@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
 from kstore.broker.topic_patterns import match_topics
+from kstore.cluster.settings.group_settings import HEARTBEAT_INTERVAL, SESSION_TIMEOUT
 from kstore.coordinator.group.classic_requests import ClassicRequests
 from kstore.coordinator.group.consumer_coordinator import (
     ConsumerCoordinator,
@@ -60,17 +61,29 @@ class ConsumerGroupService:
         self._services = services
         self._groups = groups
         settings = services.settings
-        self.heartbeat_interval_ms = settings.group_consumer_heartbeat_interval_ms
         self.coordinator = ConsumerCoordinator(
             ConsumerGroupLimits(
                 settings.group_consumer_session_timeout_ms,
                 settings.group_consumer_heartbeat_interval_ms,
                 settings.group_consumer_max_size,
                 assignors_of(settings.group_consumer_assignors),
-            )
+            ),
+            session_timeout_ms=self._session_timeout_ms,
         )
         self._classic = ClassicRequests(self.coordinator)
         self._policy = MigrationPolicy(settings.group_consumer_migration_policy.lower())
+
+    # --- settings of a group ----------------------------------------------------------------
+
+    def heartbeat_interval_ms(self, group_id: str) -> int:
+        own = self._services.metadata.image.group_config.get(group_id, {})
+        of_broker = self._services.settings.group_consumer_heartbeat_interval_ms
+        return int(own.get(HEARTBEAT_INTERVAL, of_broker))
+
+    def _session_timeout_ms(self, group_id: str) -> int:
+        own = self._services.metadata.image.group_config.get(group_id, {})
+        of_broker = self._services.settings.group_consumer_session_timeout_ms
+        return int(own.get(SESSION_TIMEOUT, of_broker))
 
     # --- the life of groups -----------------------------------------------------------------
 

@@ -4,11 +4,13 @@ The file is JSON with a format version::
 
     {"format": 1, "generation": 7, "cluster_id": "...", "served_since": 1700000000000,
      "config": {"log.retention.ms": "1000"}, "default_config": {},
+     "groups": {"billing": {"consumer.session.timeout.ms": "50000"}},
      "topics": {"orders": {"id": "...", "adopted": true, "config": {"min.insync.replicas": "2"}}}}
 
 ``served_since`` is when a broker first served the directory, in Unix ms; a file without it gets it
 at the next start. ``config`` has settings that were changed while the broker ran;
-``default_config`` those changed for all brokers. A topic's ``config`` has only what
+``default_config`` those changed for all brokers. ``groups`` has those of consumer groups; a file
+without it has none. A topic's ``config`` has only what
 ``kstore.topics`` cannot keep. Its ``id`` is the topic's id, or its creation stamp: an entry of an
 earlier topic of the same name does not count.
 
@@ -48,6 +50,7 @@ class BrokerState:
     topics: Mapping[str, TopicRecord] = field(default_factory=dict)
     generation: int = 0
     served_since: int = 0
+    groups: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
 
     def with_topic(self, name: str, record: TopicRecord | None) -> "BrokerState":
         """A copy with another record of a topic; None removes it."""
@@ -107,6 +110,7 @@ def _to_json(state: BrokerState) -> dict[str, object]:
         "served_since": state.served_since,
         "config": dict(state.config),
         "default_config": dict(state.default_config),
+        "groups": {name: dict(config) for name, config in state.groups.items()},
         "topics": {
             name: {"id": record.identity, "adopted": record.is_adopted}
             | ({"config": dict(record.config)} if record.config else {})
@@ -141,6 +145,11 @@ def _parse(data: bytes, path: str) -> BrokerState:
         },
         generation=_get(document, "generation", int, path),
         served_since=_get(document, "served_since", int, path) if "served_since" in document else 0,
+        groups={
+            name: _texts(groups, name, path)
+            for groups in [_get({"groups": {}} | document, "groups", dict, path)]
+            for name in groups
+        },
     )
 
 

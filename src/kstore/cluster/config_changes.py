@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from kstore.cluster.metadata import AlterOp, ConfigChange, ConfigType
 from kstore.cluster.settings.broker_settings import BROKER_SETTINGS, DYNAMIC_BROKER_SETTINGS
 from kstore.cluster.settings.definition import Setting
+from kstore.cluster.settings.group_settings import GROUP_SETTINGS, check_group_config
 from kstore.cluster.settings.topic_settings import TOPIC_SETTINGS
 from kstore.errors import InvalidConfigError, InvalidRequestError
 
@@ -48,6 +49,22 @@ def altered_broker_config(
         return check_broker_config(altered)
     except InvalidConfigError as error:  # Kafka's code for settings of brokers
         raise InvalidRequestError(error.reason) from None
+
+
+def altered_groups(
+    groups: Mapping[str, Mapping[str, str]],
+    name: str,
+    changes: Sequence[ConfigChange],
+    of_broker: Callable[[str], str],
+) -> dict[str, Mapping[str, str]]:
+    """The settings of all consumer groups after some changes of one; ``of_broker`` are the
+    broker's. Raises InvalidRequestError for a group without a name, InvalidConfigError."""
+    if not name:
+        raise InvalidRequestError("Default group resources are not allowed.")
+    altered = _altered(groups.get(name, {}), changes, GROUP_SETTINGS, lambda _: "")
+    checked = check_group_config(altered, of_broker)
+    others = {each: config for each, config in groups.items() if each != name}
+    return others | ({name: checked} if checked else {})
 
 
 def replacing(config: Mapping[str, str | None], own: Mapping[str, str]) -> list[ConfigChange]:

@@ -86,6 +86,9 @@ class ClusterImage:
         default_factory=dict
     )  # set for the broker at run time, not its defaults
     version: int = 0
+    group_config: Mapping[str, Mapping[str, str]] = field(
+        default_factory=dict
+    )  # what was set for consumer groups, by group
 
     def topic(self, name: str) -> TopicImage | None:
         """A topic by name; None if it does not exist."""

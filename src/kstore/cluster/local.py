@@ -18,6 +18,7 @@ from kstore.cluster.broker_file import (
 )
 from kstore.cluster.config_changes import (
     altered_broker_config,
+    altered_groups,
     altered_topic_config,
     check_broker_config,
     check_topic_config,
@@ -38,6 +39,7 @@ from kstore.cluster.local_image import (
 )
 from kstore.cluster.metadata import Assignments, ConfigChange, ConfigEntry, OnChange
 from kstore.cluster.node_identity import find_node_identity
+from kstore.cluster.settings.group_settings import describe_group
 from kstore.cluster.settings.layers import BrokerConfig, describe_topic
 from kstore.cluster.settings.topic_settings import TOPIC_SETTINGS
 from kstore.cluster.store_settings import apply_store_settings, with_store_settings
@@ -218,6 +220,7 @@ class LocalMetadata:
             names_by_id(topics),
             self._config.set_values(),
             old.version + 1,
+            self._state.groups,
         )
         for callback in tuple(self._callbacks):
             try:
@@ -472,9 +475,7 @@ class LocalMetadata:
         """
         with self._lock:
             present = self._state.default_config if for_all else self._state.config
-            altered = altered_broker_config(
-                present, changes, lambda name: self._config.get(name) or ""
-            )
+            altered = altered_broker_config(present, changes, self._of_broker)
             changed = {**altered, **self._state.config} if for_all else self._dynamic() | altered
             try:
                 with_store_settings(self._store.config, changed)
@@ -516,6 +517,34 @@ class LocalMetadata:
     def describe_broker_config(self, *, for_all: bool = False) -> list[ConfigEntry]:
         """All settings of the broker; ``for_all``: those that are set for all brokers."""
         return self._config.describe_default() if for_all else self._config.describe()
+
+    # --- settings of consumer groups ------------------------------------------------------
+
+    def alter_group_config(
+        self, name: str, changes: Sequence[ConfigChange], *, validate_only: bool = False
+    ) -> None:
+        """Change settings of a group, which need not exist. Raises InvalidRequestError for a
+        group without a name, InvalidConfigError; StorageError."""
+        with self._lock:
+            groups = altered_groups(self._state.groups, name, changes, self._of_broker)
+            if not validate_only:
+                self._write(replace(self._state, groups=groups))
+                self._publish(self._image.topics)
+
+    def replace_group_config(
+        self, name: str, config: Mapping[str, str | None], *, validate_only: bool = False
+    ) -> None:
+        """Set exactly these settings of a group; as :meth:`alter_group_config`."""
+        with self._lock:
+            changes = replacing(config, self._state.groups.get(name, {}))
+            self.alter_group_config(name, changes, validate_only=validate_only)
+
+    def describe_group_config(self, name: str) -> list[ConfigEntry]:
+        """All settings of a group, which need not exist."""
+        return describe_group(name, self._state.groups.get(name, {}), self._config.synonyms)
+
+    def _of_broker(self, name: str) -> str:
+        return self._config.get(name) or ""
 
     # --- the engine -----------------------------------------------------------------------
 

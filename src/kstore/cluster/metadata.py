@@ -33,6 +33,7 @@ class ConfigSource(IntEnum):
     DYNAMIC_DEFAULT_BROKER = 3
     STATIC_BROKER = 4
     DEFAULT = 5
+    GROUP = 8
 
 
 class ConfigType(IntEnum):
@@ -162,6 +163,19 @@ class Metadata(Protocol):
         validate_only: bool = False,
     ) -> None:
         """Set exactly these settings of the broker while it runs (AlterConfigs)."""
+
+    def alter_group_config(
+        self, name: str, changes: Sequence[ConfigChange], *, validate_only: bool = False
+    ) -> None:
+        """Change some settings of a consumer group (IncrementalAlterConfigs)."""
+
+    def replace_group_config(
+        self, name: str, config: Mapping[str, str | None], *, validate_only: bool = False
+    ) -> None:
+        """Set exactly these settings of a consumer group (AlterConfigs)."""
+
+    def describe_group_config(self, name: str) -> list[ConfigEntry]:
+        """All settings of a consumer group with their effective values, sorted by name."""
 
     def describe_topic_config(self, name: str) -> list[ConfigEntry]:
         """All settings of a topic with their effective values, sorted by name."""

@@ -17,6 +17,7 @@ from kstore.protocol.messages.consumer_group_heartbeat import (
 from kstore.protocol.messages.delete_groups import DeleteGroupsRequest
 from kstore.protocol.messages.describe_groups import DescribeGroupsRequest
 from kstore.protocol.messages.find_coordinator import FindCoordinatorRequest
+from kstore.protocol.messages.incremental_alter_configs import IncrementalAlterConfigsRequest
 from kstore.protocol.messages.join_group import JoinGroupRequest
 from kstore.protocol.messages.list_groups import ListGroupsRequest
 from kstore.protocol.messages.offset_commit import OffsetCommitRequest
@@ -231,6 +232,24 @@ def test_group_outlives_a_broker(store: kstore.Store) -> None:
                 join(client)
             assert beat(client, "m", 1, topic_partitions=None).error_code == 0
     assert store.groups()["g"].offsets == {}
+
+
+def test_groups_have_settings_of_their_own(store: kstore.Store) -> None:
+    settings = {**SETTINGS, "group.consumer.min.session.timeout.ms": 200}
+    with (
+        kstore.Broker(store, port=0, settings=settings) as broker,
+        RawClient(broker.port) as client,
+    ):
+        client.ask(FindCoordinatorRequest(key="g"), 3)
+        resource = IncrementalAlterConfigsRequest.Resources
+        own = {"consumer.session.timeout.ms": "200", "consumer.heartbeat.interval.ms": "150"}
+        changes = [resource.Configs(name, 0, value) for name, value in own.items()]
+        request = IncrementalAlterConfigsRequest([resource(32, "g", changes)])
+        assert client.ask(request, 1).responses[0].error_code == 0
+        assert join(client).heartbeat_interval_ms == 150
+        end = monotonic() + WAIT
+        while client.ask(ConsumerGroupDescribeRequest(["g"]), 1).groups[0].members:
+            assert monotonic() < end  # the broker's session would be 45 s
 
 
 def test_setting_switches_it_off(store: kstore.Store) -> None:

@@ -1,5 +1,5 @@
 """DescribeConfigs, AlterConfigs, IncrementalAlterConfigs, ListConfigResources: settings of topics,
-of this broker, and the levels of its loggers."""
+of consumer groups, of this broker, and the levels of its loggers."""
 
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -98,6 +98,8 @@ class ConfigHandlers:
                 _Config(name=logger, value=level, config_source=_LOGGER_SOURCE)
                 for logger, level in logger_levels.describe().items()
             ]
+        if kind == GROUP:
+            return list(map(_described, metadata.describe_group_config(name)))
         raise InvalidRequestError(f"Unsupported resource type: {kind}")
 
     def _check_node(self, name: str) -> None:
@@ -150,6 +152,8 @@ class ConfigHandlers:
             if name:
                 self._check_node(name)
             metadata.replace_broker_config(config, for_all=not name, validate_only=validate_only)
+        elif resource.resource_type == GROUP:
+            metadata.replace_group_config(name, config, validate_only=validate_only)
         else:
             raise InvalidRequestError(f"Unknown resource type {resource.resource_type}")
 
@@ -202,6 +206,8 @@ class ConfigHandlers:
         elif resource.resource_type == BROKER_LOGGER:
             self._check_node(name)
             logger_levels.alter(changes, validate_only=validate_only)
+        elif resource.resource_type == GROUP:
+            metadata.alter_group_config(name, changes, validate_only=validate_only)
         else:
             raise InvalidRequestError(f"Unknown resource type {resource.resource_type}")
 
@@ -232,6 +238,8 @@ def _names(image: ClusterImage, kind: int) -> list[str]:
         return list(image.topics)
     if kind in (BROKER, BROKER_LOGGER):
         return [str(node_id) for node_id in image.brokers]
+    if kind == GROUP:
+        return sorted(image.group_config)
     return []
 
 

@@ -72,10 +72,11 @@ class ConsumerGroupHandlers:
         if version >= _MEMBER_ID_REQUIRED_FROM and not message.member_id:
             return _refused(ErrorCode.INVALID_REQUEST, "MemberId can't be empty.")
         pending = Pending()
+        interval_ms = self._consumers.heartbeat_interval_ms(message.group_id)
 
         def done(answer: HeartbeatAnswer) -> None:
             if not pending.is_answered:
-                pending.complete(_heartbeat_response(answer, self._consumers.heartbeat_interval_ms))
+                pending.complete(_heartbeat_response(answer, interval_ms))
 
         pending.on_stop = lambda: pending.complete(_refused(ErrorCode.NOT_COORDINATOR))
         self._consumers.heartbeat(_as_heartbeat(message, request), request.image, done)

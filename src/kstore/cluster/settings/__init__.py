@@ -7,6 +7,7 @@ Modules:
   this broker
 - definition: One setting: its type, default and valid values; parses and checks a value as Kafka's
   ConfigDef does
+- group_settings: The settings of one consumer group, as Kafka's GroupConfig has and checks them
 - layers: Finds the value that counts for a setting, among those of topic, broker and Kafka's
   defaults
 - topic_settings: The settings of a topic in Kafka 3.9, in the order in which Kafka checks them

@@ -91,9 +91,13 @@ class ConsumerCoordinator:
         self,
         limits: ConsumerGroupLimits | None = None,
         new_id: Callable[[], str] = lambda: str(uuid4()),
+        session_timeout_ms: Callable[[str], int] | None = None,
     ) -> None:
+        """``session_timeout_ms`` gives that of a group, where groups have settings of their own."""
         self._limits = limits or ConsumerGroupLimits()
         self.new_id = new_id
+        limit = self._limits.group_consumer_session_timeout_ms
+        self._session_timeout_ms = session_timeout_ms or (lambda _: limit)
         self._groups: dict[str, ConsumerGroup] = {}
         self._timers = DeadlineHeap[_Deadline]()
         self._effects: list[StoreConsumerRecords] = []
@@ -453,7 +457,7 @@ class ConsumerCoordinator:
 
     def begin_session(self, group: ConsumerGroup, member: ConsumerMember, now: float) -> None:
         """Let a member's session begin again; a classic member chose how long it is."""
-        timeout_ms = self._limits.group_consumer_session_timeout_ms
+        timeout_ms = self._session_timeout_ms(group.group_id)
         if member.classic is not None:
             timeout_ms = member.classic.session_timeout_ms
         self._renew(group, member, now + timeout_ms / 1000)
