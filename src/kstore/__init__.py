@@ -21,6 +21,7 @@ TYPE_CHECKING = False  # not typing's: importing typing alone would cost several
 if TYPE_CHECKING:
     from kstore import errors as errors
     from kstore import jit as jit
+    from kstore import testing as testing
     from kstore.broker.broker import Broker as Broker
     from kstore.broker.broker import serve as serve
     from kstore.client.consumer import Consumer as Consumer
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from kstore.client.delivery import Delivery as Delivery
     from kstore.client.producer import MultiTopicProducer as MultiTopicProducer
     from kstore.client.producer import Producer as Producer
+    from kstore.client.record_metadata import RecordMetadata as RecordMetadata
     from kstore.client.transactional_producer import TransactionalProducer as TransactionalProducer
     from kstore.config import LogConfig as LogConfig
     from kstore.config import StoreConfig as StoreConfig
@@ -36,6 +38,7 @@ if TYPE_CHECKING:
     from kstore.errors import *  # noqa: F403  # each as kstore.NAME, too
     from kstore.errors import KStoreError as KStoreError
     from kstore.log.append_info import AppendInfo as AppendInfo
+    from kstore.log.batch_headers import RecordBatchInfo as RecordBatchInfo
     from kstore.log.group_commit import Committer as Committer
     from kstore.log.log import Log as Log
     from kstore.log.offset_and_timestamp import OffsetAndTimestamp as OffsetAndTimestamp
@@ -53,6 +56,7 @@ if TYPE_CHECKING:
     from kstore.store.topic import Topic as Topic
     from kstore.topic_partition import Position as Position
     from kstore.topic_partition import TopicPartition as TopicPartition
+    from kstore.verify import verify_directory as verify  # noqa: F401
 
 __version__ = "0.1.0"
 
@@ -77,6 +81,8 @@ _HOME = {
     "Producer": "kstore.client.producer",
     "Ragged": "kstore.record.columns",
     "Record": "kstore.record",
+    "RecordBatchInfo": "kstore.log.batch_headers",
+    "RecordMetadata": "kstore.client.record_metadata",
     "RepairReport": "kstore.maintenance.repair",
     "SharedCommitter": "kstore.log.shared_committer",
     "Store": "kstore.store.store",
@@ -89,7 +95,7 @@ _HOME = {
     "repair": "kstore.maintenance.repair",
     "serve": "kstore.broker.broker",
 }
-_MODULES = ("errors", "jit")
+_MODULES = ("errors", "jit", "testing", "verify")
 
 __all__ = ["__version__", *_MODULES, *_HOME]
 
@@ -104,16 +110,9 @@ def __getattr__(name: str) -> object:
     if home is None and name.endswith(("Error", "Warning")):
         home = "kstore.errors" if hasattr(import_module("kstore.errors"), name) else None
     if home is None:
-        from kstore.kafka_names import of_module
+        from kstore.kafka_names import missing_of_module, of_module
 
-        instead = of_module(name)
-        sentence = f"module 'kstore' has no attribute {name!r}"
-        if not instead:
-            raise AttributeError(sentence)
-        # `from kstore import` hides the text of an AttributeError; hasattr() passes on all others.
-        if sys._getframe(1).f_code.co_name == "_handle_fromlist":
-            raise ImportError(f"kstore has no {name!r}: {instead}", name="kstore")
-        raise AttributeError(f"{sentence}: {instead}")
+        raise missing_of_module("kstore", name, of_module(name), sys._getframe(1))
     value: object = getattr(import_module(home), name)
     globals()[name] = value
     return value

@@ -141,6 +141,12 @@ class LogConfig:
         """The names of all settings, Kafka's."""
         return _TOPIC_SETTINGS.keys()
 
+    @property
+    def overrides(self) -> dict[str, int | float | bool | str]:
+        """The settings that differ from the defaults, in Kafka's spelling; the values are typed."""
+        default = type(self)()
+        return {name: self[name] for name in self if self[name] != default[name]}
+
     def to_properties(self) -> dict[str, str]:
         """The settings that differ from the defaults, in Kafka's spelling."""
         default = type(self)()

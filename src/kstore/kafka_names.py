@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping
 
 TYPE_CHECKING = False  # not typing's: `import kstore` does without it
 if TYPE_CHECKING:
+    from types import FrameType
     from typing import Never
 
 FLUSH_IN_ASYNCIO = "use `await asyncio.to_thread(producer.flush)`, or `await` each delivery"
@@ -28,6 +29,16 @@ OF_BROKERS = {
         _STORE_OF_BROKER,
     ),
 }  # fmt: skip
+OF_BATCH_INFOS = {
+    "batch_size": "use size, in bytes",
+    **dict.fromkeys(("codec", "compression_codec", "compression_type"), "use compression"),
+    **dict.fromkeys(("first_offset", "offset", "start_offset"), "use base_offset"),
+    **dict.fromkeys(("end_offset", "next_offset"), "use last_offset + 1"),
+    **dict.fromkeys(("num_records", "record_count", "records_count"), "use count"),
+    "records": "use log[batch.base_offset : batch.last_offset + 1]",
+    "sequence": "use base_sequence",
+    "timestamp": "use first_timestamp, or max_timestamp",
+}
 OF_BATCHES = {
     name: f"use `for record in batch: record.{name}`, or consumer.records()"
     for name in (*_OF_A_RECORD, "offset")
@@ -41,8 +52,9 @@ OF_COMPACTION_REPORTS = dict.fromkeys(
     ("deleted", "dropped", "records_removed", "removed"), "use records_read - records_kept"
 )
 OF_CONFIGS = {
-    **dict.fromkeys(("changed", "overrides"), "use to_properties(), which differ from the default"),
-    **dict.fromkeys(("as_dict", "to_dict"), "use dict(config), or to_properties()"),
+    "changed": "use overrides, the settings that differ from the default",
+    **dict.fromkeys(("as_dict", "to_dict"), "use dict(config), or overrides"),
+    "update": "use alter({'retention.ms': 3600000}) of the topic",
     "get": "use config['retention.ms'], or config.retention_ms",
     "items": "use dict(config).items(), or to_properties()",
     "values": "use dict(config).values()",
@@ -71,21 +83,36 @@ OF_CONSUMERS = {
     "topics": "use assignment; all topics: store.topics",
     "unsubscribe": "use close()",
 }
+_ALTER_GROUP = (
+    "a group is a snapshot: store.alter_group_offsets('billing', 'earliest') changes it (or "
+    "'latest', a datetime, {('orders', 0): 42}), and store.group('billing') reads it again"
+)
 OF_GROUPS = {
-    "commit": "use commit() of a consumer, or store.alter_group_offsets()",
+    **dict.fromkeys(
+        (
+            "alter",
+            "alter_offsets",
+            "commit",
+            "reset",
+            "reset_offsets",
+            "seek",
+            "seek_to_beginning",
+            "seek_to_end",
+            "set_offsets",
+        ),
+        _ALTER_GROUP,
+    ),
     "committed": "use offsets, by partition",
     "consumer": "use store.consumer('orders', group='billing')",
     "delete": "use store.delete_group()",
     "describe": "use offsets, lags and claimed",
     "members": "use claimed, the partitions that open consumers read",
-    **dict.fromkeys(("reset", "reset_offsets"), "use store.alter_group_offsets()"),
     "state": "use is_claimed",
     "total_lag": "use lag; by partition: lags",
 }
 _ALTER = "use alter({'retention.ms': 3600000}) of the topic"
 _OFFSET_AT = "use offset_at(when)"
-_ARROW = ("batches", "to_batches", "to_polars", "to_table")
-_BATCHES = "use to_arrow(), a pyarrow.Table; scan() needs little memory"
+_ARROW = ("arrow_batches", "to_arrow_batches", "to_batches", "to_polars", "to_table")
 _DELETE = "a key: append(None, key=key); records: delete_records(); all: store.delete_topic()"
 _COMMITTED = "use view(isolation_level='read_committed')"
 _EXTEND = "use extend()"
@@ -95,8 +122,11 @@ _GROUP = "use to_pandas().groupby('key').size(), or a Counter over the keys of s
 _SCAN = "use scan(where=lambda row: row.offset > 5), which gives columns"
 _FILES = ("to_csv", "to_json", "to_parquet")
 _TO_FILES = (
-    "use to_pandas(), or pyarrow's writers with to_arrow(); many topics: kstore spark export"
+    "use pyarrow.parquet.write_table(topic.to_arrow(), 'orders.parquet'), or to_pandas(); many "
+    "topics: kstore spark export"
 )
+_NAMES = ("read_batches", "batch_headers", "record_batches")
+_TABLES = "use to_arrow(), a pyarrow.Table (its to_batches() are record batches), or scan()"
 _LAG = "use lag() of a consumer, or store.group('billing').lags"
 OF_LOGS = {
     **dict.fromkeys(
@@ -109,7 +139,8 @@ OF_LOGS = {
     **dict.fromkeys(("as_dict", "state", "table", "to_dict"), "use latest(), by key"),
     **dict.fromkeys(("delete", "remove", "tombstone"), _DELETE),
     "put": "use append(value, key=key)",
-    **dict.fromkeys(_ARROW, _BATCHES),
+    **dict.fromkeys(_ARROW, _TABLES),
+    **dict.fromkeys(_NAMES, "use batches()"),
     **dict.fromkeys(("wait", "wait_for", "wait_until"), "use wait_beyond(offset), or follow()"),
     "describe": "use start_offset, end_offset, size and config",
     **dict.fromkeys(_MANY, _EXTEND),
@@ -124,6 +155,7 @@ OF_LOGS = {
     "alter_configs": _ALTER,
     "beginning_offset": "use start_offset",
     "between": "use since(when, until)",
+    "name": "use topic and partition",
     "consume": "use follow(), or iterate the log",
     "earliest_offset": "use start_offset",
     "first_offset": "use start_offset",
@@ -140,7 +172,7 @@ OF_LOGS = {
     "offsets_for_times": _OFFSET_AT,
     "poll": "use follow(), or iterate the log",
     "produce": "use append()",
-    "records": "iterate the log, or view().records()",
+    "publish": "use append()",
     "seek": "use view(offset)",
     "send": "use append()",
     "set_config": _ALTER,
@@ -151,12 +183,19 @@ OF_LOGS = {
     "repair": "use kstore.repair(path, output), which writes a new directory",
 }
 _ASYNC_CONSUMER = (
-    "`async for record in log.follow()` works in asyncio; a store.consumer() is for threads"
+    "`async for record in store.consumer('orders', group='billing').records()` works in asyncio"
 )
 _ASYNC_PRODUCER = "`await producer.send(...)` works in asyncio; no other class is needed"
+_BACKUP = "close the store and copy its directory, or use kstore mirror, or kstore handover"
 _PREDICATE = "use log.scan(where=lambda row: row.offset > 5), or kstore.jit.compile_predicate()"
 _OPEN = "use kstore.open('data'): a store is a directory, without a broker"
 OF_MODULE = {
+    **dict.fromkeys(("backup", "snapshot"), _BACKUP),
+    **dict.fromkeys(("TopicExists", "TopicAlreadyExistsError"), "use TopicExistsError"),
+    **dict.fromkeys(("merge",), "use heapq.merge(*logs, key=lambda record: record.timestamp)"),
+    **dict.fromkeys(("murmur2", "partition_for"), "use partition_for(key) of a topic"),
+    "Batch": "use log.batches(), or a consumer's",
+    "Partitioner": "use store.producer(partitioner=lambda key, value, count: 0)",
     "AIOKafkaConsumer": _ASYNC_CONSUMER,
     "AIOKafkaProducer": _ASYNC_PRODUCER,
     "AdminClient": "use kstore.open('data'): a store creates and alters topics itself",
@@ -189,7 +228,7 @@ OF_PRODUCERS = {
     "commit_transaction": "use `with store.transaction('id') as transaction`",
     "extend": "use send() for each record; without a thread: extend() of a topic",
     "flush_async": "use `await asyncio.to_thread(producer.flush)`",
-    "init_transactions": "use `with store.transaction('id') as transaction`",
+    "init_transactions": "use producer(transactional_id='id'), or store.transaction('id')",
     "list_topics": "use store.topics",
     "partitions_for": "use the partitions of a topic",
     "poll": "callbacks run in the producer's thread, without it",
@@ -213,9 +252,16 @@ OF_REPORTS = {
 _AT_EACH_CALL = "a reader sees new records and topics at each call, without it"
 OF_STORES = {
     **dict.fromkeys(("get_topic", "open_topic"), "use store['orders']"),
+    **dict.fromkeys(("follow", "tail"), "use follow() of each log, or consumer('orders')"),
+    **dict.fromkeys(("backup", "copy", "snapshot"), _BACKUP),
+    "merge": "use heapq.merge(*logs, key=lambda record: record.timestamp)",
+    "name": "use paths; a topic's name: `for name, topic in store.items()`",
+    "publish": "use producer().send(), or store['orders'].append()",
+    "repair": "close it, then kstore.repair('data', 'fixed'), which writes a new directory",
+    "start_offsets": "use start_offsets() of a topic",
     **dict.fromkeys(
         ("reset_group_offsets", "reset_offsets", "seek_group"),
-        "use alter_group_offsets('billing', {('orders', 0): 0})",
+        "use alter_group_offsets('billing', 'earliest'), or {('orders', 0): 0}",
     ),
     **dict.fromkeys(("lag", "lags"), "use group('billing').lags, or groups()"),
     "copy_topic": "use extend() of another topic: store['copy'][0].extend(store['orders'][0])",
@@ -263,7 +309,10 @@ OF_TOPICS = {
     ),
     **dict.fromkeys(("as_dict", "state", "table", "to_dict"), "use latest(), by key"),
     "get_config": "use config",
-    **dict.fromkeys(_ARROW, _BATCHES),
+    **dict.fromkeys(_ARROW, _TABLES),
+    **dict.fromkeys(("batches", *_NAMES), "use batches() of each log: `for log in topic`"),
+    "merge": "use heapq.merge(*topic, key=lambda record: record.timestamp)",
+    "publish": "use append()",
     "describe": "use partitions, config, end_offsets() and size",
     "repair": "use kstore.repair(path, output), which writes a new directory",
     "segments": "use the segments of a log: topic[0].segments",
@@ -288,7 +337,7 @@ OF_TOPICS = {
     "alter_configs": "use alter({'retention.ms': 3600000})",
     "configure": "use alter({'retention.ms': 3600000})",
     "set_config": "use alter({'retention.ms': 3600000})",
-    "beginning_offsets": "use start_offset of each log: `for log in topic`",
+    "beginning_offsets": "use start_offsets(), by partition",
     "create_partitions": "use add_partitions()",
     **dict.fromkeys(("delete", "remove", "tombstone"), _DELETE),
     "put": "use append(value, key=key)",
@@ -297,18 +346,34 @@ OF_TOPICS = {
     "get": "use latest().get(key), which reads the topic",
     "log": "use topic[0], the log of partition 0",
     "partition_count": "use len(topic)",
+    "rename": "a topic keeps its name, as in Kafka: copy its records by extend()",
     "nbytes": "use size",
     "offset_at": _OFFSETS_AT,
     "offset_for_time": _OFFSETS_AT,
     "offset_for_timestamp": _OFFSETS_AT,
     "offsets_for_times": _OFFSETS_AT,
     "produce": "use append()",
-    "records": "use `for record in log` of each log: `for log in topic`",
     "send": "use append()",
     "size_bytes": "use size",
     "size_in_bytes": "use size",
-    "start_offset": "use start_offset of each log: `for log in topic`",
-    "start_offsets": "use start_offset of each log: `for log in topic`",
+    "start_offset": "use start_offsets(), by partition",
+}
+_BROKER = "use `with kstore.testing.broker({'orders': 2}) as broker:`, "
+_FIXTURE = "a pytest fixture, by pytest_plugins = ['kstore.testing.fixtures']; or "
+OF_JIT = {
+    **dict.fromkeys(("prefix", "startswith"), "use starts_with(row.value, b'...')"),
+    **dict.fromkeys(("endswith", "ends_with"), "use equals(row.value[-3:], b'...')"),
+    **dict.fromkeys(("eq", "equal", "is_equal"), "use equals(row.key, b'...')"),
+    **dict.fromkeys(("find", "has", "search"), "use contains(row.value, b'...')"),
+    **dict.fromkeys(("compile", "predicate"), "use compile_predicate(), or scan(where=...)"),
+}
+OF_TESTING = {
+    **dict.fromkeys(("in_process_kafka_broker", "kafka_broker"), _FIXTURE + _BROKER[4:-2]),
+    **dict.fromkeys(
+        ("Broker", "KafkaBroker", "TestBroker", "embedded_broker", "start_broker"),
+        _BROKER + "which has broker.store",
+    ),
+    "kafka": _BROKER + "which has broker.bootstrap_servers",
 }
 OF_TOPIC_NAMES = dict.fromkeys(
     ("get", "items", "keys", "values"),
@@ -322,12 +387,11 @@ OF_TRANSACTIONS = {
     ),
     "begin": "use begin_transaction()",
     "commit": "use commit_transaction()",
-    "init_transactions": "opening the producer does it",
     "produce": "use send()",
     "stop": "use close()",
 }
 OF_VIEWS = {
-    **dict.fromkeys(_ARROW, _BATCHES),
+    **dict.fromkeys(_ARROW, _TABLES),
     **dict.fromkeys(("before", "until"), _PERIOD),
     "first": "use next(iter(view)), or head(1)",
     "last": "use tail(1)",
@@ -355,8 +419,8 @@ OF_DELIVERIES = {
     "succeeded": "use exception(), None for an appended record",
 }
 CONSUMER_IN_ASYNCIO = (
-    "use `with`, and `await asyncio.to_thread(consumer.poll, timeout=1)`; or "
-    "`async for record in log.follow()`"
+    "use `async for record in consumer.records()`, or `await asyncio.to_thread(consumer.poll, "
+    "timeout=1)`"
 )
 _POLLED = "poll() returns {partition: records}: use .values(), or consumer.records()"
 OF_POLLED_RECORDS = dict.fromkeys((*_OF_A_RECORD, "error", "offset", "partition", "topic"), _POLLED)
@@ -369,9 +433,17 @@ OF_PARTITION_NUMBERS = dict.fromkeys(
     ),
     "partitions are numbers: topic[0] is the log of partition 0, `for log in topic` has all",
 )  # fmt: skip
+OF_NAMES_OF_TOPICS = dict.fromkeys(
+    (
+        "alter", "append", "config", "end_offsets", "extend", "latest", "name", "num_partitions",
+        "partitions", "records", "scan", "size", "start_offsets", "topic", "verify",
+    ),
+    "iterating a store gives names, as of any mapping: `for topic in store.values()`, "
+    "`for name, topic in store.items()`",
+)  # fmt: skip
 OF_POSITIONS = dict.fromkeys(
     (*_OF_A_RECORD, "error", "topic"),
-    "a position is a partition and an offset: give a callback the rest, "
+    "a position is a partition and an offset; give a callback the key, "
     "`on_delivery=lambda error, at, key=key: ...`",
 )
 OF_TOPIC_PARTITIONS = {
@@ -428,6 +500,22 @@ def _names_without_answers(owner: object) -> list[str]:
 def is_answer(member: object) -> bool:
     """Whether a member of a class only answers a guessed name."""
     return isinstance(member, _Answer)
+
+
+def missing_of_module(
+    module: str, name: str, instead: str | None, caller: "FrameType"
+) -> AttributeError | ImportError:
+    """The error of a module's ``__getattr__`` for a name that it has not.
+
+    ``from module import`` hides the text of an AttributeError, so there it is an ImportError:
+    ``caller`` is the frame that called ``__getattr__``.
+    """
+    sentence = f"module {module!r} has no attribute {name!r}"
+    if not instead:
+        return AttributeError(sentence)
+    if caller.f_code.co_name == "_handle_fromlist":  # hasattr() passes on all other errors
+        return ImportError(f"{module} has no {name!r}: {instead}", name=module)
+    return AttributeError(f"{sentence}: {instead}")
 
 
 def of_module(name: str) -> str | None:

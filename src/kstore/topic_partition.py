@@ -3,7 +3,13 @@
 from typing import NamedTuple, Never, TypeVar
 
 from kstore.integers import INT32_MAX, INT32_MIN, check_integer
-from kstore.kafka_names import OF_PARTITION_NUMBERS, OF_POSITIONS, OF_TOPIC_PARTITIONS, answer_names
+from kstore.kafka_names import (
+    OF_NAMES_OF_TOPICS,
+    OF_PARTITION_NUMBERS,
+    OF_POSITIONS,
+    OF_TOPIC_PARTITIONS,
+    answer_names,
+)
 
 T = TypeVar("T")
 
@@ -26,6 +32,12 @@ class PartitionNumber(int):
     """A partition's number. An int like any other, except that it explains a log's names."""
 
 
+class TopicName(str):
+    """A topic's name. A str like any other, except that it explains a topic's names."""
+
+    __slots__ = ()
+
+
 PartitionLike = TopicPartition | tuple[str, int]
 
 
@@ -45,6 +57,7 @@ class ByPartition(dict[TopicPartition, T]):
 
 answer_names(PartitionNumber, OF_PARTITION_NUMBERS)
 answer_names(Position, OF_POSITIONS)
+answer_names(TopicName, OF_NAMES_OF_TOPICS)
 answer_names(TopicPartition, OF_TOPIC_PARTITIONS)
 
 

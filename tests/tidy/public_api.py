@@ -25,7 +25,9 @@ def describe() -> str:
 
 
 def describe_value(name: str, value: object) -> Iterator[str]:
-    if isinstance(value, ModuleType):
+    if isinstance(value, ModuleType) and callable(value):
+        yield f"def {name}{signature(value)}"
+    elif isinstance(value, ModuleType):
         for inner, member in sorted(vars(value).items()):
             if getattr(member, "__module__", None) == value.__name__ and inner[0] != "_":
                 yield from describe_value(f"{name}.{inner}", member)

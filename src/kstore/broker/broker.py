@@ -31,6 +31,7 @@ from kstore.errors import (
     PolicyViolationError,
     ReadOnlyError,
     StoreLockedError,
+    UnknownSettingError,
 )
 from kstore.files import process_lifetime
 from kstore.integers import INT32_MAX, check_integer
@@ -448,7 +449,11 @@ def serve(
     recovered yet get LEADER_NOT_AVAILABLE, and ask again.
     """
     given = {} if settings is None or isinstance(settings, BrokerSettings) else settings
-    store = open_to_serve(path, config=with_store_settings(config, given))
+    try:
+        store = open_to_serve(path, config=with_store_settings(config, given))
+    except UnknownSettingError as error:
+        advice = "config is of the store and its topics; a broker's settings: settings={...}"
+        raise UnknownSettingError(f"{error.reason} ({advice})") from None
     try:
         broker = Broker(
             store, host=host, port=port, advertised=advertised, node_id=node_id,

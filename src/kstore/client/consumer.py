@@ -3,13 +3,15 @@
 import logging
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from datetime import datetime
 from threading import Event, RLock
 from time import monotonic
 from typing import TYPE_CHECKING, Never
 
+from kstore._native.format.record import name_partition
 from kstore.client.argument_errors import nothing_to_read, wrong_commit, wrong_poll
-from kstore.client.consumer_batch import ConsumerBatch, PolledRecords, refuse_async_for
+from kstore.client.consumer_batch import ConsumerBatch, ConsumerRecords, PolledRecords, records_of
+from kstore.client.consumer_positions import _Positions
+from kstore.client.delivery import run_in_thread
 from kstore.client.metadata import MetadataView
 from kstore.coordinator.group.offset_records import METADATA_MAX_BYTES, OffsetCommit
 from kstore.coordinator.group.reader_offsets_file import TopicIds
@@ -22,7 +24,6 @@ from kstore.errors import (
 )
 from kstore.integers import check_integer, check_integer_setting
 from kstore.kafka_names import CONSUMER_IN_ASYNCIO, OF_CONSUMERS, answer_names, no_asyncio
-from kstore.keyword_names import explain_keywords
 from kstore.log.read_committed import TransactionOutcomes, check_isolation
 from kstore.topic_partition import PartitionLike, Partitions, TopicPartition, as_topic_partition
 
@@ -41,7 +42,7 @@ _PAUSE_MAX = 0.02
 _RETRIES = 3  # of a poll during which a topic was deleted and recreated
 
 
-class Consumer:
+class Consumer(_Positions):
     """Reads assigned partitions; created by :meth:`kstore.Store.consumer`.
 
     The caller assigns partitions: one that another consumer of the group reads, in any process,
@@ -207,7 +208,7 @@ class Consumer:
             except GroupConflictError as error:
                 _LOGGER.warning("a new partition is skipped: %s", error)
                 return
-        start = self.committed(tp)
+        start = self._committed(tp)
         if start is None and self._reset != "none":
             start = self._log(tp).start_offset
         self._positions[tp] = start
@@ -224,56 +225,6 @@ class Consumer:
     @property
     def paused(self) -> frozenset[TopicPartition]:
         return frozenset(self._paused)
-
-    # --- positions ------------------------------------------------------------------------
-
-    @explain_keywords("a partition is a pair: position(('orders', 0))")
-    def position(self, partition: PartitionLike) -> int:
-        """The offset that is read next.
-
-        Raises OffsetOutOfRangeError if nothing is committed and ``auto_offset_reset="none"``.
-        """
-        with self._lock:
-            (tp,) = self._known((partition,))
-            return self._position(tp)
-
-    def positions(self) -> dict[TopicPartition, int]:
-        """The positions of the assigned partitions, as far as known."""
-        with self._lock:
-            return {tp: at for tp, at in self._positions.items() if at is not None}
-
-    @explain_keywords("a partition is a pair: seek(('orders', 0), 1000)")
-    def seek(self, partition: PartitionLike, offset: int) -> None:
-        """Continue at an offset; the next read detects one outside the log."""
-        offset = check_integer("offset", offset)
-        if offset < 0:
-            raise OffsetOutOfRangeError(f"cannot seek to {offset!r}", path=self._store.paths[0])
-        with self._lock:
-            (tp,) = self._known((partition,))
-            self._positions[tp] = offset
-
-    def seek_to_beginning(self, *partitions: PartitionLike) -> None:
-        self._seek_each(partitions, lambda log: log.start_offset)
-
-    def seek_to_end(self, *partitions: PartitionLike) -> None:
-        self._seek_each(partitions, self._end)
-
-    def seek_to_time(self, when: datetime | int, *partitions: PartitionLike) -> None:
-        """Continue at the first record at or after a time (an aware datetime, or Unix ms)."""
-        self._seek_each(partitions, lambda log: log.offset_at(when, isolation=self.isolation_level))
-
-    def seek_to_committed(self, *partitions: PartitionLike) -> None:
-        """Continue at the group's committed offsets, else according to ``auto_offset_reset``."""
-        with self._lock:
-            for tp in self._known(partitions):
-                self._positions[tp] = None
-
-    def _seek_each(
-        self, partitions: Iterable[PartitionLike], offset: Callable[["Log"], int]
-    ) -> None:
-        with self._lock:
-            for tp in self._known(partitions):
-                self._positions[tp] = offset(self._log(tp))
 
     # --- reading --------------------------------------------------------------------------
 
@@ -320,15 +271,18 @@ class Consumer:
     def __iter__(self) -> Iterator[ConsumerBatch]:
         return self.batches(self._timeout)
 
-    @refuse_async_for
-    def records(self) -> Iterator["Record"]:
-        """Records one by one; waits and ends as iteration does.
+    def records(self) -> ConsumerRecords:
+        """Records one by one, for ``for`` and ``async for``; waits and ends as iteration does.
 
         The position is behind the record that was returned last, so ``commit`` in the loop commits
         up to and including it. A seek, ``pause`` or ``assign`` in the loop applies to the next
-        record. Batches (``for batch in consumer``) are faster, and know their partition.
+        record. Batches (``for batch in consumer``) are faster. ``async for`` reads on the
+        event loop.
         """
-        for batch in self.batches(self._timeout):
+        return records_of(self)
+
+    def _records(self, timeout: float | None) -> Iterator["Record"]:
+        for batch in self.batches(timeout):
             tp = TopicPartition(batch.topic, batch.partition)
             position = batch.stop_offset
             for record in batch:
@@ -431,6 +385,7 @@ class Consumer:
                 return self._read(tp, count)  # deleted meanwhile: resets the position, or refuses
             self._positions[tp] = position = stop
             if records:
+                name_partition(records, tp.topic, tp.partition)
                 return ConsumerBatch(self, tp, records, start, stop)
         return None
 
@@ -449,7 +404,7 @@ class Consumer:
     def _position(self, tp: TopicPartition) -> int:
         position = self._positions[tp]
         if position is None:
-            committed = self.committed(tp)
+            committed = self._committed(tp)
             position = self._reset_position(tp) if committed is None else committed
             self._positions[tp] = position
         return position
@@ -529,14 +484,12 @@ class Consumer:
                     self._topic_ids if topic_ids is None else topic_ids,
                 )
 
-    @explain_keywords("a partition is a pair: committed(('orders', 0))")
-    def committed(self, partition: PartitionLike) -> int | None:
-        """The group's committed offset of a partition, None if there is none."""
+    def _committed(self, tp: TopicPartition) -> int | None:
         with self._lock:
             self._check()
             if self._group is None:
                 return None
-            commit = self._group.fetch(as_topic_partition(partition))
+            commit = self._group.fetch(tp)
             return None if commit is None else commit.offset
 
     def close(self) -> None:
@@ -579,8 +532,8 @@ class Consumer:
             )
         return wanted
 
-    if not TYPE_CHECKING:  # which would take them for methods that work
-        __aenter__ = __aexit__ = __aiter__ = no_asyncio(CONSUMER_IN_ASYNCIO)
+    if not TYPE_CHECKING:  # which would take it for a method that works
+        __aiter__ = no_asyncio(CONSUMER_IN_ASYNCIO)
 
     def __repr__(self) -> str:
         group = "" if self._group is None else f" {self._group.name!r}"
@@ -592,6 +545,13 @@ class Consumer:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+    async def __aenter__(self) -> "Consumer":
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        """Close it without blocking the event loop."""
+        await run_in_thread(self.close)
 
     def __reduce__(self) -> str | tuple[object, ...]:
         raise TypeError("a Consumer cannot be pickled; make one where it is needed")

@@ -1,25 +1,23 @@
 """The records that a consumer reads at once, and their commit."""
 
 import weakref
-from collections.abc import Callable, Iterator
-from functools import wraps
+from collections.abc import AsyncIterator, Iterator
 from itertools import chain
+from time import monotonic
 from typing import TYPE_CHECKING, SupportsIndex, overload
 
+from kstore.client.delivery import give_way
 from kstore.errors import ClosedError, UnknownTopicIdError
-from kstore.kafka_names import (
-    CONSUMER_IN_ASYNCIO,
-    OF_BATCHES,
-    OF_POLLED_RECORDS,
-    answer_names,
-    no_asyncio,
-)
+from kstore.kafka_names import OF_BATCHES, OF_POLLED_RECORDS, answer_names
 from kstore.topic_partition import TopicPartition
 
 if TYPE_CHECKING:
     from kstore.client.consumer import Consumer
     from kstore.log.view import LogView
     from kstore.record import Record
+
+
+_PAUSE_MIN, _PAUSE_MAX = 0.0005, 0.02  # seconds between polls in asyncio, doubled while idle
 
 
 class ConsumerBatch:
@@ -114,20 +112,38 @@ answer_names(ConsumerBatch, OF_BATCHES)
 answer_names(PolledRecords, OF_POLLED_RECORDS)
 
 
+_RECORDS_AT_ONCE = 500  # before other tasks of an event loop run
+
+
 class ConsumerRecords(chain["Record"]):
-    """An iterator over records, as fast as the generator in it; `async for` names another call."""
+    """Records of a consumer, for ``for`` (as fast as the generator in it) and ``async for``."""
 
-    if not TYPE_CHECKING:
-        __aiter__ = no_asyncio(CONSUMER_IN_ASYNCIO, "consumer.records()")
+    _consumer: "Consumer"
+
+    async def __aiter__(self) -> "AsyncIterator[Record]":
+        """Reads on the event loop, as ``async for`` over ``follow`` does; waits without a thread.
+
+        So a cancelled wait leaves nothing behind.
+        """
+        consumer = self._consumer
+        timeout, pause, count, last = consumer._timeout, _PAUSE_MIN, 0, monotonic()
+        while not consumer._closed:
+            before = count
+            for record in consumer._records(0.0):
+                count += 1
+                yield record
+                if count % _RECORDS_AT_ONCE == 0:
+                    await give_way(0)
+            if count > before:
+                pause, last = _PAUSE_MIN, monotonic()
+            elif timeout is not None and monotonic() - last >= timeout:
+                return
+            await give_way(pause)
+            pause = min(2 * pause, _PAUSE_MAX)
 
 
-def refuse_async_for(
-    records: "Callable[[Consumer], Iterator[Record]]",
-) -> "Callable[[Consumer], Iterator[Record]]":
-    """Let an `async for` over the records name the call for asyncio."""
-
-    @wraps(records)
-    def call(self: "Consumer") -> "Iterator[Record]":
-        return ConsumerRecords(records(self))
-
-    return call
+def records_of(consumer: "Consumer") -> "ConsumerRecords":
+    """The records of a consumer one by one, for ``for`` and ``async for``."""
+    records = ConsumerRecords(consumer._records(consumer._timeout))
+    records._consumer = consumer
+    return records

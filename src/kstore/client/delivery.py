@@ -7,9 +7,9 @@ from collections.abc import Callable, Generator
 from typing import TYPE_CHECKING, Any
 
 from kstore._native.append.encode import BatchBuffer
+from kstore.client.record_metadata import RecordMetadata, metadata_of
 from kstore.kafka_names import FLUSH_IN_ASYNCIO, OF_DELIVERIES, answer_names, no_asyncio
 from kstore.log.append_split import AppendedBatch
-from kstore.topic_partition import Position
 
 if TYPE_CHECKING:
     from asyncio import Future
@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 
 _LOGGER = logging.getLogger("kstore")
 
-# (error, position): one of the two is None
-OnDelivery = Callable[[BaseException | None, Position | None], object]
+# (error, metadata): one of the two is None
+OnDelivery = Callable[[BaseException | None, RecordMetadata | None], object]
 
 
 class Delivery:
@@ -38,8 +38,8 @@ class Delivery:
     def done(self) -> bool:
         return self._batch.done
 
-    def result(self, timeout: float | None = None) -> Position:
-        """The record's position; raises the error if it was not appended.
+    def result(self, timeout: float | None = None) -> RecordMetadata:
+        """The record's topic, partition and offset; raises the error if it was not appended.
 
         Waits up to timeout seconds (TimeoutError). With ``acks=0`` it does not wait for the log,
         so the offset is -1, as in Kafka.
@@ -47,7 +47,8 @@ class Delivery:
         error = self.exception(timeout)
         if error is not None:
             raise error
-        return Position(self._batch.partition, self._batch.offset_of(self._index))
+        batch = self._batch
+        return metadata_of(batch.of_topic.topic, batch.partition, batch.offset_of(self._index))
 
     def exception(self, timeout: float | None = None) -> BaseException | None:
         """The error, or None for an appended record."""
@@ -62,7 +63,7 @@ class Delivery:
         """
         self._batch.when_done(self, callback)
 
-    def __await__(self) -> Generator[Any, None, Position]:
+    def __await__(self) -> Generator[Any, None, RecordMetadata]:
         """Wait without blocking the event loop; like :meth:`result`.
 
         A cancelled wait does not cancel the record: it is appended all the same.
@@ -104,6 +105,13 @@ async def run_in_thread(call: Callable[[], object]) -> None:
     await to_thread(call)
 
 
+async def give_way(seconds: float) -> None:
+    """Let the other tasks of the event loop run, for a number of seconds."""
+    from asyncio import sleep
+
+    await sleep(seconds)
+
+
 def report_delivery(delivery: Delivery, on_delivery: OnDelivery) -> None:
     """Call ``on_delivery(error, position)`` when the result is known."""
 
@@ -136,13 +144,13 @@ class ProducerBatch:
 
     def __init__(
         self,
-        of_topic: "TopicBatches | None",
+        of_topic: "TopicBatches",
         partition: int,
         buffer: BatchBuffer | None,
         deadline: float,
         changed: threading.Condition,
     ) -> None:
-        self.of_topic = of_topic  # None: of a record that is not waited for
+        self.of_topic = of_topic
         self.partition = partition
         self.buffer = buffer
         self.deadline = deadline

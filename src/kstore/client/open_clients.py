@@ -3,11 +3,12 @@
 import warnings
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Never, TypedDict, TypeVar, Unpack, overload
+from typing import TYPE_CHECKING, Literal, Never, TypedDict, TypeVar, Unpack, overload
 
 from kstore.client.argument_errors import settings_in_a_dict, unknown_setting
-from kstore.client.partitioner import Partitioner
+from kstore.client.partitioner import Partitioner, as_partitioner
 from kstore.errors import InvalidConfigError
+from kstore.integers import check_integer_setting
 from kstore.topic_partition import as_topic_partition
 
 if TYPE_CHECKING:
@@ -20,8 +21,8 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 
-class ProducerSettings(TypedDict, total=False):
-    """The settings of :func:`producer`, for type checkers."""
+class _OwnSettings(TypedDict, total=False):
+    """The settings that a producer itself takes."""
 
     batch_size: int | None
     linger_ms: float
@@ -29,12 +30,36 @@ class ProducerSettings(TypedDict, total=False):
     acks: int | str
     buffer_memory: int
     max_block_ms: float
-    partitioner: Partitioner | None
     enable_idempotence: bool
+
+
+class _Settings(_OwnSettings, total=False):
+    partitioner: Partitioner | None
+
+
+class ProducerSettings(_OwnSettings, total=False):
+    """The settings of :func:`producer`, for type checkers."""
+
+    partitioner: Partitioner | str | None
+    compression_type: str | None
+    retries: int
 
 
 @overload
 def producer(self: "Store", topic: str, **settings: Unpack[ProducerSettings]) -> "Producer": ...
+@overload
+def producer(
+    self: "Store",
+    topic: None = None,
+    *,
+    transactional_id: str,
+    batch_size: int | None = None,
+    compression: str | None = None,
+    acks: int | str = "all",
+    enable_idempotence: bool = True,
+    compression_type: str | None = None,
+    retries: int = 0,
+) -> "TransactionalProducer": ...
 @overload
 def producer(
     self: "Store", topic: None = None, **settings: Unpack[ProducerSettings]
@@ -49,10 +74,13 @@ def producer(
     acks: int | str = "all",
     buffer_memory: int = 32 << 20,
     max_block_ms: float = 60_000,
-    partitioner: Partitioner | None = None,
+    partitioner: Partitioner | str | None = None,
     enable_idempotence: bool = False,
+    transactional_id: str | None = None,
+    compression_type: str | None = None,
+    retries: int = 0,
     **unknown: Never,
-) -> "Producer | MultiTopicProducer":
+) -> "Producer | MultiTopicProducer | TransactionalProducer":
     """A producer for a topic, or for any topics; close it, or use it as a context manager.
 
     ``store.producer("orders").send(value, key=...)``;
@@ -73,27 +101,46 @@ def producer(
     buffer_memory, max_block_ms
         How many bytes may be in flight, and how long ``send`` waits for room.
     partitioner
-        ``(key, value, count) -> partition``; the topic's by default.
+        ``(key, value, count) -> partition``, ``"default"`` or ``"round_robin"``; the topic's by
+        default. TypeError for a function of another signature.
     enable_idempotence
         Number the batches under a producer id, as Kafka's producers do by default. kstore
         never retries a send, because there is no network between producer and log, so
         the numbers prevent no duplicates; they cost an entry in the producer state.
+    transactional_id
+        Return a :meth:`transactional_producer` of this id, which takes ``batch_size``,
+        ``compression`` and ``acks``.
+    compression_type
+        Kafka's name of ``compression``.
+    retries
+        Accepted and without effect: nothing is lost between a producer and its log.
     """
     self._check_writable()
     if unknown:
         raise unknown_setting(producer, next(iter(unknown)))
     if isinstance(topic, dict):
         raise settings_in_a_dict(producer, topic)
+    compression = _one_of(compression, compression_type, "compression", "compression_type")
+    check_integer_setting("retries", retries, 0)
+    if transactional_id is not None:
+        if topic is not None or partitioner is not None:
+            raise TypeError(
+                "a transactional producer sends to any topics, by the topic's partitioner: "
+                f"producer(transactional_id={transactional_id!r}), then send(topic, value)"
+            )
+        return transactional_producer(
+            self, transactional_id, batch_size=batch_size, compression=compression, acks=acks
+        )
     from kstore.client.producer import MultiTopicProducer, Producer
 
-    settings: ProducerSettings = {
+    settings: _Settings = {
         "batch_size": batch_size,
         "linger_ms": linger_ms,
         "compression": compression,
         "acks": acks,
         "buffer_memory": buffer_memory,
         "max_block_ms": max_block_ms,
-        "partitioner": partitioner,
+        "partitioner": as_partitioner(partitioner),
         "enable_idempotence": enable_idempotence,
     }
     opened: Producer | MultiTopicProducer
@@ -105,10 +152,19 @@ def producer(
     return opened
 
 
+def _one_of(own: T | None, kafkas: T | None, name: str, kafkas_name: str) -> T | None:
+    """The value of a setting that has two names; TypeError for two values."""
+    if own is not None and kafkas is not None and own != kafkas:
+        raise TypeError(f"{name} and {kafkas_name} are the same: pass one of them")
+    return kafkas if own is None else own
+
+
 def consumer(
     self: "Store",
     *topic: str | Iterable[str] | None,
     group: str | None = None,
+    group_id: str | None = None,
+    enable_auto_commit: Literal[False] = False,
     topics: str | Iterable[str] = (),
     assignment: Iterable[tuple[str, int]] = (),
     auto_offset_reset: str = "earliest",
@@ -129,8 +185,10 @@ def consumer(
     ----------
     topic, topics
         Names of topics: one, several, or a list of them. ``topics=`` is the same as a keyword.
-    group
-        Whose committed offsets to use; None reads without any.
+    group, group_id
+        Whose committed offsets to use; None reads without any. The second is Kafka's name of it.
+    enable_auto_commit
+        Only False: ``with batch:`` or ``commit`` commit what was processed.
     assignment
         Single partitions to read: pairs of topic and number.
     auto_offset_reset
@@ -148,8 +206,11 @@ def consumer(
     """
     self._check()
     for name in unknown:
-        if name != "enable_auto_commit" or unknown[name]:  # False: no consumer commits by itself
+        if name != "auto_commit" or unknown[name]:  # False is what every consumer does
             raise unknown_setting(consumer, name)
+    if enable_auto_commit:
+        raise unknown_setting(consumer, "enable_auto_commit")
+    group = _one_of(group, group_id, "group", "group_id")
     for each in topic:
         if isinstance(each, dict) and not all(name in self for name in each):
             raise settings_in_a_dict(consumer, each, "'orders'")

@@ -1,10 +1,12 @@
 """Chooses the partition of a record: murmur2 of the key, else sticky (KIP-794)."""
 
+import inspect
 from collections.abc import Callable
+from itertools import count as counter
 from random import randrange
 
 from kstore._native.format.murmur2 import partition_for_key
-from kstore.errors import UnknownTopicOrPartitionError
+from kstore.errors import InvalidConfigError, UnknownTopicOrPartitionError
 
 # (key, value, number of partitions) -> partition
 Partitioner = Callable[[bytes | None, bytes | None, int], int]
@@ -38,6 +40,59 @@ class StickyPartitioner:
         except TypeError:  # no bytes: the append says what a value is
             self._left -= 1
         return partition
+
+
+class RoundRobinPartitioner:
+    """One partition after the other, whatever the key: Kafka's RoundRobinPartitioner.
+
+    Safe to share between threads.
+    """
+
+    def __init__(self) -> None:
+        self._next = counter()
+
+    def __call__(self, key: bytes | None, value: bytes | None, count: int) -> int:
+        return next(self._next) % count
+
+
+_SIGNATURE = (
+    "a partitioner is called with the key, the value and the number of partitions, and returns a "
+    "number: lambda key, value, count: len(key or b'') % count"
+)
+# The Java client's default has these names; murmur2_random is librdkafka's.
+_DEFAULTS = ("default", "murmur2", "murmur2_random")
+_NAMES = "'default' (murmur2 of the key, else sticky; also called 'murmur2') or 'round_robin'"
+
+
+def as_partitioner(partitioner: Partitioner | str | None) -> Partitioner | None:
+    """Check a partitioner that a caller gives; None stands for the topic's own.
+
+    Raises InvalidConfigError for the name of none, and TypeError for a function of another
+    signature, such as kafka-python's (key, all_partitions, available).
+    """
+    if partitioner is None or partitioner in _DEFAULTS:
+        return None
+    if isinstance(partitioner, str):
+        if partitioner.replace("_", "").lower() == "roundrobin":
+            return RoundRobinPartitioner()
+        raise InvalidConfigError(
+            f"a partitioner's name is {_NAMES}, not {partitioner!r}. Or a function: {_SIGNATURE}"
+        )
+    if not callable(partitioner):
+        raise TypeError(f"{_SIGNATURE}; not a {type(partitioner).__name__}")
+    if isinstance(partitioner, type):
+        raise TypeError(f"{partitioner.__name__} is a class, not a partitioner: {_SIGNATURE}")
+    try:
+        signature = inspect.signature(partitioner)
+    except (TypeError, ValueError):  # a builtin does not say
+        return partitioner
+    try:
+        names = list(signature.bind(None, None, 1).arguments)
+    except TypeError:
+        raise TypeError(f"{_SIGNATURE}; not {signature}") from None
+    if len(names) == 3 and (names[1].startswith("all") or "part" in names[1]):
+        raise TypeError(f"{_SIGNATURE}; not kafka-python's {signature}")
+    return partitioner
 
 
 def _other(partition: int, count: int) -> int:

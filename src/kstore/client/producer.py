@@ -174,7 +174,7 @@ class Producer(_OwnsSender):
             elif index == 0:
                 self._changed.notify_all()  # the thread waits for a new deadline
         if sender.acks == 0:
-            batch, index = ProducerBatch(None, partition, None, 0.0, self._changed), 0
+            batch, index = ProducerBatch(topic, partition, None, 0.0, self._changed), 0
             batch.done = True
         delivery = Delivery(batch, index)
         if on_delivery is not None:

@@ -221,7 +221,7 @@ class Sender:
     def _deliver(self, batches: list[ProducerBatch]) -> None:
         written: dict[Log, list[ProducerBatch]] = {}
         for batch in batches:
-            log = cast("TopicBatches", batch.of_topic).append(batch)
+            log = batch.of_topic.append(batch)
             if log is not None:
                 written.setdefault(log, []).append(batch)
         if self.acks == "all":

@@ -104,6 +104,16 @@ class TransactionalProducer:
     def in_transaction(self) -> bool:
         return self._open
 
+    def init_transactions(self, timeout: float | None = None) -> None:
+        """Kafka's first call of a producer; opening this one has done it, so nothing is left.
+
+        Raises ProducerFencedError if a newer producer of the transactional id was opened since.
+        """
+        del timeout
+        with self._lock:
+            self._check()
+            self._coordinator.check(self.transactional_id, self.producer_id, self.producer_epoch)
+
     def begin_transaction(self) -> None:
         """Begin a transaction; raises InvalidTxnStateError if one is open.
 

@@ -5,6 +5,8 @@ Modules:
 - active_segment: The active segment: opening its files, rolling to the next one, closing
 - append_info: The result of an append of complete batches
 - append_split: Splits a batch that is larger than the topic allows, and appends it as several
+- batch_headers: The batches of a log by their headers: offsets, codec, producer, sizes; no
+  record is read
 - delete_segments: Deleting a log's oldest segments, and raising its start (Kafka's
   LocalLog.deleteSegments)
 - extend: ``Log.extend``: appends many records of one caller, in batches that the topic allows
@@ -19,6 +21,8 @@ Modules:
 - latest_records: The latest record of every key, as a dict: what a compacted topic stands for
 - leader_errors: The errors of Kafka's leader, as exceptions with Kafka's error code
 - log: A log: one partition, to append to and to read
+- log_reads: Reads of a complete log that its view does: records by level, batches by their
+  headers
 - offset_and_timestamp: The result of a lookup by time
 - parallel_scan: A scan in which threads read ahead, range by range and in order, with bounded
   memory

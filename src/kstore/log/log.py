@@ -23,6 +23,7 @@ from kstore.log.append_info import AppendInfo
 from kstore.log.extend import TopicItems
 from kstore.log.follow import Follower, first_to_follow
 from kstore.log.guessed_names import GuessedNames
+from kstore.log.log_reads import _LogReads
 from kstore.log.read_committed import COMMITTED, UNCOMMITTED, Isolation, isolation_of
 from kstore.log.replicated_log import _ReplicatedLog
 from kstore.log.segment_source import SegmentSource
@@ -46,7 +47,7 @@ if TYPE_CHECKING:
     from kstore.verify.partition import VerifyReport
 
 
-class Log(_ReplicatedLog, _TimedLog, GuessedNames, metaclass=ABCMeta):
+class Log(_ReplicatedLog, _TimedLog, _LogReads, GuessedNames, metaclass=ABCMeta):
     """One partition of a topic, open for writing or, in another process's directory, for reading.
 
     Thread safe. ``append``, ``extend`` and other changes take the log's lock; reading takes none.

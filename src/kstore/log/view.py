@@ -17,6 +17,7 @@ from kstore.keyword_names import (
     explain_scan,
     explain_table,
 )
+from kstore.log.batch_headers import RecordBatchInfo, batches_of
 from kstore.log.guessed_names import GuessedNamesOfViews
 from kstore.log.latest_records import latest_records
 from kstore.log.parallel_scan import scan_in_parallel
@@ -193,6 +194,17 @@ class LogView(GuessedNamesOfViews):
                 # A corrupt header may contain any offset: stay within its segment.
                 end = min(find_end(data, 0, offset, False)[1], data.next_offset)
                 offset = max(offset + 1, end)
+
+    def batches(self) -> Iterator[RecordBatchInfo]:
+        """The record batches that hold an offset of the window, by their headers, in order.
+
+        ``batch.base_offset``, ``.count``, ``.compression``, ``.producer_id``: what Kafka's
+        ``DumpLogSegments`` prints. No record is read and no checksum verified (``verify`` does).
+        Batches of aborted transactions and control batches are among them at every isolation
+        level. Memory: the headers of 1 MiB, or of one larger batch. Raises CorruptRecordError
+        where bytes are no batch, and OffsetOutOfRangeError as iterating records.
+        """
+        return batches_of(self)
 
     def __iter__(self) -> Iterator[Record]:
         """Records in order of their offsets, without control batches. Checks every CRC.

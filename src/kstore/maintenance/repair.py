@@ -2,7 +2,7 @@
 
 The input is read and never changed. Batches keep their bytes and their offsets; gaps stay, as
 after compaction. Recovery rebuilds the indexes, leader epochs and producer state of the output, as
-it does for a directory that was not closed cleanly.
+it does for a directory that was not closed cleanly; then the output is marked as closed.
 """
 
 import errno
@@ -17,6 +17,7 @@ from pathlib import Path
 
 from kstore._native.format import batch_fields
 from kstore._native.recovery.find_valid_batches import scan_valid_batches
+from kstore.checkpoint.clean_shutdown import write_clean_shutdown
 from kstore.checkpoint.known_gaps import note_gaps
 from kstore.checkpoint.leader_epochs import LeaderEpochs
 from kstore.checkpoint.log_dir import check_finished
@@ -36,6 +37,7 @@ from kstore.files.filenames import (
 )
 from kstore.files.files import DISK, Files
 from kstore.files.open_file import OpenFile
+from kstore.keyword_names import explain_keywords
 from kstore.maintenance.epoch_repair import EpochFix, find_fixes
 from kstore.maintenance.repair_losses import find_missing
 from kstore.recovery.loader import load
@@ -140,6 +142,7 @@ def plan_repair(
     return _Repair(files, Path(path), None, progress).run()
 
 
+@explain_keywords("it writes a new directory: kstore.repair('data', 'fixed')")
 def repair(
     path: str | os.PathLike[str],
     output: str | os.PathLike[str],
@@ -156,8 +159,7 @@ def repair(
         partition. It is only read: no byte, name or time of it changes.
     output
         A directory that does not exist or is empty. It becomes a log directory with the same
-        partitions for kstore or a Kafka broker. It has no clean-shutdown marker, so that they
-        recover it when they open it.
+        partitions for kstore or a Kafka broker, closed cleanly: they open it without recovery.
 
     Raises
     ------
@@ -226,6 +228,7 @@ class _Repair:
                 self._root_files(self.output)
             if starts:
                 write_offsets(files, self.output / LOG_STARTS, starts)
+            write_clean_shutdown(files, self.output)
             files.sync_directory(self.output)
             files.remove(self.output / filenames.UNFINISHED)
             files.sync_directory(self.output)
@@ -488,7 +491,16 @@ class _Repair:
             )
         if loaded.epochs_changed:
             loaded.epochs.save(self.files, target / LEADER_EPOCHS)
+        self._sync(target)
         result.findings = verify_partition(self.files, target).findings
+
+    def _sync(self, target: Path) -> None:
+        """Put every file of a partition on disk: the marker of a clean stop vouches for them."""
+        for name in self.files.listdir(target):
+            if self.files.kind(target / name) == "file":
+                with OpenFile(self.files, target / name) as fd:
+                    self.files.fsync(fd)
+        self.files.sync_directory(target)
 
     def _root_files(self, output: Path) -> None:
         """Copy the side files of the log directory: identity, settings, high watermarks."""

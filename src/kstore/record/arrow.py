@@ -7,12 +7,13 @@ offset      int64
 timestamp   timestamp[ms, tz=UTC]         null where the record has none
 key         binary_view                   null where Kafka has null
 value       binary_view                   null where Kafka has null
-headers     list<struct<key, value>>      key: string_view, value: binary_view
+headers     list<struct<key, value>>      key: large_string, value: large_binary
 =========== ============================= ==============================================
 
 Arrow's binary_view holds rows of at most 12 bytes inside itself and points to longer ones, so
 only short rows are copied. A table keeps the mapped segment (or the decompressed bytes) alive.
-Cast a column with ``column.cast("binary")`` for tools that do not know views.
+Cast a column with ``column.cast("binary")`` for tools that do not know views. Headers are copied:
+pyarrow's Parquet writer does not write views inside lists.
 """
 
 from collections.abc import Iterable
@@ -41,8 +42,8 @@ SCHEMA = pa.schema(
             pa.list_(
                 pa.struct(
                     [
-                        pa.field("key", pa.string_view(), nullable=False),
-                        pa.field("value", pa.binary_view()),
+                        pa.field("key", pa.large_string(), nullable=False),
+                        pa.field("value", pa.large_binary()),
                     ]
                 )
             ),
@@ -108,14 +109,11 @@ def _header_array(headers: Headers) -> Any:
     starts = np.zeros(len(headers) + 1, np.int32)
     np.cumsum(headers.counts, out=starts[1:])
     kind = SCHEMA.field("headers").type
-    # Names are checked to be UTF-8 here: what is not is kept readable by replacement.
-    text = _view_array(names, pa.string_view())
     try:
-        text.validate(full=True)
-    except pa.ArrowInvalid:
+        text = _view_array(names, pa.binary_view()).cast(pa.large_string())  # checks the UTF-8
+    except pa.ArrowInvalid:  # a name that is not UTF-8 is kept readable by replacement
         replaced = [(name or b"").decode("utf-8", "replace") for name in names.to_list()]
-        text = pa.array(replaced, pa.string_view())
-    pairs = pa.StructArray.from_arrays(
-        [text, _view_array(values, pa.binary_view())], fields=list(kind.value_type)
-    )
+        text = pa.array(replaced, pa.large_string())
+    contents = _view_array(values, pa.binary_view()).cast(pa.large_binary())
+    pairs = pa.StructArray.from_arrays([text, contents], fields=list(kind.value_type))
     return pa.ListArray.from_arrays(pa.array(starts), pairs, type=kind)

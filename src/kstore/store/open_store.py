@@ -1,9 +1,12 @@
 """``kstore.open``: log directories of Kafka as a store."""
 
 from collections.abc import Callable, Mapping
+from errno import ENOENT
 from functools import partial
 
+from kstore.checkpoint.log_dir import absolute_paths
 from kstore.config import StoreConfig
+from kstore.errors import InvalidConfigError, StorageError
 from kstore.files.files import DISK, Files
 from kstore.keyword_names import explain_keywords
 from kstore.store.finish_interrupted import recover_while_in_use
@@ -12,7 +15,6 @@ from kstore.store.store import Paths, Store
 
 
 @explain_keywords(
-    create="mode='a' creates a directory, mode='r' does not",
     write="mode='a' writes, mode='r' reads",
     settings="use config={'log.retention.ms': 3600000}",
 )
@@ -21,6 +23,8 @@ def open(
     mode: str = "a",
     *,
     readonly: bool = False,
+    read_only: bool = False,
+    create: bool | None = None,
     config: StoreConfig | Mapping[str, object] | None = None,
     progress: Progress | None = None,
 ) -> Store:
@@ -37,8 +41,11 @@ def open(
     mode
         ``"a"``: create or open for writing; one writer at a time, by Kafka's own ``.lock``.
         ``"r"``: read beside a writer or a running Kafka broker; no lock, no byte changed.
-    readonly
+    readonly, read_only
         True: as ``mode="r"``.
+    create
+        False: the directory must exist (StorageError otherwise). By default, and with True,
+        ``mode="a"`` creates it.
     config
         Settings of the store and the defaults of its topics: a mapping, by Kafka's names
         (``{"log.cleaner.threads": 2, "log.retention.ms": 3600000}``) or Python's, or a
@@ -47,9 +54,30 @@ def open(
         Called during the recovery of an unclean directory, with the bytes read and the bytes in
         total; from any thread, one call at a time.
     """
-    if not isinstance(readonly, bool):
-        raise TypeError(f"readonly is True or False, not {readonly!r}")
-    return Store(path, "r" if readonly else mode, config=config, progress=progress)
+    for name, given in (("readonly", readonly), ("read_only", read_only)):
+        if not isinstance(given, bool):
+            raise TypeError(f"{name} is True or False, not {given!r}")
+    mode = "r" if readonly or read_only else mode
+    if create and mode == "r":
+        raise InvalidConfigError("mode='r' creates nothing: leave out create=True, or mode='r'")
+    if mode == "r" or create is False:
+        _check_exists(path)
+    return Store(path, mode, config=config, progress=progress)
+
+
+def _check_exists(path: Paths) -> None:
+    """Raise StorageError where no directory is there, saying which call creates one.
+
+    Where only some of several are missing, the store takes those for offline.
+    """
+    paths = absolute_paths(path)
+    if all(DISK.kind(each) is None for each in paths):
+        raise StorageError(
+            "there is no such directory: kstore.open(path) creates it, mode='r' and create=False "
+            "open what is there",
+            errno=ENOENT,
+            path=paths[0],
+        )
 
 
 def open_to_serve(

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from kstore.background.failures import attempt
 from kstore.checkpoint.log_dir import absolute_paths
 from kstore.client import open_clients
+from kstore.client.delivery import run_in_thread
 from kstore.config import (
     LogConfig,
     StoreConfig,
@@ -30,7 +31,7 @@ from kstore.errors import (
 from kstore.files import process_lifetime
 from kstore.files.files import DISK, Files
 from kstore.integers import INT64_MAX, check_integer
-from kstore.kafka_names import OF_STORES, answer_names, no_asyncio
+from kstore.kafka_names import OF_STORES, answer_names
 from kstore.keyword_names import explain_keywords
 from kstore.log.log import Log
 from kstore.store.alter_log_dir import MoveInfo
@@ -39,7 +40,7 @@ from kstore.store.manager import LogDirInfo, LogManager
 from kstore.store.parallel_recovery import Progress, StoreRecovery
 from kstore.store.topic import Topic, TopicHandles
 from kstore.store.topic_names import TopicNames
-from kstore.topic_partition import TopicPartition, as_partition
+from kstore.topic_partition import TopicName, TopicPartition, as_partition
 
 if TYPE_CHECKING:
     from kstore.compaction.compaction_report import CompactionReport
@@ -49,6 +50,9 @@ if TYPE_CHECKING:
     from kstore.verify.partition import VerifyReport
 
 Paths = str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
+
+
+_MISSING_OK = "use missing_ok=True"
 
 
 class Store(Mapping[str, Topic]):
@@ -86,7 +90,10 @@ class Store(Mapping[str, Topic]):
         # As the source, the store itself would be kept alive, and locked, by recorded warnings.
         self._allocation = object()
         if mode not in ("a", "r"):
-            raise InvalidConfigError(f"mode must be 'a' or 'r', not {mode!r}")
+            raise InvalidConfigError(
+                f"mode must be 'a' or 'r', not {mode!r}: 'a' creates a store or opens it for "
+                "writing, 'r' opens it for reading; nothing is emptied"
+            )
         self.paths: tuple[str, ...] = absolute_paths(path)
         self.mode = mode
         self.config = as_store_config(config)
@@ -168,7 +175,7 @@ class Store(Mapping[str, Topic]):
     def __iter__(self) -> Iterator[str]:
         self._follow_writer()
         with self._lock:
-            return iter(sorted(self._catalog.topics))
+            return map(TopicName, sorted(self._catalog.topics))
 
     def __len__(self) -> int:
         self._follow_writer()
@@ -276,15 +283,19 @@ class Store(Mapping[str, Topic]):
         self._check_writable()
         warn_of_replacing(name, self._manager.settings.configure(name, check_log_config(config)))
 
-    def delete_topic(self, name: str, *, foreign: bool = False) -> None:
+    @explain_keywords(**dict.fromkeys(("exist_ok", "if_exists", "ignore_missing"), _MISSING_OK))
+    def delete_topic(self, name: str, *, foreign: bool = False, missing_ok: bool = False) -> None:
         """Delete a topic: its directories are renamed as Kafka does, then removed.
 
         Deletes the groups' committed offsets of the topic, too; a transaction that is open in it
         can only be aborted. A topic without an entry in ``kstore.topics`` was created by Kafka: it
         is deleted only with ``foreign=True`` (PolicyViolationError otherwise). Its logs must not
-        be used any more; open views of them stay readable.
+        be used any more; open views of them stay readable. Raises UnknownTopicOrPartitionError;
+        with ``missing_ok=True`` does nothing where no such topic exists.
         """
         self._check_writable()
+        if missing_ok and name not in self and not self._catalog.is_being_deleted(name):
+            return
         self._manager.delete(name, foreign=foreign)
         with self._lock:
             self._topics.update(name)
@@ -414,8 +425,8 @@ class Store(Mapping[str, Topic]):
         self._check_writable()
         self._manager.checkpoint()
 
-    def verify(self, **options: Any) -> "VerifyReport":
-        """Check every batch, record, offset and index entry of all topics: one merged report.
+    def verify(self, topic: str | None = None, **options: Any) -> "VerifyReport":
+        """Check every batch, record, offset and index entry of all topics, or of one: one report.
 
         Includes partitions whose folder is missing. Options are those of
         :meth:`kstore.Log.verify`. Changes nothing. Raises StorageError for a failed read.
@@ -423,6 +434,8 @@ class Store(Mapping[str, Topic]):
         from kstore.store.verify_topics import verify_topics
 
         self._check()
+        if topic is not None:
+            return self.topic(topic).verify(**options)
         return verify_topics(self, self._files, **options)
 
     def compact(self, **options: Any) -> "CompactionReport":
@@ -477,14 +490,18 @@ class Store(Mapping[str, Topic]):
         if errors:
             raise errors[0]
 
-    if not TYPE_CHECKING:  # which would take it for a method that works
-        __aenter__ = __aexit__ = no_asyncio("use `with`, and `await producer.send(...)` in it")
-
     def __enter__(self) -> "Store":
         return self
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+    async def __aenter__(self) -> "Store":
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        """Close it without blocking the event loop."""
+        await run_in_thread(self.close)
 
     def __del__(self) -> None:
         """Warn and release files. A finalizer may interrupt any locked code: nothing is closed.

@@ -5,7 +5,7 @@ from datetime import datetime
 from itertools import chain
 from typing import TYPE_CHECKING, Any, Unpack
 
-from kstore.client.partitioner import Partitioner, StickyPartitioner, choose
+from kstore.client.partitioner import Partitioner, StickyPartitioner, as_partitioner, choose
 from kstore.config import LogConfig
 from kstore.errors import TopicExistsError
 from kstore.integers import check_integer
@@ -188,14 +188,21 @@ class Topic:
             self._partitioner = StickyPartitioner(self.config.batch_size)
         return choose(self._partitioner, key, value, self._length or len(self))
 
-    def partition_by(self, partitioner: Partitioner | None) -> None:
-        """Choose partitions by ``partitioner(key, value, count)``; None restores the default."""
-        self._partitioner = partitioner
+    def partition_by(self, partitioner: Partitioner | str | None) -> None:
+        """Choose partitions by ``partitioner(key, value, count)``; None restores the default.
+
+        Names and errors are those of the setting ``partitioner`` of :meth:`Store.producer`.
+        """
+        self._partitioner = as_partitioner(partitioner)
 
     def end_offsets(self) -> dict[int, int]:
         """The end offset of every partition, without keeping files open."""
         ends = self._store.end_offsets(self.name)
         return {tp.partition: offset for tp, offset in ends.items()}
+
+    def start_offsets(self) -> dict[int, int]:
+        """The start offset of every present partition; opens their logs."""
+        return {log.partition: log.start_offset for log in self}
 
     def offsets_at(self, when: datetime | int, **isolation: Unpack[Isolation]) -> dict[int, int]:
         """The offset of a time in every partition; as :meth:`kstore.Log.offset_at`."""
@@ -215,6 +222,14 @@ class Topic:
 
         predicate: Any = None if where is None else compile_where(where)
         return chain.from_iterable(log.scan(predicate, **options) for log in self)
+
+    def records(self, **options: Any) -> Iterator[Record]:
+        """Records of all partitions; options and errors are those of :meth:`kstore.Log.records`.
+
+        Ordered by offset within a partition. A record does not know its partition: iterate the
+        logs where that matters, or read with a consumer.
+        """
+        return chain.from_iterable(log.records(**options) for log in self)
 
     @explain_latest
     def latest(self, **isolation: Unpack[Isolation]) -> dict[bytes, Record]:

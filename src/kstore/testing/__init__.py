@@ -4,20 +4,34 @@ Modules:
 
 - broker_process: `kstore serve` as a child process, with kill and restart
 - fixtures: pytest's fixtures kafka_broker and in_process_kafka_broker
+- temporary_broker: A broker for a block of a test: it serves a directory of its own, which is
+  removed behind it
 """
 
+import sys
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from kstore.testing.broker_process import BrokerProcess as BrokerProcess
+    from kstore.testing.temporary_broker import broker as broker
 
-__all__ = ["BrokerProcess"]
+__all__ = ["BrokerProcess", "broker"]
+
+_HOME = {"BrokerProcess": "broker_process", "broker": "temporary_broker"}
 
 
 def __getattr__(name: str) -> object:
-    """Import the class on first use, so that the fixtures load without it."""
-    if name == "BrokerProcess":
-        from kstore.testing.broker_process import BrokerProcess
+    """Import a public name on first use, so that the fixtures load without the others."""
+    from importlib import import_module
 
-        return BrokerProcess
-    raise AttributeError(f"module 'kstore.testing' has no attribute {name!r}")
+    if name in _HOME:
+        value: object = getattr(import_module(f"kstore.testing.{_HOME[name]}"), name)
+        globals()[name] = value
+        return value
+    from kstore.kafka_names import OF_TESTING, missing_of_module
+
+    raise missing_of_module("kstore.testing", name, OF_TESTING.get(name), sys._getframe(1))
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

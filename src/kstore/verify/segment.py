@@ -25,6 +25,10 @@ from kstore.verify.transactions import TransactionAudit
 if TYPE_CHECKING:
     from kstore.verify.partition import Progress, VerifyReport
 
+NO_INDEX = (
+    "the segment has no offset index: reads search it from its beginning, and opening it for "
+    "writing writes the index anew"
+)
 LARGEST_CHUNK = 1 << 23  # more bytes without an index entry are read window by window
 
 
@@ -255,6 +259,8 @@ class SegmentAudit(ABC):
         path = self.directory / name
         data = self._read(path)
         if data is None:
+            if not last and log_size:
+                self.report.add("index", path, None, base, NO_INDEX)
             return b""
         index = OffsetIndex(data, base)
         # Beside a writer the index may be newer than the size of the last segment, read before.

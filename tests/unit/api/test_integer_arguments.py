@@ -213,13 +213,28 @@ OTHERS = {
     "Columns.__getitem__": {"rows"},  # NumPy's indexing
     "ConsumerBatch.__getitem__": {"index"},  # a list's
     "Ragged.__getitem__": {"rows"},
+    "RecordBatchInfo.__init__": {  # of a batch's header
+        "base_offset",
+        "last_offset",
+        "count",
+        "magic",
+        "producer_id",
+        "producer_epoch",
+        "base_sequence",
+        "leader_epoch",
+        "first_timestamp",
+        "max_timestamp",
+        "crc",
+        "position",
+        "size",
+    },
     "Consumer.__init__": {"max_poll_records", "metadata_max_age_ms"},  # see Store.consumer
     "ConsumerBatch.__init__": {"start_offset", "stop_offset"},
     "Delivery.__init__": {"index"},
     "Log.__init__": {"partition"},
     "MultiTopicProducer.__init__": {"acks"},
     "Producer.__init__": {"acks"},
-    "Store.producer": {"batch_size", "buffer_memory", "acks"},  # see Producer.__init__
+    "Store.producer": {"batch_size", "buffer_memory", "acks", "retries"},  # see Producer.__init__
     "Store.transaction": {"timeout_ms", "batch_size", "acks"},  # see Store.transactional_producer
     "Store.transactional_producer": {"acks"},
     "Topic.__init__": {"partitions", "count"},

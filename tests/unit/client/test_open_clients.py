@@ -77,13 +77,12 @@ def test_a_group_where_a_topic_belongs(store: Store, names: tuple[Any, ...]) -> 
 @pytest.mark.parametrize(
     ("options", "advice"),
     [
-        ({"group_id": "g"}, r"consumer\(\) has no setting 'group_id': use group='...'"),
         ({"auto_offset_resets": "latest"}, "use auto_offset_reset"),
         ({"consumer_timeout_ms": 100}, "use timeout, in seconds"),
         ({"enable_auto_commit": True}, "`with batch:`, which commits"),
         ({"bootstrap_servers": "localhost"}, "a store needs no broker"),
         ({"value_deserializer": bytes}, r"record.value.decode\(\)"),
-        ({"xyz": 1}, "use one of group, topics, assignment,"),
+        ({"xyz": 1}, "use one of group, topics, assignment, auto_offset"),
     ],
 )
 def test_an_unknown_setting_is_answered_by_the_right_one(

@@ -8,6 +8,7 @@ cdef class Record:
     cdef readonly int32_t leader_epoch
     cdef int8_t timestamp_kind          # -1 none, 0 CreateTime, 1 LogAppendTime
     cdef bint is_initialized
+    cdef int32_t origin                 # in _origins; 0: the record does not know its partition
     # The four objects after mark become member descriptors of the type, which CPython reads
     # several times faster than properties. record.pyx depends on their order.
     cdef int64_t mark

@@ -1,6 +1,6 @@
 from collections.abc import Iterable, Mapping
 from datetime import datetime as _datetime
-from typing import Any, Never, SupportsIndex, final, overload
+from typing import Any, SupportsIndex, final, overload
 
 class RecordHeaders(tuple[tuple[str, bytes | None], ...]):
     """The headers of a record: (name, value) pairs in their order.
@@ -81,14 +81,24 @@ class Record:
         Raises ``InvalidTimestampError`` for a timestamp beyond the year 9999.
         """
     @property
-    def topic(self) -> Never:
-        """Raises AttributeError: the batch of a consumer knows it, ``batch.topic``."""
+    def topic(self) -> str:
+        """The topic that a consumer read the record from.
+
+        AttributeError for a record that no consumer read: a log knows its own. Records that
+        differ only in topic and partition are equal.
+        """
     @property
-    def partition(self) -> Never:
-        """Raises AttributeError: the batch of a consumer knows it, ``batch.partition``."""
+    def partition(self) -> int:
+        """The partition that a consumer read the record from; AttributeError as for ``topic``."""
     def __hash__(self) -> int: ...
     def __eq__(self, other: object, /) -> bool: ...
     def __reduce__(self) -> tuple[Any, ...]: ...
+
+def name_partition(records: list[Record], topic: str, partition: int) -> None:
+    """Let records know their topic and partition; only for new ones, which nobody else has.
+
+    TypeError for a list with anything else. Thread safe.
+    """
 
 def holds_records_or_pairs(items: list[Any]) -> bool:
     """Whether any item is a Record or a tuple."""

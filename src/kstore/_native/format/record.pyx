@@ -14,9 +14,14 @@ from kstore._native.format.integer cimport integer_of
 from kstore._native.format.record_span cimport parse_header
 from kstore._native.format.status cimport OK, TRUNCATED, Status, raise_for_status, raise_named
 
-_OF_ITS_BATCH = (
-    "a record does not know its partition: `for batch in consumer` has batch.topic and "
-    "batch.partition, and poll() gives records by partition")
+_OF_ITS_LOG = (
+    "a record of a log does not know its partition: log.topic and log.partition do; the records "
+    "of a consumer have both")
+
+# The partitions that records of consumers came from, each once as (topic, partition). A record
+# has a number instead of a reference, for which there is room that costs nothing. Never shrinks.
+cdef list _origins = [None]
+cdef dict _origin_numbers = {}
 _KINDS = ("NoTimestampType", "CreateTime", "LogAppendTime")     # Kafka's names, from -1
 
 
@@ -167,11 +172,15 @@ cdef class Record:
 
     @property
     def topic(self):
-        raise AttributeError(_OF_ITS_BATCH)
+        if not self.origin:
+            raise AttributeError(_OF_ITS_LOG)
+        return _origins[self.origin][0]
 
     @property
     def partition(self):
-        raise AttributeError(_OF_ITS_BATCH)
+        if not self.origin:
+            raise AttributeError(_OF_ITS_LOG)
+        return _origins[self.origin][1]
 
     def __eq__(self, other):
         if type(other) is not Record:
@@ -182,7 +191,8 @@ cdef class Record:
         return hash(_fields(self))
 
     def __reduce__(self):
-        return _restore, _fields(self)
+        fields = _fields(self)
+        return _restore, fields + (_origins[self.origin],) if self.origin else fields
 
     def __repr__(self):
         fields = [f"offset={self.offset}", f"timestamp={self.timestamp}"]
@@ -245,12 +255,27 @@ cdef int _add_members() except -1:
 _add_members()
 
 
-def _restore(offset, timestamp, key, value, headers, timestamp_type, leader_epoch):
+def _restore(offset, timestamp, key, value, headers, timestamp_type, leader_epoch, origin=None):
     """Unpickle a Record."""
-    return Record(
+    record = Record(
         offset, timestamp, key, value, headers,
         timestamp_type=timestamp_type, leader_epoch=leader_epoch,
     )
+    if origin is not None:
+        name_partition([record], *origin)
+    return record
+
+
+def name_partition(list records not None, str topic not None, int32_t partition):
+    """Let records know their topic and partition; only for new ones, which nobody else has."""
+    origin = _origin_numbers.get((topic, partition))
+    if origin is None:
+        origin = len(_origins)
+        _origins.append((topic, partition))
+        _origin_numbers[topic, partition] = origin
+    cdef int32_t number = origin
+    for record in records:
+        (<Record?>record).origin = number
 
 
 def holds_records_or_pairs(list items not None):

@@ -1,8 +1,11 @@
 """Changes and deletes the committed offsets of groups, as Kafka's admin client does."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from datetime import datetime
+from operator import attrgetter
 from typing import TYPE_CHECKING
 
+from kstore.coordinator.group import list_groups
 from kstore.coordinator.group.list_groups import group_names
 from kstore.coordinator.group.offset_records import METADATA_MAX_BYTES, OffsetCommit
 from kstore.coordinator.group.store_group import StoreGroup, check_offset
@@ -15,18 +18,26 @@ from kstore.errors import (
 from kstore.topic_partition import TopicPartition, as_topic_partition
 
 if TYPE_CHECKING:
+    from kstore.log.log import Log
     from kstore.store.store import Store
 
 PartitionLike = TopicPartition | tuple[str, int]
 
 
 def alter_group_offsets(
-    self: "Store", group: str, offsets: Mapping[PartitionLike, int], *, metadata: str = ""
+    self: "Store",
+    group: str,
+    offsets: Mapping[PartitionLike, int] | str | datetime,
+    *,
+    metadata: str = "",
 ) -> None:
     """Commit offsets for a group that has no open consumer (Kafka's alterConsumerGroupOffsets).
 
-    ``offsets`` are the next ones to read; for an offset outside the log, consumers apply
-    ``auto_offset_reset``. Creates the group if it does not exist. On return they are on disk,
+    ``offsets`` are the next ones to read, by partition; for an offset outside the log, consumers
+    apply ``auto_offset_reset``. Creates the group if it does not exist. ``"earliest"``,
+    ``"latest"`` and an aware datetime move every partition of the topics that the group has
+    committed offsets of, to the start, to the end, or to the first record at or after that time
+    (GroupIdNotFoundError without a group). On return they are on disk,
     or, with ``mode="r"``, in the group's file (see :meth:`Consumer.commit`). Thread-safe.
 
     Waits while another call alters the group, up to 10 s: then GroupConflictError. Raises
@@ -39,6 +50,8 @@ def alter_group_offsets(
         raise InvalidConfigError(
             f"the metadata of a committed offset has at most {METADATA_MAX_BYTES} bytes"
         )
+    if not isinstance(offsets, Mapping):
+        offsets = _offsets_at(self, group, offsets)
     wanted = {as_topic_partition(tp): check_offset(each) for tp, each in offsets.items()}
     for topic, partition in wanted:
         if partition not in self.topic(topic).partitions:
@@ -54,6 +67,30 @@ def alter_group_offsets(
                 {tp: OffsetCommit(each, -1, metadata) for tp, each in wanted.items()}, identities
             )
             members.flush()
+
+
+def _offsets_at(store: "Store", group: str, place: object) -> dict[PartitionLike, int]:
+    """The offsets of a place, of every partition of the group's topics."""
+    places: dict[str, Callable[[Log], int]] = {
+        "earliest": attrgetter("start_offset"),
+        "latest": attrgetter("end_offset"),
+    }
+    if isinstance(place, datetime):
+        when = place
+        find: Callable[[Log], int] | None = lambda log: log.offset_at(when)  # noqa: E731
+    else:
+        find = places.get(place) if isinstance(place, str) else None
+    if find is None:
+        raise TypeError(
+            "offsets are {('orders', 0): 42}, 'earliest', 'latest' or an aware datetime, not "
+            f"{place!r}"
+        )
+    known = list_groups.group(store, group)
+    if known.error is not None:
+        raise known.error
+    partitions = sorted({*known.offsets, *known.uncommitted})
+    present = [tp for tp in partitions if tp.topic in store]
+    return {tp: find(store._log(*tp)) for tp in present}
 
 
 def delete_group_offsets(self: "Store", group: str, partitions: Iterable[PartitionLike]) -> None:

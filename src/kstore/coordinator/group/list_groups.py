@@ -65,6 +65,9 @@ answer_names(CommittedOffset, OF_COMMITTED_OFFSETS)
 class ConsumerGroup:
     """A consumer group at one moment; made by :meth:`kstore.Store.groups`. Immutable.
 
+    A snapshot: ``store.group(name)`` reads it anew, and methods of the store and of consumers
+    change it (:meth:`kstore.Store.alter_group_offsets`, :meth:`kstore.Consumer.commit`).
+
     ``offsets`` are its committed offsets by partition, sorted. ``claimed`` are the partitions
     that its open consumers read, in any process on this machine. ``uncommitted`` are the other
     partitions of topics of which it has committed one. ``error`` says why its offsets cannot be
@@ -78,6 +81,13 @@ class ConsumerGroup:
     claimed: frozenset[TopicPartition] = frozenset()
     error: KStoreError | None = None
     uncommitted: frozenset[TopicPartition] = frozenset()
+
+    def __repr__(self) -> str:
+        failed = "" if self.error is None else f", {self.error}"
+        return (
+            f"<kstore.ConsumerGroup {self.name!r} as it was read: {len(self.offsets)} committed "
+            f"offsets, lag {self.lag}{failed}>"
+        )
 
     @property
     def lag(self) -> int:
