@@ -52,11 +52,11 @@ if TYPE_CHECKING:
     from kstore.record.columns import Columns as Columns
     from kstore.record.columns import Ragged as Ragged
     from kstore.store.open_store import open as open
+    from kstore.store.open_store import verify as verify
     from kstore.store.store import Store as Store
     from kstore.store.topic import Topic as Topic
     from kstore.topic_partition import Position as Position
     from kstore.topic_partition import TopicPartition as TopicPartition
-    from kstore.verify import verify_directory as verify  # noqa: F401
 
 __version__ = "0.1.0"
 
@@ -98,6 +98,15 @@ _HOME = {
 _MODULES = ("errors", "jit", "testing", "verify")
 
 __all__ = ["__version__", *_MODULES, *_HOME]
+
+
+class _CallablePackage(type(sys)):  # type: ignore[misc]  # types.ModuleType, without its import
+    """The package ``kstore.verify``, which is called as a function: ``kstore.verify("data")``."""
+
+    def __call__(self, path: object, **options: object) -> object:
+        from kstore.store.open_store import verify
+
+        return verify(path, **options)  # type: ignore[arg-type]
 
 
 def __getattr__(name: str) -> object:

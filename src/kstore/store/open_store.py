@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping
 from errno import ENOENT
 from functools import partial
+from typing import TYPE_CHECKING, Any
 
 from kstore.checkpoint.log_dir import absolute_paths
 from kstore.config import StoreConfig
@@ -12,6 +13,9 @@ from kstore.keyword_names import explain_keywords
 from kstore.store.finish_interrupted import recover_while_in_use
 from kstore.store.parallel_recovery import Progress
 from kstore.store.store import Paths, Store
+
+if TYPE_CHECKING:
+    from kstore.verify.partition import VerifyReport
 
 
 @explain_keywords(
@@ -63,6 +67,17 @@ def open(
     if mode == "r" or create is False:
         _check_exists(path)
     return Store(path, mode, config=config, progress=progress)
+
+
+def verify(path: Paths, **options: Any) -> "VerifyReport":
+    """Check every batch, record, offset and index entry of a log directory: one report.
+
+    Opens it with ``mode="r"``, beside a writer or a broker, and changes nothing. Options are those
+    of :meth:`kstore.Log.verify`; errors those of :func:`open` and :meth:`kstore.Store.verify`.
+    Thread safe.
+    """
+    with open(path, mode="r") as store:
+        return store.verify(**options)
 
 
 def _check_exists(path: Paths) -> None:

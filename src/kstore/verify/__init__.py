@@ -20,35 +20,7 @@ Modules:
 - transactions: The transactional side files of a partition, compared with the markers in its log
 """
 
-import os
 import sys
-from collections.abc import Sequence
-from types import ModuleType
-from typing import TYPE_CHECKING, Any
 
-if TYPE_CHECKING:
-    from kstore.verify.partition import VerifyReport
-
-
-def verify_directory(
-    path: str | os.PathLike[str] | Sequence[str | os.PathLike[str]], **options: Any
-) -> "VerifyReport":
-    """``kstore.verify(path)``: check every batch, record, offset and index entry of a directory.
-
-    Opens the log directory with ``mode="r"``, beside a writer or a broker, and changes nothing.
-    Options are those of :meth:`kstore.Log.verify`; errors those of :func:`kstore.open` and
-    :meth:`kstore.Store.verify`. Thread safe.
-    """
-    import kstore
-
-    with kstore.open(path, mode="r") as store:
-        return store.verify(**options)
-
-
-class _CallableModule(ModuleType):
-    """This package, whose name in ``kstore`` is that of the function, too."""
-
-    __call__ = staticmethod(verify_directory)
-
-
-sys.modules[__name__].__class__ = _CallableModule
+# Its name in the public face is a function's, too, which opens a store: a class from there.
+sys.modules[__name__].__class__ = sys.modules["kstore"]._CallablePackage

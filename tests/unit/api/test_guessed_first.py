@@ -278,9 +278,9 @@ def test_verify_and_repair_of_a_directory(store: Store, tmp_path: Path) -> None:
         kstore.repair(store.paths[0])  # type: ignore[call-arg]
     assert kstore.repair(store.paths[0], tmp_path / "fixed").ok
     report = kstore.verify(tmp_path / "fixed")
-    assert (report.ok, report.warning_count) == (True, 0)
+    assert (report.ok, report.warning_count, report.recovery_due) == (True, 0, [])
+    assert (tmp_path / "fixed" / ".kafka_cleanshutdown").exists()
     with kstore.open(tmp_path / "fixed", config=QUIET) as fixed:
-        assert fixed.recovery.partitions == {}
         assert len(list(fixed["orders"].records())) == 2
 
 
