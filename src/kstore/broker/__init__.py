@@ -4,11 +4,13 @@ Modules:
 
 - access_rules: Kinds of rules: what a denied resource does to a request and to its answer
 - access_table: Which resources and operations each API needs
+- answer_frames: Answers as frames: the size, the header, and the message
 - api_table: The table of served APIs: which versions, and which handler
 - authentication: The SASL exchange of one connection
 - authorization: Checks every request against the access control lists of :mod:`kstore.security`
 - broker: ``kstore.Broker`` and ``kstore.serve``: a store as a broker, on a thread of its own
 - client_batch: The records of one partition in a Produce request
+- client_throttling: Measures what clients use against their quotas
 - closed_reports: Logs why connections were closed, without a line for each in a flood
 - connection: Reads requests, lets handlers answer them, sends the answers in order
 - connection_limits: Counts the connections of all listeners against the limits
@@ -37,6 +39,7 @@ Modules:
 - partitions: The hosted partitions: a log each, or the error that clients get instead
 - produce_frames: Produce requests of the usual form, from the bytes of a request to its answer
 - purgatory: How many requests wait
+- quota_rates: Rates and token buckets of quotas, with the time as a parameter
 - replica_moves: Moves between log directories that clients asked for
 - request: One request of a client, and the ways to answer it
 - request_memory: Bounds the bytes of requests that all connections of a broker hold together

@@ -38,6 +38,7 @@ class ApiTable:
 
     def __init__(self, apis: Iterable[Api] = ()) -> None:
         self._by_key: dict[int, Api] = {}
+        self._frame_handlers: dict[int, FrameHandler] = {}
         self.add(apis)
 
     def add(self, apis: Iterable[Api]) -> None:
@@ -47,17 +48,23 @@ class ApiTable:
             if not 0 <= api.min_version <= api.max_version:
                 raise ValueError(f"API {api.key} has no versions")
             self._by_key[int(api.key)] = api
+            if api.handle_frame is not None:
+                self._frame_handlers[int(api.key)] = api.handle_frame
 
     def get(self, key: int) -> Api | None:
         return self._by_key.get(key)
 
     def frame_handlers(self) -> dict[int, FrameHandler]:
-        """The handlers that take a frame as it came, by key."""
-        return {
-            key: api.handle_frame
-            for key, api in self._by_key.items()
-            if api.handle_frame is not None
-        }
+        """The handlers that take a frame as it came, by key; the same object for all."""
+        return self._frame_handlers
+
+    def allow_frame_handlers(self, *, allowed: bool) -> None:
+        """Whether requests may be handled by their bytes, of connections that are open, too."""
+        self._frame_handlers.clear()
+        if allowed:
+            for key, api in self._by_key.items():
+                if api.handle_frame is not None:
+                    self._frame_handlers[key] = api.handle_frame
 
     def __iter__(self) -> Iterator[Api]:
         """By key, ascending, as ApiVersions lists them."""

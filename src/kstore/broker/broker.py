@@ -236,6 +236,19 @@ class Broker:
         for handlers in handler_classes():
             apis = handlers(self._services).apis()
             self._services.apis.add(apis if guard is None else map(guard.guarded, apis))
+        self._metadata.on_change(self._on_metadata_change)
+        self._apply_quotas()
+
+    def _on_metadata_change(self, old: ClusterImage, new: ClusterImage) -> None:
+        """On the thread that made the change."""
+        if old.client_quotas is not new.client_quotas:
+            self._loop.call_soon_threadsafe(self._apply_quotas)
+
+    def _apply_quotas(self) -> None:
+        """Measure what is limited; requests by their bytes alone are not measured."""
+        services = self._services
+        services.throttling.set(services.metadata.image.client_quotas)
+        services.apis.allow_frame_handlers(allowed=not services.throttling.is_active)
 
     def _follow_settings(
         self, listeners: ListenerSet, old: ClusterImage | None, new: ClusterImage

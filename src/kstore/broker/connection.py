@@ -9,17 +9,19 @@ from functools import partial
 from struct import Struct
 from typing import TYPE_CHECKING
 
+from kstore.broker.answer_frames import GATHERED_BYTES, encode_answer
 from kstore.broker.api_table import Api
 from kstore.broker.authentication import ALLOWED_BEFORE, Authentication, AuthenticationError
+from kstore.broker.client_throttling import complete_later
 from kstore.broker.frame_cutter import FrameCutter, FrameError
 from kstore.broker.loop import HANG_UP, PEER_CLOSED, READABLE, WRITABLE
 from kstore.broker.outstanding_request import OutstandingRequest
 from kstore.broker.request import Attempt, CloseConnection, Pending, Request
 from kstore.broker.send_queue import MemorySendQueue, SendQueue
 from kstore.errors import InvalidMessageError, KStoreError
-from kstore.protocol.headers import encode_response_header, is_flexible
+from kstore.protocol.headers import is_flexible
 from kstore.protocol.messages import Message
-from kstore.protocol.wire import Reader, Writer
+from kstore.protocol.wire import Reader
 from kstore.security.principal import ANONYMOUS, Principal, user
 from kstore.security.tls import distinguished_name
 
@@ -37,11 +39,11 @@ if TYPE_CHECKING:
 _LOGGER = logging.getLogger("kstore.broker")
 _PRODUCE = 0
 _API_VERSIONS = 18
+_MUTE = -1  # the key of a wait that a quota asks for
 _SIZE = Struct(">i")
 _MOST_PIPELINED = 256  # Produce requests of one connection in work
 _REQUESTS_OF_A_TURN = 16  # then other connections get theirs
 _LONG_REQUEST = 0.001  # seconds of one request, after which others get their turn, too
-_GATHERED_BYTES = 65_536  # answers of one turn up to here leave in one send
 _HEADER = Struct(">hhi")
 _KEY = Struct(">h")
 
@@ -160,7 +162,7 @@ class Connection:
 
     def _on_peer_closed(self) -> None:
         """The client is gone while nothing is read."""
-        if any(each.key != _PRODUCE for each in self._outstanding):
+        if any(each.key not in (_PRODUCE, _MUTE) for each in self._outstanding):
             self.close("")
         else:  # what it sent before is read when there is room
             self._listen(0)
@@ -219,7 +221,7 @@ class Connection:
                     break
                 taken += 1
                 is_long = self._begin(frame)
-                if self._queue.size >= _GATHERED_BYTES:
+                if self._queue.size >= GATHERED_BYTES:
                     self._send()
         except CloseConnection as reason:
             self._close_refused(str(reason))
@@ -298,6 +300,10 @@ class Connection:
             received=self.last_received,
             attempt=attempt,
         )
+        throttling, began = self._services.throttling, 0.0
+        if throttling.is_active and self._gate is None:
+            entry.usage = request.usage = throttling.usage(request, entry.size - _SIZE.size)
+            throttling.now = began = self._loop.time()
         try:
             answer = api.handle(request)
         except (CloseConnection, InvalidMessageError) as error:
@@ -305,6 +311,8 @@ class Connection:
         except Exception as error:
             _LOGGER.exception("%s: %s %d failed", self, _name(entry.key), entry.version)
             raise CloseConnection(f"{_name(entry.key)} {entry.version} failed: {error}") from error
+        if entry.usage is not None:
+            entry.usage.seconds = self._loop.time() - began
         if isinstance(answer, Pending):
             entry.pending = answer
             answer.deliver_to(lambda response: self._on_answer(entry, response))
@@ -436,9 +444,9 @@ class Connection:
         while waiting and waiting[0].is_answered:
             entry = waiting.popleft()
             try:
-                if entry.response is not None:
+                if entry.response is not None or entry.usage is not None:
                     self._encode(entry, entry.response)
-                if self._counters is not None:
+                if self._counters is not None and entry.key != _MUTE:
                     self._count(entry)
             except Exception:
                 _LOGGER.exception("%s: the answer to %s failed", self, _name(entry.key))
@@ -454,23 +462,29 @@ class Connection:
         version = entry.version if is_served else 0
         self._counters.answered(entry.key, version, self._loop.time() - entry.received)
 
-    def _encode(self, entry: OutstandingRequest, response: Message) -> None:
-        writer = Writer()
-        version = entry.version
-        api = self._apis.get(entry.key)
-        if api is not None and not api.min_version <= version <= api.max_version:
-            version = 0  # the answer that ApiVersions has for a version that is not served
-        encode_response_header(writer, entry.key, version, entry.correlation_id)
-        response.encode(writer, version)
-        size = writer.size
-        chunks = writer.chunks()
-        prefix = _SIZE.pack(size)
-        first = chunks[0]
-        if isinstance(first, bytes) and len(first) < _GATHERED_BYTES:
-            chunks[0] = prefix + first
-        else:
-            chunks.insert(0, prefix)
-        self._queue.add(chunks, size + _SIZE.size)
+    def _encode(self, entry: OutstandingRequest, response: Message | None) -> None:
+        request = entry.key, entry.version, entry.correlation_id
+        chunks, size = (
+            ([], 0) if response is None else encode_answer(self._apis, response, *request)
+        )
+        if entry.usage is not None:
+            self._services.throttling.now = self._loop.time()
+            wait = entry.usage.throttle_ms(size - _SIZE.size)
+            if wait > 0:
+                if response is not None and hasattr(response, "throttle_time_ms"):
+                    response.throttle_time_ms = wait
+                    chunks, size = encode_answer(self._apis, response, *request)
+                self._mute(wait / 1000)
+        if chunks:
+            self._queue.add(chunks, size)
+
+    def _mute(self, seconds: float) -> None:
+        """Take no request for a time (KIP-219): as if one were in work."""
+        entry = OutstandingRequest(_MUTE, 0, 0, 0, self.last_received)
+        entry.pending = complete_later(self._loop, seconds)
+        self._outstanding.append(entry)
+        entry.pending.deliver_to(lambda response: self._on_answer(entry, response))
+        self._listen(PEER_CLOSED)
 
     def _send(self) -> None:
         """Send what the socket takes; while it does not take all, nothing is read."""

@@ -59,6 +59,7 @@ class Listener:
         )
         self._socket: socket.socket | None = None
         self._is_accepting = False
+        self._held: set[socket.socket] = set()  # beyond a quota: closed after a while
         self._tls: TlsContext | None = None
         self._turns: HandshakeTurns | None = None
         if security is not None and security.tls is not None:
@@ -102,6 +103,8 @@ class Listener:
                 self._socket.shutdown(socket.SHUT_RDWR)  # a forked child may share it
             self._socket.close()
             self._socket = None
+        for held in list(self._held):
+            self._drop(held)
 
     def close_idle(self, now: float) -> None:
         """Close connections on which nothing came or left for ``connections.max.idle.ms``."""
@@ -127,6 +130,8 @@ class Listener:
         """In a forked child: close its copies of the sockets."""
         if self._socket is not None:
             self._socket.close()
+        for held in self._held:
+            held.close()
         for connection in self.connections:
             connection.abandon()
 
@@ -160,6 +165,14 @@ class Listener:
             self.reports.report("{}:{}".format(*peer), "max.connections.per.ip is reached")
             accepted.close()
             return
+        throttling = self.services.throttling
+        if throttling.limits_connections:
+            delay = throttling.connection_delay(peer[0], self._loop.time())
+            if delay > 0:  # as Kafka does, so that a client does not try again at once
+                self._limits.release(peer[0])
+                self._held.add(accepted)
+                self._loop.call_later(delay, self._drop, accepted)
+                return
         accepted.setblocking(False)
         with suppress(OSError):  # a client that has left already
             accepted.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
@@ -174,6 +187,10 @@ class Listener:
         self.connections.add(
             Connection(self._transport(accepted), peer, self, self.services, self._memory)
         )
+
+    def _drop(self, held: socket.socket) -> None:
+        self._held.discard(held)
+        held.close()
 
     def _transport(self, accepted: socket.socket) -> "socket.socket | TlsTransport":
         if self._tls is None or self._turns is None:

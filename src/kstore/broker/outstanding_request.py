@@ -3,6 +3,7 @@
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from kstore.broker.client_throttling import Usage
     from kstore.broker.request import Pending
     from kstore.protocol.messages import Message
 
@@ -18,6 +19,7 @@ class OutstandingRequest:
         "received",
         "response",
         "size",
+        "usage",
         "version",
     )
 
@@ -32,3 +34,4 @@ class OutstandingRequest:
         self.is_answered = False
         self.response: Message | None = None
         self.pending: Pending | None = None
+        self.usage: Usage | None = None  # where a quota is set

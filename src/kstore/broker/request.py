@@ -8,6 +8,7 @@ from kstore.protocol.messages import Message
 
 if TYPE_CHECKING:
     from kstore.broker.authorization import Access
+    from kstore.broker.client_throttling import Usage
     from kstore.broker.connection import Connection
     from kstore.cluster.image import ClusterImage
     from kstore.protocol.wire import Reader
@@ -44,6 +45,7 @@ class Request:
         "image",
         "reader",
         "received",
+        "usage",
     )
 
     def __init__(
@@ -69,6 +71,7 @@ class Request:
         self.received = received  # Loop.time() when its last byte came
         self.attempt = attempt  # made by a handler of frames
         self.access: Access | None = None  # None: everyone may everything
+        self.usage: Usage | None = None  # None: no quota is set
 
     def operations(self, kind: "ResourceType", name: str, possible: int) -> int:
         """Those of the ``possible`` operations, a bit each, that the client may use."""

@@ -4,6 +4,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from kstore.broker.api_table import ApiTable
+from kstore.broker.client_throttling import ClientThrottling
 from kstore.broker.purgatory import Purgatory
 
 if TYPE_CHECKING:
@@ -41,4 +42,5 @@ class Services:
     counters: "BrokerCounters | None" = None  # None: nothing is counted
     delayed_fetches: Purgatory = field(default_factory=Purgatory)
     delayed_produces: Purgatory = field(default_factory=Purgatory)
+    throttling: ClientThrottling = field(default_factory=ClientThrottling)
     commits: "DurableCommits | None" = None  # made by the first that waits for a disk

@@ -1,6 +1,7 @@
 """``kstore configs``: Kafka's kafka-configs on a directory, whose entities are topics.
 
-Of a server, brokers too: :mod:`kstore.cli.server_configs`.
+Of a server, brokers too: :mod:`kstore.cli.server_configs`; users, clients and ips:
+:mod:`kstore.cli.server_quotas`.
 """
 
 import argparse
@@ -16,6 +17,7 @@ from kstore.cli.common import (
     named_topic,
     open_store,
 )
+from kstore.cli.entity_options import EntityOption, add_entity_options, entities_of
 from kstore.config import LogConfig, setting_attribute, setting_text
 from kstore.errors import InvalidConfigError
 
@@ -30,6 +32,8 @@ examples:
   kstore configs --alter --topic orders --add-config retention.ms=86400000,segment.bytes=1048576 \\
       --log-dir data
   kstore configs --describe --entity-type brokers --entity-name 0 \\
+      --bootstrap-server localhost:9092
+  kstore configs --alter --user alice --add-config producer_byte_rate=1048576 \\
       --bootstrap-server localhost:9092
   kstore configs --alter --topic accounts --add-config 'cleanup.policy=[compact,delete]' \\
       --delete-config retention.ms --log-dir data
@@ -66,10 +70,13 @@ def describe(parser: ToolParser) -> None:
     parser.add_argument("--describe", action="store_true", help="show settings")
     parser.add_argument("--alter", action="store_true", help="change settings")
     parser.add_argument("--all", action="store_true", help="--describe: also those at the default")
-    parser.add_argument("--entity-type", metavar="TYPE", help="topics; of a server, brokers too")
+    parser.add_argument("--entity-type", action=EntityOption, metavar="TYPE",
+        help="topics; of a server brokers, users, clients and ips, too")  # fmt: skip
     parser.add_argument(
-        "--entity-name", "--topic", metavar="NAME", help="the topic (--describe: default all)"
-    )
+        "--entity-name", "--topic", action=EntityOption, metavar="NAME",
+        help="the topic (--describe: default all), broker, user, client id or address",
+    )  # fmt: skip
+    add_entity_options(parser)
     parser.add_argument(
         "--add-config",
         metavar="NAME=VALUE[,NAME=VALUE...]",
@@ -85,16 +92,26 @@ def describe(parser: ToolParser) -> None:
     parser.add_argument(
         "--dry-run", action="store_true", help="--alter: check the change and do not make it"
     )
-    for name in ("broker", "client", "user", "ip", "broker-logger", "client-metrics"):
-        parser.hints[f"--{name}"] = "a directory has topics only; --topic names one"
+    for name in ("broker", "broker-logger", "client-metrics"):
+        parser.hints[f"--{name}"] = (
+            "a directory has topics only; a server's are named by --entity-type and --entity-name"
+        )
         parser.hints[f"--{name}-defaults"] = parser.hints[f"--{name}"]
-    parser.hints["--entity-default"] = "topics have no default entity; --entity-name names one"
     parser.hints["--force"] = "kstore never asks before it changes something; leave it out"
 
 
 def run(arguments: argparse.Namespace) -> int:
     is_server = check_directory_or_server(arguments)
-    check(arguments, ("topics", "brokers") if is_server else ("topics",))
+    entities = entities_of(arguments)
+    if entities and not is_server:
+        raise WrongOptionsError(
+            "a directory has topics only; users, clients and ips are those of a server"
+        )
+    check(arguments, ("topics", "brokers") if is_server else ("topics",), is_named=bool(entities))
+    if entities:
+        from kstore.cli import server_quotas
+
+        return server_quotas.run(arguments, entities, added(arguments), deleted(arguments))
     if is_server:
         from kstore.cli import server_configs
 
@@ -112,11 +129,13 @@ def run(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def check(arguments: argparse.Namespace, entity_types: tuple[str, ...]) -> None:
+def check(
+    arguments: argparse.Namespace, entity_types: tuple[str, ...], *, is_named: bool = False
+) -> None:
     """Check the options by the rules of Kafka's ConfigCommand."""
     if arguments.describe == arguments.alter:
         raise WrongOptionsError("Command must include exactly one action: --describe, --alter")
-    if arguments.entity_type not in (None, *entity_types):
+    if not is_named and arguments.entity_type not in (None, *entity_types):
         raise WrongOptionsError(
             f"Invalid entity type {arguments.entity_type[:40]}, the entity type must be one of "
             f"{', '.join(entity_types)}"
@@ -130,7 +149,7 @@ def check(arguments: argparse.Namespace, entity_types: tuple[str, ...]) -> None:
         return
     if arguments.all:
         raise WrongOptionsError("--all goes with --describe")
-    if not arguments.entity_name:
+    if not is_named and not arguments.entity_name:
         raise WrongOptionsError("an entity name must be specified with --alter of topics")
     if all(each is None for each in changes):
         raise WrongOptionsError(

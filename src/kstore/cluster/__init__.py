@@ -7,6 +7,8 @@ Modules:
 - adoption: adopts topics that existed before, with the settings of a source
 - adoption_report: reports what adopting topics would change and delete
 - broker_file: ``kstore.broker``: what a broker keeps of itself beside the topics
+- change_callbacks: Who is called after a change of the cluster's metadata
+- client_quotas: Quotas of clients: which limits are set, and which of them counts for a client
 - config_changes: Changes of settings as IncrementalAlterConfigs and AlterConfigs ask for them
 - effective_config: Kafka's settings of a topic as the engine's LogConfig
 - image: The cluster at one moment: brokers, topics, partitions and settings (Kafka's MetadataImage)

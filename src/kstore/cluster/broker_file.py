@@ -5,14 +5,16 @@ The file is JSON with a format version::
     {"format": 1, "generation": 7, "cluster_id": "...", "served_since": 1700000000000,
      "config": {"log.retention.ms": "1000"}, "default_config": {},
      "groups": {"billing": {"consumer.session.timeout.ms": "50000"}},
-     "topics": {"orders": {"id": "...", "adopted": true, "config": {"min.insync.replicas": "2"}}}}
+     "topics": {"orders": {"id": "...", "adopted": true, "config": {"min.insync.replicas": "2"}}},
+     "client_quotas": [{"entity": {"user": "alice"}, "values": {"producer_byte_rate": 1024.0}}]}
 
 ``served_since`` is when a broker first served the directory, in Unix ms; a file without it gets it
 at the next start. ``config`` has settings that were changed while the broker ran;
 ``default_config`` those changed for all brokers. ``groups`` has those of consumer groups; a file
 without it has none. A topic's ``config`` has only what
 ``kstore.topics`` cannot keep. Its ``id`` is the topic's id, or its creation stamp: an entry of an
-earlier topic of the same name does not count.
+earlier topic of the same name does not count. An entity's name is null for the default of its
+type.
 
 Every log directory of a store has the same file, and the highest ``generation`` counts, as for
 ``kstore.topics``.
@@ -24,6 +26,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from kstore.checkpoint.log_dir import LogDir
+from kstore.cluster.client_quotas import ClientQuotas, from_json, to_json
 from kstore.errors import CorruptFileError, NewerFormatError, StorageError
 from kstore.files.filenames import BROKER_FILE
 
@@ -51,6 +54,7 @@ class BrokerState:
     generation: int = 0
     served_since: int = 0
     groups: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    client_quotas: ClientQuotas = field(default_factory=ClientQuotas)
 
     def with_topic(self, name: str, record: TopicRecord | None) -> "BrokerState":
         """A copy with another record of a topic; None removes it."""
@@ -116,6 +120,7 @@ def _to_json(state: BrokerState) -> dict[str, object]:
             | ({"config": dict(record.config)} if record.config else {})
             for name, record in state.topics.items()
         },
+        "client_quotas": to_json(state.client_quotas),
     }
 
 
@@ -150,7 +155,17 @@ def _parse(data: bytes, path: str) -> BrokerState:
             for groups in [_get({"groups": {}} | document, "groups", dict, path)]
             for name in groups
         },
+        client_quotas=_quotas(document.get("client_quotas", []), path),
     )
+
+
+def _quotas(found: object, path: str) -> ClientQuotas:
+    try:
+        return from_json(found)
+    except (ValueError, TypeError, KeyError, AttributeError):
+        raise CorruptFileError(
+            f"{BROKER_FILE}: 'client_quotas' must be entities with their values", path=path
+        ) from None
 
 
 def _texts(body: object, name: str, path: str) -> dict[str, str]:

@@ -52,6 +52,16 @@ def is_kept_by_topics(name: str, value: str) -> bool:
         return False
 
 
+def kept_by_topics(config: Mapping[str, str]) -> dict[str, str]:
+    """The settings that ``kstore.topics`` keeps."""
+    return {name: value for name, value in config.items() if is_kept_by_topics(name, value)}
+
+
+def kept_beside_topics(config: Mapping[str, str]) -> dict[str, str]:
+    """The settings that ``kstore.broker`` keeps."""
+    return {name: value for name, value in config.items() if not is_kept_by_topics(name, value)}
+
+
 def ignoring_message_format(config: LogConfig) -> LogConfig:
     """The settings of a topic that follows the broker: record batches only, as in Kafka 3.9."""
     return replace(config, message_format_version=LogConfig().message_format_version)

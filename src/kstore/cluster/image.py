@@ -7,6 +7,8 @@ until it is answered, whatever changes meanwhile. Topic ids are the 16 bytes of 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from kstore.cluster.client_quotas import ClientQuotas
+
 ZERO_UUID = bytes(16)  # of a topic without an id: clients use its name
 NO_LEADER = -1  # Kafka's leader id of a partition that no broker leads
 
@@ -89,6 +91,7 @@ class ClusterImage:
     group_config: Mapping[str, Mapping[str, str]] = field(
         default_factory=dict
     )  # what was set for consumer groups, by group
+    client_quotas: ClientQuotas = field(default_factory=ClientQuotas)
 
     def topic(self, name: str) -> TopicImage | None:
         """A topic by name; None if it does not exist."""

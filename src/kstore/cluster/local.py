@@ -3,7 +3,7 @@
 import logging
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
@@ -16,6 +16,8 @@ from kstore.cluster.broker_file import (
     read_broker_file,
     write_broker_file,
 )
+from kstore.cluster.change_callbacks import CallbackRegistration, ChangeCallbacks
+from kstore.cluster.client_quotas import Entity, check_changes
 from kstore.cluster.config_changes import (
     altered_broker_config,
     altered_groups,
@@ -26,7 +28,8 @@ from kstore.cluster.config_changes import (
 )
 from kstore.cluster.effective_config import (
     ignoring_message_format,
-    is_kept_by_topics,
+    kept_beside_topics,
+    kept_by_topics,
     to_log_config,
     to_values,
 )
@@ -100,7 +103,7 @@ class LocalMetadata:
         self._store = store
         self._can_delete_existing = can_delete_existing
         self._lock = threading.RLock()  # before the store's
-        self._callbacks: list[OnChange] = []
+        self._callbacks = ChangeCallbacks()
         self._log_dirs = store._manager._dirs
         static = check_broker_config(broker_config or {})
         identity = find_node_identity(self._log_dirs, node_id)
@@ -201,14 +204,9 @@ class LocalMetadata:
             if found is not None:
                 self._publish({**self._image.topics, name: found})
 
-    def on_change(self, callback: OnChange) -> "_Registration":
+    def on_change(self, callback: OnChange) -> CallbackRegistration:
         """Call ``callback(old, new)`` after each change, on the thread that made it."""
-        self._callbacks.append(callback)
-        return _Registration(partial(self._forget, callback))
-
-    def _forget(self, callback: OnChange) -> None:
-        if callback in self._callbacks:
-            self._callbacks.remove(callback)
+        return self._callbacks.add(callback)
 
     def _publish(self, topics: Mapping[str, TopicImage]) -> None:
         old = self._image
@@ -221,12 +219,9 @@ class LocalMetadata:
             self._config.set_values(),
             old.version + 1,
             self._state.groups,
+            self._state.client_quotas,
         )
-        for callback in tuple(self._callbacks):
-            try:
-                callback(old, self._image)
-            except Exception:  # the change itself succeeded
-                _LOGGER.exception("a callback of a change of metadata failed")
+        self._callbacks.call(old, self._image)
 
     def _record(self, name: str) -> TopicRecord | None:
         """The broker's record of a topic; None for that of an earlier topic of the name."""
@@ -277,10 +272,13 @@ class LocalMetadata:
             topic_id = random_uuid()
             if validate_only:
                 return self._planned(name, topic_id, count, own)
-            record = TopicRecord(topic_id, True, _beside_topics(own))
+            record = TopicRecord(topic_id, True, kept_beside_topics(own))
             self._write(self._state.with_topic(name, record))
             self._store.create_topic(
-                name, count, config=LogConfig.from_properties(_of_topics(own)), topic_id=topic_id
+                name,
+                count,
+                config=LogConfig.from_properties(kept_by_topics(own)),
+                topic_id=topic_id,
             )
             self.refresh()
             return self._image.topics[name]
@@ -417,7 +415,7 @@ class LocalMetadata:
         name = topic.name
         with self._store._lock:
             present = own_settings(self._store, name)
-        beside, kept = _beside_topics(config), _of_topics(config)
+        beside, kept = kept_beside_topics(config), kept_by_topics(config)
         record = self._record(name)
         if beside != (record.config if record is not None else {}):
             if record is None:
@@ -449,7 +447,7 @@ class LocalMetadata:
                 topic.config if config is None else config, self._config.topic_default
             )
             self._set_topic_config(topic, own)
-            record = TopicRecord(self._identity(name), True, _beside_topics(own))
+            record = TopicRecord(self._identity(name), True, kept_beside_topics(own))
             self._store.alter_topic(
                 name
             )  # a topic of Kafka gets an entry, so that its logs are cleaned
@@ -546,6 +544,23 @@ class LocalMetadata:
     def _of_broker(self, name: str) -> str:
         return self._config.get(name) or ""
 
+    # --- quotas ---------------------------------------------------------------------------
+
+    def alter_client_quotas(
+        self, entity: Entity, changes: Mapping[str, float | None], *, validate_only: bool = False
+    ) -> None:
+        """Set limits of an entity, and remove those that are None.
+
+        Raises InvalidRequestError; StorageError.
+        """
+        check_changes(entity, changes)
+        with self._lock:
+            altered = self._state.client_quotas.altered(entity, changes)
+            if validate_only or altered == self._state.client_quotas:
+                return
+            self._write(replace(self._state, client_quotas=altered))
+            self._publish(self._image.topics)
+
     # --- the engine -----------------------------------------------------------------------
 
     def _effective_config(self, name: str, own: LogConfig) -> LogConfig:
@@ -576,24 +591,3 @@ class LocalMetadata:
         for name in tuple(names):
             if name in self._state.topics:
                 self._store._manager.settings.apply(name)
-
-
-class _Registration:
-    """Ends an ``on_change``."""
-
-    def __init__(self, forget: Callable[[], None]) -> None:
-        self._forget = forget
-
-    def close(self) -> None:
-        """Call back no more; may be repeated."""
-        self._forget()
-
-
-def _of_topics(config: Mapping[str, str]) -> dict[str, str]:
-    """The settings that ``kstore.topics`` keeps."""
-    return {name: value for name, value in config.items() if is_kept_by_topics(name, value)}
-
-
-def _beside_topics(config: Mapping[str, str]) -> dict[str, str]:
-    """The settings that ``kstore.broker`` keeps."""
-    return {name: value for name, value in config.items() if not is_kept_by_topics(name, value)}

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import Protocol
 
+from kstore.cluster.client_quotas import Entity
 from kstore.cluster.image import ClusterImage, TopicImage
 
 OnChange = Callable[[ClusterImage, ClusterImage], object]  # called with the old and new image
@@ -176,6 +177,11 @@ class Metadata(Protocol):
 
     def describe_group_config(self, name: str) -> list[ConfigEntry]:
         """All settings of a consumer group with their effective values, sorted by name."""
+
+    def alter_client_quotas(
+        self, entity: Entity, changes: Mapping[str, float | None], *, validate_only: bool = False
+    ) -> None:
+        """Set limits of an entity of quotas, and remove those that are None."""
 
     def describe_topic_config(self, name: str) -> list[ConfigEntry]:
         """All settings of a topic with their effective values, sorted by name."""

@@ -14,6 +14,7 @@ Modules:
 - groups: Groups as an administrator sees them: states, members, committed offsets
 - membership: A member of a consumer group, by Kafka's classic protocol
 - offsets: Offsets of many partitions, by one request to each leader
+- quotas: Quotas of a cluster's clients, and the users of SCRAM
 - range_assignor: Kafka's range assignor: consecutive partitions of each topic for each member
 - remote_log: A partition of a cluster: offsets, appends of batches, deletion of records
 - store: A cluster as the tools see a store

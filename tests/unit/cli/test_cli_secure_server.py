@@ -31,6 +31,7 @@ SETTINGS = {
     "kstore.sasl.plain.without.tls": True,
     "connection.failed.authentication.delay.ms": 0,
     "group.initial.rebalance.delay.ms": 0,
+    "num.io.threads": 1,  # which the fixture starts
     "ssl.keystore.type": "PEM",
     "ssl.truststore.type": "PEM",
     "ssl.client.auth": "required",

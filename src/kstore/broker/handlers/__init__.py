@@ -5,6 +5,7 @@ Modules:
 - acls: Who may do what
 - api_versions: Which APIs this broker serves, in which versions
 - auto_create_topics: Topics that clients ask for and that do not exist yet
+- client_quotas: Limits of users, client ids and addresses
 - cluster: The cluster image in the newer messages
 - configs: Settings of topics and of this broker, levels of loggers
 - consumer_groups: Members of consumer groups (KIP-848)
@@ -50,6 +51,7 @@ def handler_classes() -> "list[type[Handlers]]":
     """Every family that a broker serves."""
     from kstore.broker.handlers.acls import AclHandlers
     from kstore.broker.handlers.api_versions import ApiVersionsHandlers
+    from kstore.broker.handlers.client_quotas import ClientQuotaHandlers
     from kstore.broker.handlers.cluster import ClusterHandlers
     from kstore.broker.handlers.configs import ConfigHandlers
     from kstore.broker.handlers.consumer_groups import ConsumerGroupHandlers
@@ -78,6 +80,7 @@ def handler_classes() -> "list[type[Handlers]]":
     return [
         AclHandlers,
         ApiVersionsHandlers,
+        ClientQuotaHandlers,
         ClusterHandlers,
         ConfigHandlers,
         ConsumerGroupHandlers,

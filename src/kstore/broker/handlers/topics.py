@@ -4,6 +4,7 @@ the port of the cluster's metadata does the work."""
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
+from typing import TypeVar
 
 from kstore.broker.api_table import Api
 from kstore.broker.handlers.controller_work import Outcome, run_changes
@@ -28,8 +29,13 @@ _UNKNOWN_ID = "This server does not host this topic ID."
 _ERROR_73_FROM = 3  # the first version of DeleteTopics whose clients know error 73
 _CONFIGS_FROM = 5  # the first version of CreateTopics that answers with the settings
 
+# From these versions on clients know THROTTLING_QUOTA_EXCEEDED (KIP-599).
+_STRICT_CREATE, _STRICT_DELETE, _STRICT_ADD = 6, 5, 3
+_EXCEEDED = (ErrorCode.THROTTLING_QUOTA_EXCEEDED, "The throttling quota has been exceeded.")
+
 _Created = tuple[TopicImage, list[ConfigEntry]]
 _Deleted = DeleteTopicsResponse.Responses
+_Changed = TypeVar("_Changed")
 
 
 class TopicHandlers:
@@ -52,6 +58,12 @@ class TopicHandlers:
         asked = CreateTopicsRequest.decode(request.reader, request.api_version)
         count = Counter(topic.name for topic in asked.topics)
         topics = [topic for topic in asked.topics if count[topic.name] == 1]
+        exceeded: list[CreateTopicsRequest.Topics] = []
+        if request.usage is not None and not asked.validate_only:
+            topics, exceeded = self._within_quota(
+                request, topics, lambda topic: self._new_partitions(topic, request.image),
+                strict_from=_STRICT_CREATE,
+            )  # fmt: skip
         create = partial(self._create, asked.validate_only, request.api_version >= _CONFIGS_FROM)
 
         def respond(outcomes: Sequence[Outcome]) -> CreateTopicsResponse:
@@ -63,6 +75,11 @@ class TopicHandlers:
                     error_message=_DUPLICATE_NAME,
                 )
                 for name in _repeated(count)
+            ]
+            error, message = _EXCEEDED
+            results += [
+                CreateTopicsResponse.Topics(name=each.name, error_code=error, error_message=message)
+                for each in exceeded
             ]
             return CreateTopicsResponse(topics=results)
 
@@ -107,6 +124,11 @@ class TopicHandlers:
                 ]
             )
         errors, topics = _to_delete(asked.topics, request.image)
+        if request.usage is not None:
+            topics, exceeded = self._within_quota(
+                request, topics, lambda topic: len(topic.partitions), strict_from=_STRICT_DELETE
+            )
+            errors += [_Deleted(each.name, each.topic_id, *_EXCEEDED) for each in exceeded]
 
         def respond(outcomes: Sequence[Outcome]) -> DeleteTopicsResponse:
             done = [
@@ -125,6 +147,12 @@ class TopicHandlers:
         asked = CreatePartitionsRequest.decode(request.reader, request.api_version)
         count = Counter(topic.name for topic in asked.topics)
         topics = [topic for topic in asked.topics if count[topic.name] == 1]
+        exceeded: list[CreatePartitionsRequest.Topics] = []
+        if request.usage is not None and not asked.validate_only:
+            topics, exceeded = self._within_quota(
+                request, topics, lambda topic: _more_partitions(topic, request.image),
+                strict_from=_STRICT_ADD,
+            )  # fmt: skip
 
         def respond(outcomes: Sequence[Outcome]) -> CreatePartitionsResponse:
             result = CreatePartitionsResponse.Results
@@ -132,6 +160,7 @@ class TopicHandlers:
                 result(name, ErrorCode.INVALID_REQUEST, _DUPLICATE_NAME)
                 for name in _repeated(count)
             ]
+            repeated += [result(each.name, *_EXCEEDED) for each in exceeded]
             return CreatePartitionsResponse(
                 results=repeated
                 + [
@@ -154,6 +183,44 @@ class TopicHandlers:
             for topic in topics
         ]
         return run_changes(self._services, changes, respond, asked.timeout_ms)
+
+    # --- the quota of changes -------------------------------------------------------------
+
+    def _within_quota(
+        self,
+        request: Request,
+        topics: Iterable[_Changed],
+        partitions: Callable[[_Changed], int],
+        *,
+        strict_from: int,
+    ) -> tuple[list[_Changed], list[_Changed]]:
+        """The topics that may be changed, and those for which there are no tokens (KIP-599)."""
+        assert request.usage is not None
+        is_strict = request.api_version >= strict_from
+        allowed: list[_Changed] = []
+        exceeded: list[_Changed] = []
+        for topic in topics:
+            count = partitions(topic)
+            may = count == 0 or self._services.throttling.take_mutations(
+                request.usage, count, is_strict=is_strict
+            )
+            (allowed if may else exceeded).append(topic)
+        return allowed, exceeded
+
+    def _new_partitions(self, topic: CreateTopicsRequest.Topics, image: ClusterImage) -> int:
+        """How many a creation makes; none of a topic that exists, or of a number that is none."""
+        if image.topic(topic.name) is not None:
+            return 0
+        if topic.assignments:
+            return len(topic.assignments)
+        if topic.num_partitions == -1:
+            return self._services.settings.num_partitions
+        return max(0, topic.num_partitions)
+
+
+def _more_partitions(topic: CreatePartitionsRequest.Topics, image: ClusterImage) -> int:
+    found = image.topic(topic.name)
+    return 0 if found is None else max(0, topic.count - len(found.partitions))
 
 
 def _repeated(count: "Counter[str]") -> list[str]:

@@ -1,0 +1,89 @@
+"""The options of ``kstore configs`` that name users, client ids and addresses of a server."""
+
+import argparse
+from typing import Any
+
+from kstore.cli.common import WrongOptionsError
+
+# Kafka's entity types of the tool, as the protocol names them.
+KINDS = {"users": "user", "clients": "client-id", "ips": "ip"}
+_SHORT = {"user": "users", "client": "clients", "ip": "ips"}
+# The name of an entity that stands for all without a quota of their own, and one that is missing.
+DEFAULTS, UNNAMED = "", None
+
+Entities = list[tuple[str, str | None]]  # the tool's types and names, in the options' order
+
+
+class EntityOption(argparse.Action):
+    """Notes the options that name entities in their order, in ``arguments.named``; the first type
+    and the last name are in ``entity_type`` and ``entity_name``, too."""
+
+    def __call__(
+        self,
+        parser: argparse.ArgumentParser,
+        namespace: argparse.Namespace,
+        values: Any,
+        option_string: str | None = None,
+    ) -> None:
+        option = (option_string or "").lstrip("-")
+        namespace.named = [*(getattr(namespace, "named", None) or []), (option, values)]
+        if option == "entity-type":
+            namespace.entity_type = getattr(namespace, "entity_type", None) or values
+        elif option in ("entity-name", "topic"):
+            namespace.entity_name = values
+
+
+def add_entity_options(parser: argparse.ArgumentParser) -> None:
+    """--user, --client, --ip, their defaults, and --entity-default."""
+    for name, kind in _SHORT.items():
+        parser.add_argument(
+            f"--{name}", action=EntityOption, metavar="NAME", help=f"of a server: one of the {kind}"
+        )
+        parser.add_argument(
+            f"--{name}-defaults",
+            action=EntityOption,
+            nargs=0,
+            help=f"of a server: all {kind} without a quota of their own",
+        )
+    parser.add_argument(
+        "--entity-default",
+        action=EntityOption,
+        nargs=0,
+        help="of a server: the default of the entity type before it",
+    )
+
+
+def entities_of(arguments: argparse.Namespace) -> Entities:
+    """The users, clients and ips that the options name; empty where they name other things.
+
+    As in Kafka, names and --entity-default follow the order of the types.
+    """
+    types: list[str] = []
+    names: list[str | None] = []
+    found: Entities = []
+    for option, value in getattr(arguments, "named", None) or []:
+        if option == "entity-type":
+            types.append(value)
+        elif option == "entity-name":
+            names.append(value)
+        elif option == "entity-default":
+            names.append(DEFAULTS)
+        elif option.removesuffix("-defaults") in _SHORT:
+            kind = _SHORT[option.removesuffix("-defaults")]
+            found.append((kind, DEFAULTS if option.endswith("-defaults") else value))
+    if not set(types) & set(KINDS) and not found:
+        if DEFAULTS in names:
+            raise WrongOptionsError("--entity-default goes with users, clients and ips")
+        return []
+    if len(names) > len(types):
+        raise WrongOptionsError("each --entity-name needs an --entity-type")
+    named: Entities = [
+        (kind, names[number] if number < len(names) else UNNAMED)
+        for number, kind in enumerate(types)
+    ]
+    found = named + found
+    kinds = [kind for kind, _ in found]
+    is_alone = "ips" not in kinds or len(kinds) == 1
+    if not is_alone or any(each not in KINDS for each in kinds) or len(set(kinds)) < len(kinds):
+        raise WrongOptionsError("Only 'users' and 'clients' entity types may be specified together")
+    return found
