@@ -5,7 +5,7 @@ import signal
 import socket
 import subprocess
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from interop.kafka_jars import java_command, run
@@ -136,9 +136,16 @@ controlled.shutdown.enable=false
 
 
 @contextlib.contextmanager
-def old_node(version: str, root: Path) -> Iterator[OldNode]:
-    """A started broker with its ZooKeeper, both killed at the end whatever happens."""
+def old_node(
+    version: str, root: Path, settings: Mapping[str, object] | None = None
+) -> Iterator[OldNode]:
+    """A started broker with its ZooKeeper, both killed at the end whatever happens.
+
+    ``settings`` are further lines of ``server.properties``, of which the last one counts.
+    """
     broker = OldNode(version, root)
+    with (root / "server.properties").open("a") as properties:
+        properties.writelines(f"{name}={value}\n" for name, value in (settings or {}).items())
     try:
         broker.start()
         yield broker
