@@ -3,6 +3,7 @@
 import contextlib
 import json
 import subprocess
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -10,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from confluent_kafka import Consumer
 
 from interop.kafka_jars import VERSIONS, java_command, libs, run
 from interop.kstore_node import KstoreNode, kstore_node
@@ -156,3 +158,43 @@ def test_kafkas_consumers_share_a_topic(
     assert set(lags) == {"0"}  # of the partitions that have records
     state = run(version, GROUPS, *tool, "--describe", "--group", "g", "--state").stdout.decode()
     assert "Empty" in state
+
+
+def test_tools_of_kstore_and_kafka_4_say_the_same(served: KstoreNode) -> None:
+    """Of a group of KIP-848 with a static member; the texts are compared word by word."""
+    version = "4.3.0"
+    libs(version)
+    served.create_topic("t", partitions=12)
+    served.create_topic("u", partitions=2)
+    members = []
+    for instance in ({}, {"group.instance.id": "i"}):
+        settings = {"group.id": "g", "group.protocol": "consumer", **instance}
+        members.append(Consumer({"bootstrap.servers": served.address, **settings}))
+        members[-1].subscribe(["t", "u"])
+    ended = threading.Event()
+
+    def poll() -> None:
+        while not ended.is_set():
+            for member in members:
+                member.poll(0.05)
+
+    poller = threading.Thread(target=poll)
+    poller.start()
+    try:
+        wait_for(lambda: [len(each.assignment()) for each in members] == [7, 7])
+        group = ("--describe", "--group", "g")
+        for words in (
+            group, (*group, "--members"), (*group, "--members", "--verbose"),
+            (*group, "--state"), (*group, "--state", "--verbose"), ("--list", "--state"),
+            ("--list", "--type"), ("--list", "--type", "consumer"), ("--list", "--type", "classic"),
+        ):  # fmt: skip
+            server = ("--bootstrap-server", served.address)
+            command = [sys.executable, "-m", "kstore", "consumer-groups", *words, *server]
+            ours = subprocess.run(command, capture_output=True, check=True, timeout=120).stdout
+            theirs = run(version, GROUPS, *words, "--timeout", 60_000, *server).stdout
+            assert ours.decode().split() == theirs.decode().split(), words
+    finally:
+        ended.set()
+        poller.join()
+        for member in members:
+            member.close()

@@ -103,7 +103,8 @@ def describe(parser: ToolParser) -> None:
     parser.add_argument(
         "--verbose",
         action="store_true",
-        help="--describe --members: with the partitions of each member",
+        help="--describe --members: with the partitions of each member; --members and --state: "
+        "with the epochs of a group of KIP-848",
     )
     parser.add_argument(
         "--timeout",
@@ -187,8 +188,8 @@ def check(arguments: argparse.Namespace) -> str:
         raise WrongOptionsError(
             "Option [describe] takes at most one of these options: [members], [offsets], [state]"
         )
-    if arguments.verbose and not arguments.members:
-        raise WrongOptionsError("--verbose goes with --describe --members")
+    if arguments.verbose and not (arguments.members or arguments.state is not None):
+        raise WrongOptionsError("--verbose goes with --describe --members and --describe --state")
     for name in ("execute", "dry_run", "export", "all_topics"):
         if getattr(arguments, name):
             raise WrongOptionsError(f"--{name.replace('_', '-')} goes with --reset-offsets")

@@ -10,6 +10,8 @@ if TYPE_CHECKING:
     from kstore.remote.groups import GroupDescription
 
 NONE = "-"
+# Of groups of KIP-848, in the tool of Kafka 4.
+_EPOCHS = ("CURRENT-EPOCH", "CURRENT-ASSIGNMENT", "TARGET-EPOCH", "TARGET-ASSIGNMENT")
 
 
 def _table(rows: Sequence[Sequence[str]], widths: Sequence[int]) -> list[str]:
@@ -84,6 +86,15 @@ def assignment(partitions: Iterable[TopicPartition]) -> str:
     return ", ".join(shown) or NONE
 
 
+def _by_topic(partitions: Iterable[TopicPartition]) -> str:
+    """``orders:0,1;other:2``, as Kafka 4 shows assignments beside epochs."""
+    topics: dict[str, list[int]] = {}
+    for tp in sorted(partitions):
+        topics.setdefault(tp.topic, []).append(tp.partition)
+    shown = (f"{topic}:{','.join(map(str, numbers))}" for topic, numbers in topics.items())
+    return ";".join(shown) or NONE
+
+
 def group_members(group: "GroupDescription", *, verbose: bool) -> list[str]:
     """``--describe --members``; the column of instance ids only where a member has one."""
     has_instances = any(each.instance_id for each in group.members)
@@ -104,7 +115,15 @@ def group_members(group: "GroupDescription", *, verbose: bool) -> list[str]:
         widths.insert(2, _width((each.instance_id for each in group.members), 17))
         for row, member in zip(rows, group.members, strict=True):
             row.insert(2, member.instance_id)
-    if verbose:
+    if verbose and group.epoch is not None:
+        header += _EPOCHS
+        widths += (15, 20, 15, 20)
+        for row, member in zip(rows, group.members, strict=True):
+            row += (
+                str(member.epoch), _by_topic(member.assignment),
+                str(group.target_epoch), _by_topic(member.target),
+            )  # fmt: skip
+    elif verbose:
         header.append("ASSIGNMENT")
         widths.append(1)
         for row, member in zip(rows, group.members, strict=True):
@@ -112,11 +131,18 @@ def group_members(group: "GroupDescription", *, verbose: bool) -> list[str]:
     return ["", *_trimmed(_table([header, *rows], widths))]
 
 
-def group_state(group: "GroupDescription", coordinator: str) -> list[str]:
-    """``--describe --state``; the first column has the coordinator's width, as in Kafka."""
-    header = ("GROUP", "COORDINATOR (ID)", "ASSIGNMENT-STRATEGY", "STATE", "#MEMBERS")
-    row = (group.group_id, coordinator, group.assignor, group.state, str(len(group.members)))
-    widths = (_width([coordinator], 25), 25, 20, 15, 8)
+def group_state(group: "GroupDescription", coordinator: str, *, verbose: bool = False) -> list[str]:
+    """``--describe --state``; the first column has the coordinator's width, as in Kafka.
+
+    ``verbose`` adds the epochs of a group of KIP-848, as Kafka 4 does.
+    """
+    header = ["GROUP", "COORDINATOR (ID)", "ASSIGNMENT-STRATEGY", "STATE", "#MEMBERS"]
+    row = [group.group_id, coordinator, group.assignor, group.state, str(len(group.members))]
+    widths = [_width([coordinator], 25), 25, 20, 15, 8]
+    if verbose and group.epoch is not None:
+        header[4:4] = "GROUP-EPOCH", "TARGET-ASSIGNMENT-EPOCH"
+        row[4:4] = str(group.epoch), str(group.target_epoch)
+        widths[4:4] = 15, 25
     return ["", *_trimmed(_table([header, row], widths))]
 
 

@@ -124,7 +124,7 @@ def describe_groups(store: "RemoteStore", arguments: argparse.Namespace) -> int:
         elif arguments.state is not None:
             host, port = store.cluster.address(group.coordinator)
             coordinator = f"{host}:{port}  ({group.coordinator})"
-            print("\n".join(group_lines.group_state(group, coordinator)))
+            print("\n".join(group_lines.group_state(group, coordinator, verbose=arguments.verbose)))
         else:
             describe_offsets(store, group)
     return 0

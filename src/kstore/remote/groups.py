@@ -27,6 +27,8 @@ from kstore.remote.coordinators import ask_coordinator, find_coordinator
 from kstore.remote.remote_log import only
 from kstore.topic_partition import TopicPartition
 
+_Member = ConsumerGroupDescribeResponse.Groups.Members
+_Assignment = _Member.Assignment | _Member.TargetAssignment
 CONSUMER_TYPES = ("", "consumer")  # protocol types of groups that hold consumers' offsets
 DEAD = "Dead"
 _NO_GENERATION = -1
@@ -49,6 +51,8 @@ class MemberDescription(NamedTuple):
     client_id: str
     host: str
     assignment: tuple[TopicPartition, ...]
+    epoch: int | None = None  # of a group of KIP-848, like the next
+    target: tuple[TopicPartition, ...] = ()
 
 
 class GroupDescription(NamedTuple):
@@ -60,6 +64,8 @@ class GroupDescription(NamedTuple):
     assignor: str
     members: tuple[MemberDescription, ...]
     coordinator: int
+    epoch: int | None = None  # of a group of KIP-848, like the next
+    target_epoch: int | None = None
 
 
 class CommittedOffset(NamedTuple):
@@ -150,17 +156,30 @@ def _describe_consumer_group(cluster: Cluster, group: str) -> GroupDescription |
             each.instance_id or "",
             each.client_id,
             each.client_host,
-            tuple(
-                TopicPartition(topic.topic_name, number)
-                for topic in each.assignment.topic_partitions
-                for number in topic.partitions
-            ),
+            _partitions(each.assignment),
+            each.member_epoch,
+            _partitions(each.target_assignment),
         )
         for each in entry.members
     )
     node = find_coordinator(cluster, group)
     return GroupDescription(
-        group, entry.group_state, "consumer", entry.assignor_name, members, node
+        group,
+        entry.group_state,
+        "consumer",
+        entry.assignor_name,
+        members,
+        node,
+        entry.group_epoch,
+        entry.assignment_epoch,
+    )
+
+
+def _partitions(assignment: "_Assignment") -> tuple[TopicPartition, ...]:
+    return tuple(
+        TopicPartition(topic.topic_name, number)
+        for topic in assignment.topic_partitions
+        for number in topic.partitions
     )
 
 

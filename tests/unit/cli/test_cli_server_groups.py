@@ -99,7 +99,7 @@ def test_list(tool: Tool, group: str) -> None:
     [
         (["--state", "tired"], "Invalid state list 'tired'. Valid states are: Assigning, "),
         (["--type", "small"], "Invalid types list 'small'. Valid types are: Classic, Consumer"),
-        (["--verbose"], "--verbose goes with --describe --members"),
+        (["--verbose"], "--verbose goes with --describe --members and --describe --state"),
     ],
 )
 def test_wrong_lists(tool: Tool, words: list[str], text: str) -> None:
