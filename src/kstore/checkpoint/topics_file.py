@@ -169,13 +169,22 @@ class TopicsFile:
 
     def put(self, topic: str, entry: TopicEntry) -> None:
         """Set one topic's entry, on disk before in memory."""
-        self._save({**self._documents, topic: _to_json(entry)})
+        self.put_all({topic: entry})
+
+    def put_all(self, entries: Mapping[str, TopicEntry]) -> None:
+        """Set the entries of several topics with one write: all of them, or none."""
+        self._save(self._documents | {name: _to_json(each) for name, each in entries.items()})
 
     def remove(self, topic: str) -> None:
         """Drop a topic's entry and its creation stamp."""
+        self.remove_all([topic])
+
+    def remove_all(self, topics: Iterable[str]) -> None:
+        """Drop the entries and creation stamps of several topics with one write."""
+        removed = frozenset(topics)
         self._save(
-            {name: body for name, body in self._documents.items() if name != topic},
-            {name: stamp for name, stamp in self._stamps.items() if name != topic},
+            {name: body for name, body in self._documents.items() if name not in removed},
+            {name: stamp for name, stamp in self._stamps.items() if name not in removed},
         )
 
     def mark(self, topic: str, entry: TopicEntry, state: str, unique: str = "") -> TopicEntry:

@@ -15,6 +15,7 @@ Modules:
 - local: The metadata of a cluster of one node, kept in its own store
 - local_image: The image of the topics of a store
 - metadata: The port through which a broker reads and changes the cluster's metadata
+- new_topics: Plans the topics that a request creates: their images, before they exist
 - node_identity: The node id and cluster id of a store: those of ``meta.properties``, where it has
   one
 - store_settings: Settings of a broker that are settings of its store

@@ -8,7 +8,7 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
-from kstore.checkpoint.identity import random_uuid, uuid_from_text
+from kstore.checkpoint.identity import random_uuid
 from kstore.cluster import topic_rules
 from kstore.cluster.broker_file import (
     BrokerState,
@@ -35,12 +35,12 @@ from kstore.cluster.effective_config import (
 )
 from kstore.cluster.image import BrokerImage, ClusterImage, Endpoint, TopicImage, names_by_id
 from kstore.cluster.local_image import (
-    LocalPartitions,
     kept_if_equal,
     own_settings,
     topic_image,
 )
-from kstore.cluster.metadata import Assignments, ConfigChange, ConfigEntry, OnChange
+from kstore.cluster.metadata import Assignments, ConfigChange, ConfigEntry, NewTopic, OnChange
+from kstore.cluster.new_topics import plan_topics, to_create
 from kstore.cluster.node_identity import find_node_identity
 from kstore.cluster.settings.group_settings import describe_group
 from kstore.cluster.settings.layers import BrokerConfig, describe_topic
@@ -54,7 +54,7 @@ from kstore.errors import (
     ReadOnlyError,
     UnknownTopicOrPartitionError,
 )
-from kstore.files.filenames import BROKER_FILE, INTERNAL_TOPICS
+from kstore.files.filenames import BROKER_FILE
 
 if TYPE_CHECKING:
     from kstore.store.store import Store
@@ -258,41 +258,37 @@ class LocalMetadata:
         InvalidReplicationFactorError, InvalidReplicaAssignmentError, InvalidRequestError,
         InvalidConfigError, PolicyViolationError; StorageError.
         """
+        new = NewTopic(name, partitions, replication_factor, assignments, config or {})
+        [outcome] = self.create_topics([new], validate_only=validate_only)
+        if isinstance(outcome, Exception):
+            raise outcome
+        return outcome
+
+    def create_topics(
+        self, wanted: Sequence[NewTopic], *, validate_only: bool = False
+    ) -> list[TopicImage | Exception]:
+        """Create several topics: their images, or the errors that :meth:`create_topic` raises.
+
+        ``kstore.broker`` is written once and ``kstore.topics`` twice. Of each topic everything or
+        nothing exists afterwards, and after a crash.
+        """
         with self._lock:
             self.refresh()
-            topic_rules.check_new_name(name, self._image.topics.keys())
-            count = topic_rules.count_partitions(
-                partitions,
-                replication_factor,
-                assignments,
-                self.node_id,
-                int(self._config.get("num.partitions") or 1),
-            )
-            own = check_topic_config(config or {}, self._config.topic_default)
-            topic_id = random_uuid()
-            if validate_only:
-                return self._planned(name, topic_id, count, own)
-            record = TopicRecord(topic_id, True, kept_beside_topics(own))
-            self._write(self._state.with_topic(name, record))
-            self._store.create_topic(
-                name,
-                count,
-                config=LogConfig.from_properties(kept_by_topics(own)),
-                topic_id=topic_id,
-            )
-            self.refresh()
-            return self._image.topics[name]
+            topics = self._image.topics
+            outcomes = plan_topics(wanted, topics, self.node_id, self._config)
+            planned = {each.name: each for each in outcomes if isinstance(each, TopicImage)}
+            if planned and not validate_only:
+                errors = self._create_planned(planned)
+                self.refresh()
+                made: dict[str, TopicImage | Exception] = {**self._image.topics, **errors}
+                return [e if isinstance(e, Exception) else made[e.name] for e in outcomes]
+            return outcomes
 
-    def _planned(self, name: str, topic_id: str, count: int, own: Mapping[str, str]) -> TopicImage:
-        from kstore.cluster.image import PartitionImage
-
-        nodes = (self.node_id,)
-        partitions = LocalPartitions(
-            dict.fromkeys(range(count)),
-            lambda number: PartitionImage(number, self.node_id, 0, nodes, nodes),
-        )
-        is_internal = name in INTERNAL_TOPICS
-        return TopicImage(name, uuid_from_text(topic_id), partitions, own, is_internal)
+    def _create_planned(self, planned: Mapping[str, TopicImage]) -> dict[str, Exception]:
+        parts = {name: to_create(image) for name, image in planned.items()}
+        records = {name: record for name, (record, _) in parts.items()}
+        self._write(replace(self._state, topics={**self._state.topics, **records}))
+        return self._store._create_topics([wanted for _, wanted in parts.values()])
 
     def delete_topic(self, name: str) -> None:
         """Delete a topic that was created here or adopted.

@@ -121,6 +121,19 @@ def topic_image(
     )
 
 
+def planned_image(
+    name: str, topic_id: str, count: int, config: Mapping[str, str], node_id: int
+) -> TopicImage:
+    """The image that a topic has once it is created."""
+    nodes = (node_id,)
+    partitions = LocalPartitions(
+        dict.fromkeys(range(count)),
+        lambda number: PartitionImage(number, node_id, 0, nodes, nodes),
+    )
+    is_internal = name in INTERNAL_TOPICS
+    return TopicImage(name, uuid_from_text(topic_id), partitions, config, is_internal)
+
+
 def own_settings(store: "Store", name: str) -> dict[str, str]:
     """What ``kstore.topics`` has of Kafka's settings of a topic; the store's lock is held."""
     entry = store._catalog.settings.get(name)

@@ -5,7 +5,7 @@ brokers has another implementation of the same port.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import Protocol
 
@@ -78,6 +78,17 @@ class ConfigEntry:
 ConfigChange = tuple[int, str, str | None]  # an AlterOp, a setting's name, a value
 
 
+@dataclass(frozen=True, slots=True)
+class NewTopic:
+    """A topic to be created, as CreateTopics asks for it; -1 is the broker's default."""
+
+    name: str
+    partitions: int = -1
+    replication_factor: int = -1
+    assignments: Assignments | None = None
+    config: Mapping[str, str | None] = field(default_factory=dict)
+
+
 class Registration(Protocol):
     """What ``on_change`` returns."""
 
@@ -120,6 +131,11 @@ class Metadata(Protocol):
         validate_only: bool = False,
     ) -> TopicImage:
         """Create a topic; with ``validate_only`` check only, and return what would be created."""
+
+    def create_topics(
+        self, wanted: Sequence[NewTopic], *, validate_only: bool = False
+    ) -> list[TopicImage | Exception]:
+        """Create several topics, at the cost of few writes; an image or an error for each."""
 
     def delete_topic(self, name: str) -> None:
         """Delete a topic and its records."""

@@ -3,7 +3,7 @@
 Rules and sentences: ReplicationControlManager of Kafka 3.9, Topic.validate. One broker here.
 """
 
-from collections.abc import Collection, Sequence
+from collections.abc import Iterable, Sequence
 
 from kstore.cluster.metadata import Assignments
 from kstore.errors import (
@@ -42,17 +42,28 @@ def _name_fault(name: str) -> str:
     )
 
 
-def check_new_name(name: str, existing: Collection[str]) -> None:
-    """Check the name of a topic to be created: valid, free, and distinct in Kafka's metrics."""
-    check_name(name)
-    if name == METADATA_TOPIC:
-        raise InvalidRequestError(f"Creation of internal topic {name} is prohibited.")
-    if name in existing:
-        raise TopicExistsError(f"Topic '{name}' already exists.")
-    if "." in name or "_" in name:
-        key = collision_key(name)
-        clashes = sorted(other for other in existing if collision_key(other) == key)
-        if clashes:
+class TopicNames:
+    """The names of topics that exist, and of those that are about to: what a new one may be."""
+
+    def __init__(self, existing: Iterable[str]) -> None:
+        self._names: set[str] = set()
+        self._by_key: dict[str, list[str]] = {}  # those that Kafka's metrics take for the same
+        for name in existing:
+            self.add(name)
+
+    def add(self, name: str) -> None:
+        self._names.add(name)
+        if "." in name or "_" in name:
+            self._by_key.setdefault(collision_key(name), []).append(name)
+
+    def check_new(self, name: str) -> None:
+        """Check the name of a topic to be created: valid, free, and distinct in Kafka's metrics."""
+        check_name(name)
+        if name == METADATA_TOPIC:
+            raise InvalidRequestError(f"Creation of internal topic {name} is prohibited.")
+        if name in self._names:
+            raise TopicExistsError(f"Topic '{name}' already exists.")
+        if clashes := sorted(self._by_key.get(collision_key(name), ())):
             raise InvalidTopicError(
                 f"Topic '{name}' collides with existing topic: {', '.join(clashes)}"
             )

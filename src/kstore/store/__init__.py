@@ -34,6 +34,8 @@ Modules:
 - store_retention: Applies retention to all partitions of a store, then removes ``-delete`` folders
 - topic: A topic: a sequence of logs, one for each partition
 - topic_arguments: Checks the arguments with which a topic is created
+- topic_creation: Creates topics and partitions in the log directories of a store, several topics
+  at a time
 - topic_deletion: Deletes a topic's committed offsets and aborts its open transactions with the
   topic
 - topic_identity: Distinguishes a topic from a later one of the same name, by its id or a creation

@@ -39,6 +39,7 @@ from kstore.store.finish_interrupted import recover_first
 from kstore.store.manager import LogDirInfo, LogManager
 from kstore.store.parallel_recovery import Progress, StoreRecovery
 from kstore.store.topic import Topic, TopicHandles
+from kstore.store.topic_creation import TopicToCreate
 from kstore.store.topic_names import TopicNames
 from kstore.topic_partition import TopicName, TopicPartition, as_partition
 
@@ -234,6 +235,24 @@ class Store(Mapping[str, Topic]):
                 return self._topics.with_partitions(name, partitions)
             self._catalog.create(name, partitions, config, topic_id)
             return self._topics.update(name)
+
+    def _create_topics(self, wanted: Sequence[TopicToCreate]) -> dict[str, Exception]:
+        """Create several topics at once; returns the errors of those that do not exist then."""
+        self._check_writable()
+        errors: dict[str, Exception] = {}
+        for each in wanted:
+            try:
+                if self._catalog.is_being_deleted(each.name):  # an earlier attempt failed
+                    self._finish_delete(each.name)
+            except Exception as error:
+                errors[each.name] = error
+        wanted = [each for each in wanted if each.name not in errors]
+        with self._lock:
+            errors |= self._catalog.create_all(wanted)
+            for each in wanted:
+                if each.name not in errors:
+                    self._topics.update(each.name)
+        return errors
 
     def add_partitions(self, name: str, partitions: int) -> Topic:
         """Give a topic more partitions, so that it has this many (Kafka's CreatePartitions).

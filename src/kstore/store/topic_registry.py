@@ -7,21 +7,18 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from difflib import get_close_matches
 
-from kstore.checkpoint.identity import random_uuid, read_topic_id, write_topic_id
+from kstore.checkpoint.identity import read_topic_id
 from kstore.checkpoint.log_dir import LogDir
 from kstore.checkpoint.topics_file import CREATING, DELETING, LIVE, TopicEntry, TopicsFile
 from kstore.config import (
     LogConfig,
-    as_log_config,
     check_log_config,
     setting_texts,
 )
 from kstore.errors import (
     CorruptFileError,
     InvalidConfigError,
-    InvalidTopicError,
     PolicyViolationError,
-    StorageError,
     TopicExistsError,
     UnknownTopicOrPartitionError,
 )
@@ -31,17 +28,15 @@ from kstore.files.filenames import (
     MOVED,
     TOPICS_FILE,
     PartitionName,
-    check_topic_name,
-    collision_key,
     partition_directory,
     retired_directory,
 )
 from kstore.store.list_log_dirs import Retired, list_log_dirs
 from kstore.store.remove_tree import remove_tree
-from kstore.store.topic_arguments import check_partitions, check_topic_id
-from kstore.store.unfinished_topic import remove_half_made, with_found_id
+from kstore.store.topic_arguments import check_partitions
+from kstore.store.topic_creation import TopicCreator, TopicToCreate
+from kstore.store.unfinished_topic import with_found_id
 
-_SYNCS_AT_ONCE = 16
 _NAMES = 10  # partitions that one message names
 
 _LOGGER = logging.getLogger("kstore")
@@ -57,6 +52,7 @@ class TopicRegistry:
         self._dirs = dirs
         self._default = default
         self.settings = TopicsFile(dirs)
+        self._creator = TopicCreator(self)
         self.topics: dict[str, dict[int, LogDir]] = {}
         self.retired: list[Retired] = []  # folders with Kafka's suffixes
         self._superseded: list[tuple[LogDir, PartitionName]] = []  # old copies of finished moves
@@ -278,53 +274,16 @@ class TopicRegistry:
         topic_id: str | None,
     ) -> None:
         """Create a topic that must not exist yet; ``resume`` finishes it after a crash."""
-        check_topic_name(topic)
-        partitions = check_partitions(partitions)
-        settings = as_log_config(config, self._default)
-        set_names = config if isinstance(config, Mapping) else ()
-        if topic_id is not None:
-            check_topic_id(topic_id)
-        if topic in self.topics:
-            raise TopicExistsError(f"Topic {topic!r} already exists.", path=self._dirs[0].path)
-        self._check_collision(topic)
-        if hint := self._hint(topic):
-            raise TopicExistsError(
-                f"topic {topic!r} cannot be created beside an unfinished copy of it{hint}",
-                path=self._dirs[0].path,
-            )
-        begun = self.settings.get(topic)
-        if begun is not None:
-            for log_dir in self.offline:  # its partitions may be in that directory
-                raise log_dir.refusal()
-        partitions_begun = 0
-        if begun is not None and begun.state == CREATING:
-            # An earlier attempt failed and is not undone: its directories have its id.
-            if topic_id in (None, begun.topic_id):
-                topic_id, partitions_begun = begun.topic_id, begun.partitions
-            else:
-                remove_half_made(self.live, topic, begun)
-        entry = TopicEntry(
-            partitions=max(partitions, partitions_begun),
-            topic_id=topic_id or random_uuid(),
-            properties=settings.to_properties() | setting_texts(settings, set_names),
-            state=CREATING,
-        )
-        self.settings.put(topic, entry)
-        try:
-            self._make(topic, entry)
-        except StorageError:  # of a full disk, mostly: the name must not stay taken
-            self._undo_creation(topic, entry)
-            raise
+        wanted = TopicToCreate(topic, partitions, config, topic_id)
+        for error in self.create_all([wanted]).values():
+            raise error
 
-    def _undo_creation(self, topic: str, entry: TopicEntry) -> None:
-        """Remove what a failed creation has made; the next opening finishes what remains."""
-        if self.offline:  # what it has of the topic would be a topic that lacks partitions
-            return
-        try:
-            remove_half_made(self.live, topic, entry)
-            self.settings.remove(topic)
-        except StorageError as error:
-            _LOGGER.warning("topic %s: its failed creation is not undone: %s", topic, error)
+    def create_all(self, wanted: Sequence[TopicToCreate]) -> dict[str, Exception]:
+        """Create several topics with two writes of ``kstore.topics``.
+
+        Returns the errors by topic; the topics without one exist then.
+        """
+        return self._creator.create(wanted)
 
     def grow(self, topic: str, partitions: int) -> None:
         """Add partitions to a topic; ``resume`` finishes it after a crash."""
@@ -353,68 +312,7 @@ class TopicRegistry:
             )
         entry = replace(entry, partitions=partitions, state=CREATING)
         self.settings.put(topic, entry)
-        self._make(topic, entry)
-
-    def _check_collision(self, topic: str) -> None:
-        key = collision_key(topic)
-        clashes = [other for other in self.topics if collision_key(other) == key]
-        if clashes:
-            raise InvalidTopicError(
-                f"topic {topic!r} collides with {clashes[0]!r}: Kafka treats '.' and '_' as "
-                "equal in the names of its metrics"
-            )
-
-    def _make(self, topic: str, entry: TopicEntry) -> None:
-        log_dirs = dict(self.topics.get(topic, {}))
-        for partition in range(entry.partitions):
-            if partition not in log_dirs:
-                log_dirs[partition] = self._make_partition(partition_directory(topic, partition))
-        self._identify(topic, entry, log_dirs)
-        for log_dir in self.live:
-            log_dir.files.sync_directory(log_dir.path)
-        self.settings.mark(topic, entry, LIVE)
-        self.topics[topic] = log_dirs
-        self.version += 1
-
-    def _make_partition(self, name: str) -> LogDir:
-        """Create a partition's directory, unless an interrupted attempt has created it.
-
-        Tries the log directories, the one with the fewest partitions first, until one is not
-        offline (Kafka's LogManager).
-        """
-        for log_dir in self.live:
-            if log_dir.files.exists(log_dir.join(name)):
-                return log_dir
-        for log_dir in sorted(self.live, key=lambda log_dir: log_dir.partition_count):
-            try:
-                log_dir.files.make_directory(log_dir.join(name))
-            except StorageError:
-                if log_dir.offline is None:
-                    raise
-                continue
-            log_dir.partition_count += 1
-            return log_dir
-        raise self._dirs[0].refusal()
-
-    def _identify(self, topic: str, entry: TopicEntry, log_dirs: dict[int, LogDir]) -> None:
-        """Write the topic id into each partition: two syncs each, faster in parallel."""
-
-        def write(partition: int) -> None:
-            log_dir = log_dirs[partition]
-            path = log_dir.join(partition_directory(topic, partition))
-            write_topic_id(log_dir.files, path, entry.topic_id or "")
-
-        if entry.topic_id is None:
-            return
-        if entry.partitions < _SYNCS_AT_ONCE:
-            for partition in range(entry.partitions):
-                write(partition)
-            return
-        from concurrent.futures import ThreadPoolExecutor
-
-        with ThreadPoolExecutor(_SYNCS_AT_ONCE, "kstore-create") as pool:
-            for _ in pool.map(write, range(entry.partitions)):
-                pass  # an error of one is raised here
+        self._creator.make_one(topic, entry)
 
     def check_deletable(self, topic: str, *, foreign: bool) -> None:
         """Raise unless the topic exists and has an entry, or ``foreign`` is set."""
@@ -506,7 +404,7 @@ class TopicRegistry:
         try:
             found = self.topic_id(topic) if topic in self.topics else None
             entry = with_found_id(topic, entry, found)
-            self._make(topic, entry)
+            self._creator.make_one(topic, entry)
         except (TopicExistsError, CorruptFileError) as error:
             _LOGGER.error("topic %s: its creation cannot be finished: %s", topic, error)
 

@@ -4,6 +4,7 @@ import json
 import logging
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -23,6 +24,7 @@ from kstore.errors import (
 )
 from kstore.files.filenames import TOPICS_FILE
 from kstore.files.files import DISK, Files
+from kstore.store.topic_creation import TopicToCreate
 from kstore.store.topic_registry import TopicRegistry
 from support.disks import FaultyDisk
 
@@ -250,6 +252,54 @@ def test_a_full_disk_leaves_the_name_free(tmp_path: Path, fail_at: int, stays_fu
         ["t-0", "t-1"],
         ["t-0", "t-1", "t-2"],
     )
+
+
+@pytest.mark.parametrize("is_killed", [False, True], ids=["full", "killed"])
+@pytest.mark.parametrize("fail_at", range(64))
+def test_of_several_topics_each_is_there_whole_or_not_at_all(
+    tmp_path: Path, fail_at: int, is_killed: bool
+) -> None:
+    disk = FaultyDisk()
+    registry = catalog(tmp_path, files=disk)
+    registry.create("before", 1, None, None)
+    wanted = {"a": (2, TOPIC_ID), "b": (1, OTHER_ID), "c": (2, None)}
+    disk.calls.clear()
+    kind = KeyboardInterrupt if is_killed else partial(StorageError, "no space", errno=28)
+    disk.arm(fail_at, kind)
+    try:
+        errors = registry.create_all(
+            [TopicToCreate(name, count, None, given) for name, (count, given) in wanted.items()]
+        )
+    except (StorageError, KeyboardInterrupt):
+        errors = None
+    if errors is not None:
+        assert wanted.keys() - errors.keys() == registry.topics.keys() - {"before"}
+        assert not is_killed or fail_at >= len(disk.calls)
+    disk.arm(-1, AssertionError)
+    started = catalog(tmp_path)
+    started.resume()
+    for name, (count, given) in wanted.items():
+        folders = sorted(path.name for path in tmp_path.glob(f"{name}-*"))
+        if name in started.topics:
+            assert folders == [f"{name}-{n}" for n in range(count)]
+            assert given in (None, started.topic_id(name))
+        else:
+            assert folders == []
+            assert errors is None or name in errors
+    assert "before" in started.topics
+
+
+def test_several_topics_are_two_writes_of_the_file(tmp_path: Path) -> None:
+    disk = FaultyDisk()
+    registry = catalog(tmp_path, files=disk)
+    disk.calls.clear()
+    wanted = [TopicToCreate(f"t.{n}", 1) for n in range(50)]
+    errors = registry.create_all([*wanted, TopicToCreate("t_7", 1), TopicToCreate("t.3", 1)])
+    assert isinstance(errors.pop("t_7"), InvalidTopicError)
+    assert isinstance(errors.pop("t.3"), TopicExistsError)
+    assert not errors
+    assert len(registry.topics) == 50
+    assert registry.settings.generation == 2
 
 
 def test_a_second_attempt_with_another_id_replaces_a_half_made_topic(tmp_path: Path) -> None:

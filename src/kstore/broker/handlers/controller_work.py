@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import Callable, Sequence
+from functools import partial
 
 from kstore.broker.request import Answer, Pending
 from kstore.broker.services import Services
@@ -13,6 +14,7 @@ _LOGGER = logging.getLogger("kstore.broker")
 METADATA_KEY = "metadata"  # of the disk workers: metadata changes one after the other
 
 Outcome = tuple[ErrorCode, str | None, object]  # error, message, what the change returned
+Step = tuple[int, Callable[[], Sequence[Outcome]]]  # number of changes, what makes them
 
 
 def error_of(error: BaseException) -> tuple[ErrorCode, str | None]:
@@ -33,36 +35,57 @@ def run_changes(
 ) -> Answer:
     """Make changes one after the other on a disk worker; answer with the outcome of each.
 
-    Loop's thread. ``respond`` gets an outcome for each change. When ``timeout_ms`` is over, the
-    client gets REQUEST_TIMED_OUT for what is not finished: a change that has begun is completed,
-    those behind it are not made. A time of 0 or less is over at once, as in Kafka; None is none.
+    Loop's thread. ``respond`` gets an outcome for each change; the time is that of
+    :func:`run_steps`.
+    """
+    steps = [(1, partial(_run_one, change)) for change in changes]
+    return run_steps(services, steps, respond, timeout_ms)
+
+
+def _run_one(change: Callable[[], object]) -> list[Outcome]:
+    return [(ErrorCode.NONE, None, change())]
+
+
+def run_steps(
+    services: Services,
+    steps: Sequence[Step],
+    respond: Callable[[Sequence[Outcome]], Message],
+    timeout_ms: int | None = None,
+) -> Answer:
+    """Make changes on a disk worker, several at a step; answer with the outcome of each.
+
+    Loop's thread. A step is a number of changes and what makes them, which returns as many
+    outcomes, or raises the error of all. When ``timeout_ms`` is over, the client gets
+    REQUEST_TIMED_OUT for what is not finished: a step that has begun is completed, those behind it
+    are not made. A time of 0 or less is over at once, as in Kafka; None is none.
     """
     timed_out: Outcome = (ErrorCode.REQUEST_TIMED_OUT, None, None)
     outcomes: list[Outcome] = []
-    if not changes:
+    total = sum(count for count, _ in steps)
+    if not total:
         return respond(outcomes)
     if timeout_ms is not None and timeout_ms <= 0:
-        return respond([timed_out] * len(changes))
+        return respond([timed_out] * total)
     deadline = None if timeout_ms is None else services.loop.time() + timeout_ms / 1000
     pending = Pending()
 
     def work() -> None:
-        for change in changes:
+        for count, make in steps:
             if deadline is not None and services.loop.time() >= deadline:
-                outcomes.append(timed_out)
+                outcomes.extend([timed_out] * count)
                 continue
             try:
-                outcome: Outcome = (ErrorCode.NONE, None, change())
+                found = make()
             except Exception as error:
-                outcome = (*error_of(error), None)
-            outcomes.append(outcome)
+                found = [(*error_of(error), None)] * count
+            outcomes.extend(found)
 
     def answer() -> None:
         if timer is not None:
             timer.cancel()
         if not pending.is_answered:
             found = outcomes[:]
-            pending.complete(respond(found + [timed_out] * (len(changes) - len(found))))
+            pending.complete(respond(found + [timed_out] * (total - len(found))))
 
     def done(_: object, error: BaseException | None) -> None:
         if error is not None:

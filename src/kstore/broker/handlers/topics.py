@@ -2,16 +2,16 @@
 the port of the cluster's metadata does the work."""
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from typing import TypeVar
 
 from kstore.broker.api_table import Api
-from kstore.broker.handlers.controller_work import Outcome, run_changes
+from kstore.broker.handlers.controller_work import Outcome, error_of, run_changes, run_steps
 from kstore.broker.request import Answer, Request
 from kstore.broker.services import Services
 from kstore.cluster.image import ClusterImage, TopicImage
-from kstore.cluster.metadata import ConfigEntry
+from kstore.cluster.metadata import ConfigEntry, NewTopic
 from kstore.errors import InvalidReplicaAssignmentError
 from kstore.protocol.api_keys import ApiKey
 from kstore.protocol.error_codes import ErrorCode
@@ -27,6 +27,7 @@ _DUPLICATE_NAME = "Duplicate topic name."
 _UNKNOWN_NAME = "This server does not host this topic-partition."
 _UNKNOWN_ID = "This server does not host this topic ID."
 _ERROR_73_FROM = 3  # the first version of DeleteTopics whose clients know error 73
+_TOPICS_AT_ONCE, _PARTITIONS_AT_ONCE = 256, 1_000  # of a step of CreateTopics
 _CONFIGS_FROM = 5  # the first version of CreateTopics that answers with the settings
 
 # From these versions on clients know THROTTLING_QUOTA_EXCEEDED (KIP-599).
@@ -83,28 +84,40 @@ class TopicHandlers:
             ]
             return CreateTopicsResponse(topics=results)
 
-        changes = [partial(create, topic) for topic in topics]
-        return run_changes(self._services, changes, respond, asked.timeout_ms)
+        steps = [(len(few), partial(create, few)) for few in _steps(topics)]
+        return run_steps(self._services, steps, respond, asked.timeout_ms)
 
     def _create(
-        self, validate_only: bool, wants_configs: bool, topic: CreateTopicsRequest.Topics
-    ) -> _Created:
+        self,
+        validate_only: bool,
+        wants_configs: bool,
+        topics: Sequence[CreateTopicsRequest.Topics],
+    ) -> list[Outcome]:
         """On a disk worker. A setting that stands twice has its last value, as in Kafka."""
         metadata = self._services.metadata
-        created: TopicImage = metadata.create_topic(
-            topic.name,
-            partitions=topic.num_partitions,
-            replication_factor=topic.replication_factor,
-            assignments=_assignments(topic.assignments),
-            config={config.name: config.value for config in topic.configs},
-            validate_only=validate_only,
-        )
-        configs: list[ConfigEntry] = []
-        if wants_configs and validate_only:
-            configs = metadata.describe_new_topic(created)
-        elif wants_configs:
-            configs = metadata.describe_topic_config(topic.name)
-        return created, configs
+        refused: dict[str, Exception] = {}
+        wanted: list[NewTopic] = []
+        for topic in topics:
+            try:
+                wanted.append(_new_topic(topic))
+            except InvalidReplicaAssignmentError as error:
+                refused[topic.name] = error
+        made = metadata.create_topics(wanted, validate_only=validate_only)
+        results = refused | dict(zip((each.name for each in wanted), made, strict=True))
+        outcomes: list[Outcome] = []
+        for topic in topics:
+            result = results[topic.name]
+            if isinstance(result, Exception):
+                outcomes.append((*error_of(result), None))
+                continue
+            configs: list[ConfigEntry] = []
+            if wants_configs and validate_only:
+                configs = metadata.describe_new_topic(result)
+            elif wants_configs:
+                configs = metadata.describe_topic_config(topic.name)
+            created: _Created = (result, configs)
+            outcomes.append((ErrorCode.NONE, None, created))
+        return outcomes
 
     # --- delete ---------------------------------------------------------------------------
 
@@ -221,6 +234,34 @@ class TopicHandlers:
 def _more_partitions(topic: CreatePartitionsRequest.Topics, image: ClusterImage) -> int:
     found = image.topic(topic.name)
     return 0 if found is None else max(0, topic.count - len(found.partitions))
+
+
+def _steps(
+    topics: Iterable[CreateTopicsRequest.Topics],
+) -> Iterator[list[CreateTopicsRequest.Topics]]:
+    """The topics that are created together: few enough that a request can time out in between,
+    and that other users of the store need not wait long."""
+    few: list[CreateTopicsRequest.Topics] = []
+    partitions = 0
+    for topic in topics:
+        count = max(topic.num_partitions, len(topic.assignments), 1)
+        if few and (len(few) == _TOPICS_AT_ONCE or partitions + count > _PARTITIONS_AT_ONCE):
+            yield few
+            few, partitions = [], 0
+        few.append(topic)
+        partitions += count
+    if few:
+        yield few
+
+
+def _new_topic(topic: CreateTopicsRequest.Topics) -> NewTopic:
+    return NewTopic(
+        topic.name,
+        topic.num_partitions,
+        topic.replication_factor,
+        _assignments(topic.assignments),
+        {config.name: config.value for config in topic.configs},
+    )
 
 
 def _repeated(count: "Counter[str]") -> list[str]:

@@ -6,6 +6,7 @@ creates both), and the answers of DeleteTopics are in order (Kafka shuffles them
 shows what a client may not see).
 """
 
+import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ import pytest
 
 import kstore
 from kstore.broker.handlers.topics import TopicHandlers
+from kstore.files.files import Files
 from kstore.protocol.messages.create_partitions import CreatePartitionsRequest
 from kstore.protocol.messages.create_topics import CreateTopicsRequest
 from kstore.protocol.messages.delete_topics import DeleteTopicsRequest
@@ -47,6 +49,30 @@ def assigned(*brokers: tuple[int, list[int]], count: int = -1, factor: int = -1)
 
 
 # --- create ---------------------------------------------------------------------------------
+
+
+def test_many_topics_are_few_writes(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    written: list[str] = []
+    write = Files.write_atomically
+
+    def counted(self: Files, path: str, data: bytes) -> None:
+        written.append(os.path.basename(path))
+        write(self, path, data)
+
+    monkeypatch.setattr(Files, "write_atomically", counted)
+    bad = New("bad", 1, 1, configs=[New.Configs("retention.ms", "x")])
+    twice = New("twice", 1, 1, [New.Assignments(0, [NODE]), New.Assignments(0, [NODE])])
+    topics = [New(f"t{n}", 1, 1) for n in range(300)]
+    topics[7:7] = [bad, twice, New("t_x", 1, 1), New("t.x", 1, 1)]
+    found = create(client, *topics, timeout_ms=600_000)
+    assert [each.name for each in found] == [each.name for each in topics]
+    codes = {each.name: each.error_code for each in found if each.error_code}
+    assert codes == {"bad": 40, "twice": 39, "t.x": 17}
+    assert len(client.metadata.image.topics) == 301
+    assert written.count("kstore.broker") == 2  # 256 topics a step
+    assert written.count("kstore.topics") == 4
+    again = create(client, *topics[:7], New("late", 1, 1), timeout_ms=600_000)
+    assert [each.error_code for each in again] == [36] * 7 + [0]
 
 
 @pytest.mark.parametrize("version", range(8))
