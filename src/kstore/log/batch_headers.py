@@ -26,7 +26,7 @@ class RecordBatchInfo:
     in a compressed set of messages v0 or v1, where ``base_offset`` is that of the last one, too.
     ``producer_id``, ``producer_epoch``, ``base_sequence`` and ``leader_epoch`` are -1 for none.
     Timestamps are milliseconds since 1970, -1 for none; ``first_timestamp`` is -1, too, where
-    compaction has put the time of deletion in its place. ``position`` and ``size`` are bytes in
+    compaction has replaced it by the time of deletion. ``position`` and ``size`` are bytes in
     the file ``path``.
     """
 

@@ -81,7 +81,7 @@ def verify(path: Paths, **options: Any) -> "VerifyReport":
 
 
 def _check_exists(path: Paths) -> None:
-    """Raise StorageError where no directory is there, saying which call creates one.
+    """Raise StorageError where no directory exists, saying which call creates one.
 
     Where only some of several are missing, the store takes those for offline.
     """
@@ -89,7 +89,7 @@ def _check_exists(path: Paths) -> None:
     if all(DISK.kind(each) is None for each in paths):
         raise StorageError(
             "there is no such directory: kstore.open(path) creates it, mode='r' and create=False "
-            "open what is there",
+            "open an existing one",
             errno=ENOENT,
             path=paths[0],
         )

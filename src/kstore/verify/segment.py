@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 NO_INDEX = (
     "the segment has no offset index: reads search it from its beginning, and opening it for "
-    "writing writes the index anew"
+    "writing rebuilds it"
 )
 LARGEST_CHUNK = 1 << 23  # more bytes without an index entry are read window by window
 

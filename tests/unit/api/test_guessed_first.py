@@ -155,12 +155,12 @@ def test_groups_move_to_kafkas_words_and_times(store: Store) -> None:
     for n in range(4):
         log.append(b"%d" % n, timestamp=T + 1000 * n)
     store.alter_group_offsets("g", {("timed", 0): 1})
-    for place, offset in (
+    for target, offset in (
         ("latest", 4),
         ("earliest", 0),
         (datetime.fromtimestamp(T / 1000 + 2, UTC), 2),
     ):
-        store.alter_group_offsets("g", place)
+        store.alter_group_offsets("g", target)
         assert store.group("g").offsets["timed", 0].offset == offset
     with pytest.raises(TypeError, match="'earliest', 'latest' or an aware datetime, not 'newest'"):
         store.alter_group_offsets("g", "newest")

@@ -95,7 +95,7 @@ class Record:
     def __reduce__(self) -> tuple[Any, ...]: ...
 
 def name_partition(records: list[Record], topic: str, partition: int) -> None:
-    """Let records know their topic and partition; only for new ones, which nobody else has.
+    """Let records know their topic and partition; only for new ones, which no other code has.
 
     TypeError for a list with anything else. Thread safe.
     """

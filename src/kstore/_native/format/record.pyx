@@ -267,7 +267,7 @@ def _restore(offset, timestamp, key, value, headers, timestamp_type, leader_epoc
 
 
 def name_partition(list records not None, str topic not None, int32_t partition):
-    """Let records know their topic and partition; only for new ones, which nobody else has."""
+    """Let records know their topic and partition; only for new ones, which no other code has."""
     origin = _origin_numbers.get((topic, partition))
     if origin is None:
         origin = len(_origins)

@@ -69,21 +69,21 @@ def alter_group_offsets(
             members.flush()
 
 
-def _offsets_at(store: "Store", group: str, place: object) -> dict[PartitionLike, int]:
-    """The offsets of a place, of every partition of the group's topics."""
-    places: dict[str, Callable[[Log], int]] = {
+def _offsets_at(store: "Store", group: str, target: object) -> dict[PartitionLike, int]:
+    """The offsets of a word or time, of every partition of the group's topics."""
+    found_by: dict[str, Callable[[Log], int]] = {
         "earliest": attrgetter("start_offset"),
         "latest": attrgetter("end_offset"),
     }
-    if isinstance(place, datetime):
-        when = place
+    if isinstance(target, datetime):
+        when = target
         find: Callable[[Log], int] | None = lambda log: log.offset_at(when)  # noqa: E731
     else:
-        find = places.get(place) if isinstance(place, str) else None
+        find = found_by.get(target) if isinstance(target, str) else None
     if find is None:
         raise TypeError(
             "offsets are {('orders', 0): 42}, 'earliest', 'latest' or an aware datetime, not "
-            f"{place!r}"
+            f"{target!r}"
         )
     known = list_groups.group(store, group)
     if known.error is not None:

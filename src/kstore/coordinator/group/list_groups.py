@@ -65,7 +65,7 @@ answer_names(CommittedOffset, OF_COMMITTED_OFFSETS)
 class ConsumerGroup:
     """A consumer group at one moment; made by :meth:`kstore.Store.groups`. Immutable.
 
-    A snapshot: ``store.group(name)`` reads it anew, and methods of the store and of consumers
+    A snapshot: ``store.group(name)`` reads it again, and methods of the store and of consumers
     change it (:meth:`kstore.Store.alter_group_offsets`, :meth:`kstore.Consumer.commit`).
 
     ``offsets`` are its committed offsets by partition, sorted. ``claimed`` are the partitions
