@@ -12,7 +12,7 @@ from load.programs import Generator, GeneratorError
 from load.rounds import measure
 from load.starts import measure_large_starts
 from load.table import table
-from load.works import WORKS
+from load.workloads import WORKLOADS
 
 
 @pytest.fixture
@@ -24,10 +24,10 @@ def broker(tmp_path: Path) -> Iterator[ProcessBroker]:
 
 
 def test_every_work_runs(tmp_path: Path) -> None:
-    results = measure([null_broker(tmp_path)], WORKS, 1, 0.001, tmp_path)
-    assert {work for work, _ in results} == {*(work.name for work in WORKS), "memory"}
+    results = measure([null_broker(tmp_path)], WORKLOADS, 1, 0.001, tmp_path)
+    assert {work for work, _ in results} == {*(workload.name for workload in WORKLOADS), "memory"}
     text = table(results, ["null"], "null", "null")
-    assert all(work.name in text for work in WORKS)
+    assert all(workload.name in text for workload in WORKLOADS)
 
 
 def test_each_answer_is_counted(tmp_path: Path, broker: ProcessBroker) -> None:

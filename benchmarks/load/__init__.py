@@ -1,6 +1,6 @@
-"""Brokers under load: a generator in C sends ready-made frames to kstore, Kafka and a null broker.
+"""Brokers under load: a C load generator sends prebuilt frames to kstore, Kafka and a null broker.
 
 `frames` builds the requests, `programs` compiles and runs the two C programs, `brokers` starts the
-brokers and reads what they used from /proc, `works` is the table of what is asked, `rounds` runs
-it interleaved, `table` prints it. The command is in `__main__`.
+brokers and reads their resource usage from /proc, `workloads` defines the workloads, `rounds` runs
+them interleaved, and `table` prints the results. The command is in `__main__`.
 """

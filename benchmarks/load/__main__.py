@@ -1,12 +1,12 @@
 """kstore, Kafka and a null broker under the same load, interleaved, in one table.
 
-    PYTHONPATH=benchmarks:src python -m load                    # all works, seven rounds
+    PYTHONPATH=benchmarks:src python -m load                    # all workloads, seven rounds
     PYTHONPATH=benchmarks:src python -m load --quick --brokers kafka,null
     PYTHONPATH=benchmarks:src python -m load --list
     PYTHONPATH=benchmarks:src python -m load "produce 16 KB, 4x5" --json out.json
 
-Files are below a temporary directory of --directory: /dev/shm, where there is one, so that the
-disk is in no figure. Kafka needs Java 17; its jars are fetched once.
+Files are in a temporary directory below --directory, by default /dev/shm if it exists, so that no
+figure includes the disk. Kafka needs Java 17; its jars are fetched once.
 """
 
 import argparse
@@ -26,7 +26,7 @@ from load.performance_tool import measure_tool
 from load.rounds import measure, measure_starts
 from load.starts import measure_large_starts
 from load.table import table
-from load.works import WORKS
+from load.workloads import WORKLOADS
 
 assert peers.kafka.VERSION
 SHM = "/dev/shm"
@@ -37,11 +37,11 @@ BROKERS: dict[str, Callable[[Path], Broker]] = {
 }
 
 
-OTHERS = ["start", "tool", "large start"]  # what is measured besides the works
+OTHERS = ["start", "tool", "large start"]  # measurements other than the workloads
 
 
 def _again(factories: list[Callable[[Path], Broker]], root: Path) -> list[Broker]:
-    """New brokers of the same kinds, over directories of their own."""
+    """New brokers of the same kinds, each with its own directory."""
     directory = root / "tool"
     directory.mkdir()
     return [factory(directory) for factory in factories]
@@ -49,38 +49,40 @@ def _again(factories: list[Callable[[Path], Broker]], root: Path) -> list[Broker
 
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m load", description=__doc__.splitlines()[0])
-    parser.add_argument("works", nargs="*", help="words that occur in the names of works")
+    parser.add_argument("workloads", nargs="*", help="words that occur in the names of workloads")
     parser.add_argument("--brokers", default="kstore,kafka,null", help="a list of names")
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--scale", type=float, default=1.0, help="counts are multiplied by it")
     parser.add_argument("--quick", action="store_true", help="three rounds at a twentieth")
     parser.add_argument("--directory", default=SHM if os.path.isdir(SHM) else None)
     parser.add_argument("--json", type=Path, help="a file for every sample")
-    parser.add_argument("--list", action="store_true", help="the names of the works")
+    parser.add_argument("--list", action="store_true", help="the names of the workloads")
     return parser.parse_args()
 
 
 def main() -> int:
     given = _arguments()
     if given.list:
-        print("\n".join([work.name for work in WORKS] + OTHERS))
+        print("\n".join([workload.name for workload in WORKLOADS] + OTHERS))
         return 0
     rounds, scale = (3, 0.05) if given.quick else (given.rounds, given.scale)
     factories = [BROKERS[name] for name in given.brokers.split(",")]
-    works = [
-        work for work in WORKS if not given.works or any(word in work.name for word in given.works)
+    workloads = [
+        workload
+        for workload in WORKLOADS
+        if not given.workloads or any(word in workload.name for word in given.workloads)
     ]
     with tempfile.TemporaryDirectory(dir=given.directory, prefix="kstore-load-") as directory:
         root = Path(directory)
         brokers = [factory(root) for factory in factories]
-        results = measure(brokers, works, rounds, scale, root)
-        if not given.works or "start" in given.works:
+        results = measure(brokers, workloads, rounds, scale, root)
+        if not given.workloads or "start" in given.workloads:
             results |= measure_starts(factories, rounds, root)
-        if not given.works or "tool" in given.works:
+        if not given.workloads or "tool" in given.workloads:
             results |= measure_tool(
                 _again(factories, root), rounds, max(1000, int(500_000 * scale))
             )
-    if not given.works or "large start" in given.works:
+    if not given.workloads or "large start" in given.workloads:
         with tempfile.TemporaryDirectory(prefix="kstore-load-") as directory:  # 20 GB: on a disk
             results |= measure_large_starts(rounds, scale, Path(directory))
     names = [broker.name for broker in brokers]

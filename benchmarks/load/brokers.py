@@ -1,4 +1,4 @@
-"""The brokers under load, each a process of its own on a free port of the loopback interface."""
+"""The brokers under load, each a child process on a free port of the loopback interface."""
 
 import contextlib
 import os
@@ -24,7 +24,7 @@ _TICK = os.sysconf("SC_CLK_TCK")
 
 
 class Broker(Protocol):
-    """What a broker of this benchmark does. ``keeps_records``: a consumer gets them back."""
+    """A broker of this benchmark. ``keeps_records``: consumers can read the produced records."""
 
     name: str
     keeps_records: bool
@@ -36,19 +36,19 @@ class Broker(Protocol):
     def pid(self) -> int: ...
 
     def start(self) -> float:
-        """Start it; returns the seconds until its port answers."""
+        """Start the broker; return the seconds until its port accepts connections."""
 
     def stop(self) -> None: ...
 
 
 def cpu_seconds(pid: int) -> float:
-    """User and system time of a process and its threads until now, in steps of 10 ms."""
+    """User and system time of a process and its threads so far, with a resolution of 10 ms."""
     fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / _TICK
 
 
 def anonymous_memory(pid: int) -> int:
-    """Bytes of resident memory that belong to no file: heap and stacks, no mapped segments."""
+    """Resident anonymous memory in bytes: heap and stacks, without mapped segments."""
     for line in Path(f"/proc/{pid}/status").read_text().splitlines():
         if line.startswith("RssAnon:"):
             return int(line.split()[1]) * 1024
@@ -56,7 +56,8 @@ def anonymous_memory(pid: int) -> int:
 
 
 def wait_for_port(port: int, process: subprocess.Popen[bytes], output: Path) -> None:
-    """Wait until a port answers; AssertionError with the process's output if it ends before."""
+    """Wait until a port accepts connections. Raises AssertionError, with the output, if the process
+    exits."""
     until = time.monotonic() + PATIENCE
     while time.monotonic() < until and process.poll() is None:
         with (
@@ -71,7 +72,7 @@ def wait_for_port(port: int, process: subprocess.Popen[bytes], output: Path) -> 
 
 
 class ProcessBroker:
-    """A broker that is one command line; the port is known before it starts."""
+    """A broker that a command line starts on a port chosen in advance."""
 
     def __init__(
         self, name: str, command: Callable[[int], list[str]], output: Path, *, keeps_records: bool
@@ -114,7 +115,7 @@ class ProcessBroker:
 
 
 def null_broker(root: Path) -> ProcessBroker:
-    """The C program that answers with nothing behind it: the generator's ceiling."""
+    """The C broker without storage, which shows the limit of the generator."""
     program = os.fspath(compile_program("null_broker", root))
     return ProcessBroker(
         "null", lambda port: [program, str(port)], root / "null.log", keeps_records=False
@@ -122,7 +123,7 @@ def null_broker(root: Path) -> ProcessBroker:
 
 
 def kstore_broker(root: Path) -> ProcessBroker:
-    """``kstore serve`` over a new directory."""
+    """``kstore serve`` on a new directory."""
     log_dir = root / "kstore"
     log_dir.mkdir()
 
@@ -134,7 +135,7 @@ def kstore_broker(root: Path) -> ProcessBroker:
 
 
 class KafkaBroker:
-    """Kafka with the JVM options of its own start script, over a new directory."""
+    """Kafka with the JVM options of its start script, on a new directory."""
 
     name = f"Kafka {VERSION}"
     keeps_records = True
@@ -166,14 +167,14 @@ class KafkaBroker:
 
 
 class Topics:
-    """Creates and deletes topics on a broker that keeps records, and reads their ends."""
+    """Creates and deletes topics on a broker that keeps records, and reads their end offsets."""
 
     def __init__(self, broker: Broker) -> None:
         self._broker = broker
         self._partitions: dict[str, int] = {}
 
     def create(self, topic: str, partitions: int) -> None:
-        """A topic whose segments are deleted without delay; nothing on a null broker."""
+        """Create a topic whose segments are deleted without delay; do nothing on a null broker."""
         self._partitions[topic] = partitions
         if self._broker.keeps_records:
             configs = {"file.delete.delay.ms": "0"}

@@ -1,7 +1,7 @@
-"""Requests as bytes, and the positions that the generator needs of their answers.
+"""Requests as bytes, and the positions of fields in their responses for the generator.
 
-Produce 8 and Fetch 11: the newest versions that are not flexible, known to every broker since
-Kafka 2.4. The topic's name moves every position; a frame holds one partition.
+It uses Produce 8 and Fetch 11, the newest non-flexible versions, which every broker since Kafka 2.4
+supports. Positions depend on the length of the topic's name. A frame has one partition.
 """
 
 import struct
@@ -14,7 +14,7 @@ FETCH_BYTES = 1 << 20
 
 @dataclass(frozen=True)
 class Frame:
-    """A request, and where its answer has what, counted from the answer's correlation id."""
+    """A request, and positions in its response, relative to the response's correlation id."""
 
     data: bytes
     error_at: int
@@ -39,7 +39,7 @@ def produce(topic: str, partition: int, batch: bytes) -> Frame:
 
 
 def fetch(topic: str, partition: int, max_bytes: int = FETCH_BYTES) -> Frame:
-    """Records of one partition, without a session; it waits up to 30 s for the first byte."""
+    """Fetch one partition without a session; wait up to 30 s for the first byte."""
     body = struct.pack(">iiiibii", -1, 30_000, 1, max_bytes, 0, 0, -1)
     body += struct.pack(">i", 1) + _string(topic) + struct.pack(">iii", 1, partition, -1)
     offset_at = 4 + 8 + 2 + len("load") + len(body)

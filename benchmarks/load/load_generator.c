@@ -1,28 +1,28 @@
 /*
- * Sends ready-made request frames over N connections with K in flight and counts the answers.
+ * Sends prebuilt request frames over N connections with K in flight and counts the responses.
  *
  *   load_generator MODE port=P connections=N in_flight=K count=C error_at=E
  *                  [records_at=R offset_at=O first=F end=X produce_error_at=E warm=W pause_us=U]
  *                  FRAME...
  *
- * FRAME is a file with one complete request (its size in front) for each connection; of `parked`
+ * FRAME is a file with one complete request, with size prefix, for each connection; for `parked`
  * the first is the Fetch and the second the Produce. The correlation id is written into each copy.
  *
- *   send     each connection sends count / N frames, K ahead of the answers
- *   fetch    the same, and the fetch offset (at O in the frame) follows what was answered:
- *            the records begin at R + 4 of the answer, their size stands at R; at the offset X
- *            the connection starts again at 0
- *   parked   a Fetch waits at the end of the log while a Produce is sent: the time from the
- *            Produce to the answer of the Fetch
+ *   send     each connection sends count / N frames, up to K ahead of the responses
+ *   fetch    the same, and the fetch offset (at O in the frame) advances with the responses:
+ *            a response has the size of the records at R and the records at R + 4; at offset X
+ *            the connection restarts at 0
+ *   parked   a Fetch waits at the end of the log while a Produce is sent; measures the time from
+ *            the Produce to the response of the Fetch
  *
- * Positions in an answer count from its correlation id. An answer with another correlation id
- * than the next expected, or with an error code at E, ends the program with status 1. One line of
- * JSON is printed: requests, bytes (of records in `fetch`, else of requests), seconds, latencies
- * in ns (p50, p99, p999, longest), CPU seconds of this process, the last offset of each connection.
- * The first W answers of each connection are not measured.
+ * Positions in a response are relative to its correlation id. A response with an unexpected
+ * correlation id, or with an error code at E, ends the program with status 1. It prints one line
+ * of JSON: requests, bytes (of records in `fetch`, otherwise of requests), seconds, latencies in
+ * ns (p50, p99, p999, longest), CPU seconds of this process, last offset of each connection.
+ * The first W responses of each connection are not measured.
  */
 /*
- * Nothing is decoded beyond that: a client in C, so that the broker is measured and not the client.
+ * It decodes nothing else, so that a run measures the broker and not the client.
  */
 #define _GNU_SOURCE
 #include <arpa/inet.h>
@@ -49,12 +49,12 @@ static int is_parked_mode;
 
 struct connection {
     int fd;
-    unsigned char *frames; /* in_flight copies, one behind the other */
+    unsigned char *frames; /* in_flight copies, one after the other */
     size_t size;
-    long written, queued, answered; /* frames: written whole, to be written, answered */
-    size_t part;                    /* bytes of the frame that is being written */
+    long written, queued, answered; /* frames: written, queued, with a response */
+    size_t part;                    /* bytes written of the current frame */
     uint64_t *sent_at;
-    unsigned char *answer; /* the answer that is being received, its size in front */
+    unsigned char *answer; /* the response being received, with its size prefix */
     size_t have, room;
     int64_t next_offset;
     int is_writable_wanted;
@@ -135,7 +135,7 @@ static void open_connection(struct connection *one, const char *path) {
     fcntl(one->fd, F_SETFL, O_NONBLOCK);
 }
 
-/* Writes what is queued, as far as the socket takes it; the runs of the ring in one call each. */
+/* Writes queued frames while the socket accepts them, with one call per run of the ring. */
 static void write_frames(struct connection *one) {
     while (one->queued) {
         long slot = one->written % in_flight;
@@ -163,7 +163,7 @@ static void queue_frame(struct connection *one) {
     one->queued++;
 }
 
-/* The offset behind the last complete batch of an answer to a Fetch. */
+/* The offset after the last complete batch of a Fetch response. */
 static int64_t offset_behind(const unsigned char *records, size_t size, int64_t next) {
     size_t at = 0;
     while (at + 61 <= size) {
@@ -199,7 +199,7 @@ static void take_answer(struct connection *one, const unsigned char *answer, siz
     one->answered++;
 }
 
-/* Receives what is ready; returns how many answers were completed. */
+/* Receives available bytes; returns the number of completed responses. */
 static long read_answers(struct connection *one) {
     long complete = 0;
     for (;;) {
@@ -225,7 +225,7 @@ static long read_answers(struct connection *one) {
         }
         if (at) memmove(one->answer, one->answer + at, one->have - at);
         one->have -= at;
-        if (complete) return complete; /* what they free is sent before more is received */
+        if (complete) return complete; /* send the next requests before receiving more */
     }
 }
 
@@ -291,7 +291,7 @@ static void send_frames(struct connection *all) {
     report(answers, all);
 }
 
-/* Waits until one more answer has come. */
+/* Waits for one more response. */
 static void await_answer(struct connection *one, int poll) {
     long before = one->answered;
     while (one->answered == before) {

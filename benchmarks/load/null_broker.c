@@ -1,13 +1,12 @@
 /*
- * A broker with nothing behind it: what the load generator, or any client, reaches at most.
+ * A broker without storage, which shows the limit of the load generator or any client.
  *
  *   null_broker PORT [BATCH_BYTES]
- *
- * One thread. It answers ApiVersions 0 (35 to newer ones), Metadata 1-4 (the topics asked for, each
- * of PARTITIONS partitions), InitProducerId 0-1, Produce 3-8 (records are counted, not kept) and
- * Fetch 4-11 of one partition: below the partition's end with up to 1 MiB of its own batches of
- * about BATCH_BYTES by sendfile(2), at the end with a header when the next Produce comes. It fits
- * the benchmarks: other requests close the connection.
+ * It has one thread, and serves ApiVersions 0 (error 35 for newer versions), Metadata 1-4 (the
+ * requested topics, each with PARTITIONS partitions), InitProducerId 0-1, Produce 3-8 (it counts
+ * records without keeping them) and Fetch 4-11 of one partition. A Fetch below the end offset gets
+ * up to 1 MiB of synthetic batches of about BATCH_BYTES by sendfile(2); at the end it gets a batch
+ * header upon the next Produce. Other requests close the connection.
  */
 #define _GNU_SOURCE
 #include <arpa/inet.h>
@@ -105,7 +104,7 @@ static void put_text(struct connection *one, const char *text) {
     put_bytes(one, text, strlen(text));
 }
 
-/* The file of batches that every Fetch reads: many times the processor's cache. */
+/* The file of batches for Fetch responses, many times larger than the CPU cache. */
 static void make_file(void) {
     file_descriptor = memfd_create("batches", 0);
     unsigned char *batch = calloc(1, batch_size);
@@ -183,7 +182,7 @@ static void wake_parked(void) {
         }
 }
 
-/* Returns 0 where acks is 0: nothing is sent. */
+/* Returns 0 for acks=0, which gets no response. */
 static int answer_produce(struct connection *one, int version, struct reader *in) {
     int16_t transactional = (int16_t)take(in, 2);
     skip(in, transactional);
@@ -218,7 +217,7 @@ static int answer_produce(struct connection *one, int version, struct reader *in
     return acks != 0;
 }
 
-/* The frame of the answer up to its records; they follow by sendfile. */
+/* Writes the response up to its records, which sendfile adds. */
 static void answer_fetch(struct connection *one, size_t at, int version, struct reader *in) {
     skip(in, 4 + 4 + 4);
     uint32_t limit = take(in, 4);
@@ -266,7 +265,7 @@ static void answer_fetch(struct connection *one, size_t at, int version, struct 
     finish(one, at, size);
 }
 
-/* Returns 0 where the connection is to be closed. */
+/* Returns 0 if the connection must be closed. */
 static int answer(struct connection *one, const unsigned char *frame, size_t size) {
     struct reader in = {frame, frame + size, 0};
     uint32_t key = take(&in, 2), version = take(&in, 2), correlation = take(&in, 4);

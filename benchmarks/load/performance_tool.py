@@ -1,4 +1,4 @@
-"""Kafka's own ProducerPerformance against each broker: the client is the bottleneck."""
+"""Runs Kafka's ProducerPerformance against each broker; the client is the bottleneck."""
 
 import re
 from collections.abc import Sequence
@@ -9,7 +9,7 @@ from load.rounds import Results, keep
 from peers.kafka import VERSION
 
 TOOL = "org.apache.kafka.tools.ProducerPerformance"
-PARTITIONS = 16  # as every topic of the null broker has
+PARTITIONS = 16  # as in every topic of the null broker
 _LINE = re.compile(rb"(\d+) records sent, ([\d.]+) records/sec \(([\d.]+) MB/sec\)")
 SETTINGS = {
     "ProducerPerformance, defaults": (),
@@ -18,7 +18,7 @@ SETTINGS = {
 
 
 def measure_tool(brokers: Sequence[Broker], rounds: int, records: int) -> Results:
-    """MB/s of records of 1,000 bytes, acks=1, in the last line that the tool prints."""
+    """Measure MB/s, with 1,000-byte records and acks=1, from the tool's last line of output."""
     results: Results = {}
     for broker in brokers:
         broker.start()
@@ -41,7 +41,7 @@ def _run(broker: Broker, topic: str, records: int, settings: Sequence[str]) -> d
     topics.create(topic, PARTITIONS)
     words = ["--topic", topic, "--num-records", records, "--record-size", 1000, "--throughput", -1]
     words += ["--producer-props", f"bootstrap.servers=127.0.0.1:{broker.port}", "acks=1", *settings]
-    # The null broker answers old versions of InitProducerId only.
+    # The null broker supports only old versions of InitProducerId.
     words += ["enable.idempotence=false"]
     printed = run(VERSION, TOOL, *words, timeout=300).stdout
     found = _LINE.findall(printed)

@@ -1,4 +1,4 @@
-"""The two C programs: compiled once into a directory, and the generator run and its line read."""
+"""Compiles the two C programs, runs the load generator, and parses its output."""
 
 import json
 import os
@@ -16,21 +16,21 @@ PATIENCE = 600  # seconds for one run
 
 @dataclass(frozen=True)
 class Measured:
-    """What one run of the generator reported."""
+    """The results of one run of the generator."""
 
     requests: int
-    bytes: int  # of records in a fetch, else of requests
+    bytes: int  # of records for fetch, otherwise of requests
     seconds: float
     cpu: float  # seconds of the generator
     p50: float  # seconds, as the others
     p99: float
     p999: float
     longest: float
-    sent: tuple[int, ...]  # requests of each connection, those of the warm-up included
+    sent: tuple[int, ...]  # requests of each connection, including the warm-up
 
 
 class GeneratorError(AssertionError):
-    """The generator received a wrong answer, or none."""
+    """The generator received an unexpected response, or none."""
 
 
 def compile_program(name: str, directory: Path) -> Path:
@@ -49,7 +49,7 @@ class Generator:
         self._program = compile_program("load_generator", directory)
 
     def run(self, mode: str, port: int, frames: Sequence[Frame], **options: int) -> Measured:
-        """Run it to its end; GeneratorError with its sentence if an answer was wrong."""
+        """Run the generator. Raises GeneratorError with its message on an unexpected response."""
         paths = [self._directory / f"frame-{number}" for number in range(len(frames))]
         for path, frame in zip(paths, frames, strict=True):
             path.write_bytes(frame.data)

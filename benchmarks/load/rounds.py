@@ -1,4 +1,4 @@
-"""Runs the works of all brokers in turn, round by round, and the medians of what they measured."""
+"""Runs the workloads on all brokers in turn, round by round, and computes medians."""
 
 import shutil
 import statistics
@@ -8,7 +8,7 @@ from pathlib import Path
 
 from load.brokers import Broker
 from load.programs import Generator
-from load.works import Bench, Sample, Work, memory_mb
+from load.workloads import Bench, Sample, Workload, memory_mb
 
 Results = dict[tuple[str, str], dict[str, list[float]]]  # (work, figure) -> broker -> samples
 
@@ -19,11 +19,15 @@ def keep(results: Results, work: str, broker: str, sample: Sample) -> None:
 
 
 def measure(
-    brokers: Sequence[Broker], works: Sequence[Work], rounds: int, scale: float, scratch: Path
+    brokers: Sequence[Broker],
+    workloads: Sequence[Workload],
+    rounds: int,
+    scale: float,
+    scratch: Path,
 ) -> Results:
-    """Start every broker, do one round that is dropped (it warms the JVM up), then the rounds.
+    """Start all brokers, run one discarded round that warms up the JVM, then run the rounds.
 
-    Each round of a work begins with another broker. The memory is that after the start and that
+    Each round of a workload begins with a different broker. Memory is measured after the start and
     after all rounds.
     """
     results: Results = {}
@@ -34,14 +38,14 @@ def measure(
             broker.start()
             benches.append(Bench(broker, generator, scale))
             keep(results, "memory", broker.name, {"idle, MB": memory_mb(benches[-1])})
-        for work in works:
+        for workload in workloads:
             for number in range(rounds + 1):
                 turn = number % len(benches)
                 for bench in benches[turn:] + benches[:turn]:
-                    sample = work.run(bench)
+                    sample = workload.run(bench)
                     if number:
-                        keep(results, work.name, bench.broker.name, sample)
-            print(f"{work.name}: {rounds} rounds", file=sys.stderr, flush=True)
+                        keep(results, workload.name, bench.broker.name, sample)
+            print(f"{workload.name}: {rounds} rounds", file=sys.stderr, flush=True)
         for bench in benches:
             figures = {"after the load, MB": memory_mb(bench), "received, GB": bench.received / 1e9}
             keep(results, "memory", bench.broker.name, figures)
@@ -54,7 +58,8 @@ def measure(
 def measure_starts(
     factories: Sequence[Callable[[Path], Broker]], rounds: int, root: Path
 ) -> Results:
-    """Milliseconds from the start of a process to its port, on an empty directory each time."""
+    """Milliseconds from the start of a process to its open port, each time on an empty
+    directory."""
     results: Results = {}
     for number in range(rounds):
         for which, factory in enumerate(factories):
@@ -70,6 +75,6 @@ def measure_starts(
 
 
 def median(results: Results, work: str, figure: str, broker: str) -> float | None:
-    """The median of a figure; None where the broker was not measured."""
+    """The median of a figure; None if the broker was not measured."""
     samples = results.get((work, figure), {}).get(broker)
     return statistics.median(samples) if samples else None

@@ -1,4 +1,4 @@
-"""How soon a served directory answers: with many clean partitions, and after a kill."""
+"""Startup times of brokers: with many cleanly closed partitions, and after a kill."""
 
 import os
 import shutil
@@ -17,9 +17,9 @@ from peers.broker import end_offsets
 MANY = 10_000  # clean partitions
 GB = 1_000_000_000
 PARTITIONS = 10
-UNSYNCED = 90_000_000  # bytes of all partitions behind their recovery points
+UNSYNCED = 90_000_000  # bytes above the recovery points, of all partitions together
 _BATCH = [b"%0100d" % n for n in range(1000)]
-# What a writer does that is killed: 10 GB that are on disk, and a tail that is not.
+# A writer that writes 10 GB to disk, appends an unsynced tail, and kills itself.
 _KILLED_WRITER = """
 import os, signal, sys
 import kstore
@@ -41,14 +41,14 @@ os.kill(os.getpid(), signal.SIGKILL)
 
 
 def make_clean(log_dir: Path, partitions: int) -> None:
-    """A cleanly closed directory of so many partitions with some records each."""
+    """Create a cleanly closed directory of this many partitions with some records each."""
     with kstore.open(log_dir, config=kstore.StoreConfig(background=False)) as store:
         for log in store.create_topic("many", partitions=partitions):
             log.extend(_BATCH[:10])
 
 
 def make_killed(log_dir: Path, total: int) -> None:
-    """A directory whose writer was killed."""
+    """Create a directory whose writer was killed."""
     tail = min(UNSYNCED, total // 10)
     done = subprocess.run(
         [sys.executable, "-c", _KILLED_WRITER, log_dir, str(total), str(tail), str(PARTITIONS)],
@@ -61,7 +61,7 @@ def make_killed(log_dir: Path, total: int) -> None:
 
 
 def measure_large_starts(rounds: int, scale: float, root: Path) -> Results:
-    """Milliseconds to the open port, and to the last partition that serves."""
+    """Milliseconds until the port is open, and until all partitions are served."""
     results: Results = {}
     many, total = max(10, int(MANY * scale)), int(10 * GB * scale)
     clean, killed = root / "clean", root / "killed"
@@ -73,7 +73,7 @@ def measure_large_starts(rounds: int, scale: float, root: Path) -> Results:
     work = f"start after a kill, {total / GB:.1f} GB"
     for number in range(rounds):
         copy = root / f"killed-{number}"
-        shutil.copytree(killed, copy)  # a start recovers the directory
+        shutil.copytree(killed, copy)  # a copy, because a start recovers the directory
         keep(results, work, "kstore", _start(copy, "killed", PARTITIONS, root))
         shutil.rmtree(copy)
     return results

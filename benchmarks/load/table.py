@@ -1,14 +1,19 @@
 """One table of the medians: a row for each figure, a column for each broker, ratios, limits.
 
-A ratio is kstore's median over that of Kafka; ``wanted`` is met (yes) or missed (NO) by it.
+A ratio is kstore's median divided by Kafka's; it meets the target ``wanted`` (yes) or misses it
+(NO).
 """
 
 from collections.abc import Sequence
 
 from load.rounds import Results, median
-from load.works import WORKS
+from load.workloads import WORKLOADS
 
-_WANTED = {(work.name, figure): bar for work in WORKS for figure, bar in work.wanted.items()}
+_WANTED = {
+    (workload.name, figure): bar
+    for workload in WORKLOADS
+    for figure, bar in workload.wanted.items()
+}
 
 
 def _number(value: float | None) -> str:

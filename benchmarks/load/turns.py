@@ -1,10 +1,10 @@
-"""The longest gap between two turns of the broker's loop while background work runs.
+"""The longest gap between two turns of the broker's event loop during background work.
 
     PYTHONPATH=benchmarks:src python -m load.turns [SECONDS]
 
-One process serves a directory that a killed writer left, so that its recovery runs; other threads
-compact, apply retention and append. A timer of the loop notes when it is called. The gap is how
-much later than asked it was called; without other work that is printed first.
+One process serves a directory of a killed writer, which needs recovery, while other threads
+compact, apply retention and append. A periodic timer of the loop measures how late it is called.
+The first line of output is the baseline without other work.
 """
 
 import sys
@@ -22,12 +22,12 @@ from kstore.broker.loop import Loop
 from load.starts import GB, make_killed
 
 assert peers.kafka.VERSION
-PERIOD = 0.0005  # seconds between two calls of the timer
+PERIOD = 0.0005  # seconds between calls of the timer
 SEGMENT = {"segment.bytes": 8_000_000}
 
 
 class Turns:
-    """Calls itself back on a loop every half millisecond and keeps how late it was called."""
+    """Runs a timer on a loop every half millisecond and records how late each call is."""
 
     def __init__(self, loop: Loop) -> None:
         self._loop = loop
@@ -49,7 +49,7 @@ class Turns:
 
 
 def _churn(topic: kstore.Topic, stop: threading.Event) -> None:
-    """Appends in small segments, compaction and retention, until ``stop``."""
+    """Append with small segments, compact, and apply retention, until ``stop``."""
     number = 0
     while not stop.is_set():
         for log in topic:

@@ -62,7 +62,7 @@ def _decide(number: int) -> None:
 
 
 def _ignore(number: int, frame: FrameType | None) -> None:
-    """The handler of the kinds that came second."""
+    """The handler of the second signals of a kind."""
 
 
 class StopRequest:

@@ -33,7 +33,7 @@ class Producer:
 
 @dataclass(frozen=True)
 class Judged:
-    """One partition in the words of Kafka's own clients."""
+    """One partition as Kafka's own clients describe it."""
 
     plain: ExpectedPartition
     last_stable_offset: int | None

@@ -28,7 +28,7 @@ _prctl = ctypes.CDLL(None).prctl if sys.platform == "linux" else None
 def die_with_parent() -> None:
     """In a child before its exec: SIGKILL for it when the thread that started it is gone.
 
-    A test or benchmark that is killed runs no clean-up: its broker would stay for ever.
+    A test or benchmark that is killed runs no clean-up: its broker would stay forever.
     """
     if _prctl is not None:
         _prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)

@@ -146,7 +146,7 @@ def _transactions(store: Store, random: Random, seed: int) -> None:
         free.send(random.choice(logs), [(None, b"free %d-%d" % (seed, number))], now_ms())
     for producer in producers:
         producer.end(commit=random.random() < 0.5)
-    open_.send(logs[seed % 2], [(b"k", b"open for ever %d" % seed)], now_ms())
+    open_.send(logs[seed % 2], [(b"k", b"open forever %d" % seed)], now_ms())
 
 
 def _compacted(store: Store, random: Random, seed: int) -> None:

@@ -73,7 +73,7 @@ def words_of(text: str) -> list[str]:
     """The words of an output; assignments without topics, errors without Java's wrapper."""
     text = text.replace("java.util.concurrent.ExecutionException: ", "")
     text = re.sub(r"(?<= )orders\(", "(", text)
-    # Kafka 3.9 writes a table's rows one behind the other; a topic then follows a status.
+    # Kafka 3.9 writes a table's rows one after the other; a topic then follows a status.
     return re.sub(r"(Successful|topic-partition\.|exist\.)(?=orders|nope)", r"\1 ", text).split()
 
 

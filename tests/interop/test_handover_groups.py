@@ -22,7 +22,7 @@ SETTINGS = {"offsets.topic.num.partitions": PARTITIONS}
 GROUPS = {"billing": {0: 30, 1: 7}, "audit": {0: 100}}
 
 
-def told(address: str, *words: str, version: str = VERSION) -> list[list[str]]:
+def run_groups_tool(address: str, *words: str, version: str = VERSION) -> list[list[str]]:
     """The lines of Kafka's tool, as words."""
     server = ("--bootstrap-server", address, "--timeout", 60_000)
     done = run(version, COMMANDS[version], *server, *words)
@@ -32,7 +32,7 @@ def told(address: str, *words: str, version: str = VERSION) -> list[list[str]]:
 def offsets_at(address: str, version: str = VERSION) -> dict[str, dict[int, int]]:
     """The committed offsets of every group, by partition of topic t."""
     found: dict[str, dict[int, int]] = {}
-    for words in told(address, "--describe", "--all-groups", version=version):
+    for words in run_groups_tool(address, "--describe", "--all-groups", version=version):
         if len(words) > 3 and words[1] == "t" and words[3].isdigit():
             found.setdefault(words[0], {})[int(words[2])] = int(words[3])
     return found
@@ -69,11 +69,11 @@ def test_groups_there_and_back(tmp_path: Path) -> None:
         assert report.executed, report.findings
 
         broker.start()
-        assert sorted(each[0] for each in told(broker.address, "--list")) == sorted(GROUPS)
+        assert sorted(each[0] for each in run_groups_tool(broker.address, "--list")) == sorted(GROUPS)
         assert offsets_at(broker.address) == GROUPS
         reset = ("--reset-offsets", "--execute", "--topic", "t:1", "--to-offset", "50")
-        told(broker.address, "--group", "billing", *reset)
-        told(broker.address, "--group", "new", *reset)
+        run_groups_tool(broker.address, "--group", "billing", *reset)
+        run_groups_tool(broker.address, "--group", "new", *reset)
         broker.stop()
 
         expected = {**GROUPS, "billing": {0: 30, 1: 50}, "new": {1: 50}}
@@ -93,7 +93,7 @@ def test_groups_there_and_back_with_zookeeper(tmp_path: Path) -> None:
     fill(own, GROUPS)
     (tmp_path / "node").mkdir()
     with old_node(OLD_VERSION, tmp_path / "node", settings=SETTINGS) as broker:
-        told(
+        run_groups_tool(
             broker.address, "--describe", "--group", "none", version=OLD_VERSION
         )  # makes the topic
         create_t(broker.address)
@@ -102,11 +102,11 @@ def test_groups_there_and_back_with_zookeeper(tmp_path: Path) -> None:
         assert (report.kind, report.executed) == ("ZooKeeper", True), report.findings
 
         broker.start()
-        listed = told(broker.address, "--list", version=OLD_VERSION)
+        listed = run_groups_tool(broker.address, "--list", version=OLD_VERSION)
         assert sorted(each[0] for each in listed) == sorted(GROUPS)
         assert offsets_at(broker.address, OLD_VERSION) == GROUPS
         reset = ("--reset-offsets", "--execute", "--topic", "t:1", "--to-offset", "50")
-        told(broker.address, "--group", "billing", *reset, version=OLD_VERSION)
+        run_groups_tool(broker.address, "--group", "billing", *reset, version=OLD_VERSION)
         broker.stop()
         with kstore.open(broker.log_dir) as store:
             assert offsets_of(store) == {**GROUPS, "billing": {0: 30, 1: 50}}

@@ -84,7 +84,7 @@ def test_ids_that_the_cluster_does_not_know(node: Node, tmp_path: Path) -> None:
     assert all("-stray" in each for each in messages)
     for name, reason in (
         ("kept-5", "has only 1 partitions, no 5"),
-        ("other-0", "the cluster knows 'other' by the id"),
+        ("other-0", "the cluster's topic 'other' has the id"),
         ("unknown-0", "the cluster has no topic 'unknown'"),
     ):
         assert any(name in each and reason in each for each in messages), name

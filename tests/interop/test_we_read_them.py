@@ -127,7 +127,7 @@ BURSTS = (  # name, topic, partition, records in a transaction, settings
 def spoil(log_dir: Path, random: Random) -> dict[str, str]:
     """Do to the ends of some partitions what a power cut might; what, of those it shortened.
 
-    Bytes without a batch behind the last one, a last batch that is cut, and one that has a wrong
+    Bytes without a batch after the last one, a last batch that is cut, and one that has a wrong
     bit: recovery goes back to the batch before.
     """
     shortened = {}

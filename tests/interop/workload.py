@@ -155,7 +155,7 @@ def _transactions(clients: Clients, random: Random, seed: int) -> None:
     if last not in begun:
         clients.begin(last)
         begun.add(last)
-    clients.send(last, "transactions", b"open for ever", partition=seed % 2)
+    clients.send(last, "transactions", b"open forever", partition=seed % 2)
     clients.flush(last)
     for name in sorted(begun - {last}):
         (clients.abort if random.random() < 0.5 else clients.commit)(name)

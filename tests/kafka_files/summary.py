@@ -1,4 +1,4 @@
-"""Sum up a walked log in the words of the fixtures' expectations."""
+"""Sum up a walked log in the format of the fixtures' expectations."""
 
 import hashlib
 from collections import Counter

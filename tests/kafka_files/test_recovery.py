@@ -291,7 +291,7 @@ def test_damage_in_the_middle_truncates_nothing_by_default(recovered, tmp_path):
 EMPTY = {"plain-zstd-0/00000000000000000200.index"}  # its first entry could not be doubled
 SILENT = {
     "plain-lz4-0/notes.txt",  # of no program
-    "transactions-1/00000000000000000000.txnindex",  # ten bytes behind the last complete entry
+    "transactions-1/00000000000000000000.txnindex",  # ten bytes after the last complete entry
 }
 
 

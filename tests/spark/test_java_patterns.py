@@ -62,12 +62,12 @@ def test_a_pattern_that_java_refuses_is_refused(java_pattern: Any, pattern: str)
 
     with pytest.raises(IllegalArgumentException):
         java_pattern.compile(pattern)
-    with pytest.raises(InvalidConfigError, match="is no regular expression"):
+    with pytest.raises(InvalidConfigError, match="is not a regular expression"):
         compile_topic_pattern(pattern)
 
 
 @pytest.mark.parametrize("pattern", UNSUPPORTED)
 def test_a_pattern_that_is_not_translated_is_refused(java_pattern: Any, pattern: str) -> None:
     java_pattern.compile(pattern)
-    with pytest.raises(InvalidConfigError, match="is no regular expression"):
+    with pytest.raises(InvalidConfigError, match="is not a regular expression"):
         compile_topic_pattern(pattern)

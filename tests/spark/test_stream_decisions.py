@@ -270,7 +270,7 @@ def test_a_checkpoint_of_the_connector_opens_and_only_its_offsets_are_compared(
 def test_a_topic_recreated_while_a_batch_is_planned(
     log_dir: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The tasks look for the topic that the offsets are of, not for the one that came after."""
+    """The tasks look for the topic that the offsets are of, not for a later one."""
     reader, end = stream(log_dir), of_topic(log_dir, 100, 10)
     looked = reader._take_snapshot
 

@@ -1,1 +1,1 @@
-"""Helpers of the tests: disks that lie, logs without a store."""
+"""Helpers of tests: fault-injecting disks, logs without a store, clients, servers."""

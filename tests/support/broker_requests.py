@@ -1,4 +1,4 @@
-"""Requests to the handlers of a broker, without sockets, threads or a clock."""
+"""Sends requests to a broker's handlers without sockets, threads or a clock."""
 
 from collections import deque
 from collections.abc import Callable, Hashable, Iterable, Mapping
@@ -32,7 +32,7 @@ NONE_RECOVERING = SimpleNamespace(
 
 
 def topic_image(name: str, partitions: int = 1, number: int = 0, **fields: Any) -> TopicImage:
-    """A topic led by the node; ``number`` makes its id, 0 for none."""
+    """A topic led by the node; its id is derived from ``number`` (0: no id)."""
     images = {n: PartitionImage(n, NODE, 0, (NODE,), (NODE,)) for n in range(partitions)}
     return TopicImage(name, number.to_bytes(16, "big"), images, **fields)
 
@@ -51,7 +51,7 @@ def cluster_image(*topics: TopicImage, **fields: Any) -> ClusterImage:
 
 
 class Clock:
-    """A loop whose time passes by ``pass_time``."""
+    """An event loop whose clock advances only by ``pass_time``."""
 
     def __init__(self) -> None:
         self.now = 100.0
@@ -81,7 +81,7 @@ class Clock:
 
 
 class Workers:
-    """Disk workers that work when ``run`` is called."""
+    """Disk workers that run submitted work when ``run`` is called."""
 
     def __init__(self) -> None:
         self.waiting: deque[tuple[Hashable, Callable[[], Any], Callable[..., object]]] = deque()
@@ -104,7 +104,7 @@ class Workers:
 
 
 class Client:
-    """Asks handlers: a request from bytes, and the answer decoded from bytes."""
+    """Sends requests to handlers, encoding them to bytes and decoding responses from bytes."""
 
     def __init__(
         self,
@@ -131,13 +131,13 @@ class Client:
         self._apis: dict[int, Api] = {int(api.key): api for api in self.handlers.apis()}
 
     def versions(self) -> Iterable[tuple[int, int]]:
-        """Every API of the handlers in every version."""
+        """All APIs of the handlers in all versions."""
         for key, api in self._apis.items():
             for version in range(api.min_version, api.max_version + 1):
                 yield key, version
 
     def send(self, message: Any, version: int) -> Any:
-        """The handler's answer: a message, or Pending."""
+        """The handler's result: a message, or Pending."""
         writer = Writer()
         message.encode(writer, version)
         body = b"".join(bytes(chunk) for chunk in writer.chunks())
@@ -157,7 +157,7 @@ class Client:
         return answer
 
     def ask(self, message: Any, version: int) -> Any:
-        """The answer as a client decodes it, once the disk workers have worked."""
+        """The response as a client decodes it, after running the disk workers."""
         answer = self.send(message, version)
         if isinstance(answer, Pending):
             self.workers.run()
@@ -165,7 +165,7 @@ class Client:
 
 
 def decoded(answer: Any, version: int) -> Any:
-    """The answer as a client decodes it; of a Pending, what completed it."""
+    """The response as a client decodes it; for a Pending, its completed response."""
     if isinstance(answer, Pending):
         found: list[Any] = []
         answer.deliver_to(found.append)
@@ -182,6 +182,6 @@ def decoded(answer: Any, version: int) -> Any:
 
 
 def local_metadata(store: Store, **options: Any) -> LocalMetadata:
-    """The metadata of a store, as a broker with id NODE has it; close it before the store."""
+    """The metadata of a store for a broker with the id NODE; close it before the store."""
     endpoints = {LISTENER: Endpoint("broker.test", 9092)}
     return LocalMetadata(store, node_id=NODE, endpoints=endpoints, **options)

@@ -1,7 +1,6 @@
-/* Stands in front of libc and says which calls change files, in strace's form: see syscalls.py.
-
-   Lines go to the descriptor that KSTORE_CALLS_FD names. A file is told by the path that its
-   descriptor has before the call; a call that goes around libc is not seen. */
+/* A preloaded library that prints calls that change files, in strace's format: see syscalls.py.
+   It writes to the descriptor in KSTORE_CALLS_FD. It identifies a file by the path of its
+   descriptor before the call. It does not see system calls that bypass libc. */
 
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -35,7 +34,7 @@ static void say(const char *format, ...) {
     errno = error;
 }
 
-/* The path of a descriptor, into a buffer of PATH_MAX bytes; empty where it has none. */
+/* Writes the path of a descriptor to a buffer of PATH_MAX bytes; empty if it has none. */
 static const char *path_of(int fd, char *buffer) {
     char link[64];
     int error = errno;
@@ -64,7 +63,7 @@ static const char *path_of(int fd, char *buffer) {
         return result;                                                                           \
     }
 
-/* --- what is asked of a descriptor --------------------------------------------------------- */
+/* --- calls on descriptors ------------------------------------------------------------------- */
 
 #define OF_FILE(type, name, said, parameters, arguments)                                         \
     type name parameters {                                                                       \
@@ -75,7 +74,7 @@ static const char *path_of(int fd, char *buffer) {
         return result;                                                                           \
     }
 
-/* These return what errno would be. */
+/* These return an error number instead of setting errno. */
 #define RESERVING(name, offset_type)                                                             \
     int name(int fd, offset_type offset, offset_type size) {                                     \
         char path[PATH_MAX];                                                                     \

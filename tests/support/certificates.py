@@ -1,4 +1,4 @@
-"""Certificates for tests, made by the openssl command: an authority, a server, clients."""
+"""Creates certificates for tests with openssl: an authority, servers, clients."""
 
 import subprocess
 from pathlib import Path
@@ -9,7 +9,7 @@ def openssl(*words: str, folder: Path) -> None:
 
 
 class Authority:
-    """An authority whose files are in a folder; ``certificate`` is what clients trust."""
+    """A certificate authority with its files in a folder; clients trust ``certificate``."""
 
     def __init__(self, folder: Path, name: str = "authority") -> None:
         self.folder = folder
@@ -23,7 +23,7 @@ class Authority:
         )  # fmt: skip
 
     def issue(self, name: str, subject: str = "/CN=localhost", password: str = "") -> Path:
-        """A file with a private key and a certificate, for a server or a client."""
+        """Create a file with a private key and certificate for a server or client."""
         secret = ["-passout", f"pass:{password}"] if password else ["-nodes"]
         openssl(
             "req", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", *secret,

@@ -1,4 +1,4 @@
-"""The ways in which tests damage files. Each asserts that the file is another one afterwards.
+"""Functions with which tests damage files. Each asserts that the file has changed.
 
 Damage that changes nothing (zeros over a zero, a cut at the end) would let a test pass, or fail
 once in 256 runs, for the wrong reason.
@@ -9,7 +9,7 @@ from pathlib import Path
 
 
 def write_damaged(path: str | os.PathLike[str], data: bytes | bytearray) -> None:
-    """Put other bytes in place of all that a file holds."""
+    """Replace the contents of a file."""
     path = Path(path)
     assert path.read_bytes() != data, f"{path.name} would stay as it is"
     path.write_bytes(data)
@@ -23,14 +23,14 @@ def flip(path: str | os.PathLike[str], position: int, mask: int = 1) -> None:
 
 
 def overwrite(path: str | os.PathLike[str], position: int, data: bytes) -> None:
-    """Write over what lies at a position; the size stays."""
+    """Overwrite bytes at a position without changing the size."""
     before = Path(path).read_bytes()
     assert 0 <= position <= len(before) - len(data), "beyond the end"
     write_damaged(path, before[:position] + data + before[position + len(data) :])
 
 
 def cut(path: str | os.PathLike[str], size: int) -> None:
-    """Take bytes off the end; a negative size says how many."""
+    """Truncate a file to ``size``; a negative size removes this many bytes."""
     before = os.path.getsize(path)
     left = before + size if size < 0 else size
     assert 0 <= left < before, f"{before} bytes cannot be cut to {left}"

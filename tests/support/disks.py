@@ -1,4 +1,4 @@
-"""Disks for tests: one that counts and fails on request."""
+"""Disks for tests, which count calls or fail on request."""
 
 import errno
 import os
@@ -27,7 +27,7 @@ CHANGES = (
 
 
 class HastyDisk(Files):
-    """Syncs nothing: for tests that do not ask what a power cut leaves."""
+    """A disk that skips syncs, for tests that do not depend on durability."""
 
     def fdatasync(self, fd: int) -> None:
         self.size(fd)
@@ -40,9 +40,9 @@ class HastyDisk(Files):
 
 
 class FaultyDisk(Files):
-    """Counts changing calls and raises at the n-th; a failing write leaves half its bytes.
+    """Counts modifying calls and fails at the n-th; a failing write writes half of its bytes.
 
-    With a path given, only calls that name something below it, or a descriptor of it, count.
+    With a path, it counts only calls on paths below it and on descriptors of such files.
     """
 
     native = False
@@ -101,7 +101,7 @@ for _name in CHANGES:
 
 
 class HalfDisk(Files):
-    """A write at a position that is due fails when half of it is written."""
+    """Makes an armed ``pwrite`` fail after writing half of its bytes."""
 
     native = False
 
@@ -122,7 +122,7 @@ class HalfDisk(Files):
 
 
 class CountingDisk(HastyDisk):
-    """Counts what is asked of the disk: calls, bytes read, names listed, files open at once."""
+    """Counts calls, bytes read, names listed, and simultaneously open files."""
 
     native = False
 

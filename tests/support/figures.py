@@ -1,4 +1,4 @@
-"""Figures of logs side by side: those of the oracle, and kstore's under the same names."""
+"""Compares statistics of logs: the oracle's, and kstore's under the same names."""
 
 from collections.abc import Iterable
 from dataclasses import asdict, astuple
@@ -21,22 +21,22 @@ from oracle.reader import read_log
 
 
 def survey_log(log: Log) -> Stats:
-    """kstore's figures of a log, walked in one thread."""
+    """kstore's statistics of a log, computed in one thread."""
     return survey_segments(DISK, log.path, segments_of(log))
 
 
 def framed(data: bytes) -> list[tuple[bytes, PlainBatch]]:
-    """Batches of a file with their bytes."""
+    """The batches of a file, each with its bytes."""
     return [(data[b.position : b.position + b.size], b) for b in read_log(data).batches]
 
 
 def slowly(logs: Iterable[Path]) -> dict[str, Any]:
-    """The oracle's figures of segments that follow one another."""
+    """The oracle's statistics of consecutive segments."""
     return oracle.of_batches([each for path in sorted(logs) for each in framed(path.read_bytes())])
 
 
 def as_oracle(stats: Stats) -> dict[str, Any]:
-    """Kstore's figures as the oracle has them, all but the estimate of keys."""
+    """kstore's statistics in the oracle's format, without the estimated number of keys."""
     names = set(oracle.of_batches([]))
     found = {name: getattr(stats, name) for name in names - {"hours", "keys"}}
     for name in ("formats", "codecs"):
@@ -48,7 +48,8 @@ def as_oracle(stats: Stats) -> dict[str, Any]:
 
 
 def compare(stats: Stats, expected: dict[str, Any]) -> None:
-    """All figures are the same; the number of keys is one of 99.99 % of all estimates."""
+    """Assert that all statistics are equal, and that the key estimate is within its 99.99 %
+    interval."""
     ours = as_oracle(stats)
     for name, figure in ours.items():
         assert figure == expected[name], name

@@ -1,4 +1,4 @@
-"""Two brokers get the same frames: one with its handlers of frames, one without."""
+"""Sends the same frames to two brokers, one with the fast-path handlers and one without."""
 
 import random
 import socket
@@ -18,7 +18,7 @@ from support.handler_tester import HandlerTester
 
 
 def request_frame(message: Any, version: int, *, client_id: str | None = "me", number: int = 7):
-    """A request with its size."""
+    """A request with its size prefix."""
     writer = Writer()
     RequestHeader(message.API_KEY, version, number, client_id).encode(writer)
     message.encode(writer, version)
@@ -30,7 +30,7 @@ def with_size(request: bytes) -> bytes:
 
 
 def damaged(frame: bytes, chance: random.Random) -> bytes:
-    """A frame with other bytes, shorter or longer; its size is right."""
+    """A frame with changed, removed or added bytes and a correct size prefix."""
     data = bytearray(frame[4:])
     for _ in range(chance.choice([1, 1, 2, 5])):
         if not data:
@@ -51,12 +51,12 @@ def damaged(frame: bytes, chance: random.Random) -> bytes:
 
 
 class OneBroker:
-    """A store, handlers, and one connection at a time, all on this thread."""
+    """A store with handlers and one connection at a time, all on this thread."""
 
     def __init__(self, path: Path, *handlers: Any, by_frame: bool, **settings: Any) -> None:
         self.store = Store(path)
         self.tester = HandlerTester(self.store, *handlers, **settings)
-        self.by_frame = 0  # requests that a handler of frames answered
+        self.by_frame = 0  # requests that a fast-path handler completed
         services = self.tester.services
         found = {key: self._counted(each) for key, each in services.apis.frame_handlers().items()}
         assert found
@@ -88,9 +88,9 @@ class OneBroker:
         self.connection = Connection(ours, peer, listener, self.tester.services, self.memory)
 
     def ask(self, *frames: bytes) -> tuple[bytes, bool]:
-        """All bytes of the answers to frames sent at once, and whether that ended the connection.
+        """Send frames together; return all response bytes, and whether the connection ended.
 
-        The requests are to be answered without a wait for more records.
+        The requests must not have to wait for more records.
         """
         data = b"".join(frames)
         answers = []
@@ -124,7 +124,7 @@ class OneBroker:
 
 
 class FramePair:
-    """The two brokers; ``ask`` compares their answers byte for byte."""
+    """The two brokers; ``ask`` asserts that their responses are identical."""
 
     def __init__(self, path: Path, *handlers: Any, **settings: Any) -> None:
         self.quick = OneBroker(path / "quick", *handlers, by_frame=True, **settings)
@@ -143,7 +143,7 @@ class FramePair:
         return found
 
     def log_bytes(self, topic: str, partition: int = 0) -> bytes:
-        """The bytes of a log, which are the same for both."""
+        """The bytes of a log, asserted to be identical in both."""
         found = []
         for each in self.both:
             log = each.store[topic][partition]

@@ -1,4 +1,4 @@
-"""A group coordinator whose effects are carried out at once, on a clock that a test moves."""
+"""Drives a group coordinator: executes effects immediately, with a clock that the test advances."""
 
 from collections.abc import Iterable
 from itertools import count
@@ -21,7 +21,7 @@ SESSION, REBALANCE = 10_000, 60_000  # ms
 
 
 class Driver:
-    """Carries out effects: stores at once, and keeps the answers by reply."""
+    """Executes effects: stores immediately, and keeps the responses by reply."""
 
     def __init__(self, **limits: int) -> None:
         ids = count(1)

@@ -1,4 +1,4 @@
-"""Handlers of a broker without sockets: requests go in as bytes, answers are decoded from bytes."""
+"""Runs a broker's handlers without sockets, with encoded requests and decoded responses."""
 
 import time
 from collections.abc import Callable, Mapping
@@ -29,7 +29,7 @@ _CONNECTION: Any = SimpleNamespace(listener=LISTENER, peer=("127.0.0.1", 5))
 
 
 class PlainMetadata:
-    """A metadata port whose image is set by the test, and follows the store's topics."""
+    """Cluster metadata whose image the test sets, from the store's topics."""
 
     node_id = 0
     served_since = 0
@@ -93,9 +93,9 @@ def uuid_bytes(text: str) -> bytes:
 
 
 class HandlerTester:
-    """A store, a loop and workers with handlers, used from one thread, which runs the loop.
+    """A store, an event loop, disk workers and handlers, used from one thread that runs the loop.
 
-    ``ask`` runs the loop until the answer exists; ``start`` leaves it parked.
+    ``ask`` runs the loop until the response exists; ``start`` leaves the request parked.
     """
 
     def __init__(self, store: Store, *handlers: Any, **settings: Any) -> None:
@@ -134,7 +134,7 @@ class HandlerTester:
         return topic
 
     def start(self, message: Any, version: int, client_id: str = "test") -> "Asked":
-        """Hand a request to its handler."""
+        """Pass a request to its handler."""
         writer = Writer()
         message.encode(writer, version)
         return self.start_bytes(type(message), writer.to_bytes(), version, client_id)
@@ -156,11 +156,11 @@ class HandlerTester:
         return Asked(self, kind, version, api.handle, request)
 
     def ask(self, message: Any, version: int, client_id: str = "test") -> Any:
-        """The decoded answer; None where nothing is sent. CloseConnection is raised."""
+        """The decoded response; None if nothing is sent. Raises the handler's CloseConnection."""
         return self.start(message, version, client_id).answer()
 
     def turn(self) -> None:
-        """One turn of the loop, which does not wait."""
+        """Run one turn of the loop without waiting."""
         self.loop.call_soon(lambda: None)
         self.loop._turn()
 
@@ -173,7 +173,7 @@ class HandlerTester:
 
 
 class Asked:
-    """A request that a handler has taken."""
+    """A request that was passed to its handler."""
 
     def __init__(
         self, tester: HandlerTester, kind: Any, version: int, handle: Any, request: Request

@@ -1,10 +1,10 @@
-"""An exception out of nowhere: raised at the n-th line that chosen modules execute.
+"""Raises an exception at the n-th line that chosen modules execute, like an interrupt.
 
-Lines, not bytecodes: what a signal handler or a failed allocation can interrupt is a call, and
-every call stands on a line. Lines on which nothing is called are skipped where an exception
-there could not happen: the end of a ``with`` block (the interpreter looks for signals before it,
-not between the end of the block and the release of a lock), the word ``try``, and in a ``finally``
-assignments without a call and the releases of locks.
+It counts lines, not bytecodes, since a signal handler or a failed allocation interrupts calls, and
+each call is on a line. It skips lines without calls where no exception can occur: the end of a
+``with`` block (the interpreter checks for signals before it, not between the end of the block and
+the release of a lock), the keyword ``try``, and, in a ``finally``, assignments without a call and
+releases of locks.
 """
 
 import ast
@@ -64,7 +64,8 @@ class Interrupt:
         self._open.clear()
 
     def _call(self, frame: FrameType, event: str, argument: Any) -> Any:
-        if frame.f_code.co_flags & CO_GENERATOR:  # one that is released swallows what is raised
+        # a generator being closed would swallow the exception
+        if frame.f_code.co_flags & CO_GENERATOR:
             return None
         return self._line if frame.f_code.co_filename in self._paths else None
 

@@ -1,4 +1,4 @@
-"""Stores for the jobs that change them: several codecs, formats, transactions, and open ends."""
+"""Stores for jobs that change them: several codecs and formats, and open transactions."""
 
 import json
 import shutil
@@ -28,7 +28,7 @@ CHECKPOINTS = ("recovery-point-offset-checkpoint",)
 
 
 def fill(log: Log, rounds: int) -> None:
-    """Transactions that end well and badly, interleaved, and one that stays open."""
+    """Append committed and aborted transactions, interleaved, and one that stays open."""
     teller = TransactionWriter(log)
     for n in range(rounds):
         teller.data(-1, 3, codec=n % 5)
@@ -58,14 +58,15 @@ def make_store(log_dir: Path, *, partitions: int = 2, rounds: int = 60) -> None:
 
 
 def lose_side_files(log_dir: Path) -> None:
-    """Take away all that can be made from the logs."""
+    """Remove all files that can be rebuilt from the logs."""
     for pattern in SIDE_FILES:
         for each in log_dir.rglob(pattern):
             each.unlink()
 
 
 def side_files(log_dir: Path) -> dict[str, bytes]:
-    """Name and content of files beside the logs; of a seal what does not depend on the inode."""
+    """Names and contents of the files beside the logs; of header checksums, only the part that does
+    not depend on the inode."""
     found = {}
     for pattern in SIDE_FILES:
         for each in log_dir.rglob(pattern):
@@ -79,7 +80,7 @@ def side_files(log_dir: Path) -> dict[str, bytes]:
 
 
 def batches(log_dir: Path) -> dict[str, list[PlainBatch]]:
-    """Of each partition, as the oracle reads its segments."""
+    """The batches of each partition, as the oracle reads them."""
     return {
         folder.name: [
             batch
@@ -96,7 +97,7 @@ def logs(log_dir: Path) -> dict[str, bytes]:
 
 
 def rebuilt_by_recovery(log_dir: Path, copy: Path) -> dict[str, bytes]:
-    """What the engine's recovery makes of a copy that has lost everything beside its logs."""
+    """The files that recovery rebuilds in a copy that has only the logs."""
     shutil.copytree(log_dir, copy)
     lose_side_files(copy)
     for name in (MARKER, *CHECKPOINTS):
@@ -110,7 +111,7 @@ def rebuilt_by_recovery(log_dir: Path, copy: Path) -> dict[str, bytes]:
 
 
 def read_resume_file(state: Path) -> dict[str, Any]:
-    """What a file to resume from holds, by key: its first line names the job, others add to it."""
+    """The contents of a resume file, by key; its first line names the job, others add to it."""
     found: dict[str, Any] = {}
     for line in state.read_text().splitlines()[1:]:
         found |= json.loads(line)["done"]
@@ -118,21 +119,21 @@ def read_resume_file(state: Path) -> dict[str, Any]:
 
 
 def overwrite(partition: str | Path) -> None:
-    """Other bytes in the same files of the same sizes: every reader finds damage."""
+    """Overwrite the files without changing their sizes, so that every reader finds corruption."""
     for path in sorted(Path(partition).glob("*.log"))[:-1]:
         with path.open("r+b") as file:
             file.write(b"?" * min(path.stat().st_size, 100))
 
 
 class DeadDriverError(BaseException):
-    """The driver is gone: nothing of it runs any more, and no finally of its writes a thing."""
+    """Simulates the death of the driver: none of its code runs, not even its finally blocks."""
 
 
 @contextmanager
 def driver_dies_in_swap(
     monkeypatch: pytest.MonkeyPatch, number: int, log_dir: Path, crash: Path
 ) -> Iterator[None]:
-    """In the swap of that number, between two renames, the store is copied and the driver ends."""
+    """Copy the store and end the driver between two renames of the n-th swap."""
     original, count = DISK.rename, 0
 
     def rename(source: Any, target: Any) -> None:
@@ -166,7 +167,7 @@ def folder_goes_once_planned(
 
 
 def reindex_partition(files: Files, directory: str, config: LogConfig) -> ReindexReport:
-    """Reindex a closed partition, one segment after the other, without a recovery before it."""
+    """Reindex a closed partition, segment by segment, without prior recovery."""
     bases = base_offsets(files, directory)
     segments = [
         index_segment(files, directory, base, config, last=base == bases[-1]) for base in bases

@@ -1,9 +1,9 @@
 """A disk that kills its own process: before, after or in the middle of its n-th change.
 
-Run as a program (``python -m support.killing DIRECTORY SCENARIO AT HOW``) it opens a log in a
-directory, works, and notes on standard output what returned: a line for each acknowledged
-value, one for each flush. SIGKILL comes when the n-th change is due. With AT -1 it lives, and
-the last line says how many changes there were.
+Run as a program (``python -m support.killing DIRECTORY SCENARIO AT HOW``), it opens a log in a
+directory, runs a scenario, and prints a line for each acknowledged value and each flush. It kills
+itself (SIGKILL) at the n-th change. With AT -1 it survives, and the last line is the number of
+changes.
 """
 
 import itertools
@@ -36,14 +36,14 @@ class DeadlyDisk(Files):
         self.at = at
         self.how = how
         self.real_sync = False
-        self._numbers = itertools.count()  # one for each change, whichever thread makes it
+        self._numbers = itertools.count()  # one for each change, in any thread
 
     def changes(self) -> int:
-        """How many there were; to be asked once, at the end."""
+        """The number of changes. Call it once, at the end."""
         return next(self._numbers)
 
     def begin(self, half: Callable[[], object] = lambda: None) -> int:
-        """The number of the change that begins; dies, if it is not to begin or not to end."""
+        """The number of the change that begins; kill the process if it is due."""
         number = next(self._numbers)
         if number == self.at and self.how != "after":
             if self.how == "half":
@@ -79,7 +79,7 @@ def _deadly(name: str) -> Callable[..., Any]:
 
 
 for _name in CHANGES:
-    if _name not in ("write", "write_atomically"):  # that one consists of the others
+    if _name not in ("write", "write_atomically"):  # which consists of the others
         setattr(DeadlyDisk, _name, _deadly(_name))
 
 

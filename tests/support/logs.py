@@ -1,4 +1,4 @@
-"""A log in a directory of its own, without a store around it."""
+"""Opens a log in its own directory, without a store."""
 
 import os
 from collections.abc import Callable
@@ -59,7 +59,7 @@ def read_log(
     log_start_offset: int | Callable[[], int] = 0,
     recovery_point: int = 0,
 ) -> ReadOnlyLog:
-    """Open directory as another process would: for reading, beside a writer."""
+    """Open a directory for reading beside a writer, as another process would."""
     start: Any = log_start_offset
     reader = LogReader(
         str(directory),

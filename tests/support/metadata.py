@@ -1,4 +1,4 @@
-"""Records of ``__cluster_metadata``, encoded by hand by Kafka's message definitions."""
+"""Records of ``__cluster_metadata``, encoded by hand according to Kafka's message definitions."""
 
 from pathlib import Path
 
@@ -41,12 +41,12 @@ def partition(topic_id: str, number: int, nodes=(1,), directories=()) -> bytes:
 
 
 def setting(topic: str, name: str, value: str | None) -> bytes:
-    """A topic's setting; None: the broker's default again."""
+    """A topic's setting; None resets it to the broker's default."""
     return _setting(b"\2", topic, name, value)
 
 
 def broker_setting(node: str, name: str, value: str | None) -> bytes:
-    """A setting of a broker that was changed while it ran; ``node`` "": of all brokers."""
+    """A dynamic broker setting; ``node`` "" means all brokers."""
     return _setting(b"\4", node, name, value)
 
 
@@ -63,7 +63,7 @@ BEGIN, END, ABORT = (bytes([1, 23, 0, 0]), bytes([1, 24, 0, 0]), bytes([1, 25, 0
 
 
 def write(log_dir: Path, *values: bytes) -> Path:
-    """A metadata log of these records, in ``log_dir``."""
+    """Write a metadata log with these records in ``log_dir``."""
     with kstore.open(log_dir.parent / f"{log_dir.name}-made", config=QUIET) as store:
         log = store.create_topic("m", exist_ok=True)[0]
         log.extend(list(values))

@@ -1,4 +1,4 @@
-"""Batches of idempotent and transactional producers, as such a client sends them."""
+"""Batches as idempotent and transactional producers send them."""
 
 from oracle.plain import PlainRecord
 from oracle.writer import batch
@@ -17,7 +17,7 @@ def sent(
     timestamp: int = NOW,
     value: bytes = b"value",
 ) -> bytes:
-    """One batch with base offset 0 whose records follow each other by a millisecond."""
+    """A batch with base offset 0 and timestamps one millisecond apart."""
     records = [PlainRecord(n, timestamp + n, b"key", value, ()) for n in range(count)]
     return batch(
         records,

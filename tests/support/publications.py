@@ -1,4 +1,4 @@
-"""A store and a staged batch of rows for it, to publish; what readers and the directory show."""
+"""Creates a store and a staged batch of rows to publish, and inspects the results."""
 
 from pathlib import Path
 from typing import Any
@@ -45,7 +45,7 @@ def ends(log_dir: Path) -> list[int]:
         read = [sum(1 for _ in log) for log in store["orders"]]
         peeked = list(store["orders"].end_offsets().values())
         assert before == read == peeked
-        with kstore.open(log_dir, mode="r") as other:  # nothing is open yet: a look at the files
+        with kstore.open(log_dir, mode="r") as other:  # read the files without open state
             assert list(other["orders"].end_offsets().values()) == before
         return before
 
@@ -56,7 +56,7 @@ def leftovers(log_dir: Path) -> list[str]:
 
 
 class Watched(Files):
-    """A disk that calls ``on_step`` before every step, which may raise an error."""
+    """A disk that calls ``on_step``, which may raise, before every step."""
 
     native = False
 

@@ -1,4 +1,4 @@
-"""Messages of Kafka's protocol with random content, by the table of messages."""
+"""Generates messages of Kafka's protocol with random content, from the table of messages."""
 
 from importlib import import_module
 from random import Random
@@ -16,7 +16,7 @@ RANGES = {
     "i64": (-(1 << 63), (1 << 63) - 1),
 }
 LETTERS = "abcxyz-._0189 äß€𝄞\u0000"
-# What some codecs turn into other types, which hold less than the field does.
+# Smaller ranges for codecs that convert to types with a smaller range than the field's.
 MODEST = {"i8": (0, 8), "i16": (0, 100), "u16": (0, 100), "i32": (0, 1 << 20), "i64": (0, 1 << 40)}
 
 TABLE = {(each.api_key, each.is_request): each for each in table.load()}
@@ -35,7 +35,7 @@ def message_class(message: table.Message) -> Any:
 
 
 def random_message(message: table.Message, version: int, seed: int, *, modest: bool = False) -> Any:
-    """A message whose fields of this version have random values; the others, their default."""
+    """A message with random values in the fields of this version, and defaults in the others."""
     randomness = Random(f"{message.name} {version} {seed}")
     return _Content(version, randomness, MODEST if modest else RANGES).struct(
         message_class(message), message.fields
@@ -51,7 +51,7 @@ def encoded(message: Message, version: int) -> bytes:
 
 
 def decoded(kind: type[Message], data: bytes, version: int) -> Any:
-    """The message that fills the bytes."""
+    """Decode a message; assert that it uses all bytes."""
     reader = Reader(data)
     message = kind.decode(reader, version)
     assert reader.remaining == 0
@@ -70,7 +70,7 @@ class _Content:
     def struct(self, kind: type[Any], fields: tuple[table.Field, ...]) -> Any:
         found = kind()
         for each in fields:
-            # a tagged field keeps its default sometimes, so that it is not written
+            # sometimes keep a tagged field's default, so that it is not written
             if self.has(each.versions) and (each.tag is None or self.random.random() < 0.7):
                 setattr(found, each.name, self.value(kind, each))
         return found

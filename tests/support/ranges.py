@@ -1,4 +1,4 @@
-"""A store to be read by ranges, and what reads them: the tasks of a plan, and the engine."""
+"""A store to read by offset ranges, with the tasks of a plan and with the engine."""
 
 import random
 from pathlib import Path
@@ -14,7 +14,7 @@ T0 = 1_700_000_000_000
 
 
 def fill(path: Path, count: int = 3000, **settings: object) -> None:
-    """One partition, some segments, keys that repeat, one record in ten its own batch."""
+    """Fill one partition: several segments, repeated keys, every tenth record in its own batch."""
     config = kstore.LogConfig(segment_bytes=20_000, index_interval_bytes=500, **settings)
     rng = random.Random(5)
     with kstore.open(path, config=QUIET) as store:
@@ -40,8 +40,8 @@ def run(path: Path, found: Plan, **options: object) -> list[tuple[int, bytes | N
     ]
 
 
-def there(path: Path) -> list[tuple[int, bytes | None]]:
-    """The same, by the engine."""
+def read_by_engine(path: Path) -> list[tuple[int, bytes | None]]:
+    """Offset and value of every record, read by the engine."""
     with kstore.open(path, mode="r") as store:
         return [(record.offset, record.value) for record in store["t"][0]]
 

@@ -13,7 +13,7 @@ WAIT = 60.0
 
 
 class RawClient:
-    """Asks in any version; a context manager."""
+    """Sends requests in any version. A context manager."""
 
     def __init__(self, port: int, client_id: str = "raw") -> None:
         self._socket = socket.create_connection(("127.0.0.1", port), WAIT)
@@ -33,7 +33,7 @@ class RawClient:
         self._socket.sendall(struct.pack(">i", len(body)) + body)
 
     def _receive_exactly(self, size: int) -> bytes:
-        """With a timeout, a socket returns what came first, whatever MSG_WAITALL asks for."""
+        """Receive exactly ``size`` bytes; a socket with a timeout ignores MSG_WAITALL."""
         data = b""
         while len(data) < size:
             more = self._socket.recv(size - len(data))

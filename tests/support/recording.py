@@ -1,9 +1,9 @@
-"""A disk that keeps a trace of every change: what a power cut may leave is computed from it.
+"""A disk that records every change, from which the possible states after a power failure follow.
 
-Everything below one directory is seen, as what the kernel is asked to do and in the order it was
-asked: names made, renamed and removed, bytes written at a position of an inode, sizes set, files
-and directories synced. Composite calls (a small file replaced, a file copied) appear as their
-parts. Reads are not recorded, changes outside the directory are named in ``outside``.
+It records all system calls that change anything below one directory, in order: names created,
+renamed and removed, bytes written at a position of an inode, sizes set, files and directories
+synced. Composite operations (replacing a small file, copying a file) appear as their steps. It does
+not record reads; ``outside`` lists changes outside the directory.
 """
 
 import os
@@ -34,7 +34,7 @@ class Op(NamedTuple):
     ==========  =============================================================
     write       ``data`` at ``position``
     resize      to ``position`` bytes
-    sync        data of the node that was asked for before op ``position``
+    sync        data of the node changed before op ``position``
     lost        data of the node so far: a sync of it failed
     make        ``name`` of a new inode ``to``; a directory where ``data`` is set
     remove      ``name``
@@ -53,15 +53,15 @@ class Op(NamedTuple):
 
 
 class Trace(NamedTuple):
-    """What a run did: the tree it began with, its changes, and what it said in between."""
+    """A run: its initial tree, its changes, and its notes in between."""
 
     base: Tree
     ops: list[Op]
-    notes: list[tuple[int, tuple[Any, ...]]]  # number of changes before it, what was said
+    notes: list[tuple[int, tuple[Any, ...]]]  # number of changes before the note, and the note
 
 
 def read_tree(root: str | os.PathLike[str]) -> Tree:
-    """Every file and directory below root."""
+    """All files and directories below root."""
     tree: Tree = {}
     for path in sorted(Path(root).rglob("*")):
         tree[str(path.relative_to(root))] = None if path.is_dir() else path.read_bytes()
@@ -71,8 +71,8 @@ def read_tree(root: str | os.PathLike[str]) -> Tree:
 class Recorder(Files):
     """The real disk, with a trace. Thread safe; changes are made and recorded one at a time.
 
-    ``before`` and ``after``, called around each change, may raise or kill: the failing and the
-    deadly disks consist of them.
+    ``before`` and ``after``, which are called around each change, may raise or kill; the failing
+    and the killing disks use them.
     """
 
     native = False
@@ -93,7 +93,7 @@ class Recorder(Files):
         return Trace(self.base, self.ops, self.notes)
 
     def note(self, *event: Any) -> None:
-        """What the run says of itself: seen by every crash from here on."""
+        """Add a note, which all simulated crashes from here on include."""
         self.notes.append((len(self.ops), event))
 
     # --- inodes -----------------------------------------------------------------------------
@@ -167,7 +167,7 @@ class Recorder(Files):
                 self._written(fd, start)
 
     def _written(self, fd: int, start: int) -> None:
-        """What an append left in the file, complete or not."""
+        """Record the bytes that an append wrote, complete or not."""
         node, size = self._file(fd), os.fstat(fd).st_size - start
         if node is not None and size > 0:
             self._record(Op("write", node, position=start, data=_read(fd, size, start)))
@@ -197,7 +197,7 @@ class Recorder(Files):
     def copy(
         self, source: str | os.PathLike[str], target: str | os.PathLike[str], size: int
     ) -> None:
-        """As Files.copy, by a write that is seen."""
+        """Like Files.copy, but with a recorded write."""
         source_fd = self.open(source)
         try:
             fd = self.open(target, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
@@ -217,7 +217,7 @@ class Recorder(Files):
 
     def _sync(self, fd: int, sync: Callable[[int], None]) -> None:
         begun, node = len(self.ops), self._file(fd)
-        sync(fd)  # without the lock: what others write meanwhile is not covered
+        sync(fd)  # without the lock: it does not cover concurrent writes
         if node is not None:
             self._record(Op("sync", node, position=begun))
 
@@ -265,12 +265,12 @@ class Recorder(Files):
 
 
 def number_nodes(tree: Tree) -> dict[str, int]:
-    """The inodes of a tree that a trace begins with: the root is 0, the others by path."""
+    """Number the inodes of an initial tree: the root is 0, the others are in path order."""
     return {"": ROOT, **{path: number for number, path in enumerate(sorted(tree), start=1)}}
 
 
 def _read(fd: int, size: int, position: int) -> bytes:
-    """Read by another descriptor: this one may be write-only."""
+    """Read through a new descriptor, since the given one may be write-only."""
     other = os.open(f"/proc/self/fd/{fd}", os.O_RDONLY)
     try:
         return os.pread(other, size, position)

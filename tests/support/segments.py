@@ -13,7 +13,7 @@ CONFIG = LogConfig(index_interval_bytes=100)
 
 
 class Unsynced(Files):
-    """The disk without waiting for it, for tests of thousands of directories."""
+    """A disk without syncs, for tests with thousands of directories."""
 
     def fsync(self, fd):
         assert os.fstat(fd)
@@ -23,7 +23,7 @@ class Unsynced(Files):
 
 
 class Copying(Unsynced):
-    """A disk that maps nothing: what a test's stand-in gets."""
+    """A disk without memory mapping, like test doubles."""
 
     native = False
 
@@ -32,7 +32,7 @@ class Copying(Unsynced):
 
 
 def batches(first, count, *, size=60, epoch=0):
-    """One record a batch, offsets first to first + count - 1."""
+    """Batches of one record each, with offsets first to first + count - 1."""
     return [
         writer.batch(
             [PlainRecord(offset, 1_000 + offset, None, bytes([offset % 251]) * size)],
@@ -47,7 +47,7 @@ def write_segment(directory, first, parts, *, index=True):
     (directory / filenames.log_name(first)).write_bytes(data)
     if index:
         (directory / filenames.index_name(first)).write_bytes(b"")
-        # Valid, though not what a scan would make: a scan writes both again.
+        # Valid, but different from what a scan would write; a scan rewrites both.
         times = writer.time_index([(1, first)], first) if data else b""
         (directory / filenames.time_index_name(first)).write_bytes(times)
     return data

@@ -1,4 +1,4 @@
-"""What clients of every age send to a leader, right and wrong."""
+"""Valid and invalid batches from clients of all versions."""
 
 import gzip
 import struct
@@ -25,26 +25,26 @@ def plain(records: list[PlainRecord], magic: int, **fields: object) -> bytes:
 
 
 def sent(magic: int, codec: int, records: list[PlainRecord]) -> bytes:
-    """What a client of that format sends."""
+    """Records as a client of that message format sends them."""
     if magic == 2:
         return batch(records, codec=codec)
     return wrapper(records, magic=magic, codec=codec) if codec else plain(records, magic)
 
 
 def packed(inner: bytes, magic: int = 1, offset: int = 0, **fields: object) -> bytes:
-    """A wrapper of any bytes."""
+    """A wrapper message around any bytes."""
     fields = {"timestamp": NOW, "codec": 1} | fields
     return message(offset, None, gzip.compress(inner, mtime=0), magic=magic, **fields)
 
 
 def zeros(magic: int) -> bytes:
-    """A wrapper of an old client, which gave every message the offset 0."""
+    """A wrapper message of an old client, whose inner messages all have offset 0."""
     inner = [message(0, b"k", b"%d" % n, magic=magic, timestamp=NOW) for n in range(4)]
     return packed(b"".join(inner), magic)
 
 
 def sealed(body: bytes) -> bytes:
-    """A message of any bytes from the magic on."""
+    """A message with a valid CRC around any bytes from the magic byte on."""
     return struct.pack(">qiI", 0, 4 + len(body), crc32(body)) + body
 
 
@@ -58,7 +58,7 @@ STAMPED = message(0, b"k", b"v", magic=1, timestamp=NOW, timestamp_type=LOG_APPE
 PRODUCER = {"producer_id": 9, "producer_epoch": 0, "base_sequence": 0}
 HEADED = [PlainRecord(0, NOW, b"k", b"v", (("h", b"1"),))]
 
-# Refused by a leader whatever the topic's format.
+# A leader rejects these for any message format of the topic.
 WRONG = {
     "crc": flipped(ONE, 30),
     "second crc": ONE + flipped(ONE, 30),
@@ -86,14 +86,15 @@ WRONG = {
     "not gzip": message(0, None, b"not gzip", magic=1, timestamp=NOW, codec=1),
     "no codec": message(0, None, b"any", magic=1, timestamp=NOW, codec=5),
 }
-# Refused by kstore, which could not read it back; Kafka takes it where it need not look inside.
+# kstore rejects these, since it could not read them back; Kafka accepts them if it does not
+# decompress them.
 WORSE = {
     "inner cut": packed(ONE + ONE[:-1]),
     "key too long": sealed(struct.pack(">bbqi", 1, 0, NOW, 100) + bytes(8)),
     "value too long": sealed(struct.pack(">bbqiqi", 1, 0, NOW, 8, 0, 9) + bytes(8)),
     "value too short": sealed(struct.pack(">bbqiqi", 1, 0, NOW, 8, 0, 7) + bytes(8)),
 }
-# Batches v2 that a log of messages v0 or v1 cannot hold.
+# v2 batches that a log with message format v0 or v1 cannot store.
 NOT_OLD = {
     "headers": batch(HEADED),
     "packed headers": batch(HEADED, codec=1),
@@ -106,7 +107,7 @@ NOT_OLD = {
     "two": batch(rows(2)) * 2,
     "crc": flipped(batch(rows(2)), 70),
 }
-# Right, with something about them that a leader changes, or checks twice.
+# Valid batches that a leader modifies or checks in an unusual way.
 ODD = {
     "a cut message at the end": plain(rows(3), 1)[:-1],
     "relative from 3": wrapper(rows(5, 10), magic=1, codec=1, first_relative=3),

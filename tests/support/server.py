@@ -1,4 +1,4 @@
-"""A listener with handlers of the test's own, and a client that writes raw frames."""
+"""A listener with test handlers, and a client that writes raw frames."""
 
 import socket
 import struct
@@ -23,7 +23,7 @@ WAIT = 30.0
 
 
 class Raw:
-    """A response whose body is a chunk of the test's: bytes, or a slice."""
+    """A response whose body is a chunk from the test: bytes, or a slice."""
 
     API_KEY: ClassVar[int] = PRODUCE
 
@@ -37,8 +37,8 @@ class Raw:
 class Server:
     """Serves Produce, Fetch and Metadata in version 0; the body is a command, a STRING.
 
-    ``echo...`` is answered with itself, ``park...`` when the test completes ``parked``, ``none...``
-    not at all, ``close`` and ``fail`` close, ``big N`` is answered with N bytes.
+    ``echo...`` returns itself, ``park...`` waits until the test completes it, ``none...`` gets no
+    response, ``close`` and ``fail`` close the connection, and ``big N`` returns N bytes.
     """
 
     def __init__(self, **settings: Any) -> None:
@@ -97,12 +97,12 @@ class Server:
             self._changed.notify_all()
 
     def wait_for(self, condition: Callable[[], bool]) -> None:
-        """Wait until a condition holds that changes with ``seen``, ``parked``, ``cancelled``."""
+        """Wait for a condition that depends on ``seen``, ``parked`` or ``cancelled``."""
         with self._changed:
             assert self._changed.wait_for(condition, WAIT)
 
     def on_loop(self, function: Callable[[], Any]) -> Any:
-        """Call on the loop's thread; its result."""
+        """Call a function on the event loop's thread and return its result."""
         results: list[Any] = []
         done = threading.Event()
 
@@ -117,7 +117,7 @@ class Server:
         return results[0]
 
     def wait_on_loop(self, condition: Callable[[], bool]) -> None:
-        """Wait until a condition holds, seen on the loop's thread between its turns."""
+        """Wait for a condition, which is checked on the event loop's thread between turns."""
         done = threading.Event()
 
         def look() -> None:
@@ -130,7 +130,7 @@ class Server:
         assert done.wait(WAIT)
 
     def complete(self, command: str, response: Any = b"done") -> None:
-        """Answer a parked request."""
+        """Complete a parked request."""
         self.wait_for(lambda: any(name == command for name, _ in self.parked))
         pending = next(each for name, each in self.parked if name == command)
         answer = None if response is None else Raw(response)
@@ -158,11 +158,11 @@ def serving(**settings: Any) -> Iterator[Server]:
         thread.join(WAIT)
         server.workers.close()
         server.loop.close()
-        assert server.memory.used == 0, "every byte that came was released"
+        assert server.memory.used == 0, "every received byte was released"
 
 
 class Client:
-    """A connection that writes frames and reads answers."""
+    """A connection that writes frames and reads responses."""
 
     def __init__(self, server: Server, *, receive_buffer: int | None = None) -> None:
         self.socket = socket.socket()
@@ -179,7 +179,7 @@ class Client:
         self.socket.close()
 
     def send(self, *commands: str, key: int = FETCH) -> None:
-        """Write requests in one go."""
+        """Write requests with one send."""
         frames = []
         for command in commands:
             self._correlation += 1
@@ -187,7 +187,7 @@ class Client:
         self.socket.sendall(b"".join(frames))
 
     def receive(self) -> tuple[int, bytes]:
-        """Correlation id and body of the next answer."""
+        """Correlation id and body of the next response."""
         size, correlation, length = struct.unpack(">iii", self._exactly(12))
         assert size == 8 + length
         return correlation, self._exactly(length)
@@ -199,7 +199,7 @@ class Client:
         return body
 
     def is_closed(self) -> bool:
-        """Wait for the end of the connection; False if anything else comes first."""
+        """Wait for the end of the connection; False if data arrives first."""
         try:
             return self.socket.recv(1) == b""
         except ConnectionError:
@@ -217,7 +217,7 @@ class Client:
 
 
 def frame(command: str, key: int = FETCH, correlation: int = 1, version: int = 0) -> bytes:
-    """A request with its size; the body is a STRING."""
+    """A request with its size prefix; the body is a STRING."""
     text = command.encode()
     body = struct.pack(">hhih", key, version, correlation, -1)
     body += struct.pack(">h", len(text)) + text

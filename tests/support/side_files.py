@@ -1,4 +1,4 @@
-"""A store with files of every kind beside its logs, and the tools that read them."""
+"""A store with all kinds of files beside its logs, and the tools that read them."""
 
 import warnings
 from pathlib import Path
@@ -15,7 +15,7 @@ from support.stores import MARKER, QUIET
 FOLDER = "t-0"
 SETTINGS = kstore.LogConfig(segment_bytes=2500, index_interval_bytes=200, file_delete_delay_ms=0)
 
-# Texts that are JSON, or begin as a checkpoint does, but have not what kstore expects.
+# Valid JSON, or the beginning of a checkpoint, without the contents that kstore expects.
 TEXTS = (
     b"null", b"[]", b"{}", b"1", b'"x"', b"1e999", b"[" * 4000 + b"\n", b"0\n0\n", b"0\n1\n",
     b"0\n1\nt 0 1\n", b'{"format":1}', b'{"format":1e999}', b'{"format":null}', b'{"format":true}',
@@ -47,7 +47,7 @@ def files_of_segments(root: Path) -> list[Path]:
 
 
 def other_side_files(root: Path) -> list[Path]:
-    """The other side files, also those that this store has no reason to have."""
+    """The other side files, including types that this store does not have."""
     first = min((root / FOLDER).glob("*.log")).stem
     in_partition = (
         filenames.SEAL + first,
@@ -81,7 +81,7 @@ def dump(path: Path) -> None:
 
 
 def use_everything(root: Path, output: Path) -> None:
-    """Let each tool read a log directory, then a store; only errors of kstore are caught."""
+    """Run each tool on a log directory and on a store; catch only kstore's errors."""
     for words in (["verify"], ["repair", "--output", str(output)]):
         assert main([*words, "--log-dir", str(root)]) in (0, 1, 2, 3)
     for mode in ("r", "a", "r"):

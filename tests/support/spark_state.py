@@ -1,4 +1,4 @@
-"""What Spark and an older kstore kept between runs: a stream's checkpoint, files to resume from."""
+"""State that Spark and an older kstore kept between runs: a checkpoint, and resume files."""
 
 from pathlib import Path
 
@@ -8,7 +8,7 @@ _ROOT = "/tmp/spark_fix/root"
 
 
 def unpack_spark_state(target: Path) -> Path:
-    """Unpack the state; files to resume from name the new directory."""
+    """Unpack the state; the resume files get the new directory."""
     for path in unpack("spark-state", target).glob("*.json"):
         text = path.read_text()
         assert _ROOT in text

@@ -1,4 +1,4 @@
-"""What tests of stores share: snapshots of directories, other processes, a disk that fails."""
+"""Helpers of store tests: snapshots of directories, child processes, a failing disk."""
 
 import gc
 import subprocess
@@ -15,7 +15,7 @@ QUIET = StoreConfig(background=False)
 
 
 def snapshot(path: Path) -> dict[str, tuple[bytes, int]]:
-    """Every file with its bytes and modification time."""
+    """All files with their contents and modification times."""
     return {
         str(each.relative_to(path)): (each.read_bytes(), each.stat().st_mtime_ns)
         for each in path.rglob("*")
@@ -24,7 +24,7 @@ def snapshot(path: Path) -> dict[str, tuple[bytes, int]]:
 
 
 def make_kafkas_partition(path: Path, topic: str, partition: int = 0) -> Path:
-    """An empty partition as Kafka before 2.8 makes it: without a topic id."""
+    """Create an empty partition like Kafka before 2.8, without a topic id."""
     folder = path / f"{topic}-{partition}"
     folder.mkdir(parents=True)
     (folder / f"{0:020}.log").touch()
@@ -32,7 +32,7 @@ def make_kafkas_partition(path: Path, topic: str, partition: int = 0) -> Path:
 
 
 def leave_to_kafka(path: Path) -> Path:
-    """Make a store's directory look as if a broker had created all that is in it."""
+    """Make a store's directory look as if a Kafka broker had created everything in it."""
     (path / "kstore.topics").unlink(missing_ok=True)
     (path / "meta.properties").write_text(
         "version=1\nnode.id=1\ncluster.id=AAAAAAAAAAAAAAAAAAABAA\n"
@@ -41,7 +41,7 @@ def leave_to_kafka(path: Path) -> Path:
 
 
 def scanned(log: Log) -> int:
-    """How many segments recovery had to read."""
+    """The number of segments that recovery read."""
     return 0 if log.recovery is None else log.recovery.segments_scanned
 
 
@@ -56,7 +56,7 @@ def python(code: str, *arguments: object, status: int = 0) -> str:
 
 
 class Broken(Files):
-    """A disk whose syncs fail from a moment on."""
+    """A disk whose syncs fail once it is switched on."""
 
     failing = False
 

@@ -1,10 +1,10 @@
-"""What a process really asks of the kernel: every call that changes files below a directory.
+"""Traces all system calls of a process that change files below a directory.
 
-By strace, or by a library that is loaded in front of libc (``calls.c``; it sees no call that
-goes around libc). Both give lines of one form, from which :func:`changes` makes what a
-:class:`support.recording.Recorder` would have recorded.
+It uses strace, or a preloaded library (``calls.c``, which does not see calls that bypass libc).
+Both print lines in the same format, which :func:`changes` converts to the changes that a
+:class:`support.recording.Recorder` records.
 
-Not counted, because they change no bytes and no names: times, modes and owners.
+Changes of times, modes and owners are ignored, because they change neither contents nor names.
 """
 
 import os
@@ -30,11 +30,11 @@ _CALL = re.compile(r"^(?:\d+ +)?(\w+)\((.*)\) += (-?\d+)(?:<(.*?)>)?")
 _NAME = re.compile(r'"((?:[^"\\]|\\.)*)"')
 _FILE = re.compile(r"\d+<([^>]*)>")
 
-Change = tuple[str, str, int]  # what, path below the root, how many bytes
+Change = tuple[str, str, int]  # operation, path below the root, number of bytes
 
 
 def strace(command: list[str], output: Path) -> list[str]:
-    """Run the command; every call of it and of its threads, finished calls in one line."""
+    """Run a command; return the calls of all its threads, each completed call on one line."""
     tracer = ["strace", "-f", "-y", "-qq", "-s", "0", "-e", "signal=none"]
     traced = [*tracer, "-e", f"trace={TRACED}", "-o", str(output)]
     _run([*traced, *command])
@@ -67,7 +67,7 @@ def _run(command: list[str], fd: int | None = None, **variables: str) -> None:
 
 
 def ways() -> list[str]:
-    """How calls can be seen here; the second needs nothing but the compiler of the build."""
+    """The available tracing methods; the second needs only the C compiler of the build."""
     return (["strace"] if shutil.which("strace") else []) + ["preload"]
 
 
@@ -76,7 +76,7 @@ def python(*arguments: str) -> list[str]:
 
 
 def _joined(lines: Iterable[str]) -> Iterable[str]:
-    """A call that another thread interrupted comes in two lines: it counts where it ends."""
+    """Join calls that strace splits into two lines because another thread interrupted them."""
     begun: dict[str, str] = {}
     for line in lines:
         thread, _, rest = line.partition(" ")
@@ -121,7 +121,7 @@ class _Reader:
             self.gone(names)
         elif name in ("rename", "renameat", "renameat2"):
             self.renamed(names)
-        elif files or names:  # whatever else: nothing of it is recorded
+        elif files or names:  # any other call is not recorded
             self.found.append((name, (files + names)[0], 0))
         elif name in ("sync", "io_uring_setup"):
             self.found.append((name, "", 0))
@@ -137,7 +137,7 @@ class _Reader:
     def made(self, names: list[str]) -> None:
         for path in names:
             self.there.add(path)
-            if "/" in path:  # the first part names the scenario
+            if "/" in path:  # the first component names the scenario
                 self.found.append(("make", path, 0))
 
     def gone(self, names: list[str]) -> None:
@@ -154,7 +154,7 @@ class _Reader:
 
 
 def changes(lines: Iterable[str], root: str) -> dict[str, list[Change]]:
-    """What was really done, in order, by the first part of the path below the root."""
+    """The actual changes, in order, by the first component of the path below the root."""
     reader = _Reader(root)
     for line in lines:
         match = _CALL.match(line)
@@ -171,7 +171,7 @@ def changes(lines: Iterable[str], root: str) -> dict[str, list[Change]]:
 
 
 def recorded(trace: Trace, name: str) -> list[Change]:
-    """What a recorder says was done below ``<root>/<name>``, in the same form."""
+    """A recorder's changes below ``<root>/<name>``, in the same format."""
     paths = {
         node: f"{name}/{path}" if path else name for path, node in number_nodes(trace.base).items()
     }
@@ -180,7 +180,7 @@ def recorded(trace: Trace, name: str) -> list[Change]:
     for op in trace.ops:
         path = paths[op.node]
         if op.kind == "write":
-            if op.data:  # of nothing, the kernel is not asked
+            if op.data:  # an empty write causes no system call
                 found.append(("write", path, len(op.data)))
         elif op.kind == "resize":
             found.append(("resize", path, 0))
@@ -201,7 +201,7 @@ def recorded(trace: Trace, name: str) -> list[Change]:
 
 
 def join_writes(found: Iterable[Change]) -> list[Change]:
-    """Writes to one file that follow each other are one: a short one is continued."""
+    """Merge consecutive writes to a file, since a short write is continued."""
     joined: list[Change] = []
     for kind, path, size in found:
         if kind == "write" and joined and joined[-1][:2] == (kind, path):

@@ -1,7 +1,7 @@
-"""What some tests need of the system, and a chroot or a container may lack.
+"""System features that some tests need and a chroot or container may lack.
 
-Where it is missing the test is skipped and says what to mount; in CI (``CI=true``) and with
-``KSTORE_SYSTEM=require`` it fails instead.
+If one is missing, the test is skipped with a message that says what to mount; in CI (``CI=true``)
+and with ``KSTORE_SYSTEM=require`` it fails instead.
 """
 
 import multiprocessing
@@ -12,7 +12,7 @@ from multiprocessing.context import BaseContext
 
 
 def unavailable(reason: str) -> None:
-    """Fail where a complete system is required, else skip and say why."""
+    """Fail if a complete system is required, otherwise skip with the reason."""
     import pytest
 
     if os.environ.get("CI") == "true" or os.environ.get("KSTORE_SYSTEM") == "require":

@@ -1,4 +1,4 @@
-"""Spark's jobs without Spark: their tasks run in the test's process, one after the other."""
+"""Runs Spark jobs without Spark: their tasks run sequentially in the test's process."""
 
 from collections.abc import Iterator
 from types import ModuleType
@@ -10,13 +10,13 @@ NO_SPARK: Any = None  # the session that such a job gets
 
 
 def run_here(spark: Any, tasks: Any, work: Any, description: str) -> Iterator[Any]:
-    """As run_tasks of the jobs."""
+    """Replaces run_tasks of the jobs."""
     for number, task in enumerate(tasks):
         yield number, work(task)
 
 
 def use_tasks_here(monkeypatch: pytest.MonkeyPatch, *jobs: ModuleType) -> None:
-    """Have these modules call no Spark, where they do: two cores, and every executor is fine."""
+    """Replace these modules' calls of Spark: two cores, and all executors are usable."""
     fakes = {
         "run_tasks": run_here,
         "check_executors": lambda *_: None,

@@ -1,4 +1,4 @@
-"""Segments of every format, with the indexes that Kafka makes for them, sound or damaged."""
+"""Segments of all formats, with the indexes that Kafka writes for them, valid or damaged."""
 
 import os
 from collections.abc import Sequence
@@ -11,9 +11,9 @@ from oracle.reader import read_log as read_plain
 
 
 class Segment(NamedTuple):
-    """What is in a segment, and how its time index was damaged."""
+    """The contents of a segment, and the damage to its time index."""
 
-    content: Sequence[tuple[str, list[int], int]]  # kind of batch, timestamps, gap in front
+    content: Sequence[tuple[str, list[int], int]]  # kind of batch, timestamps, gap before it
     every: int = 1  # batches between index entries
     how: str = "none"  # see damage
     where: int = 0
@@ -21,12 +21,12 @@ class Segment(NamedTuple):
 
 
 def of_times(*times: int, kind: str = "v2", **about: object) -> Segment:
-    """A segment of one record a batch."""
+    """A segment with one record per batch."""
     return Segment([(kind, [time], 0) for time in times], **about)  # type: ignore[arg-type]
 
 
 def write_segments(directory: Path, *segments: Segment) -> None:
-    """Make the files of a log's segments, from offset 0 on."""
+    """Write the files of a log's segments, starting at offset 0."""
     directory.mkdir(exist_ok=True)
     base = 0
     for segment in segments:
@@ -56,7 +56,8 @@ def batch_of(kind: str, offset: int, times: list[int]) -> bytes:
 
 
 def indexes_of(data: bytes, base: int, every: int, begun: int) -> tuple[bytes, bytes]:
-    """Both indexes as Kafka makes them; the time index only from one batch on, if it was lost."""
+    """Both indexes as Kafka writes them; the time index from batch ``begun``, as if it was lost
+    before."""
     entries: list[tuple[int, int]] = []
     times: list[tuple[int, int]] = []
     largest, at = -1, base
@@ -94,7 +95,7 @@ def damage(times: bytes, how: str, where: int) -> bytes | None:
 
 
 def write_segment(directory: Path, base: int, segment: Segment) -> int:
-    """Make the files of a segment; returns the offset behind its last batch."""
+    """Write the files of a segment; return the offset after its last batch."""
     content, every, how, where, age = segment
     offset, data = base, b""
     for kind, times, gap in content:

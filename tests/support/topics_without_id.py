@@ -1,4 +1,4 @@
-"""Topics as Kafka before 2.8 makes them: without a topic id."""
+"""Topics without a topic id, as created by Kafka before 2.8."""
 
 from pathlib import Path
 
@@ -6,13 +6,14 @@ import kstore
 from support.stores import QUIET, make_kafkas_partition
 
 ID = "AAAAAAAAAAAAAAAAAAAAAQ"
-# (has_stamp, by_kstore): with a stamp any later topic of the name is known to be another one,
-# without it only one that kstore made, as that has an id.
+# (has_stamp, by_kstore): with a stamp, any later topic of the same name is recognized as a
+# different topic; without it, only one created by kstore, which has an id.
 WAYS = [(True, True), (True, False), (False, True)]
 
 
 def make_topic(path: Path, *counts: int, value: bytes = b"old") -> None:
-    """Topic ``t`` with so many records in each partition; a kstore that writes stamps it."""
+    """Create topic ``t`` with these numbers of records by partition; a kstore writer adds
+    stamps."""
     for partition in range(len(counts)):
         make_kafkas_partition(path, "t", partition)
     with kstore.open(path, config=QUIET) as store:
@@ -21,12 +22,12 @@ def make_topic(path: Path, *counts: int, value: bytes = b"old") -> None:
 
 
 def forget_stamps(path: Path) -> None:
-    """As if no kstore had opened the directory for writing yet."""
+    """Remove the stamps, as if no kstore had opened the directory for writing yet."""
     (path / "kstore.topics").unlink()
 
 
 def make_topic_again(path: Path, *counts: int, by_kstore: bool = False) -> None:
-    """Delete the topic, and make another one of its name; kstore gives its own an id."""
+    """Delete the topic and recreate it; a topic created by kstore has an id."""
     with kstore.open(path, config=QUIET) as store:
         store.delete_topic("t", foreign=True)
         if by_kstore:
@@ -38,6 +39,6 @@ def make_topic_again(path: Path, *counts: int, by_kstore: bool = False) -> None:
 
 
 def assign_id(path: Path) -> None:
-    """What a broker does that is upgraded."""
+    """Assign a topic id, as an upgraded broker does."""
     for folder in path.glob("t-*"):
         (folder / "partition.metadata").write_text(f"version: 0\ntopic_id: {ID}")

@@ -1,4 +1,5 @@
-"""A transaction coordinator whose effects are carried out at once, on a clock that a test moves."""
+"""Drives a transaction coordinator: executes effects immediately, with a clock that the test
+advances."""
 
 from collections.abc import Iterable
 from itertools import count
@@ -23,13 +24,13 @@ Producer = tuple[int, int]
 
 
 class TransactionDriver:
-    """Stores at once and writes markers at once, unless a test holds them."""
+    """Stores states and writes markers immediately, unless a test holds them."""
 
     def __init__(self) -> None:
         ids = count(100)
         self.coordinator = TransactionCoordinator(max_timeout_ms=60_000, new_id=lambda: next(ids))
         self.now = 1_000_000
-        self.log: list[tuple[str, Metadata | None]] = []  # as __transaction_state has it
+        self.log: list[tuple[str, Metadata | None]] = []  # the contents of __transaction_state
         self.marked: list[tuple[str, bool, frozenset[PartitionKey]]] = []
         self.store_error = ErrorCode.NONE
         self.held_stores: list[StoreTransaction] | None = None
@@ -66,7 +67,7 @@ class TransactionDriver:
         self.coordinator.marked(effect, self.now)
 
     def release(self) -> None:
-        """Carry out what was held."""
+        """Execute the held effects."""
         stores, self.held_stores = self.held_stores or [], None
         markers, self.held_markers = self.held_markers or [], None
         for each in stores:
@@ -75,7 +76,7 @@ class TransactionDriver:
             self.mark(marker)
         self.carry_out()
 
-    # --- requests: the answer, None while it waits ------------------------------------------
+    # --- requests: the response, None while it waits ----------------------------------------
 
     def init(
         self, name: str = "x", *, timeout_ms: int = 10_000, expected: Producer = (-1, -1)

@@ -17,7 +17,7 @@ class TransactionWriter:
         self._sequences: dict[int, int] = {}
 
     def data(self, producer_id: int, count: int = 1, *, codec: int = 0) -> None:
-        """A batch of a transaction, or with producer id -1 of none."""
+        """Append a transactional batch, or a plain one for producer id -1."""
         base = self.log.end_offset
         inside = producer_id >= 0
         sequence = self._sequences.get(producer_id, 0)
@@ -54,7 +54,8 @@ class TransactionWriter:
         self.batches.append(Batch(base, base, producer_id, kind))
 
     def empty(self, producer_id: int) -> None:
-        """The end of a transaction as Kafka's cleaner leaves it: a control batch of no record."""
+        """Append a control batch without records, which Kafka's cleaner leaves for a
+        transaction."""
         base = self.log.end_offset
         self.log.append_as_follower(
             emptied(base, timestamp=WHEN + base, producer_id=producer_id, producer_epoch=0)

@@ -1,4 +1,4 @@
-"""A plain client of Kafka's protocol: requests from dicts, frames, one connection."""
+"""A simple client of Kafka's protocol: requests from dicts, frames, one connection."""
 
 import socket
 import struct
@@ -8,12 +8,12 @@ from kstore.protocol.headers import RequestHeader, decode_response_header
 from kstore.protocol.messages import message_types
 from kstore.protocol.wire import Reader, Writer
 
-PATIENCE = 30.0  # seconds for an answer
+PATIENCE = 30.0  # seconds to wait for a response
 CLIENT_ID = "same-bytes"
 
 
 def build(kind: Any, values: dict[str, Any]) -> Any:
-    """A message from dicts: the class of a nested struct is named after its field."""
+    """Build a message from dicts; the class of a nested struct is named after its field."""
     made = kind()
     for name, value in values.items():
         assert name in kind.__dataclass_fields__, f"{kind.__qualname__} has no {name}"
@@ -34,7 +34,7 @@ def encode(api_key: int, version: int, values: dict[str, Any]) -> bytes:
 
 
 def frame(api_key: int, version: int, correlation_id: int, body: bytes) -> bytes:
-    """A request with its header and its size in front."""
+    """A request with header and size prefix."""
     writer = Writer()
     RequestHeader(api_key, version, correlation_id, CLIENT_ID).encode(writer)
     request = writer.to_bytes() + body
@@ -42,7 +42,7 @@ def frame(api_key: int, version: int, correlation_id: int, body: bytes) -> bytes
 
 
 class Connection:
-    """One connection; what is sent and received are frames."""
+    """One connection, which sends and receives frames."""
 
     def __init__(self, address: str) -> None:
         host, _, port = address.rpartition(":")
@@ -54,9 +54,9 @@ class Connection:
         self._socket.sendall(data)
 
     def receive(self, seconds: float = PATIENCE) -> bytes | None:
-        """The next frame without its size; None when the connection is closed, also by a reset.
+        """The next frame without its size prefix; None if the connection is closed or reset.
 
-        TimeoutError if nothing comes.
+        Raises TimeoutError if nothing arrives.
         """
         self._socket.settimeout(seconds)
         size = self._exactly(4)
@@ -80,12 +80,14 @@ class Connection:
         self._socket.close()
 
     def ask(self, api_key: int, version: int, **fields: Any) -> Any:
-        """Send a request and wait for its answer; ConnectionError if the connection is closed."""
+        """Send a request and return its response. Raises ConnectionError if the connection is
+        closed."""
         self.send(frame(api_key, version, 0, encode(api_key, version, fields)))
         return self.answer(api_key, version)
 
     def answer(self, api_key: int, version: int) -> Any:
-        """The answer to the oldest request that has none; ConnectionError if it is closed."""
+        """The response to the oldest outstanding request. Raises ConnectionError if it is
+        closed."""
         received = self.receive()
         if received is None:
             raise ConnectionError("the broker closed the connection")

@@ -102,7 +102,8 @@ def test_examples_and_generated_tables_are_not_read(tmp_path: Path) -> None:
 def test_every_avoided_word_is_found_and_has_advice() -> None:
     for text in [
         "nobody's folder", "a place", "what is there", "it hangs on this", "a reader of Kafka's.",
-        "the whole log", "strangers", "as ever", "put together", "it goes on",
+        "the whole log", "strangers", "as ever", "put together", "it goes on", "it waits for ever",
+        "the requests in work", "the offset behind it", "bytes that came", "users may everything",
     ]:  # fmt: skip
         (found,) = avoided_words(text)
         assert advice(found[1])

@@ -52,6 +52,18 @@ INSTEAD = {
     r"\bpassed over\b": "skip, ignore",
     r"\bspoilt\b": "corrupt",
     r"\blook(?:s|ed) at\b": "check, read, inspect",
+    r"\bfor ever\b": "forever, without limit",
+    r"\b(?:calls?|copies|copy|moves?|requests?) in work\b": "in progress, outstanding",
+    r"\bbehind the last\b": "after the last",
+    r"\boffsets? behind\b": "the offset after",
+    r"\bcounts? before\b": "takes precedence over, overrides",
+    r"\bmay everything\b": "is allowed everything",
+    r"\bwho it is\b": "authenticates; its principal",
+    r"\bmade again\b": "recreated, rebuilt",
+    r"\band (?:its|their) like\b": "such as",
+    r"\bwhat there is\b": "the available bytes, the current results",
+    r"\bin the words of\b": "the format of, the messages of",
+    r"\bthat came\b": "received, that arrived; later",
     r"\bof (?:Kafka|Spark|kstore)'s(?=[,.;:)]| (?:that|which|is|are|and|or|with|in|on|to|by)\b)": (
         "Kafka's X, or: X of Kafka"
     ),

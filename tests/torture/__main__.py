@@ -34,7 +34,7 @@ PARTS: dict[str, Part] = {
         kills.kill_all, kills.GOAL, "SIGKILL before, in and after every change to the disk"
     ),
     "io-errors": Part(
-        io_errors.fail_all, io_errors.GOAL, "every call to the disk fails, once and for ever"
+        io_errors.fail_all, io_errors.GOAL, "every call to the disk fails, once and forever"
     ),
     "mutations": Part(
         mutations.mutate_all, mutations.GOAL, "directories mutilated at random, in all formats"

@@ -1,4 +1,4 @@
-"""Every call to the disk fails, once or for ever, while each scenario continues as well as it can.
+"""Every call to the disk fails, once or forever, while each scenario continues as well as it can.
 
 Errors come out as kstore's own and nothing else; what an answer promised exists when the
 directory is opened again, and after a power cut too: what a failed sync had before it is taken

@@ -174,7 +174,7 @@ def test_unsynced_bytes_may_be_anything() -> None:
 
 
 def test_an_unsynced_end_may_be_an_old_block() -> None:
-    """A batch that was written long ago, checksum and all, stands behind the last one."""
+    """A batch that was written long ago, checksum and all, stands after the last one."""
     old, new = b"o" * 100, b"n" * 100
     ops = [
         MAKE, Op("sync_names", 0, position=1),

@@ -41,7 +41,8 @@ class BackgroundFailures:
         *,
         is_lasting: bool = False,
     ) -> None:
-        """Record a failure; log it and call back unless the last attempt failed with it too."""
+        """Record a failure; log it and call back, unless the last attempt failed with the same
+        error."""
         key = (work, topic, partition)
         with self._lock:
             known = self._current.get(key)
@@ -60,7 +61,7 @@ class BackgroundFailures:
                 _LOGGER.exception("on_background_error failed")
 
     def end(self, work: str, topic: str | None = None, partition: int | None = None) -> None:
-        """The task succeeded, or has nothing left to do."""
+        """Remove the failure of a task that succeeded or has nothing left to do."""
         key = (work, topic, partition)
         if key not in self._current:  # the usual case, without the lock
             return
@@ -71,7 +72,7 @@ class BackgroundFailures:
             _LOGGER.info("%s%s no longer fails", work, subject)
 
     def forget_topic(self, topic: str) -> None:
-        """The topic was deleted: remove the failures of its partitions."""
+        """Remove the failures of the partitions of a deleted topic."""
         with self._lock:
             self._current = {
                 key: failure for key, failure in self._current.items() if key[1] != topic
@@ -87,7 +88,7 @@ def _is_same(known: BackgroundFailure, error: Exception, is_lasting: bool) -> bo
 
 
 def attempt(errors: list[BaseException], work: Callable[[], object]) -> object:
-    """The result of ``work``, or None if it raises; the error goes into ``errors``."""
+    """Return the result of ``work``; on an exception append it to ``errors`` and return None."""
     try:
         return work()
     except Exception as error:

@@ -7,7 +7,7 @@ from time import monotonic
 from typing import NamedTuple
 
 _PAUSE_AFTER_ERROR = 1.0  # seconds
-_LONGEST_PAUSE = 3600.0  # seconds; a wait of centuries overflows
+_LONGEST_PAUSE = 3600.0  # seconds; an extremely long wait would overflow
 
 
 class ScheduledTask(NamedTuple):
@@ -19,7 +19,7 @@ class ScheduledTask(NamedTuple):
 
 
 class Schedule:
-    """When each task is next due. Used by one thread."""
+    """The due times of tasks. For use by one thread."""
 
     def __init__(
         self, on_error: Callable[[str, Exception], object], on_success: Callable[[str], object]
@@ -77,16 +77,17 @@ class Scheduler:
         self._thread.start()
 
     def wake(self) -> None:
-        """Have ``work`` called soon: what is due may have changed."""
+        """Make the thread call ``work`` soon, because due times may have changed."""
         self._wakes.put(None)
 
     def request_stop(self) -> None:
-        """Stop the thread without waiting for it; takes no lock: a finalizer may call it."""
+        """Stop the thread without waiting for it. Takes no lock, so that a finalizer may call
+        it."""
         self._stopping = True
         self._wakes.put(None)
 
     def stop(self) -> None:
-        """Stop the thread and wait for the call that runs; may be called again."""
+        """Stop the thread and wait for a running call. Idempotent."""
         self.request_stop()
         if self._thread.is_alive() and self._thread is not threading.current_thread():
             self._thread.join()
@@ -104,7 +105,7 @@ class Scheduler:
             self._rest(min(max(0.0, started + pause - monotonic()), _LONGEST_PAUSE))
 
     def _rest(self, seconds: float) -> None:
-        """Wait for a wake; several pending ones count as one."""
+        """Wait for a wake-up; several pending wake-ups count as one."""
         try:
             self._wakes.get(timeout=seconds)
             while True:

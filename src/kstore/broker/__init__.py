@@ -2,7 +2,8 @@
 
 Modules:
 
-- access_rules: Kinds of rules: what a denied resource does to a request and to its answer
+- access_rules: Kinds of authorization rules: how a denied resource changes a request and its
+  response
 - access_table: Which resources and operations each API needs
 - answer_frames: Answers as frames: the size, the header, and the message
 - api_table: The table of served APIs: which versions, and which handler
@@ -12,46 +13,46 @@ Modules:
 - client_batch: The records of one partition in a Produce request
 - client_throttling: Measures what clients use against their quotas
 - closed_reports: Logs why connections were closed, without a line for each in a flood
-- connection: Reads requests, lets handlers answer them, sends the answers in order
+- connection: Reads requests, calls their handlers, and sends the responses in order
 - connection_limits: Counts the connections of all listeners against the limits
-- consumer_group_service: Carries out what the coordinator of consumer groups decides
+- consumer_group_service: Executes the consumer group coordinator's decisions (KIP-848)
 - delayed_fetch: Fetch requests that wait for records
-- delayed_produce: Produce requests that wait for their acknowledgement
-- disk_workers: Threads for work that may wait for a disk, in order for each key
-- down_convert: Records for consumers of Fetch 0 to 3, which know messages v0 or v1 only
-- durable_commits: Acknowledgements that mean on disk: one sync serves every request that waits
-- embedded_transactions: Embedded transactional producers of a store that is served
-- encoded_topics: The topics of Metadata's answers as bytes: those of one image are encoded once
-- fetch_frames: Fetch requests of one partition, from the bytes of a request to its answer
+- delayed_produce: Produce requests that wait for acknowledgement
+- disk_workers: Threads for work that may block on a disk, in order for each key
+- down_convert: Converts records for Fetch 0 to 3, whose clients read only message formats v0 and v1
+- durable_commits: Durable acknowledgements: one fsync serves all requests that wait for it
+- embedded_transactions: Connects a served store's embedded transactional producers to the broker
+- encoded_topics: Caches the encoded topics of Metadata responses, per cluster image
+- fetch_frames: The fast path for Fetch requests of one partition
 - fetch_read: Reads the partitions of one Fetch request
 - fetch_session: Incremental fetch sessions (KIP-227)
-- frame_cutter: Cuts a connection's bytes into frames
-- group_service: Carries out what the group coordinator decides
-- internal_topic: An internal topic whose partitions a coordinator loads
+- frame_cutter: Splits a connection's bytes into frames
+- group_service: Executes the group coordinator's decisions
+- internal_topic: An internal topic: its creation, and the loading of its partitions
 - late_transactions: Transactions that are open for longer than any may be
-- leader_hints: Who leads a partition instead, in answers of Produce 10 and Fetch 16
+- leader_hints: The current leader in responses of Produce 10 and Fetch 16 (KIP-951)
 - listener: A listening socket and its connections
-- listener_set: The listeners of a broker, and the addresses that clients are given
-- logger_levels: Levels of loggers, as a resource that has settings
+- listener_set: The listeners of a broker, and their advertised addresses
+- logger_levels: Log levels as configs of the BROKER_LOGGER resource
 - loop: The event loop: epoll, timers and callbacks, on one thread that owns all state
 - member_requests: Requests of classic members, by the protocol that their group uses now
 - outstanding_request: A request of a connection until its answer is sent
-- partitions: The hosted partitions: a log each, or the error that clients get instead
-- produce_frames: Produce requests of the usual form, from the bytes of a request to its answer
+- partitions: The hosted partitions: the log of each, or the error to return instead
+- produce_frames: The fast path for Produce requests of one small batch
 - purgatory: How many requests wait
 - quota_rates: Rates and token buckets of quotas, with the time as a parameter
-- replica_moves: Moves between log directories that clients asked for
-- request: One request of a client, and the ways to answer it
-- request_memory: Bounds the bytes of requests that all connections of a broker hold together
-- send_queue: Sends the chunks of answers: bytes by sendmsg, slices of segments by sendfile(2)
-- server_properties: Kafka's ``server.properties``: which keys are honoured, ignored and refused
-- services: What a handler works with
-- settings: The settings of a broker, typed, under Kafka's names
-- tls_contexts: The TLS context of a listener, made again when its files were replaced
-- tls_transport: TLS below a connection
-- topic_patterns: Regular expressions of consumer groups: which topics match
-- transaction_markers: Writes the markers of decided transactions
-- transaction_service: Carries out what the transaction coordinator decides
+- replica_moves: Moves partitions between log directories (AlterReplicaLogDirs)
+- request: One request, and the ways to respond to it
+- request_memory: Limits the request bytes that all connections hold in memory together
+- send_queue: Sends responses: bytes with sendmsg, slices of segments with sendfile
+- server_properties: Reads Kafka's ``server.properties``: honoured, ignored and rejected keys
+- services: The objects that request handlers share
+- settings: The broker's settings, typed, under Kafka's names
+- tls_contexts: A listener's TLS context, reloaded when its files change
+- tls_transport: The TLS layer of a connection
+- topic_patterns: Matches the regular expressions of consumer groups with topic names
+- transaction_markers: Writes the markers of completed transactions
+- transaction_service: Executes the transaction coordinator's decisions
 
 The call of sendfile(2) is ``Slice.send_to``, in ``_native/read/slice.pxi`` over
 ``_native/files/file_map.pyx``.

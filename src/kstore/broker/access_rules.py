@@ -1,7 +1,7 @@
-"""Kinds of rules: what a denied resource does to a request and to its answer.
+"""Kinds of authorization rules: how a denied resource changes a request and its response.
 
-``required`` refuses a request, ``each`` its denied items only, ``shown`` leaves denied items out
-of an answer.
+``required`` rejects the entire request, ``each`` rejects only the denied items of a request, and
+``shown`` removes denied items from a response.
 """
 
 from collections.abc import Callable
@@ -27,7 +27,7 @@ Make = Callable[[Access, Any, ErrorCode], Any]
 
 
 def rules(*given: Rule) -> Rule:
-    """One after the other; the first that refuses counts."""
+    """Apply rules in order; the first refusal is the response."""
 
     def check(access: Access) -> Message | None:
         for rule in given:
@@ -45,7 +45,7 @@ def required(
     name: Names,
     respond: Callable[[Access, ErrorCode], Message],
 ) -> Rule:
-    """Refuses the request; nothing is checked where ``name`` gives None."""
+    """Reject the request if the operation is denied; skip the check if ``name`` returns None."""
 
     def check(access: Access) -> Message | None:
         asked = name(access.message)
@@ -68,7 +68,7 @@ def each(
     make: Make,
     name: Names = lambda item: item.name,
 ) -> Rule:
-    """Takes denied items out of a list of the request, and puts errors into that of the answer."""
+    """Remove denied items from a list of the request, and add their errors to the response."""
 
     def check(access: Access) -> Message | None:
         found = getattr(access.message, items) or []
@@ -88,7 +88,7 @@ def each(
 
 
 def shown(kind: ResourceType, operation: AclOperation, items: str, name: Names) -> Rule:
-    """Leaves denied items out of a list of the answer."""
+    """Remove denied items from a list of the response."""
 
     def check(access: Access) -> Message | None:
         def leave_out(response: Any) -> None:
@@ -104,11 +104,11 @@ def shown(kind: ResourceType, operation: AclOperation, items: str, name: Names) 
     return check
 
 
-# --- answers that refuse ---------------------------------------------------------------------
+# --- error responses -------------------------------------------------------------------------
 
 
 def only_code(access: Access, error: ErrorCode) -> Message:
-    """An answer with an error code and otherwise its defaults."""
+    """Build a response that has only an error code; its other fields have their defaults."""
     response: Any = access.response_type()
     response.error_code = int(error)
     if hasattr(response, "error_message"):
@@ -117,7 +117,7 @@ def only_code(access: Access, error: ErrorCode) -> Message:
 
 
 def all_items(items: str, into: str, make: Make) -> Callable[[Access, ErrorCode], Message]:
-    """An answer with an error for each item of the request."""
+    """Build a response with an error for each item of the request."""
 
     def respond(access: Access, error: ErrorCode) -> Message:
         response: Any = access.response_type()
@@ -133,9 +133,10 @@ def topic_errors(
     number: str | None = "partition_index", index: str = "partition_index",
     code: str = "error_code", **fields: Any,
 ) -> Make:  # fmt: skip
-    """Makes the answer's entry of a topic, with an error for each of its partitions.
+    """Build a topic's entry in the response, with an error for each of its partitions.
 
-    ``number`` is the attribute of the request's partitions, None where they are numbers.
+    ``number`` names the attribute that holds a requested partition's number; None if the request
+    lists plain numbers.
     """
 
     def make(access: Access, item: Any, error: ErrorCode) -> Any:
@@ -156,7 +157,7 @@ def topic_errors(
 
 
 def item_error(into: str, **copied: str) -> Make:
-    """Makes the answer's entry of an item: fields copied from it, and the error."""
+    """Build an item's entry in the response: fields copied from the item, and the error."""
 
     def make(access: Access, item: Any, error: ErrorCode) -> Any:
         made = _nested(access.response_type, into)()

@@ -1,7 +1,7 @@
 """Which resources and operations each API needs: one row for each API (Kafka's KafkaApis).
 
-A row is a rule, or None for an API that everyone may use; :mod:`kstore.broker.access_rules` has
-the kinds of rules.
+A row is a rule, or None for an API that needs no permission; :mod:`kstore.broker.access_rules`
+defines the kinds of rules.
 """
 
 from collections.abc import Iterable
@@ -35,7 +35,7 @@ READ, WRITE, CREATE, DELETE = (
 ALTER, DESCRIBE, ACTION = AclOperation.ALTER, AclOperation.DESCRIBE, AclOperation.CLUSTER_ACTION
 DESCRIBE_CONFIGS, ALTER_CONFIGS = AclOperation.DESCRIBE_CONFIGS, AclOperation.ALTER_CONFIGS
 
-_NO_OPERATIONS = -(1 << 31)  # what answers have where no operations were asked for
+_NO_OPERATIONS = -(1 << 31)  # in responses to requests that do not ask for operations
 _OF_TOPIC, _OF_GROUP = 2, 32  # ConfigResource.Type
 
 
@@ -55,22 +55,22 @@ _PRODUCED = topic_errors(
     base_offset=-1,
 )  # fmt: skip
 _PARTITIONS = topic_errors("topics", "partitions", "partitions")
-_CODES_31 = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+_CLUSTER_DENIED = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
 
 
 def _refuse_produce(access: Access, error: ErrorCode) -> Message:
     if access.message.acks == 0:
-        raise CloseConnection("acks=0, and the client may not use its transactional id")
+        raise CloseConnection("acks=0, and the client is not authorized for its transactional id")
     return all_items("topic_data", "responses", _PRODUCED)(access, error)
 
 
 def _produce_without_answer(access: Access) -> Message | None:
-    """With acks=0 a client notices a refusal by its connection."""
+    """With acks=0, closing the connection is the only way to report a refusal."""
     if access.message.acks == 0 and access.after:
         del access.after[:]
 
         def close(_: Any) -> None:
-            raise CloseConnection("acks=0, and the client may not write to a topic")
+            raise CloseConnection("acks=0, and the client is not authorized to write to a topic")
 
         access.after.append(close)
     return None
@@ -86,7 +86,7 @@ def _metadata(access: Access) -> Message | None:
         kind = type(message).Topics
         message.topics = [kind(topic_id=ZERO_UUID, name=name) for name in names]
         access.is_changed = True
-        if not names and access.version == 0:  # where an empty list asks for everything
+        if not names and access.version == 0:  # an empty list requests all topics
             access.after.append(lambda response: setattr(response, "topics", []))
         return None
     kept, entries = [], []
@@ -120,8 +120,8 @@ def _metadata(access: Access) -> Message | None:
 
 
 def _fetch_offsets(access: Access) -> Message | None:
-    """OffsetFetch: errors for denied groups and for the topics that were named; of all topics,
-    those are shown that the client may describe."""
+    """OffsetFetch: report errors for denied groups and for denied topics that the request names. A
+    request for all topics returns only the topics that the client may describe."""
     message = access.message
     error = int(ErrorCode.GROUP_AUTHORIZATION_FAILED)
     if access.version < 8:
@@ -200,7 +200,7 @@ def _list_groups(access: Access) -> Message | None:
 
 
 def _create_topics(access: Access) -> Message | None:
-    """With CREATE on the cluster, or on the topic; settings are shown with DESCRIBE_CONFIGS."""
+    """Require CREATE on the cluster or the topic; return configs only with DESCRIBE_CONFIGS."""
     make = item_error("topics", name="name")
     if not access.may_cluster(CREATE):
         each(TOPIC, CREATE, "topics", "topics", make)(access)
@@ -217,7 +217,7 @@ def _create_topics(access: Access) -> Message | None:
 
 
 def _delete_topics(access: Access) -> Message | None:
-    """By id, the name of a topic that the client may not describe is not shown."""
+    """In a deletion by id, hide the name of a topic that the client may not describe."""
     if access.version < 6:
         make = item_error("responses", name="")
         return each(TOPIC, DELETE, "topic_names", "responses", make, lambda name: name)(access)
@@ -247,17 +247,17 @@ def _producer_id(access: Access) -> Message | None:
     elif access.may_cluster(AclOperation.IDEMPOTENT_WRITE) or access.may_with_any(WRITE, TOPIC):
         return None
     else:
-        error = _CODES_31
+        error = _CLUSTER_DENIED
     response: Any = only_code(access, error)
     response.producer_epoch = -1
     return response  # type: ignore[no-any-return]
 
 
 def _add_partitions(access: Access) -> Message | None:
-    """All or nothing: with a topic that the client may not write to, none is added."""
+    """Add all partitions or none: one denied topic rejects the entire request."""
     message = access.message
     if access.version >= 4:
-        return None if access.may_cluster(ACTION) else only_code(access, _CODES_31)
+        return None if access.may_cluster(ACTION) else only_code(access, _CLUSTER_DENIED)
     into, topics = "results_by_topic_v3_and_below", message.v3_and_below_topics
     make = topic_errors(into, "partitions", "results_by_partition", number=None,
                         code="partition_error_code")  # fmt: skip
@@ -286,20 +286,20 @@ def _markers(access: Access) -> Message | None:
         entry = kind(producer_id=marker.producer_id)
         for topic in marker.topics:
             made = _Nested(kind)
-            entry.topics.append(make(made, topic, _CODES_31))  # type: ignore[arg-type]
+            entry.topics.append(make(made, topic, _CLUSTER_DENIED))  # type: ignore[arg-type]
         response.markers.append(entry)
     return response  # type: ignore[no-any-return]
 
 
 class _Nested:
-    """Stands for an Access whose answer is a struct within the answer."""
+    """Acts as an Access for a struct nested in the response."""
 
     def __init__(self, response_type: Any) -> None:
         self.response_type = response_type
 
 
 def _epochs(access: Access) -> Message | None:
-    """Followers by CLUSTER_ACTION, consumers by DESCRIBE of the topic."""
+    """Followers need CLUSTER_ACTION, consumers DESCRIBE on the topic."""
     if access.may_cluster(ACTION):
         return None
     make = topic_errors("topics", "partitions", "partitions", topic="topic", shown_as="topic",
@@ -308,7 +308,7 @@ def _epochs(access: Access) -> Message | None:
 
 
 def _configs(into: str, operation: AclOperation) -> Rule:
-    """Of topics and groups by the resource, of everything else by the cluster."""
+    """Check topics and groups by their own resource, all other resources by the cluster."""
 
     def check(access: Access) -> Message | None:
         make = item_error(into, resource_type="resource_type", resource_name="resource_name")
@@ -337,7 +337,7 @@ def _describe_partitions(access: Access) -> Message | None:
         names: Iterable[str] = access.image.topics
         kept = [name for name in names if access.may(DESCRIBE, TOPIC, name)]
         if len(kept) < len(access.image.topics):
-            if not kept:  # where an empty list asks for everything
+            if not kept:  # an empty list requests all topics
                 return access.response_type()
             message.topics = [type(message).Topics(name=name) for name in kept]
             access.is_changed = True
@@ -369,7 +369,7 @@ def _describe_partitions(access: Access) -> Message | None:
 
 
 def _consumer_heartbeat(access: Access) -> Message | None:
-    """READ of the group; DESCRIBE of the topics that are subscribed by name."""
+    """Require READ on the group, and DESCRIBE on each topic subscribed to by name."""
     message = access.message
     if not access.may(READ, GROUP, message.group_id):
         return only_code(access, DENIED[GROUP])
@@ -398,7 +398,7 @@ RULES: dict[int, Rule | None] = {
         each(TOPIC, WRITE, "topic_data", "responses", _PRODUCED),
         _produce_without_answer,
     ),
-    ApiKey.FETCH: lambda _: None,  # READ of each topic, where it is read: Access.may_fetch
+    ApiKey.FETCH: lambda _: None,  # each read checks READ on its topic: Access.may_fetch
     ApiKey.LIST_OFFSETS: each(
         TOPIC, DESCRIBE, "topics", "topics",
         topic_errors("topics", "partitions", "partitions", timestamp=-1, offset=-1),

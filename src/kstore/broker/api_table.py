@@ -1,4 +1,4 @@
-"""The table of served APIs: which versions, and which handler."""
+"""The APIs that the broker serves, with their versions and handlers."""
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
@@ -15,15 +15,15 @@ FrameHandler = Callable[[memoryview, int, int], "bytes | list[Chunk] | Attempt |
 
 @dataclass(frozen=True, slots=True)
 class Api:
-    """One served API: its key, the versions that work, and the handler on the loop's thread.
+    """One API: its key, the supported versions, and its handler, which runs on the event loop.
 
-    The handler returns the response, a Pending, or None (nothing is sent); it raises
-    CloseConnection to close without an answer.
+    The handler returns a response, a Pending, or None to send nothing. It raises CloseConnection to
+    close the connection without a response.
 
-    ``handle_frame(frame, version, correlation_id)``, where there is one, is asked before: it
-    returns the complete answer with its size as bytes (none: nothing is sent) or as chunks, an
-    Attempt that ``handle`` has to report, or None if it has done nothing. It is called only while
-    no request of the connection waits for its answer.
+    ``handle_frame(frame, version, correlation_id)`` is an optional fast path that the connection
+    tries first, and only while the connection has no outstanding request. It returns the complete
+    response frame, as bytes (empty: send nothing) or as chunks; or an Attempt, whose outcome
+    ``handle`` then reports; or None if it did nothing.
     """
 
     key: int
@@ -34,7 +34,7 @@ class Api:
 
 
 class ApiTable:
-    """Every served API by its key. Filled before the broker starts, read on the loop's thread."""
+    """The served APIs by key. Filled before the broker starts; read on the event loop's thread."""
 
     def __init__(self, apis: Iterable[Api] = ()) -> None:
         self._by_key: dict[int, Api] = {}
@@ -67,5 +67,5 @@ class ApiTable:
                     self._frame_handlers[key] = api.handle_frame
 
     def __iter__(self) -> Iterator[Api]:
-        """By key, ascending, as ApiVersions lists them."""
+        """Iterate in ascending order of keys, the order in ApiVersions responses."""
         return iter(sorted(self._by_key.values(), key=lambda api: api.key))

@@ -22,14 +22,14 @@ _MOST_LIFETIME_MS = 0x7FFF_FFFF_FFFF_FFFF
 
 
 class AuthenticationError(Exception):
-    """The client did not prove who it is. The text is for the client, and shows no secret."""
+    """The client failed to authenticate. The message is sent to it, and contains no secret."""
 
 
 class Authentication:
-    """From SaslHandshake to the proof, and again where the session has ended.
+    """One connection's authentication, from SaslHandshake on, and its re-authentications (KIP-368).
 
-    ``is_raw``: frames are tokens without a header, as clients send them behind SaslHandshake 0.
-    Loop's thread only.
+    ``is_raw``: the client sends tokens as bare frames without request headers, as it does after
+    SaslHandshake 0. Loop's thread only.
     """
 
     __slots__ = (
@@ -51,17 +51,17 @@ class Authentication:
 
     @property
     def mechanisms(self) -> list[str]:
-        """What the listener offers."""
+        """The mechanisms that the listener offers."""
         return list(self._sasl.mechanisms)
 
     @property
     def may_repeat(self) -> bool:
-        """Whether sessions end, and clients authenticate again on the same connection."""
+        """Whether sessions expire, so that clients re-authenticate on the same connection."""
         return any(self._sasl.max_reauth_ms.values())
 
     def begin(self, mechanism: str, *, is_raw: bool) -> ErrorCode:
-        """Begin an exchange; an error if the mechanism is not offered, or is another than
-        before."""
+        """Begin an exchange; return an error if the mechanism is not offered, or if
+        re-authentication would change it."""
         if self._exchange is not None or (self.principal is not None and not self.may_repeat):
             return ErrorCode.ILLEGAL_SASL_STATE
         if self.principal is not None and mechanism != self.mechanism:
@@ -81,9 +81,9 @@ class Authentication:
         return ErrorCode.NONE
 
     def step(self, token: bytes) -> tuple[bytes, Principal | None]:
-        """The answer to a token, and the principal if that completes the exchange.
+        """Return the response to a token, and the principal if the token completes the exchange.
 
-        Raises AuthenticationError; then the connection is over.
+        Raises AuthenticationError, after which the connection must be closed.
         """
         if self._exchange is None:
             raise AuthenticationError("SaslAuthenticate without a SaslHandshake before it")
@@ -100,7 +100,7 @@ class Authentication:
 
     @property
     def lifetime_ms(self) -> int:
-        """How long a proof counts; 0: for ever."""
+        """How long an authentication is valid; 0: without limit."""
         return min(self._sasl.max_reauth_ms.get(self.mechanism, 0), _MOST_LIFETIME_MS)
 
     def _plain(self, token: bytes) -> tuple[bytes, str | None]:

@@ -1,9 +1,10 @@
 """Checks every request against the access control lists before its handler sees it.
 
-The table of :mod:`kstore.broker.access_table` says which resources and operations an API needs.
-What is denied is taken out of the request, the handler works on the rest, and the answer gets the
-errors of what was denied; so no handler knows of ACLs, but for reads whose partitions are in a
-session, and for the operations that an answer lists.
+:mod:`kstore.broker.access_table` lists the resources and operations that each API needs. The guard
+removes denied items from the request, calls the handler with the rest, and adds the errors of the
+denied items to the response. Handlers therefore do not check ACLs themselves. The two exceptions
+are fetches, whose partitions may come from a session, and responses that list authorized
+operations.
 """
 
 from collections.abc import Callable
@@ -24,7 +25,7 @@ Rule = Callable[["Access"], Message | None]
 
 
 class Access:
-    """One request while it is checked: who asks, and what is done with the answer."""
+    """One request during authorization: its principal, and the changes to make to its response."""
 
     __slots__ = ("_authorizer", "_host", "_known", "_principal", "after", "image",
                  "is_changed", "message", "response_type", "version")  # fmt: skip
@@ -33,17 +34,18 @@ class Access:
         self._authorizer = authorizer
         self._principal = request.connection.principal
         self._host = request.connection.peer[0]
-        # By topic and the like: an answer for thousands of partitions asks once for each.
+        # Decisions by operation and resource: a request for thousands of partitions checks each
+        # once.
         self._known: dict[tuple[int, int, str], bool] = {}
         self.version = request.api_version
         self.image: ClusterImage = request.image
         kind, self.response_type = message_types(request.api_key)
         self.message: Any = kind.decode(request.reader, request.api_version)
-        self.is_changed = False  # the message: the handler is to read it again
-        self.after: list[Callable[[Any], None]] = []  # what is done with the response
+        self.is_changed = False  # the message was filtered: the handler must decode it again
+        self.after: list[Callable[[Any], None]] = []  # changes to make to the response
 
     def may(self, operation: AclOperation, kind: ResourceType, name: str) -> bool:
-        """Whether the client may do this with a resource."""
+        """Whether the client is authorized for this operation on a resource."""
         key = (operation, kind, name)
         found = self._known.get(key)
         if found is None:
@@ -55,11 +57,11 @@ class Access:
         return self.may(operation, ResourceType.CLUSTER, CLUSTER_NAME)
 
     def may_with_any(self, operation: AclOperation, kind: ResourceType) -> bool:
-        """Whether there can be a resource with which the client may do this."""
+        """Whether the client is authorized for this operation on at least one possible resource."""
         return self._authorizer.may_with_any(self._principal, self._host, operation, kind)
 
     def operations(self, kind: ResourceType, name: str, possible: int) -> int:
-        """Those of the ``possible`` operations, a bit each, that the client may use."""
+        """The subset of ``possible`` (a bit set) that the client is authorized for."""
         return sum(
             1 << operation
             for operation in AclOperation
@@ -67,10 +69,10 @@ class Access:
         )
 
     def may_fetch(self, topic: str, *, is_follower: bool) -> bool:
-        """Whether the client may read a topic's records; as a follower, those of every topic.
+        """Whether the client may read a topic's records; a follower needs CLUSTER_ACTION instead.
 
-        Asked for each read: the partitions of a session are in no later request, and a binding
-        may have changed since.
+        Checked for each read: incremental requests of a session do not list its partitions again,
+        and an ACL may have changed since the last check.
         """
         if is_follower:
             operation, kind, topic = (
@@ -82,18 +84,18 @@ class Access:
 
 
 class Guard:
-    """Puts the checks before the handlers. Loop's thread only."""
+    """Wraps handlers in authorization checks. Loop's thread only."""
 
     def __init__(self, authorizer: Authorizer, rules: "dict[int, Rule | None]", limit: int) -> None:
         self._authorizer = authorizer
         self._rules = rules
-        self._limit = limit  # items of a message
+        self._limit = limit  # items that a message may have
 
     def guarded(self, api: Api) -> Api:
-        """An API whose requests are checked. Raises ValueError for one without a row: nothing is
-        served unchecked because of an omission."""
+        """Wrap an API in its check. Raises ValueError for an API without a row, so that an omission
+        cannot leave an API unchecked."""
         if api.key not in self._rules:
-            raise ValueError(f"the API {api.key} has no row in the table of access")
+            raise ValueError(f"the API {api.key} has no row in the access table")
         rule = self._rules[api.key]
         if rule is None:
             return api

@@ -1,4 +1,4 @@
-"""``kstore.Broker`` and ``kstore.serve``: a store as a Kafka broker, on a thread of its own."""
+"""``kstore.Broker`` and ``kstore.serve``: serve a store as a Kafka broker, on its own thread."""
 
 import logging
 import os
@@ -54,18 +54,19 @@ if TYPE_CHECKING:
 
 _LOGGER = logging.getLogger("kstore.broker")
 _DEFAULT_ADDRESS = ("127.0.0.1", 9092, None)
-_SWEEP_SECONDS = 5.0  # between two looks for idle connections, at most
+_SWEEP_SECONDS = 5.0  # the longest interval between checks for idle connections
 
 
 _SETTINGS = "settings have Kafka's names: settings={'num.partitions': 3}"
 
 
 class Broker:
-    """Serves a store to Kafka clients of any version: one node, on a thread of its own.
+    """Serves a store to Kafka clients of any version: a one-node cluster, on its own thread.
 
-    ``with kstore.Broker(store) as broker: broker.bootstrap_servers``, or ``async with``; or
-    ``start`` and ``close``. The store stays usable in this process meanwhile. All methods may be
-    called from any thread; a forked child cannot use the broker (ForkedError).
+    Use it as a context manager, ``with kstore.Broker(store) as broker: broker.bootstrap_servers``
+    (or ``async with``), or call ``start`` and ``close``. This process can use the store while the
+    broker serves it. All methods are thread safe; a forked child cannot use the broker
+    (ForkedError).
     """
 
     @explain_keywords(_SETTINGS)
@@ -83,7 +84,7 @@ class Broker:
         """Prepare a broker; ``start`` opens the port.
 
         Raises InvalidConfigError for wrong settings, ReadOnlyError for a store in mode "r",
-        AddressError for an advertised address that is none, CorruptFileError, CorruptRecordError
+        AddressError for an invalid advertised address, CorruptFileError, CorruptRecordError
         or StorageError for a source of ``adopt`` that cannot be read.
 
         Parameters
@@ -92,21 +93,21 @@ class Broker:
             An open store, in mode "a". It stays open when the broker is closed; its ``close``
             closes the broker first.
         host
-            The address to listen on. Another than the local one is open to the network, without
-            authentication; listeners with security are the setting ``listeners``, which replaces
-            host, port and advertised.
+            The address to listen on. An address other than a loopback address is open to the
+            network without authentication. The setting ``listeners``, which replaces host, port and
+            advertised, configures listeners with TLS or SASL.
         port
-            0: a free one, see ``port``.
+            The port to listen on; 0 chooses a free port, which the attribute ``port`` returns.
         advertised
-            ``host`` or ``host:port`` under which clients reach the broker, if that is not the
-            address it listens on.
+            ``host`` or ``host:port`` at which clients reach the broker, if it differs from the
+            listening address.
         node_id
             Kafka's ``node.id``; that of ``meta.properties`` by default, else 0.
         settings
             By Kafka's names: ``{"auto.create.topics.enable": False}``.
         adopt
-            A directory with a KRaft metadata log, or a JSON file of settings by topic: ``start``
-            lets these topics follow the broker's settings, retention and cleaning included.
+            A directory with a KRaft metadata log, or a JSON file of settings by topic. ``start``
+            puts these topics under the broker's settings, including retention and cleaning.
         """
         if not isinstance(store, Store):
             raise TypeError(
@@ -145,11 +146,11 @@ class Broker:
     # --- start and stop -------------------------------------------------------------------
 
     def start(self) -> "Broker":
-        """Open the port and begin to serve.
+        """Open the port and start serving.
 
-        Raises AddressError if the port is in use or the address is none of this machine,
-        ClosedError for a broker that was closed, InvalidConfigError for topics or settings that
-        cannot be adopted, StoreLockedError where another broker serves the store.
+        Raises AddressError if the port is in use or this machine does not have the address,
+        ClosedError if the broker is closed, InvalidConfigError for topics or settings that cannot
+        be adopted, and StoreLockedError if another broker serves the store.
         """
         with self._lock:
             self._check_process()
@@ -207,7 +208,7 @@ class Broker:
         return BrokerMetrics(settings.kstore_metrics_host, settings.kstore_metrics_port)
 
     def _prepare_services(self, listeners: ListenerSet) -> None:
-        """The metadata, which has the ports in it, and the handlers."""
+        """Create the cluster metadata, which needs the bound ports, and the handlers."""
         self._metadata = LocalMetadata(
             self._store,
             node_id=self._node_id,
@@ -264,7 +265,7 @@ class Broker:
         )
 
     def _guard(self) -> "Guard | None":
-        """What checks requests, if the settings ask for that."""
+        """The authorization of requests, if the settings configure an authorizer."""
         asked = self._security.authorizer
         if asked is None:
             return None
@@ -286,11 +287,11 @@ class Broker:
                 self._listeners.close()
 
     def close(self) -> None:
-        """Answer the requests in work, for up to ``kstore.stop.wait.ms``, then stop.
+        """Complete the requests in progress, for up to ``kstore.stop.wait.ms``, then stop.
 
-        Waiting fetches are answered at once. Idempotent. A store that ``kstore.serve`` opened is
-        closed too, cleanly; one that the program closes closes its broker first. Raises
-        PolicyViolationError on a thread of the broker itself, as in a callback of a log.
+        Waiting fetches complete immediately. Idempotent. It also closes the store, cleanly, if
+        ``kstore.serve`` opened it; closing a store closes its broker first. Raises
+        PolicyViolationError on a thread of the broker itself, such as in a callback of a log.
         """
         if self._pid != os.getpid():
             return
@@ -349,7 +350,7 @@ class Broker:
             self._loop.stop()
 
     def _sweep(self) -> None:
-        """Close idle connections, and one that keeps the memory for requests."""
+        """Close idle connections, and a stalled connection that occupies the request memory."""
         now = self._loop.time()
         if self._listeners is not None:
             self._listeners.close_idle(now)
@@ -358,26 +359,26 @@ class Broker:
         seconds = _SWEEP_SECONDS if idle < 0 else min(_SWEEP_SECONDS, max(0.02, idle / 10_000))
         self._loop.call_later(seconds, self._sweep)
 
-    # --- what it is -----------------------------------------------------------------------
+    # --- properties -----------------------------------------------------------------------
 
     @property
     def bootstrap_servers(self) -> str:
-        """``host:port`` for a client's ``bootstrap.servers``: that of the first listener."""
+        """``host:port`` of the first listener, for a client's ``bootstrap.servers``."""
         return next(iter(self.listeners.values()), "")
 
     @property
     def listeners(self) -> dict[str, str]:
-        """``host:port`` of each listener that clients are given, by its name."""
+        """The advertised ``host:port`` of each listener, by listener name."""
         addresses = advertised_addresses(self._security.listeners, self._bound())
         return {name: str(address) for name, address in addresses.items()}
 
     @property
     def port(self) -> int:
-        """The port of the first listener; chosen by the system for 0, once started."""
+        """The port of the first listener; once started, the port that the system chose for 0."""
         return self._bound()[self._security.listeners[0].where.name].port
 
     def _bound(self) -> dict[str, Address]:
-        """The addresses of the sockets; those that were asked for, before the start."""
+        """The addresses of the sockets; before the start, the configured addresses."""
         if self._listeners is not None:
             return self._listeners.bound
         return {each.where.name: each.where.address for each in self._security.listeners}
@@ -425,7 +426,7 @@ class Broker:
             raise ForkedError("a broker cannot be used in a forked child")
 
     def _after_fork(self) -> None:
-        """In the child: its copies of the sockets are closed, those of the parent stay open."""
+        """In a forked child: close its copies of the sockets; the parent's stay open."""
         if self._thread is not None:
             if self._listeners is not None:
                 self._listeners.abandon()
@@ -453,13 +454,13 @@ def serve(
     config: StoreConfig | Mapping[str, object] | None = None,
     adopt: str | os.PathLike[str] | None = None,
 ) -> Broker:
-    """Open log directories and serve them; the broker is started and owns the store.
+    """Open log directories and serve them. The returned broker is started, and owns the store.
 
-    ``with kstore.serve("data", port=0) as broker: ...``; its ``close`` closes the store too. The
-    parameters are those of :class:`Broker` and :func:`kstore.open`, as are the errors; settings of
-    the cleaner, of retention and of recovery may be in ``settings``, too. After an
-    unclean stop the directories are recovered while it serves: clients of a partition that is not
-    recovered yet get LEADER_NOT_AVAILABLE, and ask again.
+    ``with kstore.serve("data", port=0) as broker: ...``; its ``close`` also closes the store. The
+    parameters and errors are those of :class:`Broker` and :func:`kstore.open`; ``settings`` may
+    also contain settings of the cleaner, retention and recovery. After an unclean shutdown the
+    broker recovers the log directories while it serves: until a partition is recovered, its clients
+    get LEADER_NOT_AVAILABLE and retry.
     """
     given = {} if settings is None or isinstance(settings, BrokerSettings) else settings
     try:
@@ -480,9 +481,9 @@ def serve(
 
 
 def split_address(text: str) -> tuple[str, int | None]:
-    """Host and port of ``host``, ``host:port``, ``[::1]`` or ``[::1]:port``.
+    """Split ``host``, ``host:port``, ``[::1]`` or ``[::1]:port`` into host and port.
 
-    Raises AddressError for another text.
+    Raises AddressError for any other text.
     """
     host, bracket, rest = text[1:].partition("]") if text.startswith("[") else ("", "", text)
     if bracket:
@@ -502,13 +503,13 @@ def split_address(text: str) -> tuple[str, int | None]:
 def _single(
     given: Mapping[str, object], host: str, port: int, advertised: str | None
 ) -> ListenerAddress | None:
-    """The one listener of a broker without the setting ``listeners``."""
+    """The only listener of a broker without the setting ``listeners``."""
     if LISTENERS not in given:
         return single_listener(
             host, port, None if advertised is None else split_address(advertised)
         )
     if (host, port, advertised) != _DEFAULT_ADDRESS:
         raise InvalidConfigError(
-            "the setting listeners has the addresses: leave out host, port and advertised"
+            "the setting listeners defines the addresses: omit host, port and advertised"
         )
     return None

@@ -8,12 +8,12 @@ _ZSTD = 4
 
 
 def find_batch(records: memoryview | None, version: int) -> tuple[ErrorCode, int, int]:
-    """The error of a partition's records by the request's version, or NONE; the bytes of its one
-    batch and the batch's attributes.
+    """Check a partition's records against the request's version: the error or NONE, the size of its
+    only batch in bytes, and the batch's attributes.
 
-    From version 3 on there is exactly one batch v2, as Kafka's ProduceRequest.validateRecords
-    checks; an incomplete one behind it is ignored. Earlier versions carry a set of messages,
-    which the log checks: all bytes, attributes 0.
+    Since version 3 a partition has exactly one v2 batch, as Kafka's ProduceRequest.validateRecords
+    requires; an incomplete batch after it is ignored. Earlier versions carry a message set, which
+    the log validates: for them the size is that of all bytes, and the attributes are 0.
     """
     if version < _V2_SINCE:
         return ErrorCode.NONE, 0 if records is None else len(records), 0
@@ -37,8 +37,8 @@ def find_batch(records: memoryview | None, version: int) -> tuple[ErrorCode, int
 
 
 def complete_size(records: memoryview, position: int) -> tuple[int, ErrorCode]:
-    """Bytes of the batch at a position, 0 if it is incomplete; CORRUPT_MESSAGE for what cannot be
-    the beginning of a batch. Kafka's ByteBufferLogInputStream."""
+    """Size of the batch at a position in bytes, 0 if the batch is incomplete. The error is
+    CORRUPT_MESSAGE if no batch can begin with these bytes (Kafka's ByteBufferLogInputStream)."""
     left = len(records) - position
     if left < batch_fields.LOG_OVERHEAD:
         return 0, ErrorCode.NONE

@@ -1,4 +1,4 @@
-"""Logs why connections were closed, without a line for each where a client floods the broker."""
+"""Logs the reasons for closed connections, with a limit on the number of lines."""
 
 import logging
 from typing import TYPE_CHECKING
@@ -8,11 +8,11 @@ if TYPE_CHECKING:
 
 _LOGGER = logging.getLogger("kstore.broker")
 _SECONDS = 10.0  # a window of reports
-_LINES = 10  # of a window, before the rest of it is only counted
+_LINES = 10  # of a window, after which reports are only counted
 
 
 class ClosedReports:
-    """The first reports of a window of ten seconds are lines of the log, the rest one line.
+    """Logs the first reports of a ten-second window, and summarizes the rest in one line.
 
     Loop's thread only. The window begins with a report, so that an idle broker has no timer.
     """
@@ -21,10 +21,10 @@ class ClosedReports:
         self._loop = loop
         self._timer: Timer | None = None
         self._count = 0  # in the window
-        self._last = ""  # of those that have no line
+        self._last = ""  # the last report without a line
 
     def report(self, peer: object, reason: str) -> None:
-        """A connection is closed for a reason that its client or its administrator should know."""
+        """Report the reason for closing a connection, for the client's administrator."""
         if self._timer is None:
             self._timer = self._loop.call_later(_SECONDS, self.end_window)
         self._count += 1
@@ -34,7 +34,7 @@ class ClosedReports:
             self._last = f"{peer}: {reason}"
 
     def end_window(self) -> None:
-        """Log how many had no line."""
+        """Log the number of reports without a line."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None

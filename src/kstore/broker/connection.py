@@ -1,4 +1,4 @@
-"""One connection: reads requests, lets handlers answer them, sends the answers in order."""
+"""One connection: reads requests, calls their handlers, and sends the responses in order."""
 
 import logging
 import socket
@@ -41,9 +41,9 @@ _PRODUCE = 0
 _API_VERSIONS = 18
 _MUTE = -1  # the key of a wait that a quota asks for
 _SIZE = Struct(">i")
-_MOST_PIPELINED = 256  # Produce requests of one connection in work
-_REQUESTS_OF_A_TURN = 16  # then other connections get theirs
-_LONG_REQUEST = 0.001  # seconds of one request, after which others get their turn, too
+_MOST_PIPELINED = 256  # outstanding Produce requests of one connection
+_REQUESTS_OF_A_TURN = 16  # per turn of the loop, so that other connections get theirs
+_LONG_REQUEST = 0.001  # seconds: a request that takes longer ends the connection's turn
 _HEADER = Struct(">hhi")
 _KEY = Struct(">h")
 
@@ -51,8 +51,9 @@ _KEY = Struct(">h")
 class Connection:
     """A client's connection. Loop's thread only.
 
-    One request at a time, except that Produce requests are handled behind unanswered Produce
-    requests. While an answer cannot be sent, nothing is read: a slow reader costs one answer.
+    It handles one request at a time, except that it handles a Produce request while earlier Produce
+    requests wait for their acknowledgement. While a response cannot be sent it reads nothing: a
+    slow client holds the memory of one response.
     """
 
     def __init__(
@@ -70,7 +71,8 @@ class Connection:
         self._fd = connection.fileno()
         self._services = services
         self._loop = services.loop
-        # A transport reports events itself: bytes may wait that no descriptor shows.
+        # A TLS transport reports events itself: it may hold decrypted bytes that epoll does not
+        # see.
         self._poller = services.loop if isinstance(connection, socket.socket) else connection
         self._apis = services.apis
         self._counters = services.counters
@@ -84,38 +86,38 @@ class Connection:
             connection.on_secured = self._secured
         self._outstanding: deque[OutstandingRequest] = deque()
         self._events = READABLE
-        self._is_blocked = False  # the send queue did not empty
-        self._is_loading = False  # until a disk worker has read what comes next
+        self._is_blocked = False  # the socket did not take the entire send queue
+        self._is_loading = False  # a disk worker is reading the next bytes of a response
         self._is_scheduled = False  # _continue will be called
         self._is_stopping = False
         self.is_closed = False
         self.last_received = self.last_active = self._loop.time()
         self.principal = ANONYMOUS
-        self.authentication: Authentication | None = None  # None: the listener asks for none
+        self.authentication: Authentication | None = None  # None: the listener requires none
         self._gate: Authentication | None = None  # set while only authentication is served
         self._session_timer: Timer | None = None
         if listener.security is not None:
-            self._ask_who_it_is(listener.security)
+            self._start_authentication(listener.security)
         self._poller.register(self._fd, self._events, self._on_events)
 
     @property
     def has_partial_frame(self) -> bool:
-        """Whether reading brings a request to its end that can then be handled."""
+        """Whether the connection has part of a request that it could handle once complete."""
         return self._cutter.has_partial_frame and self._may_begin()
 
     @property
     def buffered(self) -> int:
-        """Bytes that came and are of no request that was begun."""
+        """Received bytes that belong to no request in progress."""
         return self._cutter.buffered
 
     @property
     def held(self) -> int:
-        """Bytes of requests that came and are not answered."""
+        """Bytes of received requests without a response."""
         return self._cutter.buffered + sum(entry.size for entry in self._outstanding)
 
     @property
     def is_waiting(self) -> bool:
-        """Whether a request is in work."""
+        """Whether a request is in progress."""
         return bool(self._outstanding)
 
     # --- events ---------------------------------------------------------------------------
@@ -137,10 +139,10 @@ class Connection:
 
     def _read(self) -> None:
         if self._is_scheduled:
-            return  # what came before is handled first, in this turn
+            return  # bytes received earlier are handled first, in this turn
         may_begin = self._may_begin()
         if not may_begin and self._cutter.buffered:
-            # The client pipelines: not read before the answer. Its end is seen.
+            # The client pipelines: read nothing before the response, but notice a close.
             self._listen(PEER_CLOSED)
             return
         if not self._memory.may_read(self):
@@ -161,14 +163,14 @@ class Connection:
             self._take_requests()
 
     def _on_peer_closed(self) -> None:
-        """The client is gone while nothing is read."""
+        """The client closed its end while the connection reads nothing."""
         if any(each.key not in (_PRODUCE, _MUTE) for each in self._outstanding):
             self.close("")
-        else:  # what it sent before is read when there is room
+        else:  # its earlier requests are read when there is memory
             self._listen(0)
 
     def resume_reading(self) -> None:
-        """There is room for requests again."""
+        """Request memory is available again."""
         if not self.is_closed and not self._events & READABLE:
             self._schedule()
 
@@ -195,7 +197,7 @@ class Connection:
             self.close("")
 
     def _may_begin(self) -> bool:
-        """Whether a request may begin: none is in work, or it and those are Produce requests."""
+        """Whether a request may begin: none is in progress, or all of them, and it, are Produce."""
         waiting = self._outstanding
         return not waiting or (
             waiting[-1].key == _PRODUCE
@@ -204,7 +206,7 @@ class Connection:
         )
 
     def _take_requests(self) -> None:
-        """Handle requests that are complete; then read on, or wait for what stands in the way."""
+        """Handle the complete requests; then read more, or wait until handling can continue."""
         taken, is_long = 0, False
         try:
             while not self.is_closed and not self._is_stopping and not self._is_blocked:
@@ -231,7 +233,7 @@ class Connection:
             self._send()
 
     def _begin(self, frame: memoryview) -> bool:
-        """Handle one request; whether it took long. Raises CloseConnection, InvalidMessageError."""
+        """Handle one request; True if it took long. Raises CloseConnection, InvalidMessageError."""
         size = len(frame) + _SIZE.size
         self._memory.begin(self, size)
         if self._gate is not None and self._is_token(self._gate, frame, size):
@@ -273,7 +275,7 @@ class Connection:
     def _handle_frame(
         self, frame: memoryview, key: int, version: int, correlation_id: int
     ) -> "bytes | list[Chunk] | Attempt | None":
-        """Handle a request of the usual form by its bytes; None if that was not possible."""
+        """Try the fast path, which handles the unparsed frame; None if it does not apply."""
         try:
             return self._frame_handlers[key](frame, version, correlation_id)
         except Exception as error:
@@ -322,7 +324,7 @@ class Connection:
 
     # --- authentication -------------------------------------------------------------------
 
-    def _ask_who_it_is(self, asked: "ListenerSecurity") -> None:
+    def _start_authentication(self, asked: "ListenerSecurity") -> None:
         security, credentials = self._services.security, self._services.credentials
         assert security is not None
         if asked.sasl is not None:
@@ -336,28 +338,28 @@ class Connection:
             )
 
     def _secured(self, certificate: Mapping[str, object]) -> None:
-        """TLS is established; the certificate is that of the client, if it has shown one."""
+        """The TLS handshake is complete; ``certificate`` is the client's, empty if it sent none."""
         security = self._listener.security
         assert security is not None
         assert security.tls is not None
         if self.authentication is not None:
-            return  # SASL says who it is
+            return  # SASL determines the principal
         self._cancel_session_timer()
         if certificate:
             name = security.tls.mapper.name_of(distinguished_name(certificate))
             if name is None:
-                self.close("ssl.principal.mapping.rules has no rule for its certificate")
+                self.close("no rule of ssl.principal.mapping.rules matches its certificate")
             else:
                 self.principal = user(name)
 
     @property
     def is_authenticating(self) -> bool:
-        """Whether the client has to prove who it is, for the first time or again."""
+        """Whether the client must authenticate, or re-authenticate, before other requests."""
         return self._gate is not None
 
     @property
     def failure_delay_seconds(self) -> float:
-        """After which a failed authentication is answered, so that guessing takes long."""
+        """Delay before the response to a failed authentication, which slows down guessing."""
         security = self._services.security
         return 0.0 if security is None else security.failed_authentication_delay_ms / 1000
 
@@ -367,7 +369,7 @@ class Connection:
         self._frame_handlers = {}
 
     def authenticated(self, principal: Principal, lifetime_ms: int) -> None:
-        """Serve everything to this principal; for so long only, if ``lifetime_ms`` is not 0."""
+        """Serve all APIs to this principal; for ``lifetime_ms``, unless that is 0."""
         self.principal = principal
         self._gate = None
         self._frame_handlers = self._services.apis.frame_handlers()
@@ -388,7 +390,7 @@ class Connection:
             self._session_timer = None
 
     def _is_token(self, gate: Authentication, frame: memoryview, size: int) -> bool:
-        """Take a frame that is a token; a request has to be one of authentication."""
+        """Process a frame that is a SASL token; reject a request other than authentication."""
         if not gate.is_raw:
             key = _KEY.unpack_from(frame)[0] if len(frame) >= _KEY.size else -1
             if key in ALLOWED_BEFORE:
@@ -397,7 +399,7 @@ class Connection:
             raise CloseConnection(f"{_name(key)} before the client has authenticated")
         try:
             answer, principal = gate.step(bytes(frame))
-        except AuthenticationError as error:  # the exchange has no answer that says so
+        except AuthenticationError as error:  # raw tokens have no error response
             self._is_stopping = True
             self._loop.call_later(self.failure_delay_seconds, self.close, "")
             _LOGGER.info("%s: authentication failed: %s", self, error)
@@ -410,7 +412,7 @@ class Connection:
         return True
 
     def end_after_answers(self) -> None:
-        """Take no more requests, and close when the answers are sent."""
+        """Accept no more requests, and close once the responses are sent."""
         self._is_stopping = True
         self._loop.call_soon(self._close_if_idle)
 
@@ -419,7 +421,7 @@ class Connection:
     def _on_answer(
         self, entry: OutstandingRequest, response: Message | BaseException | None
     ) -> None:
-        """A Pending is complete, perhaps within the handler of another connection."""
+        """A Pending is complete, possibly from within another connection's handler."""
         if self.is_closed:
             return
         if isinstance(response, BaseException):
@@ -436,10 +438,10 @@ class Connection:
         if self._is_stopping or self.is_closed:
             self._close_if_idle()
         elif self._cutter.buffered or not self._events & READABLE:
-            self._schedule()  # not at once: the handler of another connection may be at work
+            self._schedule()  # in a later turn: another connection's handler may be running
 
     def _queue_answers(self) -> None:
-        """Encode the answers whose turn it is."""
+        """Encode the responses that are next in order."""
         waiting = self._outstanding
         while waiting and waiting[0].is_answered:
             entry = waiting.popleft()
@@ -487,14 +489,15 @@ class Connection:
         self._listen(PEER_CLOSED)
 
     def _send(self) -> None:
-        """Send what the socket takes; while it does not take all, nothing is read."""
+        """Send what the socket accepts; read nothing while part of the queue is left."""
         try:
             sent = self._queue.send(self._socket)
         except OSError as error:
             lost = isinstance(error, ConnectionError)
             self.close("" if lost else f"an answer cannot be sent: {error}")
             return
-        except KStoreError as error:  # the bytes of a segment are gone: the answer cannot end
+        # the segment's bytes are lost: the response cannot be completed
+        except KStoreError as error:
             self.close(f"an answer cannot be sent: {error}")
             return
         if sent:
@@ -510,7 +513,7 @@ class Connection:
             self._close_if_idle()
 
     def _load(self, records: "Slice", start: int, size: int) -> None:
-        """Send on when a disk worker has read what comes next of the answer."""
+        """Continue sending once a disk worker has read the next bytes of the response."""
         self._is_loading = True
         self._listen(0)
         self._services.workers.submit(self, partial(records.load, start, size), self._loaded)
@@ -532,7 +535,7 @@ class Connection:
     # --- the end --------------------------------------------------------------------------
 
     def stop(self) -> None:
-        """Take no more requests; answer those in work, then close."""
+        """Accept no more requests; complete those in progress, then close."""
         self._is_stopping = True
         for entry in list(self._outstanding):
             if entry.pending is not None:
@@ -545,13 +548,13 @@ class Connection:
             self.close("")
 
     def _close_refused(self, reason: str) -> None:
-        """Close for a reason that the log names; earlier answers are sent as far as possible."""
+        """Close and log the reason; first send as much of the earlier responses as possible."""
         if not self.is_closed and self._queue.size and not self._is_blocked:
             self._send()
         self.close(reason)
 
     def close(self, reason: str) -> None:
-        """Close at once and cancel the requests in work. A reason is logged, "" is none."""
+        """Close immediately and cancel the requests in progress; log the reason unless it is ""."""
         if self.is_closed:
             return
         self.is_closed = True

@@ -20,14 +20,14 @@ class ConnectionLimits:
         self._resume()
 
     def has_room(self, resume: Callable[[], object]) -> bool:
-        """Whether one more connection may be accepted; ``resume`` is called when it may be."""
+        """Whether one more connection may be accepted; if not, ``resume`` is called once it may."""
         if self._count < self._limit:
             return True
         self._waiting[resume] = None
         return False
 
     def admit(self, address: str) -> bool:
-        """Count a connection from an address; False, and not counted, if it has too many."""
+        """Count a connection from an address; False, without counting, if it has too many."""
         if self._of_address[address] >= self._limit_of_address:
             return False
         self._of_address[address] += 1

@@ -1,6 +1,7 @@
-"""Carries out what the coordinator of consumer groups (KIP-848) decides.
+"""Executes the decisions of the consumer group coordinator (KIP-848).
 
-Its state lives on the loop's thread; records are appended, and patterns matched, on disk workers.
+The coordinator's state belongs to the event loop's thread; disk workers append the records and
+match the topic patterns.
 """
 
 import logging
@@ -47,7 +48,7 @@ if TYPE_CHECKING:
     from kstore.coordinator.group.offsets_store import LoadedPartition
 
 _LOGGER = logging.getLogger("kstore.broker")
-_PATTERNS = "patterns of topics"  # the key of their work on the disk workers
+_PATTERNS = "patterns of topics"  # the disk workers' key for pattern matching
 
 OnAnswer = Callable[[HeartbeatAnswer], object]
 OnJoined = Callable[[JoinAnswer], object]
@@ -85,7 +86,7 @@ class ConsumerGroupService:
         of_broker = self._services.settings.group_consumer_session_timeout_ms
         return int(own.get(SESSION_TIMEOUT, of_broker))
 
-    # --- the life of groups -----------------------------------------------------------------
+    # --- group lifecycle ------------------------------------------------------------------
 
     def find(self, group_id: str) -> ConsumerGroup | None:
         return self.coordinator.find(group_id)
@@ -99,10 +100,10 @@ class ConsumerGroupService:
             try:
                 self.coordinator.load(group_id, records, self._groups.now)
             except CorruptRecordError as error:
-                _LOGGER.warning("group %s begins without members: %s", group_id, error)
+                _LOGGER.warning("group %s starts without members: %s", group_id, error)
 
     def unload(self, partition: int | None = None) -> None:
-        """Forget the groups of a partition, or (None) all."""
+        """Unload the groups of a partition; of all partitions if None."""
         for group in self.coordinator:
             if partition is None or self._groups.partition_of(group.group_id) == partition:
                 self.coordinator.forget(group.group_id)
@@ -123,7 +124,7 @@ class ConsumerGroupService:
         self.coordinator.advance(now)
 
     def carry_out(self) -> None:
-        """Store what follows from time."""
+        """Append the records of timeouts that have expired."""
         by_group: dict[str, Records] = {}
         for effect in self.coordinator.take_effects():
             by_group.setdefault(effect.group_id, []).extend(effect.records)
@@ -139,15 +140,15 @@ class ConsumerGroupService:
             for group in self.coordinator
         }
 
-    # --- the other protocol -----------------------------------------------------------------
+    # --- protocol conversion ----------------------------------------------------------------
 
-    def make_room(self, group_id: str) -> None:
-        """Let a group be a classic one: a consumer group without members makes room."""
+    def convert_to_classic(self, group_id: str) -> None:
+        """Convert a consumer group without members to a classic group."""
         if self.find(group_id) is not None:
             self._store(group_id, self.coordinator.forget(group_id), lambda _: None)
             self._groups.coordinator.ensure(group_id, self._groups.now)
 
-    def _take_over(
+    def _convert_to_consumer(
         self, request: ConsumerHeartbeat, image: "ClusterImage"
     ) -> HeartbeatAnswer | None:
         """Let a group be a consumer group: a classic one without members makes room, and one with
@@ -294,7 +295,7 @@ class ConsumerGroupService:
         done: OnAnswer,
         matches: Mapping[str, frozenset[str]] | None = None,
     ) -> None:
-        refused = self._take_over(request, image)
+        refused = self._convert_to_consumer(request, image)
         if refused is not None:
             self._groups.carry_out()
             done(refused)
@@ -325,14 +326,14 @@ class ConsumerGroupService:
     # --- administration ---------------------------------------------------------------------
 
     def check_delete(self, group_id: str) -> ErrorCode | None:
-        """Whether a group may be deleted; None: it is no consumer group."""
+        """Whether a group may be deleted; None if it is not a consumer group."""
         group = self.find(group_id)
         if group is None:
             return None
         return ErrorCode.NON_EMPTY_GROUP if group.members else ErrorCode.NONE
 
     def check_delete_offsets(self, group_id: str, topic: str) -> ErrorCode | None:
-        """Whether offsets of a topic may be deleted; None: it is no consumer group."""
+        """Whether a topic's offsets may be deleted; None if the group is not a consumer group."""
         group = self.find(group_id)
         if group is None:
             return None

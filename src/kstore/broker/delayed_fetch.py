@@ -1,7 +1,7 @@
 """Fetch requests that wait for records (Kafka's DelayedFetch and its purgatory).
 
-A parked request waits on the logs of its partitions and on one timer; nothing is polled. An
-event reads only the partition that changed; the others keep what they answered first.
+A parked request waits for changes of its partitions' logs and for one timer, without polling. A
+change re-reads only its own partition; the others keep their first result.
 """
 
 from collections.abc import Callable
@@ -20,7 +20,7 @@ Respond = Callable[[list[PartitionRead]], Answer]
 
 
 def is_enough(reads: list[PartitionRead], parameters: FetchParameters) -> bool:
-    """Whether a request is answered with these results, without waiting for more bytes."""
+    """Whether these results complete a request without waiting for more bytes."""
     if parameters.max_wait_seconds <= 0:
         return True
     if not any(read.hosted is not None and read.hosted.image is not None for read in reads):
@@ -64,7 +64,7 @@ class DelayedFetch:
         self._purgatory = purgatory
         self._reader = reader
         self._parameters = parameters
-        self._get_image = get_image  # of the moment: a topic may be deleted meanwhile
+        self._get_image = get_image  # the current image: a topic may be deleted during the wait
         self._respond = respond
         self._pending: Pending | None = None
         self._timer: Timer | None = None
@@ -73,7 +73,7 @@ class DelayedFetch:
         self._by_partition: dict[HostedPartition, int] = {}
 
     def start(self) -> Pending:
-        """Wait for enough bytes, an error, or the end of ``max_wait_ms``."""
+        """Wait for enough bytes, an error, or the expiry of ``max_wait_ms``."""
         pending = self._pending = Pending()
         self._purgatory.size += 1
         pending.on_cancel = self._stop_waiting
@@ -85,7 +85,7 @@ class DelayedFetch:
                 self._by_partition[hosted] = index
                 hosted.add_waiter(self)
         for index, read in enumerate(self._reads):
-            # An append of another thread between the read and the line above.
+            # Another thread may have appended between the first read and add_waiter.
             log = None if read.hosted is None else read.hosted.log
             if log is not None and log.end_offset != read.limit:
                 self._read_again(index)
@@ -99,7 +99,7 @@ class DelayedFetch:
             self._check()
 
     def _read_again(self, index: int) -> None:
-        """Replace the result of a partition, within what the others leave of the limits."""
+        """Read a partition again, within the bytes that the other partitions leave of the limit."""
         before = self._reads[index]
         left = self._bytes - before.size
         limit = max(0, self._parameters.max_bytes - left)
@@ -107,7 +107,7 @@ class DelayedFetch:
         read = self._reader.read(before.wanted, self._get_image(), limit, min_one_batch)
         self._reads[index] = read
         self._bytes = left + read.size
-        # Also where the topic was deleted, and perhaps created again under its name.
+        # A different hosted partition: the topic was deleted, and perhaps recreated.
         if read.is_urgent or read.hosted is not before.hosted:
             self._is_urgent = True
 
@@ -116,7 +116,7 @@ class DelayedFetch:
             self._complete()
 
     def _complete(self) -> None:
-        """Answer with what there is."""
+        """Respond with the current results."""
         pending = self._pending
         if pending is None:
             return

@@ -1,7 +1,7 @@
-"""A Produce request that waits for its acknowledgement (Kafka's DelayedProduce).
+"""A Produce request that waits for acknowledgement (Kafka's DelayedProduce).
 
-With ``acks=-1`` a partition is done when its high watermark lies beyond the batch, so that every
-in-sync replica has it; with durable acknowledgements when the batch is on disk.
+With ``acks=-1`` a partition is acknowledged once its high watermark has passed the batch, that is,
+once every in-sync replica has the batch; with durable acknowledgements, once the batch is on disk.
 """
 
 from collections.abc import Callable
@@ -24,7 +24,7 @@ PartitionAnswer = ProduceResponse.Responses.PartitionResponses
 
 
 class AppendedPartition:
-    """A batch in a log: done when ``required_offset`` is reached."""
+    """An appended batch, acknowledged once its log reaches ``required_offset``."""
 
     __slots__ = ("answer", "hosted", "log", "required_offset")
 
@@ -38,7 +38,7 @@ class AppendedPartition:
 
 
 class DelayedProduce:
-    """Waits until every partition of one request is acknowledged, or has failed. Loop's thread."""
+    """Waits until each partition of a request is acknowledged or failed. Loop's thread only."""
 
     __slots__ = (
         "_acks",
@@ -79,7 +79,7 @@ class DelayedProduce:
         self._timer: Timer | None = None
 
     def is_fulfilled(self) -> bool:
-        """Drop the partitions that are done, with their errors; whether none is left."""
+        """Drop acknowledged and failed partitions; True if none is left."""
         if self._partitions:
             self._partitions = [each for each in self._partitions if not self._is_done(each)]
         return not self._partitions
@@ -104,7 +104,7 @@ class DelayedProduce:
         return True
 
     def start(self, pending: Pending, respond: Callable[[], Message]) -> None:
-        """Complete ``pending`` with ``respond()`` when all partitions are done, or in time."""
+        """Complete ``pending`` with ``respond()`` once all partitions are done, or on timeout."""
         self._pending, self._respond = pending, respond
         self._purgatory.size += 1
         pending.on_cancel = self._stop_waiting
@@ -130,7 +130,7 @@ class DelayedProduce:
             self._complete()
 
     def _expire(self) -> None:
-        """Kafka: the records stay in the log; the client does not know whether they count."""
+        """Time out. As in Kafka the records stay in the log, with an outcome unknown to clients."""
         if not self.is_fulfilled():
             for each in self._partitions:
                 each.answer.error_code = int(ErrorCode.REQUEST_TIMED_OUT)

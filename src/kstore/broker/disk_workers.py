@@ -1,4 +1,4 @@
-"""Threads for work that may wait for a disk, in order for each key."""
+"""Threads for work that may block on a disk, in order for each key."""
 
 import logging
 import threading
@@ -10,37 +10,37 @@ from typing import Any
 from kstore.broker.loop import Loop, Timer
 
 _LOGGER = logging.getLogger("kstore.broker")
-_PATIENCE = 0.05  # seconds without any work begun, after which one more thread starts
-_MOST_OF_EACH = 8  # threads for each of ``count``
+_PATIENCE = 0.05  # seconds in which no thread starts any work, after which one more thread starts
+_MOST_OF_EACH = 8  # the maximum number of threads, as a multiple of ``count``
 
 Work = Callable[[], Any]
 Done = Callable[[Any, BaseException | None], object]
 
 
 class DiskWorkers:
-    """A few threads; the work of one key, such as a partition, runs in the order it was given.
+    """A thread pool that runs the work of one key, such as a partition, in submission order.
 
-    ``submit`` and ``is_busy`` on the loop's thread. Threads start with the first work. Where all
-    of them wait, for a slow disk or for a lock, more are started, up to eight times ``count``:
-    the work of other keys continues.
+    Call ``submit`` and ``is_busy`` on the event loop's thread. Threads start on demand. If all of
+    them block, on a slow disk or a lock, the pool starts more, up to eight times ``count``, so that
+    work of other keys continues.
     """
 
     def __init__(self, loop: Loop, count: int) -> None:
         self._loop = loop
         self._count = count
-        self._begun = 0  # works, by all threads
-        self._helper: Timer | None = None  # looks whether all threads wait
-        self._lock = threading.Lock()  # of the queues: one for each key that has work
+        self._begun = 0  # the number of work items started by any thread
+        self._helper: Timer | None = None  # checks whether all threads are blocked
+        self._lock = threading.Lock()  # guards the queues, one for each key that has work
         self._queues: dict[Hashable, deque[tuple[Work, Done]]] = {}
         self._unfinished: dict[Hashable, int] = {}  # loop's thread: until done() has returned
-        self._keys: SimpleQueue[Hashable] = SimpleQueue()  # keys that a worker may begin
+        self._keys: SimpleQueue[Hashable] = SimpleQueue()  # keys whose work a thread may start
         self._threads: list[threading.Thread] = []
         self._on_idle: Callable[[], object] | None = None
         self._closed = False
 
     def submit(self, key: Hashable, work: Work, done: Done) -> None:
-        """Run ``work()`` on a worker behind the key's earlier work, then ``done(result, error)``
-        on the loop's thread; result is None after an error."""
+        """Run ``work()`` on a worker after the key's earlier work, then call ``done(result,
+        error)`` on the event loop's thread; after an error the result is None."""
         if self._closed:
             raise RuntimeError("the broker's disk workers are closed")
         self._unfinished[key] = self._unfinished.get(key, 0) + 1
@@ -61,18 +61,18 @@ class DiskWorkers:
         self._helper = self._loop.call_later(_PATIENCE, self._help, self._begun)
 
     def _help(self, begun: int) -> None:
-        """Start a thread where none has begun any work for a while, and some key waits."""
+        """Start one more thread if a key waits and no thread has started any work for a while."""
         self._helper = None
         if self._closed or self._keys.empty():
             return
         if self._begun == begun:
             if len(self._threads) >= _MOST_OF_EACH * self._count:
-                return  # the next submission looks again
+                return  # the next submission checks again
             self._start_thread()
         self._look_later()
 
     def is_busy(self, key: Hashable) -> bool:
-        """Whether work of the key is unfinished: its ``done`` has not returned yet."""
+        """Whether work of the key is unfinished, that is, its ``done`` has not returned."""
         return key in self._unfinished
 
     @property
@@ -89,14 +89,14 @@ class DiskWorkers:
         return thread in self._threads
 
     def when_idle(self, callback: Callable[[], object]) -> None:
-        """Call once no work is unfinished, at once or later, on the loop's thread."""
+        """Call ``callback`` on the event loop's thread once no work is unfinished; now if idle."""
         if self.is_idle:
             callback()
         else:
             self._on_idle = callback
 
     def close(self) -> None:
-        """Finish the work that was submitted and end the threads; not on the loop's thread."""
+        """Finish all submitted work and end the threads. Not on the event loop's thread."""
         with self._lock:
             self._closed = True
             for _ in self._threads:
@@ -116,9 +116,10 @@ class DiskWorkers:
                 pass
 
     def _run_one(self, key: Hashable) -> bool:
-        """Run the key's first work; whether this worker continues with its next."""
+        """Run the key's first work; True if this worker continues with the key's next work."""
         work, done = self._queues[key][0]
-        self._begun += 1  # a lost count of two threads at once is none: both have begun
+        # a race may lose one increment: harmless, since a change is enough to show progress
+        self._begun += 1
         result, error = None, None
         try:
             result = work()
@@ -134,7 +135,7 @@ class DiskWorkers:
                 return False
             if self._closed or self._keys.empty():
                 return True
-            self._keys.put(key)  # behind the other keys: none keeps a worker for itself
+            self._keys.put(key)  # after the other keys: no key monopolizes a worker
             return False
 
     def _finish(

@@ -1,7 +1,7 @@
-"""Records for consumers of Fetch 0 to 3, which know messages v0 or v1 only (until Kafka 3.9).
+"""Converts records for Fetch 0 to 3, whose consumers read only message formats v0 and v1.
 
-Kafka converts lazily while it sends. Here an answer has only as many records as were converted
-within a budget, which is as lazy: the consumer asks for the others next. Runs on a disk worker.
+Kafka (up to 3.9) converts lazily while it sends. Here a response contains only the records that are
+converted within a byte budget; the consumer fetches the rest next. Runs on a disk worker.
 """
 
 from collections.abc import Mapping
@@ -19,16 +19,16 @@ if TYPE_CHECKING:
     from kstore.broker.fetch_read import PartitionRead
     from kstore.log.log import Log
 
-LAST_VERSION = 3  # of Fetch, whose records are converted
-BUDGET = 1 << 20  # bytes of converted records in one answer, beyond its first batch
-_CHUNK = 128 << 10  # bytes that are converted at a time
-_V0_UP_TO = 1  # versions of Fetch for messages v0; later ones get v1
+LAST_VERSION = 3  # the last version of Fetch that needs conversion
+BUDGET = 1 << 20  # bytes of converted records in one response; its first batch may exceed it
+_CHUNK = 128 << 10  # bytes converted at a time
+_V0_UP_TO = 1  # the last version of Fetch that gets message format v0; later ones get v1
 
 PartitionAnswer = FetchResponse.Responses.Partitions
 
 
 def is_allowed(config: Mapping[str, str], broker_config: Mapping[str, str]) -> bool:
-    """Whether a topic's records may be converted: message.downconversion.enable."""
+    """Whether message.downconversion.enable allows conversion of a topic's records."""
     text = config.get("message.downconversion.enable")
     if text is None:
         text = broker_config.get("log.message.downconversion.enable", "true")
@@ -36,10 +36,10 @@ def is_allowed(config: Mapping[str, str], broker_config: Mapping[str, str]) -> b
 
 
 def convert_all(reads: "list[PartitionRead]", version: int, *, cuts_batches: bool) -> None:
-    """Replace the slices of the answers by converted records. Blocks.
+    """Replace the slices in the responses by converted records. Blocks.
 
-    Memory: the budget, one chunk and one batch, each also decompressed. Batches that no message
-    stands for (control batches) are skipped, so that a consumer gets behind them.
+    Peak memory: the budget, one chunk and one batch, each also in decompressed form. Control
+    batches, which v0 and v1 cannot express, are skipped, so that the consumer advances past them.
     """
     budget = BUDGET
     for read in reads:
@@ -54,7 +54,7 @@ def convert_all(reads: "list[PartitionRead]", version: int, *, cuts_batches: boo
         if error != ErrorCode.NONE:
             read.fail(error)
         limit = read.wanted.max_bytes
-        # Below version 3 a consumer takes the beginning of a message as a sign of a larger one.
+        # Before version 3 a truncated message means to a consumer that its fetch size is too small.
         read.answer.records = records[: max(limit, 0)] if cuts_batches else records
         budget -= len(records)
 
@@ -62,8 +62,8 @@ def convert_all(reads: "list[PartitionRead]", version: int, *, cuts_batches: boo
 def convert_one(
     read: "PartitionRead", log: "Log", version: int, budget: int
 ) -> tuple[bytes, ErrorCode]:
-    """Converted records of one partition from its fetch offset on: at least one batch, else at
-    most the partition's limit and the budget."""
+    """Convert records of one partition from its fetch offset: at least one batch, and no more than
+    the partition's limit and the budget allow."""
     magic = 0 if version <= _V0_UP_TO else 1
     first = offset = read.wanted.fetch_offset
     limit = min(read.wanted.max_bytes, budget)
@@ -82,7 +82,7 @@ def convert_one(
                 converted.append(out)
                 size += len(out)
     except UnsupportedCompressionTypeError:
-        if not converted:  # else the consumer gets this error at its next fetch
+        if not converted:  # otherwise the consumer's next fetch gets this error
             return b"", ErrorCode.UNSUPPORTED_COMPRESSION_TYPE
     except Exception as error:
         if not converted:
@@ -91,7 +91,7 @@ def convert_one(
 
 
 def complete_batches(chunk: Slice, offset: int) -> tuple[memoryview, int]:
-    """The complete batches at the beginning of a slice, and the offset behind them."""
+    """The complete batches at the beginning of a slice, and the offset after them."""
     position, next_offset, _, _ = find_end(chunk, 0, offset, False)
     if position == 0:  # corrupt: the conversion raises the error
         return memoryview(chunk), offset + 1

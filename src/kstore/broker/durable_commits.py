@@ -1,7 +1,7 @@
-"""Acknowledgements that mean *on disk*: one sync serves every request that waits for it.
+"""Durable acknowledgements: one fsync serves every request that waits for it (group commit).
 
-While one sync runs, requests append and wait; the next sync takes all of them. Syncs of several
-partitions run at the same time, because a file system's journal commits once for all of them.
+Requests that append while an fsync runs share the next one. Several partitions sync concurrently,
+because the file system's journal commits once for all of them.
 """
 
 from collections.abc import Callable
@@ -17,19 +17,19 @@ if TYPE_CHECKING:
     from kstore.log.log import Log
 
 Done = Callable[[BaseException | None], object]
-_SYNCS = 8  # logs that are synced at the same time
+_SYNCS = 8  # logs that sync concurrently
 _KEY = "durable commits"
 
 
 def durable_commits(services: "Services") -> "DurableCommits":
-    """The broker's committer, one for all: requests of every kind share its syncs."""
+    """The broker's committer; requests of all kinds share it and its syncs."""
     if services.commits is None:
         services.commits = DurableCommits(services.workers)
     return services.commits
 
 
 class DurableCommits:
-    """The committer of a broker's logs. Loop's thread only; it syncs on a disk worker."""
+    """Syncs a broker's logs, on a disk worker. Loop's thread only."""
 
     def __init__(self, workers: "DiskWorkers") -> None:
         self._workers = workers
@@ -37,7 +37,7 @@ class DurableCommits:
         self._is_running = False
 
     def wait(self, log: "Log", offset: int, done: Done) -> None:
-        """Call ``done(None)`` when everything below offset is on disk, or with the sync's error."""
+        """Call ``done(None)`` once all records below ``offset`` are on disk, or ``done(error)``."""
         self._waiting.setdefault(log, []).append((offset, done))
         if not self._is_running:
             self._start()
@@ -50,7 +50,7 @@ class DurableCommits:
     def _synced(
         self, errors: "dict[Log, BaseException] | None", error: BaseException | None
     ) -> None:
-        """A sync has ended: answer those below the recovery point; the others take the next."""
+        """After a sync, complete the requests below the recovery point, and sync for the rest."""
         self._is_running = False
         waiting, self._waiting = self._waiting, {}
         for log, requests in waiting.items():
@@ -60,7 +60,8 @@ class DurableCommits:
                 if failure is not None:
                     done(failure)
                 elif offset <= log.recovery_point or offset > log.end_offset:
-                    done(None)  # beyond the end: truncated meanwhile, there is nothing to sync
+                    # beyond the log end: truncated meanwhile, so nothing is left to sync
+                    done(None)
                 else:
                     left.append((offset, done))
             if left:
@@ -70,7 +71,7 @@ class DurableCommits:
 
 
 def sync_logs(logs: list["Log"]) -> "dict[Log, BaseException]":
-    """Flush these logs, several at a time; the errors of those that failed. Blocks."""
+    """Flush these logs concurrently; return the errors of those that fail. Blocks."""
     errors: dict[Log, BaseException] = {}
 
     def flush(log: "Log") -> None:

@@ -1,6 +1,6 @@
-"""Embedded transactional producers of a store that is served: they ask the broker's coordinator.
+"""Connects embedded transactional producers to the coordinator of the broker that serves the store.
 
-So a transactional id has one owner, and an embedded producer and a client fence each other.
+Each transactional id therefore has one owner, and embedded producers and clients fence each other.
 """
 
 import threading
@@ -32,8 +32,8 @@ if TYPE_CHECKING:
     from kstore.broker.services import Services
     from kstore.broker.transaction_service import TransactionService
 
-_AGAIN_SECONDS = 0.02  # until a request that may succeed later is repeated
-_TRIES_SECONDS = 60.0  # for how long it is repeated
+_AGAIN_SECONDS = 0.02  # delay before a retry
+_TRIES_SECONDS = 60.0  # time limit for retries
 _RETRIABLE = frozenset(
     (
         ErrorCode.CONCURRENT_TRANSACTIONS,
@@ -56,8 +56,8 @@ _T = TypeVar("_T")
 
 
 class EmbeddedTransactions:
-    """Implements TransactionOwner on the coordinator of a broker. Thread safe; it blocks, so it is
-    not for the loop's thread."""
+    """Implements TransactionOwner with a broker's coordinator. Thread safe. Its methods block, so
+    they must not be called on the event loop's thread."""
 
     def __init__(self, services: "Services", service: "TransactionService") -> None:
         self._services = services
@@ -65,12 +65,12 @@ class EmbeddedTransactions:
         self._closed = threading.Event()
 
     def close(self) -> None:
-        """The broker has stopped: calls that wait raise ClosedError."""
+        """Make waiting calls raise ClosedError, since the broker has stopped."""
         self._closed.set()
 
     def init(self, transactional_id: str, timeout_ms: int) -> tuple[int, int]:
         if not isinstance(transactional_id, str) or not transactional_id:
-            raise InvalidConfigError("a transactional.id is text, and not empty")
+            raise InvalidConfigError("a transactional.id must be a non-empty string")
 
         def ask(reply: Reply) -> None:
             self._service.coordinator.init_producer_id(
@@ -94,7 +94,7 @@ class EmbeddedTransactions:
         known = found[-1]
         if known is None or known.producer_id != producer_id:
             raise InvalidProducerIdMappingError(
-                f"producer id {producer_id} does not belong to {transactional_id!r} (any more)"
+                f"producer id {producer_id} does not, or no longer, belong to {transactional_id!r}"
             )
         if known.producer_epoch != producer_epoch:
             raise _error(ErrorCode.PRODUCER_FENCED, transactional_id)
@@ -160,7 +160,7 @@ class EmbeddedTransactions:
     # --- on the loop's thread ---------------------------------------------------------------
 
     def _on_loop(self, work: Callable[[], _T]) -> _T:
-        """The result of ``work()`` on the loop's thread."""
+        """Run ``work()`` on the event loop's thread and return its result."""
         results: list[_T] = []
         done = threading.Event()
 
@@ -175,7 +175,7 @@ class EmbeddedTransactions:
         return results[0]
 
     def _repeat(self, transactional_id: str, ask: Callable[[Reply], object]) -> TransactionAnswer:
-        """The answer to a request, which is repeated while a transaction is being finished."""
+        """Send a request, retrying it while a transaction is being completed."""
         deadline = self._services.loop.time() + _TRIES_SECONDS
         while True:
             answer = self._ask(transactional_id, ask)

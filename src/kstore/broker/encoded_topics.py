@@ -1,4 +1,4 @@
-"""The topics of Metadata's answers as bytes: those of one image are encoded once."""
+"""Caches the encoded topics of Metadata responses for the current cluster image."""
 
 from collections.abc import Callable, Hashable
 
@@ -10,7 +10,7 @@ _MOST_BYTES = 1 << 24
 
 
 class EncodedTopic(MetadataResponse.Topics):
-    """A topic of the answer that was encoded before."""
+    """A topic of the response that is already encoded."""
 
     __slots__ = ("_data",)
 
@@ -22,10 +22,11 @@ class EncodedTopic(MetadataResponse.Topics):
 
 
 class EncodedTopics:
-    """The topics of the current image by what decides their bytes. Loop's thread only.
+    """The encoded topics of the current image, by all that their bytes depend on. Loop's thread
+    only.
 
-    A topic of 5,000 partitions takes milliseconds to describe and to encode, and clients ask again
-    and again. Beyond 16 MiB all are dropped.
+    Describing and encoding a topic of 5,000 partitions takes milliseconds, and clients request it
+    repeatedly. Above 16 MiB the cache is cleared.
     """
 
     def __init__(self) -> None:
@@ -40,7 +41,7 @@ class EncodedTopics:
         version: int,
         describe: Callable[[], MetadataResponse.Topics],
     ) -> MetadataResponse.Topics:
-        """The topic that ``describe()`` gives for this image, version and key."""
+        """The topic that ``describe()`` returns for this image, version and key."""
         if image is not self._image or self._size > _MOST_BYTES:
             self._image, self._topics, self._size = image, {}, 0
         found = self._topics.get((version, key))

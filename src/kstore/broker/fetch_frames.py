@@ -1,9 +1,9 @@
-"""Fetch requests of one partition without a session, from their bytes to those of the answer.
+"""The fast path for Fetch requests of one partition without a session.
 
-Such a request is parsed natively, and where there are enough records at once, so is what stands
-before them. It only reads, so everything else is left to :mod:`kstore.broker.handlers.fetch`,
-which reads again: errors, too, and requests that wait, for records or for the disk. The answers
-are the same.
+Native code parses such a request and, if enough records are available immediately, encodes the head
+of the response. The fast path changes no state, so it leaves all other cases (errors, and requests
+that must wait for records or for the disk) to :mod:`kstore.broker.handlers.fetch`, which reads
+again. Both give the same responses.
 """
 
 from typing import TYPE_CHECKING
@@ -34,7 +34,7 @@ class FetchFrames:
     def handle_frame(
         self, frame: memoryview, version: int, correlation_id: int
     ) -> "list[Chunk] | None":
-        """The chunks of the answer; None if there is no answer yet, or another one."""
+        """The chunks of the response; None if the request needs the general handler."""
         found = fetch_frame.parse(frame)
         if found is None:
             return None

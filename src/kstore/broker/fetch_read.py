@@ -1,7 +1,7 @@
 """Reads the partitions of one Fetch request (Kafka's ReplicaManager.readFromLog).
 
-Records are slices of segment files, not copies. The high watermark is the limit of consumers,
-the last stable offset that of read_committed.
+Records are slices of segment files, not copies. Consumers read up to the high watermark,
+read_committed consumers up to the last stable offset.
 """
 
 from dataclasses import dataclass
@@ -34,7 +34,7 @@ _NAMES_LEADER = (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH
 
 @dataclass(frozen=True, slots=True)
 class FetchParameters:
-    """What a request asks of all its partitions."""
+    """The parameters of a request that apply to all its partitions."""
 
     version: int
     replica_id: int
@@ -45,21 +45,22 @@ class FetchParameters:
 
     @property
     def is_follower(self) -> bool:
-        """A broker's fetch: it reads up to the log end. -2 is Kafka's debugging consumer."""
+        """Whether a broker fetches, which reads up to the log end. -2 is Kafka's debugging
+        consumer."""
         return self.replica_id >= 0
 
     @property
     def cuts_batches(self) -> bool:
-        """Below version 3 the limits are hard: the last batch may be incomplete."""
+        """Whether limits may cut the last batch, as they do before version 3."""
         return self.version <= _HARD_LIMIT_UP_TO
 
 
 class PartitionRead:
-    """The result for one partition: an answer, and what a parked request has to know.
+    """The result for one partition: its response, and the state that a parked request needs.
 
-    ``size`` is that of the records. ``is_urgent``: waiting for more bytes would be wrong, because
-    of an error, or because the log continues in another segment. ``is_cold``: nothing was read,
-    because ``size`` bytes would come from the disk.
+    ``size`` is the size of the records in bytes. ``is_urgent``: the request must not wait for more
+    bytes, because of an error, or because the log continues in the next segment. ``is_cold``:
+    nothing was read, because ``size`` bytes are not in the page cache.
     """
 
     __slots__ = ("answer", "hosted", "is_cold", "is_urgent", "limit", "size", "wanted")
@@ -98,7 +99,7 @@ class FetchReader:
         self._unreadable: dict[FetchedPartition, Exception] = {}
 
     def load_cold(self, reads: list[PartitionRead]) -> None:
-        """Read from the disk what the cold ones of these reads need. Blocks: on a disk worker."""
+        """Read the data of the cold reads from the disk. Blocks: for disk workers only."""
         left = self._parameters.max_bytes
         for read in reads:
             if read.is_cold:
@@ -106,7 +107,8 @@ class FetchReader:
                 assert read.hosted.log is not None
                 try:
                     load_pages(read.hosted.log, read.wanted.fetch_offset, min(read.size, left))
-                except Exception as error:  # the page must not be touched: that ends the process
+                # touching the mapped page would kill the process (SIGBUS)
+                except Exception as error:
                     self._unreadable[read.wanted] = error
                 left = max(0, left - read.size)
 
@@ -115,7 +117,7 @@ class FetchReader:
     ) -> list[PartitionRead]:
         """Read in the given order, within the limits of the request.
 
-        Unless it may wait for the disk, partitions whose bytes are not in memory are cold reads.
+        Unless ``may_wait``, a partition whose data is not in the page cache gives a cold read.
         """
         limit = self._parameters.max_bytes
         min_one_batch = not self._parameters.cuts_batches
@@ -137,7 +139,7 @@ class FetchReader:
         *,
         may_wait: bool = True,
     ) -> PartitionRead:
-        """Read one partition; the answer has its error."""
+        """Read one partition; an error is in the response."""
         if wanted.topic is None:
             read = PartitionRead(wanted, None)
             read.fail(ErrorCode.UNKNOWN_TOPIC_ID)
@@ -167,7 +169,7 @@ class FetchReader:
         return read
 
     def _check(self, wanted: FetchedPartition, hosted: HostedPartition) -> ErrorCode:
-        """Why the log is not read, in Kafka's order."""
+        """The error that prevents reading the log, checked in Kafka's order."""
         if hosted.image is None:
             return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         if wanted.topic_id != ZERO_UUID and wanted.topic_id != hosted.topic_id:
@@ -179,7 +181,7 @@ class FetchReader:
         if replica >= 0 and (
             replica == hosted.image.leader or replica not in hosted.image.replicas
         ):
-            # No follower known here; Kafka's Partition.followerReplicaOrThrow.
+            # Not a follower of this partition; Kafka's Partition.followerReplicaOrThrow.
             if wanted.current_leader_epoch >= 0:
                 return ErrorCode.UNKNOWN_LEADER_EPOCH
             return ErrorCode.NOT_LEADER_OR_FOLLOWER
@@ -187,12 +189,13 @@ class FetchReader:
 
     def _fail(self, read: PartitionRead, hosted: HostedPartition, error: ErrorCode) -> None:
         version = self._parameters.version
-        # Kafka finds these two before it reads, and other partitions may still wait for records.
+        # Kafka checks for this error before it reads, and the other partitions may still wait.
         read.is_urgent = error != ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         if error == ErrorCode.LEADER_NOT_AVAILABLE or (
             error == ErrorCode.KAFKA_STORAGE_ERROR and version <= _OLD_STORAGE_ERROR_UP_TO
         ):
-            # Clients do not expect these here; Java's consumer fails with LEADER_NOT_AVAILABLE.
+            # Clients do not expect these errors here: Java's consumer fails on
+            # LEADER_NOT_AVAILABLE.
             error = ErrorCode.NOT_LEADER_OR_FOLLOWER
         read.fail(error)
         read.size, read.answer.records = 0, b""
@@ -242,12 +245,12 @@ class FetchReader:
         if min_one_batch or parameters.cuts_batches or records.first_batch_size <= len(records):
             self._take(read, log, records)
         else:
-            read.is_urgent = True  # its first batch goes into the next answer
+            read.is_urgent = True  # its first batch goes into the next response
 
     def _take(self, read: PartitionRead, log: "Log", records: Slice) -> None:
         read.answer.records = records
         read.size = len(records)
-        read.is_urgent = records.segment.next_offset < read.limit  # the log continues behind it
+        read.is_urgent = records.segment.next_offset < read.limit  # the log continues after it
         if self._parameters.is_committed:
             offset = read.wanted.fetch_offset
             aborted = log.aborted_transactions(offset, min(records.next_offset, read.limit))
@@ -260,9 +263,9 @@ class FetchReader:
                 ]
 
     def _diverges(self, read: PartitionRead, log: "Log") -> bool:
-        """Whether the consumer's log has another history than this one (KIP-595).
+        """Whether the fetcher's log has diverged from this one (KIP-595).
 
-        Raises OffsetOutOfRangeError as Kafka's Partition.readRecords does.
+        Fails with OFFSET_OUT_OF_RANGE where Kafka's Partition.readRecords does.
         """
         wanted = read.wanted
         epoch, end_offset = log.epoch_end(wanted.last_fetched_epoch)
@@ -276,12 +279,12 @@ class FetchReader:
 
 
 def load_pages(log: "Log", offset: int, max_bytes: int) -> None:
-    """Read the index and the pages of a later read from the disk. Blocks: on a disk worker.
+    """Load the index and data pages of a later read from the disk. Blocks: for disk workers only.
 
     Raises StorageError if the disk cannot read, and what opening a segment raises.
     """
     assert isinstance(log, WritableLog)
-    access = log._writer.access  # also of a log that failed: it can be read
+    access = log._writer.access  # works for a failed log, too, which remains readable
     access.on_current_segments(lambda segments: segment_pages.load(segments, offset, max_bytes))
     records = log.read(offset, max_bytes)
     if records is not None and len(records) > max_bytes:  # a long first batch

@@ -1,7 +1,7 @@
 """Incremental fetch sessions (KIP-227; Kafka's FetchSession, FetchManager, FetchSessionCache).
 
-A consumer of many partitions sends only what changed since its last request, and gets only the
-partitions that have something new. The broker keeps the rest, in a cache of limited size.
+A consumer of many partitions sends only the changes since its last request, and the response
+contains only partitions with news. The broker keeps the session's state in a bounded cache.
 """
 
 from collections import OrderedDict
@@ -32,9 +32,9 @@ def next_epoch(epoch: int) -> int:
 
 
 class FetchedPartition:
-    """A partition that a consumer fetches: its position, and what it was last sent.
+    """A partition of a session: the fetch position, and the state that was last sent.
 
-    ``topic`` is None while the cluster has no topic of this id.
+    ``topic`` is None while the cluster has no topic with this id.
     """
 
     __slots__ = (
@@ -65,7 +65,7 @@ class FetchedPartition:
         return partition_key(self.topic, self.topic_id, self.number)
 
     def update(self, wanted: FetchRequest.Topics.Partitions) -> None:
-        """Take the position of a later request."""
+        """Adopt the position of a later request."""
         self.current_leader_epoch = wanted.current_leader_epoch
         self.fetch_offset = wanted.fetch_offset
         self.last_fetched_epoch = wanted.last_fetched_epoch
@@ -73,7 +73,8 @@ class FetchedPartition:
         self.max_bytes = wanted.partition_max_bytes
 
     def is_news(self, answer: PartitionAnswer) -> bool:
-        """Whether an incremental answer has to have this partition; remembers what it is sent.
+        """Whether an incremental response must include this partition; records the state that it
+        sends.
 
         Kafka's CachedPartition.maybeUpdateResponseData.
         """
@@ -83,17 +84,17 @@ class FetchedPartition:
         if answer.log_start_offset != self.sent_log_start_offset:
             self.sent_log_start_offset, news = answer.log_start_offset, True
         if answer.error_code != ErrorCode.NONE:
-            self.sent_high_watermark, news = -1, True  # sent again when the error is over
+            self.sent_high_watermark, news = -1, True  # sent again once the error is resolved
         return news or answer.diverging_epoch is not None
 
 
 def partition_key(topic: str | None, topic_id: bytes, number: int) -> PartitionKey:
-    """What identifies a partition in a session: the topic's id, or its name without an id."""
+    """A partition's key in a session: the topic id, or the topic name if there is no id."""
     return (topic or "", number) if topic_id == ZERO_UUID else (topic_id, number)
 
 
 class Session:
-    """A session: the partitions in the order in which they are read, and the expected epoch."""
+    """A session: its partitions, in reading order, and the epoch expected next."""
 
     __slots__ = (
         "created",
@@ -115,18 +116,18 @@ class Session:
         self.partitions = partitions
         self.epoch = next_epoch(FIRST_EPOCH)
         self.created = self.last_used = now
-        self.size = 0  # partitions, as of the last use
+        self.size = 0  # number of partitions at the last use
         self.privileged = False  # a follower's
         self.uses_topic_ids = False
         self.evictable_by_all = self.evictable_by_privileged = False
 
     @property
     def rank(self) -> tuple[bool, int, int]:
-        """The session of the lowest rank is evicted first: small ones of consumers."""
+        """Eviction order, lowest first: small sessions of consumers."""
         return self.privileged, self.size, self.id
 
     def update(self, wanted: Iterable[FetchedPartition], forgotten: Iterable[PartitionKey]) -> None:
-        """Take new positions, add partitions behind the others, remove forgotten ones."""
+        """Update positions, append new partitions, and remove forgotten ones."""
         for partition in wanted:
             known = self.partitions.get(partition.key)
             if known is None:
@@ -142,12 +143,12 @@ class Session:
 
 
 class SessionCache:
-    """The sessions of a broker, at most ``max.incremental.fetch.session.cache.slots``, with at
-    most 1,000 partitions a slot among all of them: without that bound a slot may have 100,000.
+    """The sessions of a broker, at most ``max.incremental.fetch.session.cache.slots``. All sessions
+    together may have 1,000 partitions per slot, since a single session may have 100,000.
 
-    Where it is full, a new session takes the slot of one that is idle for two minutes; else of
-    one of lower rank (smaller, or a consumer's where the new one is a follower's) that is at
-    least two minutes old. Kafka's FetchSessionCache.tryEvict.
+    If the cache is full, a new session evicts a session that has been idle for two minutes, or else
+    one of lower rank (smaller, or a consumer's session if the new one is a follower's) that is at
+    least two minutes old (Kafka's FetchSessionCache.tryEvict).
     """
 
     def __init__(self, slots: int, clock: Callable[[], float]) -> None:
@@ -164,12 +165,12 @@ class SessionCache:
 
     @property
     def partitions(self) -> int:
-        """How many all sessions have."""
+        """The number of partitions of all sessions."""
         return sum(each.size for each in self)
 
     @property
     def is_overfull(self) -> bool:
-        """Whether a session has got more partitions than there is room for."""
+        """Whether the sessions have more partitions than the cache may hold."""
         return self.partitions > self._most_partitions
 
     def get(self, number: int) -> Session | None:
@@ -179,7 +180,7 @@ class SessionCache:
         self._sessions.pop(number, None)
 
     def touch(self, session: Session) -> None:
-        """A session is used: it is the most recent one now."""
+        """Mark a session as used now."""
         now = self._clock()
         session.last_used = now
         session.size = len(session.partitions)
@@ -195,7 +196,7 @@ class SessionCache:
         privileged: bool,
         uses_topic_ids: bool,
     ) -> Session | None:
-        """A new session; None where the cache is full of sessions that stay."""
+        """A new session; None if the cache is full and no session may be evicted."""
         now = self._clock()
         size = len(partitions)
         if size > self._most_partitions:
@@ -232,23 +233,23 @@ class SessionCache:
 
 @dataclass(slots=True)
 class FetchContext:
-    """What one request fetches, and how its answer is made.
+    """The partitions that one request fetches, and the kind of response it gets.
 
-    With an ``error`` the answer has no partition. ``session`` is that of an incremental request;
-    ``creates`` asks for a new session with the partitions of the answer.
+    A response with an ``error`` has no partitions. ``session`` is the session of an incremental
+    request; ``creates`` requests a new session with the partitions of the response.
     """
 
     partitions: list[FetchedPartition]
     error: ErrorCode = ErrorCode.NONE
     session: Session | None = None
-    expected_epoch: int = 0  # of the session, when the answer is made
+    expected_epoch: int = 0  # of the session, when the response is built
     creates: bool = False
     is_follower: bool = False
     uses_topic_ids: bool = False
 
 
 class FetchSessions:
-    """Opens the context of each Fetch request, and makes its answer. Loop's thread only."""
+    """Opens the context of each Fetch request, and builds its response. Loop's thread only."""
 
     def __init__(self, slots: int, clock: Callable[[], float]) -> None:
         self.cache = SessionCache(slots, clock)
@@ -295,9 +296,9 @@ class FetchSessions:
     def answer(
         self, context: FetchContext, answers: list[tuple[FetchedPartition, PartitionAnswer]]
     ) -> FetchResponse:
-        """The response to a request; an incremental one has only what is new.
+        """The response to a request; an incremental response has only partitions with news.
 
-        The partitions that had records are read last by the session's next request.
+        The session's next request reads the partitions with records last.
         """
         if context.error != ErrorCode.NONE:
             return FetchResponse(error_code=int(context.error))
@@ -330,7 +331,7 @@ class FetchSessions:
 def wanted_partitions(
     request: FetchRequest, image: ClusterImage, *, uses_ids: bool
 ) -> dict[PartitionKey, FetchedPartition]:
-    """The partitions of a request in its order; of one that is named twice, the later position."""
+    """The partitions of a request, in order; a repeated partition takes its last position."""
     wanted: dict[PartitionKey, FetchedPartition] = {}
     for topic in request.topics:
         name = image.names_by_id.get(topic.topic_id) if uses_ids else topic.topic
@@ -353,7 +354,7 @@ def forgotten_partitions(request: FetchRequest, *, uses_ids: bool) -> list[Parti
 def by_topic(
     answers: Iterable[tuple[FetchedPartition, PartitionAnswer]],
 ) -> list[FetchResponse.Responses]:
-    """Answers grouped where neighbours are of one topic, as Kafka's FetchResponse.toMessage."""
+    """Group consecutive responses of the same topic, as Kafka's FetchResponse.toMessage does."""
     topics: list[FetchResponse.Responses] = []
     for each, answer in answers:
         name = each.topic or ""

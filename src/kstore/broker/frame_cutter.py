@@ -1,4 +1,4 @@
-"""Cuts a connection's bytes into frames: an int32 size, then that many bytes."""
+"""Splits a connection's bytes into frames: an int32 size, then that many bytes."""
 
 import socket
 from struct import Struct
@@ -11,19 +11,20 @@ if TYPE_CHECKING:
 
 _SIZE = Struct(">i")
 _API_KEY = Struct(">h")
-_READ_SIZE = 65_536  # of one read, and the size up to which a frame is cut from what was read
+# the size of one read, and the largest frame that is a slice of the read buffer
+_READ_SIZE = 65_536
 _NOTHING = b""
 
 
 class FrameError(Exception):
-    """A frame whose size Kafka would not accept."""
+    """A frame has a size that Kafka would not accept."""
 
 
 class FrameCutter:
-    """The bytes of one connection that are not handled yet.
+    """Buffers the unprocessed bytes of one connection.
 
-    Small frames are slices of what was read. A longer one has a buffer of its own that grows
-    with the bytes that come, by doubling, whatever size it claims.
+    Small frames are slices of the read buffer. A larger frame has its own buffer, which doubles as
+    bytes arrive; a frame's claimed size alone allocates nothing.
     """
 
     __slots__ = ("_data", "_filled", "_frame_end", "_long", "_max_size", "_position")
@@ -32,26 +33,26 @@ class FrameCutter:
         self._max_size = max_size
         self._data: bytes = _NOTHING
         self._position = 0
-        self._long: bytearray | None = None  # the frame's bytes, its size before them
+        self._long: bytearray | None = None  # the frame, including its size prefix
         self._filled = 0
         self._frame_end = 0
 
     def allow(self, max_size: int) -> None:
-        """From now on a frame may have up to ``max_size`` bytes."""
+        """Set the maximum frame size for all later frames."""
         self._max_size = max_size
 
     @property
     def has_partial_frame(self) -> bool:
-        """Whether a frame is begun; only meaningful after ``next_frame`` returned None."""
+        """Whether part of a frame is buffered. Valid only after ``next_frame`` returned None."""
         return self.buffered > 0
 
     @property
     def buffered(self) -> int:
-        """Number of bytes that belong to no frame that was cut."""
+        """Number of buffered bytes that no returned frame contains."""
         return len(self._data) - self._position + (self._filled if self._long is not None else 0)
 
     def receive(self, connection: "Transport") -> int:
-        """Read once; the number of bytes, 0 at the end. Raises BlockingIOError, OSError."""
+        """Read once; return the byte count, 0 at end of stream. Raises BlockingIOError, OSError."""
         if self._long is not None:
             return self._receive_long(connection, self._long)
         data = connection.recv(_READ_SIZE)
@@ -93,7 +94,7 @@ class FrameCutter:
 
     def next_api_key(self) -> int | None:
         """The API key of the next frame if that is complete, -1 if it has none; None otherwise."""
-        if self._long is not None:  # far longer than its key
+        if self._long is not None:  # certainly long enough to have a key
             is_complete = self._filled == self._frame_end
             return int(_API_KEY.unpack_from(self._long, _SIZE.size)[0]) if is_complete else None
         start = self._position + _SIZE.size

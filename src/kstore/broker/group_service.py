@@ -1,7 +1,7 @@
 """Carries out what the group coordinator decides: timers, records, answers.
 
-The coordinator's state lives on the loop's thread; records are read and appended on the disk
-workers, in order for each partition of ``__consumer_offsets``.
+The coordinator's state belongs to the event loop's thread; disk workers read and append the
+records, in order for each partition of ``__consumer_offsets``.
 """
 
 import logging
@@ -37,9 +37,9 @@ if TYPE_CHECKING:
     from kstore.broker.services import Services
 
 _LOGGER = logging.getLogger("kstore.broker")
-_RETRY_SECONDS = 5.0  # until a partition that could not be loaded is tried again
+_RETRY_SECONDS = 5.0  # delay before loading a failed partition again
 
-# What a client gets for an error of an append (Kafka's GroupMetadataManager).
+# The error code that a client gets for an append error (Kafka's GroupMetadataManager).
 _COMMIT_ERRORS = {
     ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: ErrorCode.COORDINATOR_NOT_AVAILABLE,
     ErrorCode.NOT_ENOUGH_REPLICAS: ErrorCode.COORDINATOR_NOT_AVAILABLE,
@@ -64,7 +64,7 @@ OnFetched = Callable[[ErrorCode, Commits, set[PartitionKey]], object]
 
 
 def group_service(services: "Services") -> "GroupService":
-    """The broker's group service, made with the first handler that needs it."""
+    """The broker's group service; the first call creates it."""
     if services.groups is None:
         services.groups = GroupService(services)
     return services.groups
@@ -87,7 +87,7 @@ class GroupService:
         self._offsets = OffsetsStore(services.store)
         self.consumers = ConsumerGroupService(services, self)
         self._commits = durable_commits(services)
-        self._loaded: dict[int, ErrorCode] = {}  # by partition: NONE, or why not
+        self._loaded: dict[int, ErrorCode] = {}  # by partition: NONE if loaded, otherwise the error
         self._topic_id: bytes | None = None
         self._timer: Timer | None = None
         self._load_waiters: list[Callable[[], object]] = []
@@ -97,7 +97,7 @@ class GroupService:
         services.loop.call_soon(self._expire_later)
 
     def _start(self) -> None:
-        """Load the partitions that have records, so that members do not wait for it later."""
+        """Load the partitions that have records, so that members need not wait later."""
         if self.partition_count:
             self._services.workers.submit(OFFSETS_TOPIC, self._offsets.filled, self._filled)
 
@@ -108,7 +108,7 @@ class GroupService:
             self._take_filled(partitions)
 
     def _take_filled(self, partitions: Collection[int]) -> None:
-        """Load the partitions that have records; the others are complete as they are."""
+        """Load the partitions that have records; mark the empty ones as loaded."""
         for partition in range(self.partition_count):
             if partition in partitions:
                 self._load(partition)
@@ -119,7 +119,7 @@ class GroupService:
     def now(self) -> float:
         return self._services.loop.time()
 
-    # --- which partition, and whether it is loaded ------------------------------------------
+    # --- partitions and their loading -------------------------------------------------------
 
     @property
     def partition_count(self) -> int:
@@ -134,7 +134,7 @@ class GroupService:
         return len(topic.partitions)
 
     def _unload(self) -> None:
-        """Forget every group: the topic was deleted."""
+        """Unload all groups, since the topic was deleted."""
         self._topic_id = None
         if self._loaded:
             self._loaded.clear()
@@ -145,7 +145,7 @@ class GroupService:
             self._end_load_waits()
 
     def reload(self, partition: int) -> None:
-        """Begin again with what a partition has, since a record of it was not stored."""
+        """Reload a partition after a failed append, so that memory matches the log."""
         if self._loaded.pop(partition, None) is not None:
             groups = [each.group_id for each in self.coordinator]
             lost = [each for each in groups if self.partition_of(each) == partition]
@@ -158,7 +158,8 @@ class GroupService:
         return partition_for_name(group_id, self.partition_count)
 
     def check(self, group_id: str, *, allows_empty: bool = False) -> ErrorCode:
-        """Whether this broker coordinates a group now: 24, 16, 14 or 15 otherwise."""
+        """NONE if this broker coordinates a group now; otherwise INVALID_GROUP_ID, NOT_COORDINATOR,
+        or the state of loading."""
         if not group_id and not allows_empty:
             return ErrorCode.INVALID_GROUP_ID
         count = self.partition_count
@@ -218,16 +219,16 @@ class GroupService:
         for name in loaded.names:
             self._ensure(name)
         for name, corrupt in loaded.corrupt.items():
-            _LOGGER.warning("group %s begins without members: %s", name, corrupt)
+            _LOGGER.warning("group %s starts without members: %s", name, corrupt)
         self.carry_out()
 
     def has_members(self, group_id: str) -> bool:
-        """Whether consumers share a group through this broker. From any thread."""
+        """Whether a group has members connected to this broker. Thread safe."""
         classic, consumer = self.coordinator.find(group_id), self.consumers.find(group_id)
         return bool(classic and classic.members) or bool(consumer and consumer.members)
 
     def _ensure(self, name: str) -> None:
-        """Know a group that has offsets, of whichever protocol it is."""
+        """Create an empty classic group for a group id that has only offsets."""
         if self.consumers.find(name) is None:
             self.coordinator.ensure(name, self.now)
 
@@ -238,7 +239,7 @@ class GroupService:
     # --- the topic --------------------------------------------------------------------------
 
     def with_topic(self, then: Callable[[ErrorCode], object]) -> None:
-        """Call ``then(NONE)`` when ``__consumer_offsets`` exists, which may create it; or 15."""
+        """Create ``__consumer_offsets`` if it is missing, then call ``then`` with NONE or 15."""
         if self.partition_count:
             then(ErrorCode.NONE)
             return
@@ -247,7 +248,7 @@ class GroupService:
             self._services.workers.submit(METADATA_KEY, self._create_topic, self._topic_created)
 
     def _create_topic(self) -> bool:
-        """On a disk worker; whether the topic is a new one."""
+        """Create the topic, on a disk worker; False if it exists already."""
         services = self._services
         if OFFSETS_TOPIC in services.metadata.image.topics:
             return False
@@ -264,17 +265,17 @@ class GroupService:
         waiters, self._topic_waiters = self._topic_waiters, []
         if error is not None:
             _LOGGER.warning("%s was not created: %s", OFFSETS_TOPIC, error)
-        is_there = bool(self.partition_count)
-        if is_there and is_new:
+        exists = bool(self.partition_count)
+        if exists and is_new:
             self._take_filled(())
-        code = ErrorCode.NONE if is_there else ErrorCode.COORDINATOR_NOT_AVAILABLE
+        code = ErrorCode.NONE if exists else ErrorCode.COORDINATOR_NOT_AVAILABLE
         for then in waiters:
             then(code)
 
     # --- effects ----------------------------------------------------------------------------
 
     def carry_out(self) -> None:
-        """Carry out the coordinator's effects, and wait for its next deadline."""
+        """Execute the coordinator's effects, and set the timer for its next deadline."""
         self.consumers.carry_out()
         while effects := self.coordinator.take_effects():
             for effect in effects:
@@ -318,8 +319,8 @@ class GroupService:
     def commit(
         self, group_id: str, commits: Mapping[PartitionKey, OffsetCommit], done: OnCommitted
     ) -> None:
-        """Append commits of a group that may commit; ``done`` gets an error and what was
-        refused because its topic is gone."""
+        """Append a group's commits, which the caller has checked. ``done`` gets an error, and the
+        partitions that were refused because their topic was deleted."""
         partition = self.partition_of(group_id)
 
         def committed(error: BaseException | None, appended: Appended | None) -> None:
@@ -338,7 +339,8 @@ class GroupService:
         producer_epoch: int,
         done: OnCommitted,
     ) -> None:
-        """As ``commit``, in a producer's transaction: its marker makes the offsets count."""
+        """Like ``commit``, in a producer's transaction: its COMMIT marker makes the offsets
+        visible."""
         partition = self.partition_of(group_id)
 
         def committed(error: BaseException | None, appended: Appended | None) -> None:
@@ -373,7 +375,7 @@ class GroupService:
         self._submit(partition, partial(self._offsets.fetch, partition, group_id), fetched)
 
     def delete_group(self, group_id: str, done: OnDeleted) -> None:
-        """Delete a group that may be deleted; ``done`` when that is on disk."""
+        """Delete a group, which the caller has checked; call ``done`` once that is on disk."""
         self.coordinator.forget(group_id, self.now)
         self.consumers.forget(group_id)
         self.delete_offsets(group_id, None, done)
@@ -381,7 +383,8 @@ class GroupService:
     def delete_offsets(
         self, group_id: str, keys: set[PartitionKey] | None, done: OnDeleted
     ) -> None:
-        """Delete commits of a group, or (None) all records of it; ``done`` when that is on disk."""
+        """Delete a group's commits for ``keys``, or all its records if None; call ``done`` once
+        that is on disk."""
         partition = self.partition_of(group_id)
         self._submit(
             partition,
@@ -392,7 +395,7 @@ class GroupService:
     def store_records(
         self, group_id: str, records: Records, done: Callable[[ErrorCode], object]
     ) -> None:
-        """Append records of a group; ``done`` when they are acknowledged."""
+        """Append a group's records; call ``done`` once they are acknowledged."""
         if not self.partition_count:
             done(ErrorCode.NOT_COORDINATOR)
             return
@@ -403,7 +406,7 @@ class GroupService:
             lambda error, _: done(_code(error, _COMMIT_ERRORS)),
         )
 
-    # --- checks, by the protocol of the group -----------------------------------------------
+    # --- checks for either group protocol ---------------------------------------------------
 
     def check_commit(
         self,
@@ -415,7 +418,7 @@ class GroupService:
     ) -> ErrorCode:
         """Whether a member with this generation or epoch may commit.
 
-        ``version`` is that of OffsetCommit; None for a commit in a transaction.
+        ``version`` is the version of the OffsetCommit request; None for a commit in a transaction.
         """
         error = self.consumers.coordinator.check_commit(group_id, member_id, epoch, version)
         if error is not None:
@@ -433,10 +436,11 @@ class GroupService:
         return self.coordinator.check_delete_offsets(group_id, topic) if error is None else error
 
     def with_names(self, then: Callable[[], object]) -> None:
-        """Call ``then()`` when the coordinator knows every group that has a record.
+        """Call ``then()`` once the coordinator knows every group that has a record.
 
-        An embedded consumer of this process may have committed for one that it does not know. At
-        once while groups are loaded: the caller answers that.
+        An embedded consumer of this process may have committed for a group that the coordinator
+        does not know. While partitions are being loaded ``then`` is called immediately, and must
+        check for that.
         """
         if not self.partition_count or self.is_loading:
             then()
@@ -463,8 +467,8 @@ class GroupService:
         work: Callable[[], Appended],
         done: Callable[[BaseException | None, Appended | None], object],
     ) -> None:
-        """Append on a disk worker; ``done`` when it is acknowledged: where acknowledgements are
-        durable, when it is on disk."""
+        """Append on a disk worker; call ``done`` once acknowledged, which means on disk if
+        acknowledgements are durable."""
 
         def appended(result: Appended | None, error: BaseException | None) -> None:
             if result is None or not self._is_durable():
@@ -505,7 +509,7 @@ class GroupService:
 
     def _expired(self, bare: set[str] | None, error: BaseException | None) -> None:
         if error is not None:
-            _LOGGER.warning("expired offsets remain: %s", error)
+            _LOGGER.warning("expired offsets were not deleted: %s", error)
         for group_id in bare or ():
             group = self.coordinator.find(group_id)
             is_unused = self.consumers.is_empty(group_id) or (group is not None and group.is_unused)

@@ -1,4 +1,4 @@
-"""An internal topic whose partitions a coordinator loads: which of them are, and its creation."""
+"""An internal topic: its creation, and the loading of its partitions for a coordinator."""
 
 import logging
 from collections.abc import Callable, Collection, Mapping
@@ -13,14 +13,14 @@ if TYPE_CHECKING:
     from kstore.broker.services import Services
 
 _LOGGER = logging.getLogger("kstore.broker")
-_RETRY_SECONDS = 5.0  # until a partition that could not be loaded is tried again
+_RETRY_SECONDS = 5.0  # delay before loading a failed partition again
 
 
 class InternalTopic:
-    """The partitions of one internal topic of this broker. Loop's thread only.
+    """The partitions of one internal topic, and their loading states. Loop's thread only.
 
-    ``load(partition)`` and ``filled()`` are called on disk workers; ``on_loaded(partition,
-    result)`` and ``on_lost()`` (the topic was deleted) on the loop's thread.
+    Disk workers call ``load(partition)`` and ``filled()``; the event loop's thread calls
+    ``on_loaded(partition, result)`` and, if the topic is deleted, ``on_lost()``.
     """
 
     def __init__(
@@ -43,13 +43,13 @@ class InternalTopic:
         self._load_work = load
         self._on_loaded = on_loaded
         self._on_lost = on_lost
-        self._states: dict[int, ErrorCode] = {}  # by partition: NONE, or why not
-        self._due: set[int] = set()  # partitions that may be tried again
+        self._states: dict[int, ErrorCode] = {}  # by partition: NONE if loaded, otherwise the error
+        self._due: set[int] = set()  # failed partitions whose retry is due
         self._topic_id: bytes | None = None
         self._waiters: list[Callable[[ErrorCode], object]] = []
 
     def start(self) -> None:
-        """Load the partitions that have records, so that clients do not wait for it later."""
+        """Load the partitions that have records, so that clients need not wait later."""
         if self.partition_count:
             self._services.workers.submit(self.name, self._filled, self._list_ended)
 
@@ -60,14 +60,14 @@ class InternalTopic:
             self._take_filled(partitions)
 
     def _take_filled(self, partitions: Collection[int]) -> None:
-        """Load the partitions that have records; the others are complete as they are."""
+        """Load the partitions that have records; mark the empty ones as loaded."""
         for partition in range(self.partition_count):
             if partition in partitions:
                 self._load(partition)
             elif partition not in self._states:
                 self._states[partition] = ErrorCode.NONE
 
-    # --- which partition, and whether it is loaded ------------------------------------------
+    # --- partitions and their loading -------------------------------------------------------
 
     @property
     def partition_count(self) -> int:
@@ -92,15 +92,15 @@ class InternalTopic:
         return partition_for_name(key, self.partition_count)
 
     def check(self, key: str) -> ErrorCode:
-        """Whether the key's partition is loaded: NOT_COORDINATOR without the topic,
-        COORDINATOR_LOAD_IN_PROGRESS or COORDINATOR_NOT_AVAILABLE otherwise."""
+        """NONE if the key's partition is loaded, NOT_COORDINATOR if the topic does not exist,
+        otherwise COORDINATOR_LOAD_IN_PROGRESS or COORDINATOR_NOT_AVAILABLE."""
         count = self.partition_count
         if not count:
             return ErrorCode.NOT_COORDINATOR
         return self.state_of(partition_for_name(key, count))
 
     def state_of(self, partition: int) -> ErrorCode:
-        """NONE for a loaded partition; another one begins to load."""
+        """NONE if a partition is loaded; otherwise start to load it and return the error."""
         state = self._states.get(partition)
         if state is None:
             self._load(partition)
@@ -114,7 +114,7 @@ class InternalTopic:
 
     @property
     def is_loading(self) -> bool:
-        """Whether some partition is being loaded, or was not asked for yet."""
+        """Whether any partition is still loading, or its loading has not started."""
         count = self.partition_count
         return len(self._states) < count or (
             ErrorCode.COORDINATOR_LOAD_IN_PROGRESS in self._states.values()
@@ -137,7 +137,7 @@ class InternalTopic:
             return
         if error is not None:
             _LOGGER.warning(
-                "%s-%d cannot be loaded, its clients get COORDINATOR_NOT_AVAILABLE: %s",
+                "%s-%d cannot be loaded; its clients get COORDINATOR_NOT_AVAILABLE: %s",
                 self.name, partition, error,
             )  # fmt: skip
             self._states[partition] = ErrorCode.COORDINATOR_NOT_AVAILABLE
@@ -153,7 +153,7 @@ class InternalTopic:
     # --- the topic --------------------------------------------------------------------------
 
     def with_topic(self, then: Callable[[ErrorCode], object]) -> None:
-        """Call ``then(NONE)`` when the topic exists, which may create it; or with 15."""
+        """Create the topic if it is missing, then call ``then`` with NONE or 15."""
         if self.partition_count:
             then(ErrorCode.NONE)
             return
@@ -162,7 +162,7 @@ class InternalTopic:
             self._services.workers.submit(METADATA_KEY, self._create, self._created)
 
     def _create(self) -> bool:
-        """On a disk worker; whether the topic is a new one."""
+        """Create the topic, on a disk worker; False if it exists already."""
         services = self._services
         if self.name in services.metadata.image.topics:
             return False
@@ -177,9 +177,9 @@ class InternalTopic:
         waiters, self._waiters = self._waiters, []
         if error is not None:
             _LOGGER.warning("%s was not created: %s", self.name, error)
-        is_there = bool(self.partition_count)
-        if is_there and is_new:
+        exists = bool(self.partition_count)
+        if exists and is_new:
             self._take_filled(())
-        code = ErrorCode.NONE if is_there else ErrorCode.COORDINATOR_NOT_AVAILABLE
+        code = ErrorCode.NONE if exists else ErrorCode.COORDINATOR_NOT_AVAILABLE
         for then in waiters:
             then(code)

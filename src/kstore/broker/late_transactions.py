@@ -1,8 +1,8 @@
-"""Finds transactions that are open for longer than any may be: their end never comes by itself.
+"""Finds transactions open for longer than the maximum timeout, which never end by themselves.
 
-Kafka counts their partitions (KIP-664): the last record of the producer is older than
-``transaction.max.timeout.ms`` and five minutes. Records carry their producers' clocks, so what this
-broker has seen open for so long counts, too.
+Like Kafka (KIP-664), it counts the partitions in which the producer's last record is older than
+``transaction.max.timeout.ms`` plus five minutes. Record timestamps may come from producers'
+clocks, so a transaction that this broker has seen open for that long counts, too.
 """
 
 import logging
@@ -28,13 +28,13 @@ class _Opened(NamedTuple):
 
 
 class LateTransactions:
-    """Looks for late transactions in the logs that are open. Loop's thread; ``partition_count`` is
-    read by any thread."""
+    """Looks for late transactions in the open logs. Loop's thread only, except ``partition_count``,
+    which any thread may read."""
 
     def __init__(self, services: "Services", clock: "Callable[[], int]" = now_ms) -> None:
         self._services = services
         self._clock = clock
-        self._seen: dict[_Opened, int] = {}  # since when, in Unix ms
+        self._seen: dict[_Opened, int] = {}  # when this broker first saw it, in Unix ms
         self._warned: set[_Opened] = set()
         self._is_looking = False
         self.partition_count = 0
@@ -46,7 +46,7 @@ class LateTransactions:
             self._services.workers.submit(_KEY, self._find_open, self._found)
 
     def _find_open(self) -> dict[_Opened, int]:
-        """The open transactions, with the time of their producer's last record."""
+        """Return the open transactions, each with the time of its producer's last record."""
         found = {}
         for log in tuple(self._services.store._logs):
             if not log.closed:

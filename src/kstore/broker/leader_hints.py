@@ -1,4 +1,4 @@
-"""Who leads a partition instead, in answers of Produce 10 and Fetch 16 (KIP-951).
+"""The current leader of a partition, in responses of Produce 10 and Fetch 16 (KIP-951).
 
 A client that gets the new leader with the error needs no Metadata request.
 """
@@ -11,7 +11,7 @@ NodeEndpoint = tuple[int, str, int, str | None]  # node id, host, port, rack
 
 
 class LeaderHints:
-    """Collects the leaders that one answer names, and where clients reach them."""
+    """Collects the leaders that one response names, and their endpoints."""
 
     __slots__ = ("_endpoints", "_request")
 
@@ -20,7 +20,7 @@ class LeaderHints:
         self._endpoints: dict[int, NodeEndpoint] = {}
 
     def leader_of(self, hosted: HostedPartition) -> Leader | None:
-        """The partition's leader and leader epoch; None where none is known."""
+        """The partition's leader and leader epoch; None if there is no leader."""
         image = hosted.image
         if image is None or image.leader < 0:
             return None
@@ -37,5 +37,5 @@ class LeaderHints:
         return image.leader, image.leader_epoch
 
     def endpoints(self) -> list[NodeEndpoint]:
-        """The endpoints of the leaders so far, on the request's listener."""
+        """The endpoints of the leaders collected so far, on the request's listener."""
         return list(self._endpoints.values())

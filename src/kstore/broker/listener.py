@@ -22,15 +22,15 @@ if TYPE_CHECKING:
 
 _LOGGER = logging.getLogger("kstore.broker")
 _ACCEPTED_OF_A_TURN = 64
-_PAUSE_SECONDS = 1.0  # after an accept that failed for want of descriptors or memory
+_PAUSE_SECONDS = 1.0  # after an accept that failed for lack of descriptors or memory
 _SCARCE = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
 
 
 class Listener:
-    """Accepts connections within the limits. Loop's thread only, but for ``open``.
+    """Accepts connections within the limits. Loop's thread only, except ``open``.
 
-    At ``max.connections`` it accepts no more until one is closed, as Kafka does; a connection
-    beyond ``max.connections.per.ip`` is closed at once. Both limits are those of all listeners
+    At ``max.connections`` it accepts no more until a connection is closed, as Kafka does. It closes
+    a connection above ``max.connections.per.ip`` immediately. Both limits apply to all listeners
     that share ``limits``.
     """
 
@@ -47,7 +47,7 @@ class Listener:
         limits: ConnectionLimits | None = None,
     ) -> None:
         self.name = name
-        self.security = security  # None: plain, without authentication
+        self.security = security  # None: plaintext without authentication
         self.connections: set[Connection] = set()
         self.reports = ClosedReports(loop)
         self.accepted = 0  # connections since the start
@@ -67,10 +67,11 @@ class Listener:
 
             self._tls = tls_contexts.TlsContext(name, security.tls)
             self._turns = tls_transport.HandshakeTurns(loop)
-        self.on_empty: Callable[[], object] | None = None  # called when none is left
+        # called when the last connection is closed
+        self.on_empty: Callable[[], object] | None = None
 
     def open(self, host: str, port: int) -> tuple[str, int]:
-        """Listen; the address with its port. Raises OSError, socket.gaierror."""
+        """Listen; return the bound host and port. Raises OSError, socket.gaierror."""
         found = socket.getaddrinfo(
             host or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
         )
@@ -95,7 +96,7 @@ class Listener:
             self._loop.register(self._socket.fileno(), READABLE, self._accept)
 
     def close(self) -> None:
-        """Accept no more; the connections stay."""
+        """Stop accepting; existing connections stay open."""
         self._pause()
         self.reports.end_window()
         if self._socket is not None:
@@ -107,7 +108,7 @@ class Listener:
             self._drop(held)
 
     def close_idle(self, now: float) -> None:
-        """Close connections on which nothing came or left for ``connections.max.idle.ms``."""
+        """Close connections without traffic for ``connections.max.idle.ms``."""
         limit = self._settings.connections_max_idle_ms
         if limit < 0:
             return
@@ -154,13 +155,13 @@ class Listener:
             except OSError as error:
                 if error.errno not in _SCARCE:
                     raise
-                _LOGGER.warning("no connection can be accepted: %s", error)
+                _LOGGER.warning("cannot accept connections: %s", error)
                 self._pause()
                 self._loop.call_later(_PAUSE_SECONDS, self.start)
                 return
-            self._welcome(accepted, (peer[0], peer[1]))
+            self._add_connection(accepted, (peer[0], peer[1]))
 
-    def _welcome(self, accepted: socket.socket, peer: tuple[str, int]) -> None:
+    def _add_connection(self, accepted: socket.socket, peer: tuple[str, int]) -> None:
         if not self._limits.admit(peer[0]):
             self.reports.report("{}:{}".format(*peer), "max.connections.per.ip is reached")
             accepted.close()
@@ -174,7 +175,7 @@ class Listener:
                 self._loop.call_later(delay, self._drop, accepted)
                 return
         accepted.setblocking(False)
-        with suppress(OSError):  # a client that has left already
+        with suppress(OSError):  # the client may have disconnected already
             accepted.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             accepted.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
             for option, size in (

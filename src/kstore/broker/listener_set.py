@@ -1,4 +1,4 @@
-"""The listeners of a broker: their ports, the addresses that clients are given, their end."""
+"""The listeners of a broker: their ports, advertised addresses, and shutdown."""
 
 import errno
 import logging
@@ -24,7 +24,7 @@ _LOGGER = logging.getLogger("kstore.broker")
 
 
 class ListenerSet:
-    """All listeners of one broker. Loop's thread only, but for ``open`` and the addresses."""
+    """All listeners of one broker. Loop's thread only, except ``open`` and the addresses."""
 
     def __init__(
         self,
@@ -45,7 +45,7 @@ class ListenerSet:
         self._on_empty: Callable[[], object] | None = None
 
     def open(self) -> None:
-        """Open every port. Raises AddressError, and then none is open."""
+        """Open all ports. Raises AddressError, and then leaves none open."""
         try:
             for listener in self._listeners:
                 wanted = self.bound[listener.name]
@@ -59,18 +59,18 @@ class ListenerSet:
             raise
 
     def start(self, services: "Services") -> None:
-        """Accept connections, whose requests the services answer."""
+        """Accept connections; ``services`` handle their requests."""
         for listener in self._listeners:
             listener.services = services
             listener.start()
 
     def close(self) -> None:
-        """Accept no more; the connections stay."""
+        """Stop accepting; existing connections stay open."""
         for listener in self._listeners:
             listener.close()
 
     def stop(self, on_empty: Callable[[], object]) -> None:
-        """Close; each connection answers what is in work and ends; then call ``on_empty``."""
+        """Close, let each connection complete its requests and close, then call ``on_empty``."""
         self._on_empty = on_empty
         for listener in self._listeners:
             listener.on_empty = self._listener_empty
@@ -85,7 +85,7 @@ class ListenerSet:
             on_empty()
 
     def end(self) -> None:
-        """Close the connections that are left, without their answers."""
+        """Close the remaining connections without completing their requests."""
         self._on_empty = None
         for connection in list(self.connections()):
             connection.close("")
@@ -96,7 +96,7 @@ class ListenerSet:
             listener.abandon()
 
     def close_idle(self, now: float) -> None:
-        """Close connections that were idle for too long."""
+        """Close connections that are idle for too long."""
         for listener in self._listeners:
             listener.close_idle(now)
 
@@ -111,11 +111,11 @@ class ListenerSet:
     # --- addresses ------------------------------------------------------------------------
 
     def addresses(self) -> dict[str, Address]:
-        """The address that clients are given, by listener; without those not advertised."""
+        """The advertised address of each advertised listener, by listener name."""
         return advertised_addresses(self._security, self.bound)
 
     def endpoints(self) -> dict[str, Endpoint]:
-        """The same as an image of the cluster has them."""
+        """The advertised addresses as endpoints of a cluster image."""
         protocols = {each.where.name: each.where.protocol for each in self._security}
         return {
             name: Endpoint(address.host, address.port, protocols[name])
@@ -123,7 +123,7 @@ class ListenerSet:
         }
 
     def warn_if_open(self) -> None:
-        """Log which listeners let every host do everything."""
+        """Log a warning for each listener that is open to the network without security."""
         for each in self._security:
             address = self.bound[each.where.name]
             if each.where.protocol == "PLAINTEXT" and not _is_local(address.host):
@@ -136,7 +136,7 @@ class ListenerSet:
 def advertised_addresses(
     listeners: Iterable["ListenerSecurity"], bound: Mapping[str, Address]
 ) -> dict[str, Address]:
-    """What clients are given, by listener; ``bound`` has the ports that the system chose."""
+    """The advertised addresses by listener; ``bound`` has the ports that the system chose."""
     found = {}
     for each in listeners:
         where = each.where
@@ -155,9 +155,9 @@ def _is_local(host: str) -> bool:
 
 def _reason(error: OSError) -> str:
     if error.errno == errno.EADDRINUSE:
-        return "another process uses the port; port 0 finds a free one"
+        return "another process uses the port; port 0 chooses a free one"
     if error.errno == errno.EADDRNOTAVAIL:
-        return "the address is none of this machine"
+        return "this machine does not have the address"
     if error.errno == errno.EACCES:
-        return "ports below 1024 need the rights of root"
+        return "ports below 1024 need root privileges"
     return error.strerror or str(error)

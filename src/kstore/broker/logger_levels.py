@@ -1,7 +1,7 @@
-"""The levels of kstore's loggers as Kafka's broker-logger resource.
+"""The log levels of kstore's loggers as Kafka's BROKER_LOGGER resource.
 
-Kafka's ``root`` is the logger ``kstore`` here: a client does not change the loggers of the program
-that a broker runs in.
+Kafka's ``root`` is the logger ``kstore`` here, so that clients cannot change the loggers of the
+program that runs the broker.
 """
 
 import logging
@@ -23,17 +23,18 @@ _LEVELS = {
 
 
 def describe() -> dict[str, str]:
-    """The level that counts for each logger, by name."""
+    """The effective level of each logger, by name."""
     return {
         name: _level_name(logger.getEffectiveLevel()) for name, logger in sorted(_loggers().items())
     }
 
 
 def alter(changes: Sequence[ConfigChange], *, validate_only: bool = False) -> None:
-    """Set levels, or delete them so that the logger above counts; all of them or none.
+    """Set levels, or delete them so that the parent logger's level applies; all changes or none.
 
-    Raises InvalidConfigError for an unknown logger or level, InvalidRequestError for what cannot
-    be done to a level, with the sentences of Kafka's ConfigAdminManager. Thread safe.
+    Raises InvalidConfigError for an unknown logger or level, and InvalidRequestError for an
+    operation that levels do not support, with the messages of Kafka's ConfigAdminManager. Thread
+    safe.
     """
     loggers = _loggers()
     for operation, name, value in changes:
@@ -65,6 +66,6 @@ def _loggers() -> dict[str, logging.Logger]:
 
 
 def _level_name(level: int) -> str:
-    """Kafka's name of the level at or below a number of ``logging``."""
+    """Kafka's name of the highest level at or below a numeric level of ``logging``."""
     names = [name for name, number in _LEVELS.items() if number <= level]
     return names[-1] if names else "TRACE"

@@ -18,8 +18,8 @@ HANG_UP = select.EPOLLHUP | select.EPOLLERR  # always reported
 PEER_CLOSED = select.EPOLLRDHUP
 
 _LOGGER = logging.getLogger("kstore.broker")
-_MOST_EVENTS = 256  # of one wait, so that timers and callbacks get their turn
-_MANY_CANCELLED = 1024  # timers, from which on the heap is rebuilt without them
+_MOST_EVENTS = 256  # per wait, so that timers and callbacks get their turn
+_MANY_CANCELLED = 1024  # cancelled timers, above which the heap is rebuilt without them
 
 
 class Timer:
@@ -36,7 +36,7 @@ class Timer:
         self._arguments = arguments
 
     def cancel(self) -> None:
-        """Prevent the call; without effect once it was made."""
+        """Prevent the call; no effect after the call."""
         if self._function is not None:
             self._function, self._arguments = None, ()
             self._loop._timer_cancelled()
@@ -49,10 +49,10 @@ class Timer:
 
 
 class Loop:
-    """Waits for sockets and time, and calls back. ``run`` on one thread until ``stop``.
+    """Waits for socket events and timers, and runs callbacks. Call ``run`` on one thread.
 
-    Only ``call_soon_threadsafe``, ``stop`` and ``time`` may be used on other threads. A callback
-    that raises is logged; the loop continues.
+    Other threads may use only ``call_soon_threadsafe``, ``stop`` and ``time``. An exception in a
+    callback is logged, and the loop continues.
     """
 
     def __init__(self) -> None:
@@ -81,7 +81,7 @@ class Loop:
         self._ready.append((function, arguments))
 
     def call_soon_threadsafe(self, function: Callable[..., object], *arguments: Any) -> None:
-        """As ``call_soon``, from any thread. Without effect once the loop is closed."""
+        """Like ``call_soon``, from any thread. No effect once the loop is closed."""
         self._ready.append((function, arguments))
         if self._is_waiting:
             self._wake()
@@ -111,19 +111,19 @@ class Loop:
         self._epoll.modify(fd, events)
 
     def unregister(self, fd: int) -> None:
-        """Forget a descriptor; before it is closed, since a forked child may share it."""
+        """Unregister a descriptor. Call it before closing, since a forked child may share it."""
         if self._callbacks.pop(fd, None) is not None:
             self._epoll.unregister(fd)
 
     # --- the loop -------------------------------------------------------------------------
 
     def run(self) -> None:
-        """Work until ``stop``. The calling thread owns the loop."""
+        """Run until ``stop``. The calling thread owns the loop."""
         while self._running:
             self._turn()
 
     def stop(self) -> None:
-        """End ``run`` after the turn it is in; from any thread."""
+        """Make ``run`` return after its current turn. Thread safe."""
         self._running = False
         self._wake()
 
@@ -136,13 +136,15 @@ class Loop:
             self._write_end.close()
 
     def abandon(self) -> None:
-        """In a forked child: close its copies of the descriptors; the lock may be held for ever."""
+        """In a forked child: close its copies of the descriptors. It does not take the lock, which
+        a thread of the parent may hold."""
         self._epoll.close()
         self._wake_end.close()
         self._write_end.close()
 
     def _turn(self) -> None:
-        # What is appended after this line wakes the wait; what was appended before makes it short.
+        # A callback added before this line sets the timeout to 0; one added after it wakes the
+        # wait.
         self._is_waiting = True
         ready = self._epoll.poll(self._timeout(), _MOST_EVENTS)
         self._is_waiting = False
@@ -185,7 +187,7 @@ class Loop:
     def _wake(self) -> None:
         with self._wake_lock:
             if not self._closed:
-                with suppress(BlockingIOError):  # the pipe is full: the loop wakes anyway
+                with suppress(BlockingIOError):  # the socket buffer is full: the loop wakes anyway
                     self._write_end.send(b"\0")
 
     def _drain(self, events: int) -> None:

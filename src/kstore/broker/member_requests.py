@@ -1,4 +1,4 @@
-"""Requests of classic members, by the protocol that their group uses now."""
+"""Dispatches requests of classic members by the current protocol of their group."""
 
 from collections.abc import Callable
 from typing import TYPE_CHECKING
@@ -12,8 +12,8 @@ if TYPE_CHECKING:
 
 
 class MemberRequests:
-    """Passes requests on to the coordinator of classic groups, or to that of consumer groups for
-    one that has members. Loop's thread only."""
+    """Passes requests to the coordinator of classic groups, or, for a consumer group with members,
+    to the coordinator of consumer groups. Loop's thread only."""
 
     def __init__(self, groups: "GroupService") -> None:
         self._groups = groups
@@ -28,14 +28,14 @@ class MemberRequests:
         if group is not None:
             self._consumers.join_classic(group, request, image, reply)
             return
-        self._consumers.make_room(request.group_id)
+        self._consumers.convert_to_classic(request.group_id)
         self._classic.join(request, self._groups.now)
         self._groups.carry_out()
 
     def sync(
         self, request: Sync, image: "ClusterImage", reply: Callable[[SyncAnswer], object]
     ) -> None:
-        """A member asks for its assignment."""
+        """A member requests its assignment."""
         group = self._consumers.shared(request.group_id)
         if group is not None:
             reply(self._consumers.sync_classic(group, request, image))
@@ -46,7 +46,7 @@ class MemberRequests:
     def heartbeat(
         self, group_id: str, member_id: str, instance_id: str | None, generation: int
     ) -> ErrorCode:
-        """Renews a member's session."""
+        """Renew a member's session."""
         group = self._consumers.shared(group_id)
         if group is not None:
             return self._consumers.heartbeat_classic(group, member_id, instance_id, generation)
@@ -60,7 +60,7 @@ class MemberRequests:
         leaving: list[LeavingMember],
         done: Callable[[list[ErrorCode]], object],
     ) -> None:
-        """Members leave; ``done`` gets an error for each."""
+        """Remove members; ``done`` gets an error code for each."""
         group = self._consumers.shared(group_id)
         if group is not None:
             self._consumers.leave_classic(group, leaving, done)

@@ -1,4 +1,4 @@
-"""A request of a connection between its handling and the sending of its answer."""
+"""A request of a connection that was handled and has no queued response yet."""
 
 from typing import TYPE_CHECKING
 
@@ -9,7 +9,7 @@ if TYPE_CHECKING:
 
 
 class OutstandingRequest:
-    """A request that was handled and whose answer has not left for the send queue."""
+    """A request whose response is not in the send queue yet."""
 
     __slots__ = (
         "correlation_id",
@@ -30,7 +30,7 @@ class OutstandingRequest:
         self.version = version
         self.correlation_id = correlation_id
         self.size = size  # of the frame
-        self.received = received  # Loop.time() when its last byte came
+        self.received = received  # Loop.time() when its last byte arrived
         self.is_answered = False
         self.response: Message | None = None
         self.pending: Pending | None = None

@@ -1,4 +1,4 @@
-"""The partitions that this broker serves: a log each, or the error that clients get instead."""
+"""The partitions that this broker serves: the log of each, or the error to return instead."""
 
 import logging
 from collections.abc import Callable, Hashable, Iterable
@@ -30,15 +30,16 @@ if TYPE_CHECKING:
     from kstore.store.store import Store
 
 _LOGGER = logging.getLogger("kstore.broker")
-_RETRY_SECONDS = 5.0  # until a log that could not be opened is tried again
-_LOADING_SECONDS = 0.5  # a request waits for the opening of logs; then clients get 5 and retry
-_SECONDS_BETWEEN_REPORTS = 10.0  # of a disk that is full or failed
-_LOCKED_SECONDS = 0.005  # until a log whose lock another thread holds is tried again
+_RETRY_SECONDS = 5.0  # delay before opening a failed log again
+# how long a request waits for logs to open; then clients get LEADER_NOT_AVAILABLE and retry
+_LOADING_SECONDS = 0.5
+_SECONDS_BETWEEN_REPORTS = 10.0  # about a full or failed disk
+_LOCKED_SECONDS = 0.005  # delay before trying again to lock a log
 _CODES = frozenset(int(code) for code in ErrorCode)
 
 
 def error_code_of(error: BaseException) -> ErrorCode:
-    """Kafka's error code for an error of the engine; an unexpected one is logged."""
+    """Kafka's error code for an exception of the engine; logs unexpected exceptions."""
     if isinstance(error, ClosedError | ForkedError | ReadOnlyError):
         return ErrorCode.NOT_LEADER_OR_FOLLOWER
     if isinstance(error, KStoreError) and error.code in _CODES and error.code != -1:
@@ -50,16 +51,16 @@ def error_code_of(error: BaseException) -> ErrorCode:
 
 
 def must_begin_epoch(log: "Log") -> bool:
-    """Whether a log's recovery lost acknowledged records, and no later leader epoch has begun."""
+    """Whether recovery lost acknowledged records and the log has not begun a new leader epoch."""
     epoch = None if log.recovery is None else log.recovery.next_epoch
     return epoch is not None and log.leader_epoch < epoch and log.config.message_magic == 2
 
 
 def append_at_once(log: "Log", batch: memoryview) -> AppendInfo | None:
-    """Append a client batch on the loop's thread; None, with nothing done, where that may block.
+    """Append a client batch on the event loop's thread; None, without any effect, if it may block.
 
-    It may where another thread holds the log's lock (a truncation, a long ``extend`` of the
-    store's user), and where the batch rolls the segment. Raises as ``Log.append_as_leader``.
+    It may block if another thread holds the log's lock (a truncation, or a long ``extend`` by this
+    process), or if the batch rolls the segment. Raises the errors of ``Log.append_as_leader``.
     """
     lock = log._require_writer().state.lock
     if not lock.acquire(False):
@@ -73,17 +74,17 @@ def append_at_once(log: "Log", batch: memoryview) -> AppendInfo | None:
 
 
 class Waiter(Protocol):
-    """A parked request. ``partition_changed`` is called on the loop's thread."""
+    """A parked request. The event loop's thread calls ``partition_changed``."""
 
     def partition_changed(self, hosted: "HostedPartition") -> None: ...
 
 
 class HostedPartition:
-    """One partition of this broker. Used on the loop's thread, except where noted.
+    """One partition of this broker. Loop's thread only, except where noted.
 
-    ``error`` is NONE where ``log`` can be used now, LEADER_NOT_AVAILABLE while it is opened or
-    recovered, else what clients get: UNKNOWN_TOPIC_OR_PARTITION, NOT_LEADER_OR_FOLLOWER,
-    KAFKA_STORAGE_ERROR.
+    ``error`` is NONE if ``log`` is usable, LEADER_NOT_AVAILABLE while the log is being opened or
+    recovered, otherwise the error for clients: UNKNOWN_TOPIC_OR_PARTITION, NOT_LEADER_OR_FOLLOWER
+    or KAFKA_STORAGE_ERROR.
     """
 
     __slots__ = (
@@ -109,7 +110,7 @@ class HostedPartition:
     def __init__(self, loop: "Loop", topic: str, number: int) -> None:
         self.topic = topic
         self.number = number
-        self.key: Hashable = (topic, number)  # of its work on the disk workers
+        self.key: Hashable = (topic, number)  # for its work on the disk workers
         self.topic_id = ZERO_UUID
         self.topic_image: TopicImage | None = None
         self.image: PartitionImage | None = None
@@ -118,7 +119,7 @@ class HostedPartition:
         self.error = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         self.config: LogConfig | None = None
         self.is_plain = False
-        self.is_recovering = False  # when the partition was asked for last
+        self.is_recovering = False  # as of the last lookup
         self._loop = loop
         self._retry_at = 0.0
         self._watch: object = None
@@ -132,15 +133,15 @@ class HostedPartition:
 
     @property
     def needs_opening(self) -> bool:
-        """Whether the log is to be opened on a disk worker before it can be used.
+        """Whether a disk worker must open the log before it can be used.
 
-        Not while the store recovers it: clients get LEADER_NOT_AVAILABLE, and ask again.
+        False while the store recovers the log: clients get LEADER_NOT_AVAILABLE and retry.
         """
         return self.error == ErrorCode.LEADER_NOT_AVAILABLE and not self.is_recovering
 
     def check_leader_epoch(self, current_leader_epoch: int) -> ErrorCode:
-        """FENCED_LEADER_EPOCH for an older epoch than the partition's, UNKNOWN_LEADER_EPOCH for a
-        newer one; -1 is not checked. Kafka's Partition.checkCurrentLeaderEpoch."""
+        """FENCED_LEADER_EPOCH for an epoch older than the partition's, UNKNOWN_LEADER_EPOCH for a
+        newer one; -1 skips the check (Kafka's Partition.checkCurrentLeaderEpoch)."""
         if current_leader_epoch < 0 or current_leader_epoch == self.leader_epoch:
             return ErrorCode.NONE
         if current_leader_epoch < self.leader_epoch:
@@ -148,7 +149,7 @@ class HostedPartition:
         return ErrorCode.UNKNOWN_LEADER_EPOCH
 
     def read_config(self, config: LogConfig) -> None:
-        """Remember what an append needs to know of the log's settings."""
+        """Cache the log settings that appends need."""
         self.config = config
         self.is_plain = (
             config.compression_type == "producer"
@@ -161,8 +162,8 @@ class HostedPartition:
     def add_waiter(self, waiter: Waiter) -> None:
         """Call ``waiter.partition_changed`` after each change of the log or of the partition.
 
-        A change of another thread may come between the caller's last read and this call: read
-        again afterwards.
+        Another thread may change the log between the caller's last read and this call, so the
+        caller must read again afterwards.
         """
         self._waiters[waiter] = None
         if self._watch is None and self.log is not None:
@@ -178,7 +179,7 @@ class HostedPartition:
             self._loop.call_soon_threadsafe(self.wake if self._waiters else self._stop_if_idle)
 
     def _stop_if_idle(self) -> None:
-        """Without waiters the log's appends report nothing: a report costs more than an append."""
+        """Stop watching a log without waiters, because a notification costs more than an append."""
         self._is_wake_scheduled = False
         if self._waiters:
             self.wake()
@@ -186,7 +187,7 @@ class HostedPartition:
             self.stop_watching()
 
     def _start_watching(self, log: "Log") -> None:
-        """Watch the log; later, where the store's user changes it at length, with its lock held."""
+        """Watch the log; try again later if another thread holds its lock."""
         try:
             lock = log._require_writer().state.lock
             if not lock.acquire(False):
@@ -196,17 +197,17 @@ class HostedPartition:
                 self._watch = log.watch(self._log_changed)
             finally:
                 lock.release()
-        except (ClosedError, LogDirOfflineError) as error:  # a moment ago
+        except (ClosedError, LogDirOfflineError) as error:  # closed just now
             self.drop_log(error_code_of(error), retry=True)
             self._loop.call_soon(self.wake)
         except LogFailedError:
-            return  # it can be read, and does not change until the store is opened again
+            return  # a failed log is readable, and does not change until the store is reopened
 
     def _watch_again(self) -> None:
         if self._watch is None and self._waiters and self.log is not None:
             self._start_watching(self.log)
             if self._watch is not None:
-                self.wake()  # the log may have changed before
+                self.wake()  # the log may have changed in between
 
     def wake(self) -> None:
         """Let every parked request check the partition again."""
@@ -214,13 +215,13 @@ class HostedPartition:
         for waiter in tuple(self._waiters):
             try:
                 waiter.partition_changed(self)
-            except Exception:  # of one request: the others are woken all the same
+            except Exception:  # in one request: still wake the others
                 _LOGGER.exception("a parked request of %s-%d failed", self.topic, self.number)
 
     # --- for Partitions ---------------------------------------------------------------------
 
     def take_log(self, log: "Log") -> None:
-        """Use a log, which was opened."""
+        """Start using an open log."""
         if self.log is log:
             return
         self.stop_watching()
@@ -231,7 +232,7 @@ class HostedPartition:
             self._start_watching(log)
 
     def drop_log(self, error: ErrorCode, *, retry: bool = False) -> None:
-        """Answer an error; with ``retry`` the log is opened again after some seconds."""
+        """Return an error to clients; with ``retry``, open the log again after some seconds."""
         self.stop_watching()
         self.log = None
         self.error = error
@@ -258,14 +259,15 @@ class Partitions:
         self._workers = workers
         self._hosted: dict[tuple[str, int], HostedPartition] = {}
         self._opening: dict[HostedPartition, list[Callable[[], None]]] = {}
-        self._beginning: set[Hashable] = set()  # a leader epoch; changed by disk workers
-        self._report_again_at: dict[str, float] = {}  # by what was tried
+        # logs that begin a leader epoch; changed by disk workers
+        self._beginning: set[Hashable] = set()
+        self._report_again_at: dict[str, float] = {}  # by operation
         self._registration = metadata.on_change(self._image_changed)
 
     def report_storage_error(
         self, hosted: HostedPartition, tried: str, error: BaseException
     ) -> None:
-        """Log that a disk is full or failed, at most every ten seconds: clients only time out.
+        """Log that a disk is full or failed, at most every ten seconds; clients see only timeouts.
 
         ``tried``: "append" or "read".
         """
@@ -282,9 +284,10 @@ class Partitions:
             hosted.stop_watching()
 
     def get(self, topic: str, number: int, image: ClusterImage | None = None) -> HostedPartition:
-        """A partition by topic and number; one that does not exist has an error, too.
+        """A partition by topic and number; a nonexistent partition has its ``error`` set.
 
-        Never blocks. ``image`` is that of the request; a newer one that is known already counts.
+        Never blocks. ``image`` is the request's cluster image; a newer image seen before takes
+        precedence.
         """
         hosted = self._hosted.get((topic, number))
         version = (self._metadata.image if image is None else image).version
@@ -302,7 +305,7 @@ class Partitions:
         return hosted
 
     def is_recovering(self, topic: str, number: int) -> bool:
-        """Whether the store recovers a partition, or will, after it was not closed cleanly."""
+        """Whether a partition is in, or waits for, recovery after an unclean shutdown."""
         return self._store._manager.recoveries.is_waiting((topic, number))
 
     @property
@@ -311,16 +314,17 @@ class Partitions:
         return self._store._manager.recoveries.is_any_waiting
 
     def open_log(self, hosted: HostedPartition) -> "Log":
-        """Open a partition's log, and recover it where that is due. Blocks: on a disk worker.
+        """Open a partition's log, and recover it if necessary. Blocks: for disk workers only.
 
-        Raises what the store raises, and UnknownTopicOrPartitionError where another topic has the
-        name now. A log that lost acknowledged records begins a leader epoch, by which consumers
-        notice. ``opened`` reports the result on the loop's thread.
+        Raises the store's errors, and UnknownTopicOrPartitionError if the topic was deleted and
+        recreated. A log that lost acknowledged records begins a new leader epoch, so that consumers
+        detect the loss. ``opened`` receives the result on the event loop's thread.
         """
         log = hosted.log
         if log is None or log.closed:
             log = self._store._log(hosted.topic, hosted.number)
-            found = self._store._catalog.topic_id(hosted.topic)  # after the log: not of a later one
+            # read after opening the log, so that it is not that of a later topic
+            found = self._store._catalog.topic_id(hosted.topic)
             if (ZERO_UUID if found is None else uuid_from_text(found)) != hosted.topic_id:
                 raise UnknownTopicOrPartitionError(
                     f"topic {hosted.topic!r} was deleted and created again"
@@ -335,7 +339,7 @@ class Partitions:
         assert log.recovery.next_epoch is not None
         self._beginning.add(hosted.key)
         try:
-            log.begin_epoch(log.recovery.next_epoch)  # the metadata follow
+            log.begin_epoch(log.recovery.next_epoch)  # the metadata follows
         finally:
             self._beginning.discard(hosted.key)
         _LOGGER.warning(
@@ -344,14 +348,14 @@ class Partitions:
         )  # fmt: skip
 
     def begin_epochs_after_losses(self) -> None:
-        """Begin an epoch in each log that the store recovers, or has recovered, with a loss of
-        acknowledged records, whether clients use it or not: a clean stop would hide the loss."""
+        """Begin a leader epoch in each log whose recovery lost, or will lose, acknowledged records,
+        even if no client uses the log: a later clean shutdown would hide the loss."""
         self._store._manager.recoveries.on_recovered = self._recovered
         for log in tuple(self._store._logs):
             self._recovered(log)
 
     def _recovered(self, log: "Log") -> None:
-        """Called on the thread that recovered it."""
+        """Called on the thread that recovered the log."""
         if must_begin_epoch(log):
             self._loop.call_soon_threadsafe(self._begin_epoch, log.topic, log.partition)
 
@@ -363,7 +367,7 @@ class Partitions:
     def opened(
         self, hosted: HostedPartition, log: "Log | None", error: BaseException | None
     ) -> None:
-        """Take the result of ``open_log``."""
+        """Apply the result of ``open_log``."""
         if log is not None and not log.closed:
             hosted.take_log(log)
         elif hosted.needs_opening:
@@ -377,10 +381,10 @@ class Partitions:
     def when_open(
         self, partitions: Iterable[HostedPartition], handle: Callable[[], Answer]
     ) -> Answer:
-        """The answer of ``handle()`` when the logs of these partitions are open.
+        """Call ``handle()`` for the response once the logs of these partitions are open.
 
-        At once where they are. It does not wait for long: a log that takes longer, because it is
-        recovered, answers LEADER_NOT_AVAILABLE.
+        If they are open already, it is called immediately. The wait is short: a log that takes
+        longer, because it is being recovered, gives LEADER_NOT_AVAILABLE.
         """
         closed = [hosted for hosted in partitions if hosted.needs_opening]
         if not closed:
@@ -404,7 +408,7 @@ class Partitions:
         )
 
     def _update(self, topic: str, number: int, image: ClusterImage) -> HostedPartition:
-        """The partition as a cluster image, and the store, have it."""
+        """Update a partition from a cluster image and the store."""
         key = topic, number
         hosted = self._hosted.get(key)
         topic_image = image.topics.get(topic)
@@ -426,7 +430,7 @@ class Partitions:
         return hosted
 
     def _check_leader(self, hosted: HostedPartition, image: PartitionImage) -> None:
-        """Use the log where this broker leads the partition, else set the error."""
+        """Use the log if this broker leads the partition; otherwise set the error."""
         if image.leader != self._metadata.node_id:
             is_offline = self._metadata.node_id in image.offline_replicas
             hosted.drop_log(
@@ -446,7 +450,7 @@ class Partitions:
             hosted.is_recovering = self.is_recovering(hosted.topic, hosted.number)
 
     def _remove(self, hosted: HostedPartition) -> None:
-        """A partition was deleted: parked requests answer."""
+        """Remove a deleted partition, and complete its parked requests."""
         self._hosted.pop((hosted.topic, hosted.number), None)
         hosted.drop_log(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
         hosted.wake()
@@ -456,7 +460,7 @@ class Partitions:
         self._loop.call_soon_threadsafe(self._take_image, new)
 
     def _take_image(self, image: ClusterImage) -> None:
-        """Wake what waits for partitions that were deleted, or have another leader or epoch."""
+        """Wake the requests parked on partitions that are deleted or have a new leader or epoch."""
         for (topic, number), hosted in list(self._hosted.items()):
             before = hosted.image
             if hosted.version < image.version and image.topics.get(topic) is not hosted.topic_image:
@@ -466,7 +470,7 @@ class Partitions:
 
 
 class _Countdown:
-    """Calls ``finish`` after so many steps, or when it is called before; once."""
+    """Calls ``then`` once: after ``count`` steps, or when ``finish`` is called earlier."""
 
     __slots__ = ("_left", "_then", "on_finish")
 
@@ -489,7 +493,7 @@ class _Countdown:
 
 
 def continue_with(pending: Pending, handle: Callable[[], Answer]) -> None:
-    """Answer a parked request by ``handle()``, whose own answer may come later, too."""
+    """Complete a parked request with the response of ``handle()``, which may itself be pending."""
     if pending.is_cancelled:
         return
     try:

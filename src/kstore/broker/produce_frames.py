@@ -1,8 +1,9 @@
-"""Produce requests of the usual form, from the bytes of the request to those of the answer.
+"""The fast path for Produce requests of one small batch.
 
-A producer in its steady state sends one small batch for one partition. Such a request is parsed
-and answered natively, without the objects of :mod:`kstore.broker.handlers.produce`, which decides
-everything else: what is refused, waits, or belongs on a disk worker. The answers are the same.
+A producer typically sends one small batch for one partition. Native code parses such a request and
+encodes its response, without the objects of :mod:`kstore.broker.handlers.produce`. That module
+handles all other cases: requests that are rejected, wait, or need a disk worker. Both give the same
+responses.
 """
 
 from typing import TYPE_CHECKING
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
     from kstore.broker.services import Services
     from kstore.broker.settings import BrokerSettings
 
-INLINE_SIZE = 64 << 10  # bytes of an uncompressed batch that the loop's thread appends itself
+INLINE_SIZE = 64 << 10  # the largest batch, in bytes, that the event loop's thread appends itself
 
 
 class ProduceFrames:
@@ -34,8 +35,8 @@ class ProduceFrames:
     def handle_frame(
         self, frame: memoryview, version: int, correlation_id: int
     ) -> bytes | Attempt | None:
-        """Append the batch; the answer. An Attempt if it is not to be answered now, or was
-        refused by the log; None if nothing was done."""
+        """Append the batch and return the response. An Attempt if the acknowledgement must wait or
+        the log rejected the batch; None if nothing was done."""
         found = produce_frame.parse(frame)
         if found is None:
             return None
@@ -72,7 +73,7 @@ class ProduceFrames:
         )
 
     def _is_open(self, hosted: HostedPartition, acks: int) -> bool:
-        """Whether a batch is appended at once, and its acknowledgement waits for no disk."""
+        """Whether a batch can be appended immediately and acknowledged without a disk flush."""
         topic, image = hosted.topic_image, hosted.image
         return (
             hosted.log is not None

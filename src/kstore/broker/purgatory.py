@@ -1,8 +1,8 @@
-"""Requests that wait, as Kafka's DelayedOperationPurgatory counts them."""
+"""Counts waiting requests, as Kafka's DelayedOperationPurgatory does."""
 
 
 class Purgatory:
-    """How many requests of one kind wait. Loop's thread; ``size`` is read by any thread."""
+    """The waiting requests of one kind. Loop's thread only, except ``size``."""
 
     __slots__ = ("size",)
 

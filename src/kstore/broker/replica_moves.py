@@ -1,4 +1,4 @@
-"""Moves of partitions between log directories that clients asked for (AlterReplicaLogDirs)."""
+"""Moves partitions between log directories for AlterReplicaLogDirs requests."""
 
 import logging
 import threading
@@ -15,35 +15,35 @@ PartitionKey = tuple[str, int]
 
 
 class ReplicaMoves:
-    """Kafka's ReplicaAlterLogDirsManager: moves wait in a queue and run on threads of their own,
-    because one may take hours. At most as many run at a time as there are log directories.
+    """Runs queued moves on its own threads, since a move may take hours (Kafka's
+    ReplicaAlterLogDirsManager). At most one move per log directory runs at a time.
 
-    Another directory for a partition that is being moved ends that move; its own directory cancels
-    it. Thread safe. The store ends a move that runs when it is closed.
+    A new target for a partition that is being moved replaces that move; the partition's current
+    directory as target cancels it. Thread safe. Closing the store ends running moves.
     """
 
     def __init__(self, store: "Store") -> None:
         self._store = store
         self._lock = threading.Lock()
-        self._targets: dict[PartitionKey, str] = {}  # of moves that wait or run
+        self._targets: dict[PartitionKey, str] = {}  # of queued and running moves
         self._queue: deque[PartitionKey] = deque()
         self._threads = 0
 
     def request(self, topic: str, partition: int, path: str) -> None:
-        """Move a partition to a log directory of the store, some time."""
+        """Queue the move of a partition to a log directory of the store."""
         key = (topic, partition)
         with self._lock:
             is_new = key not in self._targets
             self._targets[key] = path
             if not is_new:
-                return  # the move that runs sees its new target
+                return  # the running move notices its new target
             self._queue.append(key)
             if self._threads < max(1, len(self._store.paths)):
                 self._threads += 1
                 threading.Thread(target=self._run, name="kstore-replica-move", daemon=True).start()
 
     def targets(self) -> dict[PartitionKey, str]:
-        """The directory of each move that waits or runs."""
+        """The target directory of each queued or running move."""
         with self._lock:
             return dict(self._targets)
 
@@ -57,13 +57,13 @@ class ReplicaMoves:
             self._move(key)
 
     def _move(self, key: PartitionKey) -> None:
-        """Move a partition, to another directory if the client changes its mind meanwhile."""
+        """Move a partition; restart the move whenever its target changes."""
         while True:
             path = self.targets()[key]
 
             def stop_if_changed(done: int, size: int, path: str = path) -> None:
                 if self._targets.get(key) != path:
-                    raise _TargetChangedError(f"{key[0]}-{key[1]} goes elsewhere")
+                    raise _TargetChangedError(f"{key[0]}-{key[1]} has a new target")
 
             try:
                 moved = self._store.move(*key, path, progress=stop_if_changed)

@@ -1,4 +1,4 @@
-"""One request of a client, and the ways to answer it."""
+"""One request, and the ways to respond to it."""
 
 import logging
 from collections.abc import Callable
@@ -18,11 +18,11 @@ _LOGGER = logging.getLogger("kstore.broker")
 
 
 class CloseConnection(Exception):
-    """Raised by a handler: the connection is closed without an answer. The text is logged."""
+    """Raised by a handler to close the connection without a response. The message is logged."""
 
 
 class Attempt:
-    """What a handler of frames has done and could not answer: its result, or its error."""
+    """The outcome of a fast-path handler that leaves the response to the general handler."""
 
     __slots__ = ("error", "result")
 
@@ -32,7 +32,7 @@ class Attempt:
 
 
 class Request:
-    """One request. Its frame stays valid until it is answered. Used on the loop's thread."""
+    """One request. Its frame stays valid until the response. Loop's thread only."""
 
     __slots__ = (
         "access",
@@ -67,24 +67,24 @@ class Request:
         self.client_id = client_id
         self.reader = reader  # at the body
         self.connection = connection  # .listener (name), .peer (host, port)
-        self.image = image  # one image for the request, whatever changes meanwhile
-        self.received = received  # Loop.time() when its last byte came
-        self.attempt = attempt  # made by a handler of frames
-        self.access: Access | None = None  # None: everyone may everything
+        self.image = image  # a consistent cluster image for the entire request
+        self.received = received  # Loop.time() when its last byte arrived
+        self.attempt = attempt  # outcome of the fast-path handler, if it ran
+        self.access: Access | None = None  # None: no authorizer, all operations are allowed
         self.usage: Usage | None = None  # None: no quota is set
 
     def operations(self, kind: "ResourceType", name: str, possible: int) -> int:
-        """Those of the ``possible`` operations, a bit each, that the client may use."""
+        """The subset of ``possible`` (a bit set) that the client is authorized for."""
         return possible if self.access is None else self.access.operations(kind, name, possible)
 
 
 class Pending:
-    """An answer that comes later. Used on the loop's thread only.
+    """A response that comes later. Loop's thread only.
 
-    ``on_cancel`` is called once if nothing is to be sent any more: the connection is lost, or the
-    broker has stopped waiting. ``on_stop`` is called when the broker begins to stop: complete now
-    with what there is; without it the broker waits a short time for the answer. Either may
-    complete the answer; after a cancellation ``complete`` and ``fail`` have no effect.
+    ``on_cancel`` is called once if the response can no longer be sent, because the connection is
+    lost or the broker has stopped waiting. ``on_stop`` is called when the broker begins to stop,
+    and should complete the response with the current results; without it the broker waits a short
+    time for the response. After a cancellation ``complete`` and ``fail`` have no effect.
     """
 
     __slots__ = (
@@ -99,7 +99,7 @@ class Pending:
     )
 
     def __init__(self) -> None:
-        self.keeps_frame = False  # work on its bytes continues after a cancellation
+        self.keeps_frame = False  # work on the frame's bytes continues after a cancellation
         self.on_frame_released: Callable[[], None] | None = None
         self.on_cancel: Callable[[], None] | None = None
         self.on_stop: Callable[[], None] | None = None
@@ -109,11 +109,11 @@ class Pending:
         self._on_answer: Callable[[Message | BaseException | None], None] | None = None
 
     def complete(self, response: Message | None) -> None:
-        """Answer the request, once. None: nothing is sent (acks=0)."""
+        """Set the response, once. None sends nothing (acks=0)."""
         self._answer(response)
 
     def fail(self, error: BaseException) -> None:
-        """Close the connection instead of an answer; the error is logged."""
+        """Close the connection instead of sending a response; the error is logged."""
         self._answer(error)
 
     @property
@@ -124,7 +124,7 @@ class Pending:
         if self.is_cancelled:
             return
         if self._answered:
-            raise RuntimeError("a request has one answer")
+            raise RuntimeError("a request has only one response")
         self._answered = True
         if self._on_answer is None:
             self._response = response
@@ -132,14 +132,14 @@ class Pending:
             self._on_answer(response)
 
     def deliver_to(self, on_answer: Callable[[Message | BaseException | None], None]) -> None:
-        """The connection takes the answer; at once if it exists already."""
+        """Set the receiver of the response, and call it now if the response exists already."""
         self._on_answer = on_answer
         if self._answered:
             response, self._response = self._response, None
             on_answer(response)
 
     def cancel(self) -> None:
-        """The connection is lost, or the broker stops: no answer is taken any more."""
+        """Discard any later response, since the connection is lost or the broker stops."""
         if self._answered or self.is_cancelled:
             return
         self.is_cancelled = True
@@ -147,14 +147,14 @@ class Pending:
         _call(self.on_cancel)
 
     def release_frame(self) -> None:
-        """The work on the request's bytes has ended; they count no longer."""
+        """End the use of the request's bytes, so that they no longer count as request memory."""
         self.keeps_frame = False
         released, self.on_frame_released = self.on_frame_released, None
         if released is not None:
             released()
 
     def stop(self) -> None:
-        """The broker begins to stop."""
+        """Notify the request that the broker begins to stop."""
         if not self._answered and not self.is_cancelled:
             _call(self.on_stop)
 

@@ -1,15 +1,15 @@
-"""Bounds the bytes of requests that all connections of a broker hold together."""
+"""Limits the request bytes that all connections of a broker hold in memory together."""
 
 from time import monotonic
 from typing import Protocol
 
 STALL_SECONDS = 10.0
-LEAST_RATE = 1 << 20  # bytes a second of the one connection that reads beyond the limit
-RESERVE = 64 << 10  # bytes of requests that every connection may hold beyond the limit
+LEAST_RATE = 1 << 20  # bytes a second required of the one connection that reads above the limit
+RESERVE = 64 << 10  # bytes of requests that each connection may hold above the limit
 
 
 class Holder(Protocol):
-    """A connection that holds bytes of requests."""
+    """A connection that holds request bytes."""
 
     @property
     def has_partial_frame(self) -> bool: ...
@@ -22,48 +22,48 @@ class Holder(Protocol):
 
 
 class RequestMemory:
-    """Counts bytes that came and are not answered yet. Loop's thread only.
+    """Counts the received bytes of requests without a response. Loop's thread only.
 
-    At the limit a connection that holds much stops reading, except that one within a frame reads
-    to its end: requests in work end by themselves, but frames that are only begun would keep the
-    memory for ever. If that one is slow, it is closed. Clients with small requests notice nothing.
-    So the limit is exceeded by one frame at most, and by ``RESERVE`` and one read of each
-    connection.
+    At the limit, connections that hold more than ``RESERVE`` stop reading, except for one, which
+    reads its partial frame to the end. Requests in progress release their memory by themselves, but
+    partial frames would hold it forever. If that connection is too slow, it is closed. Clients with
+    small requests are not affected. The limit is exceeded by at most one frame, plus ``RESERVE``
+    and one read for each connection.
     """
 
     def __init__(self, limit: int) -> None:
         self.limit = limit
         self.used = 0
-        self._in_work = 0  # bytes of frames that were cut and are not answered
-        self._waiting: dict[Holder, None] = {}  # in the order in which they stopped to read
+        self._in_work = 0  # bytes of complete frames without a response
+        self._waiting: dict[Holder, None] = {}  # in the order in which they stopped reading
         self._favoured: Holder | None = None
         self._favoured_at = 0.0
-        self._favoured_from = 0  # bytes that it had then
+        self._favoured_from = 0  # bytes that it had buffered then
 
     def add(self, size: int) -> None:
-        """Bytes came."""
+        """Count received bytes."""
         self.used += size
 
     def begin(self, holder: Holder, size: int) -> None:
-        """Bytes that came are a frame, whose request begins."""
+        """Count a complete frame, whose request begins."""
         self._in_work += size
         if holder is self._favoured:
             self._favoured = None
             self._make_room()
 
     def end(self, size: int) -> None:
-        """A request was answered or dropped."""
+        """Release the bytes of a completed or dropped request."""
         self._in_work -= size
         self.drop(size)
 
     def drop(self, size: int) -> None:
-        """Bytes are no longer held."""
+        """Release bytes, and let connections read if that makes room."""
         self.used -= size
         if self._waiting:
             self._make_room()
 
     def may_read(self, holder: Holder) -> bool:
-        """Whether a connection may read now; otherwise ``resume_reading`` is called later."""
+        """Whether a connection may read now; if not, ``resume_reading`` is called later."""
         if self.used < self.limit or holder is self._favoured or holder.held < RESERVE:
             return True
         self._waiting[holder] = None
@@ -71,14 +71,14 @@ class RequestMemory:
         return holder is self._favoured
 
     def forget(self, holder: Holder) -> None:
-        """The connection is closed."""
+        """Remove a closed connection."""
         self._waiting.pop(holder, None)
         if holder is self._favoured:
             self._favoured = None
             self._make_room()
 
     def close_stalled(self, now: float) -> None:
-        """Close the connection that keeps others waiting, if it sends too little."""
+        """Close the connection that keeps others waiting if it sends too slowly."""
         favoured = self._favoured
         if favoured is None or self.used < self.limit or not self._waiting:
             return

@@ -1,4 +1,4 @@
-"""Sends the chunks of answers: bytes by sendmsg, slices of segments from their files."""
+"""Sends the chunks of responses: bytes with sendmsg, slices of segments with sendfile."""
 
 import socket
 from collections import deque
@@ -13,30 +13,30 @@ if TYPE_CHECKING:
     Transport = socket.socket | TlsTransport
 
 SEND_LIMIT = 1 << 20  # bytes of one call of send(), so that other connections get their turn
-_JOINED_SIZE = 2048  # a chunk up to here takes the next short answer
-_MOST_BUFFERS = 256  # of one sendmsg
+_JOINED_SIZE = 2048  # a chunk up to this size is joined with the next short response
+_MOST_BUFFERS = 256  # per sendmsg
 _BYTES = (bytes, bytearray, memoryview)
 
 
 class ShortFileError(OSError):
-    """A segment's file ends before its slice does: the answer cannot be finished."""
+    """A segment file is shorter than its slice, so the response cannot be completed."""
 
 
 class SendQueue:
-    """Chunks that are to be sent in order. Loop's thread only.
+    """Chunks to send in order. Loop's thread only.
 
-    What is added has just been read, so the pages of its first MiB are in memory. Before later
-    sends the queue asks for the pages: ``cold`` is then a slice, a position and a size that have
-    to be loaded first, by another thread.
+    Added slices have just been read, so the pages of their first MiB are in the page cache. Before
+    later sends the queue checks that the next pages are, too. If not, ``cold`` is the slice,
+    position and size that another thread must load first.
     """
 
     __slots__ = ("_chunks", "_sent", "cold", "is_fresh", "size")
 
     def __init__(self) -> None:
         self._chunks: deque[Chunk] = deque()
-        self._sent = 0  # bytes of the first chunk
+        self._sent = 0  # bytes sent of the first chunk
         self.size = 0  # bytes left
-        self.is_fresh = False  # the next send need not ask for pages
+        self.is_fresh = False  # the next send need not check the page cache
         self.cold: tuple[Slice, int, int] | None = None
 
     def add(self, chunks: "Iterable[Chunk]", size: int) -> None:
@@ -46,7 +46,7 @@ class SendQueue:
         self.size += size
 
     def add_small(self, answer: bytes) -> None:
-        """Add a short answer; several become one chunk."""
+        """Add a short response; consecutive short responses share a chunk."""
         if not answer:
             return
         self.size += len(answer)
@@ -58,9 +58,9 @@ class SendQueue:
         self._chunks.append(answer)
 
     def send(self, connection: "Transport") -> int:
-        """Send what the socket takes, at most about 1 MiB; the number of bytes.
+        """Send what the socket accepts, at most about 1 MiB; return the number of bytes.
 
-        Raises ShortFileError, and OSError for a connection that is lost.
+        Raises ShortFileError, and OSError if the connection is lost.
         """
         total = 0
         self.cold = None
@@ -77,7 +77,7 @@ class SendQueue:
                         break
                     count = first.send_to(connection.fileno(), self._sent, left)
                     if count == 0:
-                        raise ShortFileError(f"{first.path} ends within a slice of it")
+                        raise ShortFileError(f"{first.path} is shorter than a slice of it")
             except (BlockingIOError, InterruptedError):
                 break
             total += count
@@ -93,7 +93,7 @@ class SendQueue:
             if isinstance(chunk, _BYTES):
                 buffers.append(chunk)
             elif hasattr(chunk, "send_to"):
-                flags = socket.MSG_MORE  # the slice follows at once
+                flags = socket.MSG_MORE  # the slice follows immediately
                 break
             else:
                 buffers.append(memoryview(chunk))
@@ -113,7 +113,7 @@ class SendQueue:
 
 
 class MemorySendQueue(SendQueue):
-    """Sends bytes only, which a transport encrypts: slices of segments as views of their map."""
+    """Sends slices as views of their mapped files, for a transport that encrypts (TLS)."""
 
     __slots__ = ()
 

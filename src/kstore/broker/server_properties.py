@@ -1,6 +1,6 @@
-"""Kafka's ``server.properties``: which keys this broker honours, ignores and refuses.
+"""Reads Kafka's ``server.properties``: the keys that this broker honours, ignores or rejects.
 
-:func:`handling_of` is the one table: the page of the guide about the file is made from it.
+:func:`handling_of` is the single source; the guide's page about the file is generated from it.
 """
 
 from collections.abc import Mapping
@@ -16,7 +16,8 @@ from kstore.errors import InvalidConfigError
 from kstore.integers import INT32_MAX
 from kstore.security.security_settings import is_security_setting
 
-# SECURITY: honoured, or refused unless it has Kafka's default, by the settings of security.
+# SECURITY: kstore.security.security_settings honours the key, or rejects values other than Kafka's
+# default.
 HONOURED, SECURITY, IGNORED, REFUSED = "honoured", "security", "ignored", "refused"
 _LOG_DIRS, _LOG_DIR = "log.dirs", "log.dir"
 _NODE_IDS = ("node.id", "broker.id")
@@ -34,8 +35,9 @@ _OF_TOPICS = frozenset(
     for name, _ in BROKER_SYNONYMS.get(setting, ())
 )
 _OF_THE_FILE = frozenset((_LOG_DIRS, _LOG_DIR, *_NODE_IDS, _PROCESS_ROLES))
-_JAVA = "it runs a Java class, which decides what clients may do; leave it out if it may be absent"
-# Keys that stop the start unless they have this value: what they ask for must not be absent.
+_JAVA = "it needs a Java class that decides what clients may do; remove it to run without that"
+# Keys that are rejected unless they have this value, because the broker cannot do without what they
+# configure.
 REFUSED_UNLESS: Mapping[str, tuple[str, str]] = MappingProxyType(
     {
         "alter.config.policy.class.name": ("", _JAVA),
@@ -43,7 +45,7 @@ REFUSED_UNLESS: Mapping[str, tuple[str, str]] = MappingProxyType(
         "create.topic.policy.class.name": ("", _JAVA),
         "remote.log.storage.system.enable": (
             "false",
-            "older segments in a remote storage would be missing for consumers",
+            "consumers could not read the older segments in remote storage",
         ),
     }
 )
@@ -51,9 +53,9 @@ REFUSED_UNLESS: Mapping[str, tuple[str, str]] = MappingProxyType(
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ServerProperties:
-    """What a file says: the directories, the node id, the settings of the broker.
+    """The contents of a file: log directories, node id, and broker settings.
 
-    ``ignored`` has the keys without effect, in the file's order.
+    ``ignored`` lists the keys without effect, in file order.
     """
 
     log_dirs: tuple[str, ...]
@@ -74,10 +76,9 @@ def handling_of(name: str) -> str:
 
 
 def read_server_properties(properties: Mapping[str, str]) -> ServerProperties:
-    """Sort the keys of a file; values of settings are checked when the broker is made.
+    """Classify the keys of a file. The broker's constructor validates the values.
 
-    Raises InvalidConfigError for a key that is refused, a node id that is none, and a node that
-    is only a controller.
+    Raises InvalidConfigError for a rejected key, an invalid node id, and a controller-only node.
     """
     settings, ignored = {}, []
     for name, value in properties.items():
@@ -85,14 +86,14 @@ def read_server_properties(properties: Mapping[str, str]) -> ServerProperties:
         if handling == REFUSED:
             harmless, reason = REFUSED_UNLESS[name]
             if value.strip().lower() not in (harmless, "", "null"):
-                raise InvalidConfigError(f"{name}={value[:80]} is refused: {reason}")
+                raise InvalidConfigError(f"{name}={value[:80]} is not supported: {reason}")
             ignored.append(name)
         elif handling == IGNORED:
             ignored.append(name)
         elif name not in _OF_THE_FILE:
             settings[name] = value
     _check_roles(properties.get(_PROCESS_ROLES, ""))
-    # As in Kafka, log.dirs counts before log.dir.
+    # As in Kafka, log.dirs takes precedence over log.dir.
     text = properties.get(_LOG_DIRS, "").strip() or properties.get(_LOG_DIR, "")
     return ServerProperties(
         log_dirs=tuple(each.strip() for each in text.split(",") if each.strip()),
@@ -106,7 +107,7 @@ def _check_roles(text: str) -> None:
     roles = {each.strip() for each in text.split(",") if each.strip()}
     if roles and "broker" not in roles:
         raise InvalidConfigError(
-            f"process.roles={text.strip()} is the file of a controller; kstore serves brokers'"
+            f"process.roles={text.strip()} configures a controller; kstore runs brokers only"
         )
 
 
@@ -120,5 +121,5 @@ def _node_id(properties: Mapping[str, str]) -> int | None:
 
 
 def documented_keys() -> list[str]:
-    """Every key that Kafka 3.9's brokers describe, and kstore's own, sorted."""
+    """All keys that Kafka 3.9's brokers describe, and kstore's own, sorted."""
     return sorted({*BROKER_SETTINGS, *_OWN, *_OF_THE_FILE})

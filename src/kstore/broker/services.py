@@ -1,4 +1,4 @@
-"""What a handler works with."""
+"""The objects that request handlers share."""
 
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True)
 class Services:
-    """The broker's shared objects, the same for all handlers of one broker."""
+    """One broker's shared objects, for all its handlers."""
 
     store: "Store"
     metadata: "Metadata"
@@ -34,13 +34,13 @@ class Services:
     workers: "DiskWorkers"
     settings: "BrokerSettings"
     apis: ApiTable = field(default_factory=ApiTable)
-    security: "SecuritySettings | None" = None  # None: plain listeners only
+    security: "SecuritySettings | None" = None  # None: plaintext listeners only
     credentials: "Credentials | None" = None
-    acls: "AclStore | None" = None  # None: everyone may everything
-    groups: "GroupService | None" = None  # made by the first handler of groups
-    transactions: "TransactionService | None" = None  # made by the first handler of transactions
+    acls: "AclStore | None" = None  # None: no authorizer, all operations are allowed
+    groups: "GroupService | None" = None  # created by the first group handler
+    transactions: "TransactionService | None" = None  # created by the first transaction handler
     counters: "BrokerCounters | None" = None  # None: nothing is counted
     delayed_fetches: Purgatory = field(default_factory=Purgatory)
     delayed_produces: Purgatory = field(default_factory=Purgatory)
     throttling: ClientThrottling = field(default_factory=ClientThrottling)
-    commits: "DurableCommits | None" = None  # made by the first that waits for a disk
+    commits: "DurableCommits | None" = None  # created by the first request that waits for a disk

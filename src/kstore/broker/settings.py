@@ -1,4 +1,4 @@
-"""The settings of a broker, typed, under Kafka's names."""
+"""The broker's settings, typed, under Kafka's names."""
 
 from collections.abc import Container, Mapping
 from dataclasses import MISSING, dataclass, field, fields
@@ -23,7 +23,7 @@ def _choice(default: str, *others: str) -> Any:
 
 
 def _kafka(name: str, *, low: int | None = None, high: int | None = None) -> Any:
-    """One of Kafka's settings, with the default that DescribeConfigs shows; within other limits."""
+    """One of Kafka's settings, with Kafka's default; ``low`` and ``high`` override its limits."""
     setting = BROKER_SETTINGS[name]
     assert setting.default is not None
     default = setting.parse(setting.default)
@@ -41,10 +41,10 @@ def _kafka(name: str, *, low: int | None = None, high: int | None = None) -> Any
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class BrokerSettings:
-    """Settings of one broker. Sizes in bytes, times in ms; defaults are Kafka's 3.9.
+    """Settings of one broker. Sizes are in bytes, times in ms; defaults are Kafka 3.9's.
 
-    ``kstore.*`` are not Kafka's; the defaults that differ are ``KSTORE_DEFAULTS``. Kafka's name of
-    ``fetch_max_bytes`` is ``fetch.max.bytes``.
+    ``kstore.*`` settings are not Kafka's; ``KSTORE_DEFAULTS`` lists the defaults that differ.
+    ``fetch_max_bytes`` is Kafka's ``fetch.max.bytes``, and so on.
     """
 
     # The server.
@@ -58,7 +58,7 @@ class BrokerSettings:
     connections_max_idle_ms: int = _kafka("connections.max.idle.ms", low=-1)  # -1: never closed
     num_io_threads: int = _kafka("num.io.threads", high=1024)  # disk workers
     kstore_max_request_partitions: int = _number(100_000, 1)
-    kstore_stop_wait_ms: int = _number(5_000, 0)  # for answers, when the broker stops
+    kstore_stop_wait_ms: int = _number(5_000, 0)  # for responses, when the broker stops
 
     # Metrics and health, without authentication.
     kstore_metrics_host: str = "127.0.0.1"
@@ -68,7 +68,7 @@ class BrokerSettings:
     message_max_bytes: int = _kafka("message.max.bytes")
     min_insync_replicas: int = _kafka("min.insync.replicas")
     producer_id_expiration_ms: int = _kafka("producer.id.expiration.ms")
-    kstore_acks_durable: bool = False  # an acknowledgement means: on disk
+    kstore_acks_durable: bool = False  # acknowledge only records that are on disk
 
     # Fetch.
     fetch_max_bytes: int = _kafka("fetch.max.bytes")
@@ -121,11 +121,11 @@ class BrokerSettings:
     # Topics.
     auto_create_topics_enable: bool = _kafka("auto.create.topics.enable")
     delete_topic_enable: bool = _kafka("delete.topic.enable")
-    # Also topics that were neither created by a client nor adopted.
+    # Allow clients to delete topics that no client created and that were not adopted.
     kstore_delete_existing_topics: bool = False
     num_partitions: int = _kafka("num.partitions")
     default_replication_factor: int = _kafka("default.replication.factor", low=1)
-    # Of DescribeTopicPartitions.
+    # DescribeTopicPartitions.
     max_request_partition_size_limit: int = _kafka("max.request.partition.size.limit")
 
     def __post_init__(self) -> None:
@@ -158,9 +158,9 @@ class BrokerSettings:
     def from_properties(
         cls, properties: Mapping[str, object], *, others: Container[str] = ()
     ) -> "BrokerSettings":
-        """Settings by Kafka's names; text or values. Names in ``others`` are skipped.
+        """Create settings from Kafka's names with text or typed values; skip names in ``others``.
 
-        Raises InvalidConfigError for a value out of range, UnknownSettingError for another name.
+        Raises InvalidConfigError for an invalid value, UnknownSettingError for an unknown name.
         """
         kinds = {kafka_name(each.name): each for each in fields(cls)}
         values: dict[str, object] = {}
@@ -177,7 +177,7 @@ class BrokerSettings:
         return cls(**values)  # type: ignore[arg-type]
 
     def to_properties(self) -> dict[str, str]:
-        """Every setting by Kafka's name, as text."""
+        """All settings as text, by Kafka's names."""
         return {
             kafka_name(each.name): setting_text(getattr(self, each.name)) for each in fields(self)
         }

@@ -1,4 +1,4 @@
-"""The TLS context of a listener, made again when its files were replaced."""
+"""The TLS context of a listener, reloaded when its files change."""
 
 import logging
 from typing import TYPE_CHECKING
@@ -17,15 +17,15 @@ _SECONDS_BETWEEN_CHECKS = 5.0
 
 
 class TlsContext:
-    """Gives new connections the current certificates. Loop's thread only.
+    """Provides the current certificates to new connections. Loop's thread only.
 
-    The files are checked when clients connect, on a disk worker, at most every five seconds:
-    the connections after the next one get a new certificate. Files that cannot be used are
-    logged, and the old context stays.
+    When a client connects, a disk worker checks the files, at most every five seconds; later
+    connections use a new certificate. If the files are invalid, it logs an error and keeps the old
+    context.
     """
 
     def __init__(self, listener: str, settings: TlsSettings) -> None:
-        """Raises InvalidConfigError for files that cannot be used."""
+        """Raises InvalidConfigError for invalid files."""
         self._listener = listener
         self._settings = settings
         self._stamps: Stamps = stamps(settings)
@@ -43,7 +43,7 @@ class TlsContext:
         return self._context
 
     def _renewed(self) -> "tuple[Stamps, ssl.SSLContext | None]":
-        """On a disk worker: the files' stamps, and a context if they have changed."""
+        """On a disk worker: return the files' stamps, and a new context if they changed."""
         found = stamps(self._settings)
         if found == self._stamps:
             return found, None
@@ -56,11 +56,11 @@ class TlsContext:
         if result is None:
             kind = error if isinstance(error, InvalidConfigError) else type(error).__name__
             _LOGGER.error(
-                "listener %s keeps its certificate, the new one is not valid: %s",
+                "listener %s keeps its certificate because the new one is not valid: %s",
                 self._listener, kind,
             )  # fmt: skip
             return
         self._stamps, context = result
         if context is not None:
             self._context = context
-            _LOGGER.info("listener %s has new certificates", self._listener)
+            _LOGGER.info("listener %s uses new certificates", self._listener)

@@ -1,8 +1,8 @@
-"""TLS below a connection: a socket and a descriptor of the loop, with encryption between.
+"""The TLS layer between a connection and its socket.
 
-A Connection uses the transport as its socket and as its loop. OpenSSL works on memory, so no call
-waits for a peer; handshakes, which cost milliseconds of computation each, run a few in each turn
-of the loop.
+A Connection uses the transport both as its socket and as its event loop. OpenSSL works on memory
+buffers, so no call blocks on the peer. Handshakes, each of which costs milliseconds of CPU time,
+are limited to a few steps per turn of the loop.
 """
 
 import logging
@@ -20,12 +20,12 @@ if TYPE_CHECKING:
 
 _LOGGER = logging.getLogger("kstore.broker")
 _READ_SIZE = 65_536
-_WRITE_SIZE = 65_536  # bytes that are encrypted before they are sent
+_WRITE_SIZE = 65_536  # bytes encrypted per send
 _STEPS_OF_A_TURN = 2
 
 
 class HandshakeTurns:
-    """Runs steps of handshakes, a few in each turn of the loop, so that requests get theirs."""
+    """Limits handshake steps to a few per turn of the loop, so that requests are not delayed."""
 
     def __init__(self, loop: Loop) -> None:
         self._loop = loop
@@ -48,9 +48,9 @@ class HandshakeTurns:
 
 
 class TlsTransport:
-    """The server's side of TLS on a non-blocking socket. Loop's thread only.
+    """The server side of TLS on a non-blocking socket. Loop's thread only.
 
-    ``on_secured(certificate)`` is called after the handshake, with what ``getpeercert`` gives; it
+    ``on_secured(certificate)`` is called after the handshake with the result of ``getpeercert``; it
     may close the transport.
     """
 
@@ -69,18 +69,20 @@ class TlsTransport:
         self._tls = context.wrap_bio(self._incoming, self._outgoing, server_side=True)
         self.on_secured: Callable[[Mapping[str, object]], object] | None = None
         self._callback: Callable[[int], object] | None = None
-        self._wanted = 0  # events that the connection asked for
+        self._wanted = 0  # events that the connection requested
         self._events = 0  # events of the socket
-        self._ciphertext = b""  # encrypted, not sent
-        self._held = 0  # bytes that are encrypted and count as sent when all ciphertext is
+        self._ciphertext = b""  # encrypted, not sent yet
+        # plaintext bytes already encrypted; they count as sent once all ciphertext is sent
+        self._held = 0
         self._is_secured = False
         self._is_stepping = False  # a step of the handshake is due
         self._is_closed = False
         self._is_at_end = False
-        self._has_unread = False  # decrypted bytes wait, which no event of the socket reports
+        # decrypted bytes are waiting, for which the socket reports no event
+        self._has_unread = False
         self._is_firing = False
 
-    # --- as a descriptor of the loop ------------------------------------------------------
+    # --- event loop interface -------------------------------------------------------------
 
     def register(self, fd: int, events: int, callback: Callable[[int], object]) -> None:
         self._callback, self._wanted = callback, events
@@ -135,7 +137,7 @@ class TlsTransport:
             self._loop.call_soon(self._fire)
 
     def _fire(self) -> None:
-        """Report what is decrypted, as the loop would report unread bytes: in each turn."""
+        """Report decrypted bytes in every turn until they are read, as epoll does."""
         self._is_firing = False
         if self._has_unread and self._wanted & READABLE and not self._is_closed:
             self._report(READABLE)
@@ -169,12 +171,14 @@ class TlsTransport:
             self._flush_or_end()
             return
         except ssl.SSLError as error:
-            _LOGGER.info("TLS handshake failed: %s", error.reason or "the data is no handshake")
+            _LOGGER.info(
+                "TLS handshake failed: %s", error.reason or "the data is not a TLS handshake"
+            )
             self._flush_or_end()  # the alert
             self._report(HANG_UP)
             return
         self._is_secured = True
-        self._has_unread = True  # perhaps: requests came behind the handshake
+        self._has_unread = True  # requests may have followed the handshake in the same read
         self._flush_or_end()
         if self.on_secured is not None:
             self.on_secured(self._tls.getpeercert() or {})
@@ -189,7 +193,7 @@ class TlsTransport:
             return
         self._listen()
 
-    # --- as a socket ----------------------------------------------------------------------
+    # --- socket interface -----------------------------------------------------------------
 
     def fileno(self) -> int:
         return self._fd
@@ -211,7 +215,7 @@ class TlsTransport:
                 if self._feed():
                     continue
                 break
-            except ssl.SSLZeroReturnError:  # the client has said that it ends
+            except ssl.SSLZeroReturnError:  # the client sent close_notify
                 count = 0
             if not count:
                 self._is_at_end = True
@@ -221,7 +225,7 @@ class TlsTransport:
         else:
             self._has_unread = True
         try:
-            self._flush()  # an answer of TLS itself, such as to a key update
+            self._flush()  # a response of TLS itself, such as to a key update
             self._listen()
         except OSError:
             self._is_at_end = True
@@ -232,11 +236,11 @@ class TlsTransport:
         return filled
 
     def _read(self, view: memoryview) -> int:
-        # The stubs of ssl know the result of a read without a buffer only.
+        # The type stubs of ssl describe only the result of a read without a buffer.
         return int(self._tls.read(len(view), view))
 
     def _feed(self) -> bool:
-        """Take bytes of the socket; whether there were any."""
+        """Read ciphertext from the socket; False if there is none."""
         try:
             data = self._socket.recv(_READ_SIZE)
         except (BlockingIOError, InterruptedError):
@@ -248,10 +252,10 @@ class TlsTransport:
         return True
 
     def send(self, data: "Bytes", flags: int = 0) -> int:
-        """Encrypt and send; the number of bytes that left, as ciphertext, completely.
+        """Encrypt and send; return the number of bytes whose ciphertext is completely sent.
 
-        Raises BlockingIOError while the socket does not take it: then the same bytes, or more
-        behind them, are to be given again.
+        Raises BlockingIOError while the socket does not accept all ciphertext; the caller must then
+        repeat the call with the same bytes, to which it may append more.
         """
         if not self._held:
             with memoryview(data) as view:
@@ -277,7 +281,7 @@ class TlsTransport:
         return self.send(b"".join(chunks))
 
     def _flush(self) -> None:
-        """Send ciphertext as far as the socket takes it. Raises OSError."""
+        """Send as much ciphertext as the socket accepts. Raises OSError."""
         if self._outgoing.pending:
             self._ciphertext += self._outgoing.read()
         while self._ciphertext:
@@ -288,9 +292,10 @@ class TlsTransport:
             self._ciphertext = self._ciphertext[count:]
 
     def shutdown(self, how: int) -> None:
-        """Say that no more follows, as far as the socket takes it, and shut it down."""
+        """Send close_notify, if the socket accepts it, and shut down the socket."""
         if self._is_secured and not self._held:
-            with suppress(OSError, ValueError):  # SSLError is an OSError: the client's is awaited
+            # SSLError (an OSError): the client's close_notify is still missing
+            with suppress(OSError, ValueError):
                 self._tls.unwrap()
             with suppress(OSError):
                 self._flush()

@@ -1,22 +1,22 @@
-"""Regular expressions of consumer groups (KIP-848): which topics match.
+"""Matches the regular expressions of consumer groups (KIP-848) with topic names.
 
-By RE2, whose time is linear in the text whatever the pattern is. It is the package ``google-re2``,
-an extra of kstore: ``pip install kstore[patterns]``.
+It uses RE2, which takes linear time for any pattern. RE2 is the package ``google-re2``, an optional
+dependency: ``pip install kstore[patterns]``.
 """
 
 from collections.abc import Collection, Mapping
 
 from kstore.errors import InvalidConfigError
 
-MAX_PATTERN_SIZE = 4096  # characters; RE2 bounds the memory of what it makes of them
+MAX_PATTERN_SIZE = 4096  # characters; RE2 limits the memory of the compiled pattern
 _MAX_MEMORY = 8 << 20
 
 
 def match_topics(patterns: Collection[str], names: Collection[str]) -> Mapping[str, frozenset[str]]:
-    """The topics that match each pattern completely, as Kafka's brokers match them.
+    """The topics whose full name matches each pattern, as in Kafka's brokers.
 
-    Raises InvalidConfigError for a pattern that is no regular expression of RE2, that is beyond
-    the limits, or where ``google-re2`` is not installed.
+    Raises InvalidConfigError for a pattern that RE2 rejects or that exceeds the limits, and if
+    ``google-re2`` is not installed.
     """
     try:
         import re2
@@ -39,6 +39,6 @@ def match_topics(patterns: Collection[str], names: Collection[str]) -> Mapping[s
         except re2.error as error:
             reason = error.args[0] if error.args else error
             text = reason.decode(errors="replace") if isinstance(reason, bytes) else reason
-            raise InvalidConfigError(f"{pattern!r} is no regular expression: {text}") from None
+            raise InvalidConfigError(f"{pattern!r} is not a regular expression: {text}") from None
         found[pattern] = frozenset(name for name in names if compiled.fullmatch(name))
     return found

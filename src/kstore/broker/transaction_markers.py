@@ -1,4 +1,4 @@
-"""Writes the markers of decided transactions into the logs of their partitions."""
+"""Writes the COMMIT or ABORT markers of transactions into the logs of their partitions."""
 
 import logging
 from collections.abc import Callable
@@ -20,12 +20,12 @@ if TYPE_CHECKING:
     from kstore.broker.services import Services
 
 _LOGGER = logging.getLogger("kstore.broker")
-_RETRY_SECONDS = 0.5  # until a marker that could not be written is tried again
-_REPORTS_AFTER = 20  # tries of a marker between two warnings about it
+_RETRY_SECONDS = 0.5  # delay before a failed marker is retried
+_REPORTS_AFTER = 20  # attempts between two warnings about a marker
 
 
 class MarkerWriter:
-    """Appends each marker on the disk worker of its partition, until that succeeds. Loop only."""
+    """Appends markers on disk workers and retries until they succeed. Loop's thread only."""
 
     def __init__(self, services: "Services", commits: "DurableCommits") -> None:
         self._services = services
@@ -40,8 +40,8 @@ class MarkerWriter:
         *,
         is_durable: bool,
     ) -> None:
-        """Write the markers of a decided transaction; ``done`` once, when all are written, or on
-        disk. ``on_epoch(epoch)`` reports the coordinator epoch that a log needed."""
+        """Write a transaction's markers; call ``done`` once all are written, or, if ``is_durable``,
+        on disk. ``on_epoch(epoch)`` reports a higher coordinator epoch found in a log."""
         _Marking(self, metadata, coordinator_epoch, on_epoch, done, is_durable).start()
 
 
@@ -135,8 +135,9 @@ class _Marking:
     ) -> None:
         if isinstance(error, InvalidProducerEpochError):
             _LOGGER.warning(
-                "%s-%d has a later epoch of the producer of %r than its transaction, which is over "
-                "there: %s", *key, self._metadata.transactional_id, error,
+                "%s-%d: the producer of %r has a later epoch than its transaction, which has "
+                    "therefore ended in this partition: %s",
+                *key, self._metadata.transactional_id, error,
             )  # fmt: skip
             self._finish(key)
             return
@@ -152,5 +153,5 @@ class _Marking:
 
 
 def _is_any_offline(services: "Services") -> bool:
-    """Whether a log directory is offline, which may have a partition that is not found."""
+    """Whether a log directory is offline, which may contain the missing partition."""
     return any(each.offline is not None for each in services.store.log_dirs)

@@ -1,9 +1,9 @@
-"""Carries out what the transaction coordinator decides: records, markers, time, answers.
+"""Executes the transaction coordinator's decisions: records, markers, timeouts and responses.
 
-The coordinator's state lives on the loop's thread; states and markers are appended on the disk
-workers, in order for each partition. Where acknowledgements are durable, the records of a
-transaction are on disk before its decision is appended, the decision before the markers, the
-markers before the final state; all syncs are shared.
+The coordinator's state belongs to the event loop's thread; disk workers append states and markers,
+in order for each partition. If acknowledgements are durable, a transaction's records are synced
+before its prepare state is appended, the prepare state before the markers, and the markers before
+the completed state. Requests share these syncs.
 """
 
 import logging
@@ -48,11 +48,11 @@ if TYPE_CHECKING:
     from kstore.producer_state.snapshot import ProducerEntry
 
 _LOGGER = logging.getLogger("kstore.broker")
-_AGAIN_SECONDS = 1.0  # until a final state that could not be stored is tried again
-_LOADING_SECONDS = 0.5  # between two looks whether all states are loaded
+_AGAIN_SECONDS = 1.0  # delay before a completed state is stored again after an error
+_LOADING_SECONDS = 0.5  # between checks whether all states are loaded
 _VERIFICATION = "transaction.partition.verification.enable"
 
-# What a client gets for an error of an append (Kafka's TransactionStateManager).
+# The error code that a client gets for an append error (Kafka's TransactionStateManager).
 _STATE_ERRORS = {
     ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: ErrorCode.COORDINATOR_NOT_AVAILABLE,
     ErrorCode.NOT_ENOUGH_REPLICAS: ErrorCode.COORDINATOR_NOT_AVAILABLE,
@@ -63,7 +63,7 @@ _STATE_ERRORS = {
 }
 
 
-# What a producer gets, which would not try again otherwise (Kafka's ReplicaManager).
+# Retriable error codes for producers, which would not retry the originals (Kafka's ReplicaManager).
 _APPEND_ERRORS = {
     ErrorCode.COORDINATOR_LOAD_IN_PROGRESS: ErrorCode.NOT_ENOUGH_REPLICAS,
     ErrorCode.COORDINATOR_NOT_AVAILABLE: ErrorCode.NOT_ENOUGH_REPLICAS,
@@ -74,7 +74,7 @@ _APPEND_ERRORS = {
 
 
 def transaction_service(services: "Services") -> "TransactionService":
-    """The broker's transaction service, made with the first handler that needs it."""
+    """The broker's transaction service; the first call creates it."""
     if services.transactions is None:
         services.transactions = TransactionService(services)
     return services.transactions
@@ -103,8 +103,9 @@ class TransactionService:
             on_lost=self._lose_states,
         )
         self._epochs: dict[int, int] = {}  # coordinator epochs, by partition of the topic
-        self._written: dict[int, dict[PartitionKey, int]] = {}  # ends of records, by producer id
-        self._last_commits: dict[str, Metadata] = {}  # found at loading
+        # end offsets of records, by producer id
+        self._written: dict[int, dict[PartitionKey, int]] = {}
+        self._last_commits: dict[str, Metadata] = {}  # the last committed transactions, as loaded
         self._unchecked: list[tuple[Log, list[ProducerEntry]]] = []
         self._is_checking = False
         self._embedded = EmbeddedTransactions(services, self)
@@ -112,7 +113,7 @@ class TransactionService:
         services.loop.call_soon(self._start)
 
     def take_over(self) -> None:
-        """Own the store's transactions from now on; before the loop runs."""
+        """Take ownership of the store's transactions. Call it before the loop runs."""
         store = self._services.store
         with store._lock:
             known = store._known_transactions
@@ -137,11 +138,11 @@ class TransactionService:
         )
 
     def stop(self) -> None:
-        """The loop has ended: calls that wait for it end, too."""
+        """End the calls of other threads that wait for the loop, which has ended."""
         self._embedded.close()
 
     def close(self) -> None:
-        """Give the store's transactions back to it; all work on disks has ended."""
+        """Return ownership of transactions to the store, after all disk work has ended."""
         store = self._services.store
         store._manager.loaded = None
         with store._lock:
@@ -155,10 +156,11 @@ class TransactionService:
 
         self._services.loop.call_later(interval_ms / 1000, run)
 
-    # --- which id, and whether it is loaded -------------------------------------------------
+    # --- transactional ids and their loading ------------------------------------------------
 
     def check(self, transactional_id: str) -> ErrorCode:
-        """Whether this broker coordinates an id now: 42, 16, 14 or 15 otherwise."""
+        """NONE if this broker coordinates an id now, otherwise INVALID_REQUEST, NOT_COORDINATOR, or
+        the state of loading."""
         if not transactional_id:
             return ErrorCode.INVALID_REQUEST
         return self.topic.check(transactional_id)
@@ -172,13 +174,13 @@ class TransactionService:
         *,
         knows_abortable: bool,
     ) -> ErrorCode:
-        """Whether records may be appended for a producer's transaction (KIP-890): only while it is
-        ongoing in their partition. Otherwise what a producer gets, by the version of its request:
-        TRANSACTION_ABORTABLE or INVALID_TXN_STATE."""
+        """Verify that a producer's transaction is ongoing in a partition before records are
+        appended (KIP-890). The error depends on the version of the request: TRANSACTION_ABORTABLE
+        or INVALID_TXN_STATE."""
         if not self._verifies():
             return ErrorCode.NONE
         error = self.check(transactional_id)
-        if error == ErrorCode.NOT_COORDINATOR:  # without the topic nothing is ongoing
+        if error == ErrorCode.NOT_COORDINATOR:  # without the topic no transaction is ongoing
             error = ErrorCode.TRANSACTION_ABORTABLE
         elif error == ErrorCode.NONE:
             error = self.coordinator.verify(
@@ -196,7 +198,7 @@ class TransactionService:
         return text == "true"
 
     def records_appended(self, producer_id: int, partition: PartitionKey, end_offset: int) -> None:
-        """Records of a transaction are in a log up to an offset."""
+        """Note the end offset of a transaction's records in a partition."""
         self._written.setdefault(producer_id, {})[partition] = end_offset
 
     def _take_states(self, partition: int, loaded: LoadedStates) -> None:
@@ -207,14 +209,14 @@ class TransactionService:
         self.carry_out()
 
     def _lose_states(self) -> None:
-        """The topic was deleted."""
+        """Unload all states, since the topic was deleted."""
         self.coordinator.unload([each.transactional_id for each in self.coordinator])
         self.carry_out()
 
     # --- effects ----------------------------------------------------------------------------
 
     def carry_out(self) -> None:
-        """Carry out the coordinator's effects."""
+        """Execute the coordinator's effects."""
         while effects := self.coordinator.take_effects():
             for effect in effects:
                 if isinstance(effect, StoreTransaction):
@@ -241,8 +243,8 @@ class TransactionService:
     def _sync_records(
         self, metadata: Metadata, done: Callable[[BaseException | None], object]
     ) -> None:
-        """Call ``done`` when the records of a transaction are on disk; mostly at once, since their
-        producer has waited for that."""
+        """Call ``done`` once a transaction's records are on disk. That is usually immediate,
+        because their producer has waited for it."""
         written = self._written.get(metadata.producer_id, {})
         waiting = []
         for key in metadata.partitions:
@@ -334,7 +336,7 @@ class TransactionService:
 
     def _abort_timed_out(self) -> None:
         for name in self.coordinator.abort_timed_out(now_ms()):
-            _LOGGER.warning("the transaction of %r is aborted: it exceeds its timeout", name)
+            _LOGGER.warning("aborting the transaction of %r, which exceeded its timeout", name)
         self.coordinator.store_again()
         self.carry_out()
         self.late.look()
@@ -343,7 +345,7 @@ class TransactionService:
         settings = self._services.settings
         expired = self.coordinator.expire(now_ms(), settings.transactional_id_expiration_ms)
         if expired:
-            _LOGGER.info("%d transactional ids expire", len(expired))
+            _LOGGER.info("expired %d transactional ids", len(expired))
         self.carry_out()
 
     # --- open transactions without a state ----------------------------------------------------
@@ -361,7 +363,8 @@ class TransactionService:
             self._check_open()
 
     def _check_open(self) -> None:
-        """End, or report, the open transactions that no id has; once all states are loaded."""
+        """Once all states are loaded, end or report open transactions without a transactional
+        id."""
         if self.topic.is_loading:
             for partition in range(self.topic.partition_count):
                 self.topic.state_of(partition)

@@ -17,7 +17,7 @@ from kstore.files.files import Files
 FORMAT = 1
 _MOST = 1 << 26  # bytes
 
-Range = tuple[int, int]  # first offset, and the one behind the last
+Range = tuple[int, int]  # first offset, and the one after the last
 
 
 def read_known_gaps(files: Files, directory: str | os.PathLike[str]) -> list[Range]:

@@ -46,7 +46,7 @@ class CutBytes:
         self._entire = sorted(base for base, position in cut if position == 0)
 
     def explains(self, base: int, size: int, end: int) -> bool:
-        """Whether offsets behind a segment, up to the base ``end`` of the next one, were cut.
+        """Whether offsets after a segment, up to the base ``end`` of the next one, were cut.
 
         A cut before bytes that the segment has does not count: the segment continued there.
         """

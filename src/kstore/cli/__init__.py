@@ -18,7 +18,7 @@ TOOLS = {
     "configs": "show and change the settings of topics",
     "console-producer": "append lines of standard input to a topic",
     "console-consumer": "print records of a topic, and follow it",
-    "log-dirs": "list what each directory holds, and move partitions between them",
+    "log-dirs": "list the contents of each directory, and move partitions between them",
     "consumer-groups": "list, describe, reset and delete committed offsets of groups",
     "get-offsets": "print the offsets of partitions: latest, earliest, or by time",
     "delete-records": "delete the records of partitions up to an offset",
@@ -34,27 +34,27 @@ TOOLS = {
     "acls": "list, add and remove access control lists of a server",
     "reassign-partitions": "move partitions of a server between its log directories",
     "leader-election": "elect leaders of partitions of a server",
-    "broker-api-versions": "print which requests each broker of a server supports",
+    "broker-api-versions": "print the requests that each broker of a server supports",
     "cluster": "print the id and the brokers of a cluster",
     "features": "describe the features of a cluster",
-    "producer-perf": "send records to a server as fast as it goes, and print how fast that is",
-    "consumer-perf": "read records of a server as fast as it goes, and print how fast that is",
-    "kafka-scripts": "write kafka-topics.sh and its like, which run kstore's tools",
-    "serve": "serve a log directory to Kafka clients, as a broker of one node",
+    "producer-perf": "send records to a server as fast as possible, and print the throughput",
+    "consumer-perf": "read records of a server as fast as possible, and print the throughput",
+    "kafka-scripts": "write scripts such as kafka-topics.sh that run kstore's tools",
+    "serve": "serve a log directory to Kafka clients, as a one-node broker",
     "spark": "jobs over complete stores on Apache Spark: verify, stats, export, restore and more",
     "repair": "save everything valid in a damaged directory into a new one",
-    "bench": "measure this machine for a log: disk, memory, page cache, sockets",
+    "bench": "measure what this machine offers a log: disk, memory, page cache, sockets",
 }
 
-_PIPE_CLOSED = 141  # as a shell reports a program that SIGPIPE ended
+_PIPE_CLOSED = 141  # a shell's status for a program ended by SIGPIPE
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run one tool; returns its exit status.
+    """Run one tool; return its exit status.
 
-    0: done. 1: not done; stderr says why. 130, 143, 129: ended by Ctrl-C, SIGTERM or
-    SIGHUP, with everything closed. 141: the reader of the output ended (``kstore dump-log ...
-    | head``). Output to a standard stream that is closed is discarded.
+    0: done. 1: not done, with the reason on stderr. 130, 143, 129: ended by Ctrl-C, SIGTERM or
+    SIGHUP, after closing everything. 141: the reader of the output ended (``kstore dump-log ... |
+    head``). Output to a closed standard stream is discarded.
     """
     from kstore.errors import KStoreError
     from kstore.signals import status_of
@@ -104,12 +104,12 @@ def _run(words: list[str]) -> int:
             warnings.showwarning = _warning_printer(f"kstore {name}")
             status: int = tool.run(arguments)
             return status
-    except SystemExit as leave:  # argparse's --help and wrong options
+    except SystemExit as leave:  # raised by argparse for --help and wrong options
         return int(leave.code or 0)
 
 
 def _similar(name: str) -> str:
-    """The end of the sentence that there is no such tool: which one is meant."""
+    """A hint about the intended tool, to append to an error message."""
     from difflib import get_close_matches
 
     if name.startswith("-"):
@@ -150,7 +150,7 @@ def _sentence(error: OSError) -> str:
 
 
 def _complain(name: str, text: str) -> None:
-    """A line on standard error, after the output; what cannot be written is discarded."""
+    """Print a line on standard error, after the output; discard it if that fails."""
     try:
         sys.stdout.flush()
     except OSError:  # the disk is full, or the reader ended
@@ -160,7 +160,7 @@ def _complain(name: str, text: str) -> None:
 
 
 def _warning_printer(name: str) -> Any:
-    """Prints warnings for users as the tool's own line; other warnings as Python does."""
+    """A function that prints user warnings as the tool's messages, others as Python does."""
     usual = warnings.showwarning
 
     def show(message: Warning | str, category: type[Warning], *where: Any) -> None:

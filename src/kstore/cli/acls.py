@@ -33,14 +33,14 @@ examples:
   kstore acls --list --topic orders --bootstrap-server localhost:9092
   kstore acls --remove --topic orders --force --bootstrap-server localhost:9092
 
-A list counts as soon as the tool has ended. --producer allows WRITE, DESCRIBE and CREATE of topics,
+ACLs take effect immediately. --producer allows WRITE, DESCRIBE and CREATE of topics,
 and WRITE and DESCRIBE of transactional ids; --consumer READ and DESCRIBE of topics, and READ of
 groups. Of the options that name resources, principals and hosts each may be repeated.
 """
 _ACTIONS = ("list", "add", "remove")
 _OPERATIONS = {each.name.replace("_", ""): each for each in AclOperation}
 _CREATABLE = (PatternType.LITERAL, PatternType.PREFIXED)
-# What a list about a resource may allow or deny, in the order of Kafka's sentence.
+# The operations that ACLs of each resource type support, in the order of Kafka's message.
 _SUPPORTED = {
     ResourceType.TOPIC: (
         "Read", "All", "AlterConfigs", "DescribeConfigs", "Delete", "Write", "Alter", "Create",
@@ -73,7 +73,7 @@ def describe(parser: ToolParser) -> None:
         ("delegation-token", "TOKEN", "a delegation token, * for all"),
         ("user-principal", "PRINCIPAL", "a user as a resource, * for all"),
         ("allow-principal", "PRINCIPAL", "who is allowed, such as User:alice; User:* is everyone"),
-        ("deny-principal", "PRINCIPAL", "who is denied; that counts before what is allowed"),
+        ("deny-principal", "PRINCIPAL", "who is denied; a deny takes precedence"),
         ("allow-host", "HOST", "where --allow-principal may connect from (default: *)"),
         ("deny-host", "HOST", "where --deny-principal may not connect from (default: *)"),
         ("principal", "PRINCIPAL", "--list: only lists about them"),
@@ -103,7 +103,7 @@ def describe(parser: ToolParser) -> None:
 
 
 def pattern_type(text: str) -> PatternType:
-    """The type of --resource-pattern-type."""
+    """Parse --resource-pattern-type."""
     try:
         found = PatternType[text.upper()]
     except KeyError:
@@ -171,7 +171,7 @@ def _exclude(arguments: argparse.Namespace, name: str, others: Iterable[str]) ->
 
 
 def show(cluster: "Cluster", arguments: argparse.Namespace) -> None:
-    """--list: by principal where some are named."""
+    """Run --list; group by principal if any are given."""
     found = listed(cluster, resources(arguments))
     for principal in dict.fromkeys(arguments.principal) or [None]:
         if principal is not None:
@@ -183,7 +183,7 @@ def show(cluster: "Cluster", arguments: argparse.Namespace) -> None:
 
 
 def listed(cluster: "Cluster", wanted: Sequence[Resource]) -> dict[Resource, list[Entry]]:
-    """The entries of resources, of all where none is named."""
+    """The entries of the given resources, or of all."""
     filters = [_filter(each) for each in wanted]
     filters = filters or [AclFilter(ResourceType.ANY, None, PatternType.ANY, None, None, 1, 1)]
     found: dict[Resource, dict[Entry, None]] = {}
@@ -195,7 +195,7 @@ def listed(cluster: "Cluster", wanted: Sequence[Resource]) -> dict[Resource, lis
 
 
 def add(cluster: "Cluster", arguments: argparse.Namespace) -> None:
-    """--add: print and create what the options say."""
+    """Run --add: print and create the ACLs."""
     if arguments.resource_pattern_type not in _CREATABLE:
         raise WrongOptionsError(
             "A '--resource-pattern-type' value of "
@@ -212,7 +212,7 @@ def add(cluster: "Cluster", arguments: argparse.Namespace) -> None:
 
 
 def remove(cluster: "Cluster", arguments: argparse.Namespace) -> None:
-    """--remove: all lists of resources, or those that the options say."""
+    """Run --remove: delete all ACLs of the resources, or those that the options describe."""
     for resource, entries in asked(arguments).items():
         if not entries:
             question = (
@@ -231,7 +231,7 @@ def remove(cluster: "Cluster", arguments: argparse.Namespace) -> None:
 
 
 def is_confirmed(question: str) -> bool:
-    """Ask on the terminal; no answer is no."""
+    """Ask for confirmation on the terminal; the default is no."""
     print(question, flush=True)
     try:
         return input().lower() == "y"
@@ -239,11 +239,11 @@ def is_confirmed(question: str) -> bool:
         return False
 
 
-# --- what the options say --------------------------------------------------------------------
+# --- options ---------------------------------------------------------------------------------
 
 
 def resources(arguments: argparse.Namespace, *, is_needed: bool = False) -> list[Resource]:
-    """The resources that are named; of a kind without names (the cluster) by its only name."""
+    """The given resources; the cluster has only one name."""
     pattern = arguments.resource_pattern_type
     found: list[Resource] = [
         (kind, name.strip(), pattern)
@@ -303,7 +303,7 @@ def asked(arguments: argparse.Namespace) -> dict[Resource, list[Entry]]:
 
 
 def entries_of(arguments: argparse.Namespace, operations: Iterable[str]) -> list[Entry]:
-    """Every combination of principals, hosts and operations."""
+    """All combinations of principals, hosts and operations."""
     found: dict[Entry, None] = {}
     for permission, principals, hosts in (
         (Permission.ALLOW, arguments.allow_principal, arguments.allow_host),
@@ -318,7 +318,7 @@ def entries_of(arguments: argparse.Namespace, operations: Iterable[str]) -> list
 
 
 def operation(text: str) -> AclOperation:
-    """An operation by its name, in any case, with or without underscores."""
+    """Parse an operation name, case-insensitively, with or without underscores."""
     name = text.strip().upper().replace("_", "")
     if name not in _OPERATIONS or name in ("UNKNOWN", "ANY"):
         raise WrongOptionsError(f"there is no operation {text.strip()[:40]!r}; --help lists them")
@@ -335,7 +335,7 @@ def checked_principal(text: str) -> str:
 
 
 def _filter(resource: Resource, entry: Entry | None = None) -> AclFilter:
-    """Selects all bindings of a resource, or one."""
+    """A filter for all ACLs of a resource, or for one."""
     kind, name, pattern = resource
     if entry is None:
         return AclFilter(kind, name, pattern, None, None, AclOperation.ANY, Permission.ANY)
@@ -358,7 +358,7 @@ def shown(resource: Resource) -> str:
 
 
 def lines(entries: Iterable[Entry]) -> str:
-    """Entries behind a colon, each on a line of its own."""
+    """Entries after a colon, each on its own line."""
     texts = [
         f"\t(principal={principal}, host={host}, operation={operation.name}, "
         f"permissionType={permission.name})"

@@ -1,4 +1,4 @@
-"""``kstore bench``: what this machine can do for a log."""
+"""``kstore bench``: measures what this machine offers a log."""
 
 import argparse
 import logging
@@ -38,7 +38,7 @@ folder below --dir and deleted at the end, also after an interrupt. --quick take
 and the default under ten, with fewer rounds on a slow machine; --full takes an hour or more.
 
 """
-COLUMNS = 80  # of a terminal that does not say how wide it is
+COLUMNS = 80  # for a terminal of unknown width
 
 
 def describe(parser: ToolParser) -> None:
@@ -102,7 +102,7 @@ def run(arguments: argparse.Namespace, catalog: "Catalog | None" = None) -> int:
 
 
 def refuse_to_replace(path: Path | None, force: bool) -> None:
-    """WrongOptionsError if a result file exists or cannot be written, before anything runs."""
+    """Raise WrongOptionsError, before anything runs, if a result file exists or is not writable."""
     if path is None:
         return
     parent = path.absolute().parent
@@ -174,7 +174,7 @@ def write_results(tree: "Tree", arguments: argparse.Namespace, *, targets: bool)
             continue
         try:
             there = results.put(wanted, text(tree), replace=arguments.force)
-        except OSError as error:  # the other one is still written
+        except OSError as error:  # still write the other file
             complain(f"{wanted} could not be written: {error.strerror}")
             kept = False
             continue
@@ -184,8 +184,8 @@ def write_results(tree: "Tree", arguments: argparse.Namespace, *, targets: bool)
 
 
 def listen(suite: "Suite", *, details: bool, targets: bool) -> None:
-    """Print failures and one line of progress on a terminal; ``details``: also the environment and
-    the table of each contest when it is done, with ``targets`` those of its ratios."""
+    """Print failures, and one line of progress on a terminal. ``details``: also print the
+    environment and the table of each finished contest; ``targets``: with its target ratios."""
     from kstore.bench.report import text_table
     from kstore.bench.runner import environment
 
@@ -208,8 +208,8 @@ def listen(suite: "Suite", *, details: bool, targets: bool) -> None:
 
 
 def print_verdict(tree: "Tree", *, details: bool) -> None:
-    """Print the verdict if its figures were measured, the table unless all of it was printed, and
-    what is missing."""
+    """Print the verdict if its figures were measured, the table unless already printed, and what is
+    missing."""
     from kstore.bench.machine.figures import of_tree
     from kstore.bench.report import text_table, verdict
 
@@ -226,7 +226,7 @@ def print_verdict(tree: "Tree", *, details: bool) -> None:
 
 
 def progress(text: str, end: str = "") -> None:
-    """Print one line on a terminal; a closed terminal, or one without a size, is no error."""
+    """Print one line on a terminal; ignore a closed terminal, or one without a size."""
     with suppress(OSError, ValueError):
         if sys.stderr.isatty():
             columns = os.get_terminal_size(sys.stderr.fileno()).columns or COLUMNS

@@ -35,7 +35,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def line_of(key: int, supported: tuple[int, int] | None) -> str:
-    """One request in the words of Kafka's tool."""
+    """One request in the format of Kafka's tool."""
     from kstore.remote.admin import api_name, own_versions
 
     name = f"{api_name(key)}({key})"

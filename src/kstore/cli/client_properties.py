@@ -1,4 +1,4 @@
-"""Settings of Kafka's clients on a command line, as ``--consumer-property`` takes them."""
+"""Parses settings of Kafka's clients on a command line, such as ``--consumer-property``."""
 
 import re
 from argparse import ArgumentParser
@@ -19,7 +19,7 @@ _WITHOUT_EFFECT = re.compile(
 
 
 def add_client_options(parser: ArgumentParser, client: str) -> None:
-    """The settings of a client, under their name in Kafka 4.1 and the older ones."""
+    """Add the options for a client's settings, under their names in Kafka 4.1 and before."""
     parser.add_argument(
         "--command-property",
         f"--{client}-property",
@@ -45,7 +45,8 @@ def client_properties(
     known: Collection[str],
     connection: dict[str, str] | None = None,
 ) -> dict[str, str]:
-    """Settings of a client by name, from ``name=value`` options and a file; options win.
+    """Settings of a client by name, from ``name=value`` options and a file; options take
+    precedence.
 
     Those of a server's ``connection`` are moved there: security and client.id. Other settings of
     connections, which have no effect here, are named on standard error and omitted. Raises

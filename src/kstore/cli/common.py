@@ -1,4 +1,4 @@
-"""Shared by all tools: Kafka's style of options, buffered output, opening stores and topics."""
+"""Functions that all tools share: Kafka-style options, buffered output, opening stores."""
 
 import argparse
 import glob
@@ -33,8 +33,8 @@ if TYPE_CHECKING:
     from kstore.store.topic import Topic
 
 _NO_SERVER = "there is no server here; --log-dir names a directory instead"
-# Options that users try here and kstore does not have, and what to use instead. A tool adds its own
-# to ToolParser.hints; an option that it has is no hint.
+# Options that users try but kstore does not have, with hints. A tool adds its own hints to
+# ToolParser.hints; hints for options that a tool has are ignored.
 _HINTS = {
     "--bootstrap-server": _NO_SERVER,
     "--bootstrap-controller": _NO_SERVER,
@@ -46,22 +46,22 @@ _HINTS = {
     "--data-dir": "the option is --log-dir",
     "--dir": "the option is --log-dir",
 }
-_BLOCK = 1 << 18  # bytes that one write hands on
+_BLOCK = 1 << 18  # bytes per write
 
 
 class ToolParser(argparse.ArgumentParser):
-    """A parser whose errors are Kafka's: the message, then the usage, exit status 1."""
+    """A parser with Kafka's error format: the message, then the usage, exit status 1."""
 
     def __init__(self, **options: Any) -> None:
         super().__init__(
             formatter_class=argparse.RawDescriptionHelpFormatter, allow_abbrev=False, **options
         )
         self.hints = dict(_HINTS)
-        self._words: list[str] = []  # of the command line, for what an error says
+        self._words: list[str] = []  # the command line, for error messages
         self.add_argument("-V", "--version", action=_Version, help="show the version and exit")
 
     def refuse_misplaced(self, words: Sequence[str]) -> None:
-        """Say what to write instead of an option of Kafka's tools that this tool does not have.
+        """Raise an error with a hint for an option of Kafka's tools that this tool does not have.
 
         Runs before parsing, so that the hint comes before "Missing required argument". If the
         first word is a job (``kstore spark JOB``), the job's options are known, too.
@@ -77,13 +77,13 @@ class ToolParser(argparse.ArgumentParser):
 
     def parse_in_any_order(self, words: Sequence[str]) -> argparse.Namespace:
         """Parse options also between words, as in ``compare --all A B``. Not for a tool with jobs,
-        whose options follow the job."""
+        since their options must follow the job."""
         if any(isinstance(action, argparse._SubParsersAction) for action in self._actions):
             return self.parse_args(words)
         return self.parse_intermixed_args(words)
 
     def print_help(self, file: "SupportsWrite[str] | None" = None) -> None:
-        """Raises OSError where the help cannot be written; argparse's own is silent then."""
+        """Raises OSError if the help cannot be written, which argparse's method ignores."""
         (file or sys.stdout).write(self.format_help())
 
     def error(self, message: str) -> NoReturn:
@@ -99,7 +99,7 @@ class ToolParser(argparse.ArgumentParser):
         raise SystemExit(1)
 
     def _of_plain_words(self, message: str) -> str:
-        """Where an error is about a word without an option: which option it belongs to."""
+        """A hint for a word without an option: the option that it probably belongs to."""
         if "[log-dir]" in message:
             paths = [word for word in self._words if os.path.isdir(word)]
             return f"; did you mean --log-dir {paths[0]}?" if paths else ""
@@ -109,7 +109,7 @@ class ToolParser(argparse.ArgumentParser):
         return ""
 
     def _similar(self, name: str) -> str:
-        """A question that names the options most like an unknown one, or nothing."""
+        """A hint that names the options most similar to an unknown one, or ""."""
         from difflib import get_close_matches
 
         known = [each for each in self._option_string_actions if each.startswith("--")]
@@ -129,7 +129,7 @@ class _Version(argparse.Action):
 
 
 def version_line() -> str:
-    """What ``--version`` prints."""
+    """The output of ``--version``."""
     from kstore import __version__
 
     return f"kstore {__version__}"
@@ -185,7 +185,8 @@ def add_log_dir_or_server(parser: ToolParser, *, has_client_options: bool = Fals
 
 
 def check_directory_or_server(arguments: argparse.Namespace) -> bool:
-    """Whether a server is named; raises WrongOptionsError unless it or a directory is."""
+    """Whether a server is given. Raises WrongOptionsError unless exactly a server or a directory
+    is."""
     is_server = arguments.bootstrap_server is not None
     if is_server == bool(arguments.log_dir):
         raise WrongOptionsError(
@@ -199,7 +200,7 @@ def check_directory_or_server(arguments: argparse.Namespace) -> bool:
 def open_directory_or_server(
     arguments: argparse.Namespace, mode: str = "r", *, client_id: str = "kstore"
 ) -> "Store | RemoteStore":
-    """As :func:`open_store`, or the cluster of --bootstrap-server."""
+    """Like :func:`open_store`, or connect to the cluster of --bootstrap-server."""
     if check_directory_or_server(arguments):
         return open_server(arguments, client_id=client_id)
     return open_store(arguments, mode)
@@ -240,7 +241,7 @@ def connection_security(settings: Mapping[str, str]) -> "ClientSecurity":
 def open_store(arguments: argparse.Namespace, mode: str = "r", *, create: bool = False) -> "Store":
     """Open the store in --log-dir; with ``create``, missing directories are created.
 
-    Reports on standard error what an opening for writing recovered.
+    Opening for writing reports a recovery on standard error.
     """
     from kstore.store.open_store import open as open_directory
 
@@ -259,8 +260,8 @@ def open_store_to_serve(
     config: "StoreConfig | None" = None,
     say: "Callable[[str], object] | None" = None,
 ) -> "Store":
-    """As :func:`open_store` for writing, but recovers in a thread, which reports at its end by
-    ``say``, on standard error by default."""
+    """Like :func:`open_store` for writing, but recover in a thread, which reports at its end
+    through ``say`` (default: standard error)."""
     from kstore.partition_files import open_to_serve
 
     paths = checked_log_dirs(arguments, create=True)
@@ -270,13 +271,14 @@ def open_store_to_serve(
 
 
 def report_recovery(store: "Store", say: "Callable[[str], object] | None" = None) -> None:
-    """Say what a recovery did."""
+    """Report through ``say`` what a recovery did."""
     if store.recovery.unclean:
         (say or complain)(str(store.recovery))
 
 
 def checked_log_dirs(arguments: argparse.Namespace, *, create: bool) -> list[str]:
-    """The directories of --log-dir; KStoreError for one that is none, or is a partition."""
+    """The directories of --log-dir. Raises KStoreError for a missing one, and for a partition's
+    folder."""
     paths = split_names(arguments.log_dir)
     for path in paths:
         if os.path.lexists(path) and not os.path.isdir(path):
@@ -303,7 +305,7 @@ def named_topic(store: "RemoteStore", name: str) -> "RemoteTopic": ...
 @overload
 def named_topic(store: "Store | RemoteStore", name: str) -> "Topic | RemoteTopic": ...
 def named_topic(store: "Store | RemoteStore", name: str) -> "Topic | RemoteTopic":
-    """A topic, or an error that lists the topics."""
+    """A topic by name. Raises an error that lists the topics."""
     if name in store:
         return store[name]
     known = sorted(store)
@@ -317,23 +319,23 @@ def named_topic(store: "Store | RemoteStore", name: str) -> "Topic | RemoteTopic
 def matching_topics(
     store: Iterable[str], pattern: str | None, *, internal: bool = True
 ) -> list[str]:
-    """Names that match a regular expression as Kafka's tools take it (`,` means `or`), sorted."""
+    """Names of topics that match a regular expression of Kafka's tools (`,` means `or`), sorted."""
     return names_matching(
         (name for name in store if internal or name not in filenames.INTERNAL_TOPICS), pattern
     )
 
 
 def names_matching(names: Iterable[str], pattern: str | None) -> list[str]:
-    """Those of some names that match such a pattern, sorted."""
+    """The names that match such a pattern, sorted."""
     try:
         wanted = re.compile((pattern or ".*").strip().strip("\"'").replace(",", "|"))
     except re.error as error:
-        raise WrongOptionsError(f"{pattern!r} is no regular expression: {error}") from None
+        raise WrongOptionsError(f"{pattern!r} is not a regular expression: {error}") from None
     return sorted(name for name in names if wanted.fullmatch(name))
 
 
 def properties(pairs: Iterable[str], known: Iterable[str]) -> dict[str, str]:
-    """``name=value`` options; a name that the tool does not know is an error that lists them."""
+    """Parse ``name=value`` options. An unknown name raises an error that lists the known ones."""
     found = {}
     names = list(known)
     for pair in pairs:
@@ -347,7 +349,7 @@ def properties(pairs: Iterable[str], known: Iterable[str]) -> dict[str, str]:
 
 
 def flag(values: Mapping[str, str], name: str, default: bool = False) -> bool:
-    """A property that is true or false, as Java reads it: anything but true is false."""
+    """Parse a boolean property as Java does: anything other than true is false."""
     return values.get(name, str(default)).strip().lower() == "true"
 
 
@@ -385,7 +387,7 @@ class Output:
     def check_reader(self) -> None:
         """Raise BrokenPipeError if the reader of the output ended.
 
-        A tool that waits for records would otherwise learn it from the next one only.
+        Otherwise a tool that waits for records would only notice at the next record.
         """
         try:
             number = self._to.fileno()
@@ -411,13 +413,13 @@ class Output:
 
 def exception_name(error: KStoreError) -> str:
     """The name that Kafka's tools print for an error."""
-    conflict = isinstance(error, GroupConflictError)  # which Kafka's tools name otherwise
+    conflict = isinstance(error, GroupConflictError)  # Kafka's tools print another name
     name = "GroupNotEmpty" if conflict else type(error).__name__.removesuffix("Error")
     return f"org.apache.kafka.common.errors.{name}Exception"
 
 
 def node_id(store: "Store") -> int:
-    """The broker that the directory belongs to; 0 where none does."""
+    """The id of the broker that the directory belongs to; 0 if none."""
     from kstore.partition_files import DISK, read_meta_properties
 
     for path in store.paths:
@@ -429,5 +431,5 @@ def node_id(store: "Store") -> int:
 
 
 def complain(text: str) -> None:
-    """A line on standard error, after everything that was printed so far."""
+    """Print a line on standard error, after all earlier output."""
     print(text, file=sys.stderr)

@@ -1,4 +1,4 @@
-"""``kstore compact``: run the log cleaner now; in Kafka only a broker's own threads do."""
+"""``kstore compact``: runs the log cleaner now, which in Kafka only a broker's threads do."""
 
 import argparse
 import math

@@ -1,4 +1,4 @@
-"""``kstore configs``: Kafka's kafka-configs on a directory, whose entities are topics.
+"""``kstore configs``: Kafka's kafka-configs on a directory, which has only topics as entities.
 
 Of a server, brokers too: :mod:`kstore.cli.server_configs`; users, clients and ips:
 :mod:`kstore.cli.server_quotas`.
@@ -170,7 +170,7 @@ def added(arguments: argparse.Namespace) -> dict[str, str]:
 
 
 def parse_pairs(text: str) -> dict[str, str]:
-    """``name=value,name=[a,b]`` as Kafka's tool reads it."""
+    """Parse ``name=value,name=[a,b]`` as Kafka's tool does."""
     found = {}
     position = 0
     while position < len(text):
@@ -193,7 +193,7 @@ def deleted(arguments: argparse.Namespace) -> list[str]:
 def alter(
     store: "Store", topic: "Topic", changes: dict[str, str], unset: list[str], dry_run: bool
 ) -> None:
-    """Change a topic's settings; a setting to reset has to be set, as in Kafka."""
+    """Change a topic's settings; as in Kafka, a setting to reset must be set."""
     own = topic.config.to_properties()
     unknown = [name for name in unset if setting_attribute(name).replace("_", ".") not in own]
     if unknown:
@@ -207,7 +207,7 @@ def alter(
 
 
 def print_settings(store: "Store", topic: "Topic", *, everything: bool) -> None:
-    """Settings in the lines of Kafka's tool; the default is kstore's."""
+    """Print settings in the format of Kafka's tool; the defaults are kstore's."""
     own = topic.config.to_properties()
     kind = "All" if everything else "Dynamic"
     print(f"{kind} configs for topic {topic.name} are:")

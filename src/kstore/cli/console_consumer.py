@@ -128,7 +128,7 @@ def describe(parser: ToolParser) -> None:
 
 
 def describe_output(parser: ToolParser) -> None:
-    """The options that say what is printed of a record."""
+    """Add the options that control how a record is printed."""
     parser.add_argument(
         "--formatter-property",
         "--property",
@@ -194,7 +194,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def formatter(arguments: argparse.Namespace) -> RecordFormatter:
-    """The formatter of the options; --key-deserializer wins over the property, as in Kafka."""
+    """The formatter of the options; as in Kafka, --key-deserializer overrides the property."""
     values = read_properties(arguments.formatter_config)
     given = (*(f"{name}={value}" for name, value in values.items()), *arguments.properties)
     values = properties(given, FORMATTER_PROPERTIES)
@@ -208,7 +208,7 @@ def formatter(arguments: argparse.Namespace) -> RecordFormatter:
 
 
 def apply_settings(arguments: argparse.Namespace) -> None:
-    """Take over the settings of --command-property and --command-config, by Kafka's rules."""
+    """Apply the settings of --command-property and --command-config by Kafka's rules."""
     arguments.connection = None if arguments.bootstrap_server is None else {}
     given = client_properties(
         arguments.consumer, arguments.consumer_config, CONSUMER_PROPERTIES, arguments.connection
@@ -256,7 +256,7 @@ def check(arguments: argparse.Namespace) -> None:
             "--reset-offsets --to-datetime' moves a group"
         )
     if arguments.from_time and (arguments.offset is not None or arguments.from_beginning):
-        raise WrongOptionsError("Option from-time says where to begin; leave the other one out.")
+        raise WrongOptionsError("Option from-time determines the start; omit the other option.")
     where = arguments.offset
     if where not in (None, "earliest", "latest"):
         try:
@@ -292,7 +292,7 @@ def open_consumer(
 
 
 def open_member(store: "RemoteStore", arguments: argparse.Namespace) -> "GroupConsumer":
-    """A member of --group on a server; topics that appear later and match join the others."""
+    """A member of --group on a server, which also subscribes to matching topics created later."""
     name = named_topic(store, arguments.topic).name if arguments.topic else None
 
     def topics() -> list[str]:
@@ -313,7 +313,7 @@ def seek(
     arguments: argparse.Namespace,
     begin: int | None,
 ) -> None:
-    """Where --from-time and --offset ask to begin; a member of a server's group has neither."""
+    """Seek to the start given by --from-time or --offset; not for a member of a server's group."""
     if begin is None and arguments.offset is None:
         return
     consumer = cast("Consumer | RemoteConsumer", consumer)
@@ -333,7 +333,7 @@ def consume(
     output: Output,
     printed: list[int],
 ) -> None:
-    """Print records until --max-messages or --timeout-ms ends it."""
+    """Print records until --max-messages or --timeout-ms."""
     limit = None if arguments.max_messages < 0 else arguments.max_messages
     patience = None if arguments.timeout_ms < 0 else arguments.timeout_ms / 1000
     last = time.monotonic()
@@ -365,7 +365,8 @@ def commit(
     batch: "ConsumerBatch | RemoteBatch",
     offset: int,
 ) -> None:
-    """Commit for --group the records written; a tool ended before prints them again."""
+    """Commit the printed records for --group; records printed but not committed are printed
+    again."""
     if arguments.group and arguments.commits:
         output.flush()
         cast("Consumer | GroupConsumer", consumer).commit({(batch.topic, batch.partition): offset})

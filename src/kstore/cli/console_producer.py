@@ -75,7 +75,7 @@ input: lines that were read are appended, the directory is closed, the status is
 
 
 class Line(NamedTuple):
-    """What one line of input says."""
+    """A parsed line of input."""
 
     value: bytes | None
     key: bytes | None
@@ -121,7 +121,7 @@ def describe(parser: ToolParser) -> None:
 
 
 def describe_properties(parser: ToolParser) -> None:
-    """Properties of the reader and of the producer, their files, and what has no effect."""
+    """Add the options for properties of reader and producer, and those without effect."""
     parser.add_argument(
         "--reader-property",
         "--property",
@@ -150,7 +150,7 @@ def describe_properties(parser: ToolParser) -> None:
 
 
 def line_reader(text: str) -> str:
-    """The type of --line-reader."""
+    """Parse --line-reader."""
     if text.rpartition(".")[2] != "LineMessageReader":
         raise argparse.ArgumentTypeError("kstore runs no Java classes but its LineMessageReader")
     return text
@@ -165,7 +165,7 @@ class DeliveryCount:
         self._first: tuple[int, BaseException] | None = None
 
     def note(self, line: int, delivery: Delivery) -> None:
-        """A line's record is appended, or refused. Called in the producer's thread."""
+        """Count the outcome of a line's record. Called on the producer's thread."""
         error = delivery.exception()
         if error is None:
             self._appended += 1
@@ -175,7 +175,7 @@ class DeliveryCount:
             self._first = line, error
 
     def check(self) -> None:
-        """Raise the error of the first line that was refused, with what was appended."""
+        """Raise the error of the first rejected line, with the number of appended lines."""
         if self._first is None:
             return
         line, error = self._first
@@ -245,10 +245,10 @@ def producer_options(arguments: argparse.Namespace) -> dict[str, Any]:
 def read_input(stop: StopRequest) -> Iterator[bytes]:
     """Chunks of standard input, until its end or a signal.
 
-    Signals are checked between reads only, so no bytes that were read are lost.
+    Signals are checked only between reads, so that no bytes are lost.
     """
     if sys.stdin is None:
-        raise KStoreError("standard input is closed; its lines are what is appended")
+        raise KStoreError("standard input is closed, so there are no lines to append")
     prompt = sys.stdin.isatty()
     try:
         source = sys.stdin.fileno()
@@ -295,7 +295,8 @@ class LineReader:
             )
 
     def lines(self, stop: StopRequest) -> Iterator[Line]:
-        """Lines until the input ends; after a signal those that were read to their end."""
+        """Yield lines until the input ends or a signal arrives; omit an incomplete last line after
+        a signal."""
         parts: list[bytes] = []
         for chunk in read_input(stop):
             *complete, rest = chunk.split(b"\n")
@@ -312,7 +313,7 @@ class LineReader:
             yield self.parse(b"".join(parts).removesuffix(b"\r"))
 
     def parse(self, text: bytes) -> Line:
-        """One line, without its end. Raises KStoreError if a separator is missing."""
+        """Parse a line without its line end. Raises KStoreError if a separator is missing."""
         self.number += 1
         headers = key = None
         if self.parse_headers:

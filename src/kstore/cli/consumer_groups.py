@@ -116,7 +116,7 @@ def describe(parser: ToolParser) -> None:
 
 
 def describe_reset(parser: ToolParser) -> None:
-    """The strategies of --reset-offsets, and what becomes of the result."""
+    """Add the strategies of --reset-offsets, and the options for its result."""
     strategy = parser.add_mutually_exclusive_group()
     strategy.add_argument("--to-earliest", action="store_true", help="to the log start offset")
     strategy.add_argument("--to-latest", action="store_true", help="to the log end offset")
@@ -206,7 +206,7 @@ def check(arguments: argparse.Namespace) -> str:
 def chosen_groups(
     store: "Store", arguments: argparse.Namespace
 ) -> "dict[str, ConsumerGroup | None]":
-    """The groups of --group in their order, or all; None for an id that does not exist."""
+    """The groups of --group in order, or all; None for an id that does not exist."""
     known = store.groups()
     return {name: known.get(name) for name in (known if arguments.all_groups else arguments.group)}
 
@@ -273,7 +273,7 @@ def delete_groups(store: "Store", arguments: argparse.Namespace) -> int:
 
 
 def reason(error: KStoreError) -> str:
-    """Kafka's exception and sentence where Kafka has one."""
+    """Kafka's exception name and, if it has one, Kafka's message."""
     if isinstance(error, GroupIdNotFoundError):
         text = "The group id does not exist."
     elif isinstance(error, NonEmptyGroupError):
@@ -340,7 +340,7 @@ def reset(store: "Store", arguments: argparse.Namespace) -> int:
             plans[name] = planner.plan(
                 group, all_topics(store, group) if arguments.all_topics else scope
             )
-    if arguments.execute:  # after all plans: an error of one changes no group
+    if arguments.execute:  # only after all plans, so that an error changes no group
         for name, offsets in plans.items():
             store.alter_group_offsets(name, dict(offsets.items()))
     rows = [(name, tp, offset) for name, plan in plans.items() for tp, offset in plan.items()]

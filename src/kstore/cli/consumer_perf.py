@@ -85,11 +85,11 @@ def shown(when: float) -> str:
 
 
 class Measured:
-    """What was read, in total and since the last line."""
+    """Counts of records read, in total and since the last line."""
 
     def __init__(self) -> None:
         self.count = self.size = 0
-        self.rebalance = 0.0  # seconds that joining the group took
+        self.rebalance = 0.0  # seconds spent joining the group
         self._last = (0, 0)
         self._last_at = time.monotonic()
 
@@ -118,7 +118,7 @@ class Measured:
 
 
 def consume(consumer: "GroupConsumer", arguments: argparse.Namespace) -> Measured:
-    """Read until enough records came, or none for --timeout."""
+    """Read until enough records have arrived, or none for --timeout."""
     measured = Measured()
     last = time.monotonic()
     interval = arguments.reporting_interval / 1000

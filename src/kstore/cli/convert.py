@@ -1,4 +1,4 @@
-"""``kstore convert``: messages v0 and v1 of a directory as record batches v2."""
+"""``kstore convert``: rewrites messages v0 and v1 of a directory as record batches v2."""
 
 import argparse
 

@@ -69,7 +69,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def delete(store: "Store | RemoteStore", tp: TopicPartition, offset: int, dry_run: bool) -> int:
-    """Delete the records of a partition below an offset; returns its first offset afterwards."""
+    """Delete a partition's records below an offset; return the new log start offset."""
     log = store[tp.topic][tp.partition]
     if dry_run:
         return max(log.start_offset, checked_log_start(cast("Log", log), offset))

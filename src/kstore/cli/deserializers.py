@@ -1,4 +1,4 @@
-"""Kafka's deserializers by their Java names: bytes of a record to the text that Java prints."""
+"""Kafka's deserializers by their Java names: convert bytes to the text that Java prints."""
 
 import struct
 from collections.abc import Callable
@@ -11,11 +11,11 @@ Deserializer = Callable[[bytes], str]
 
 
 class UnprintableRecordError(KStoreError, ValueError):
-    """A record that the formatter or a deserializer does not take."""
+    """The formatter or a deserializer cannot process a record."""
 
 
 def deserializer(name: str | None) -> Deserializer | None:
-    """The function behind a deserializer's name, with or without its package; None: the bytes.
+    """The function for a deserializer's name, with or without its package; None: raw bytes.
 
     Raises WrongOptionsError for a class that kstore does not have.
     """
@@ -58,7 +58,7 @@ def java_double(value: float, digits: int = 17) -> str:
 
 
 def _rounded(value: float, digits: int) -> float:
-    """The number itself, or the nearest one of 32 bits."""
+    """The number itself, or the nearest 32-bit float."""
     if digits > 9:
         return value
     try:

@@ -1,4 +1,4 @@
-"""The errors that a dump finds, printed at its end as by Kafka's DumpLogSegments."""
+"""The errors found by a dump, printed at its end as in Kafka's DumpLogSegments."""
 
 from dataclasses import dataclass, field
 from pathlib import PurePath
@@ -24,7 +24,7 @@ class DumpErrors:
     unknown: int = 0  # files
 
     def print(self) -> None:
-        """Print them in Kafka's words and order."""
+        """Print the errors in Kafka's format and order."""
         for title, line, pairs in (
             ("Mismatches in :{}", "  Index offset: {}, log offset: {}", self.index_mismatches),
             (

@@ -23,12 +23,12 @@ from kstore.partition_files import (
     transaction_index,
 )
 
-_HEADER_SIZE = batch_fields.V2_BASE_TIMESTAMP_POSITION  # up to behind the last offset delta
+_HEADER_SIZE = batch_fields.V2_BASE_TIMESTAMP_POSITION  # through the last offset delta
 _LEAST_SIZE = batch_fields.LOG_OVERHEAD + batch_fields.V0_OVERHEAD
 
 
 class Batches:
-    """The log beside an index: what batch lies at a position."""
+    """The log of an index: looks up the batch at a position."""
 
     def __init__(self, index_name: str) -> None:
         self.name = f"{os.path.splitext(index_name)[0]}.{filenames.LOG}"
@@ -42,7 +42,7 @@ class Batches:
         DISK.close(self._fd)
 
     def header(self, position: int) -> tuple[int, int] | None:
-        """Last offset and size of the complete batch there; None if there is none."""
+        """Last offset and size of the complete batch at a position; None if there is none."""
         head = DISK.pread(self._fd, _HEADER_SIZE, position)
         if len(head) < _HEADER_SIZE:
             return None
@@ -54,7 +54,7 @@ class Batches:
         return batch_fields.base_offset(head), size
 
     def largest_timestamp(self, position: int, size: int) -> int:
-        """Of the batch's records; -1 if it has none left."""
+        """The largest timestamp of a batch's records; -1 if it has no records left."""
         from kstore.record.codec import decompress
 
         data = DISK.pread(self._fd, size, position)
@@ -200,7 +200,7 @@ def check_time_index(name: str, size: int, head: bytes, entry: bytes, start: int
         )
     if not size:
         return
-    first, _ = time_entry(head.ljust(TIME_ENTRY_SIZE, b"\0"))  # the file may have been cut
+    first, _ = time_entry(head.ljust(TIME_ENTRY_SIZE, b"\0"))  # the file may have been truncated
     latest, relative = time_entry(entry.ljust(TIME_ENTRY_SIZE, b"\0"))
     last = start + relative
     if latest < first:
@@ -216,7 +216,8 @@ def check_time_index(name: str, size: int, head: bytes, entry: bytes, start: int
 
 
 def dump_transaction_index(name: str, output: Output) -> None:
-    """Unlike Kafka's only up to the first entry that cannot be: a hole has millions."""
+    """Dump entries up to the first impossible one, unlike Kafka, since a hole has millions of
+    them."""
     entries, fault = transaction_index.load(DISK, name)
     for entry in entries:
         output.line(

@@ -145,7 +145,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def dump_log(name: str, arguments: argparse.Namespace, output: Output, errors: DumpErrors) -> None:
-    """The batches of a log or of a KRaft snapshot, and their records where asked for."""
+    """Dump the batches of a log or KRaft snapshot, and optionally their records."""
     output.line(first_line(name))
     dumper = make_dumper(arguments)
     fd = DISK.open(name)

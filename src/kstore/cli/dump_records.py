@@ -1,7 +1,7 @@
-"""Keys and values of Kafka's internal topics as DumpLogSegments shows them.
+"""Formats keys and values of Kafka's internal topics as DumpLogSegments does.
 
 Each decoder is a function ``(offset, key, value) -> text``, the text that follows a record's
-metadata. The shapes are those of Kafka 4.3. A record that does not decode says so in its line.
+metadata. The formats are those of Kafka 4.3. An undecodable record gets an error in its line.
 """
 
 import re
@@ -60,7 +60,7 @@ def _coordinator(
 
 
 def kind_of(key: bytes) -> int:
-    """The number in front of a key of an internal topic, -1 for a key that is too short."""
+    """The record type in a key's prefix, -1 if the key is too short."""
     return int.from_bytes(key[:2], "big", signed=True) if len(key) >= 2 else -1
 
 
@@ -80,7 +80,8 @@ def _key_names(topic: str) -> dict[int, str]:
 
 
 def _open_members(data: dict[str, Any]) -> None:
-    """Subscriptions and assignments of a group's members are messages of the consumers' own."""
+    """Decode members' subscriptions and assignments, which are messages of the consumer
+    protocol."""
     from base64 import b64decode
 
     for member in data.get("members") or ():
@@ -93,7 +94,7 @@ def _open_members(data: dict[str, Any]) -> None:
 
 
 def cluster_metadata(offset: int, key: bytes | None, value: bytes | None) -> str:
-    """A record of ``__cluster_metadata``; they have no keys."""
+    """A record of ``__cluster_metadata``, which has no keys."""
     try:
         name, version, rest = kafka_messages.metadata_record(value or b"")
         shown = {
@@ -107,7 +108,7 @@ def cluster_metadata(offset: int, key: bytes | None, value: bytes | None) -> str
 
 
 def control(key: bytes | None, value: bytes | None) -> str:
-    """What a control record says."""
+    """The contents of a control record."""
     if key is None or value is None or len(key) < 4:
         return " controlType: UNKNOWN(-1)"
     kind = int.from_bytes(key[2:4], "big", signed=True)
@@ -117,7 +118,7 @@ def control(key: bytes | None, value: bytes | None) -> str:
     if kind in _CONTROL_MESSAGES:
         title, name = _CONTROL_MESSAGES[kind]
         try:
-            # The version is the first field of these, and stays there.
+            # The version is the first field of these messages in all versions.
             data = kafka_messages.decode(name, int.from_bytes(value[:2], "big", signed=True), value)
         except CorruptRecordError as error:
             return f" {title} {error}"

@@ -1,4 +1,5 @@
-"""What ``recompress``, ``convert`` and ``reindex`` share: one log after another, and a report."""
+"""The loop over partitions and the report that ``recompress``, ``convert`` and ``reindex``
+share."""
 
 import argparse
 import json
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class Tool(NamedTuple):
-    """What a tool does to a log, and how it reports that; ``plan`` changes nothing."""
+    """The operation and report functions of a tool; ``plan`` changes nothing."""
 
     plan: Callable[["Log"], Any]
     work: Callable[["Log", OnProgress], Any]
@@ -42,7 +43,7 @@ def add_options(parser: ToolParser) -> None:
 
 
 def run(arguments: argparse.Namespace, tool: Tool) -> int:
-    """Do the work on each chosen partition; an error of one is in the report, others follow."""
+    """Process each chosen partition; report an error of one and continue with the others."""
     reports: list[Any] = []
     trees: list[dict[str, Any]] = []
     empty = EmptyPartitions()
@@ -66,7 +67,7 @@ def run(arguments: argparse.Namespace, tool: Tool) -> int:
                 print(f"{topic}-{partition}: " + "\n".join(lines), flush=True)
         if not arguments.json:
             print_lines(empty.lines("nothing to do"))
-        # Before the store is closed: if that fails, the work is done nevertheless.
+        # Before the store is closed, because the work is done even if closing fails.
         return _print_report(arguments, tool, reports, trees)
 
 
@@ -85,7 +86,7 @@ def _print_report(
 
 
 def chosen_partitions(store: "Store", arguments: argparse.Namespace) -> Iterator[tuple[str, int]]:
-    """The partitions of ``--topic`` and ``--partitions``; raises where one does not exist."""
+    """The partitions of ``--topic`` and ``--partitions``. Raises if one does not exist."""
     names = matching_topics(store, arguments.topic)
     if arguments.topic is not None and not names:
         named_topic(store, arguments.topic)  # raises, and lists the topics
@@ -110,13 +111,13 @@ def _work(log: "Log", tool: Tool) -> Any:
         )
 
 
-# --- what recompress and convert report -----------------------------------------------------------
+# --- reports of recompress and convert ------------------------------------------------------------
 
 
 def rewriting(
     target: "RewriteTarget", work: Callable[["Log", OnProgress], "RewriteReport"], *, roll: bool
 ) -> Tool:
-    """The tool that rewrites rolled segments; the target is checked before a store is opened."""
+    """A tool that rewrites rolled segments; validates the target before a store is opened."""
     from kstore.partition_files import plan_rewrite
 
     target.check()
@@ -132,7 +133,7 @@ def _plan_line(plan: "RewritePlan") -> str:
 
 
 def _plan_line_of_smaller(plan: "RewritePlan") -> str:
-    """Only compression shows which batches grow; the plan reads headers."""
+    """The plan reads only headers, so it does not know which batches compression would enlarge."""
     line = _plan_line(plan).replace("would", "may", 1)
     return f"{line}; batches that would grow stay as they are"
 

@@ -1,6 +1,6 @@
-"""One line for the empty partitions of an internal topic, which has fifty.
+"""Summarizes the empty partitions of an internal topic, which has fifty, in one line.
 
-JSON and the offsets of ``get-offsets`` are read by programs, and list every partition.
+JSON output and ``get-offsets``, which programs read, list every partition.
 """
 
 from collections import Counter
@@ -20,14 +20,14 @@ class EmptyPartitions:
         self._counts: Counter[str] = Counter()
 
     def omit(self, topic: str, *, is_empty: bool) -> bool:
-        """Whether a partition is counted, and its line omitted."""
+        """Whether to omit a partition's line, which then is counted."""
         if not is_empty or topic not in filenames.INTERNAL_TOPICS:
             return False
         self._counts[topic] += 1
         return True
 
     def lines(self, state: str) -> list[str]:
-        """A line for each topic that has partitions without a line; each is in this state."""
+        """A line for each topic with omitted partitions; ``state`` describes them."""
         return [
             f"{topic}: {count} empty partition{'s' * (count != 1)}, {state}"
             for topic, count in sorted(self._counts.items())

@@ -1,4 +1,4 @@
-"""Which process has a log directory open for writing, in a shell's words."""
+"""Explains to a shell user which process has a log directory open for writing."""
 
 import os
 from collections.abc import Iterator
@@ -32,6 +32,6 @@ def explain(path: str, holder: LockHolder | None) -> str:
             f"this one); stop it first. {_BESIDE}"
         )
     return (
-        f"{holder} has {directory} open for writing: wait for its end, or "
+        f"{holder} has {directory} open for writing: wait until it ends, or "
         f"stop it with 'kill {holder.pid}'. {_BESIDE}"
     )

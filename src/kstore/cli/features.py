@@ -50,7 +50,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def level_name(feature: str, level: int) -> str:
-    """A level of metadata.version as its release, as Kafka's tool prints it; else the number."""
+    """A level as Kafka's tool prints it: the release for metadata.version, otherwise the number."""
     if feature == METADATA_VERSION and 1 <= level <= len(_LEVELS):
         return _LEVELS[level - 1]
     return str(level)

@@ -1,4 +1,4 @@
-"""What ``kstore console-consumer`` prints of a record: Kafka's formatters and deserializers."""
+"""The formatters of ``kstore console-consumer``, which are Kafka's."""
 
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Protocol
@@ -46,7 +46,7 @@ class RecordFormatter(Protocol):
 
 
 def make_formatter(name: str, values: Mapping[str, str]) -> RecordFormatter:
-    """Kafka's formatter of a name, with or without its package; WrongOptionsError for others."""
+    """Kafka's formatter by name, with or without its package. Raises WrongOptionsError."""
     simple = simple_name(name)
     if simple == "DefaultMessageFormatter":
         return Formatter(values)
@@ -112,7 +112,7 @@ class Formatter:
 
 
 class NoOpFormatter:
-    """Kafka's NoOpMessageFormatter: prints nothing, so that only the count at the end shows."""
+    """Kafka's NoOpMessageFormatter, which prints nothing, so that only the final count appears."""
 
     def render(self, record: "Record", partition: int) -> bytes:
         del record, partition
@@ -120,7 +120,7 @@ class NoOpFormatter:
 
 
 class InternalTopicFormatter:
-    """Records of an internal topic as JSON lines; those of other kinds print nothing."""
+    """Formats records of an internal topic as JSON lines; omits records of other types."""
 
     def __init__(self, prefixes: tuple[str, ...]) -> None:
         from kstore.partition_files import kafka_messages

@@ -62,7 +62,7 @@ def describe(parser: ToolParser) -> None:
         f"time: {TIME_FORMS} (default: latest)",
     )
     parser.add_argument(
-        "--exclude-internal-topics", action="store_true", help="leave out Kafka's own topics"
+        "--exclude-internal-topics", action="store_true", help="omit Kafka's internal topics"
     )
 
 
@@ -86,7 +86,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def wanted_places(arguments: argparse.Namespace) -> Wanted:
-    """What the options choose among the candidates."""
+    """The filter for partitions that the options describe."""
     if arguments.topic_partitions is None:
         numbers = arguments.partitions
         if not numbers:
@@ -100,7 +100,7 @@ def wanted_places(arguments: argparse.Namespace) -> Wanted:
 
 
 def rule(text: str) -> Wanted:
-    """One of --topic-partitions' rules."""
+    """Parse one rule of --topic-partitions."""
     found = _RULE.fullmatch(text.strip())
     if found is None:
         raise WrongOptionsError(f"Invalid rule specification: {text[:80]}")
@@ -117,7 +117,7 @@ def rule(text: str) -> Wanted:
 
 
 def offset_finder(text: str) -> "Callable[[Log | RemoteLog], int | None]":
-    """The function that --time asks for: of a log the offset, or None."""
+    """The function for --time, which returns a log's offset or None."""
     name = _TIMES.get(text, text)
     if name == "latest":
         return lambda log: log.end_offset
@@ -136,7 +136,7 @@ def offset_finder(text: str) -> "Callable[[Log | RemoteLog], int | None]":
 
 
 def newest(log: "Log | RemoteLog") -> int | None:
-    """The offset of the record with the largest timestamp, None without records."""
+    """The offset of the record with the largest timestamp, None if there are no records."""
     from kstore.partition_files import newest_offset
 
     ask_server = getattr(log, "newest_offset", None)
@@ -144,7 +144,7 @@ def newest(log: "Log | RemoteLog") -> int | None:
 
 
 def at_or_after(log: "Log | RemoteLog", timestamp: int) -> int | None:
-    """The offset of the first record at or after a time, None without one."""
+    """The offset of the first record at or after a time, None if there is none."""
     end = log.end_offset
     offset = log.offset_at(timestamp)
     return offset if offset < end else None

@@ -1,4 +1,4 @@
-"""The tables of ``kstore consumer-groups``, in the widths of Kafka's tool."""
+"""The tables of ``kstore consumer-groups``, with the column widths of Kafka's tool."""
 
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, NamedTuple
@@ -15,7 +15,7 @@ _EPOCHS = ("CURRENT-EPOCH", "CURRENT-ASSIGNMENT", "TARGET-EPOCH", "TARGET-ASSIGN
 
 
 def _table(rows: Sequence[Sequence[str]], widths: Sequence[int]) -> list[str]:
-    """Lines with one blank between columns; the last one is padded too, as in Kafka."""
+    """Lines with one space between columns; as in Kafka, the last column is padded, too."""
     return [
         " ".join(f"{text:<{width}}" for text, width in zip(row, widths, strict=True))
         for row in rows
@@ -27,7 +27,7 @@ def _width(texts: Iterable[str], least: int = 15) -> int:
 
 
 class OffsetRow(NamedTuple):
-    """A partition of a group: its committed offset and log end, if any, and its member."""
+    """A partition of a group: committed offset and log end, if any, and member."""
 
     tp: TopicPartition
     offset: int | None
@@ -78,7 +78,7 @@ def offsets(group: "ConsumerGroup") -> list[str]:
 
 
 def assignment(partitions: Iterable[TopicPartition]) -> str:
-    """``orders(0,1), other(2)``, as Kafka's tool up to 3.7 and from 4.0 on shows it."""
+    """``orders(0,1), other(2)``, the format of Kafka's tool up to 3.7 and since 4.0."""
     topics: dict[str, list[int]] = {}
     for tp in sorted(partitions):
         topics.setdefault(tp.topic, []).append(tp.partition)
@@ -96,7 +96,7 @@ def _by_topic(partitions: Iterable[TopicPartition]) -> str:
 
 
 def group_members(group: "GroupDescription", *, verbose: bool) -> list[str]:
-    """``--describe --members``; the column of instance ids only where a member has one."""
+    """``--describe --members``; with a column of instance ids only if a member has one."""
     has_instances = any(each.instance_id for each in group.members)
     header = ["GROUP", "CONSUMER-ID", "HOST", "CLIENT-ID", "#PARTITIONS"]
     widths = [
@@ -147,7 +147,8 @@ def group_state(group: "GroupDescription", coordinator: str, *, verbose: bool = 
 
 
 def members(group: "ConsumerGroup") -> list[str]:
-    """``--describe --members``: kstore knows which partitions are claimed, and not by whom."""
+    """``--describe --members``: kstore knows which partitions are claimed, but not by which
+    consumer."""
     header = ("GROUP", "CONSUMER-ID", "HOST", "CLIENT-ID", "#PARTITIONS", "ASSIGNMENT")
     rows = []
     if group.claimed:
@@ -165,14 +166,14 @@ def state(group: "ConsumerGroup", word: str) -> list[str]:
 
 
 def new_offsets(rows: Iterable[tuple[str, TopicPartition, int]]) -> list[str]:
-    """What ``--reset-offsets`` prints."""
+    """The output of ``--reset-offsets``."""
     header = ("GROUP", "TOPIC", "PARTITION", "NEW-OFFSET")
     shown = [(group, tp.topic, str(tp.partition), str(offset)) for group, tp, offset in rows]
     return ["", *_table([header, *shown], (30, 30, 10, 15))]
 
 
 def deletions(rows: Iterable[tuple[TopicPartition, str]]) -> list[str]:
-    """What ``--delete-offsets`` prints: the status of each partition."""
+    """The output of ``--delete-offsets``: the status of each partition."""
     shown = [
         (tp.topic, "Not Provided" if tp.partition < 0 else str(tp.partition), status)
         for tp, status in rows
@@ -181,11 +182,11 @@ def deletions(rows: Iterable[tuple[TopicPartition, str]]) -> list[str]:
 
 
 def deleted_offsets(rows: Iterable[tuple[TopicPartition, bool]]) -> list[str]:
-    """The same of a directory: whether each partition exists."""
+    """The output of ``--delete-offsets`` for a directory: whether each partition exists."""
     missing = "Error: This server does not host this topic-partition."
     return deletions((tp, "Successful" if exists else missing) for tp, exists in rows)
 
 
 def _trimmed(lines: Iterable[str]) -> list[str]:
-    """Without the blanks at the end: the last column of these tables is not padded in Kafka."""
+    """Remove trailing spaces, since Kafka does not pad the last column of these tables."""
     return [line.rstrip() for line in lines]

@@ -1,4 +1,4 @@
-"""``kstore kafka-scripts``: scripts with Kafka's names, which run kstore's tools."""
+"""``kstore kafka-scripts``: writes scripts with Kafka's names that run kstore's tools."""
 
 import argparse
 import os
@@ -14,12 +14,12 @@ examples:
   kstore kafka-scripts bin
   PATH=$PWD/bin:$PATH kafka-topics.sh --list --bootstrap-server localhost:9092
 
-Writes kafka-topics.sh and its like into a directory, so that scripts written for Kafka run with
+Writes scripts such as kafka-topics.sh to a directory, so that scripts written for Kafka run with
 kstore's tools, on Kafka or on `kstore serve`. A script runs this Python, so it works without an
 activated environment. Files that kstore did not write are never replaced. Kafka has more scripts;
 those are not written. kafka-server-start.sh serves the directories of a server.properties.
 """
-# Kafka's script without .sh, and the words of kstore that it stands for.
+# Kafka's script without .sh, and the equivalent kstore command.
 SCRIPTS = {
     "kafka-acls": "acls",
     "kafka-broker-api-versions": "broker-api-versions",
@@ -65,7 +65,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def is_ours(path: str) -> bool:
-    """Whether a file may be written: there is none, or kstore wrote it."""
+    """Whether a file may be written, because it does not exist or kstore wrote it."""
     try:
         with open(path, encoding="utf-8", errors="replace") as file:
             return _MARK in file.read(200)
@@ -74,7 +74,7 @@ def is_ours(path: str) -> bool:
 
 
 def write(path: str, words: str) -> None:
-    """One script; it appears complete and executable."""
+    """Write one script atomically, already executable."""
     python = shlex.quote(sys.executable)
     text = f'#!/bin/sh\n{_MARK}\nexec {python} -m kstore {words} "$@"\n'
     part = f"{path}.part"

@@ -92,7 +92,7 @@ def wanted(arguments: argparse.Namespace) -> list[TopicPartition] | None:
 
 
 def partitions_of_json(text: str, path: str) -> list[TopicPartition]:
-    """The partitions that a file names; WrongOptionsError for another shape, and for repeats."""
+    """The partitions in a file. Raises WrongOptionsError for an invalid file and for duplicates."""
     try:
         entries: list[Any] = json.loads(text)["partitions"]
         found = [TopicPartition(each["topic"], each["partition"]) for each in entries]

@@ -89,7 +89,7 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.to is None:
         raise WrongOptionsError("--move needs --to: the directory to move the partition to")
     if os.path.abspath(arguments.to) not in map(os.path.abspath, split_names(arguments.log_dir)):
-        raise WrongOptionsError(f"--to {arguments.to} is none of the directories of --log-dir")
+        raise WrongOptionsError(f"--to {arguments.to} is not one of the directories of --log-dir")
     return _move(arguments, topic, parse_whole_number(number, name="a partition"))
 
 
@@ -145,7 +145,7 @@ def _directory(about: "LogDirInfo", topics: set[str] | None) -> dict[str, object
 
 
 def _partition(name: str, path: str, future: bool) -> dict[str, object]:
-    """As kafka-log-dirs shows it; the lag, which only a broker knows, is left at 0."""
+    """A partition as in kafka-log-dirs; the lag, which only a broker knows, is 0."""
     size = 0
     with os.scandir(path) as entries:
         for entry in entries:

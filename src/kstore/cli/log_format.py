@@ -1,4 +1,4 @@
-"""How ``kstore serve`` writes its log: lines for people, or one JSON object a line."""
+"""Formats of the log of ``kstore serve``: text, or one JSON object per line."""
 
 import json
 import logging
@@ -10,7 +10,7 @@ FORMATS = ("text", "json")
 
 class JsonFormatter(logging.Formatter):
     """``{"time": ..., "level": ..., "logger": ..., "message": ...}``; ``exception`` has the
-    traceback of a record that has one. Times are UTC, ISO 8601 with milliseconds."""
+    traceback, if the record has one. Times are UTC, ISO 8601 with milliseconds."""
 
     def format(self, record: logging.LogRecord) -> str:
         when = datetime.fromtimestamp(record.created, UTC)

@@ -110,7 +110,7 @@ def run(arguments: argparse.Namespace) -> int:
             with bar:
                 mirror.run(follow=arguments.follow)
         except KeyboardInterrupt as interrupt:
-            if not arguments.follow:  # which nothing else ends
+            if not arguments.follow:  # --follow has no end to show
                 status = status_of(interrupt)
         report = mirror.report()
         print_report(report)
@@ -118,7 +118,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def numbers(text: str) -> list[int]:
-    """``0,4-7`` as numbers."""
+    """Parse ``0,4-7`` to numbers."""
     found: list[int] = []
     for part in text.split(","):
         first, dash, last = part.strip().partition("-")
@@ -134,7 +134,7 @@ def numbers(text: str) -> list[int]:
 
 
 def print_report(report: "MirrorReport") -> None:
-    """One line a partition, what has to be said below it, and the sum."""
+    """Print a line for each partition with its notes, and the totals."""
     for each in report.partitions:
         print(
             f"{report.topic}-{each.partition}: offsets {each.start_offset} to "

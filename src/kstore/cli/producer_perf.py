@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from kstore.client.delivery import Delivery
 
 _MIB = 1024 * 1024
-_SAMPLES = 500_000  # latencies that percentiles are computed from, at most
+_SAMPLES = 500_000  # the maximum number of latencies for the percentiles
 _WINDOW = 5.0  # seconds between two lines
 _SERVERS = "bootstrap.servers"
 EPILOG = """\
@@ -102,7 +102,7 @@ def settings_of(arguments: argparse.Namespace) -> dict[str, Any]:
 
 
 def payloads(arguments: argparse.Namespace) -> Iterator[bytes]:
-    """Values without end, the same in each run."""
+    """Yield values endlessly, the same in each run."""
     chooser = random.Random(0)
     if arguments.payload_monotonic:
         number = 0
@@ -123,7 +123,7 @@ def payloads(arguments: argparse.Namespace) -> Iterator[bytes]:
 
 
 def pace(throughput: int, sent: int, started: float) -> None:
-    """Wait where records were sent faster than asked for."""
+    """Wait if records were sent faster than --throughput."""
     if throughput > 0:
         ahead = sent / throughput - (time.monotonic() - started)
         if ahead > 0.001:
@@ -131,7 +131,7 @@ def pace(throughput: int, sent: int, started: float) -> None:
 
 
 class Statistics:
-    """Counts and latencies; ``sent`` is called by one thread, deliveries end in another's."""
+    """Counts and latencies. One thread calls ``sent``; deliveries complete on another."""
 
     def __init__(self) -> None:
         self._started = self._window_started = time.monotonic()
@@ -141,7 +141,7 @@ class Statistics:
         self._latencies = array("i")
 
     def sent(self, delivery: "Delivery", size: int) -> None:
-        """Note a record that was handed to the producer."""
+        """Count a record that was passed to the producer."""
         begun = time.monotonic()
 
         def done(finished: "Delivery") -> None:
@@ -199,7 +199,7 @@ class Statistics:
 
 
 def percentiles(latencies: "array[int]", wanted: tuple[float, ...]) -> list[int]:
-    """Values at these shares of the sorted latencies; 0 without any."""
+    """The latencies at these fractions of the sorted values; 0 if there are none."""
     ordered = sorted(latencies)
     if not ordered:
         return [0] * len(wanted)

@@ -4,14 +4,15 @@ import sys
 import time
 from collections.abc import Callable
 
-OnProgress = Callable[[int, int], None]  # bytes done, bytes in all
+OnProgress = Callable[[int, int], None]  # bytes done, total bytes
 
 _WIDTH = 30
 _INTERVAL = 0.1  # seconds
 
 
 class Progress:
-    """Redraws one line periodically, cleared at the end of ``with``; nothing without a terminal."""
+    """Redraws one line periodically, and clears it at the end of ``with``. Silent without a
+    terminal."""
 
     def __init__(self, unit: str = "MB/s", scale: float = 1e6) -> None:
         self._unit, self._scale = unit, scale
@@ -27,7 +28,7 @@ class Progress:
         self.clear()
 
     def show(self, done: int, total: int, name: str) -> None:
-        """Show that so many of all bytes are done, and the name of the current task."""
+        """Show the bytes done, the total, and the name of the current task."""
         now = time.monotonic()
         if not self._shown or now < self._next:
             return

@@ -36,7 +36,7 @@ _ANY = "any"
 
 
 class Move(NamedTuple):
-    """A partition of a file, its brokers, and a directory or "any" for each."""
+    """A partition in the file, its brokers, and a directory or "any" for each."""
 
     tp: TopicPartition
     replicas: tuple[int, ...]
@@ -83,7 +83,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def parse_moves(text: str, path: str) -> list[Move]:
-    """The moves of a file; WrongOptionsError for another shape, and for a partition twice."""
+    """The moves in a file. Raises WrongOptionsError for an invalid file and for duplicates."""
     try:
         entries: list[Any] = json.loads(text)["partitions"]
         moves = [parse_move(each) for each in entries]
@@ -120,7 +120,7 @@ def parse_move(entry: Any) -> Move:
 
 
 def check_replicas(store: "RemoteStore", moves: list[Move]) -> None:
-    """Refuse a file that moves replicas to other brokers."""
+    """Raise an error if the file moves replicas to other brokers."""
     for move in moves:
         entry = store[move.tp.topic].entries.get(move.tp.partition)
         name = f"{move.tp.topic}-{move.tp.partition}"
@@ -135,7 +135,7 @@ def check_replicas(store: "RemoteStore", moves: list[Move]) -> None:
 
 
 def wanted_dirs(moves: list[Move]) -> dict[int, dict[TopicPartition, str]]:
-    """The directory of each replica that has one, by broker."""
+    """The target directories, by broker and partition."""
     found: dict[int, dict[TopicPartition, str]] = {}
     for move in moves:
         for broker, path in zip(move.replicas, move.log_dirs, strict=True):
@@ -181,7 +181,7 @@ def execute(store: "RemoteStore", moves: list[Move]) -> int:
 
 
 def verify(store: "RemoteStore", moves: list[Move]) -> int:
-    """Say of each partition whether its move ended; 0 even if not, as Kafka's tool."""
+    """Print whether each partition's move has ended; as in Kafka, return 0 in any case."""
     from kstore.remote.admin import describe_log_dirs
 
     print("Status of partition reassignment:")
@@ -202,7 +202,7 @@ def verify(store: "RemoteStore", moves: list[Move]) -> int:
 
 
 def state_of(name: str, target: str, current: str | None, future: str | None) -> str:
-    """A move in the words of Kafka's tool."""
+    """The state of a move in the format of Kafka's tool."""
     if future == target:
         return f"Reassignment of replica {name} is still in progress."
     if future is not None:

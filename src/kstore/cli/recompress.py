@@ -1,4 +1,4 @@
-"""``kstore recompress``: the batches of a directory with another codec."""
+"""``kstore recompress``: rewrites the batches of a directory with another codec."""
 
 import argparse
 

@@ -1,4 +1,4 @@
-"""``kstore reindex``: indexes, header checksums and producer state of a directory, rebuilt."""
+"""``kstore reindex``: rebuilds indexes, header checksums and producer state of a directory."""
 
 import argparse
 from dataclasses import dataclass

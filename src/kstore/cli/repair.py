@@ -1,4 +1,4 @@
-"""``kstore repair``: save everything valid in a damaged directory into a new one."""
+"""``kstore repair``: saves everything valid in a damaged directory to a new one."""
 
 import argparse
 import json
@@ -84,7 +84,7 @@ def as_tree(report: "RepairReport") -> dict[str, Any]:
 
 
 def print_report(report: "RepairReport") -> None:
-    """One line a partition, what is wrong with it below, and the sum."""
+    """Print a line for each partition with its damage, and the totals."""
     verb = "kept" if report.output is None else "saved"
     empty = EmptyPartitions()
     for partition in report.partitions:
@@ -110,7 +110,7 @@ def print_report(report: "RepairReport") -> None:
 
 
 def _has_nothing(partition: "PartitionRepair") -> bool:
-    """Whether a partition never had a record, and nothing is to be said about it."""
+    """Whether a partition never had a record, and has no findings."""
     said = (
         partition.damages, partition.missing, partition.warnings, partition.gaps, partition.notes,
         partition.left_out, partition.findings,

@@ -49,7 +49,7 @@ STRATEGIES = (
     "by_duration",
     "from_file",
 )
-# ISO 8601 as java.time.Duration.parse reads it: a day has 24 hours, years and months are unknown.
+# ISO 8601 as in java.time.Duration.parse: a day has 24 hours; years and months are not supported.
 _NUMBER = r"([+-]?\d{1,9})"
 _DURATION = re.compile(
     rf"([+-])?P(?:{_NUMBER}D)?"
@@ -82,7 +82,8 @@ def check(arguments: argparse.Namespace) -> None:
 
 
 def milliseconds_of(text: str) -> int:
-    """An ISO 8601 duration such as ``P1DT2H30M``, in milliseconds; WrongOptionsError for others."""
+    """Parse an ISO 8601 duration such as ``P1DT2H30M`` to milliseconds. Raises
+    WrongOptionsError."""
     found = _DURATION.fullmatch(text.strip())
     if found is None or not any(found.groups()[1:5]):
         raise WrongOptionsError(f"--by-duration takes a duration as P1DT2H30M, not {text[:40]!r}")
@@ -108,7 +109,8 @@ def partitions_of(store: "Store | RemoteStore", topic: str) -> tuple[int, ...]:
 
 
 def parse_topics(store: "Store | RemoteStore", texts: Iterable[str]) -> list[TopicPartition]:
-    """The partitions of ``topic`` or ``topic:0,1``, each once; WrongOptionsError for others."""
+    """The partitions of ``topic`` or ``topic:0,1``, without duplicates. Raises
+    WrongOptionsError."""
     found: dict[TopicPartition, None] = {}
     for text in texts:
         topic, colon, numbers = text.partition(":")
@@ -127,7 +129,7 @@ def parse_topics(store: "Store | RemoteStore", texts: Iterable[str]) -> list[Top
 
 
 class Planner:
-    """Finds the new offset of each partition; reads the store only. Not thread-safe."""
+    """Finds the new offset of each partition; only reads the store. Not thread-safe."""
 
     def __init__(self, store: "Store | RemoteStore", arguments: argparse.Namespace) -> None:
         self._store = store
@@ -150,7 +152,7 @@ class Planner:
     def plan(
         self, group: GroupOffsets, scope: Sequence[TopicPartition]
     ) -> dict[TopicPartition, int]:
-        """The new offsets of a group, by partition; KStoreError if a partition has none."""
+        """The new offsets of a group, by partition. Raises KStoreError if a partition has none."""
         if self._arguments.from_file is not None:
             filed = {**self._filed.get(None, {}), **self._filed.get(group.name, {})}
             return {tp: self._within(tp, self._log(tp), filed[tp]) for tp in sorted(filed)}
@@ -186,7 +188,7 @@ class Planner:
         return min(offset, log.end_offset)
 
     def _within(self, tp: TopicPartition, log: "Log | RemoteLog", offset: int) -> int:
-        """The offset, or the nearest one of the log, with a warning."""
+        """The offset, or the nearest offset in the log, with a warning."""
         nearest = min(max(offset, log.start_offset), log.end_offset)
         if nearest != offset:
             than = "lower than earliest" if offset < nearest else "higher than latest"
@@ -207,7 +209,7 @@ class Planner:
 
 
 def to_csv(rows: Iterable[tuple[str, TopicPartition, int]], *, with_group: bool) -> str:
-    """``topic,partition,offset``, or with the group in front; quoted as by Kafka's tool."""
+    """``topic,partition,offset``, or with the group first; quoted as in Kafka's tool."""
     return "".join(
         ",".join([*([_quoted(group)] * with_group), _quoted(tp.topic), f"{tp.partition},{offset}"])
         + "\n"
@@ -216,7 +218,8 @@ def to_csv(rows: Iterable[tuple[str, TopicPartition, int]], *, with_group: bool)
 
 
 def _quoted(text: str) -> str:
-    """Kafka's writer (Jackson) quotes long texts, and those with a character below ``-``."""
+    """Quote as Kafka's writer (Jackson) does: long texts, and those with a character below
+    ``-``."""
     if len(text) <= 24 and all(character >= "-" for character in text):
         return text
     return '"' + text.replace('"', '""') + '"'
@@ -225,8 +228,8 @@ def _quoted(text: str) -> str:
 def from_csv(text: str, groups: Sequence[str]) -> dict[str | None, dict[TopicPartition, int]]:
     """Offsets by group and partition; the group is None in rows without one.
 
-    Raises WrongOptionsError for a row of another shape, and for one without a group unless
-    exactly one group was chosen, as in Kafka.
+    Raises WrongOptionsError for an invalid row, and, as in Kafka, for a row without a group unless
+    exactly one group is chosen.
     """
     found: dict[str | None, dict[TopicPartition, int]] = {}
     for number, row in enumerate(csv.reader(io.StringIO(text)), 1):

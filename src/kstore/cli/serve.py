@@ -1,4 +1,4 @@
-"""``kstore serve``: a log directory as a Kafka broker."""
+"""``kstore serve``: serves a log directory as a Kafka broker."""
 
 import argparse
 import logging
@@ -37,43 +37,41 @@ examples:
   kstore serve --log-dir data --adopt data --dry-run
   kstore serve --config server.properties
 
-Serves the topics of log directories to Kafka clients of any version, from 0.8.2 to 4.x: one node,
-one process. A directory that does not exist is created; one of a stopped Kafka broker is served as
-it is, with the node id and the cluster id of its meta.properties. When clients can connect, one
-line with the address appears on standard output:
+Serves the topics of log directories to Kafka clients of any version, from 0.8.2 to 4.x, as one node
+in one process. It creates directories that do not exist, and serves those of a stopped Kafka broker
+with the node id and cluster id of their meta.properties. Once clients can connect, it prints a line
+with the address to standard output:
 
   kstore serves data on 127.0.0.1:9092
 
-Without settings about security every program that reaches the port may read, write and delete. So
-it listens on this machine only (127.0.0.1), unless --listen names another address. Several
-listeners, passwords and the like are Kafka's settings, such as --override listeners=...
---advertised is the address under which clients reach this one, if that is another: behind a port
-mapping, or where --listen is 0.0.0.0. Where its port is another, the line of the start names both:
+Without security settings, every program that can reach the port may read, write and delete. It
+therefore listens on this machine only (127.0.0.1), unless --listen gives another address. Kafka's
+settings, such as --override listeners=..., configure several listeners, TLS and authentication.
+--advertised is the address at which clients reach the broker, if it differs from the listening
+address: behind a port mapping, or if --listen is 0.0.0.0. If its port differs, the line names both:
 
   kstore serves data on kafka.example.org:9092, listening on port 40123
 
 --config takes Kafka's server.properties: log.dirs, node.id, listeners and the settings that the
-guide's page about the file lists. Keys without effect are named once on standard error; a key whose
-function would be missed is refused. Options and --override count before the file.
-
-A topic that existed before keeps its records: no retention begins because of a broker's defaults.
---adopt lets such topics follow the broker's settings, and lets clients delete them. Their settings
-come from SOURCE: a directory with the __cluster_metadata-0 of a KRaft broker, or a JSON file:
+guide's page about the file lists. Keys without effect are reported once on standard error; a key
+whose function the broker cannot do without is an error. Options and --override override the file.
+An existing topic keeps its records: a broker's defaults do not apply retention to it.
+--adopt puts existing topics under the broker's settings, and lets clients delete them. Their
+settings come from SOURCE: a directory with a KRaft broker's __cluster_metadata-0, or a JSON file:
 
   {"orders": {"retention.ms": "604800000"}, "audit": {"cleanup.policy": "compact"}, "other": {}}
 
-What is set neither there nor in kstore has the broker's default: 7 days of retention, unless
---override changes it. With --dry-run nothing is served or changed: lines on standard output show
-the settings of each topic and what retention would delete. A topic is adopted once; later changes
-stay.
-
-SIGTERM or Ctrl-C answers the requests that wait, closes the directory cleanly and ends with status
-0; a second one of the same kind stops at once, and the next start recovers. Warnings and errors
-are lines on standard error.
+Settings that neither SOURCE nor kstore has get the broker's default: 7 days of retention, unless
+--override changes it. With --dry-run nothing is served or changed; lines on standard output show
+the settings of each topic and what retention would delete. A topic is adopted only once, so later
+changes are kept.
+SIGTERM or Ctrl-C completes waiting requests, closes the directory cleanly and exits with status 0;
+the same signal again stops immediately, and the next start recovers. Warnings and errors are lines
+on standard error.
 """
 _LOCAL, _PORT = "127.0.0.1", 9092
 _LOGGER = logging.getLogger("kstore.serve")
-_STATUS_SECONDS = 1.0  # between two reports of how far a recovery is
+_STATUS_SECONDS = 1.0  # between two reports of a recovery's progress
 _SWITCH_SECONDS = 0.0005
 _LISTENERS = ("listeners", "advertised.listeners", "listener.security.protocol.map")
 # Settings of Kafka's server.properties that are options here.
@@ -97,7 +95,7 @@ def describe(parser: ToolParser) -> None:
     parser.add_argument("--config", metavar="FILE",
         help="Kafka's server.properties; see below")  # fmt: skip
     parser.add_argument("--port", type=whole_number(0, 65_535), metavar="PORT",
-        help="the port to listen on; 0: a free one, which the line of the start names "
+        help="the port to listen on; 0: a free port, which the first line of output shows "
         "(default: 9092)",
     )  # fmt: skip
     parser.add_argument("--listen", metavar="HOST",
@@ -105,7 +103,7 @@ def describe(parser: ToolParser) -> None:
         "only; 0.0.0.0 from everywhere, without authentication",
     )  # fmt: skip
     parser.add_argument("--advertised", metavar="HOST[:PORT]",
-        help="the address that clients are given (Kafka's advertised.listeners)",
+        help="the address advertised to clients (Kafka's advertised.listeners)",
     )  # fmt: skip
     parser.add_argument("--node-id", type=whole_number(0, INT32_MAX), metavar="ID",
         help="Kafka's node.id (default: that of meta.properties, else 0)",
@@ -115,10 +113,10 @@ def describe(parser: ToolParser) -> None:
         "repeated",
     )  # fmt: skip
     parser.add_argument("--acks-durable", action="store_true",
-        help="acknowledge records when they are on disk; Kafka acknowledges what is written",
+        help="acknowledge records only once they are on disk; Kafka does so once written",
     )  # fmt: skip
     parser.add_argument("--adopt", metavar="SOURCE",
-        help="topics that existed before follow the broker's settings from now on, with those "
+        help="put existing topics under the broker's settings, with the settings "
         "of a KRaft metadata log (its directory) or of a JSON file",
     )  # fmt: skip
     parser.add_argument("--dry-run", action="store_true",
@@ -132,7 +130,7 @@ def describe(parser: ToolParser) -> None:
         help="the address of --metrics-port (default: 127.0.0.1); without authentication",
     )  # fmt: skip
     parser.add_argument("--log-format", choices=FORMATS, default="text",
-        help="the log on standard error: lines for people, or one JSON object a line",
+        help="format of the log on standard error: text, or one JSON object per line",
     )  # fmt: skip
     parser.add_argument("--verbose", action="store_true",
         help="also report starts, stops and connections on standard error",
@@ -146,7 +144,7 @@ def run(arguments: argparse.Namespace) -> int:
     except (KStoreError, OSError) as error:
         if arguments.log_format != "json":
             raise
-        _LOGGER.critical("%s", error)  # in the log's format, as everything
+        _LOGGER.critical("%s", error)  # in the log's format, like every other line
         return 1
 
 
@@ -167,7 +165,7 @@ def _short_turns_of_threads() -> Iterator[None]:
     """Let the broker's loop wait 0.5 ms at most for a thread that computes, not Python's 5 ms.
 
     Compaction, recovery and disk workers run Python between their native calls, and keep the
-    interpreter for an entire switch interval while the loop waits for it. This process is the
+    interpreter for a complete switch interval while the loop waits for it. This process is the
     broker's: an embedding program keeps its own interval.
     """
     before = sys.getswitchinterval()
@@ -230,7 +228,7 @@ def _address(broker: "Broker") -> str:
 
 
 def _wait(stop: StopRequest, store: "Store", manager: ServiceManager) -> None:
-    """Return when a signal has come; meanwhile report how far a recovery is."""
+    """Wait for a stop signal; report the progress of a recovery meanwhile."""
     before = 0
     while True:
         left = store._manager.recoveries.waiting_count
@@ -250,7 +248,7 @@ def _say(arguments: argparse.Namespace, text: str) -> None:
 
 
 def file_settings(arguments: argparse.Namespace) -> dict[str, str]:
-    """The settings of --config; directories and node id go to the options that are not given."""
+    """The settings of --config; its directories and node id become options that are not given."""
     from kstore.broker.server_properties import read_server_properties
 
     if arguments.config is None:
@@ -263,7 +261,7 @@ def file_settings(arguments: argparse.Namespace) -> dict[str, str]:
         arguments.node_id = found.node_id
     settings = dict(found.settings)
     if (arguments.listen, arguments.port, arguments.advertised) != (None, None, None):
-        for name in _LISTENERS:  # the options say where to listen
+        for name in _LISTENERS:  # the options determine the listener
             settings.pop(name, None)
     return settings
 

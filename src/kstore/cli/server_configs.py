@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from kstore.remote.store import RemoteStore
     from kstore.remote.topic import SettingEntry
 
-# Kafka's ConfigEntry.ConfigSource by its number, in the words of its tool.
+# Kafka's ConfigEntry.ConfigSource by number, as its tool prints it.
 _SOURCES = {
     1: "DYNAMIC_TOPIC_CONFIG",
     2: "DYNAMIC_BROKER_CONFIG",
@@ -48,7 +48,7 @@ def run(arguments: argparse.Namespace, changes: Mapping[str, str], unset: Sequen
 
 
 def names(store: "RemoteStore", is_broker: bool, name: str | None) -> list[str]:
-    """The entity that is named, or all."""
+    """The given entity, or all."""
     if is_broker:
         return [str(node) for node in store.cluster.nodes] if name is None else [name]
     return list(store) if name is None else [named_topic(store, name).name]
@@ -57,7 +57,7 @@ def names(store: "RemoteStore", is_broker: bool, name: str | None) -> list[str]:
 def print_settings(
     store: "RemoteStore", kind: int, word: str, name: str, *, everything: bool
 ) -> None:
-    """Settings in the lines of Kafka's tool."""
+    """Print settings in the format of Kafka's tool."""
     from kstore.remote.topic import describe_settings
 
     source = _SET_FOR_TOPIC if word == "topic" else _SET_FOR_BROKER
@@ -68,7 +68,7 @@ def print_settings(
 
 
 def line_of(entry: "SettingEntry") -> str:
-    """One setting with where each of its values comes from."""
+    """One setting with the source of each of its values."""
     synonyms = ", ".join(
         f"{_SOURCES.get(each.source, 'UNKNOWN')}:{each.name}={shown(each.value)}"
         for each in entry.synonyms

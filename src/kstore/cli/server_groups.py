@@ -39,16 +39,16 @@ _SENTENCES = {
 
 
 class _Group(NamedTuple):
-    """What the strategies of --reset-offsets need of a group."""
+    """A group as the strategies of --reset-offsets need it."""
 
     name: str
     offsets: "dict[TopicPartition, CommittedOffset]"
 
 
 def run(action: str, arguments: argparse.Namespace) -> int:
-    """Carry out one action, of options that are checked; the exit status is Kafka's.
+    """Run one action with validated options; the exit status is Kafka's.
 
-    0 also where a group is missing or not empty, which the output says.
+    It is 0 even if a group is missing or not empty, which the output reports.
     """
     wanted = words_of(arguments.state, _STATES, "state") if action == "list" else []
     types = words_of(arguments.type, _TYPES, "type") if action == "list" else []
@@ -61,7 +61,7 @@ def run(action: str, arguments: argparse.Namespace) -> int:
 
 
 def words_of(text: str | None, known: dict[str, str], what: str) -> list[str]:
-    """The states or types of an option, in Kafka's spelling; WrongOptionsError for others."""
+    """The states or types in an option, in Kafka's spelling. Raises WrongOptionsError."""
     words = [word.strip().lower() for word in (text or "").split(",") if word.strip()]
     if any(word not in known for word in words):
         plural = f"{what}s"
@@ -74,7 +74,7 @@ def words_of(text: str | None, known: dict[str, str], what: str) -> list[str]:
 
 
 def chosen(store: "RemoteStore", arguments: argparse.Namespace) -> list[str]:
-    """The groups of --group, or all that consumers may use."""
+    """The groups of --group, or all consumer groups."""
     from kstore.remote import groups
 
     if arguments.all_groups:
@@ -102,7 +102,7 @@ def list_groups(
 
 
 def _shown(group_type: str, state: str, arguments: argparse.Namespace) -> tuple[str, ...]:
-    """The columns that --type and --state ask for."""
+    """The columns for --type and --state."""
     kind = _TYPES.get(group_type.lower(), group_type) or "Unknown"
     columns = ((arguments.type, kind), (arguments.state, state or "Unknown"))
     return tuple(text for option, text in columns if option is not None)
@@ -117,7 +117,7 @@ def describe_groups(store: "RemoteStore", arguments: argparse.Namespace) -> int:
     for name in sorted(chosen(store, arguments)):
         group = groups.describe_group(store.cluster, name)
         exists = is_described(group)
-        if arguments.members:  # Kafka prints the header also without members
+        if arguments.members:  # Kafka prints the header even without members
             print("\n".join(group_lines.group_members(group, verbose=arguments.verbose)))
         elif not exists:
             continue
@@ -131,7 +131,7 @@ def describe_groups(store: "RemoteStore", arguments: argparse.Namespace) -> int:
 
 
 def is_described(group: "GroupDescription") -> bool:
-    """Say what a state means; whether the group exists."""
+    """Print a message about the group's state; return whether the group exists."""
     if group.state == "Dead":
         print(f"\nError: Consumer group '{group.group_id}' does not exist.")
         return False
@@ -143,7 +143,7 @@ def is_described(group: "GroupDescription") -> bool:
 
 
 def describe_offsets(store: "RemoteStore", group: "GroupDescription") -> None:
-    """Members with the most partitions first, then partitions that only have an offset."""
+    """Print members with the most partitions first, then partitions with only an offset."""
     from kstore.remote import groups
     from kstore.remote.offsets import list_offsets
 
@@ -190,7 +190,7 @@ def delete_groups(store: "RemoteStore", arguments: argparse.Namespace) -> int:
 
 
 def reason(error: KStoreError) -> str:
-    """Kafka's exception, with its sentence where the tool is known to show one."""
+    """Kafka's exception name, with the message that its tool prints, if known."""
     from kstore.remote import answer_errors
 
     return f"{answer_errors.exception_name(error)}: {_SENTENCES.get(error.code, error.reason)}"
@@ -254,7 +254,7 @@ def reset(store: "RemoteStore", arguments: argparse.Namespace) -> int:
             print(f"\nError: No reset plan for group {name} found")
             continue
         plans[name] = planner.plan(group, list(group.offsets) if arguments.all_topics else scope)
-    if arguments.execute:  # after all plans: an error of one changes no group
+    if arguments.execute:  # only after all plans, so that an error changes no group
         for name, offsets in plans.items():
             groups.commit_offsets(store.cluster, name, offsets)
     rows = [(name, tp, offset) for name, plan in plans.items() for tp, offset in plan.items()]

@@ -19,7 +19,7 @@ def run(arguments: argparse.Namespace) -> int:
 
     if not arguments.describe or arguments.move is not None:
         raise WrongOptionsError(
-            "of a server log-dirs takes --describe; 'kstore reassign-partitions' moves partitions"
+            "with a server, use --describe; 'kstore reassign-partitions' moves partitions"
         )
     wanted = [parse_whole_number(each, 0, INT32_MAX) for each in split(arguments.broker_list)]
     topics = set(split(arguments.topic_list)) or None
@@ -50,7 +50,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def directory(found: "LogDir", topics: set[str] | None) -> dict[str, object]:
-    """One directory as Kafka's tool shows it."""
+    """One directory in the format of Kafka's tool."""
     from kstore.remote.answer_errors import error_of, exception_name
 
     error = None

@@ -1,4 +1,4 @@
-"""Options and tables of tools that work on a server only."""
+"""Options and tables of tools that work only on a server."""
 
 import argparse
 from collections.abc import Iterable, Sequence
@@ -34,7 +34,7 @@ def add_server(
 
 
 def check_server(arguments: argparse.Namespace) -> None:
-    """Raise WrongOptionsError where a tool with actions was given no server."""
+    """Raise WrongOptionsError if a tool with actions got no server."""
     if arguments.bootstrap_server is None:
         raise WrongOptionsError('Missing required argument "[bootstrap-server]"')
 

@@ -15,7 +15,7 @@ _OF_DIRECTORIES = ("foreign", "topic_id")
 
 
 def run(action: str, arguments: argparse.Namespace) -> int:
-    """Carry out one action, of options that are checked."""
+    """Run one action with validated options."""
     for name in _OF_DIRECTORIES:
         if getattr(arguments, name):
             raise WrongOptionsError(f"--{name.replace('_', '-')} goes with --log-dir")
@@ -51,7 +51,7 @@ def describe_topics(store: "RemoteStore", arguments: argparse.Namespace) -> None
 
 
 def header(topic: "RemoteTopic", settings: str) -> str:
-    """The line of a topic; its replication factor is that of its first partition, as in Kafka."""
+    """The line of a topic; as in Kafka, the replication factor is that of its first partition."""
     identity = f"\tTopicId: {topic.topic_id}" if topic.topic_id else ""
     replicas = len(topic.entries[topic.partitions[0]].replica_nodes) if topic.partitions else 0
     return (

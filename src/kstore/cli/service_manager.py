@@ -7,23 +7,23 @@ import socket
 class ServiceManager:
     """Sends datagrams to ``NOTIFY_SOCKET``; without it every call does nothing.
 
-    A manager that does not listen is no error: a service runs without one, too. The variable is
-    removed, so that no process that is started meanwhile reports in this one's name.
+    If the manager does not listen, that is not an error: a service also runs without one. The
+    constructor removes the variable, so that child processes cannot report for this one.
     """
 
     def __init__(self) -> None:
         self._address = os.environ.pop("NOTIFY_SOCKET", "")
 
     def ready(self, status: str) -> None:
-        """The service serves."""
+        """Report that the service accepts requests."""
         self._send(f"READY=1\nSTATUS={_line(status)}")
 
     def status(self, text: str) -> None:
-        """What it does now, for ``systemctl status``."""
+        """Report the current activity, for ``systemctl status``."""
         self._send(f"STATUS={_line(text)}")
 
     def stopping(self) -> None:
-        """It begins to stop."""
+        """Report that the service begins to stop."""
         self._send("STOPPING=1\nSTATUS=stopping")
 
     def _send(self, message: str) -> None:

@@ -1,4 +1,4 @@
-"""Standard streams that are closed when a tool starts (``2>&-``): output to them is discarded."""
+"""Discards output to standard streams that are closed when a tool starts (``2>&-``)."""
 
 import os
 import sys
@@ -6,10 +6,10 @@ from contextlib import suppress
 
 
 def open_closed_streams() -> None:
-    """Open ``/dev/null`` where standard output or standard error is closed.
+    """Open ``/dev/null`` as standard output or standard error if that stream is closed.
 
-    Otherwise Python has None for it, and a log's file would get its descriptor: what other
-    libraries write to standard error would go into that file.
+    Otherwise Python sets the stream to None, and a log file could get its descriptor, so that other
+    libraries' output to standard error would go into that file.
     """
     for number, name in ((1, "stdout"), (2, "stderr")):
         if getattr(sys, name) is None:
@@ -28,7 +28,7 @@ def _occupy(number: int) -> None:
 
 
 def forget_output() -> None:
-    """Let the interpreter's own flush at exit find nothing to complain about."""
+    """Make the interpreter's flush at exit succeed."""
     with suppress(OSError, ValueError):  # captured: no file
         number = sys.stdout.fileno()
         sink = os.open(os.devnull, os.O_WRONLY)

@@ -1,4 +1,4 @@
-"""What the options of ``kstore topics`` choose, in a directory or of a server."""
+"""Evaluates the options of ``kstore topics``, for a directory or a server."""
 
 import argparse
 from collections.abc import Iterable
@@ -42,7 +42,7 @@ def settings_of(arguments: argparse.Namespace) -> dict[str, str]:
 
 
 def changed(store: Iterable[str], arguments: argparse.Namespace) -> list[str]:
-    """The topics to change: a pattern never includes Kafka's internal ones."""
+    """The topics to change; a pattern never matches Kafka's internal topics."""
     return [
         name
         for name in selected(store, arguments)

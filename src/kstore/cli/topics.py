@@ -141,7 +141,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def check(arguments: argparse.Namespace) -> None:
-    """Check which options go together, before a directory is opened."""
+    """Check the combination of options before a directory is opened."""
     changes = arguments.create or arguments.alter or arguments.delete
     if changes and not arguments.topic:
         raise WrongOptionsError('Missing required argument "[topic]"')
@@ -221,7 +221,8 @@ def create(store: "Store", arguments: argparse.Namespace) -> None:
 
 
 def alter(store: "Store", arguments: argparse.Namespace) -> None:
-    """Check the changes of all topics first, so that a wrong one leaves all topics unchanged."""
+    """Change topics; check all changes first, so that an invalid one leaves all topics
+    unchanged."""
     settings = settings_of(arguments)
     unset = [name.strip() for text in arguments.delete_config for name in text.split(",")]
     names = changed(store, arguments)
@@ -237,7 +238,7 @@ def alter(store: "Store", arguments: argparse.Namespace) -> None:
         if arguments.dry_run:
             print(f"Topic {name} would be altered.")
             continue
-        if arguments.partitions is not None:  # first: only this may still be refused
+        if arguments.partitions is not None:  # first, because only this can still fail
             store.add_partitions(name, arguments.partitions)
         if settings or unset:
             store.alter_topic(name, config=settings, unset=unset)

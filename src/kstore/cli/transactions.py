@@ -26,8 +26,8 @@ examples:
   kstore transactions --bootstrap-server localhost:9092 abort --topic orders --partition 0 \\
       --start-offset 1234
 
-A transaction hangs if its coordinator does not know it (any more): consumers with read_committed
-wait for its end for ever. find-hanging looks for open transactions that are older than
+A transaction hangs if its coordinator does not, or no longer, know it: read_committed consumers
+wait for its end forever. find-hanging searches for open transactions that are older than
 --max-transaction-timeout (minutes) and that no coordinator will end; abort ends one.
 """
 _MINUTE = 60_000
@@ -193,7 +193,7 @@ def find_hanging(store: "RemoteStore", arguments: argparse.Namespace) -> None:
 def without_coordinator(
     store: "RemoteStore", candidates: "Sequence[tuple[TopicPartition, ProducerDescription]]"
 ) -> "list[tuple[TopicPartition, ProducerDescription]]":
-    """Those open transactions that no coordinator has among its own, and so will end."""
+    """The open transactions that no coordinator knows, and that none will therefore end."""
     from kstore.remote import transactions
 
     if not candidates:
@@ -211,7 +211,7 @@ def without_coordinator(
 def partitions_to_search(
     store: "RemoteStore", arguments: argparse.Namespace
 ) -> list[TopicPartition]:
-    """The partitions of --topic, or all; of --broker-id those that it has a replica of."""
+    """The partitions of --topic, or all; with --broker-id those with a replica on that broker."""
     if arguments.partition is not None:
         return [TopicPartition(arguments.topic, arguments.partition)]
     names = None if arguments.topic is None else [store[arguments.topic].name]
@@ -238,7 +238,7 @@ def abort(store: "RemoteStore", arguments: argparse.Namespace) -> None:
             )
         producer = found[0].producer_id, found[0].producer_epoch, found[0].coordinator_epoch
     producer_id, producer_epoch, coordinator_epoch = producer
-    # -1: the coordinator never ended a transaction of this producer; 0 is at most every epoch.
+    # -1: no coordinator has ended a transaction of this producer; 0 is not above any epoch.
     transactions.abort_transaction(
         store.cluster, tp, producer_id, producer_epoch, max(0, coordinator_epoch)
     )

@@ -1,4 +1,4 @@
-"""``kstore verify``: an audit of every byte of a log directory."""
+"""``kstore verify``: audits every byte of a log directory."""
 
 import argparse
 import json
@@ -120,7 +120,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _missing(store: "Store", pattern: str | None) -> "list[tuple[MissingFolder, VerifyReport]]":
-    """The partitions whose folder is missing, each with a report of that."""
+    """The partitions whose folder is missing, each with a report."""
     from kstore.partition_files import DISK, find_missing_folders
 
     missing = find_missing_folders(DISK, store.paths)

@@ -2,20 +2,19 @@
 
 Modules:
 
-- argument_errors: Errors for arguments in the form of Kafka's clients: they say what to write
-  instead
+- argument_errors: Errors for arguments that Kafka's clients take, with kstore's equivalent
 - consumer: A consumer: its assigned partitions, their positions, and the committed offsets of a
   group
-- consumer_batch: The records that a consumer reads at once, and their commit
+- consumer_batch: The records of one read of a consumer, and their commit
 - consumer_positions: The positions of a consumer: asked, and moved by offset, time or commit
-- delivery: The result of sending a record, and the batch that it is in
+- delivery: The result of sending a record, and its batch
 - metadata: Decides when a consumer refreshes its topics and partitions
 - open_clients: Methods of a store that open producers, consumers and transactions
 - partitioner: Chooses the partition of a record: murmur2 of the key, else sticky (KIP-794)
 - producer: Producers: collect records into batches by partition, which a thread writes
 - record_metadata: Where a delivered record is in its topic
-- sender: Collects batches up to a limit of memory; one thread appends them and syncs their logs
-- topic_batches: A topic's open batches of a producer, and how they are appended to its logs
+- sender: Collects batches up to a memory limit; one thread appends them and syncs their logs
+- topic_batches: A producer's open batches of one topic, and their appends
 - transactional_producer: A transactional producer: writes to several partitions atomically
 
 murmur2 is native: ``_native/format/murmur2``.

@@ -1,11 +1,11 @@
-"""Errors for arguments in the form of Kafka's clients: they say what to write instead."""
+"""Errors for arguments that Kafka's clients take, with kstore's equivalent."""
 
 from collections.abc import Callable, Mapping
 from difflib import get_close_matches
 
 from kstore.errors import InvalidConfigError
 
-# Settings of Kafka's clients that kstore spells in another way, or does not need.
+# Settings of Kafka's clients that kstore spells differently or does not need.
 _NAMES = {
     "compression_type": "compression",
     "group_id": "group",
@@ -58,7 +58,7 @@ def unknown_setting(method: Callable[..., object], name: str) -> TypeError:
 def settings_in_a_dict(
     method: Callable[..., object], settings: Mapping[object, object], first: str = ""
 ) -> TypeError:
-    """The error for a dict of settings, as confluent-kafka takes it: the same as keywords.
+    """The error for a dict of settings, as in confluent-kafka, with the same settings as keywords.
 
     Settings that the method does not have are omitted, with their values.
     """
@@ -73,7 +73,7 @@ def settings_in_a_dict(
 
 
 def wrong_poll(max_records: object, unknown: Mapping[str, object]) -> TypeError:
-    """The error for a poll whose timeout is in the form of Kafka's clients."""
+    """The error for a timeout given as in Kafka's clients."""
     for name in unknown:
         instead = _OF_POLL.get(name, "max_records or timeout")
         return TypeError(f"poll() has no argument {name!r}: use {instead}")
@@ -84,14 +84,14 @@ def wrong_poll(max_records: object, unknown: Mapping[str, object]) -> TypeError:
 
 
 def wrong_commit(offsets: object, unknown: Mapping[str, object]) -> TypeError:
-    """The error for offsets that are no mapping, and for arguments that commit has not."""
+    """The error for offsets that are not a mapping, and for unknown arguments of commit."""
     for name in unknown:
         return TypeError(f"commit() has no argument {name!r}: {_COMMIT}")
     return TypeError(f"offsets are a mapping, not a {type(offsets).__name__}: {_COMMIT}")
 
 
 def nothing_to_read() -> InvalidConfigError:
-    """A poll of a consumer without partitions."""
+    """The error for a poll of a consumer without partitions."""
     return InvalidConfigError(
         "nothing to read: store.consumer('orders') names a topic; or call assign()"
     )

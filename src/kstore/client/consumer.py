@@ -76,7 +76,7 @@ class Consumer(_Positions):
         self._store = store
         self._group = group
         self._check_members: Callable[[], object] = bool if group is None else group.check_members
-        self._topics = tuple(dict.fromkeys(topics))  # whose partitions added later are read, too
+        self._topics = tuple(dict.fromkeys(topics))  # topics whose later partitions are read, too
         self._metadata = MetadataView(
             store, check_integer_setting("metadata.max.age.ms", metadata_max_age_ms, 0) / 1000
         )
@@ -151,7 +151,7 @@ class Consumer(_Positions):
         return self._store.topic(topic).partitions
 
     def _follow_metadata(self) -> None:
-        """Take over the changes of the topics since the last call."""
+        """Apply the changes of topics since the last call."""
         if not self._metadata.has_changed():
             return
         replaced = {
@@ -171,7 +171,7 @@ class Consumer(_Positions):
                         self._positions[tp] = None
 
     def _restart_topic(self, topic: str) -> None:
-        """The topic was deleted and recreated: positions and offsets of the old one are void.
+        """Reset the positions in a topic that was deleted and recreated.
 
         Kafka's consumer gets UNKNOWN_TOPIC_ID (KIP-516), refreshes its metadata and continues at
         its old position, which it resets only if it is out of range; it misses the new topic's
@@ -196,7 +196,7 @@ class Consumer(_Positions):
                     self._group.claims.release(tp)
 
     def _add(self, tp: TopicPartition) -> None:
-        """Read a partition that its topic got later, from its beginning.
+        """Start reading a partition that was added later, from its beginning.
 
         This ignores ``auto_offset_reset``, because all its records were appended while this
         consumer was reading the topic. Kafka's consumer uses ``auto.offset.reset``, and with
@@ -214,7 +214,7 @@ class Consumer(_Positions):
         self._positions[tp] = start
 
     def pause(self, *partitions: PartitionLike) -> None:
-        """Skip these partitions (all, if none is given) until ``resume``; positions stay."""
+        """Skip these partitions (all if none is given) until ``resume``, which keeps positions."""
         with self._lock:
             self._paused |= self._known(partitions)
 
@@ -274,10 +274,9 @@ class Consumer(_Positions):
     def records(self) -> ConsumerRecords:
         """Records one by one, for ``for`` and ``async for``; waits and ends as iteration does.
 
-        The position is behind the record that was returned last, so ``commit`` in the loop commits
-        up to and including it. A seek, ``pause`` or ``assign`` in the loop applies to the next
-        record. Batches (``for batch in consumer``) are faster. ``async for`` reads on the
-        event loop.
+        The position is after the last returned record, so ``commit`` in the loop commits up to and
+        including it. A seek, ``pause`` or ``assign`` in the loop applies to the next record.
+        Batches (``for batch in consumer``) are faster. ``async for`` reads on the event loop.
         """
         return records_of(self)
 
@@ -302,7 +301,7 @@ class Consumer(_Positions):
             return True
 
     def lag(self) -> dict[TopicPartition, int]:
-        """How many offsets each assigned partition is behind: Kafka's records-lag.
+        """The lag of each assigned partition in offsets: Kafka's records-lag.
 
         From the position to the log end, or with read_committed to the last stable offset.
         Negative if the log was truncated below the position. Raises OffsetOutOfRangeError for a
@@ -348,7 +347,7 @@ class Consumer(_Positions):
                 pause = min(pause * 2, _PAUSE_MAX)
 
     def _is_overtaken(self) -> bool:
-        """Whether a topic changed meanwhile, which may have caused an error."""
+        """Whether a topic has changed meanwhile, which may explain an error."""
         self._store._check()
         if self._metadata.is_old:
             return True
@@ -382,7 +381,7 @@ class Consumer(_Positions):
             stop = min(position + count, end)  # compaction leaves gaps: there may be no records
             records = list(self._view(tp, log, position, stop))
             if log.start_offset > position and not (records and records[0].offset == position):
-                return self._read(tp, count)  # deleted meanwhile: resets the position, or refuses
+                return self._read(tp, count)  # deleted meanwhile: resets the position, or raises
             self._positions[tp] = position = stop
             if records:
                 name_partition(records, tp.topic, tp.partition)
@@ -554,7 +553,7 @@ class Consumer(_Positions):
         await run_in_thread(self.close)
 
     def __reduce__(self) -> str | tuple[object, ...]:
-        raise TypeError("a Consumer cannot be pickled; make one where it is needed")
+        raise TypeError("a Consumer cannot be pickled; create one where it is needed")
 
 
 answer_names(Consumer, OF_CONSUMERS)

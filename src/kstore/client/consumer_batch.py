@@ -1,4 +1,4 @@
-"""The records that a consumer reads at once, and their commit."""
+"""The records of one read of a consumer, and their commit."""
 
 import weakref
 from collections.abc import AsyncIterator, Iterator
@@ -105,7 +105,7 @@ class ConsumerBatch:
 
 
 class PolledRecords(dict[TopicPartition, list["Record"]]):
-    """Records by partition. A dict like any other, except that it explains a record's names."""
+    """Records by partition: a dict whose AttributeErrors for a record's attributes explain it."""
 
 
 answer_names(ConsumerBatch, OF_BATCHES)

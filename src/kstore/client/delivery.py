@@ -1,4 +1,4 @@
-"""The result of sending a record, and the batch that it is in."""
+"""The result of sending a record, and its batch."""
 
 import logging
 import threading
@@ -57,16 +57,16 @@ class Delivery:
         return self._batch.error_of(self._index)
 
     def add_done_callback(self, callback: Callable[["Delivery"], object]) -> None:
-        """Call ``callback(delivery)`` when the result is known; at once if it is.
+        """Call ``callback(delivery)`` once the result is known; now if it is already known.
 
-        Runs in the producer's thread, which waits for it; its errors are logged.
+        It runs on the producer's thread, which waits for it; its exceptions are logged.
         """
         self._batch.when_done(self, callback)
 
     def __await__(self) -> Generator[Any, None, RecordMetadata]:
         """Wait without blocking the event loop; like :meth:`result`.
 
-        A cancelled wait does not cancel the record: it is appended all the same.
+        Cancelling the wait does not cancel the record, which is still appended.
         """
         if not self.done():
             from asyncio import get_running_loop
@@ -87,20 +87,21 @@ answer_names(Delivery, OF_DELIVERIES)
 
 
 class InFlight(int):
-    """How many records are in flight: a number whose ``await`` names the call for asyncio."""
+    """The number of records in flight; ``await`` on it raises an error that names asyncio's
+    call."""
 
     if not TYPE_CHECKING:
         __await__ = no_asyncio(FLUSH_IN_ASYNCIO, "flush()")
 
 
 def _finish(waiter: "Future[None]") -> None:
-    if not waiter.done():  # it may be cancelled
+    if not waiter.done():  # the waiter may be cancelled
         waiter.set_result(None)
 
 
 async def run_in_thread(call: Callable[[], object]) -> None:
     """Call in a thread of the event loop's executor; a cancelled wait does not stop the call."""
-    from asyncio import to_thread  # here, as it takes tens of milliseconds
+    from asyncio import to_thread  # imported here, as it takes tens of milliseconds
 
     await to_thread(call)
 
@@ -163,7 +164,7 @@ class ProducerBatch:
         self.done = False
         self.callbacks: list[tuple[Delivery, Callable[[Delivery], object]]] = []
         self._changed = changed
-        self._count = 0  # of its records, once it is done
+        self._count = 0  # number of its records, once it is done
 
     def offset_of(self, index: int) -> int:
         """The offset of a record; -1 if unknown."""
@@ -202,14 +203,15 @@ class ProducerBatch:
             _LOGGER.exception("a delivery callback failed")
 
     def finish(self) -> BatchBuffer | None:
-        """Mark it as done, while the condition is held; returns its buffer for reuse."""
+        """Mark the batch as done and return its buffer for reuse. The caller holds the
+        condition."""
         self._count = self.record_count()
         buffer, self.buffer = self.buffer, None
         self.done = True
         return buffer
 
     def call_back(self) -> None:
-        """Call the callbacks, in the producer's thread: none of their errors may end it."""
+        """Call the callbacks on the producer's thread, which none of their errors may end."""
         for delivery, callback in self.callbacks:
             try:
                 callback(delivery)

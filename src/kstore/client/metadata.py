@@ -27,7 +27,8 @@ class MetadataView:
         self._checked_at = -math.inf
 
     def has_changed(self) -> bool:
-        """True at the first call. Costs a writer no system call, a reader one per directory."""
+        """Whether topics may have changed; True at the first call. Costs a writer no system call, a
+        reader one per directory."""
         if not self._store.writable and (now := monotonic()) - self._checked_at >= self._max_age:
             self._store._follow_writer()
             self._checked_at = now

@@ -91,13 +91,13 @@ def producer(
     Parameters
     ----------
     batch_size, compression
-        Of a batch, in bytes before compression; the topic's ``batch.size`` and
-        ``batch.compression`` by default.
+        Size in bytes before compression, and codec, of a batch; by default the topic's
+        ``batch.size`` and ``batch.compression``.
     linger_ms
         How long a record may wait for others to share its batch.
     acks
-        ``"all"``: a record counts when it is on disk; ``1``: when the operating system has
-        it; ``0``: at once.
+        ``"all"``: a record is acknowledged once it is on disk; ``1``: once the operating system has
+        it; ``0``: immediately.
     buffer_memory, max_block_ms
         How many bytes may be in flight, and how long ``send`` waits for room.
     partitioner
@@ -186,11 +186,12 @@ def consumer(
     topic, topics
         Names of topics: one, several, or a list of them. ``topics=`` is the same as a keyword.
     group, group_id
-        Whose committed offsets to use; None reads without any. The second is Kafka's name of it.
+        The group whose committed offsets to use; None reads without committed offsets. The second
+        is Kafka's name of it.
     enable_auto_commit
         Only False: ``with batch:`` or ``commit`` commit what was processed.
     assignment
-        Single partitions to read: pairs of topic and number.
+        Individual partitions to read, as pairs of topic and number.
     auto_offset_reset
         Where to begin without a committed offset, or with one outside the log:
         ``"earliest"`` (Kafka's clients say ``latest`` by default), ``"latest"``, or
@@ -200,9 +201,9 @@ def consumer(
     timeout
         Seconds without a record after which iteration ends; None waits for more.
     isolation_level
-        ``"read_committed"``: only records of committed transactions and of none.
+        ``"read_committed"``: only records of committed transactions and non-transactional records.
     metadata_max_age_ms
-        How often a store with ``mode="r"`` looks for partitions that another process created.
+        How often a store with ``mode="r"`` checks for partitions that another process created.
     """
     self._check()
     for name in unknown:
@@ -227,7 +228,7 @@ def consumer(
     for name, partition in pairs:
         if name in names:
             raise TypeError(
-                f"all partitions of {name!r} are read, since it is named: leave it out to read "
+                f"all partitions of {name!r} are read, since it is named: omit it to read "
                 f"one, consumer(group={group!r}, assignment=[({name!r}, {partition})])"
             )
     opened = Consumer(
@@ -250,7 +251,7 @@ def _as_names(topics: str | Iterable[str]) -> list[str]:
 
 
 def _not_a_handle(names: Iterable[T]) -> Iterable[T]:
-    """The names themselves; TypeError for a Log or Topic, which would be read from end to end."""
+    """Return the names; raise TypeError for a Log or Topic, whose records would be read instead."""
     topic = getattr(names, "topic", None)
     partition = 0 if topic is None else getattr(names, "partition", 0)
     if topic is None and hasattr(names, "partition_for"):
@@ -273,10 +274,10 @@ def _check_topics(store: "Store", names: list[str]) -> None:
 
 
 def _old_group(store: "Store", name: str, topics: list[str]) -> str:
-    """The group of a call of an earlier kstore, whose first argument was the group.
+    """The group of a call written for an earlier kstore, in which the first argument was the group.
 
-    With ``topics`` the call has only that meaning. With an ``assignment`` alone, the name may
-    also be a topic's: then it is refused.
+    With ``topics`` the call has only that meaning. With only an ``assignment``, a name that is also
+    a topic's is rejected.
     """
     if not topics and name in store:
         raise InvalidConfigError(
@@ -314,7 +315,7 @@ def transactional_producer(
     timeout_ms
         How long a transaction may take before it is aborted and its producer fenced.
     batch_size, compression
-        Of a batch, as for :meth:`producer`.
+        As for :meth:`producer`.
     acks
         ``"all"``: a commit returns when it is on disk; ``1``: when the operating system has
         it.

@@ -37,7 +37,7 @@ class StickyPartitioner:
             self._left = self._batch_size
         try:
             self._left -= 1 if value is None else len(value) + 1
-        except TypeError:  # no bytes: the append says what a value is
+        except TypeError:  # not bytes: the append raises an error that explains values
             self._left -= 1
         return partition
 

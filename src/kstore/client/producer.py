@@ -1,4 +1,4 @@
-"""Producers: collect records into batches by partition, which a thread writes."""
+"""Producers, which collect records into batches by partition; a thread writes the batches."""
 
 from datetime import datetime
 from time import time_ns
@@ -30,7 +30,7 @@ Acks = int | str
 
 
 class _OwnsSender:
-    """The end of a producer, and the wait for what it has sent."""
+    """Closing of a producer, and waiting for the records that it has sent."""
 
     _sender: Sender
 
@@ -40,7 +40,8 @@ class _OwnsSender:
         finalize(self, self._sender.abandon).atexit = False  # then the store closes it
 
     def flush(self, timeout: float | None = None) -> int:
-        """Wait until all earlier records are delivered, at most timeout seconds; None: any time.
+        """Wait until all earlier records are delivered, at most ``timeout`` seconds (None: no
+        limit).
 
         A record is delivered when its callbacks have returned, as in Kafka. Returns how many of
         them are still in flight, as confluent-kafka's ``flush``: 0 without a timeout. Raises the
@@ -72,7 +73,7 @@ class _OwnsSender:
         await run_in_thread(self.close)
 
     def __reduce__(self) -> str | tuple[object, ...]:
-        raise TypeError(f"a {type(self).__name__} cannot be pickled; make one where it is needed")
+        raise TypeError(f"a {type(self).__name__} cannot be pickled; create one where it is needed")
 
 
 class Producer(_OwnsSender):
@@ -160,7 +161,7 @@ class Producer(_OwnsSender):
             batch = sender.batch_for(topic, partition, size)
             buffer = cast(BatchBuffer, batch.buffer)
             if not buffer.put_within(value, key, pairs, when, topic.batch_size):
-                sender.close_batch(topic, batch)  # by its exact size the record does not fit
+                sender.close_batch(topic, batch)  # the record does not fit, given its exact size
                 self._changed.notify_all()
                 batch = sender.batch_for(topic, partition, size)
                 buffer = cast(BatchBuffer, batch.buffer)

@@ -1,4 +1,4 @@
-"""Collects batches up to a limit of memory; one thread appends them and syncs their logs."""
+"""Collects batches up to a memory limit; one thread appends them and syncs their logs."""
 
 import logging
 import threading
@@ -24,13 +24,13 @@ if TYPE_CHECKING:
 
 _LOGGER = logging.getLogger("kstore")
 _ERRORS_KEPT = 100
-_LONGEST_WAIT = threading.TIMEOUT_MAX / 2 * 1000  # ms; a lock refuses to wait twice as long
+_LONGEST_WAIT = threading.TIMEOUT_MAX / 2 * 1000  # ms; Lock.acquire rejects a timeout twice as long
 
 
 class Sender:
-    """What producers of several topics share: memory, acknowledgements, and the thread.
+    """The memory, acknowledgements and thread that producers of several topics share.
 
-    ``changed`` guards the batches. Methods that say so are called while it is held.
+    ``changed`` guards the batches. The methods marked so must be called with it held.
     """
 
     def __init__(
@@ -66,7 +66,7 @@ class Sender:
         self._thread.start()
 
     def add(self, topic: "TopicBatches") -> None:
-        """Take over the batches of one more topic."""
+        """Add the batches of one more topic."""
         with self.changed:
             self._topics.append(topic)
 
@@ -126,7 +126,8 @@ class Sender:
     # --- the caller's calls ---------------------------------------------------------------
 
     def flush(self, timeout: float | None = None) -> int:
-        """Wait until all earlier records are delivered, at most timeout seconds (None: any time).
+        """Wait until all earlier records are delivered, at most ``timeout`` seconds (None: no
+        limit).
 
         Returns how many of them are still in flight; raises the first error of the others.
         """
@@ -199,7 +200,7 @@ class Sender:
             self._fail(error)
 
     def _next_batches(self) -> list[ProducerBatch]:
-        """Wait for batches that are full or due; none when the thread is to end."""
+        """Wait for batches that are full or due; an empty list means that the thread must end."""
         with self.changed:
             while not (batches := self._take()):
                 if self.closed or (self._abandoned and not self._errors):
@@ -234,7 +235,7 @@ class Sender:
         self._finish(batches)
 
     def _finish(self, batches: list[ProducerBatch]) -> None:
-        """Notify who waits for the batches; they count as in flight until their callbacks ran.
+        """Notify waiters of the batches, which stay in flight until their callbacks have run.
 
         The condition is not held while callbacks run.
         """

@@ -1,4 +1,4 @@
-"""A topic's open batches of a producer, and how they are appended to its logs."""
+"""A producer's open batches of one topic, and their appends to the topic's logs."""
 
 from typing import TYPE_CHECKING, cast
 
@@ -34,9 +34,7 @@ def check_batch_settings(batch_size: int | None, compression: str | None) -> Non
 
 
 class TopicBatches:
-    """The batches of one topic. ``open`` is guarded by the sender's condition; appends are the
-    sender's alone.
-    """
+    """The batches of one topic. The sender's condition guards ``open``; only the sender appends."""
 
     def __init__(
         self,
@@ -105,6 +103,6 @@ class TopicBatches:
         return buffer.to_bytes(attributes=self._codec)
 
     def _advance_sequence(self, batch: ProducerBatch, count: int) -> None:
-        """Advance by the appended records only; sequence numbers wrap at 2^31."""
+        """Advance by the number of appended records; sequence numbers wrap at 2^31."""
         sequence = self._sequences.get(batch.partition, 0)
         self._sequences[batch.partition] = (sequence + count) % SEQUENCES

@@ -79,13 +79,14 @@ class TransactionalProducer:
         self._durable = acks != 1
         self._lock = threading.RLock()
         self._open = False  # whether a transaction is open
-        self._failed: BaseException | None = None  # why it can only be aborted
-        self._rewound: Consumer | None = None  # whose positions an abort resets
+        self._failed: BaseException | None = None  # the reason that it can only be aborted
+        self._rewound: Consumer | None = None  # the consumer whose positions an abort resets
         self._builders: dict[TopicPartition, BatchBuilder] = {}
         self._joined: set[TopicPartition] = set()  # partitions of the transaction
         self._written: dict[TopicPartition, int] = {}  # number of its records written so far
         self._sequences: dict[TopicPartition, int] = {}  # of the next batch
-        self._unsure: set[TopicPartition] = set()  # whose last failed append may have succeeded
+        # partitions where a failed append may have succeeded
+        self._unsure: set[TopicPartition] = set()
         self._topics = TransactionTopics(store)
         self._closed = False
         self._forked = False
@@ -95,7 +96,7 @@ class TransactionalProducer:
 
     @property
     def _coordinator(self) -> "TransactionOwner":
-        """The one that owns the store's transactions now: a broker may have begun to serve it."""
+        """The current owner of the store's transactions, which may be a broker that serves it."""
         return self._store._transaction_coordinator()
 
     # --- the transaction ------------------------------------------------------------------
@@ -117,19 +118,19 @@ class TransactionalProducer:
     def begin_transaction(self) -> None:
         """Begin a transaction; raises InvalidTxnStateError if one is open.
 
-        First finishes one whose commit or abort failed after its outcome was written.
+        First completes a transaction whose commit or abort failed after its outcome was written.
         """
         with self._lock:
             self._check()
             if self._open and not self._finish_decided():
-                raise InvalidTxnStateError("the producer has a transaction open already")
+                raise InvalidTxnStateError("the producer already has an open transaction")
             self._coordinator.check(self.transactional_id, self.producer_id, self.producer_epoch)
             self._open, self._failed = True, None
 
     def commit_transaction(self) -> None:
         """Write the buffered records and commit atomically.
 
-        With ``acks="all"`` the commit survives a power cut when this returns. After a
+        With ``acks="all"`` the commit survives a power failure once this returns. After a
         StorageError it may be called again; if the outcome had been written, it is final, and
         the next transaction, ``close`` or the next opening of the store finishes it.
         Raises ProducerFencedError, and InvalidTxnStateError without a transaction or if an
@@ -159,7 +160,7 @@ class TransactionalProducer:
 
     @contextmanager
     def transaction(self) -> Iterator["TransactionalProducer"]:
-        """A block that commits at its end, and aborts if it raises (also in the commit).
+        """A context manager that commits at the end of its block, and aborts on an exception.
 
         The block may end the transaction earlier: ``abort_transaction()``.
         """
@@ -379,7 +380,7 @@ class TransactionalProducer:
         self._check()
         if not self._open:
             raise InvalidTxnStateError(
-                "there is no transaction: begin_transaction(), or with producer.transaction()"
+                "no transaction is open: begin_transaction(), or with producer.transaction()"
             )
 
     def _after_fork(self) -> None:
@@ -391,7 +392,7 @@ class TransactionalProducer:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    if not TYPE_CHECKING:  # which would take them for methods that work
+    if not TYPE_CHECKING:  # type checkers would treat them as usable methods
         __aenter__ = __aexit__ = no_asyncio("use `with`, in asyncio.to_thread()")
 
     def __repr__(self) -> str:
@@ -399,7 +400,7 @@ class TransactionalProducer:
         return f"<kstore.TransactionalProducer {self.transactional_id!r}{state}>"
 
     def __reduce__(self) -> str | tuple[object, ...]:
-        raise TypeError("a TransactionalProducer cannot be pickled; make one where it is needed")
+        raise TypeError("a TransactionalProducer cannot be pickled; create one where it is needed")
 
 
 answer_names(TransactionalProducer, OF_TRANSACTIONS)

@@ -1,8 +1,8 @@
-"""Adopts topics that existed before the broker, with the settings that they had in Kafka.
+"""Adopts existing topics into a broker, with the settings that they had in Kafka.
 
-The source of the settings is the metadata log of a KRaft node, or a JSON file. A topic is adopted
-once: what is altered later stays. Retention and cleaning of an adopted topic follow the broker's
-defaults where nothing is set, so ``report_adoption`` says beforehand what would be deleted.
+The settings come from the metadata log of a KRaft node or from a JSON file. A topic is adopted only
+once, so later changes are kept. An adopted topic's retention and cleaning follow the broker's
+defaults unless set, so ``report_adoption`` reports in advance what would be deleted.
 """
 
 import json
@@ -33,7 +33,7 @@ _MAX_SIZE = 1 << 26
 
 @dataclass(frozen=True, slots=True)
 class SourceTopic:
-    """A topic in the source; ``topic_id`` is None in a file, which names topics only."""
+    """A topic in the source; ``topic_id`` is None in a JSON file, which has only names."""
 
     config: Mapping[str, str]
     topic_id: str | None = None
@@ -41,7 +41,7 @@ class SourceTopic:
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """Topics by name; ``broker_settings`` by node id as text, "" of all brokers."""
+    """Topics by name, and ``broker_settings`` by node id as text ("": all brokers)."""
 
     path: str
     topics: Mapping[str, SourceTopic]
@@ -51,7 +51,8 @@ class Source:
 
 @dataclass(frozen=True, slots=True)
 class PlannedTopic:
-    """What adoption does with a topic: it gets ``config``, or ``refusal`` says why not."""
+    """The plan for a topic: the ``config`` it gets, or ``refusal``, the reason for not adopting
+    it."""
 
     name: str
     config: Mapping[str, str]
@@ -59,7 +60,7 @@ class PlannedTopic:
 
 
 def read_source(path: str | os.PathLike[str], files: Files = DISK) -> Source:
-    """Read the settings of topics from a metadata log or a file; changes nothing.
+    """Read topic settings from a metadata log or a file; changes nothing.
 
     ``path`` is a directory with ``__cluster_metadata-0``, that folder itself, or a JSON file
     ``{"orders": {"retention.ms": "604800000"}, "audit": {}}``.
@@ -75,7 +76,7 @@ def read_source(path: str | os.PathLike[str], files: Files = DISK) -> Source:
         folder = os.path.join(path, CLUSTER_METADATA)
     if files.kind(folder) != "directory":
         raise InvalidConfigError(
-            f"{path} has no {CLUSTER_METADATA}: name the metadata.log.dir of a KRaft broker, or a "
+            f"{path} has no {CLUSTER_METADATA}: give the metadata.log.dir of a KRaft broker, or a "
             "JSON file with the settings of topics"
         )
     found = read_cluster_metadata(files, folder)
@@ -90,9 +91,13 @@ def _read_file(path: str, files: Files) -> Source:
     try:
         document = json.loads(files.read(path, _MAX_SIZE))
     except (ValueError, RecursionError) as error:
-        raise CorruptFileError(f"the settings of topics are not JSON: {error}", path=path) from None
+        raise CorruptFileError(
+            f"the topic settings are not valid JSON: {error}", path=path
+        ) from None
     if not isinstance(document, dict):
-        raise CorruptFileError("the settings of topics are an object by topic", path=path)
+        raise CorruptFileError(
+            "the topic settings must be a JSON object with a member for each topic", path=path
+        )
     return Source(
         path, {name: SourceTopic(_settings(name, body, path)) for name, body in document.items()}
     )
@@ -100,23 +105,23 @@ def _read_file(path: str, files: Files) -> Source:
 
 def _settings(topic: str, body: object, path: str) -> dict[str, str]:
     if not isinstance(body, dict):
-        raise CorruptFileError(f"topic {topic!r}: settings are an object by name", path=path)
+        raise CorruptFileError(f"topic {topic!r}: the settings must be a JSON object", path=path)
     config = {}
     for name, value in body.items():
         if not isinstance(value, str | int | float):
             raise CorruptFileError(
-                f"topic {topic!r}: {name} is a text, a number or a boolean", path=path
+                f"topic {topic!r}: {name} must be a string, number or boolean", path=path
             )
         config[name] = str(value).lower() if isinstance(value, bool) else str(value)
     return config
 
 
 def plan_adoption(store: "Store", source: Source, broker: BrokerConfig) -> list[PlannedTopic]:
-    """What each topic of the source gets, sorted by name; changes nothing.
+    """The plan for each topic of the source, sorted by name; changes nothing.
 
-    Topics of a metadata log that the store does not have are skipped. A topic keeps what was set
-    for it in kstore, where the source sets nothing. Raises InvalidConfigError for a file that
-    names an unknown topic, or a setting that the broker refuses.
+    Topics of a metadata log that are not in the store are skipped. A topic keeps its own settings
+    in kstore unless the source sets them. Raises InvalidConfigError for a file that names an
+    unknown topic, and for an invalid setting.
     """
     state = read_broker_file(store._manager._dirs)
     node_id = find_node_identity(store._manager._dirs, None).node_id
@@ -126,7 +131,7 @@ def plan_adoption(store: "Store", source: Source, broker: BrokerConfig) -> list[
         if name not in store:
             if source.is_metadata_log:
                 continue
-            raise InvalidConfigError(f"{source.path}: there is no topic {name!r} in the store")
+            raise InvalidConfigError(f"{source.path}: the store has no topic {name!r}")
         record = None if state is None else state.topics.get(name)
         identities = store._manager.identities
         if record is not None and not identities.is_same(name, record.identity):
@@ -135,9 +140,9 @@ def plan_adoption(store: "Store", source: Source, broker: BrokerConfig) -> list[
         config = {**({} if image is None else image.config), **pinned, **wanted.config}
         refusal = None
         if image is None or image.is_adopted:
-            refusal = "it follows the broker's settings already"
+            refusal = "it already follows the broker's settings"
         elif source.is_metadata_log and identities.find(name).topic_id != wanted.topic_id:
-            refusal = f"it is another topic than that with id {wanted.topic_id}"
+            refusal = f"it is a different topic than the source's, whose id is {wanted.topic_id}"
         else:
             try:
                 config = check_topic_config(config, broker.topic_default)
@@ -150,9 +155,9 @@ def plan_adoption(store: "Store", source: Source, broker: BrokerConfig) -> list[
 
 
 def _broker_settings(source: Source, node_id: int) -> dict[str, str]:
-    """What the cluster's brokers were set to while they ran, as settings of a topic.
+    """The dynamic broker settings of the source's cluster, as topic settings.
 
-    Without them a topic that was kept by such a setting would fall to this broker's default.
+    Without them, a topic that such a setting kept from deletion would get this broker's default.
     """
     for_all = source.broker_settings.get("", {})
     own = source.broker_settings.get(str(node_id), {})
@@ -165,7 +170,7 @@ def _broker_settings(source: Source, node_id: int) -> dict[str, str]:
 
 
 def adopt_topics(store: "Store", metadata: "LocalMetadata", source: Source) -> None:
-    """Adopt the topics of a source; all are checked before the first is changed.
+    """Adopt the topics of a source; check all before changing the first.
 
     Raises the errors of :func:`plan_adoption` and :meth:`LocalMetadata.adopt`.
     """

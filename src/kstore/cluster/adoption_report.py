@@ -1,4 +1,4 @@
-"""Reports what adopting topics would change, and what retention would then delete."""
+"""Reports what an adoption of topics would change, and what retention would then delete."""
 
 import time
 from collections.abc import Iterator, Mapping
@@ -25,10 +25,10 @@ _SHOWN = ("cleanup.policy", "retention.ms", "retention.bytes")
 def report_adoption(
     store: "Store", source: Source, broker_config: Mapping[str, object]
 ) -> Iterator[str]:
-    """Lines on each topic of the source and each partition that would lose records.
+    """Report lines for each topic of the source and each partition that would lose records.
 
-    ``broker_config``: the settings that the broker would be started with. Changes nothing; the
-    store may be open for reading. Raises the errors of :func:`plan_adoption`.
+    ``broker_config``: the settings of the broker to be started. Changes nothing; the store may be
+    open for reading. Raises the errors of :func:`plan_adoption`.
     """
     state = read_broker_file(store._manager._dirs)
     static = check_broker_config(broker_config)
@@ -72,7 +72,7 @@ def _shown(topic: PlannedTopic, values: Mapping[str, str]) -> str:
 
 
 def _deleted(log: Log, config: LogConfig) -> tuple[int, int]:
-    """The bytes that retention would delete now, and the log start after it."""
+    """The bytes that retention would delete now, and the resulting log start offset."""
     facts = segment_facts(log, log._files)
     doomed = segments_to_delete(
         facts,

@@ -1,4 +1,4 @@
-"""``kstore.broker``: what a broker keeps of itself beside the topics.
+"""``kstore.broker``: the state that a broker keeps besides the topics.
 
 The file is JSON with a format version::
 
@@ -16,8 +16,8 @@ without it has none. A topic's ``config`` has only what
 earlier topic of the same name does not count. An entity's name is null for the default of its
 type.
 
-Every log directory of a store has the same file, and the highest ``generation`` counts, as for
-``kstore.topics``.
+Every log directory of a store has the same file; the one with the highest ``generation`` is used,
+as for ``kstore.topics``.
 """
 
 import json
@@ -36,7 +36,7 @@ _MAX_SIZE = 1 << 26
 
 @dataclass(frozen=True, slots=True)
 class TopicRecord:
-    """What the broker keeps of a topic; ``identity`` is its id or creation stamp."""
+    """The broker's state of a topic; ``identity`` is the topic's id or creation stamp."""
 
     identity: str
     is_adopted: bool = False
@@ -57,7 +57,7 @@ class BrokerState:
     client_quotas: ClientQuotas = field(default_factory=ClientQuotas)
 
     def with_topic(self, name: str, record: TopicRecord | None) -> "BrokerState":
-        """A copy with another record of a topic; None removes it."""
+        """A copy in which a topic has this record; None removes the topic."""
         topics = dict(self.topics)
         if record is None:
             topics.pop(name, None)
@@ -67,10 +67,10 @@ class BrokerState:
 
 
 def read_broker_file(log_dirs: Iterable[LogDir]) -> BrokerState | None:
-    """The newest file of the directories that are not offline; None without any.
+    """Read the newest file of the online directories; None if none has one.
 
-    Raises NewerFormatError for a file that a newer kstore wrote, CorruptFileError for one that
-    does not parse.
+    Raises NewerFormatError for a file written by a newer kstore, CorruptFileError for an invalid
+    file.
     """
     newest = None
     for log_dir in log_dirs:
@@ -83,9 +83,9 @@ def read_broker_file(log_dirs: Iterable[LogDir]) -> BrokerState | None:
 
 
 def write_broker_file(log_dirs: Iterable[LogDir], state: BrokerState) -> BrokerState:
-    """Replace the file atomically in each directory that is not offline.
+    """Replace the file atomically in each online directory.
 
-    Returns the state as written. Raises StorageError if no directory took it.
+    Returns the written state. Raises StorageError if all directories fail.
     """
     state = replace(state, generation=state.generation + 1)
     data = json.dumps(_to_json(state), indent=1).encode() + b"\n"
@@ -98,7 +98,7 @@ def write_broker_file(log_dirs: Iterable[LogDir], state: BrokerState) -> BrokerS
             log_dir.files.write_atomically(log_dir.join(BROKER_FILE), data)
             is_written = True
         except StorageError as error:
-            if log_dir.offline is None:  # the directory itself works
+            if log_dir.offline is None:  # the directory itself still works
                 raise
             failure = failure or error
     if not is_written and failure is not None:

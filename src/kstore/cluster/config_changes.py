@@ -1,7 +1,7 @@
-"""Changes of settings as IncrementalAlterConfigs and AlterConfigs ask for them.
+"""Applies and validates the changes of IncrementalAlterConfigs and AlterConfigs.
 
-Both give the settings as they are to be, checked, or raise with Kafka's code and message
-(ConfigurationControlManager, ConfigAdminManager, LogConfig.validate of 3.9).
+The functions return the resulting, validated settings, or raise an error with Kafka's code and
+message (ConfigurationControlManager, ConfigAdminManager, LogConfig.validate of 3.9).
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -22,7 +22,7 @@ def altered_topic_config(
     changes: Sequence[ConfigChange],
     default: Callable[[str], str],
 ) -> dict[str, str]:
-    """A topic's settings after some changes; ``default`` is its value of one that is not set."""
+    """A topic's settings after some changes; ``default`` gives the value of an unset setting."""
     altered = _altered(own, changes, TOPIC_SETTINGS, default)
     return check_topic_config(altered, default)
 
@@ -30,7 +30,7 @@ def altered_topic_config(
 def altered_broker_config(
     own: Mapping[str, str], changes: Sequence[ConfigChange], default: Callable[[str], str]
 ) -> dict[str, str]:
-    """The broker's settings after some changes: only of those that may change while it runs."""
+    """The broker's settings after some changes, which may concern only dynamic settings."""
     names = [name for _, name, _ in changes]
     for name in names:
         if name not in BROKER_SETTINGS:
@@ -47,7 +47,7 @@ def altered_broker_config(
     altered = _altered(own, changes, BROKER_SETTINGS, default)
     try:
         return check_broker_config(altered)
-    except InvalidConfigError as error:  # Kafka's code for settings of brokers
+    except InvalidConfigError as error:  # Kafka's error code for broker settings
         raise InvalidRequestError(error.reason) from None
 
 
@@ -68,7 +68,7 @@ def altered_groups(
 
 
 def replacing(config: Mapping[str, str | None], own: Mapping[str, str]) -> list[ConfigChange]:
-    """AlterConfigs as changes: what is set and not in ``config`` is removed."""
+    """Convert AlterConfigs to changes, which remove settings that are not in ``config``."""
     for name, value in config.items():
         if value is None:
             raise InvalidRequestError(f"Null value not supported for : {name}")
@@ -129,7 +129,7 @@ def _changed_list(
 def check_topic_config(
     config: Mapping[str, str | None], default: Callable[[str], str]
 ) -> dict[str, str]:
-    """A topic's settings, checked, as Kafka keeps them; InvalidConfigError names a bad one."""
+    """Validate a topic's settings, and return them in Kafka's form. Raises InvalidConfigError."""
     for name in config:
         if name not in TOPIC_SETTINGS:
             raise InvalidConfigError(f"Unknown topic config name: {name}")
@@ -137,7 +137,7 @@ def check_topic_config(
     if nulls:
         raise InvalidConfigError(f"Null value not supported for topic configs: {','.join(nulls)}")
     checked = {name: value for name, value in config.items() if value is not None}
-    for name, setting in TOPIC_SETTINGS.items():  # the order in which Kafka finds faults
+    for name, setting in TOPIC_SETTINGS.items():  # in Kafka's order of checks
         if name in checked:
             checked[name] = setting.normal(checked[name])
     low = int(checked.get("min.compaction.lag.ms", default("min.compaction.lag.ms")))
@@ -156,7 +156,7 @@ def check_topic_config(
 
 
 def check_broker_config(config: Mapping[str, object]) -> dict[str, str]:
-    """A broker's settings by Kafka's names, checked; InvalidConfigError names a bad one."""
+    """Validate a broker's settings by Kafka's names. Raises InvalidConfigError."""
     checked = {}
     for name, value in config.items():
         setting = BROKER_SETTINGS.get(name)

@@ -1,7 +1,7 @@
-"""Kafka's settings of a topic as the engine's LogConfig.
+"""Converts Kafka's topic settings to the engine's LogConfig.
 
-The engine does not know all of Kafka's settings, nor all of their values. ``kstore.topics`` keeps
-those that it knows; :func:`is_kept_by_topics` says which.
+The engine does not support all of Kafka's settings, nor all of their values. ``kstore.topics``
+keeps those that it supports; :func:`is_kept_by_topics` decides which.
 """
 
 from collections.abc import Mapping
@@ -13,7 +13,7 @@ from kstore.errors import InvalidConfigError
 from kstore.integers import INT64_MAX
 
 _NO_CLEANING = {"cleanup.policy": "delete", "retention.ms": "-1", "retention.bytes": "-1"}
-# Kafka 3.9 accepts and ignores it; to the engine it is the format of what is appended.
+# Kafka 3.9 accepts and ignores it; in the engine it sets the format of appended records.
 _IGNORED = ("message.format.version",)
 KNOWN_TO_ENGINE = tuple(
     name for name in LogConfig() if name in TOPIC_SETTINGS and name not in _IGNORED
@@ -22,13 +22,13 @@ _BEFORE, _DIFFERENCE = "message.timestamp.before.max.ms", "message.timestamp.dif
 
 
 def to_log_config(values: Mapping[str, str], base: LogConfig) -> LogConfig:
-    """``base`` with some of Kafka's settings, by name; ignores those that the engine lacks."""
+    """Apply Kafka's settings, by name, to ``base``; ignore those that the engine lacks."""
     known = {name: values[name] for name in KNOWN_TO_ENGINE if name in values}
     if "cleanup.policy" in known:
         policies = dict.fromkeys(each.strip() for each in known["cleanup.policy"].split(","))
         if any(policies):
             known["cleanup.policy"] = ",".join(policies)
-        else:  # neither of both: nothing is ever removed
+        else:  # neither delete nor compact: nothing is ever removed
             known.update(_NO_CLEANING)
     if int(known.get("retention.bytes", 0)) < 0:
         known["retention.bytes"] = "-1"
@@ -38,12 +38,12 @@ def to_log_config(values: Mapping[str, str], base: LogConfig) -> LogConfig:
 
 
 def to_values(config: LogConfig) -> dict[str, str]:
-    """The engine's settings of a topic by Kafka's names, as Kafka prints them."""
+    """A topic's engine settings by Kafka's names, formatted as Kafka does."""
     return {name: setting_text(config[name]) for name in KNOWN_TO_ENGINE}
 
 
 def is_kept_by_topics(name: str, value: str) -> bool:
-    """Whether ``kstore.topics`` keeps this setting and gives it back as it was set."""
+    """Whether ``kstore.topics`` can store this setting without changing its value."""
     if name not in KNOWN_TO_ENGINE:
         return False
     try:
@@ -63,5 +63,5 @@ def kept_beside_topics(config: Mapping[str, str]) -> dict[str, str]:
 
 
 def ignoring_message_format(config: LogConfig) -> LogConfig:
-    """The settings of a topic that follows the broker: record batches only, as in Kafka 3.9."""
+    """The config with record batches (v2) as the only message format, as in Kafka 3.9."""
     return replace(config, message_format_version=LogConfig().message_format_version)

@@ -1,7 +1,7 @@
-"""The cluster at one moment: brokers, topics, partitions and settings (Kafka's MetadataImage).
+"""A snapshot of the cluster: brokers, topics, partitions and settings (Kafka's MetadataImage).
 
-Every object here is immutable, so a request that has taken an image sees one state of the cluster
-until it is answered, whatever changes meanwhile. Topic ids are the 16 bytes of Kafka's Uuid.
+All objects here are immutable, so a request sees one consistent state of the cluster until its
+response. Topic ids are the 16 bytes of Kafka's Uuid.
 """
 
 from collections.abc import Mapping
@@ -9,13 +9,13 @@ from dataclasses import dataclass, field
 
 from kstore.cluster.client_quotas import ClientQuotas
 
-ZERO_UUID = bytes(16)  # of a topic without an id: clients use its name
+ZERO_UUID = bytes(16)  # of a topic without an id, which clients address by name
 NO_LEADER = -1  # Kafka's leader id of a partition that no broker leads
 
 
 @dataclass(frozen=True, slots=True)
 class Endpoint:
-    """Where clients reach one listener of a broker."""
+    """The advertised address of one listener of a broker."""
 
     host: str
     port: int
@@ -33,10 +33,10 @@ class BrokerImage:
 
 @dataclass(frozen=True, slots=True)
 class PartitionImage:
-    """A partition: which brokers have it, which of them leads it, and since which epoch.
+    """A partition: its replicas, its leader, and its leader epoch.
 
-    ``leader`` is -1, and ``offline_replicas`` names the broker, if the partition's log directory
-    is offline or missing.
+    If the partition's log directory is offline or missing, ``leader`` is -1 and
+    ``offline_replicas`` contains the broker.
     """
 
     partition: int
@@ -55,16 +55,16 @@ class TopicImage:
     Parameters
     ----------
     topic_id
-        16 bytes; ``ZERO_UUID`` for a topic that has no id.
+        16 bytes; ``ZERO_UUID`` for a topic without an id.
     partitions
         By number, ascending.
     config
-        The settings that were set for the topic, Kafka's names; not the effective ones.
+        The topic's own settings by Kafka's names, not the effective ones.
     is_internal
-        Kafka's own topic, such as ``__consumer_offsets``: clients do not produce to it.
+        An internal topic such as ``__consumer_offsets``, to which clients do not produce.
     is_adopted
-        The broker's defaults apply to the topic, because it was created through a broker or its
-        settings were adopted. A topic that existed before keeps what it had.
+        Whether the broker's defaults apply to the topic, because it was created through a broker or
+        adopted. Any other topic keeps the settings it had before.
     """
 
     name: str
@@ -77,7 +77,7 @@ class TopicImage:
 
 @dataclass(frozen=True, slots=True)
 class ClusterImage:
-    """All of the cluster's metadata; ``version`` grows with every change in one process."""
+    """All of the cluster's metadata; within a process ``version`` increases with each change."""
 
     cluster_id: str
     controller_id: int
@@ -86,7 +86,7 @@ class ClusterImage:
     names_by_id: Mapping[bytes, str] = field(default_factory=dict)
     broker_config: Mapping[str, str] = field(
         default_factory=dict
-    )  # set for the broker at run time, not its defaults
+    )  # the dynamic settings of the broker
     version: int = 0
     group_config: Mapping[str, Mapping[str, str]] = field(
         default_factory=dict

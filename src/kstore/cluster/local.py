@@ -1,4 +1,4 @@
-"""The metadata of a cluster of one node, kept in its own store."""
+"""The metadata of a one-node cluster, kept in its own store."""
 
 import logging
 import threading
@@ -65,17 +65,18 @@ _LOGGER = logging.getLogger("kstore")
 class LocalMetadata:
     """Implements :class:`kstore.cluster.metadata.Metadata` on a store that is open for writing.
 
-    Topics are those of the store, also those that the store's user creates, alters or deletes.
-    A topic follows the broker's settings only if it was created here or adopted: any other keeps
-    what it had. ``close`` it before the store: until then the broker's settings reach its logs.
+    Its topics are those of the store, including topics that this process creates, alters or deletes
+    through the store. A topic follows the broker's settings only if it was created here or adopted;
+    any other topic keeps its settings. Close it before the store: until then the broker's settings
+    apply to the store's logs.
 
     Thread safe. Changes block; ``image`` does not.
 
     Parameters
     ----------
     node_id
-        None: that of ``meta.properties``, else 0. InvalidConfigError if ``meta.properties`` has
-        another one.
+        None: the id in ``meta.properties``, otherwise 0. InvalidConfigError if ``meta.properties``
+        has a different id.
     endpoints
         The advertised listeners by name.
     rack
@@ -119,7 +120,8 @@ class LocalMetadata:
         self.node_id = identity.node_id
         self._broker = BrokerImage(self.node_id, rack, dict(endpoints or {}))
         self._cluster_id = identity.cluster_id or found.cluster_id
-        # By topic: what its settings follow from (record, own ones, the broker's), and they.
+        # Cache by topic: the inputs of its settings (record, own, and the broker's), and the
+        # result.
         self._effective: dict[str, tuple[tuple[object, ...], LogConfig]] = {}
         self._seen = (-1, -1)
         self._image = ClusterImage(self._cluster_id, self.node_id, {}, {})
@@ -133,7 +135,7 @@ class LocalMetadata:
             _LOGGER.warning("settings of %s do not count: %s", BROKER_FILE, error)
 
     def close(self) -> None:
-        """Stop giving the broker's settings to the store's logs; may be repeated."""
+        """Stop applying the broker's settings to the store's logs. Idempotent."""
         with self._lock:
             if self._store._catalog.effective_config is not None:
                 self._store._catalog.effective_config = None
@@ -144,7 +146,7 @@ class LocalMetadata:
 
     @property
     def broker_config(self) -> BrokerConfig:
-        """The broker's settings that are set, by where."""
+        """The broker's explicitly set settings, by layer."""
         return self._config
 
     # --- the image ------------------------------------------------------------------------
@@ -156,10 +158,10 @@ class LocalMetadata:
 
     @property
     def image(self) -> ClusterImage:
-        """The image as of now; it is replaced, never changed.
+        """The current image; a change replaces it and never modifies it.
 
-        Has the changes of the store's user, except while another change is being made: a read
-        waits for none.
+        It includes changes made through the store, except while another change is in progress,
+        because reads never wait.
         """
         if self._seen != self._versions() and self._lock.acquire(blocking=False):
             try:
@@ -171,12 +173,12 @@ class LocalMetadata:
         return self._image
 
     def _versions(self) -> tuple[int, int]:
-        """Numbers that grow with the changes of topics and of their settings."""
+        """Counters that increase with changes of topics and of their settings."""
         catalog = self._store._catalog
         return catalog.version, catalog.settings.generation
 
     def refresh(self) -> ClusterImage:
-        """Derive the image from the store again, which its user may have changed."""
+        """Rebuild the image from the store, which this process may have changed."""
         with self._lock:
             catalog = self._store._catalog
             with self._store._lock:
@@ -194,9 +196,9 @@ class LocalMetadata:
             return self._image
 
     def leader_epoch_begun(self, name: str) -> None:
-        """Read the leader epochs of a topic's partitions again: one has begun in a log.
+        """Read the leader epochs of a topic's partitions again, after a log has begun a new epoch.
 
-        Called on the thread that began it, which may be one of the store's user.
+        Called on the thread that began it, which may be any thread that uses the store.
         """
         with self._lock:
             self.refresh()
@@ -224,7 +226,8 @@ class LocalMetadata:
         self._callbacks.call(old, self._image)
 
     def _record(self, name: str) -> TopicRecord | None:
-        """The broker's record of a topic; None for that of an earlier topic of the name."""
+        """The broker's record of a topic; None if the record belongs to an earlier topic of that
+        name."""
         record = self._state.topics.get(name)
         if record is None:
             return None
@@ -252,7 +255,7 @@ class LocalMetadata:
         config: Mapping[str, str | None] | None = None,
         validate_only: bool = False,
     ) -> TopicImage:
-        """Create a topic that follows the broker's settings; returns its image.
+        """Create a topic that follows the broker's settings; return its image.
 
         Raises Kafka's errors: InvalidTopicError, TopicExistsError, InvalidPartitionsError,
         InvalidReplicationFactorError, InvalidReplicaAssignmentError, InvalidRequestError,
@@ -341,7 +344,8 @@ class LocalMetadata:
     def alter_topic_config(
         self, name: str, changes: Sequence[ConfigChange], *, validate_only: bool = False
     ) -> None:
-        """Change some settings of a topic (IncrementalAlterConfigs); open logs apply them at once.
+        """Change some settings of a topic (IncrementalAlterConfigs); open logs apply them
+        immediately.
 
         Raises InvalidRequestError, InvalidTopicError, UnknownTopicOrPartitionError,
         InvalidConfigError; StorageError.
@@ -355,9 +359,9 @@ class LocalMetadata:
     def replace_topic_config(
         self, name: str, config: Mapping[str, str | None], *, validate_only: bool = False
     ) -> None:
-        """Set exactly these settings of a topic (AlterConfigs); errors as of alter_topic_config.
+        """Replace all settings of a topic (AlterConfigs); same errors as alter_topic_config.
 
-        A topic that was not adopted keeps what it had where nothing is set.
+        A topic that was not adopted falls back to its previous settings, not the broker's.
         """
         with self._lock:
             topic = self._configurable(name)
@@ -365,7 +369,7 @@ class LocalMetadata:
             self.alter_topic_config(name, changes, validate_only=validate_only)
 
     def describe_topic_config(self, name: str) -> list[ConfigEntry]:
-        """All settings of a topic with the values that count, sorted by name.
+        """All settings of a topic with their effective values, sorted by name.
 
         Raises InvalidTopicError, UnknownTopicOrPartitionError.
         """
@@ -375,11 +379,11 @@ class LocalMetadata:
             return describe_topic(topic.config, self._config, self._kept(topic))
 
     def describe_new_topic(self, topic: TopicImage) -> list[ConfigEntry]:
-        """All settings of a topic that was only validated, sorted by name."""
+        """All settings of a topic that was validated but not created, sorted by name."""
         return describe_topic(topic.config, self._config)
 
     def topic_setting(self, name: str, setting: str) -> str:
-        """The value that counts for one setting of a topic, as Kafka prints it."""
+        """The effective value of one topic setting, as Kafka prints it."""
         with self._lock:
             return self._value(self._topic(name), setting)
 
@@ -401,7 +405,7 @@ class LocalMetadata:
         return self._config.topic_default(setting) if setting in TOPIC_SETTINGS else ""
 
     def _kept(self, topic: TopicImage) -> dict[str, str] | None:
-        """What a topic that does not follow the broker has where nothing is set."""
+        """The defaults of a topic that does not follow the broker's settings; None if it does."""
         if topic.is_adopted:
             return None
         with self._store._lock:
@@ -432,9 +436,9 @@ class LocalMetadata:
         return found
 
     def adopt(self, name: str, config: Mapping[str, str | None] | None = None) -> TopicImage:
-        """Let a topic follow the broker's settings from now on, retention and cleaning included.
+        """Put a topic under the broker's settings, including retention and cleaning.
 
-        ``config`` replaces all settings that were set for it; None leaves those.
+        ``config`` replaces all of the topic's own settings; None keeps them.
         Raises the errors of :meth:`replace_topic_config`.
         """
         with self._lock:
@@ -446,7 +450,7 @@ class LocalMetadata:
             record = TopicRecord(self._identity(name), True, kept_beside_topics(own))
             self._store.alter_topic(
                 name
-            )  # a topic of Kafka gets an entry, so that its logs are cleaned
+            )  # a topic created by Kafka gets an entry, so that its logs are cleaned
             self._write(self._state.with_topic(name, record))
             self._seen = (-1, -1)
             self.refresh()
@@ -462,9 +466,9 @@ class LocalMetadata:
         for_all: bool = False,
         validate_only: bool = False,
     ) -> None:
-        """Change settings while the broker runs; ``for_all``: of all brokers (a resource "").
+        """Change dynamic broker settings; ``for_all``: those of all brokers (the resource "").
 
-        Topics that follow the broker apply them at once. Raises InvalidRequestError,
+        Topics that follow the broker apply them immediately. Raises InvalidRequestError,
         InvalidConfigError; StorageError.
         """
         with self._lock:
@@ -495,7 +499,7 @@ class LocalMetadata:
         for_all: bool = False,
         validate_only: bool = False,
     ) -> None:
-        """Set exactly these settings while the broker runs; as :meth:`alter_broker_config`."""
+        """Replace all dynamic settings, like :meth:`alter_broker_config`."""
         with self._lock:
             present = self._state.default_config if for_all else self._state.config
             changes = replacing(config, present)
@@ -509,7 +513,7 @@ class LocalMetadata:
         apply_store_settings(self._store, self._dynamic())
 
     def describe_broker_config(self, *, for_all: bool = False) -> list[ConfigEntry]:
-        """All settings of the broker; ``for_all``: those that are set for all brokers."""
+        """All settings of the broker; ``for_all``: only those set for all brokers."""
         return self._config.describe_default() if for_all else self._config.describe()
 
     # --- settings of consumer groups ------------------------------------------------------
@@ -560,7 +564,7 @@ class LocalMetadata:
     # --- the engine -----------------------------------------------------------------------
 
     def _effective_config(self, name: str, own: LogConfig) -> LogConfig:
-        """The settings of a topic's logs; called by the store, under its lock."""
+        """The effective settings of a topic's logs. The store calls this under its lock."""
         record = self._record(name)
         if record is None or not (record.is_adopted or record.config):
             return own
@@ -583,7 +587,7 @@ class LocalMetadata:
         return own if text is None else replace(own, producer_id_expiration_ms=int(text))
 
     def _apply(self, names: Sequence[str] | Mapping[str, TopicImage]) -> None:
-        """Give topics' open logs the settings that count."""
+        """Apply the effective settings to the open logs of these topics."""
         for name in tuple(names):
             if name in self._state.topics:
                 self._store._manager.settings.apply(name)

@@ -1,4 +1,4 @@
-"""The image of the topics of a store."""
+"""Builds the image of a store's topics."""
 
 import logging
 from collections.abc import Callable, Iterator, Mapping
@@ -21,10 +21,10 @@ _LOGGER = logging.getLogger("kstore")
 
 
 class LocalPartitions(Mapping[int, PartitionImage]):
-    """The partitions of a topic, each of which is made when it is first asked for.
+    """The partitions of a topic; the first access creates the image of each.
 
-    A partition's leader epoch is in a file of its own: a store of 10,000 partitions would read as
-    many files before it serves the first. A value that was made does not change.
+    Each partition's leader epoch is in its own file, so that a store of 10,000 partitions would
+    otherwise read 10,000 files before serving the first. A created image does not change.
     """
 
     def __init__(
@@ -36,9 +36,9 @@ class LocalPartitions(Mapping[int, PartitionImage]):
         self._made: dict[int, PartitionImage] = {}
 
     def is_like(self, other: Mapping[int, PartitionImage]) -> bool:
-        """Whether the other's partitions are in the same directories, with the same ones offline.
+        """Whether the partitions are in the same directories, with the same directories offline.
 
-        Then they differ in leader epochs at most, which ``leader_epoch_begun`` reports.
+        If so, at most their leader epochs differ, which ``leader_epoch_begun`` reports.
         """
         return (
             isinstance(other, LocalPartitions)
@@ -69,13 +69,13 @@ class LocalPartitions(Mapping[int, PartitionImage]):
 
 
 def is_offline(log_dir: LogDir | None) -> bool:
-    """Whether a partition cannot be used: its directory has failed, or it has none."""
+    """Whether a partition is unusable because its directory has failed or is missing."""
     return log_dir is None or log_dir.offline is not None
 
 
 def kept_if_equal(old: TopicImage | None, new: TopicImage) -> TopicImage:
-    """The old image of a topic where the new one has nothing else: its epochs were read already,
-    and what is made from it stays right."""
+    """Return the old image of a topic if the new one is equal, because the old one has its epochs
+    loaded and caches refer to it."""
     if (
         old is not None
         and isinstance(new.partitions, LocalPartitions)
@@ -135,7 +135,8 @@ def planned_image(
 
 
 def own_settings(store: "Store", name: str) -> dict[str, str]:
-    """What ``kstore.topics`` has of Kafka's settings of a topic; the store's lock is held."""
+    """A topic's settings in ``kstore.topics``, by Kafka's names. The caller holds the store's
+    lock."""
     entry = store._catalog.settings.get(name)
     if entry is None:
         return {}
@@ -143,10 +144,10 @@ def own_settings(store: "Store", name: str) -> dict[str, str]:
 
 
 def missing_partitions(store: "Store", name: str) -> list[int]:
-    """Partitions of a topic that no directory has, though it has an entry for them."""
+    """The partitions that a topic's entry lists but no directory contains."""
     catalog = store._catalog
     if catalog.settings.get(name) is None:
-        return []  # of Kafka: a broker hosts some of a topic's partitions
+        return []  # created by Kafka, whose brokers host only some partitions of a topic
     present = catalog.topics[name]
     return [each for each in range(catalog.partition_count(name)) if each not in present]
 
@@ -161,7 +162,7 @@ def _topic_id(store: "Store", name: str) -> bytes:
 
 
 def _leader_epoch(log_dir: LogDir | None, topic: str, partition: int) -> int:
-    """The latest epoch that the partition's log was written in; 0 if it has none."""
+    """The latest leader epoch of the partition's log; 0 if it has none."""
     if log_dir is None or log_dir.offline is not None:
         return 0
     path = log_dir.join(partition_directory(topic, partition), LEADER_EPOCHS)

@@ -1,7 +1,7 @@
-"""The port through which a broker reads and changes the cluster's metadata.
+"""The interface through which a broker reads and changes the cluster's metadata.
 
-One node has its metadata in its own store (:mod:`kstore.cluster.local`); a cluster of several
-brokers has another implementation of the same port.
+A one-node cluster keeps its metadata in its own store (:mod:`kstore.cluster.local`); a cluster of
+several brokers needs another implementation.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -17,7 +17,7 @@ Assignments = Mapping[int, Sequence[int]]  # the brokers of each partition, by i
 
 
 class AlterOp(IntEnum):
-    """What IncrementalAlterConfigs does with a setting (Kafka's AlterConfigOp)."""
+    """The operations of IncrementalAlterConfigs (Kafka's AlterConfigOp)."""
 
     SET = 0
     DELETE = 1
@@ -26,7 +26,7 @@ class AlterOp(IntEnum):
 
 
 class ConfigSource(IntEnum):
-    """Where a setting's value comes from (Kafka's DescribeConfigsResponse.ConfigSource)."""
+    """The source of a setting's value (Kafka's DescribeConfigsResponse.ConfigSource)."""
 
     UNKNOWN = 0
     TOPIC = 1
@@ -54,7 +54,7 @@ class ConfigType(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class ConfigSynonym:
-    """A value that a setting has, or would have without the ones before it."""
+    """A setting's value in one layer; the first synonym is effective."""
 
     name: str
     value: str | None
@@ -63,7 +63,7 @@ class ConfigSynonym:
 
 @dataclass(frozen=True, slots=True)
 class ConfigEntry:
-    """A setting as DescribeConfigs shows it; the value of a sensitive one is None."""
+    """A setting as in DescribeConfigs; the value of a sensitive setting is None."""
 
     name: str
     value: str | None
@@ -90,18 +90,18 @@ class NewTopic:
 
 
 class Registration(Protocol):
-    """What ``on_change`` returns."""
+    """The registration of an ``on_change`` callback."""
 
     def close(self) -> None:
-        """Call back no more; may be repeated."""
+        """Stop calling back. Idempotent."""
 
 
 class Metadata(Protocol):
     """Reads and changes the metadata of the cluster. Thread safe.
 
-    ``image`` never blocks. The changes block, on a disk worker: they return when the change is on
-    disk and in ``image``. Their errors are KStoreErrors with Kafka's code and message; nothing
-    has changed then.
+    ``image`` never blocks. Changes block, so they belong on a disk worker; they return once the
+    change is on disk and in ``image``. They raise KStoreErrors with Kafka's code and message, and
+    then change nothing.
     """
 
     @property
@@ -118,7 +118,8 @@ class Metadata(Protocol):
         """Call ``callback(old, new)`` after each change, on the thread that made it."""
 
     def leader_epoch_begun(self, name: str) -> None:
-        """Read the leader epochs of a topic's partitions again: one has begun in a log."""
+        """Read the leader epochs of a topic's partitions again, after a log has begun a new
+        epoch."""
 
     def create_topic(
         self,
@@ -130,7 +131,7 @@ class Metadata(Protocol):
         config: Mapping[str, str | None] | None = None,
         validate_only: bool = False,
     ) -> TopicImage:
-        """Create a topic; with ``validate_only`` check only, and return what would be created."""
+        """Create a topic; with ``validate_only``, only check, and return what would be created."""
 
     def create_topics(
         self, wanted: Sequence[NewTopic], *, validate_only: bool = False
@@ -158,7 +159,7 @@ class Metadata(Protocol):
     def replace_topic_config(
         self, name: str, config: Mapping[str, str | None], *, validate_only: bool = False
     ) -> None:
-        """Set exactly these settings of a topic (AlterConfigs)."""
+        """Replace all settings of a topic (AlterConfigs)."""
 
     def alter_broker_config(
         self,
@@ -167,7 +168,7 @@ class Metadata(Protocol):
         for_all: bool = False,
         validate_only: bool = False,
     ) -> None:
-        """Change some settings of the broker while it runs (IncrementalAlterConfigs).
+        """Change some dynamic settings of the broker (IncrementalAlterConfigs).
 
         ``for_all``: the defaults of all brokers, Kafka's resource "".
         """
@@ -179,7 +180,7 @@ class Metadata(Protocol):
         for_all: bool = False,
         validate_only: bool = False,
     ) -> None:
-        """Set exactly these settings of the broker while it runs (AlterConfigs)."""
+        """Replace all dynamic settings of the broker (AlterConfigs)."""
 
     def alter_group_config(
         self, name: str, changes: Sequence[ConfigChange], *, validate_only: bool = False
@@ -203,10 +204,10 @@ class Metadata(Protocol):
         """All settings of a topic with their effective values, sorted by name."""
 
     def describe_new_topic(self, topic: TopicImage) -> list[ConfigEntry]:
-        """The same of a topic as ``create_topic`` with ``validate_only`` returns it."""
+        """All settings of a topic that ``create_topic`` with ``validate_only`` returned."""
 
     def describe_broker_config(self, *, for_all: bool = False) -> list[ConfigEntry]:
         """All settings of the broker with their effective values, sorted by name.
 
-        ``for_all``: only those that are set for all brokers.
+        ``for_all``: only those set for all brokers.
         """

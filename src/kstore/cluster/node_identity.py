@@ -1,7 +1,7 @@
-"""The node id and cluster id of a store: those of ``meta.properties``, where it has one.
+"""The node id and cluster id of a store, from ``meta.properties`` if it exists.
 
-kstore never changes ``meta.properties``, and creates none. Without it the node id is the one that
-the caller wants, or 0, and the cluster id is made once and kept in ``kstore.broker``.
+kstore neither changes nor creates ``meta.properties``. Without it, the node id is the one that the
+caller requests, or 0, and the cluster id is generated once and kept in ``kstore.broker``.
 """
 
 from collections.abc import Iterable
@@ -15,17 +15,17 @@ _FIRST_NODE = 0
 
 
 class NodeIdentity(NamedTuple):
-    """``cluster_id`` is None where no ``meta.properties`` has one."""
+    """``cluster_id`` is None if no ``meta.properties`` has one."""
 
     node_id: int
     cluster_id: str | None
 
 
 def find_node_identity(log_dirs: Iterable[LogDir], wanted: int | None) -> NodeIdentity:
-    """The identity by the ``meta.properties`` of the directories that are not offline.
+    """Read the identity from the ``meta.properties`` of the online directories.
 
-    Raises InvalidConfigError if two of them differ (as Kafka's MetaPropertiesEnsemble), or if
-    ``wanted`` is another node id; CorruptFileError.
+    Raises InvalidConfigError if two files differ (as Kafka's MetaPropertiesEnsemble does) or if
+    ``wanted`` is a different node id; CorruptFileError.
     """
     node_ids: dict[int, str] = {}
     cluster_ids: dict[str, str] = {}
@@ -53,4 +53,4 @@ def find_node_identity(log_dirs: Iterable[LogDir], wanted: int | None) -> NodeId
 def _check_single(what: str, found: dict[str, str]) -> None:
     if len(found) > 1:
         listed = ", ".join(f"{value} in {path}" for value, path in found.items())
-        raise InvalidConfigError(f"the log directories have several {what}: {listed}")
+        raise InvalidConfigError(f"the log directories have different {what}: {listed}")

@@ -31,9 +31,9 @@ STORE_SETTINGS = {
 def with_store_settings(
     config: StoreConfig | Mapping[str, object] | None, settings: Mapping[str, object]
 ) -> StoreConfig:
-    """The store's settings with those that a broker is given.
+    """Merge the store settings among a broker's settings into a store config.
 
-    Raises InvalidConfigError for a value out of range.
+    Raises InvalidConfigError for an invalid value.
     """
     base = as_store_config(config)
     given = {name: value for name, value in settings.items() if name in STORE_SETTINGS}
@@ -43,12 +43,12 @@ def with_store_settings(
 
 
 def check_store_settings(config: StoreConfig, settings: Mapping[str, object]) -> None:
-    """Raise InvalidConfigError for settings of a broker that its open store does not have."""
+    """Raise InvalidConfigError if a broker's settings contradict those of its open store."""
     for name, value in settings.items():
         if name in STORE_SETTINGS and with_store_settings(config, {name: value}) != config:
             raise InvalidConfigError(
-                f"{name}={value} is a setting of the store, which is open without it: give it to "
-                "kstore.open(config=...), or let kstore.serve open the store"
+                f"{name}={value} is a setting of the store, which was opened without it: pass it "
+                "to kstore.open(config=...), or let kstore.serve open the store"
             )
 
 

@@ -1,6 +1,6 @@
-"""What a controller checks before it creates a topic or adds partitions, with Kafka's messages.
+"""The controller's checks before it creates topics or partitions, with Kafka's messages.
 
-Rules and sentences: ReplicationControlManager of Kafka 3.9, Topic.validate. One broker here.
+The rules are those of Kafka 3.9's ReplicationControlManager and Topic.validate, for one broker.
 """
 
 from collections.abc import Iterable, Sequence
@@ -23,7 +23,7 @@ _DEFAULT = -1
 
 
 def check_name(name: str) -> None:
-    """Raise InvalidTopicError with Kafka's message for a name that no topic may have."""
+    """Raise InvalidTopicError with Kafka's message for an invalid topic name."""
     try:
         check_topic_name(name)
     except InvalidTopicError:
@@ -57,7 +57,8 @@ class TopicNames:
             self._by_key.setdefault(collision_key(name), []).append(name)
 
     def check_new(self, name: str) -> None:
-        """Check the name of a topic to be created: valid, free, and distinct in Kafka's metrics."""
+        """Check that the name of a new topic is valid, unused, and does not collide in metric
+        names."""
         check_name(name)
         if name == METADATA_TOPIC:
             raise InvalidRequestError(f"Creation of internal topic {name} is prohibited.")
@@ -76,7 +77,7 @@ def count_partitions(
     node_id: int,
     default: int,
 ) -> int:
-    """How many partitions a new topic gets; -1 of either number is the default.
+    """The number of partitions of a new topic; -1 for either number means the default.
 
     Raises InvalidRequestError, InvalidReplicaAssignmentError, InvalidReplicationFactorError,
     InvalidPartitionsError, PolicyViolationError.
@@ -123,7 +124,8 @@ def check_more_partitions(
     assignments: Sequence[Sequence[int]] | None,
     node_id: int,
 ) -> None:
-    """Check CreatePartitions: InvalidPartitionsError unless ``count`` is more than ``present``."""
+    """Check CreatePartitions. Raises InvalidPartitionsError unless ``count`` exceeds
+    ``present``."""
     if count == present:
         raise InvalidPartitionsError(f"Topic already has {present} partition(s).")
     if count < present:

@@ -1,1 +1,1 @@
-"""What a broker coordinates: consumer groups and transactions."""
+"""The coordinators of consumer groups and transactions."""

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def filled_partitions(store: "Store", topic: str) -> Iterator[TopicPartition]:
-    """The partitions of a topic that have bytes, without opening any.
+    """The non-empty partitions of a topic, without opening any.
 
     Includes corrupt ones, whose error is raised when they are read. Skips partitions of an
     offline directory.

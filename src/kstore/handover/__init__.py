@@ -1,12 +1,13 @@
-"""Handing partitions over to a Kafka broker, and taking a broker's directory over.
+"""Hands partitions over to a Kafka broker, and checks a broker's directory for use by kstore.
 
 A broker serves only partitions that it knows: a KRaft broker compares the topic id in its metadata
 with ``partition.metadata``, renames unknown folders to ``-stray`` and starts an empty partition
-instead. So the topic is created on the broker first, the broker is stopped, and the segments are
-copied into the folders that it created, which keep their ids. docs/guide/handover.md lists all
-checks and their reasons; each was tested with brokers.
+instead. Therefore the user first creates the topic on the broker and stops the broker; the segments
+are then copied into the folders that the broker created, which keep their ids.
+docs/guide/handover.md lists all checks and their reasons; each was tested with brokers.
 
-Neither side may run meanwhile: both directories are locked during writes.
+Neither the broker nor another writer may run during a handover, which locks the directories of
+both.
 """
 
 from kstore.handover.copy_partitions import Progress, hand_over

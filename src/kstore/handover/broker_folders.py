@@ -61,17 +61,17 @@ class Broker:
         self.partition_dirs: dict[tuple[str, int], LogDir] = {}
         self.node_id: int | None = None
         self.directory_ids: dict[str, LogDir] = {}
-        self.metadata: ClusterMetadata | None = None  # None: not a KRaft broker's, or unknown
+        self.metadata: ClusterMetadata | None = None  # None: not a KRaft broker, or unknown
         for path in absolute_paths(paths):
             if files.kind(path) != "directory":
-                report.refuse(path, "there is no such directory")
+                report.refuse(path, "the directory does not exist")
                 continue
             log_dir = LogDir(files, path, writable=False)
             self.dirs.append(log_dir)
             self.contents[path] = log_dir.scan()
 
     def check(self, metadata_log_dir: str | None = None) -> None:
-        """Find everything that prevents the broker from starting, or from being this broker.
+        """Report everything that would prevent the broker from starting with these directories.
 
         ``metadata_log_dir``: the setting of that name, if the cluster metadata log is in none of
         the log directories.
@@ -138,7 +138,7 @@ class Broker:
             self.report.warn(
                 ", ".join(folders or paths),
                 f"found {len(folders)} {filenames.CLUSTER_METADATA} directories, need one. "
-                f"{_UNCHECKED}: name the broker's metadata.log.dir",
+                f"{_UNCHECKED}: give the broker's metadata.log.dir",
             )
             return
         try:
@@ -153,11 +153,11 @@ class Broker:
             self.report.refuse(path, f"{error.reason}: the broker would not start")
             return
         if found is None or (found.cluster_id, found.node_id) != (meta.cluster_id, meta.node_id):
-            self.report.refuse(path, "not of this node and cluster, by its meta.properties")
+            self.report.refuse(path, "its meta.properties is of another node or cluster")
 
     def stray_reason(self, key: tuple[str, int], topic_id: str | None) -> str | None:
-        """Why the broker would not serve a folder with this topic id; None if it would, or if
-        that is unknown."""
+        """The reason that the broker would not serve a folder with this topic id; None if it would
+        serve it, or if that is unknown."""
         if self.metadata is None or topic_id is None:
             return None
         return find_stray_reason(self.metadata, self.node_id, self.directory_ids, key, topic_id)
@@ -172,7 +172,7 @@ class Broker:
         return None if directory is None else self.directory_ids.get(directory)
 
     def is_incomplete(self, folder: str) -> bool:
-        """Whether a folder's copy is incomplete; refuses a marker of a newer format."""
+        """Whether a folder's copy is incomplete; reports a marker of a newer format."""
         try:
             return marker.exists(self.files, os.path.join(folder, filenames.HANDOVER))
         except (CorruptFileError, NewerFormatError) as error:

@@ -91,7 +91,7 @@ def hand_over(
                 _copy_partition(files, plan)
             _take_over(by_path, plan)
             done += plan.size
-        for plan in report.partitions:  # not before all are copied
+        for plan in report.partitions:  # only after all are copied
             _finish(files, plan)
         report.executed = True
     finally:
@@ -113,7 +113,7 @@ def _take_over(by_path: Mapping[str, LogDir], plan: PartitionPlan) -> None:
     source_dir = by_path[os.path.dirname(plan.source)]
     target_dir = by_path[os.path.dirname(plan.target)]
     if plan.is_already_copied and target_dir.recovery_point(key) >= plan.end_offset:
-        return  # the broker's own, or written before
+        return  # the broker's own entry, or one written before
     bases = [
         found.base_offset
         for name in source_dir.files.listdir(plan.source)
@@ -155,7 +155,7 @@ def _copy_partition(files: Files, plan: PartitionPlan) -> None:
     files.write_atomically(os.path.join(target, filenames.HANDOVER), marker.CONTENT)
     names = [name for name in files.listdir(plan.source) if is_copied(name)]
     for name in names:
-        # A name that all programs ignore if it is left behind.
+        # All programs ignore a leftover file of this name.
         made = os.path.join(target, name + filenames.CLEANED_SUFFIX)
         source = os.path.join(plan.source, name)
         size = files.size_of(source)

@@ -1,4 +1,4 @@
-"""Plans a handover and finds the reasons against it; changes nothing."""
+"""Plans a handover and reports the reasons against it; changes nothing."""
 
 import os
 from collections.abc import Iterable, Iterator, Mapping
@@ -44,9 +44,9 @@ def plan_handover(
     topics
         Which topics; by default all but Kafka's internal ones.
     topic_ids
-        Ids (22 characters) that the broker knows topics by, for folders that it has lost.
+        The broker's topic ids (22 characters), for folders that it has lost.
     metadata_log_dir
-        The broker's setting, if it is none of its log directories. The ids are checked against
+        The broker's setting, if it is not one of its log directories. The ids are checked against
         the cluster metadata in it, or in one of the log directories.
     abort_open_transactions
         As for :func:`hand_over`: without it an open transaction is refused.
@@ -65,9 +65,9 @@ def plan_handover(
         names = list(store) if wanted is None else wanted
         for name in names:
             if name not in store:
-                report.refuse(name, "there is no such topic in the source")
+                report.refuse(name, "the source has no such topic")
             elif wanted is None and name in filenames.INTERNAL_TOPICS:
-                report.note(name, "skipped: a broker keeps its own; name it to hand it over")
+                report.note(name, "skipped: a broker has its own; name the topic to hand it over")
             else:
                 for log in store[name]:
                     plan = PartitionPlan(
@@ -124,7 +124,7 @@ def _check_partition(there: Broker, plan: PartitionPlan, topic_ids: Mapping[str,
     try:
         found = there.topic_id(key)
     except CorruptFileError as error:
-        report.refuse(plan.target, f"{error.reason}: the broker would not take it for its own")
+        report.refuse(plan.target, f"{error.reason}: the broker would not recognize the folder")
         return
     if found is None and given is None and report.kind == KRAFT:
         report.refuse(
@@ -174,7 +174,7 @@ def _check_contents(there: Broker, report: HandoverReport) -> None:
 
 
 def _check_lost(there: Broker, plan: PartitionPlan, given: str | None) -> None:
-    """A partition for which the broker has no folder."""
+    """Check a partition for which the broker has no folder."""
     report, key, known = there.report, (plan.topic, plan.partition), there.metadata
     if report.kind == ZOOKEEPER:
         if given is None:
@@ -251,7 +251,7 @@ def check_broker(
 ) -> HandoverReport:
     """Check a stopped broker's directories before kstore writes in them; changes nothing.
 
-    ``metadata_log_dir``: the broker's setting, if it is none of ``broker``.
+    ``metadata_log_dir``: the broker's setting, if it is not one of ``broker``.
     """
     report = HandoverReport()
     there = Broker(files, broker, report)
@@ -273,7 +273,7 @@ def check_broker(
         if loose and ("__consumer_offsets", 0) not in there.partition_dirs:
             report.warn(
                 log_dir.join(loose[0]),
-                "the next writer would make __consumer_offsets of it, a topic that the broker "
+                "the next writer would create __consumer_offsets from it, a topic that the broker "
                 "does not know and would rename to -stray: remove the file",
             )
     there.warn_of_replicas(None)
@@ -286,7 +286,7 @@ def _check_for_kstore(there: Broker, key: tuple[str, int]) -> None:
     if there.is_incomplete(folder):
         report.refuse(
             folder,
-            "it came only half over: do the same handover once more, which finishes it",
+            "its handover was interrupted: repeat the same handover, which completes it",
         )
     try:
         found = there.topic_id(key)
@@ -299,8 +299,8 @@ def _check_for_kstore(there: Broker, key: tuple[str, int]) -> None:
     if assigned is not None and there.partition_dirs[key] is not assigned:
         report.note(
             folder,
-            f"the cluster has it in {assigned.path}; the broker serves it from here and says so",
+            f"the cluster has it in {assigned.path}, but the broker serves it here",
         )
 
 
-_UNREADABLE_ID = "the broker takes the directory offline, or the folder for none of its own"
+_UNREADABLE_ID = "the broker takes the directory offline, or does not recognize the folder"

@@ -1,4 +1,4 @@
-"""Finds state of a source that a broker would lose: open transactions, committed offsets."""
+"""Finds the state of a source that a broker would lose: open transactions, committed offsets."""
 
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
@@ -48,7 +48,7 @@ def check_transactions(log: "Log", report: "HandoverReport", *, abort: bool) -> 
         report.refuse(
             log.path,
             f"{what}, and the broker's coordinator does not know it: read_committed would stop "
-            "there for good. End it in the source, or have it aborted there "
+            "there forever. End it in the source, or have it aborted there "
             "(--abort-open-transactions)",
         )
 
@@ -96,7 +96,7 @@ def warn_of_offsets(
         more = f" and {len(offsets) - _NAMED} more" if len(offsets) > _NAMED else ""
         report.warn(
             f"group {group}",
-            f"its committed offsets do not go over: {', '.join(offsets[:_NAMED])}{more}. A broker "
+            f"its committed offsets are not copied: {', '.join(offsets[:_NAMED])}{more}. A broker "
             "keeps its own. Set them there: kafka-consumer-groups --bootstrap-server ... "
             f"--group {group} --reset-offsets --topic TOPIC:PARTITION --to-offset N --execute",
         )
@@ -133,8 +133,8 @@ def _committed(store: "Store", topics: set[str], report: "HandoverReport") -> di
         except CorruptRecordError as error:
             report.warn(
                 f"group {key.group}",
-                f"its committed offset of {key.topic}-{key.partition} cannot be read and does not "
-                f"go over ({path}, offset {record.offset}): {error.reason}",
+                f"its committed offset of {key.topic}-{key.partition} cannot be read and is not "
+                f"copied ({path}, offset {record.offset}): {error.reason}",
             )
     return found
 

@@ -18,7 +18,7 @@ def find_stray_reason(
     key: tuple[str, int],
     topic_id: str,
 ) -> str | None:
-    """Why the broker would not serve a folder with this topic id; None if it would.
+    """The reason that the broker would not serve a folder with this topic id; None if it would.
 
     ``directory_ids``: of the broker's log directories that were given.
     """
@@ -31,7 +31,7 @@ def find_stray_reason(
         )
     if expected != topic_id:
         return (
-            f"the cluster knows {topic!r} by the id {expected}, not {topic_id}: the broker "
+            f"the cluster's topic {topic!r} has the id {expected}, not {topic_id}: the broker "
             "would rename the folder to -stray and begin an empty one"
         )
     replicas = known.partition(topic_id, key[1])

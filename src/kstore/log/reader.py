@@ -94,7 +94,7 @@ class LogReader:
         self._condition = condition
         self._warned = False  # of an end below the recovery point
         self._durable: int | None = None  # the recovery point, once read since the last listing
-        self._damage: CorruptRecordError | None = None  # behind the last valid batch
+        self._damage: CorruptRecordError | None = None  # after the last valid batch
         self._lock = ReentrantLock()
         self._segments: SegmentList | None = None
         self._sealed = RolledSegments(files, maps, self._map)
@@ -354,7 +354,7 @@ class LogReader:
         return max(find_live(self._files, self.directory, names)) == active.base_offset
 
     def _behind_damage(self, active: SegmentView, data: bytes, left: int) -> tuple[int, int]:
-        """Size of the corrupt bytes behind the last batch, and the offset that follows; size 0 if
+        """Size of the corrupt bytes after the last batch, and the offset that follows; size 0 if
         they are an append in progress. Below the recovery point everything was on disk once.
 
         A corrupt header is trusted only if it is the last one.
@@ -376,7 +376,7 @@ class LogReader:
         return (size, min(following, self._durable)) if following > first else (0, first)
 
     def _note_damage(self, active: SegmentView, sentence: str) -> None:
-        """Extend the log to the recovery point, over corrupt bytes behind the last batch."""
+        """Extend the log to the recovery point, over corrupt bytes after the last batch."""
         if self._durable is not None and active.next_offset < self._durable:
             self._damage = CorruptRecordError(
                 sentence,

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from kstore.log.log import Log
 
 Item = TypeVar("Item")
-Items = Iterator[tuple[Item, int]]  # each with the offset behind it
+Items = Iterator[tuple[Item, int]]  # each with the offset after it
 
 DAMAGE = (CorruptRecordError, UnsupportedCompressionTypeError)
 
@@ -36,7 +36,7 @@ def read_past_corruption(
     Parameters
     ----------
     read
-        Items from an offset to stop, each with the offset behind it; raises at corruption.
+        Items from an offset to stop, each with the offset after it; raises at corruption.
     read_valid
         (complete segment, begin, end, offset): items of a range of valid batches, from offset on.
     skipped

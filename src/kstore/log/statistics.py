@@ -236,7 +236,7 @@ class Stats:
     damage_count: int = 0
     damaged_bytes: int = 0  # of what was skipped
     first_offset: int | None = None  # of the first batch
-    end_offset: int | None = None  # behind the last batch
+    end_offset: int | None = None  # after the last batch
     first_record: int | None = None  # offsets, of control records too
     last_record: int | None = None
     min_timestamp: int | None = None  # ms
@@ -429,7 +429,7 @@ class _Walk:
         """Bytes of a segment's indexes; of the last segment only the entries.
 
         While a segment is written, its offset and time index are files of segment.index.bytes
-        each, with zeros behind the last entry.
+        each, with zeros after the last entry.
         """
         total = 0
         for name, entry_size in _INDEXES:

@@ -1,15 +1,14 @@
-"""Kafka's wire language: fields of its records and messages.
+"""Kafka's protocol: the encoding of its requests, responses and internal records.
 
 Modules:
 
-- api_keys: Numbers of Kafka's APIs
-- error_codes: Kafka's error codes, as Apache Kafka 4.3 has them
-- fields: The partition of an internal topic that a name belongs to
+- api_keys: The keys of Kafka's APIs
+- error_codes: The error codes of Apache Kafka 4.3
+- fields: Maps a name to its partition of an internal topic
 - headers: Headers of requests and responses
-- kafka_messages: Records of Kafka's internal topics as trees of JSON values, by the table of
-  records
-- wire: Kafka's primitive types: a reader of bytes that trusts no length, and a writer of chunks
+- kafka_messages: Decodes records of Kafka's internal topics to JSON values
+- wire: Kafka's primitive types: a bounds-checked reader, and a writer of chunks
 
-``messages`` has a generated module for each API, ``records`` one for each kind of record of the
-coordinators; ``schema`` has the tables that they come from.
+``messages`` has a generated module for each API, and ``records`` one for each record type of the
+coordinators; ``schema`` has the tables from which they are generated.
 """

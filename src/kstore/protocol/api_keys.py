@@ -1,10 +1,10 @@
-"""Numbers of Kafka's APIs."""
+"""The keys of Kafka's APIs."""
 
 from enum import IntEnum
 
 
 class ApiKey(IntEnum):
-    """Kafka's API keys by name, those that kstore does not serve included."""
+    """Kafka's API keys by name, including those of APIs that kstore does not serve."""
 
     PRODUCE = 0
     FETCH = 1

@@ -1,13 +1,13 @@
-"""Kafka's error codes, as Apache Kafka 4.3 has them."""
+"""The error codes of Apache Kafka 4.3."""
 
 from enum import IntEnum
 
 
 class ErrorCode(IntEnum):
-    """A code of an answer, by Kafka's name.
+    """An error code of a response, by Kafka's name.
 
-    ``message`` is a sentence for people. ``is_retriable`` says whether the request may succeed
-    when a client sends it again: for those errors Kafka's clients retry by themselves.
+    ``message`` is a sentence for people. ``is_retriable``: a retry of the request may succeed, and
+    Kafka's clients retry automatically.
     """
 
     message: str
@@ -20,7 +20,7 @@ class ErrorCode(IntEnum):
         member.is_retriable = is_retriable
         return member
 
-    UNKNOWN_SERVER_ERROR = -1, "The broker met an error that it has no code for."
+    UNKNOWN_SERVER_ERROR = -1, "An unexpected error occurred in the broker."
     NONE = 0, ""
     OFFSET_OUT_OF_RANGE = 1, "The offset is outside the range that the partition has."
     CORRUPT_MESSAGE = (
@@ -42,7 +42,7 @@ class ErrorCode(IntEnum):
     MESSAGE_TOO_LARGE = 10, "The batch is larger than the broker accepts."
     STALE_CONTROLLER_EPOCH = 11, "The controller has moved to another broker."
     OFFSET_METADATA_TOO_LARGE = 12, "The metadata of a committed offset is too long."
-    NETWORK_EXCEPTION = 13, "The connection was lost before an answer came.", True
+    NETWORK_EXCEPTION = 13, "The connection was lost before a response arrived.", True
     COORDINATOR_LOAD_IN_PROGRESS = 14, "The coordinator is loading its state.", True
     COORDINATOR_NOT_AVAILABLE = 15, "The coordinator is not available.", True
     NOT_COORDINATOR = 16, "The broker is not the coordinator.", True
@@ -63,7 +63,7 @@ class ErrorCode(IntEnum):
     INVALID_GROUP_ID = 24, "The group id is invalid."
     UNKNOWN_MEMBER_ID = 25, "The coordinator does not know the member."
     INVALID_SESSION_TIMEOUT = 26, "The session timeout is outside the broker's limits."
-    REBALANCE_IN_PROGRESS = 27, "The group is rebalancing; the member has to join again."
+    REBALANCE_IN_PROGRESS = 27, "The group is rebalancing, and the member must rejoin."
     INVALID_COMMIT_OFFSET_SIZE = 28, "The size of the committed offset's data is invalid."
     TOPIC_AUTHORIZATION_FAILED = 29, "Access to the topic is denied."
     GROUP_AUTHORIZATION_FAILED = 30, "Access to the group is denied."
@@ -112,7 +112,7 @@ class ErrorCode(IntEnum):
     DELEGATION_TOKEN_AUTH_DISABLED = 61, "Delegation tokens are disabled."
     DELEGATION_TOKEN_NOT_FOUND = 62, "The broker has no such delegation token."
     DELEGATION_TOKEN_OWNER_MISMATCH = 63, "The principal is neither owner nor renewer of the token."
-    DELEGATION_TOKEN_REQUEST_NOT_ALLOWED = 64, "The connection may not ask for delegation tokens."
+    DELEGATION_TOKEN_REQUEST_NOT_ALLOWED = 64, "The connection may not request delegation tokens."
     DELEGATION_TOKEN_AUTHORIZATION_FAILED = 65, "Access to the delegation token is denied."
     DELEGATION_TOKEN_EXPIRED = 66, "The delegation token has expired."
     INVALID_PRINCIPAL_TYPE = 67, "The type of principal is not supported."
@@ -131,9 +131,9 @@ class ErrorCode(IntEnum):
     UNSUPPORTED_COMPRESSION_TYPE = 76, "The request's version does not support the compression."
     STALE_BROKER_EPOCH = 77, "The broker's epoch is not the current one."
     OFFSET_NOT_AVAILABLE = 78, "The new leader's high watermark has not reached the offset.", True
-    MEMBER_ID_REQUIRED = 79, "The member has to join again with the id that the answer carries."
+    MEMBER_ID_REQUIRED = 79, "The member must join again with the id in the response."
     PREFERRED_LEADER_NOT_AVAILABLE = 80, "The preferred leader is not available.", True
-    GROUP_MAX_SIZE_REACHED = 81, "The group has as many members as it may have."
+    GROUP_MAX_SIZE_REACHED = 81, "The group has reached its maximum size."
     FENCED_INSTANCE_ID = 82, "Another member has taken over the static member's instance id."
     ELIGIBLE_LEADERS_NOT_AVAILABLE = (
         83,
@@ -168,9 +168,9 @@ class ErrorCode(IntEnum):
         True,
     )
     INELIGIBLE_REPLICA = 107, "The replica may not join the replicas in sync."
-    NEW_LEADER_ELECTED = 108, "The change of the partition elected another leader."
+    NEW_LEADER_ELECTED = 108, "The partition change elected a new leader."
     OFFSET_MOVED_TO_TIERED_STORAGE = 109, "The offset is in tiered storage."
-    FENCED_MEMBER_EPOCH = 110, "The coordinator has fenced the member; it has to join again."
+    FENCED_MEMBER_EPOCH = 110, "The coordinator has fenced the member, which must rejoin."
     UNRELEASED_INSTANCE_ID = 111, "Another member uses the instance id."
     UNSUPPORTED_ASSIGNOR = 112, "The coordinator does not support the assignor."
     STALE_MEMBER_EPOCH = 113, "The member's epoch is not the current one."
@@ -183,7 +183,7 @@ class ErrorCode(IntEnum):
     UNKNOWN_SUBSCRIPTION_ID = 117, "The telemetry subscription is not the current one."
     TELEMETRY_TOO_LARGE = 118, "The telemetry is larger than the broker accepts."
     INVALID_REGISTRATION = 119, "The broker refuses the registration."
-    TRANSACTION_ABORTABLE = 120, "The transaction met an error; it has to be aborted."
+    TRANSACTION_ABORTABLE = 120, "The transaction failed and must be aborted."
     INVALID_RECORD_STATE = 121, "The record is not in the state that the acknowledgement expects."
     SHARE_SESSION_NOT_FOUND = 122, "The broker has no such share session.", True
     INVALID_SHARE_SESSION_EPOCH = (
@@ -193,14 +193,14 @@ class ErrorCode(IntEnum):
     )
     FENCED_STATE_EPOCH = 124, "The share coordinator has a newer state epoch."
     INVALID_VOTER_KEY = 125, "The voter key differs from the receiver's."
-    DUPLICATE_VOTER = 126, "The voter is a member of the voters."
-    VOTER_NOT_FOUND = 127, "The voter is no member of the voters."
+    DUPLICATE_VOTER = 126, "The voter is already in the voter set."
+    VOTER_NOT_FOUND = 127, "The voter is not in the voter set."
     INVALID_REGULAR_EXPRESSION = 128, "The regular expression is invalid."
-    REBOOTSTRAP_REQUIRED = 129, "The client has to bootstrap again."
+    REBOOTSTRAP_REQUIRED = 129, "The client must bootstrap again."
     STREAMS_INVALID_TOPOLOGY = 130, "The topology is invalid."
     STREAMS_INVALID_TOPOLOGY_EPOCH = 131, "The epoch of the topology is invalid."
     STREAMS_TOPOLOGY_FENCED = 132, "A newer epoch of the topology exists."
-    SHARE_SESSION_LIMIT_REACHED = 133, "The broker has as many share sessions as it may have.", True
+    SHARE_SESSION_LIMIT_REACHED = 133, "The broker has reached its limit of share sessions.", True
 
     @classmethod
     def of(cls, code: int) -> "ErrorCode":

@@ -1,8 +1,8 @@
-"""The partition of an internal topic that a name belongs to."""
+"""Maps a group or transactional id to its partition of an internal topic."""
 
 
 def java_hash(text: str) -> int:
-    """Java's ``String.hashCode``: over UTF-16 units, wrapped to a signed 32-bit number."""
+    """Java's ``String.hashCode``: over UTF-16 code units, as a signed 32-bit integer."""
     units = text.encode("utf-16-be", "surrogatepass")
     value = 0
     for index in range(0, len(units), 2):
@@ -11,9 +11,9 @@ def java_hash(text: str) -> int:
 
 
 def partition_for_name(name: str, partition_count: int) -> int:
-    """The partition of an internal topic that keeps a group or a transactional id.
+    """The partition of an internal topic that stores a group or a transactional id.
 
-    ``Utils.abs`` of Java's hash: that of the smallest number is 0.
+    It uses ``Utils.abs`` of Java's hash, which maps the smallest integer to 0.
     """
     value = java_hash(name)
     return (0 if value == -(1 << 31) else abs(value)) % partition_count

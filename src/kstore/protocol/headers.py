@@ -1,8 +1,8 @@
 """Headers of requests and responses.
 
-A request of a flexible version has header version 2, any other version 1. The response has
-header version 1 or 0 by the same rule, except for ApiVersions: its header is always version 0,
-so that a client can read the answer of a broker that it knows nothing about.
+A request of a flexible version has header version 2, any other request version 1. Likewise a
+response has header version 1 or 0, except that ApiVersions responses always have header version 0,
+so that clients can read them before they know the broker's versions.
 """
 
 from dataclasses import dataclass
@@ -13,18 +13,18 @@ from kstore.protocol.wire import Reader, Writer
 
 
 def is_flexible(api_key: int, version: int) -> bool:
-    """Whether a version of an API has compact types and tagged fields. Raises KeyError."""
+    """Whether an API version has compact types and tagged fields. Raises KeyError."""
     return version >= message_types(api_key)[0].FLEXIBLE_FROM
 
 
 def response_header_version(api_key: int, version: int) -> int:
-    """0 or 1. Raises KeyError for an unknown API."""
+    """The response header version, 0 or 1. Raises KeyError for an unknown API."""
     return 1 if api_key != ApiKey.API_VERSIONS and is_flexible(api_key, version) else 0
 
 
 @dataclass(slots=True)
 class RequestHeader:
-    """The fields that precede a request."""
+    """The header of a request."""
 
     api_key: int
     api_version: int
@@ -33,10 +33,10 @@ class RequestHeader:
 
     @classmethod
     def decode(cls, reader: Reader) -> "RequestHeader":
-        """Read a header, its tagged fields included.
+        """Read a header, including its tagged fields.
 
-        Of an API that ``message_types`` does not know, and of a version above the highest, only
-        the fields of header version 1 are read. Raises InvalidMessageError.
+        For an unknown API, or a version above the highest, only the fields of header version 1 are
+        read. Raises InvalidMessageError.
         """
         header = cls(reader.int16(), reader.int16(), reader.int32(), reader.lenient_string())
         try:
@@ -58,14 +58,14 @@ class RequestHeader:
 
 
 def encode_response_header(writer: Writer, api_key: int, version: int, correlation_id: int) -> None:
-    """Write the header that precedes a response. Raises KeyError for an unknown API."""
+    """Write a response header. Raises KeyError for an unknown API."""
     writer.int32(correlation_id)
     if response_header_version(api_key, version):
         writer.no_tags()
 
 
 def decode_response_header(reader: Reader, api_key: int, version: int) -> int:
-    """The correlation id of a response. Raises InvalidMessageError, KeyError."""
+    """Read a response header; return the correlation id. Raises InvalidMessageError, KeyError."""
     correlation_id = reader.int32()
     if response_header_version(api_key, version):
         reader.skip_tags()

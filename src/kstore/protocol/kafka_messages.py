@@ -1,7 +1,7 @@
-"""Records of Kafka's internal topics as trees of JSON values, by the table of records.
+"""Decodes records of Kafka's internal topics to trees of JSON values.
 
-The JSON is what Kafka's generated JsonConverter classes write: every field of the version, but
-of the tagged ones only those that are not at their default.
+The JSON is that of Kafka's generated JsonConverter classes: all fields of the version, except
+tagged fields with their default value.
 """
 
 import json
@@ -23,7 +23,7 @@ _NUMBERS = {
     "i64": Reader.int64,
     "f64": Reader.float64,
 }
-_PRESENT = 1  # the byte before a struct that may be null; -1 (0 in a tagged field) is null
+_PRESENT = 1  # the byte before a nullable struct; -1 (in a tagged field 0) means null
 
 
 @cache
@@ -42,12 +42,12 @@ def names_by_key(kind: str, prefix: str = "") -> dict[int, str]:
 
 
 def compact(value: Any) -> str:
-    """JSON as Jackson writes it: no blanks, only quotes and control characters escaped."""
+    """Format JSON as Jackson does: no spaces; escape only quotes and control characters."""
     return json.dumps(value, separators=(",", ":"), ensure_ascii=False)
 
 
 def decode(name: str, version: int, data: bytes) -> dict[str, Any]:
-    """The message as a tree of JSON values. Raises CorruptRecordError."""
+    """Decode a message to a tree of JSON values. Raises CorruptRecordError."""
     message = definitions()[name]
     if version not in message.versions:
         raise CorruptRecordError(f"{name} has no version {version}")
@@ -58,15 +58,15 @@ def decode(name: str, version: int, data: bytes) -> dict[str, Any]:
 
 
 def decode_prefixed(name: str, data: bytes) -> tuple[int, dict[str, Any]]:
-    """Version and tree of a message that its version precedes, in two bytes."""
+    """Decode a message with a two-byte version prefix to its version and tree."""
     version = int.from_bytes(data[:2], "big", signed=True)
     return version, decode(name, version, data[2:])
 
 
 def metadata_record(data: bytes) -> tuple[str, int, bytes]:
-    """Name, version and message of a record's value in ``__cluster_metadata``.
+    """The message name, version and bytes of a record value in ``__cluster_metadata``.
 
-    Raises CorruptRecordError for a frame or a kind of record that Kafka 4.3 does not have.
+    Raises CorruptRecordError for a frame version or record type that is unknown to Kafka 4.3.
     """
     reader = Reader(data)
     try:
@@ -80,14 +80,14 @@ def metadata_record(data: bytes) -> tuple[str, int, bytes]:
 
 
 def json_name(field: table.Field) -> str:
-    """Kafka's name of a field: ``topicId`` for ``topic_id``, ``kRaftVersion``."""
+    """Kafka's JSON name of a field: ``topicId`` for ``topic_id``, ``kRaftVersion``."""
     words = ["KRaft" if word == "kraft" else word.capitalize() for word in field.name.split("_")]
     name = "".join(words)
     return name[0].lower() + name[1:]
 
 
 class _Text(Reader):
-    """Bytes that are not UTF-8 are shown as U+FFFD, as Java shows them."""
+    """Reads invalid UTF-8 as U+FFFD, as Java does."""
 
     __slots__ = ()
 
@@ -96,7 +96,7 @@ class _Text(Reader):
 
 
 class _Tree:
-    """One message's bytes, read from the front. Raises InvalidMessageError."""
+    """Reads one message's bytes sequentially. Raises InvalidMessageError."""
 
     def __init__(self, data: bytes, version: int, flexible: bool) -> None:
         self.reader = _Text(data)
@@ -117,7 +117,7 @@ class _Tree:
         known = {field.tag: field for field in fields}
         for field in fields:
             if field.kind == "struct" and not field.is_array:
-                values[field.name] = None  # Kafka's converter shows these, null or not
+                values[field.name] = None  # Kafka's converter writes these even if null
         for tag in self.reader.tags():
             if tag in known:
                 found = known[tag]

@@ -1,7 +1,7 @@
-"""Kafka's primitive types: a reader of bytes that trusts no length, and a writer of chunks.
+"""Kafka's primitive types: a bounds-checked reader, and a writer of chunks.
 
-Type names follow Kafka's protocol guide. Where a method takes ``compact``, True means the form
-of flexible versions (KIP-482): lengths are unsigned varints of length + 1, and 0 is null.
+Type names follow Kafka's protocol guide. The parameter ``compact`` selects the encoding of flexible
+versions (KIP-482): lengths are unsigned varints of length + 1, and 0 is null.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -22,8 +22,8 @@ MAX_TAGS = 1_000
 MAX_STRING_SIZE = 0x7FFF
 ZERO_UUID = bytes(16)
 
-_TOO_SHORT = "the message ends before its fields do"
-_COPIED_SIZE = 2048  # smaller records are copied into the chunk around them
+_TOO_SHORT = "the message ends within its fields"
+_COPIED_SIZE = 2048  # smaller records are copied into the surrounding chunk
 _ITEM_SIZE = {"b": 1, "h": 2, "i": 4, "q": 8}
 
 Item = TypeVar("Item")
@@ -36,7 +36,7 @@ class Encodable(Protocol):
 
 
 def _scalar_reader(code: str) -> "Callable[[Reader], Any]":
-    """The method of Reader for a number; a call less than ``fixed``, since most fields are one."""
+    """A method of Reader for a number; saves a call over ``fixed`` for these frequent fields."""
     layout = Struct(f">{code}")
     unpack, size = layout.unpack_from, layout.size
 
@@ -52,7 +52,7 @@ def _scalar_reader(code: str) -> "Callable[[Reader], Any]":
 
 
 def _scalar_writer(code: str) -> "Callable[[Writer, Any], None]":
-    """The method of Writer for a number."""
+    """A method of Writer for a number."""
     pack_value = Struct(f">{code}").pack
 
     def write(self: "Writer", value: Any) -> None:
@@ -65,11 +65,11 @@ def _scalar_writer(code: str) -> "Callable[[Writer, Any], None]":
 
 
 class Reader:
-    """Reads a message from the front.
+    """Reads a message sequentially.
 
-    Every length and count is checked against the bytes left before anything is allocated, and
-    all arrays of a message together may have ``max_items`` elements. All methods raise
-    InvalidMessageError for bytes that are no such value. Not thread-safe.
+    It checks each length and count against the remaining bytes before allocating anything. All
+    arrays of a message together may have at most ``max_items`` elements. All methods raise
+    InvalidMessageError for invalid bytes. Not thread-safe.
     """
 
     __slots__ = ("data", "end", "items_left", "position")
@@ -84,14 +84,14 @@ class Reader:
 
     @property
     def remaining(self) -> int:
-        """Number of bytes not read yet."""
+        """The number of unread bytes."""
         return self.end - self.position
 
     def error(self, reason: str) -> InvalidMessageError:
         return InvalidMessageError(reason, position=self.position)
 
     def fixed(self, layout: Struct) -> tuple[Any, ...]:
-        """A run of fields of fixed size."""
+        """Read consecutive fields of fixed size."""
         try:
             values = layout.unpack_from(self.data, self.position)
         except StructError:
@@ -99,7 +99,7 @@ class Reader:
         self.position += layout.size
         return values
 
-    # Any byte but 0 is True, as Kafka reads it.
+    # As in Kafka, any byte other than 0 is True.
     boolean: ClassVar[Callable[["Reader"], bool]] = _scalar_reader("?")
     int8: ClassVar[Callable[["Reader"], int]] = _scalar_reader("b")
     int16: ClassVar[Callable[["Reader"], int]] = _scalar_reader("h")
@@ -112,7 +112,7 @@ class Reader:
         return self._take(16).tobytes()
 
     def unsigned_varint(self) -> int:
-        """An unsigned number of at most 35 bits in five bytes."""
+        """Read an unsigned varint of up to five bytes (35 bits)."""
         if self.position < self.end and (byte := self.data[self.position]) < 0x80:
             self.position += 1
             return byte
@@ -148,7 +148,7 @@ class Reader:
         return None if size == -1 else self._take(size).tobytes()
 
     def records(self, compact: bool) -> memoryview | None:
-        """Records as a view of the message's bytes; nothing is copied."""
+        """Read records as a view of the message's bytes, without copying."""
         size = self._size(compact)
         return None if size == -1 else self._take(size)
 
@@ -179,18 +179,18 @@ class Reader:
         return None if count < 0 else [decode(self, version) for _ in range(count)]
 
     def nullable_struct(self, decode: "Callable[[Reader, int], Item]", version: int) -> Item | None:
-        """A struct behind a byte that is negative for null."""
+        """Read a struct after a byte that is negative for null."""
         return None if self.int8() < 0 else decode(self, version)
 
     def count(self, compact: bool) -> int:
-        """The number of elements of an array that is not null."""
+        """Read the number of elements of a non-null array."""
         count = self.nullable_count(compact)
         if count < 0:
-            raise self.error("an array is null that may not be null")
+            raise self.error("a non-nullable array is null")
         return count
 
     def nullable_count(self, compact: bool) -> int:
-        """The number of elements of an array, -1 for null."""
+        """Read the number of elements of an array, -1 for null."""
         count = self._size(compact)
         if count < -1 or count > self.end - self.position:
             raise self.error(f"an array claims {count} elements, {self.remaining} bytes are left")
@@ -200,7 +200,7 @@ class Reader:
         return count
 
     def tags(self) -> Iterable[int]:
-        """The number of each tagged field; what the caller does not read of it is skipped.
+        """Yield the number of each tagged field; skip fields that the caller does not read.
 
         Raises InvalidMessageError if the caller reads more or fewer bytes than the field has.
         """
@@ -210,7 +210,7 @@ class Reader:
         return self._each_tag()
 
     def skip_tags(self) -> None:
-        """Skip the tagged fields of a struct that has none of its own."""
+        """Skip the tagged fields of a struct without known tagged fields."""
         for _ in self.tags():
             pass
 
@@ -240,7 +240,7 @@ class Reader:
         start = self.position
         if size < 0 or size > self.end - start:
             raise self.error(
-                "a value is null that may not be null"
+                "a non-nullable value is null"
                 if size == -1
                 else f"{_TOO_SHORT}: a value claims {size} bytes, {self.remaining} are left"
             )
@@ -265,9 +265,9 @@ class Reader:
 
 
 class Writer:
-    """Writes a message from the front, as chunks to be sent one behind the other.
+    """Writes a message sequentially, as chunks to send in order.
 
-    Methods raise InvalidMessageError for a value that the type cannot hold, null included.
+    Methods raise InvalidMessageError for a value that the type cannot hold, including null.
     Not thread-safe.
     """
 
@@ -280,22 +280,22 @@ class Writer:
 
     @property
     def size(self) -> int:
-        """Number of bytes written."""
+        """The number of written bytes."""
         return self._closed_size + len(self._buffer)
 
     def chunks(self) -> list[Chunk]:
-        """What was written. Records of a ``Slice`` and long records are chunks of their own."""
+        """The written message. Records of a ``Slice`` and large records are separate chunks."""
         self._close_buffer()
         return list(self._chunks)
 
     def to_bytes(self) -> bytes:
-        """What was written, copied into one object."""
+        """The written message, copied into one object."""
         if not self._chunks:
             return bytes(self._buffer)
         return b"".join(bytes(chunk) for chunk in self.chunks())
 
     def fixed(self, layout: Struct, *values: Any) -> None:
-        """A run of fields of fixed size."""
+        """Write consecutive fields of fixed size."""
         try:
             self._buffer += layout.pack(*values)
         except StructError as error:
@@ -310,7 +310,7 @@ class Writer:
     float64: ClassVar[Callable[["Writer", float], None]] = _scalar_writer("d")
 
     def encoded(self, data: bytes) -> None:
-        """A struct that was encoded before, in the same version."""
+        """Write a struct that is already encoded, in the same version."""
         self._buffer += data
 
     def uuid(self, value: bytes) -> None:
@@ -323,7 +323,7 @@ class Writer:
             self._buffer.append(value)
             return
         if value < 0:
-            raise InvalidMessageError(f"{value} is no unsigned number")
+            raise InvalidMessageError(f"{value} is not an unsigned number")
         while value > 0x7F:
             self._buffer.append(value & 0x7F | 0x80)
             value >>= 7
@@ -331,7 +331,7 @@ class Writer:
 
     def string(self, value: str | None, compact: bool) -> None:
         if value is None:
-            raise InvalidMessageError("a string is null that may not be null")
+            raise InvalidMessageError("a non-nullable string is null")
         self.nullable_string(value, compact)
 
     def nullable_string(self, value: str | None, compact: bool) -> None:
@@ -353,7 +353,7 @@ class Writer:
 
     def bytes_(self, value: bytes | None, compact: bool) -> None:
         if value is None:
-            raise InvalidMessageError("bytes are null that may not be null")
+            raise InvalidMessageError("non-nullable bytes are null")
         self.nullable_bytes(value, compact)
 
     def nullable_bytes(self, value: bytes | None, compact: bool) -> None:
@@ -362,7 +362,8 @@ class Writer:
             self._buffer += value
 
     def records(self, value: "Records | None", compact: bool) -> None:
-        """Records; a ``Slice`` or more than 2 KiB become a chunk of their own, not a copy."""
+        """Write records; a ``Slice`` and more than 2 KiB become a separate chunk without
+        copying."""
         if value is None:
             self._length(-1, compact)
             return
@@ -378,7 +379,7 @@ class Writer:
     def integers(self, code: str, values: Sequence[int] | None, compact: bool) -> None:
         """An array of integers; ``code`` is that of ``struct``: b, h, i or q."""
         if values is None:
-            raise InvalidMessageError("an array is null that may not be null")
+            raise InvalidMessageError("a non-nullable array is null")
         self.nullable_integers(code, values, compact)
 
     def nullable_integers(self, code: str, values: Sequence[int] | None, compact: bool) -> None:
@@ -393,7 +394,7 @@ class Writer:
 
     def strings(self, values: Sequence[str] | None, compact: bool) -> None:
         if values is None:
-            raise InvalidMessageError("an array is null that may not be null")
+            raise InvalidMessageError("a non-nullable array is null")
         self.nullable_strings(values, compact)
 
     def nullable_strings(self, values: Sequence[str] | None, compact: bool) -> None:
@@ -403,7 +404,7 @@ class Writer:
 
     def structs(self, values: Sequence[Encodable] | None, version: int, compact: bool) -> None:
         if values is None:
-            raise InvalidMessageError("an array is null that may not be null")
+            raise InvalidMessageError("a non-nullable array is null")
         self.nullable_structs(values, version, compact)
 
     def nullable_structs(
@@ -414,7 +415,7 @@ class Writer:
             value.encode(self, version)
 
     def nullable_struct(self, value: Encodable | None, version: int) -> None:
-        """A struct behind a byte, 1; or the byte -1 for null."""
+        """Write the byte 1 and the struct, or the byte -1 for null."""
         if value is None:
             self.int8(-1)
         else:
@@ -422,11 +423,11 @@ class Writer:
             value.encode(self, version)
 
     def no_tags(self) -> None:
-        """The end of a struct without tagged fields, in flexible versions."""
+        """Write the empty tagged fields at the end of a struct in flexible versions."""
         self._buffer.append(0)
 
     def tags(self, tags: "Sequence[tuple[int, Writer]]") -> None:
-        """Tagged fields, by ascending number: each was written with a writer of its own."""
+        """Write tagged fields in ascending order of numbers, each from its own writer."""
         if not tags:
             self._buffer.append(0)
             return

@@ -1,6 +1,6 @@
 """The leader epoch that follows a loss of acknowledged records.
 
-A leader that lost its end uses the offsets behind it again. Consumers notice that by the leader
+A leader that lost its end reuses the offsets after it. Consumers notice that by the leader
 epoch alone (KIP-320), so it has to rise. An incomplete batch at the end was never acknowledged:
 its append was interrupted.
 """

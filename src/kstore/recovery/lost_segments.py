@@ -123,7 +123,7 @@ def find_lost_segments(
 ) -> list[LostRange]:
     """Segments that are lost according to the files of a partition, by offset.
 
-    Records lost behind the last segment are not included: the recovery point shows those.
+    Records lost after the last segment are not included: the recovery point shows those.
 
     Parameters
     ----------

@@ -4,20 +4,20 @@ Modules:
 
 - acls: Access control lists of a cluster
 - admin: Elections, log directories, reassignments, features and versions
-- answer_errors: Kafka's error codes in answers as errors of kstore
+- answer_errors: Converts Kafka's error codes in responses to kstore's exceptions
 - authentication: The client's side of SASL on a connection
-- cluster: Finds brokers and leaders, and asks again where an answer says to
-- connection: One connection to a broker: requests in the highest version that both sides support
+- cluster: Finds brokers and leaders, and retries requests
+- connection: One connection to a broker, with version negotiation
 - consumer: Reads assigned partitions of a cluster
-- coordinators: Asks the coordinator of a group or of a transactional id
+- coordinators: Sends requests to the coordinator of a group or transactional id
 - group_consumer: Reads the partitions that a consumer group of a cluster assigns
-- groups: Groups as an administrator sees them: states, members, committed offsets
+- groups: Group administration: states, members, committed offsets
 - membership: A member of a consumer group, by Kafka's classic protocol
-- offsets: Offsets of many partitions, by one request to each leader
+- offsets: Offsets of many partitions, with one request to each leader
 - quotas: Quotas of a cluster's clients, and the users of SCRAM
 - range_assignor: Kafka's range assignor: consecutive partitions of each topic for each member
 - remote_log: A partition of a cluster: offsets, appends of batches, deletion of records
-- store: A cluster as the tools see a store
+- store: Presents a cluster to the tools as a store
 - topic: A topic of a cluster: settings, partitions, offsets
-- transactions: Transactions as an administrator sees them, and the way out of a hanging one
+- transactions: Transaction administration, including aborting a hanging transaction
 """

@@ -1,4 +1,4 @@
-"""Access control lists of a cluster: described, created, deleted."""
+"""Describes, creates and deletes access control lists of a cluster."""
 
 from collections.abc import Iterable, Sequence
 
@@ -19,7 +19,7 @@ from kstore.security.acl import (
 
 
 def describe_acls(cluster: Cluster, wanted: AclFilter) -> list[Acl]:
-    """The bindings that a filter selects, in the order of the answer."""
+    """The ACLs that match a filter, in the order of the response."""
     request = DescribeAclsRequest(
         resource_type_filter=wanted.resource_type,
         resource_name_filter=wanted.name,
@@ -47,7 +47,7 @@ def describe_acls(cluster: Cluster, wanted: AclFilter) -> list[Acl]:
 
 
 def create_acls(cluster: Cluster, acls: Sequence[Acl]) -> None:
-    """Create bindings; raises the error of the first that is refused."""
+    """Create ACLs. Raises the first error."""
     creations = [
         CreateAclsRequest.Creations(
             resource_type=each.resource_type,
@@ -67,7 +67,7 @@ def create_acls(cluster: Cluster, acls: Sequence[Acl]) -> None:
 
 
 def delete_acls(cluster: Cluster, filters: Iterable[AclFilter]) -> None:
-    """Delete what filters select; raises the first error."""
+    """Delete the ACLs that match the filters. Raises the first error."""
     request = DeleteAclsRequest(
         filters=[
             DeleteAclsRequest.Filters(

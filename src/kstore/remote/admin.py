@@ -29,14 +29,14 @@ from kstore.remote.groups import by_topic
 from kstore.topic_partition import TopicPartition
 
 _TIMEOUT_MS = 30_000
-# Requests that only controllers take.
+# The keys of requests that only controllers handle.
 _CONTROLLERS = frozenset((52, 53, 54, 59, 62, 63, 70, 73, 82))
 LogDir = DescribeLogDirsResponse.Results
 Reassignment = ListPartitionReassignmentsResponse.Topics.Partitions
 
 
 class Feature(NamedTuple):
-    """A feature of a cluster: the levels that its nodes support, and the one that counts."""
+    """A feature of a cluster: the supported levels, and the finalized one."""
 
     name: str
     min_level: int
@@ -45,7 +45,7 @@ class Feature(NamedTuple):
 
 
 def describe_features(cluster: Cluster) -> tuple[int, list[Feature]]:
-    """The features by name, and the epoch of their levels (-1: unknown)."""
+    """The features by name, and the epoch of the finalized levels (-1: unknown)."""
     request = ApiVersionsRequest(client_software_name="kstore", client_software_version="1")
     answer = cluster.ask(request, ApiVersionsResponse)
     levels = {each.name: each.max_version_level for each in answer.finalized_features}
@@ -64,13 +64,13 @@ def api_name(key: int) -> str:
 
 
 def broker_apis() -> set[int]:
-    """The keys of the requests that brokers take, as far as they are known here."""
+    """The keys of all known requests that brokers handle."""
     return {int(key) for key in ApiKey} - _CONTROLLERS
 
 
 @cache
 def own_versions() -> dict[int, tuple[int, int]]:
-    """The versions of each request that kstore has the layout of, by key."""
+    """The versions of each request that kstore can encode, by key."""
     found = {}
     for module in pkgutil.iter_modules(messages.__path__):
         for name, value in vars(import_module(f"{messages.__name__}.{module.name}")).items():
@@ -82,7 +82,7 @@ def own_versions() -> dict[int, tuple[int, int]]:
 def elect_leaders(
     cluster: Cluster, election_type: int, partitions: Iterable[TopicPartition] | None
 ) -> dict[TopicPartition, KStoreError | None]:
-    """Elect leaders of partitions, of all for None; returns for each why not, None if done."""
+    """Elect leaders of partitions, or of all if None; returns each partition's error or None."""
     TopicPartitions = ElectLeadersRequest.TopicPartitions  # noqa: N806 (a class)
     request = ElectLeadersRequest(
         election_type=election_type,
@@ -114,7 +114,7 @@ def describe_log_dirs(cluster: Cluster, node: int) -> list[LogDir]:
 def move_log_dirs(
     cluster: Cluster, node: int, moves: Mapping[TopicPartition, str]
 ) -> dict[TopicPartition, KStoreError | None]:
-    """Begin to move partitions of a broker to directories; returns for each why not."""
+    """Start moving a broker's partitions to directories; returns each partition's error or None."""
     Dirs = AlterReplicaLogDirsRequest.Dirs  # noqa: N806 (a class)
     request = AlterReplicaLogDirsRequest()
     for path in sorted(set(moves.values())):
@@ -132,7 +132,7 @@ def move_log_dirs(
 
 
 def list_reassignments(cluster: Cluster) -> dict[TopicPartition, Reassignment]:
-    """The reassignments of partitions in progress."""
+    """The partition reassignments in progress."""
     request = ListPartitionReassignmentsRequest(timeout_ms=_TIMEOUT_MS, topics=None)
     answer = cluster.ask(request, ListPartitionReassignmentsResponse, node=cluster.controller)
     raise_for(answer.error_code, answer.error_message, "")

@@ -1,4 +1,4 @@
-"""Kafka's error codes in answers as errors of kstore."""
+"""Converts Kafka's error codes in responses to kstore's exceptions."""
 
 from kstore import errors
 from kstore.errors import KStoreError
@@ -29,7 +29,7 @@ _CLASSES = (
 )
 _BY_CODE: dict[int, type[KStoreError]] = {each.code: each for each in _CLASSES}
 
-# Exceptions of Kafka whose name is not that of their error code.
+# Kafka's exceptions whose name does not follow from their error code.
 _EXCEPTIONS = {
     "NON_EMPTY_GROUP": "GroupNotEmpty",
     "KAFKA_STORAGE_ERROR": "KafkaStorage",
@@ -42,7 +42,7 @@ _EXCEPTIONS = {
 
 
 def exception_name(error: KStoreError) -> str:
-    """The name of Kafka's exception for the code of an answer, as Kafka's tools print it."""
+    """The name of Kafka's exception for an error code, as Kafka's tools print it."""
     try:
         code = ErrorCode(error.code).name
     except ValueError:
@@ -52,12 +52,13 @@ def exception_name(error: KStoreError) -> str:
 
 
 def error_of(code: int, message: str | None, about: str) -> KStoreError:
-    """The error of an answer: kstore's class of that code, or KStoreError with the code."""
+    """The exception for an error code: kstore's class of that code, or KStoreError with the
+    code."""
     if not message:
         try:
             known = ErrorCode(code)
         except ValueError:
-            message = f"error {code}, which this version of kstore does not know"
+            message = f"error {code}, which is unknown to this version of kstore"
         else:
             message = known.message
     text = message
@@ -69,13 +70,13 @@ def error_of(code: int, message: str | None, about: str) -> KStoreError:
 
 
 def raise_for(code: int, message: str | None, about: str) -> None:
-    """Raise the error of an answer; nothing for code 0."""
+    """Raise the exception for an error code; do nothing for code 0."""
     if code:
         raise error_of(code, message, about)
 
 
 def is_retriable(code: int) -> bool:
-    """Whether Kafka's clients ask again after this error."""
+    """Whether Kafka's clients retry after this error."""
     try:
         return ErrorCode(code).is_retriable
     except ValueError:

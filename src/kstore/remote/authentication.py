@@ -1,4 +1,4 @@
-"""The client's side of SASL on a connection: SaslHandshake, then tokens (KIP-43, KIP-152)."""
+"""The client side of SASL on a connection: SaslHandshake, then tokens (KIP-43, KIP-152)."""
 
 import secrets
 from collections.abc import Callable, Generator
@@ -13,15 +13,15 @@ _NONCE_SIZE = 18  # bytes of randomness
 
 
 class AuthenticationFailedError(KStoreError):
-    """The broker or the client did not prove who it is; no retry helps."""
+    """The broker or the client failed to authenticate. Not retriable."""
 
     code = SASL_AUTHENTICATION_FAILED
 
 
 def authenticate(sasl: ClientSasl, exchange: Callable[[bytes], bytes]) -> None:
-    """Carry out one exchange; ``exchange`` sends a token and returns the broker's.
+    """Run one authentication; ``exchange`` sends a token and returns the broker's.
 
-    Raises AuthenticationFailedError, and what ``exchange`` raises.
+    Raises AuthenticationFailedError, and the errors of ``exchange``.
     """
     steps = _plain(sasl) if sasl.mechanism == PLAIN else _scram(sasl)
     try:

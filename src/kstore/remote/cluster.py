@@ -1,4 +1,4 @@
-"""Finds brokers and leaders, and asks again where an answer says to."""
+"""Finds brokers and leaders, and retries requests after retriable errors."""
 
 import time
 from collections.abc import Callable, Iterable
@@ -18,20 +18,20 @@ TopicEntry = MetadataResponse.Topics
 
 
 def parse_servers(text: str) -> list[tuple[str, int]]:
-    """Addresses of ``host:port,host:port``; raises InvalidConfigError."""
+    """Parse ``host:port,host:port``. Raises InvalidConfigError."""
     found = []
     for server in text.split(","):
         host, colon, port = server.strip().rpartition(":")
         if not colon or not host or not port.isdecimal() or not 0 < int(port) < 65536:
             raise InvalidConfigError(
-                f"--bootstrap-server is host:port, several separated by commas, not {server!r}"
+                f"--bootstrap-server is host:port or a comma-separated list of them, not {server!r}"
             )
         found.append((host.strip("[]"), int(port)))
     return found
 
 
 class Cluster:
-    """Connections to the brokers of a cluster, for one thread at a time. ``close`` it."""
+    """Connections to the brokers of a cluster. For one thread at a time; ``close`` it after use."""
 
     def __init__(
         self,
@@ -58,7 +58,7 @@ class Cluster:
         self.metadata([])
 
     def close(self) -> None:
-        """Close the connections; again is harmless."""
+        """Close the connections. Idempotent."""
         connections = [*self._connections.values()]
         self._connections.clear()
         if self._bootstrap is not None:
@@ -76,7 +76,7 @@ class Cluster:
     # --- connections ----------------------------------------------------------------------
 
     def _any(self) -> Connection:
-        """A connection to one of the servers named, which stays open."""
+        """A connection to one of the bootstrap servers, which stays open."""
         if self._bootstrap is not None:
             return self._bootstrap
         problem: SourceError | None = None
@@ -113,9 +113,9 @@ class Cluster:
         timeout: float = 0.0,
         highest: int | None = None,
     ) -> Answer:
-        """Ask one broker, by default any, in a version up to ``highest``.
+        """Send a request to one broker, by default any, in a version up to ``highest``.
 
-        A connection that fails is replaced at the next request.
+        The next request replaces a failed connection.
         """
         connection = self._any() if node is None else self._node(node)
         try:
@@ -125,23 +125,23 @@ class Cluster:
             raise
         except KStoreError:
             raise
-        except BaseException:  # interrupted: the answer would be taken for the next request's
+        except BaseException:  # interrupted: the next request would get this one's response
             self._drop(node)
             raise
 
     def learn(self, node_id: int, host: str, port: int) -> None:
-        """Remember the address of a broker that an answer named."""
+        """Remember the address of a broker from a response."""
         self._addresses[node_id] = (host, port)
 
     def address(self, node_id: int) -> tuple[str, int]:
-        """Host and port of a broker; SourceError for one that no answer named."""
+        """Host and port of a broker. Raises SourceError for an unknown broker."""
         found = self._addresses.get(node_id)
         if found is None:
-            raise SourceError(f"the cluster names no broker {node_id}")
+            raise SourceError(f"the cluster has no broker {node_id}")
         return found
 
     def rack(self, node_id: int) -> str | None:
-        """The rack of a broker, None without one."""
+        """The rack of a broker, None if it has none."""
         return self._racks.get(node_id)
 
     def versions(self, node_id: int) -> dict[int, tuple[int, int]]:
@@ -156,15 +156,15 @@ class Cluster:
             connection.close()
 
     def send(self, request: Request, *, node: int) -> None:
-        """Send a request that has no answer."""
+        """Send a request that gets no response."""
         self._node(node).send(request)
 
     # --- metadata -------------------------------------------------------------------------
 
     def metadata(self, topics: Iterable[str] | None) -> dict[str, TopicEntry]:
-        """Entries of these topics by name (None: of all); remembers brokers and leaders.
+        """Request the metadata of these topics (None: of all), and remember brokers and leaders.
 
-        Nothing is created. An entry may have an error code.
+        Returns entries by name, which may have error codes. Creates no topics.
         """
         wanted = None if topics is None else [MetadataRequest.Topics(name=name) for name in topics]
         request = MetadataRequest(topics=wanted, allow_auto_topic_creation=False)
@@ -184,18 +184,18 @@ class Cluster:
 
     @property
     def nodes(self) -> list[int]:
-        """Ids of the brokers that the last metadata named."""
+        """The ids of the brokers in the latest metadata."""
         return sorted(self._addresses)
 
     @property
     def controller(self) -> int | None:
-        """The broker that changes topics; None: any."""
+        """The controller, which changes topics; None: any broker."""
         return self.controller_id if self.controller_id in self._addresses else None
 
     def leader(self, topic: str, partition: int) -> int:
         """The broker that leads a partition.
 
-        Raises UnknownTopicOrPartitionError, or SourceError where none leads it.
+        Raises UnknownTopicOrPartitionError, or SourceError if no broker leads it.
         """
         node = self._leaders.get((topic, partition), -1)
         if node < 0:
@@ -212,19 +212,20 @@ class Cluster:
         return node
 
     def topic_id(self, topic: str) -> bytes:
-        """The topic's id of the last metadata; zeros where the broker has none."""
+        """The topic's id in the latest metadata; zeros if the broker has no ids."""
         return self._topic_ids.get(topic) or ZERO_UUID
 
     def has_topic_id(self, topic: str) -> bool:
-        """Whether fetches may name the topic by its id (from version 13 on they must)."""
+        """Whether fetches may use the topic id, which they must since version 13."""
         return self.topic_id(topic) != ZERO_UUID
 
     def forget_leader(self, topic: str, partition: int) -> None:
-        """Ask for the leader again at the next use."""
+        """Look up the leader again at the next use."""
         self._leaders.pop((topic, partition), None)
 
     def retrying(self, attempt: Callable[[], Result], *, forget: tuple[str, int] | None) -> Result:
-        """Call until it succeeds, or raises what no retry helps, for the timeout at most."""
+        """Call ``attempt`` until it succeeds, raises a non-retriable error, or the timeout
+        expires."""
         deadline = time.monotonic() + self._timeout
         while True:
             try:

@@ -1,9 +1,9 @@
-"""One connection to a broker: requests in the highest version that both sides support.
+"""One connection to a broker, which uses the highest version that both sides support.
 
-Requests and answers are frames of an int32 size and that many bytes. The versions that a broker
-supports come from ApiVersions (KIP-35); one before 0.10 closes the connection on it, and is asked
-in version 0. With TLS the socket is encrypted first; with SASL the client proves who it is after
-ApiVersions, and again before its session ends (KIP-368).
+Requests and responses are frames: an int32 size, then that many bytes. ApiVersions (KIP-35) gives
+the versions that a broker supports. A broker before 0.10 closes the connection upon that request,
+and is then used with version 0. With TLS the socket is encrypted first; with SASL the client
+authenticates after ApiVersions, and again before its session ends (KIP-368).
 """
 
 import socket
@@ -27,7 +27,7 @@ from kstore.security.client_settings import ClientSasl, ClientSecurity, ClientTl
 _PLAINTEXT = ClientSecurity()
 _SHARE_OF_SESSION = 0.85  # of a session's time, after which the client authenticates again
 _SIZE = struct.Struct(">i")
-_CHUNK = 1 << 20  # bytes of an answer that are received at a time: no claim of its size allocates
+_CHUNK = 1 << 20  # bytes received at a time, so that a response's claimed size allocates nothing
 LARGEST_ANSWER = 1 << 30
 UNSUPPORTED_VERSION = 35
 
@@ -53,14 +53,14 @@ Answer = TypeVar("Answer", bound=Response)
 
 
 class ClosedByBrokerError(SourceError):
-    """The broker closed the connection instead of answering."""
+    """The broker closed the connection without a response."""
 
 
 class Connection:
-    """A connection to one broker, for one thread. ``close`` it, or use it in ``with``.
+    """A connection to one broker. For one thread. ``close`` it, or use it in ``with``.
 
-    Raises SourceError where the broker is not reachable, or does not answer within ``timeout``
-    seconds; AuthenticationFailedError where it or this client does not prove who it is.
+    Raises SourceError if the broker is unreachable or does not respond within ``timeout`` seconds,
+    and AuthenticationFailedError if either side fails to authenticate.
     """
 
     def __init__(
@@ -81,7 +81,7 @@ class Connection:
         self._session_ends = float("inf")  # by time.monotonic
         self._socket = self._connect()
         try:
-            self.versions = self._ask_versions()  # empty: of a broker before 0.10
+            self.versions = self._ask_versions()  # empty for a broker before 0.10
             if self._sasl is not None:
                 self._authenticate(self._sasl)
         except BaseException:
@@ -177,16 +177,17 @@ class Connection:
             answer = self._exchange(request, 3, ApiVersionsResponse)
             if answer.error_code == UNSUPPORTED_VERSION:
                 answer = self._exchange(ApiVersionsRequest(), 0, ApiVersionsResponse)
-        except ClosedByBrokerError:  # before 0.10, or one that is about to stop
+        except ClosedByBrokerError:  # a broker before 0.10, or one that is shutting down
             self._socket.close()
             self._socket = self._connect()
             return {}
         return {each.api_key: (each.min_version, each.max_version) for each in answer.api_keys}
 
     def version_of(self, request: Request, highest: int | None = None) -> int:
-        """The version in which a request is sent, ``highest`` at most.
+        """The version in which to send a request, at most ``highest``.
 
-        Raises KStoreError with code 35 where the broker does not support any.
+        Raises KStoreError with UNSUPPORTED_VERSION if the broker supports none of kstore's
+        versions.
         """
         low, high = request.MIN_VERSION, request.MAX_VERSION
         high = high if highest is None else min(high, highest)
@@ -210,15 +211,15 @@ class Connection:
         timeout: float = 0.0,
         highest: int | None = None,
     ) -> Answer:
-        """Send a request and return its answer, of the generated type ``response``.
+        """Send a request and return its response, of the generated type ``response``.
 
-        ``timeout`` is added to the connection's, for requests that wait at the broker.
+        ``timeout`` is added to the connection's timeout, for requests that wait at the broker.
         """
         self._renew_session()
         return self._exchange(request, self.version_of(request, highest), response, timeout)
 
     def send(self, request: Request) -> None:
-        """Send a request that has no answer: Produce with acks=0."""
+        """Send a request that gets no response: Produce with acks=0."""
         self._renew_session()
         self._send(request, self.version_of(request))
 
@@ -234,9 +235,9 @@ class Connection:
             correlation_id = self._send(request, version)
             frame = self._receive_frame()
         except TimeoutError as error:
-            self.close()  # an answer that comes later would be taken for the next request's
+            self.close()  # the next request would get a late response to this one
             raise SourceError(
-                f"no answer from {self.address} within {self._timeout + more:g} s"
+                f"no response from {self.address} within {self._timeout + more:g} s"
             ) from error
         except SourceError:
             raise
@@ -250,7 +251,7 @@ class Connection:
         if answered != correlation_id:
             self.close()
             raise SourceError(
-                f"{self.address} answered request {answered} where {correlation_id} was sent"
+                f"{self.address} responded to request {answered} instead of {correlation_id}"
             )
         is_refused = request.API_KEY == ApiKey.API_VERSIONS and frame[4:6] == b"\0\x23"
         return response.decode(reader, 0 if is_refused else version)
@@ -270,7 +271,7 @@ class Connection:
         if not 4 <= size <= LARGEST_ANSWER:
             self.close()
             raise SourceError(
-                f"{self.address} announced an answer of {size} bytes: is that a Kafka broker, and "
+                f"{self.address} announced a response of {size} bytes: is that a Kafka broker, and "
                 "with this security.protocol?"
             )
         return self._receive(size)
@@ -282,7 +283,7 @@ class Connection:
             if not data:
                 self.close()
                 raise ClosedByBrokerError(
-                    f"{self.address} closed the connection without an answer: the broker may not "
+                    f"{self.address} closed the connection without a response: the broker may not "
                     "support the request, or expects another security protocol"
                 )
             received += data

@@ -37,10 +37,10 @@ class RemoteBatch(NamedTuple):
 
 
 class RemoteConsumer:
-    """Reads partitions in turn. Not safe to share between threads.
+    """Reads partitions in turn. Not thread safe.
 
-    An offset that the log no longer has raises OffsetOutOfRangeError: records that were deleted
-    before they were read are never skipped in silence.
+    An offset that the log no longer has raises OffsetOutOfRangeError; records deleted before they
+    were read are never skipped silently.
     """
 
     def __init__(
@@ -67,18 +67,18 @@ class RemoteConsumer:
         self.close()
 
     def close(self) -> None:
-        """Nothing: the connections are the store's."""
+        """Do nothing, since the connections belong to the store."""
 
     def seek(self, tp: TopicPartition, offset: int) -> None:
-        """Read on from an offset."""
+        """Continue reading at an offset."""
         self._positions[tp] = offset
 
     def seek_to_beginning(self) -> None:
-        """Read on from the oldest record of every partition."""
+        """Continue reading at the oldest record of every partition."""
         self._positions = {tp: log.start_offset for tp, log in self._logs.items()}
 
     def seek_to_time(self, when: int) -> None:
-        """Read on from the first record at or after a time, in milliseconds; else from the end."""
+        """Continue at the first record at or after a time in ms, or at the end if there is none."""
         for tp, log in self._logs.items():
             found = log.first_offset_at(when)
             self._positions[tp] = log.end_offset if found is None else found
@@ -92,7 +92,7 @@ class RemoteConsumer:
         return self._positions[tp]
 
     def batches(self, timeout: float) -> Iterator[RemoteBatch]:
-        """Batches of records until none came for timeout seconds."""
+        """Yield batches of records until none arrives for ``timeout`` seconds."""
         for tp in self.assignment:
             self.position(tp)
         last = monotonic()
@@ -109,7 +109,7 @@ class RemoteConsumer:
                 return
 
     def _next(self, tp: TopicPartition, wait_ms: int) -> RemoteBatch | None:
-        """What the leader has from the position on; None if nothing."""
+        """Fetch from the current position; None if there are no records."""
         start = self._positions[tp]
         found = self._logs[tp].fetch(
             start,
@@ -122,7 +122,7 @@ class RemoteConsumer:
             return None
         records = list(self._decode(found, data, start))
         stop = end_of_batches(data)
-        if stop is None:  # before Fetch 3: not one complete batch fits
+        if stop is None:  # before Fetch 3: no complete batch fits
             self._enlarge(tp, start)
             return None
         stop = max(start, stop)
@@ -149,7 +149,7 @@ class RemoteConsumer:
 def aborted_ranges(
     data: bytes, aborted: "Iterable[FetchResponse.Responses.Partitions.AbortedTransactions]"
 ) -> AbortedRanges:
-    """The aborted transactions of an answer, each up to its marker (Kafka's CompletedFetch)."""
+    """The aborted transactions of a response, each up to its marker (Kafka's CompletedFetch)."""
     begun = [(each.producer_id, each.first_offset) for each in aborted]
     first = batch_fields.base_offset(data)
     walk = TransactionWalk(first, {producer: at for producer, at in begun if at < first})
@@ -161,7 +161,7 @@ def aborted_ranges(
 
 
 def end_of_batches(data: bytes) -> int | None:
-    """The offset behind the last complete batch; None without one."""
+    """The offset after the last complete batch; None if there is none."""
     end = None
     position = 0
     while 0 < batch_fields.declared_size(data, position) <= len(data) - position:

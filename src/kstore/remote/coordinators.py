@@ -1,4 +1,4 @@
-"""Asks the coordinator of a group or of a transactional id, and finds it again when it moves."""
+"""Sends requests to the coordinator of a group or transactional id, and follows its moves."""
 
 from collections.abc import Callable
 
@@ -22,7 +22,8 @@ _MOVED = (
 def find_coordinator(cluster: Cluster, key: str, kind: int = GROUP) -> int:
     """The id of the broker that coordinates a group or a transactional id.
 
-    Raises KStoreError with Kafka's code where the broker refuses, SourceError where none answers.
+    Raises KStoreError with Kafka's code if the broker returns an error, SourceError if none
+    responds.
     """
     node = cluster.coordinators.get((kind, key))
     if node is None:
@@ -34,7 +35,7 @@ def find_coordinator(cluster: Cluster, key: str, kind: int = GROUP) -> int:
 def _ask(cluster: Cluster, key: str, kind: int) -> int:
     request = FindCoordinatorRequest(key=key, key_type=kind, coordinator_keys=[key])
     answer = cluster.ask(request, FindCoordinatorResponse)
-    for each in answer.coordinators:  # from version 4 on
+    for each in answer.coordinators:  # since version 4
         raise_for(each.error_code, each.error_message, key)
         cluster.learn(each.node_id, each.host, each.port)
         return each.node_id
@@ -53,10 +54,12 @@ def ask_coordinator(
     kind: int = GROUP,
     timeout: float = 0.0,
 ) -> Answer:
-    """Ask the coordinator of ``key``; where it moved or is loading, again until the timeout.
+    """Send a request to the coordinator of ``key``; if it moved or is loading, retry until the
+    timeout.
 
-    ``code_of`` returns the answer's error code; codes that concern no coordinator are left to
-    the caller. ``timeout`` is added to the connection's, for requests that wait at the broker.
+    ``code_of`` returns the response's error code; the caller handles codes that do not concern the
+    coordinator. ``timeout`` is added to the connection's timeout, for requests that wait at the
+    broker.
     """
 
     def attempt() -> Answer:

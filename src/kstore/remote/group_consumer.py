@@ -17,16 +17,16 @@ if TYPE_CHECKING:
 _LATEST, _EARLIEST = -1, -2
 _COMMIT_INTERVAL = 5.0  # seconds, Kafka's auto.commit.interval.ms
 _METADATA_AGE = 300.0  # seconds, Kafka's metadata.max.age.ms
-_IDLE = 0.1  # seconds between two checks of a membership without partitions
+_IDLE = 0.1  # seconds between checks of a member without partitions
 
 
 class GroupConsumer:
-    """A member of a group that reads what it is assigned. For one thread.
+    """A group member that reads its assigned partitions. For one thread.
 
-    A partition begins at its committed offset; without one, or where that offset is no longer in
-    the log, by ``auto_offset_reset``. Offsets handed to :meth:`commit` reach the coordinator every
-    five seconds, before a rebalance and at :meth:`close`. Records that were read and not committed
-    when a partition changes hands are read again by its next member.
+    Reading of a partition begins at its committed offset; without one, or if the log no longer has
+    that offset, ``auto_offset_reset`` decides. Offsets passed to :meth:`commit` are sent to the
+    coordinator every five seconds, before a rebalance and in :meth:`close`. If a partition moves to
+    another member, that member reads uncommitted records again.
 
     Parameters
     ----------
@@ -50,10 +50,10 @@ class GroupConsumer:
         self._reader: RemoteConsumer | None = None
         self._pending: dict[TopicPartition, int] = {}
         self._committed_at = time.monotonic()
-        self._seen: dict[str, int] = {}  # partitions of each topic when it last joined
+        self._seen: dict[str, int] = {}  # partition counts of the topics at the last join
         self._seen_at = 0.0
         self.assignment: tuple[TopicPartition, ...] = ()
-        self.joining_time = 0.0  # seconds that joining and rebalances took, all together
+        self.joining_time = 0.0  # total seconds spent in joining and rebalances
 
     def __enter__(self) -> Self:
         return self
@@ -71,7 +71,8 @@ class GroupConsumer:
     # --- reading ----------------------------------------------------------------------------
 
     def batches(self, timeout: float) -> Iterator[RemoteBatch]:
-        """Batches of records until none came for timeout seconds, or a rebalance begins."""
+        """Yield batches of records until none arrives for ``timeout`` seconds or a rebalance
+        begins."""
         until = time.monotonic() + timeout
         self._keep()
         if self._reader is None or not self.assignment:
@@ -86,7 +87,7 @@ class GroupConsumer:
                 return
 
     def _keep(self) -> None:
-        """Heartbeat, commit when due, and join again where the group asks for it."""
+        """Send heartbeats, commit when due, and rejoin if the group requires it."""
         now = time.monotonic()
         if now - self._committed_at >= _COMMIT_INTERVAL:
             self._commit_pending()
@@ -134,7 +135,7 @@ class GroupConsumer:
     # --- committing -------------------------------------------------------------------------
 
     def commit(self, offsets: Mapping[tuple[str, int], int]) -> None:
-        """Remember offsets to commit: those of the records to read next."""
+        """Queue offsets to commit, each the offset of the next record to read."""
         self._pending |= {TopicPartition(*tp): offset for tp, offset in offsets.items()}
 
     def _commit_pending(self) -> None:

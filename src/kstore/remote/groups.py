@@ -1,4 +1,4 @@
-"""Groups of a cluster as an administrator sees them: states, members, committed offsets."""
+"""Group administration: states, members, committed offsets."""
 
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
@@ -35,7 +35,7 @@ _NO_GENERATION = -1
 
 
 class ListedGroup(NamedTuple):
-    """A group of ListGroups; state and type are empty where the broker does not know them."""
+    """A group of ListGroups; state and type are empty if the broker does not report them."""
 
     group_id: str
     protocol_type: str
@@ -44,7 +44,7 @@ class ListedGroup(NamedTuple):
 
 
 class MemberDescription(NamedTuple):
-    """A member of a group, with the partitions that it is assigned."""
+    """A group member and its assigned partitions."""
 
     member_id: str
     instance_id: str
@@ -56,7 +56,7 @@ class MemberDescription(NamedTuple):
 
 
 class GroupDescription(NamedTuple):
-    """State and members of a group; an unknown one is Dead."""
+    """State and members of a group; an unknown group is Dead."""
 
     group_id: str
     state: str
@@ -78,7 +78,7 @@ class CommittedOffset(NamedTuple):
 def list_groups(
     cluster: Cluster, *, states: Iterable[str] = (), types: Iterable[str] = ()
 ) -> list[ListedGroup]:
-    """Groups of all brokers that consumers may use, in these states and of these types, if any."""
+    """The consumer groups of all brokers, optionally only with these states and types."""
     wanted, kinds = list(states), list(types)
     cluster.metadata([])
     request = ListGroupsRequest(states_filter=wanted, types_filter=kinds)
@@ -99,7 +99,7 @@ def list_groups(
 
 
 def describe_group(cluster: Cluster, group: str) -> GroupDescription:
-    """State and members of one group, by its coordinator (KIP-848's answer first)."""
+    """State and members of one group, from its coordinator; tries the KIP-848 request first."""
     found = _describe_consumer_group(cluster, group)
     if found is not None:
         return found
@@ -112,7 +112,7 @@ def describe_group(cluster: Cluster, group: str) -> GroupDescription:
     )
     entry = only(answer.groups, group)
     node = find_coordinator(cluster, group)
-    if entry.error_code == ErrorCode.GROUP_ID_NOT_FOUND:  # from version 6 on
+    if entry.error_code == ErrorCode.GROUP_ID_NOT_FOUND:  # since version 6
         return GroupDescription(group, DEAD, "", "", (), node)
     raise_for(entry.error_code, None, group)
     if entry.protocol_type not in CONSUMER_TYPES:
@@ -133,7 +133,7 @@ def describe_group(cluster: Cluster, group: str) -> GroupDescription:
 
 
 def _describe_consumer_group(cluster: Cluster, group: str) -> GroupDescription | None:
-    """A group of KIP-848; None for another, and where the broker does not know them."""
+    """A consumer group (KIP-848); None for a classic group, or if the broker lacks KIP-848."""
     try:
         answer = ask_coordinator(
             cluster,
@@ -184,9 +184,9 @@ def _partitions(assignment: "_Assignment") -> tuple[TopicPartition, ...]:
 
 
 def assigned_partitions(data: bytes) -> tuple[TopicPartition, ...]:
-    """The partitions in an assignment of a consumer; none where it is empty or not readable.
+    """The partitions in a consumer's assignment; empty if the assignment is empty or unreadable.
 
-    A later version than the known ones begins with the known fields.
+    Versions newer than the known ones begin with the known fields.
     """
     if not data:
         return ()
@@ -210,9 +210,9 @@ def committed_offsets(
     *,
     require_stable: bool = False,
 ) -> dict[TopicPartition, CommittedOffset]:
-    """Committed offsets of a group, of all its partitions or of these; without those it lacks.
+    """A group's committed offsets, for all partitions or for these; omits partitions without one.
 
-    With ``require_stable`` the coordinator is asked again while a transaction holds an offset.
+    With ``require_stable``, retries while a transaction has a pending commit.
     """
     topics = None if partitions is None else by_topic(partitions)
     Groups = OffsetFetchRequest.Groups  # noqa: N806 (a class)
@@ -264,9 +264,9 @@ def commit_offsets(
     member_id: str = "",
     generation: int = _NO_GENERATION,
 ) -> None:
-    """Commit offsets, of a member or (as a tool does) of a group without members.
+    """Commit offsets for a member or, as tools do, for a group without members.
 
-    Raises the error of the first partition that is refused.
+    Raises the error of the first partition that fails.
     """
     if not offsets:
         return
@@ -301,7 +301,8 @@ def commit_offsets(
 
 
 def delete_group(cluster: Cluster, group: str) -> None:
-    """Delete a group without members; NonEmptyGroupError, GroupIdNotFoundError and others."""
+    """Delete a group without members. Raises NonEmptyGroupError, GroupIdNotFoundError and
+    others."""
     answer = ask_coordinator(
         cluster,
         group,
@@ -315,7 +316,7 @@ def delete_group(cluster: Cluster, group: str) -> None:
 def delete_offsets(
     cluster: Cluster, group: str, partitions: Iterable[TopicPartition]
 ) -> dict[TopicPartition, KStoreError | None]:
-    """Delete committed offsets; returns for each partition why not, None where it is done.
+    """Delete committed offsets; return each partition's error, or None on success.
 
     Raises the error of the group, such as GroupIdNotFoundError.
     """

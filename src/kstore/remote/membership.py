@@ -18,23 +18,23 @@ from kstore.remote.groups import assigned_partitions, commit_offsets
 from kstore.topic_partition import TopicPartition
 
 _CONSUMER = "consumer"
-_PAUSE = 0.1  # seconds between two attempts to join
-# Codes after which a member joins again, and those after which it needs another id for it.
+_PAUSE = 0.1  # seconds between attempts to join
+# Codes after which a member rejoins, and the code after which it needs a new member id.
 _REJOIN = (ErrorCode.REBALANCE_IN_PROGRESS, ErrorCode.ILLEGAL_GENERATION)
 _FORGOTTEN = ErrorCode.UNKNOWN_MEMBER_ID
 
 
 class Membership:
-    """Joins, keeps and leaves a group with the range assignor. For one thread.
+    """Joins a group, stays in it and leaves it, with the range assignor. For one thread.
 
-    Heartbeats are sent by :meth:`is_current`, which a reader calls every few seconds.
+    :meth:`is_current` sends the heartbeats; a reader must call it every few seconds.
 
     Parameters
     ----------
     session_timeout_ms
-        How long the coordinator waits for a heartbeat before it takes the partitions away.
+        How long the coordinator waits for a heartbeat before it removes the member.
     rebalance_timeout_ms
-        How long a rebalance waits for this member to join again.
+        How long a rebalance waits for this member to rejoin.
     """
 
     def __init__(
@@ -59,10 +59,10 @@ class Membership:
     # --- joining ----------------------------------------------------------------------------
 
     def join(self, topics: Iterable[str]) -> tuple[TopicPartition, ...]:
-        """Join the group, or again after a rebalance, and return the partitions assigned.
+        """Join the group, or rejoin after a rebalance, and return the assigned partitions.
 
-        Waits for the other members. Raises KStoreError with Kafka's code where the coordinator
-        refuses: 23 where no assignor is common to all members.
+        Waits for the other members. Raises KStoreError with Kafka's code if the coordinator rejects
+        the member, such as INCONSISTENT_GROUP_PROTOCOL if the members have no common assignor.
         """
         subscribed = list(topics)
         while True:
@@ -74,7 +74,7 @@ class Membership:
                 return assigned_partitions(assignment)
 
     def _join(self, topics: list[str]) -> JoinGroupResponse | None:
-        """One attempt to join; None: try again."""
+        """Attempt to join once; None: retry."""
         metadata = range_assignor.encode_subscription(topics)
         request = JoinGroupRequest(
             group_id=self.group,
@@ -104,7 +104,7 @@ class Membership:
         return answer
 
     def _sync(self, joined: JoinGroupResponse) -> bytes | None:
-        """This member's assignment, which the leader computes; None: join again."""
+        """Get this member's assignment; the leader computes all. None: rejoin."""
         assignments = []
         if joined.leader == self.member_id:
             assignments = self._assign(joined)
@@ -151,7 +151,7 @@ class Membership:
         ]
 
     def _lost(self, code: int) -> bool:
-        """Whether this error ends the membership of this generation."""
+        """Whether this error ends the membership in this generation."""
         if code == _FORGOTTEN:
             self.member_id = ""
         if code == _FORGOTTEN or code in _REJOIN:
@@ -159,10 +159,10 @@ class Membership:
             return True
         return False
 
-    # --- while a member ---------------------------------------------------------------------
+    # --- as a member ------------------------------------------------------------------------
 
     def is_current(self) -> bool:
-        """Whether the assignment holds; sends a heartbeat when one is due."""
+        """Whether the assignment is still valid; sends a heartbeat if one is due."""
         if self._is_current and time.monotonic() >= self._next_heartbeat:
             request = HeartbeatRequest(
                 group_id=self.group, generation_id=self.generation, member_id=self.member_id
@@ -180,11 +180,11 @@ class Membership:
         return self._is_current
 
     def rejoin_soon(self) -> None:
-        """Join again at the next opportunity: the subscription changed."""
+        """Rejoin at the next opportunity, because the subscription changed."""
         self._is_current = False
 
     def commit(self, offsets: Mapping[TopicPartition, int]) -> bool:
-        """Commit offsets of this generation; False: another generation began before."""
+        """Commit offsets in this generation; False if a newer generation has begun."""
         try:
             commit_offsets(
                 self._cluster,
@@ -200,7 +200,7 @@ class Membership:
         return True
 
     def leave(self) -> None:
-        """Leave the group, so that the other members take over at once; again is harmless."""
+        """Leave the group, so that other members take over immediately. Idempotent."""
         if not self.member_id:
             return
         member_id, self.member_id, self._is_current = self.member_id, "", False
@@ -210,6 +210,6 @@ class Membership:
             members=[LeaveGroupRequest.Members(member_id, None, "the consumer is being closed")],
         )
         node = self._cluster.coordinators.get((GROUP, self.group))
-        # Once, without a retry: the coordinator expires a member that it does not hear of.
+        # Not retried: the coordinator expires a member without heartbeats.
         with suppress(SourceError):
             self._cluster.ask(request, LeaveGroupResponse, node=node)

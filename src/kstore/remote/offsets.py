@@ -1,4 +1,4 @@
-"""Offsets of many partitions of a cluster, by one request to each leader."""
+"""Offsets of many partitions of a cluster, with one request to each leader."""
 
 from collections.abc import Iterable
 
@@ -17,7 +17,7 @@ def list_offsets(
     """The offset of each partition for a timestamp, -1 (latest) or -2 (earliest).
 
     Partitions that do not exist, and those without a record at or after the time, are omitted.
-    Raises KStoreError where a leader refuses, SourceError where it does not answer.
+    Raises KStoreError if a leader returns an error, SourceError if it does not respond.
     """
     wanted = list(partitions)
     return cluster.retrying(lambda: _ask_leaders(cluster, wanted, when), forget=None)

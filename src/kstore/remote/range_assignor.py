@@ -9,7 +9,7 @@ from kstore.protocol.wire import Reader, Writer
 from kstore.topic_partition import TopicPartition
 
 NAME = "range"
-_VERSION = 1  # of subscriptions and assignments: the one that every client since 0.9 reads
+_VERSION = 1  # of subscriptions and assignments; every client since 0.9 reads it
 
 
 class Subscriber(NamedTuple):
@@ -48,7 +48,7 @@ def assign(
 
 
 def encode_subscription(topics: Iterable[str]) -> bytes:
-    """What a member sends with JoinGroup."""
+    """Encode a member's subscription for JoinGroup."""
     writer = Writer()
     writer.int16(_VERSION)
     ConsumerProtocolSubscription(topics=sorted(topics)).encode(writer, _VERSION)
@@ -56,14 +56,14 @@ def encode_subscription(topics: Iterable[str]) -> bytes:
 
 
 def decode_subscription(data: bytes) -> tuple[str, ...]:
-    """The topics of a member; InvalidMessageError where the bytes are none."""
+    """The topics of a subscription. Raises InvalidMessageError."""
     reader = Reader(data)
     reader.int16()
     return tuple(ConsumerProtocolSubscription.decode(reader, 0).topics)
 
 
 def encode_assignment(partitions: Iterable[TopicPartition]) -> bytes:
-    """What the leader sends for a member with SyncGroup."""
+    """Encode a member's assignment for SyncGroup."""
     topics: dict[str, list[int]] = {}
     for tp in sorted(partitions):
         topics.setdefault(tp.topic, []).append(tp.partition)

@@ -1,4 +1,4 @@
-"""A partition of a cluster: offsets, appends of batches, deletion of records."""
+"""A partition of a cluster: offsets, batch appends, record deletion."""
 
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -27,9 +27,9 @@ _PRODUCE_TIMEOUT_MS = 30_000
 class RemoteLog:
     """One partition of a topic of a cluster. For one thread at a time.
 
-    Its methods are those of :class:`kstore.Log` that the tools use; each asks the partition's
-    leader. They raise SourceError where it does not answer, and the errors of kstore with Kafka's
-    code and message where it refuses.
+    It has those methods of :class:`kstore.Log` that the tools use; each sends a request to the
+    partition's leader. They raise SourceError if the leader does not respond, and kstore's
+    exceptions with Kafka's code and message if it returns an error.
     """
 
     closed = False
@@ -56,20 +56,20 @@ class RemoteLog:
 
     @property
     def end_offset(self) -> int:
-        """The high watermark, as consumers see the end."""
+        """The high watermark, which is the end for consumers."""
         return self._list_offset(LATEST) or 0
 
     def newest_offset(self) -> int | None:
-        """The offset of the record with the largest timestamp, None without records."""
+        """The offset of the record with the largest timestamp, None if there are no records."""
         return self._list_offset(MAX_TIMESTAMP)
 
     def offset_at(self, when: "datetime | int") -> int:
-        """The offset of the first record at or after a time; the end if none is."""
+        """The offset of the first record at or after a time, otherwise the end offset."""
         found = self.first_offset_at(when)
         return self.end_offset if found is None else found
 
     def first_offset_at(self, when: "datetime | int") -> int | None:
-        """The offset of the first record at or after a time, None without one."""
+        """The offset of the first record at or after a time, None if there is none."""
         return self._list_offset(timestamp.to_milliseconds(when))
 
     def _list_offset(self, when: int) -> int | None:
@@ -118,14 +118,14 @@ class RemoteLog:
         return AppendInfo(found.base_offset, -1, found.log_append_time_ms, size)
 
     def flush(self) -> None:
-        """Nothing: the broker's acknowledgement is what a client gets."""
+        """Do nothing: a client has only the broker's acknowledgement."""
 
     def producers(self) -> list[Any]:
-        """None: batches of the tools carry no producer id."""
+        """Return an empty list: the tools' batches have no producer id."""
         return []
 
     def delete_records(self, before_offset: int) -> int:
-        """Raise the log start to before_offset (-1: the high watermark); returns the new one."""
+        """Advance the log start to before_offset (-1: the high watermark); return the log start."""
         asked = DeleteRecordsRequest.Topics.Partitions(
             partition_index=self.partition, offset=before_offset
         )
@@ -143,7 +143,7 @@ class RemoteLog:
     def fetch(
         self, offset: int, *, max_bytes: int, max_wait_ms: int, isolation_level: int
     ) -> FetchResponse.Responses.Partitions:
-        """What the leader answers to a fetch from an offset; its error code is checked."""
+        """Fetch from an offset. Raises the error in the leader's response."""
         return self._cluster.retrying(
             lambda: self._fetch(offset, max_bytes, max_wait_ms, isolation_level),
             forget=(self.topic, self.partition),
@@ -183,7 +183,7 @@ class RemoteLog:
 
 
 def only(entries: list[Entry], about: str) -> Entry:
-    """The entry of an answer about one thing; raises SourceError where there is another number."""
+    """The only entry of a response. Raises SourceError if it has none or several."""
     if len(entries) != 1:
-        raise SourceError(f"the answer about {about} has {len(entries)} entries, not 1")
+        raise SourceError(f"the response about {about} has {len(entries)} entries, not 1")
     return entries[0]

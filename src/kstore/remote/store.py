@@ -1,4 +1,4 @@
-"""A cluster as the tools see a store."""
+"""Presents a cluster to the tools as a store."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Self, cast
@@ -20,24 +20,25 @@ from kstore.security.client_settings import ClientSecurity
 
 _PLAINTEXT = ClientSecurity()
 _TIMEOUT_MS = 30_000
-_BROKERS_CHOICE = -1  # partitions and replication factor by the broker's defaults (KIP-464)
+_BROKERS_CHOICE = -1  # use the broker's default partitions and replication factor (KIP-464)
 
 
 class RemoteStore(Mapping[str, RemoteTopic]):
-    """A cluster's topics by name, each described by the cluster when it is looked up.
+    """A cluster's topics by name; each lookup requests the topic's metadata.
 
-    For one thread at a time, but for its producers, whose thread sends. ``close`` it, or use it
-    in ``with``. Methods raise SourceError where no broker answers, and the errors of kstore with
-    Kafka's code and message where one refuses.
+    For one thread at a time, except its producers, which send on their own threads. ``close`` it,
+    or use it in ``with``. Methods raise SourceError if no broker responds, and kstore's exceptions
+    with Kafka's code and message if one returns an error.
 
     Parameters
     ----------
     bootstrap_servers
-        ``host:port``, several separated by commas.
+        ``host:port``, or a comma-separated list.
     timeout
-        Seconds until a request without an answer fails, and temporary errors are retried.
+        Seconds after which a request without a response fails, and for which temporary errors are
+        retried.
     client_id
-        What the cluster calls this client.
+        The client id in requests.
     security
         How its connections are encrypted and authenticated; by default not.
     """
@@ -61,7 +62,7 @@ class RemoteStore(Mapping[str, RemoteTopic]):
         self._of_producers: list[RemoteStore] = []
 
     def close(self) -> None:
-        """Close the connections, those of producers too; again is harmless."""
+        """Close the connections, including those of producers. Idempotent."""
         self.cluster.close()
         while self._of_producers:
             self._of_producers.pop().close()
@@ -104,7 +105,7 @@ class RemoteStore(Mapping[str, RemoteTopic]):
         config: Mapping[str, str] | None = None,
         validate_only: bool = False,
     ) -> None:
-        """Create a topic; None: as many partitions and replicas as the broker's default."""
+        """Create a topic; None: the broker's default number of partitions and replicas."""
         configs = [
             CreateTopicsRequest.Topics.Configs(name=key, value=value)
             for key, value in (config or {}).items()
@@ -125,7 +126,7 @@ class RemoteStore(Mapping[str, RemoteTopic]):
         raise_for(found.error_code, found.error_message, name)
 
     def add_partitions(self, name: str, partitions: int, *, validate_only: bool = False) -> None:
-        """Give a topic more partitions, so that it has this many."""
+        """Add partitions to a topic until it has this many."""
         asked = CreatePartitionsRequest.Topics(name=name, count=partitions, assignments=None)
         request = CreatePartitionsRequest(
             topics=[asked], timeout_ms=_TIMEOUT_MS, validate_only=validate_only
@@ -154,9 +155,9 @@ class RemoteStore(Mapping[str, RemoteTopic]):
     # --- records ----------------------------------------------------------------------------
 
     def producer(self, topic: str, *, acks: int | str = "all", **options: Any) -> Producer:
-        """A producer to a topic; options as :meth:`kstore.Store.producer`.
+        """A producer for a topic; options as in :meth:`kstore.Store.producer`.
 
-        It has connections of its own, because its thread sends. Close it before the store.
+        It has its own connections, because it sends on its own thread. Close it before the store.
         """
         store = RemoteStore(self.bootstrap_servers, timeout=self._timeout, security=self._security)
         self._of_producers.append(store)
@@ -182,5 +183,5 @@ class RemoteStore(Mapping[str, RemoteTopic]):
         auto_offset_reset: str = "latest",
         isolation_level: str = "read_uncommitted",
     ) -> GroupConsumer:
-        """A member of a group that subscribes to the topics this function returns."""
+        """A group member that subscribes to the topics that ``topics()`` returns."""
         return GroupConsumer(self, group, topics, auto_offset_reset, isolation_level)

@@ -28,7 +28,7 @@ SettingEntry = DescribeConfigsResponse.Results.Configs
 
 
 def describe_settings(store: "RemoteStore", kind: int, name: str) -> list[SettingEntry]:
-    """Every setting of a topic or a broker with its synonyms, as the cluster describes it."""
+    """All settings of a topic or broker, with synonyms (DescribeConfigs)."""
     request = DescribeConfigsRequest(
         resources=[
             DescribeConfigsRequest.Resources(
@@ -53,7 +53,7 @@ def alter_settings(
     *,
     validate_only: bool = False,
 ) -> None:
-    """Change some settings of a topic or a broker and leave the others."""
+    """Change some settings of a topic or broker and keep the others."""
     Configs = IncrementalAlterConfigsRequest.Resources.Configs  # noqa: N806 (a class)
     configs = [Configs(name=key, config_operation=SET, value=text) for key, text in changes.items()]
     configs += [Configs(name=key, config_operation=DELETE, value=None) for key in unset]
@@ -72,9 +72,9 @@ def alter_settings(
 
 
 class RemoteTopic:
-    """A topic of a cluster, as its metadata described it. For one thread at a time.
+    """A topic of a cluster, as of the time of its metadata. For one thread at a time.
 
-    Its methods are those of :class:`kstore.Topic` that the tools and the producer use.
+    It has those methods of :class:`kstore.Topic` that the tools and the producer use.
     """
 
     def __init__(self, store: "RemoteStore", entry: TopicEntry) -> None:
@@ -109,7 +109,7 @@ class RemoteTopic:
         return (self[partition] for partition in self.partitions)
 
     def partition_for(self, key: bytes | None, value: bytes | None = None) -> int:
-        """The partition that a record goes to: murmur2 of the key, else sticky."""
+        """The partition for a record: by murmur2 of the key, or sticky without a key."""
         return choose(self._partitioner, key, value, self._length)
 
     def end_offsets(self) -> dict[int, int]:
@@ -119,7 +119,7 @@ class RemoteTopic:
     # --- settings ---------------------------------------------------------------------------
 
     def settings(self) -> list[SettingEntry]:
-        """Every setting of the topic, sorted by name."""
+        """All settings of the topic, sorted by name."""
         return describe_settings(self.store, TOPIC, self.name)
 
     def own_settings(self) -> dict[str, str]:
@@ -132,7 +132,7 @@ class RemoteTopic:
 
     @property
     def config(self) -> LogConfig:
-        """Those of the topic's settings that producers and deletions heed."""
+        """Those of the topic's settings that producers and record deletion use."""
         if self._config is None:
             heeded = ("cleanup.policy", "max.message.bytes", "segment.bytes")
             found = {each.name: each.value for each in self.settings() if each.name in heeded}
@@ -146,6 +146,6 @@ class RemoteTopic:
         unset: Iterable[str] = (),
         validate_only: bool = False,
     ) -> None:
-        """Change some settings and leave the others (IncrementalAlterConfigs)."""
+        """Change some settings and keep the others (IncrementalAlterConfigs)."""
         changes = {name: setting_text(value) for name, value in config.items()}
         alter_settings(self.store, TOPIC, self.name, changes, unset, validate_only=validate_only)

@@ -1,4 +1,4 @@
-"""Transactions of a cluster as an administrator sees them, and the way out of a hanging one."""
+"""Transaction administration, including aborting a hanging transaction."""
 
 from collections.abc import Iterable
 from typing import NamedTuple
@@ -40,7 +40,7 @@ class ListedTransaction(NamedTuple):
 
 
 class TransactionDescription(NamedTuple):
-    """The state of a transactional id; times in ms, no start where no transaction is open."""
+    """The state of a transactional id; times in ms, no start time if no transaction is open."""
 
     transactional_id: str
     coordinator: int
@@ -53,7 +53,7 @@ class TransactionDescription(NamedTuple):
 
 
 class ProducerDescription(NamedTuple):
-    """A producer of a partition; the start offset is that of its open transaction, if any."""
+    """A producer of a partition, with the start offset of its open transaction, if any."""
 
     producer_id: int
     producer_epoch: int
@@ -66,7 +66,7 @@ class ProducerDescription(NamedTuple):
 def list_transactions(
     cluster: Cluster, *, producer_ids: Iterable[int] = ()
 ) -> list[ListedTransaction]:
-    """Transactional ids of all brokers, or those of some producers."""
+    """The transactional ids of all brokers, or only those of these producers."""
     cluster.metadata([])
     request = ListTransactionsRequest(producer_id_filters=list(producer_ids))
     found = []
@@ -85,7 +85,7 @@ def list_transactions(
 
 
 def describe_transaction(cluster: Cluster, transactional_id: str) -> TransactionDescription:
-    """The state of one transactional id; KStoreError with code 105 where it does not exist."""
+    """The state of one transactional id. Raises KStoreError with TRANSACTIONAL_ID_NOT_FOUND."""
     answer = ask_coordinator(
         cluster,
         transactional_id,
@@ -114,7 +114,7 @@ def describe_transaction(cluster: Cluster, transactional_id: str) -> Transaction
 
 
 def find_transaction(cluster: Cluster, transactional_id: str) -> TransactionDescription | None:
-    """As :func:`describe_transaction`; None where the id does not exist."""
+    """Like :func:`describe_transaction`; None if the id does not exist."""
     try:
         return describe_transaction(cluster, transactional_id)
     except KStoreError as error:
@@ -126,7 +126,7 @@ def find_transaction(cluster: Cluster, transactional_id: str) -> TransactionDesc
 def describe_producers(
     cluster: Cluster, partitions: Iterable[TopicPartition], *, broker: int | None = None
 ) -> dict[TopicPartition, list[ProducerDescription]]:
-    """The active producers of partitions, by their leaders or by one broker."""
+    """The active producers of partitions, from their leaders or from one broker."""
     by_node: dict[int, list[TopicPartition]] = {}
     for tp in partitions:
         node = cluster.leader(tp.topic, tp.partition) if broker is None else broker
@@ -165,7 +165,7 @@ def abort_transaction(
     producer_epoch: int,
     coordinator_epoch: int,
 ) -> None:
-    """Write an abort marker of a producer to one partition (WriteTxnMarkers, KIP-664)."""
+    """Write a producer's ABORT marker to one partition (WriteTxnMarkers, KIP-664)."""
     Markers = WriteTxnMarkersRequest.Markers  # noqa: N806 (a class)
     marker = Markers(
         producer_id=producer_id,

@@ -1,4 +1,5 @@
-"""Access control lists and the decisions of Kafka's StandardAuthorizer (KIP-801), without I/O."""
+"""Access control lists, and an authorizer like Kafka's StandardAuthorizer (KIP-801), without
+I/O."""
 
 from collections.abc import Iterable, Mapping
 from enum import IntEnum
@@ -8,7 +9,7 @@ from kstore.security.principal import Principal
 
 
 class ResourceType(IntEnum):
-    """What an ACL is about (Kafka's ResourceType)."""
+    """The resource type of an ACL (Kafka's ResourceType)."""
 
     UNKNOWN = 0
     ANY = 1
@@ -21,7 +22,7 @@ class ResourceType(IntEnum):
 
 
 class PatternType(IntEnum):
-    """How a name is compared (Kafka's PatternType)."""
+    """How an ACL matches resource names (Kafka's PatternType)."""
 
     UNKNOWN = 0
     ANY = 1
@@ -31,7 +32,7 @@ class PatternType(IntEnum):
 
 
 class AclOperation(IntEnum):
-    """What a client does with a resource (Kafka's AclOperation)."""
+    """An operation on a resource (Kafka's AclOperation)."""
 
     UNKNOWN = 0
     ANY = 1
@@ -65,7 +66,7 @@ EVERYONE = "User:*"
 EVERY_HOST = "*"
 EVERY_NAME = "*"
 
-# What is allowed with an operation: an ACL that allows one of these allows the first.
+# Implied operations: an ACL that allows one of the values also allows the key.
 _IMPLIED_BY = {
     AclOperation.DESCRIBE: {
         AclOperation.READ, AclOperation.WRITE, AclOperation.DELETE, AclOperation.ALTER,
@@ -75,7 +76,7 @@ _IMPLIED_BY = {
 
 
 class Acl(NamedTuple):
-    """One binding."""
+    """One ACL (Kafka's AclBinding)."""
 
     resource_type: ResourceType
     name: str
@@ -87,7 +88,7 @@ class Acl(NamedTuple):
 
 
 class AclFilter(NamedTuple):
-    """Selects bindings; None and ANY stand for everything (Kafka's AclBindingFilter)."""
+    """Selects ACLs; None and ANY match everything (Kafka's AclBindingFilter)."""
 
     resource_type: int
     name: str | None
@@ -130,7 +131,7 @@ class AclFilter(NamedTuple):
 
 
 class AclIndex:
-    """An immutable set of bindings, found by the resource that a request names."""
+    """An immutable set of ACLs, indexed by resource."""
 
     __slots__ = ("_longest", "_of_literal", "_of_prefix", "acls")
 
@@ -147,7 +148,7 @@ class AclIndex:
                 self._longest = max(self._longest, len(acl.name))
 
     def of(self, kind: ResourceType, name: str) -> list[Acl]:
-        """The bindings of a resource: of its name, of "*", and of prefixes of its name."""
+        """The ACLs of a resource: for its name, for "*", and for prefixes of its name."""
         found = [*self._of_literal.get((kind, name), ())]
         if name != EVERY_NAME:
             found += self._of_literal.get((kind, EVERY_NAME), ())
@@ -158,10 +159,10 @@ class AclIndex:
 
 
 class Authorizer:
-    """Decides. The index is replaced by changes; thread safe.
+    """Authorizes operations. Changes replace the index. Thread safe.
 
-    Super users may everything. A binding that denies counts before all that allow. Without any
-    binding of a resource, ``allows_everyone`` decides.
+    Super users are allowed everything. A deny takes precedence over all allows. If a resource has
+    no ACL, ``allows_everyone`` decides.
     """
 
     def __init__(self, super_users: Iterable[str], *, allows_everyone: bool) -> None:
@@ -177,7 +178,7 @@ class Authorizer:
         kind: ResourceType,
         name: str,
     ) -> bool:
-        """Whether a principal may do something with a resource, from a host."""
+        """Whether a principal is authorized for an operation on a resource, from a host."""
         who = str(principal)
         if who in self._super_users:
             return True
@@ -197,7 +198,7 @@ class Authorizer:
     def may_with_any(
         self, principal: Principal, host: str, operation: AclOperation, kind: ResourceType
     ) -> bool:
-        """Whether there can be a resource of a kind with which a principal may do something.
+        """Whether a principal is authorized for an operation on any possible resource of a type.
 
         Kafka's Authorizer.authorizeByResourceType.
         """
@@ -250,7 +251,7 @@ def to_json(acl: Acl) -> dict[str, str]:
 
 
 def from_json(body: Mapping[str, str]) -> Acl:
-    """Raises KeyError or ValueError for what is no binding."""
+    """Parse an ACL. Raises KeyError or ValueError."""
     acl = Acl(
         ResourceType[body["resource_type"]],
         body["name"],
@@ -267,7 +268,8 @@ def from_json(body: Mapping[str, str]) -> Acl:
 
 
 def refusal_of(acl: Acl) -> str | None:
-    """Why a binding cannot be created, as Kafka says it (AclControlManager); None: it can."""
+    """The error message for an ACL that cannot be created, as in Kafka's AclControlManager; None if
+    it can."""
     if acl.pattern not in (PatternType.LITERAL, PatternType.PREFIXED):
         return f"Invalid patternType {acl.pattern.name}"
     if acl.resource_type in (ResourceType.UNKNOWN, ResourceType.ANY):

@@ -14,7 +14,7 @@ MOST_ACLS = 100_000
 
 
 class AclStore:
-    """Changes wait for the disk, and count when they are on it. Thread safe."""
+    """Stores ACLs. Changes block, and take effect once they are on disk. Thread safe."""
 
     def __init__(self, log_dirs: Sequence[LogDir], authorizer: Authorizer) -> None:
         """Read the newest file. Raises NewerFormatError, CorruptFileError."""
@@ -29,11 +29,11 @@ class AclStore:
         return self._authorizer.index.acls
 
     def create(self, acls: Iterable[Acl]) -> None:
-        """Add bindings, together. Raises StorageError, and InvalidRequestError for too many."""
+        """Add ACLs atomically. Raises StorageError, and InvalidRequestError for too many ACLs."""
         self._change(lambda present: present | frozenset(acls))
 
     def delete(self, filters: Sequence[AclFilter]) -> list[list[Acl]]:
-        """Remove what filters select; the bindings of each. Raises StorageError."""
+        """Delete the ACLs that match the filters; return those of each. Raises StorageError."""
         removed: list[list[Acl]] = []
 
         def change(present: frozenset[Acl]) -> frozenset[Acl]:

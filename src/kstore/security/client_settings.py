@@ -1,8 +1,8 @@
 """The security settings of a client, by Kafka's names: ``security.protocol``, ``ssl.*``,
 ``sasl.*``.
 
-Kafka's CommonClientConfigs, SslConfigs and SaslConfigs. A setting about security that kstore does
-not honour is an error, unless it has Kafka's default. No error shows a secret.
+As in Kafka's CommonClientConfigs, SslConfigs and SaslConfigs. A security setting that kstore does
+not honour is an error, unless it has Kafka's default. Error messages contain no secrets.
 """
 
 from collections.abc import Mapping
@@ -29,7 +29,7 @@ _HOW_TO_CONVERT = (
 _TRUSTSTORE, _KEYSTORE = "ssl.truststore.location", "ssl.keystore.location"
 _TRUSTED, _KEY_PASSWORD = "ssl.truststore.certificates", "ssl.key.password"
 _VERSIONS, _IDENTIFICATION = "ssl.enabled.protocols", "ssl.endpoint.identification.algorithm"
-# What is read, with Kafka's default.
+# The supported settings, with Kafka's defaults.
 _READ = MappingProxyType(
     {
         _PROTOCOL: "PLAINTEXT",
@@ -47,8 +47,8 @@ _READ = MappingProxyType(
         _IDENTIFICATION: "https",
     }
 )
-# Other settings of Kafka's clients that may have their default, and those without effect on what
-# is protected: Kerberos' and OAUTHBEARER's, whose mechanisms are refused.
+# Other settings of Kafka's clients, which must have their defaults, and settings without effect,
+# since kstore rejects their mechanisms (Kerberos and OAUTHBEARER).
 _DEFAULTS = MappingProxyType(
     {
         "ssl.protocol": ("TLSv1.3", "TLSv1.2", "TLS"),
@@ -65,7 +65,7 @@ _PREFIXES = ("ssl.", "sasl.", "security.")
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ClientTls:
-    """What a client trusts, and the certificate that it shows."""
+    """The authorities that a client trusts, and its certificate."""
 
     truststore: str = ""  # a PEM file; without it and `trusted`, the system's authorities
     trusted: str = ""  # certificates, PEM
@@ -77,7 +77,7 @@ class ClientTls:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ClientSasl:
-    """How a client proves who it is."""
+    """The SASL credentials of a client."""
 
     mechanism: str
     user: str
@@ -93,14 +93,14 @@ class ClientSecurity:
 
 
 def is_security_setting(name: str) -> bool:
-    """Whether a client's setting is read here."""
+    """Whether this module reads a client's setting."""
     return name.startswith(_PREFIXES)
 
 
 def client_security(given: Mapping[str, str]) -> ClientSecurity:
-    """The security of a client's settings; others are not read.
+    """Read the security settings among a client's settings.
 
-    Raises InvalidConfigError for what is not valid, incomplete, or not supported.
+    Raises InvalidConfigError for invalid, incomplete or unsupported settings.
     """
     texts = {name: text.strip() for name, text in given.items() if is_security_setting(name)}
     for name, text in texts.items():
@@ -174,7 +174,7 @@ def _sasl(texts: Mapping[str, str]) -> ClientSasl:
 
 
 def client_context(settings: ClientTls) -> "ssl.SSLContext":
-    """A context of Python's ssl. Reads files. Raises InvalidConfigError, which names the file."""
+    """Create an SSL context. Blocks. Raises InvalidConfigError, which names the file."""
     import ssl  # slow to import
 
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
@@ -193,7 +193,7 @@ def client_context(settings: ClientTls) -> "ssl.SSLContext":
             context.load_default_certs()
         path = settings.keystore
         if path:
-            # With a function, OpenSSL never asks for a password on the terminal.
+            # With a function, OpenSSL never prompts for a password on the terminal.
             context.load_cert_chain(path, password=lambda: settings.key_password)
     except (OSError, ValueError) as error:
         reason = getattr(error, "reason", None) or getattr(error, "strerror", None) or "not valid"

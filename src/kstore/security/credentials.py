@@ -1,14 +1,14 @@
-"""``kstore.credentials``: what a broker keeps of its users' passwords, for SCRAM.
+"""``kstore.credentials``: the SCRAM credentials of a broker's users.
 
-The file is JSON with a format version, readable by its owner alone::
+The file is JSON with a format version, and readable only by its owner::
 
     {"format": 1, "generation": 3, "unknown_users": "<base64>",
      "users": {"alice": {"SCRAM-SHA-256": {"iterations": 8192, "salt": "<base64>",
                                            "stored_key": "<base64>", "server_key": "<base64>"}}}}
 
-It has no password, only what proves one. ``unknown_users`` is a random secret from which users
-that do not exist get a salt. Every log directory of a store has the same file, and the highest
-``generation`` counts, as for ``kstore.broker``.
+It contains no passwords, only keys that verify them. ``unknown_users`` is a random secret from
+which salts for nonexistent users are derived. Every log directory of a store has the same file; the
+one with the highest ``generation`` is used, as for ``kstore.broker``.
 """
 
 import hmac
@@ -31,13 +31,12 @@ Change = tuple[str, str, ScramCredential | None]  # user, mechanism; None: remov
 
 
 class Credentials:
-    """The SCRAM credentials of a broker's users. Thread safe; ``alter`` waits for the disk."""
+    """The SCRAM credentials of a broker's users. Thread safe; ``alter`` blocks on the disk."""
 
     def __init__(self, log_dirs: Sequence[LogDir]) -> None:
-        """Read the newest file of the directories that are not offline.
+        """Read the newest file of the online directories.
 
-        Raises NewerFormatError for a file of a newer kstore, CorruptFileError for one that does
-        not parse.
+        Raises NewerFormatError for a file of a newer kstore, CorruptFileError for an invalid file.
         """
         self._log_dirs = log_dirs
         self._lock = threading.Lock()  # of changes
@@ -46,16 +45,17 @@ class Credentials:
 
     @property
     def users(self) -> Users:
-        """All users; it is replaced by a change, never altered."""
+        """All users; a change replaces this mapping and never modifies it."""
         return self._users
 
     def find(self, mechanism: str, user: str) -> ScramCredential:
-        """The credential of a user; one that no password fits for a user that has none."""
+        """The credential of a user; for a user without one, a credential that no password
+        matches."""
         found = self._users.get(user, {}).get(mechanism)
         return found or self._unknown(mechanism, user)
 
     def _unknown(self, mechanism: str, user: str) -> ScramCredential:
-        """The same salt each time, and as many iterations as others have."""
+        """A fake credential for an unknown user: always the same salt, with usual iterations."""
         salt = hmac.digest(self._secret, f"{mechanism} {user}".encode(), "sha256")[:_SALT_SIZE]
         others = (each[mechanism] for each in self._users.values() if mechanism in each)
         known = next(others, None)
@@ -68,7 +68,7 @@ class Credentials:
         )
 
     def alter(self, changes: Iterable[Change]) -> None:
-        """Make changes, together. Raises StorageError if no directory took the file."""
+        """Apply changes atomically. Raises StorageError if all directories fail."""
         with self._lock:
             users = {name: dict(each) for name, each in self._users.items()}
             for user, mechanism, credential in changes:
@@ -83,7 +83,7 @@ class Credentials:
 
 
 def _of_size(salt: bytes, size: int, secret: bytes) -> bytes:
-    """A salt as long as those of the clients' tools."""
+    """A salt as long as those that Kafka's tools generate."""
     while len(salt) < size:
         salt += hmac.digest(secret, salt, "sha256")
     return salt[:size]

@@ -1,7 +1,7 @@
 """Reads Kafka's JAAS configurations: ``ModuleClass required key="value" user_name="secret";``.
 
-Kafka's JaasConfig: one login module in a setting. No error shows a value, since values are
-secrets.
+As in Kafka's JaasConfig, a setting has one login module. Error messages contain no values, since
+values are secrets.
 """
 
 import re
@@ -26,7 +26,7 @@ _ESCAPE = re.compile(r"\\(.)", re.DOTALL)
 
 @dataclass(frozen=True, slots=True)
 class JaasConfig:
-    """A login module and its options, which are secrets: they are in no ``repr``."""
+    """A login module and its options. ``repr`` omits the options, which are secrets."""
 
     module: str
     options: Mapping[str, str] = field(repr=False)
@@ -42,15 +42,15 @@ class JaasConfig:
 
 
 def parse_jaas(name: str, text: str) -> JaasConfig:
-    """The configuration of a setting; InvalidConfigError says what is wrong, without values."""
+    """Parse a setting. Raises InvalidConfigError, whose message contains no values."""
     tokens = _tokens(name, text)
     if len(tokens) < 3 or tokens[-1] != (True, ";"):
-        raise InvalidConfigError(f'{name} is: LoginModuleClass required option="value";')
+        raise InvalidConfigError(f'{name} must be: LoginModuleClass required option="value";')
     if (True, ";") in tokens[:-1]:
         raise InvalidConfigError(f"{name} has more than one login module; one is allowed")
     module, flag = tokens[0][1], tokens[1][1]
     if flag.lower() not in _FLAGS:
-        raise InvalidConfigError(f"{name}: behind the login module stands 'required'")
+        raise InvalidConfigError(f"{name}: 'required' must follow the login module")
     options: dict[str, str] = {}
     rest = tokens[2:-1]
     if len(rest) % 3:
@@ -66,7 +66,7 @@ def parse_jaas(name: str, text: str) -> JaasConfig:
 
 
 def _tokens(name: str, text: str) -> list[tuple[bool, str]]:
-    """Signs (True) and words of a text."""
+    """The signs (True) and words of a text."""
     found: list[tuple[bool, str]] = []
     position, text = 0, text.strip()
     while position < len(text):

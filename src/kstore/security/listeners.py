@@ -1,7 +1,7 @@
 """The listeners of a broker, in Kafka's syntax: ``listeners=PLAINTEXT://127.0.0.1:9092,...``.
 
-Kafka's SocketServerConfigs and KafkaConfig: a name, an address, a security protocol by
-``listener.security.protocol.map``, and the address that clients are given by
+As in Kafka's SocketServerConfigs and KafkaConfig, a listener has a name, an address, a security
+protocol from ``listener.security.protocol.map``, and an advertised address from
 ``advertised.listeners``.
 """
 
@@ -25,7 +25,7 @@ _NAME = re.compile(r"[A-Za-z0-9_-]+")
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """A host, "" for every interface, and a port; port 0 stands for a free one."""
+    """A host ("" for all interfaces) and a port (0 for any free port)."""
 
     host: str
     port: int
@@ -36,7 +36,7 @@ class Address:
 
 @dataclass(frozen=True, slots=True)
 class ListenerAddress:
-    """One listener. ``advertised`` is None where clients of other listeners are not given it."""
+    """One listener. ``advertised`` is None if the listener is not advertised."""
 
     name: str
     protocol: str
@@ -53,10 +53,10 @@ class ListenerAddress:
 
 
 def parse_listeners(settings: Mapping[str, str]) -> list[ListenerAddress]:
-    """The listeners of the settings, in their order.
+    """Parse the listeners of the settings, in order.
 
-    Raises InvalidConfigError for what Kafka refuses: two listeners of a name or of an address, a
-    name without a security protocol, an advertised listener that does not exist.
+    Raises InvalidConfigError where Kafka does: for a repeated listener name or address, a name
+    without a security protocol, or an unknown advertised listener.
     """
     found = _parse(LISTENERS, settings[LISTENERS])
     if not found:
@@ -64,7 +64,7 @@ def parse_listeners(settings: Mapping[str, str]) -> list[ListenerAddress]:
     seen: set[tuple[str, int]] = set()
     for address in found.values():
         if address.port and (address.host, address.port) in seen:
-            raise InvalidConfigError(f"{LISTENERS}: each listener has an address of its own")
+            raise InvalidConfigError(f"{LISTENERS}: each listener must have its own address")
         seen.add((address.host, address.port))
     protocols = _protocols(settings.get(PROTOCOL_MAP))
     advertised = dict(found)
@@ -80,7 +80,7 @@ def parse_listeners(settings: Mapping[str, str]) -> list[ListenerAddress]:
 def single_listener(
     host: str, port: int, advertised: tuple[str, int | None] | None
 ) -> ListenerAddress:
-    """The listener of a broker that is given an address instead of ``listeners``."""
+    """The listener of a broker that has an address instead of ``listeners``."""
     shown = Address(host, port)
     if advertised is not None:
         name, given = advertised

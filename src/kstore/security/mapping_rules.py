@@ -1,8 +1,8 @@
-"""``ssl.principal.mapping.rules``: the user's name from the name in a certificate.
+"""``ssl.principal.mapping.rules``: maps distinguished names in certificates to user names.
 
-Kafka's SslPrincipalMapper: rules ``RULE:pattern/replacement/[LU]`` and ``DEFAULT``, the first
-whose pattern matches the entire name counts. Patterns are Python's, which agree with Java's in
-everything that such rules are usually written with.
+As in Kafka's SslPrincipalMapper, the rules are ``RULE:pattern/replacement/[LU]`` and ``DEFAULT``,
+and the first rule whose pattern matches the entire name applies. Patterns have Python's syntax,
+which is the same as Java's for all common constructs.
 """
 
 import re
@@ -20,7 +20,7 @@ _REFERENCE = re.compile(r"\\(.)|\$([0-9]+)", re.DOTALL)
 
 
 class PrincipalMapper:
-    """Maps distinguished names. Raises InvalidConfigError for rules that are not valid."""
+    """Maps distinguished names to user names. Raises InvalidConfigError for invalid rules."""
 
     __slots__ = ("_rules", "text")
 
@@ -56,7 +56,7 @@ class PrincipalMapper:
         return hash(self.text)
 
     def name_of(self, distinguished_name: str) -> str | None:
-        """The user's name; None if no rule matches, and then the client is refused."""
+        """The user name; None if no rule matches, upon which the client must be rejected."""
         for rule in self._rules:
             if rule is None:
                 return distinguished_name
@@ -69,5 +69,5 @@ class PrincipalMapper:
 
 
 def _referenced(match: re.Match[str], reference: re.Match[str]) -> str:
-    """What ``\\x`` or ``$1`` in a replacement stands for."""
+    """The value of ``\\x`` or ``$1`` in a replacement."""
     return reference[1] or match[int(reference[2])] or ""

@@ -1,4 +1,4 @@
-"""The server's side of PLAIN (RFC 4616): ``authzid NUL user NUL password``."""
+"""The server side of SASL/PLAIN (RFC 4616): ``authzid NUL user NUL password``."""
 
 import hmac
 from collections.abc import Mapping
@@ -7,14 +7,14 @@ _MOST = 4096  # bytes of the message
 
 
 class PlainError(Exception):
-    """The message is not valid, or the password is not that of the user."""
+    """The message is invalid, or the user or password is wrong."""
 
 
 def check_plain(token: bytes, users: Mapping[str, str]) -> str:
-    """The user of a message whose password is right.
+    """Verify a message's password and return its user.
 
-    Raises PlainError with Kafka's texts (PlainSaslServer); the same for an unknown user as for a
-    wrong password, after the same work.
+    Raises PlainError with Kafka's messages (PlainSaslServer). An unknown user gives the same
+    message as a wrong password, and takes the same time.
     """
     if len(token) > _MOST:
         raise PlainError("Invalid SASL/PLAIN response: it is too long")

@@ -1,4 +1,4 @@
-"""Who made a request: a type and a name, such as ``User:alice`` (Kafka's KafkaPrincipal)."""
+"""The principal of a request: a type and a name, such as ``User:alice`` (KafkaPrincipal)."""
 
 from typing import NamedTuple
 
@@ -13,7 +13,7 @@ class Principal(NamedTuple):
         return f"{self.kind}:{self.name}"
 
 
-ANONYMOUS = Principal("User", "ANONYMOUS")  # who was not authenticated
+ANONYMOUS = Principal("User", "ANONYMOUS")  # the principal of unauthenticated clients
 
 
 def user(name: str) -> Principal:

@@ -1,8 +1,8 @@
-"""The server's side of SCRAM (RFC 5802, RFC 7677), without I/O; randomness is a parameter.
+"""The server side of SCRAM (RFC 5802, RFC 7677), without I/O; randomness is a parameter.
 
-Kafka's ScramSaslServer and ScramFormatter, with three differences: the channel binding of the
-last message is compared, an unknown user gets a salt as a known one does, so that no answer shows
-who exists, and names and extensions that a delegation token needs are refused.
+It follows Kafka's ScramSaslServer and ScramFormatter, with three differences. It verifies the
+channel binding in the final message. It gives unknown users a salt, too, so that responses do not
+reveal which users exist. It rejects the names and extensions of delegation tokens.
 """
 
 import hashlib
@@ -29,12 +29,12 @@ _MOST_NAME, _MOST_NONCE = 1024, 1024
 
 
 class ScramError(Exception):
-    """The exchange failed; the text shows no secret."""
+    """The exchange failed. The message contains no secret."""
 
 
 @dataclass(frozen=True, slots=True)
 class ScramCredential:
-    """What a server keeps of a password: it proves a client, and does not give the password."""
+    """A server's verifier of a password, from which the password cannot be recovered."""
 
     salt: bytes = field(repr=False)
     stored_key: bytes = field(repr=False)
@@ -45,7 +45,7 @@ class ScramCredential:
 def credential_of(
     mechanism: str, salt: bytes, salted_password: bytes, iterations: int
 ) -> ScramCredential:
-    """The credential of a salted password: PBKDF2 of the password, which the client computes."""
+    """The credential for a salted password, which the client computes with PBKDF2."""
     name = HASHES[mechanism]
     client_key = hmac.digest(salted_password, b"Client Key", name)
     return ScramCredential(
@@ -57,19 +57,19 @@ def credential_of(
 
 
 def salted(mechanism: str, password: str, salt: bytes, iterations: int) -> bytes:
-    """The salted password. Slow on purpose."""
+    """The salted password. Intentionally slow."""
     return hashlib.pbkdf2_hmac(HASHES[mechanism], password.encode(), salt, iterations)
 
 
 class ScramExchange:
-    """One exchange: ``step`` takes a token of the client and gives the server's.
+    """One exchange: ``step`` takes a client token and returns the server's.
 
     Parameters
     ----------
     find
-        The credential of a user; for an unknown one any credential that no proof fits.
+        Returns the credential of a user; for an unknown user, one that no proof matches.
     make_nonce
-        Printable characters without a comma.
+        Returns printable characters without a comma.
     """
 
     def __init__(
@@ -89,7 +89,7 @@ class ScramExchange:
         self._first_messages = b""
 
     def step(self, token: bytes) -> bytes:
-        """The server's next message; raises ScramError, after which the exchange is over."""
+        """Return the server's next message. Raises ScramError, which ends the exchange."""
         if self.is_complete:
             raise ScramError("the exchange is complete")
         if self._credential is None:

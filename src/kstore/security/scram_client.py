@@ -1,6 +1,6 @@
-"""The client's side of SCRAM (RFC 5802, RFC 7677), without I/O; the nonce is a parameter.
+"""The client side of SCRAM (RFC 5802, RFC 7677), without I/O; the nonce is a parameter.
 
-Kafka's ScramSaslClient: without channel binding, and with at least 4096 iterations.
+As in Kafka's ScramSaslClient, without channel binding, and with at least 4096 iterations.
 """
 
 import hmac
@@ -16,13 +16,13 @@ _FIRST = re.compile(
     re.DOTALL,
 )
 _FINAL = re.compile(rb"v=(?P<signature>[A-Za-z0-9+/=]+)(?:,.*)?", re.DOTALL)
-# A server chooses how long the client computes: this many take about a second.
+# Limits the work that a server can impose on the client; this many iterations take about a second.
 MOST_ITERATIONS = 2_000_000
 
 
 class ScramClient:
-    """One exchange: ``first`` gives the first message, ``final`` the second, ``finish`` checks
-    that the server knows the user, too. Each raises ScramError, whose text shows no secret.
+    """One exchange: ``first`` returns the first message, ``final`` the second, and ``finish``
+    verifies the server. Each raises ScramError, whose message contains no secret.
     """
 
     def __init__(self, mechanism: str, user: str, password: str, nonce: str) -> None:
@@ -37,7 +37,7 @@ class ScramClient:
         return _GS2 + self._bare
 
     def final(self, answer: bytes) -> bytes:
-        """The proof, for the server's first message."""
+        """Return the proof in response to the server's first message."""
         match = _FIRST.fullmatch(answer)
         if match is None:
             raise ScramError("the server's first message of SCRAM is not valid")
@@ -62,7 +62,7 @@ class ScramClient:
         return without_proof + b",p=" + b64encode(proof)
 
     def finish(self, answer: bytes) -> None:
-        """Check the server's proof; a server that does not know the password has none."""
+        """Verify the server's signature, which requires knowledge of the password."""
         match = _FINAL.fullmatch(answer)
         if match is None or not self._signature:
             raise ScramError("the server's final message of SCRAM is not valid")

@@ -1,7 +1,7 @@
-"""The settings of listeners, authentication and authorization, checked before a broker starts.
+"""Reads and validates the settings of listeners, authentication and authorization.
 
-A setting about security that this broker does not honour stops the start, unless it has Kafka's
-default: a protection that a setting asks for is never silently absent.
+The broker does not start with a security setting that it does not honour, unless the value is
+Kafka's default. A configured protection is therefore never silently missing.
 """
 
 from collections.abc import Mapping
@@ -44,7 +44,7 @@ _MODULES = {
     SCRAM_SHA_256: jaas.SCRAM_MODULE,
     SCRAM_SHA_512: jaas.SCRAM_MODULE,
 }
-# Not settings of Kafka's broker, but of its authorizer or of kstore: default, and what is valid.
+# Settings of Kafka's authorizer or of kstore, not of Kafka's broker, with defaults.
 _OTHERS = MappingProxyType(
     {
         PLAIN_WITHOUT_TLS: "false",
@@ -65,7 +65,7 @@ _OF_THE_BROKER = frozenset(
         _AUTHORIZER,
     )
 )
-# About this broker's connections to other brokers, of which it has none, and parts of Java.
+# Settings of connections between brokers, of which this broker has none, and of Java components.
 _WITHOUT_EFFECT = frozenset(
     (
         "early.start.listeners",
@@ -87,7 +87,7 @@ _SECURITYLISTENER_PREFIXES = (
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class SaslSettings:
-    """Authentication on one listener; ``plain_users`` has the passwords of PLAIN by name."""
+    """SASL on one listener; ``plain_users`` has PLAIN's passwords by user name."""
 
     mechanisms: tuple[str, ...]
     plain_users: Mapping[str, str] = field(default_factory=dict, repr=False)
@@ -97,7 +97,7 @@ class SaslSettings:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ListenerSecurity:
-    """A listener with what its clients have to prove."""
+    """A listener with its security settings."""
 
     where: ListenerAddress
     sasl: SaslSettings | None = None
@@ -109,21 +109,21 @@ class AuthorizerSettings:
     """Access control lists; ``super_users`` are principals such as ``User:admin``."""
 
     super_users: tuple[str, ...] = ()
-    allows_everyone: bool = False  # of resources without any list
+    allows_everyone: bool = False  # if a resource has no ACL
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class SecuritySettings:
-    """What a broker's settings say about listeners and security."""
+    """A broker's listeners and security settings."""
 
     listeners: tuple[ListenerSecurity, ...]
-    authorizer: AuthorizerSettings | None = None  # None: everyone may everything
+    authorizer: AuthorizerSettings | None = None  # None: all operations are allowed
     handshake_timeout_ms: int = 10_000
     failed_authentication_delay_ms: int = 100
 
 
 def is_security_setting(name: str) -> bool:
-    """Whether a setting is read here."""
+    """Whether this module reads a setting."""
     return (
         name in _OF_THE_BROKER
         or name in _OF_A_LISTENER
@@ -134,27 +134,27 @@ def is_security_setting(name: str) -> bool:
 
 
 def is_described(name: str) -> bool:
-    """Whether Kafka's DescribeConfigs has the setting; what it has not stays here."""
+    """Whether Kafka's DescribeConfigs lists the setting."""
     return name in BROKER_SETTINGS
 
 
 def security_settings(
     given: Mapping[str, object], single: ListenerAddress | None = None
 ) -> SecuritySettings:
-    """The security of a broker.
+    """Read the security settings of a broker.
 
     Parameters
     ----------
     given
         Settings by Kafka's names; only those of ``is_security_setting`` are read.
     single
-        The listener if the settings have no ``listeners``.
+        The listener to use if the settings have no ``listeners``.
 
     Raises
     ------
     InvalidConfigError
-        For a value that is not valid, a listener whose security is incomplete, and a setting
-        that this broker does not honour. UnknownSettingError for a name that does not exist.
+        For an invalid value, a listener with incomplete security settings, and a setting that this
+        broker does not honour. UnknownSettingError for an unknown name.
     """
     texts = {
         name: setting_text(value) for name, value in given.items() if is_security_setting(name)
@@ -163,7 +163,7 @@ def security_settings(
 
 
 class _Settings:
-    """The texts of the settings while they are read."""
+    """Reads the settings."""
 
     def __init__(self, texts: Mapping[str, str], single: ListenerAddress | None) -> None:
         self._texts = SettingTexts(texts, _OTHERS)
@@ -183,7 +183,7 @@ class _Settings:
         )
 
     def _listeners(self) -> list[ListenerAddress]:
-        """Without those of a KRaft controller, which this broker is not."""
+        """The broker's listeners, without those of a KRaft controller."""
         if LISTENERS not in self._texts.texts:
             if self._single is None:
                 raise InvalidConfigError(f"{LISTENERS} is not set")
@@ -210,7 +210,7 @@ class _Settings:
                 continue
             if listener not in listeners:
                 raise InvalidConfigError(
-                    f"{name}: there is no listener {listener}; the listeners are "
+                    f"{name}: listener {listener} does not exist; the listeners are "
                     f"{', '.join(listeners)}"
                 )
             self._check_listener_name(name, rest, text)
@@ -311,7 +311,7 @@ class _Settings:
     ) -> Mapping[str, str]:
         if not where.uses_tls and not self._texts.flag(PLAIN_WITHOUT_TLS):
             raise InvalidConfigError(
-                f"listener {where.name} would take passwords of PLAIN without encryption: use "
+                f"listener {where.name} would accept PLAIN passwords without encryption: use "
                 f"SASL_SSL or SCRAM, or allow it with {PLAIN_WITHOUT_TLS}=true"
             )
         users = {} if config is None else config.users
@@ -325,6 +325,6 @@ class _Settings:
 
 
 def _split(name: str) -> tuple[str, str]:
-    """The listener and the setting of ``listener.name.<listener>.<setting>``."""
+    """Split ``listener.name.<listener>.<setting>`` into listener and setting."""
     listener, _, rest = name.removeprefix(LISTENER_PREFIX).partition(".")
     return listener.upper(), rest

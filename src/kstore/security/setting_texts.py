@@ -1,4 +1,4 @@
-"""The texts of the broker's settings: a listener's own value, the broker's, the default."""
+"""Looks up settings as text: a listener's own value, the broker's, or the default."""
 
 from collections.abc import Mapping
 
@@ -15,14 +15,14 @@ def listener_setting(listener: str, name: str) -> str:
 
 
 class SettingTexts:
-    """Reads values; ``others`` has the defaults of settings that Kafka's broker does not list."""
+    """Looks up values; ``others`` has defaults of settings that Kafka's broker does not list."""
 
     def __init__(self, texts: Mapping[str, str], others: Mapping[str, str]) -> None:
         self.texts = texts
         self._others = others
 
     def source(self, name: str, listener: str | None = None) -> str:
-        """The name under which the value is set that counts."""
+        """The name of the setting that provides the effective value."""
         own = name if listener is None else listener_setting(listener, name)
         return own if own in self.texts else name
 
@@ -30,7 +30,7 @@ class SettingTexts:
         return self.source(name, listener) in self.texts
 
     def text(self, name: str, listener: str | None = None) -> str:
-        """A value; "" if it has none."""
+        """The effective value; "" if there is none."""
         source = self.source(name, listener)
         if source in self.texts:
             return self.texts[source].strip()
@@ -41,7 +41,7 @@ class SettingTexts:
     def number(self, name: str, low: int, listener: str | None = None) -> int:
         text = self.text(name, listener)
         if not (text.isascii() and text.isdecimal() and low <= int(text) <= _MOST):
-            raise InvalidConfigError(f"{name} is a whole number from {low} on, not {text!r}")
+            raise InvalidConfigError(f"{name} is a whole number of at least {low}, not {text!r}")
         return int(text)
 
     def flag(self, name: str, listener: str | None = None) -> bool:
@@ -51,5 +51,5 @@ class SettingTexts:
         return text == "true"
 
     def names(self, name: str, listener: str | None = None) -> list[str]:
-        """The parts of a list."""
+        """The elements of a list."""
         return [each.strip() for each in self.text(name, listener).split(",") if each.strip()]

@@ -1,7 +1,7 @@
-"""A small JSON file of the broker's security, the same in every log directory.
+"""A small JSON file of security state, identical in every log directory.
 
-The highest ``generation`` of all directories counts, as for ``kstore.broker``. No error shows what
-a file has.
+The file with the highest ``generation`` is used, as for ``kstore.broker``. Error messages do not
+show the contents of a file.
 """
 
 import json
@@ -20,10 +20,10 @@ State = TypeVar("State")
 def read_newest(
     log_dirs: Sequence[LogDir], name: str, parse: Callable[[dict[str, Any]], State]
 ) -> tuple[int, State | None]:
-    """Generation and content of the newest file of the directories that are not offline; 0, None.
+    """Generation and content of the newest file of the online directories; 0 and None without one.
 
-    ``parse`` raises KeyError, TypeError or ValueError for a content that is not valid. Raises
-    NewerFormatError for a file of a newer kstore, CorruptFileError for one that does not parse.
+    ``parse`` raises KeyError, TypeError or ValueError for invalid content. Raises NewerFormatError
+    for a file of a newer kstore, CorruptFileError for an invalid file.
     """
     newest: tuple[int, State | None] = (0, None)
     for log_dir in log_dirs:
@@ -39,9 +39,9 @@ def read_newest(
 def write_to_all(
     log_dirs: Iterable[LogDir], name: str, generation: int, content: dict[str, Any]
 ) -> None:
-    """Replace the file in each directory that is not offline; only the owner can read it.
+    """Replace the file in each online directory; only the owner can read it.
 
-    Raises StorageError if no directory took it.
+    Raises StorageError if all directories fail.
     """
     document = {"format": FORMAT, "generation": generation, **content}
     data = json.dumps(document, indent=1).encode() + b"\n"
@@ -54,7 +54,7 @@ def write_to_all(
             log_dir.files.write_private(log_dir.join(name), data)
             is_written = True
         except StorageError as error:
-            if log_dir.offline is None:  # the directory itself works
+            if log_dir.offline is None:  # the directory itself still works
                 raise
             failure = failure or error
     if not is_written and failure is not None:

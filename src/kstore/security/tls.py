@@ -1,7 +1,8 @@
-"""TLS on one listener: its settings, and the contexts of Python's ssl that they make.
+"""TLS on one listener: its settings, and SSL contexts.
 
-Keys and certificates are PEM files under Kafka's names (KIP-651): ``ssl.keystore.location`` has
-the private key and the chain, ``ssl.truststore.location`` the authorities of clients.
+Keys and certificates are PEM files, configured under Kafka's names (KIP-651):
+``ssl.keystore.location`` contains the private key and certificate chain,
+``ssl.truststore.location`` the certificate authorities of clients.
 """
 
 from collections.abc import Mapping, Sequence
@@ -42,7 +43,7 @@ Stamps = tuple[object, ...]
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class TlsSettings:
-    """What one listener needs for TLS."""
+    """The TLS settings of one listener."""
 
     keystore: str
     mapper: PrincipalMapper
@@ -54,15 +55,15 @@ class TlsSettings:
 
     @property
     def files(self) -> Sequence[str]:
-        """Files that an operator may replace while the broker runs."""
+        """The files that an operator may replace while the broker runs."""
         return [path for path in (self.keystore, self.truststore) if path]
 
 
 def read_tls_settings(texts: SettingTexts, where: ListenerAddress) -> TlsSettings:
-    """The settings of a listener with TLS. Raises InvalidConfigError.
+    """Read the settings of a listener with TLS. Raises InvalidConfigError.
 
-    As in Kafka, a listener with SASL asks for certificates of clients only if
-    ``listener.name.<listener>.ssl.client.auth`` says so.
+    As in Kafka, a listener with SASL requests client certificates only if
+    ``listener.name.<listener>.ssl.client.auth`` is set.
     """
     listener = where.name
 
@@ -79,7 +80,7 @@ def read_tls_settings(texts: SettingTexts, where: ListenerAddress) -> TlsSetting
             )
         if text(password):
             raise InvalidConfigError(
-                f"listener {listener}: {password} is not used with PEM, leave it out"
+                f"listener {listener}: {password} is not used with PEM, remove it"
             )
     if not text(KEYSTORE):
         raise InvalidConfigError(
@@ -111,9 +112,9 @@ def read_tls_settings(texts: SettingTexts, where: ListenerAddress) -> TlsSetting
 
 
 def server_context(settings: TlsSettings) -> "ssl.SSLContext":
-    """A context with the keys and certificates as the files have them now.
+    """Create a context from the current contents of the files.
 
-    Reads files. Raises InvalidConfigError, which names the file.
+    Blocks. Raises InvalidConfigError, which names the file.
     """
     import ssl  # slow to import
 
@@ -124,7 +125,7 @@ def server_context(settings: TlsSettings) -> "ssl.SSLContext":
     context.options |= ssl.OP_NO_RENEGOTIATION
     path = settings.keystore
     try:
-        # With a function, OpenSSL never asks for a password on the terminal.
+        # With a function, OpenSSL never prompts for a password on the terminal.
         context.load_cert_chain(path, password=lambda: settings.key_password)
         if settings.client_auth != "none":
             path = settings.truststore or TRUSTED
@@ -140,7 +141,7 @@ def server_context(settings: TlsSettings) -> "ssl.SSLContext":
 
 
 def stamps(settings: TlsSettings) -> Stamps:
-    """Differ after a file was replaced or changed. Reads the file system."""
+    """Stamps of the files, which change if a file is replaced or modified. Blocks."""
     return tuple(outside_stamp(path) for path in settings.files)
 
 
@@ -157,7 +158,7 @@ _SHORT = {
     "streetAddress": "STREET",
     "userId": "UID",
 }
-# What Java shows by number and in hexadecimal, as an IA5String or a PrintableString.
+# Attributes that Java formats as OID and hexadecimal value, by string type.
 _BY_NUMBER = {
     "emailAddress": ("1.2.840.113549.1.9.1", 0x16),
     "serialNumber": ("2.5.4.5", 0x13),
@@ -166,7 +167,7 @@ _BY_NUMBER = {
 
 
 def distinguished_name(certificate: Mapping[str, Any]) -> str:
-    """The subject of ``getpeercert()`` as Java's X500Principal.getName shows it (RFC 2253)."""
+    """Format the subject of ``getpeercert()`` as Java's X500Principal.getName does (RFC 2253)."""
     names = []
     for parts in reversed(certificate.get("subject", ())):
         names.append("+".join(_attribute(kind, value) for kind, value in parts))

@@ -44,7 +44,7 @@ class FinishedSegment:
 class CleanedSegment:
     """The files of a segment under construction, all with the suffix ``.cleaned``.
 
-    They do not count before they are swapped in; the next loader removes what is left of them.
+    They have no effect until they are swapped in; the next loader removes what is left of them.
     Used by one thread.
     """
 

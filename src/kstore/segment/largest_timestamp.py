@@ -37,7 +37,7 @@ def learn_largest_time(
         Has the entries of the segment's indexes: the view itself, or another one.
     has_only_zeros
         Whether the file has nothing but zeros between two positions: a broker that preallocates
-        leaves them behind the last batch.
+        leaves them after the last batch.
     """
     if view.is_largest_known:
         return

@@ -43,7 +43,7 @@ def compile_topic_pattern(text: str) -> TopicPattern:
     try:
         compiled: TopicPattern = regex.compile(_Translator(text).run(), regex.V1)
     except (ValueError, regex.error) as error:
-        raise InvalidConfigError(f"{text!r} is no regular expression: {error}") from None
+        raise InvalidConfigError(f"{text!r} is not a regular expression: {error}") from None
     return compiled
 
 

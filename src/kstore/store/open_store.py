@@ -83,7 +83,7 @@ def verify(path: Paths, **options: Any) -> "VerifyReport":
 def _check_exists(path: Paths) -> None:
     """Raise StorageError where no directory exists, saying which call creates one.
 
-    Where only some of several are missing, the store takes those for offline.
+    If only some of several are missing, the store treats those as offline.
     """
     paths = absolute_paths(path)
     if all(DISK.kind(each) is None for each in paths):

@@ -482,8 +482,8 @@ class Store(Mapping[str, Topic]):
         """Close consumers and producers, a broker that serves the store, then logs, then write
         checkpoints and clean-shutdown files.
 
-        The broker answers the requests in work, as by its own ``close``: what it acknowledged is
-        in the logs.
+        The broker first completes the requests in progress, as in its own ``close``, so that all
+        acknowledged records are in the logs.
 
         A second call is harmless. The first error is raised after everything else was closed; a
         directory in which a log did not close cleanly gets no clean-shutdown file, so that the

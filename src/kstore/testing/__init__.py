@@ -1,9 +1,9 @@
-"""A Kafka broker for tests, in a process of its own or in this one.
+"""A Kafka broker for tests, in a child process or in this process.
 
 Modules:
 
 - broker_process: `kstore serve` as a child process, with kill and restart
-- fixtures: pytest's fixtures kafka_broker and in_process_kafka_broker
+- fixtures: The pytest fixtures kafka_broker and in_process_kafka_broker
 - temporary_broker: A broker for a block of a test: it serves a directory of its own, which is
   removed behind it
 """

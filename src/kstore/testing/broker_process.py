@@ -16,21 +16,21 @@ _READY = " on "
 
 
 class BrokerProcess:
-    """A Kafka broker in a process of its own, on a free port of 127.0.0.1.
+    """A Kafka broker in a child process, on a free port of 127.0.0.1.
 
-    ``start`` returns when clients can connect; ``restart`` keeps the port. The broker ends with
-    this object's ``stop`` or ``kill``, and with ``with``. For one thread at a time.
+    ``start`` returns once clients can connect; ``restart`` keeps the port. ``stop``, ``kill`` or
+    the end of a ``with`` block ends the broker. For one thread at a time.
 
     Parameters
     ----------
     log_dir
-        The directory that it serves; created if it does not exist.
+        The directory to serve; created if it does not exist.
     settings
         Broker settings by Kafka's names.
     acks_durable
-        Acknowledge records when they are on disk.
+        Acknowledge records only once they are on disk.
     port
-        0: a free one, kept over restarts. Not used with a setting ``listeners``.
+        0 chooses a free port, which restarts keep. Ignored with the setting ``listeners``.
     """
 
     def __init__(
@@ -51,14 +51,14 @@ class BrokerProcess:
     # --- start and stop -------------------------------------------------------------------
 
     def start(self, timeout: float = 60.0) -> Self:
-        """Start the process and wait until it serves.
+        """Start the process and wait until clients can connect.
 
-        Raises KStoreError, with what the process said, where it ends or takes longer than timeout
-        seconds; then it is not running.
+        Raises KStoreError with the process's error output if it exits or takes longer than
+        ``timeout`` seconds; then it is not running.
         """
         if self._process is not None:
-            raise KStoreError(f"the broker runs already, on {self.bootstrap_servers}")
-        # Errors go to a file: a pipe that is not read would stop the broker when it is full.
+            raise KStoreError(f"the broker is already running on {self.bootstrap_servers}")
+        # stderr goes to a file: a full pipe without a reader would block the broker.
         self._errors = f"{self.log_dir}.stderr"
         os.makedirs(os.path.dirname(os.path.abspath(self.log_dir)), exist_ok=True)
         with open(self._errors, "ab") as errors:
@@ -76,7 +76,7 @@ class BrokerProcess:
 
     def _command(self) -> list[str]:
         command = [sys.executable, "-m", "kstore", "serve", "--log-dir", self.log_dir]
-        if "listeners" not in self.settings:  # which has the ports
+        if "listeners" not in self.settings:  # that setting has the ports
             command += ["--port", str(self._port)]
         for name, value in self.settings.items():
             text = str(value).lower() if isinstance(value, bool) else str(value)
@@ -96,25 +96,26 @@ class BrokerProcess:
         )
 
     def stop(self, timeout: float = 60.0) -> None:
-        """End it cleanly (SIGTERM): waiting requests are answered, the directory is closed.
+        """Stop the broker cleanly (SIGTERM): it completes waiting requests and closes the
+        directory.
 
-        Raises KStoreError, with what the process said, where it does not end with status 0.
+        Raises KStoreError with the process's error output if the exit status is not 0.
         """
         status = self._end(signal.SIGTERM, timeout)
         if status:
-            raise KStoreError(f"the broker ended with status {status}:\n{self.errors()}")
+            raise KStoreError(f"the broker exited with status {status}:\n{self.errors()}")
 
     def kill(self) -> None:
-        """End it as a crash does (SIGKILL); nothing more is written."""
+        """Kill the broker (SIGKILL), as a crash would; it writes nothing more."""
         self._end(signal.SIGKILL, 60.0)
 
     def restart(self, timeout: float = 60.0) -> None:
-        """Stop it, if it runs, and start it on the same port."""
+        """Stop the broker if it is running, and start it on the same port."""
         self.stop(timeout)
         self.start(timeout)
 
     def _end(self, number: int, timeout: float) -> int:
-        """Send a signal and wait; returns the exit status, 0 where it does not run."""
+        """Send a signal and wait; return the exit status, 0 if the broker is not running."""
         process, self._process = self._process, None
         if process is None:
             return 0
@@ -135,7 +136,7 @@ class BrokerProcess:
     def __exit__(self, *_: object) -> None:
         self.kill()
 
-    # --- what it is -----------------------------------------------------------------------
+    # --- properties -----------------------------------------------------------------------
 
     @property
     def is_running(self) -> bool:
@@ -148,13 +149,13 @@ class BrokerProcess:
 
     @property
     def pid(self) -> int:
-        """Of the running process. Raises KStoreError where none runs."""
+        """The process id. Raises KStoreError if the broker is not running."""
         if self._process is None:
-            raise KStoreError("the broker does not run: call start()")
+            raise KStoreError("the broker is not running: call start()")
         return self._process.pid
 
     def errors(self) -> str:
-        """The end of what it wrote to standard error."""
+        """The last part of the process's standard error."""
         with (
             suppress(FileNotFoundError),
             open(self._errors, encoding="utf-8", errors="replace") as file,

@@ -1,8 +1,8 @@
-"""pytest's fixtures: a Kafka broker for a test.
+"""pytest fixtures that give a test a Kafka broker.
 
 In ``conftest.py``: ``pytest_plugins = ["kstore.testing.fixtures"]``. The marker
-``kafka_topics("orders", payments=3)`` creates topics before the test: names with one partition,
-and keywords with a number of partitions.
+``kafka_topics("orders", payments=3)`` creates topics before the test: positional names get one
+partition, keywords the given number.
 """
 
 from collections.abc import Iterator
@@ -33,7 +33,7 @@ def topics_of(request: pytest.FixtureRequest) -> dict[str, int]:
 
 @pytest.fixture
 def kafka_broker(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[BrokerProcess]:
-    """A Kafka broker in a process of its own: ``kill``, ``restart``, ``bootstrap_servers``."""
+    """A Kafka broker in a child process, with ``kill``, ``restart`` and ``bootstrap_servers``."""
     with BrokerProcess(tmp_path / "kafka") as broker:
         for name, partitions in topics_of(request).items():
             broker.create_topic(name, partitions)
@@ -44,7 +44,7 @@ def kafka_broker(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Bro
 def in_process_kafka_broker(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Broker]:
     """A Kafka broker on a thread of the test's process; ``broker.store`` is its store.
 
-    It starts in milliseconds, and what clients sent is read without a client.
+    It starts in milliseconds, and the test can read the store without a client.
     """
     with serve(tmp_path / "kafka", port=0) as broker:
         for name, partitions in topics_of(request).items():

@@ -36,7 +36,7 @@ class SegmentEnd:
     base_offset: int
     next_offset: int  # after its last batch
     size: int
-    tail: int = 0  # bytes behind the last complete batch
+    tail: int = 0  # bytes after the last complete batch
     is_sound: bool = True  # it was walked up to its end, or to its tail
     has_gaps: bool = False  # some offsets within it have no record
     following: int | None = None  # base offset of the next segment, by its header checksums

@@ -16,7 +16,7 @@ _LISTS = (
 
 
 def status_of(reports: Iterable["VerifyReport"]) -> int:
-    """The exit status for some reports: damage counts before warnings."""
+    """The exit status for some reports: damage takes precedence over warnings."""
     seen = list(reports)
     if not all(report.ok for report in seen):
         return DAMAGE

@@ -95,7 +95,9 @@ def _sizes(fetches: Fetches) -> None:
         fetches.ask(f"{size} bytes each, the first at its end", topic)
     topic = fetches.topic("fetched", at(0, 0, 200), at(0, 1, 200), at(0, 2, 200))
     fetches.ask("200 bytes each", topic)
-    fetches.ask("min_bytes above what there is", fetches.topic("fetched", at(57)), min_bytes=MIB)
+    fetches.ask(
+        "min_bytes above the available bytes", fetches.topic("fetched", at(57)), min_bytes=MIB
+    )
     fetches.ask("no wait at the end", fetches.topic("fetched", at(60)), max_wait_ms=0)
     fetches.ask("a negative wait", fetches.topic("fetched", at(60)), max_wait_ms=-1)
     fetches.ask("min_bytes 0 at the end", fetches.topic("fetched", at(60)), min_bytes=0)

@@ -68,7 +68,7 @@ def test_a_consumer_of_nothing(tmp_path: Path) -> None:
         store.create_topic("t")
         consumer = store.consumer(group="g")
         with pytest.raises(InvalidConfigError, match="nothing to read"):
-            next(iter(consumer))  # it would wait for ever
+            next(iter(consumer))  # it would wait forever
         with pytest.raises(TypeError, match=r"a pair \(topic, number\), not 't'"):
             consumer.assign(["t"])
         consumer.assign([("t", 0)])

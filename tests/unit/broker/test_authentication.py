@@ -1,4 +1,4 @@
-"""Listeners and SASL over sockets: what is served before a client has proved who it is."""
+"""Listeners and SASL over sockets: what is served before a client has authenticated."""
 
 import logging
 import socket
@@ -117,7 +117,7 @@ def test_nine_listeners_are_served(tmp_path: Path) -> None:
 
 
 def test_listeners_exclude_host_and_port(tmp_path: Path) -> None:
-    with pytest.raises(InvalidConfigError, match="leave out host, port"):
+    with pytest.raises(InvalidConfigError, match="omit host, port"):
         kstore.serve(tmp_path / "data", port=0, settings=SETTINGS)
 
 

@@ -169,7 +169,7 @@ def test_a_request_completed_by_the_handler_of_another(server: Server, client: C
         (frame("x", key=-1), "the key -1 is not served"),
         (frame("x", version=1), "not served in version 1"),
         (frame("x", version=-1), "not served in version -1"),
-        (struct.pack(">ihhih", 10, FETCH, 0, 1, -1), "ends before"),  # no body
+        (struct.pack(">ihhih", 10, FETCH, 0, 1, -1), "ends within"),  # no body
         (struct.pack(">ihhih", 10, FETCH, 0, 1, 500), "claims 500 bytes"),  # the client id
         (struct.pack(">i", 0), "without a header"),
         (struct.pack(">i", 7) + bytes(7), "without a header"),
@@ -374,7 +374,7 @@ def test_a_slice_that_ends_short_closes_the_connection(
         while chunk := client.socket.recv(4096):
             found += chunk
     assert len(found) == 12 + 1000
-    assert "ends within a slice" in caplog.text
+    assert "is shorter than a slice" in caplog.text
 
 
 # --- many -----------------------------------------------------------------------------------

@@ -55,9 +55,12 @@ def test_an_empty_file() -> None:
 @pytest.mark.parametrize(
     ("properties", "text"),
     [
-        ({"remote.log.storage.system.enable": "true"}, "=true is refused: older segments"),
-        ({"create.topic.policy.class.name": "a.B"}, "runs a Java class"),
-        ({"process.roles": "controller"}, "the file of a controller"),
+        (
+            {"remote.log.storage.system.enable": "true"},
+            "=true is not supported: consumers could not",
+        ),
+        ({"create.topic.policy.class.name": "a.B"}, "needs a Java class"),
+        ({"process.roles": "controller"}, "configures a controller"),
         ({"node.id": "x"}, "node.id"),
     ],
 )

@@ -72,7 +72,7 @@ def test_move(dirs: str, capsys: pytest.CaptureFixture[str]) -> None:
         (["--move", "t"], "such as orders-3"),
         (["--move", "t-x", "--to", "d2"], "such as orders-3"),
         (["--move", "a.b-c-0"], "--to"),
-        (["--move", "a.b-c-0", "--to", "elsewhere"], "none of the directories"),
+        (["--move", "a.b-c-0", "--to", "elsewhere"], "not one of the directories"),
         (
             ["--move", "a.b-c-0", "--to", "elsewhere", "--throttle", "0"],
             "--throttle: a whole number from 1",

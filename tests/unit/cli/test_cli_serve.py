@@ -140,7 +140,7 @@ def test_a_port_in_use_is_a_sentence(tmp_path: Path, capfd: pytest.CaptureFixtur
     assert captured.out == ""
     assert captured.err == (
         f"kstore serve: cannot listen on 127.0.0.1:{port}: another process uses the port; "
-        "port 0 finds a free one\n"
+        "port 0 chooses a free one\n"
     )
 
 
@@ -238,9 +238,12 @@ def test_options_count_before_the_file(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("line", "sentence"),
     [
-        ("remote.log.storage.system.enable=true", "remote.log.storage.system.enable=true is ref"),
+        (
+            "remote.log.storage.system.enable=true",
+            "remote.log.storage.system.enable=true is not supported",
+        ),
         ("num.partitions=none", "num.partitions"),
-        ("process.roles=controller", "the file of a controller"),
+        ("process.roles=controller", "configures a controller"),
         ("security.providers=a.B", "security.providers"),
         ("log.dirs=", "name a directory by --log-dir, or a server.properties with log.dirs"),
     ],

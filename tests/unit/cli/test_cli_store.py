@@ -101,7 +101,7 @@ def test_create_twice(tool):
         (("--create",), 'Missing required argument "[topic]"'),
         (("--create", "--topic", "t", "--replication-factor", "3"), "one replica"),
         (("--create", "--topic", "t", "--config", "x"), "--config takes name=value"),
-        (("--list", "--topic", "("), "no regular expression"),
+        (("--list", "--topic", "("), "not a regular expression"),
     ],
 )
 def test_wrong_use_of_topics(tool, words, text):

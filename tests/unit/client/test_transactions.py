@@ -537,7 +537,7 @@ def begun(store: kstore.Store, value: bytes) -> kstore.TransactionalProducer:
 
 
 def states_cut_behind(store: kstore.Store, last: State) -> None:
-    """A power cut took what the log of states had behind the last of these; the rest remains."""
+    """A power cut took what the log of states had after the last of these; the rest remains."""
     log = store["__transaction_state"][0]
     found = [r.offset for r in log if decode_value("id", r.value or b"").state is last]
     log.truncate_to(found[-1] + 1)

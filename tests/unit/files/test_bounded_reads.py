@@ -1,4 +1,4 @@
-"""Bytes behind the last batch are read in bounded chunks, however many there are.
+"""Bytes after the last batch are read in bounded chunks, however many there are.
 
 A broker with ``preallocate`` leaves a segment of ``segment.bytes`` with zeros behind its batches;
 so does a file system that lost data in a power cut.

@@ -92,7 +92,7 @@ def test_segments_are_exchanged_and_ids_stay(own: Path, tmp_path: Path) -> None:
             "does not start with it",
         ),
         (lambda p: (p / "t-0" / "partition.metadata").unlink(), "renames the folder to -stray"),
-        (lambda p: (p / "t-0" / "partition.metadata").write_text("x"), "for its own"),
+        (lambda p: (p / "t-0" / "partition.metadata").write_text("x"), "would not recognize"),
         (
             lambda p: (p / "t-0" / "partition.metadata").write_text(
                 f"version: 0\ntopic_id: {OTHER}"
@@ -253,7 +253,7 @@ HERE, AWAY = "AAAAAAAAAAAAAAAAAAABQQ", "AAAAAAAAAAAAAAAAAAAHQQ"
     ("records", "reason"),
     [
         ([], "no topic 't'"),
-        ([metadata.topic("t", OTHER)], f"by the id {OTHER}, not {ID}"),
+        ([metadata.topic("t", OTHER)], f"has the id {OTHER}, not {ID}"),
         ([metadata.topic("t", ID), metadata.partition(ID, 0)], "has only 1 partitions, no 1"),
         ([metadata.topic("t", ID), metadata.remove(ID)], "no topic 't'"),
         (
@@ -297,7 +297,7 @@ def test_a_lost_folder_that_the_cluster_knows(own: Path, tmp_path: Path) -> None
     metadata.write(broker_dir, metadata.topic("t", ID), *parts)
     assert any(f"--topic-id t={ID}" in each for each in refusals(plan_handover(own, broker_dir)))
     wrong = plan_handover(own, broker_dir, topic_ids={"t": OTHER})
-    assert any(f"by the id {ID}, not {OTHER}" in each for each in refusals(wrong))
+    assert any(f"has the id {ID}, not {OTHER}" in each for each in refusals(wrong))
     assert hand_over(own, broker_dir, topic_ids={"t": ID}).executed
 
 
@@ -309,7 +309,7 @@ def test_metadata_that_is_not_there_or_not_understood(own: Path, tmp_path: Path)
     aside = tmp_path / "aside"
     aside.mkdir()
     messages = refusals(plan_handover(own, broker_dir, metadata_log_dir=str(aside)))
-    assert any("not of this node" in each for each in messages)
+    assert any("of another node" in each for each in messages)
     (aside / "meta.properties").write_text(META.replace("ABQQ", "AHQQ"))
     folder = metadata.write(aside, metadata.topic("t", OTHER))
     for look in (
@@ -337,7 +337,7 @@ def test_what_came_half_over(own: Path, tmp_path: Path) -> None:
     with pytest.raises(StorageError):
         hand_over(own, broker_dir, files=Interrupted(3))
     (broker_dir / MARKER).write_text("{}")
-    assert any("half over" in each for each in refusals(check_broker(broker_dir)))
+    assert any("was interrupted" in each for each in refusals(check_broker(broker_dir)))
     assert plan_handover(own, broker_dir).ok
     (broker_dir / "t-0" / HANDOVER).write_text('{"format":2}')
     for report in (check_broker(broker_dir), plan_handover(own, broker_dir)):
@@ -378,5 +378,5 @@ def test_a_missing_directory_is_refused(
     for words in (["--log-dir", str(own), "--to", missing], ["--from", missing]):
         assert main(["handover", *words]) == 2
         messages = capsys.readouterr().out.splitlines()
-        assert messages[0] == f"refused: {missing}: there is no such directory"
+        assert messages[0] == f"refused: {missing}: the directory does not exist"
         assert len(messages) == 2

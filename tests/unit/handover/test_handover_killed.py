@@ -296,7 +296,7 @@ def test_offsets_that_a_reader_of_the_broker_s_directory_committed(
         consumer.poll(7)
         consumer.commit()
     assert any("--group beside" in each for each in warnings(plan_handover(own, broker_dir)))
-    for number in (0, 1):  # the topic was deleted and made again: they are not of this one
+    for number in (0, 1):  # the topic was deleted and recreated: they are not of this one
         (broker_dir / f"t-{number}" / "partition.metadata").write_text(
             f"version: 0\ntopic_id: {OTHER}"
         )

@@ -1,4 +1,4 @@
-"""A refused batch names its bad records, in the words of Kafka's LogValidator (3.9)."""
+"""A refused batch names its bad records, with the messages of Kafka's LogValidator (3.9)."""
 
 import pickle
 from collections.abc import Sequence

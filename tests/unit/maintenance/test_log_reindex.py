@@ -199,7 +199,7 @@ class Killed(BaseException):
 
 @pytest.mark.parametrize("is_kill", [True, False])
 def test_every_call_to_the_disk_fails_or_is_the_last(tmp_path: Path, is_kill: bool) -> None:
-    """After a kill, and where the disk fails, once or for ever: the log is as it was."""
+    """After a kill, and where the disk fails, once or forever: the log is as it was."""
     filled(tmp_path / "base" / "t-0").close()
     for at in range(1000):
         directory = tmp_path / f"{at}" / "t-0"

@@ -269,7 +269,7 @@ def test_other_transactions_of_the_seam(source: Source, target: Store) -> None:
 
 
 def test_retention_took_the_end(source: Source, target: Store) -> None:
-    """The source begins behind it. What is kept here is not left open for ever."""
+    """The source begins behind it. What is kept here is not left open forever."""
     source.transaction(9)
     run(source, target)
     source.end(commit=True)

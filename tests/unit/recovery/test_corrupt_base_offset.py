@@ -11,7 +11,7 @@ from support.damage import flip
 from support.logs import open_log, read_log
 
 COUNT, BROKEN = 100, 50
-UNINDEXED = 90  # behind the last index entry: a reader walks to the end from that
+UNINDEXED = 90  # after the last index entry: a reader walks to the end from that
 BITS = {"lower": (7, 16), "a little higher": (7, 4), "higher": (6, 1), "beyond int32": (1, 64)}
 
 

@@ -108,7 +108,7 @@ def test_a_size_that_no_answer_has_is_refused(size: int) -> None:
         request_of(connection)
         connection.sendall(struct.pack(">i", size))
 
-    with server(serve) as port, pytest.raises(SourceError, match="announced an answer"):
+    with server(serve) as port, pytest.raises(SourceError, match="announced a response"):
         Connection("127.0.0.1", port)
 
 
@@ -117,7 +117,7 @@ def test_an_answer_to_another_request_is_refused() -> None:
         request_of(connection)
         answer(connection, b"....\0\0\0\x63", versions((3, 0, 1)))
 
-    with server(serve) as port, pytest.raises(SourceError, match="answered request 99"):
+    with server(serve) as port, pytest.raises(SourceError, match="responded to request 99"):
         Connection("127.0.0.1", port)
 
 
@@ -129,7 +129,7 @@ def test_a_broker_that_is_silent_is_given_up() -> None:
         released.wait(10)
 
     with server(serve) as port:
-        with pytest.raises(SourceError, match="no answer from"):
+        with pytest.raises(SourceError, match="no response from"):
             Connection("127.0.0.1", port, timeout=0.05)
         released.set()
 

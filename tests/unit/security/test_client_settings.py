@@ -91,7 +91,7 @@ def test_what_is_not_supported_is_refused(settings: dict[str, str], text: str) -
         ("SCRAM-SHA-256", PLAIN + USER, "the login module of SCRAM-SHA-256 is"),
         ("PLAIN", PLAIN + 'username="a";', "has no password"),
         ("PLAIN", PLAIN + 'password="a";', "has no username"),
-        ("PLAIN", PLAIN + 'username="hidden" password="hidden"', "is: LoginModuleClass"),
+        ("PLAIN", PLAIN + 'username="hidden" password="hidden"', "be: LoginModuleClass"),
         ("SCRAM-SHA-256", SCRAM + 'tokenauth="true" ' + USER, "delegation tokens"),
     ],
 )

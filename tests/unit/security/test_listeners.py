@@ -44,7 +44,7 @@ def test_hosts_and_names() -> None:
         ({"listeners": "127.0.0.1:9092"}, "NAME://host:port"),
         ({"listeners": "PLAINTEXT://a:70000"}, "NAME://host:port"),
         ({"listeners": "PLAINTEXT://a:1,PLAINTEXT://a:2"}, "given twice"),
-        ({"listeners": "PLAINTEXT://a:1,SSL://a:1"}, "address of its own"),
+        ({"listeners": "PLAINTEXT://a:1,SSL://a:1"}, "must have its own address"),
         ({"listeners": "OTHER://a:1"}, "no security protocol"),
         ({"listeners": "A://a:1", MAP: "A:TLS"}, "one of PLAINTEXT"),
         ({"listeners": "A://a:1", MAP: "A:SSL,A:PLAINTEXT"}, "two protocols"),

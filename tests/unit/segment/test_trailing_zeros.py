@@ -1,4 +1,4 @@
-"""Zeros behind the last batch of a rolled segment: no part of it, and no damage to a reader.
+"""Zeros after the last batch of a rolled segment: no part of it, and no damage to a reader.
 
 A broker that preallocates leaves them where it is killed during a roll. Every offset below the next
 segment's base may be there all the same.

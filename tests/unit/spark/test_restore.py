@@ -474,7 +474,7 @@ def test_mistakes(source: Path, tmp_path: Path) -> None:
             bootstrap_server="x:1",
             keep_offsets=True,  # type: ignore[arg-type]
         )
-    with pytest.raises(InvalidConfigError, match="no regular expression"):
+    with pytest.raises(InvalidConfigError, match="not a regular expression"):
         restore(tmp_path / "to", log_dirs=source, chosen=Filter(key_pattern="("))
     with pytest.raises(InvalidConfigError, match="none of the topics"):
         restore(tmp_path / "to", log_dirs=source, partitions=[7])

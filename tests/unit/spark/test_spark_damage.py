@@ -12,7 +12,7 @@ from kstore.errors import (
 from kstore.spark import plan
 from kstore.spark.source import range_reader
 from kstore.spark.source.offset_ranges import SegmentSpan
-from support.ranges import fill, planned_ranges, run, there
+from support.ranges import fill, planned_ranges, read_by_engine, run
 
 pytestmark = pytest.mark.usefixtures("no_stores_from_elsewhere")
 
@@ -49,7 +49,7 @@ def test_damage_is_skipped_and_counted(
     """Of the payload, of the checksum, of the offset (twice), of the size, of the last offset."""
     monkeypatch.setattr(range_reader, "CHUNK", chunk)
     fill(tmp_path)
-    before = there(tmp_path)
+    before = read_by_engine(tmp_path)
     found = plan(tmp_path, topics="t", maxPartitionBytes=5000)
     hurt = planned_ranges(found)[4]
     with kstore.open(tmp_path, mode="r") as store:

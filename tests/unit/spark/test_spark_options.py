@@ -110,7 +110,7 @@ def test_a_wrong_pattern_of_topics_is_refused_before_a_job_begins(
     import_module(f"kstore.spark.jobs.{job}").describe(parser)
     with pytest.raises(SystemExit):
         parser.parse_args(["--log-dir", "/data", "--topic", "orders,("])
-    assert "'orders|(' is no regular expression" in capsys.readouterr().err
+    assert "'orders|(' is not a regular expression" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

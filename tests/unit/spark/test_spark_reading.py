@@ -23,7 +23,7 @@ from kstore.spark.source.options import parse_source
 from kstore.spark.source.range_reader import RangeReader
 from kstore.spark.source.read_task import run_task
 from support import ranges
-from support.ranges import T0, fill, planned_ranges, run, there
+from support.ranges import T0, fill, planned_ranges, read_by_engine, run
 from support.stores import QUIET
 
 pytestmark = pytest.mark.usefixtures("no_stores_from_elsewhere")
@@ -35,7 +35,7 @@ def test_as_planned_nothing_is_searched(
 ) -> None:
     fill(tmp_path)
     found = plan(tmp_path, topics="t", maxPartitionBytes=size)
-    assert run(tmp_path, found) == there(tmp_path)
+    assert run(tmp_path, found) == read_by_engine(tmp_path)
     assert searched == []
 
 
@@ -44,7 +44,7 @@ def test_batches_larger_than_the_buffer(
 ) -> None:
     monkeypatch.setattr(range_reader, "CHUNK", 100)
     fill(tmp_path)
-    assert run(tmp_path, plan(tmp_path, topics="t")) == there(tmp_path)
+    assert run(tmp_path, plan(tmp_path, topics="t")) == read_by_engine(tmp_path)
     assert searched == []
 
 
@@ -62,7 +62,7 @@ def test_no_byte_is_read_twice(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
 
     monkeypatch.setattr(Files, "preadv_into", count)
     rows = run(tmp_path, found, startingOffsets='{"t": {"0": 777}}')
-    assert rows == there(tmp_path)[777:]
+    assert rows == read_by_engine(tmp_path)[777:]
     assert sum(sizes) == found.size
 
 
@@ -86,12 +86,12 @@ def test_a_compaction_between_planning_and_reading(
 ) -> None:
     """The planned files are gone, others stand under their names: what is left comes once."""
     fill(tmp_path, cleanup_policy="compact")
-    before = there(tmp_path)
+    before = read_by_engine(tmp_path)
     found = plan(tmp_path, topics="t", maxPartitionBytes=5000)
     with kstore.open(tmp_path, config=QUIET) as store:
         store["t"][0].roll()
         store["t"][0].compact()
-    after = there(tmp_path)
+    after = read_by_engine(tmp_path)
     assert len(after) == 50 < len(before)
     assert run(tmp_path, found) == after
     assert len(searched) > 2
@@ -100,7 +100,7 @@ def test_a_compaction_between_planning_and_reading(
 def test_a_compaction_in_the_middle_of_reading(tmp_path: Path) -> None:
     """An open file keeps all its batches, the next range is searched: each offset at most once."""
     fill(tmp_path, cleanup_policy="compact")
-    before = dict(there(tmp_path))
+    before = dict(read_by_engine(tmp_path))
     found = plan(tmp_path, topics="t", maxPartitionBytes=5000)
     wanted = parse_source({"path": str(tmp_path), "subscribe": "t", "columns": "offset"})
     offsets = []
@@ -112,7 +112,7 @@ def test_a_compaction_in_the_middle_of_reading(tmp_path: Path) -> None:
                     store["t"][0].compact()
     assert offsets == sorted(set(offsets))
     assert set(offsets) <= set(before)
-    assert {offset for offset, _ in there(tmp_path)} <= set(offsets)
+    assert {offset for offset, _ in read_by_engine(tmp_path)} <= set(offsets)
 
 
 def drop_oldest(path: Path) -> int:
@@ -122,7 +122,7 @@ def drop_oldest(path: Path) -> int:
 
 def test_retention_between_planning_and_reading(tmp_path: Path) -> None:
     fill(tmp_path)
-    before = there(tmp_path)
+    before = read_by_engine(tmp_path)
     found = plan(tmp_path, topics="t", maxPartitionBytes=5000)
     assert drop_oldest(tmp_path) == 1500
     with pytest.raises(OffsetOutOfRangeError, match="set failOnDataLoss to false") as error:
@@ -178,7 +178,7 @@ def test_a_log_truncated_in_place_and_written_again(
         0,
         0,
     )
-    assert run(tmp_path, renumbered) == [row for row in there(tmp_path) if row[0] < end]
+    assert run(tmp_path, renumbered) == [row for row in read_by_engine(tmp_path) if row[0] < end]
     assert searched
 
 
@@ -191,7 +191,7 @@ def test_another_file_of_the_same_bytes_is_searched_again(
     copy = path.with_name("copy")
     copy.write_bytes(path.read_bytes())
     copy.rename(path)
-    assert run(tmp_path, found) == there(tmp_path)
+    assert run(tmp_path, found) == read_by_engine(tmp_path)
     assert len(searched) == sum(each.path == str(path) for each in planned_ranges(found))
 
 
@@ -298,7 +298,7 @@ def test_nothing_is_mapped(tmp_path: Path, searched: list[tuple[int, int]]) -> N
         0,
         0,
     )
-    assert run(tmp_path, unplanned) == there(tmp_path)
+    assert run(tmp_path, unplanned) == read_by_engine(tmp_path)
     assert len(searched) == len(planned_ranges(found))
     assert f"{tmp_path}/t-0" not in Path("/proc/self/maps").read_text()
 
@@ -332,7 +332,7 @@ def test_reading_only_offsets_reads_no_values(
     wanted = parse_source({"path": str(tmp_path), "subscribe": "t", "columns": "offset"})
     (task,) = plan(tmp_path, topics="t", parallelism=1).tasks
     count = sum(batch.num_rows for batch in run_task(wanted, wanted.columns, task))
-    assert count == len(there(tmp_path))
+    assert count == len(read_by_engine(tmp_path))
 
 
 def test_both_timestamp_types_in_one_log(tmp_path: Path) -> None:
@@ -389,7 +389,7 @@ def test_another_node_s_replica_under_the_path_is_reported(tmp_path: Path) -> No
     mounted = tmp_path / "mounted"
     (tmp_path / "node-1").rename(mounted)
     found = plan(mounted, topics="t")
-    expected = there(mounted)
+    expected = read_by_engine(mounted)
     mounted.rename(tmp_path / "node-1")
     (tmp_path / "node-2").rename(mounted)
     range_reader._open_stores.clear()

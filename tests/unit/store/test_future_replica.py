@@ -459,7 +459,7 @@ def test_an_unfinished_copy_is_all_that_is_left(dirs: tuple[Path, Path]) -> None
 def test_a_reader_asks_where_a_partition_is_while_the_store_is_busy(
     dirs: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It has a reader's lock then, so it does not wait for ever for the store's."""
+    """It has a reader's lock then, so it does not wait forever for the store's."""
     monkeypatch.setattr(manager_module, "_MAX_WAIT", 0.05)
     with filled(dirs) as store, kstore.open(dirs, "r") as reader:
         manager = reader._manager
@@ -540,7 +540,7 @@ def one_copy(dirs: tuple[Path, Path], appended: list[bytes], where: object) -> N
 
 
 @pytest.mark.parametrize("code", [28, 5], ids=["full disk", "failed disk"])
-@pytest.mark.parametrize("sticky", [False, True], ids=["once", "for ever"])
+@pytest.mark.parametrize("sticky", [False, True], ids=["once", "forever"])
 def test_any_call_of_a_move_fails(
     tmp_path: Path, code: int, sticky: bool, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -1,4 +1,4 @@
-"""A topic that is deleted, and made again under its name, is another topic for everybody."""
+"""A topic that is deleted and recreated under its name is another topic for everybody."""
 
 import json
 import logging
@@ -323,7 +323,7 @@ def test_a_batch_of_the_old_topic_does_not_reach_the_new_one(
 def test_no_record_of_another_topic_is_returned_where_a_poll_is_overtaken(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The topic is made again after the consumer has looked, before and after it reads."""
+    """The topic is recreated after the consumer has looked, before and after it reads."""
     for method in ("_position", "_view"):
         with store.consumer("t") as consumer:
             consumer.poll(3)

@@ -18,8 +18,8 @@ _OF_ITS_LOG = (
     "a record of a log does not know its partition: log.topic and log.partition do; the records "
     "of a consumer have both")
 
-# The partitions that records of consumers came from, each once as (topic, partition). A record
-# has a number instead of a reference, for which there is room that costs nothing. Never shrinks.
+# The partitions of consumers' records, each once as (topic, partition). A record stores an index
+# into this list, which fits into its padding, instead of a reference. Never shrinks.
 cdef list _origins = [None]
 cdef dict _origin_numbers = {}
 _KINDS = ("NoTimestampType", "CreateTime", "LogAppendTime")     # Kafka's names, from -1

@@ -2,35 +2,35 @@
 
 Modules:
 
-- acls: Who may do what
-- api_versions: Which APIs this broker serves, in which versions
-- auto_create_topics: Topics that clients ask for and that do not exist yet
+- acls: Access control lists
+- api_versions: The APIs and versions that this broker serves
+- auto_create_topics: Creates missing topics that clients request
 - client_quotas: Limits of users, client ids and addresses
-- cluster: The cluster image in the newer messages
-- configs: Settings of topics and of this broker, levels of loggers
+- cluster: DescribeCluster and DescribeTopicPartitions
+- configs: Configs of topics and of this broker, and log levels
 - consumer_groups: Members of consumer groups (KIP-848)
-- controller_work: Changes of the metadata on a disk worker, within a time
-- delete_records: Raises the start of logs
+- controller_work: Runs metadata changes on a disk worker, with a timeout
+- delete_records: Advances log start offsets
 - describe_producers: The producer state of partitions
-- elections: Leaders and reassignments, where every partition has one replica
-- fetch: Records for consumers and followers
+- elections: Leader elections and reassignments
+- fetch: Sends records to consumers and followers
 - find_coordinator: The broker that coordinates a group or a transactional id
-- group_admin: Groups as an administrator sees them
+- group_admin: Describes, lists and deletes groups
 - group_offsets: The committed offsets of groups
-- groups: The membership of groups
-- leader_epochs: Where the records of a leader epoch end
-- list_offsets: Offsets by time, and the ends of logs
-- log_dirs: What is in which log directory, and moves between them
+- groups: The members of classic groups
+- leader_epochs: The end offsets of leader epochs
+- list_offsets: Offsets by timestamp, and log start and end offsets
+- log_dirs: The contents of log directories, and moves between them
 - metadata: Brokers, topics, partitions and their leaders
-- produce: Batches of clients, appended to logs
+- produce: Appends client batches to logs
 - producer_ids: Producer ids for idempotent and transactional producers
-- quorum: The quorum of one voter
-- sasl: Clients prove who they are
-- scram_users: The users of SCRAM are described, set and removed
-- topics: Topics are created and deleted, partitions added
-- transaction_admin: Transactions as an administrator sees and ends them
-- transaction_offsets: Offsets of groups that count when a transaction commits
-- transactions: Producers' transactions, step by step
+- quorum: Describes the quorum, which has one voter
+- sasl: SASL authentication
+- scram_users: SCRAM credentials
+- topics: Creates and deletes topics, and adds partitions
+- transaction_admin: Describes, lists and ends transactions
+- transaction_offsets: Offsets committed in transactions
+- transactions: The transactions of producers
 """
 
 from typing import TYPE_CHECKING, Protocol
@@ -41,14 +41,14 @@ if TYPE_CHECKING:
 
 
 class Handlers(Protocol):
-    """A family of APIs. One object for each broker, used on its loop's thread."""
+    """A family of APIs. Each broker has one instance, used on its event loop's thread."""
 
     def __init__(self, services: "Services") -> None: ...
     def apis(self) -> "list[Api]": ...
 
 
 def handler_classes() -> "list[type[Handlers]]":
-    """Every family that a broker serves."""
+    """All API families that a broker serves."""
     from kstore.broker.handlers.acls import AclHandlers
     from kstore.broker.handlers.api_versions import ApiVersionsHandlers
     from kstore.broker.handlers.client_quotas import ClientQuotaHandlers

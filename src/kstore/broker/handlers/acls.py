@@ -1,4 +1,4 @@
-"""DescribeAcls, CreateAcls, DeleteAcls: who may do what."""
+"""DescribeAcls, CreateAcls, DeleteAcls: access control lists."""
 
 from collections.abc import Sequence
 from functools import partial
@@ -26,14 +26,14 @@ if TYPE_CHECKING:
     from kstore.broker.services import Services
 
 _DISABLED = "No Authorizer is configured."
-_UNKNOWN_FILTER = "The filter has a code that this broker does not know."
+_UNKNOWN_FILTER = "The filter has a code that is unknown to this broker."
 _Result = CreateAclsResponse.Results
 _Filtered = DeleteAclsResponse.FilterResults
 _LITERAL = PatternType.LITERAL
 
 
 class AclHandlers:
-    """Serves access control lists. Loop's thread; changes are made on a disk worker."""
+    """Serves access control lists. Loop's thread only; disk workers make the changes."""
 
     def __init__(self, services: "Services") -> None:
         self._services = services
@@ -46,7 +46,7 @@ class AclHandlers:
         ]
 
     def describe(self, request: Request) -> Answer:
-        """The bindings that a filter selects, by resource."""
+        """Return the ACLs that match a filter, by resource."""
         asked = DescribeAclsRequest.decode(request.reader, request.api_version)
         store = self._services.acls
         if store is None:
@@ -74,7 +74,7 @@ class AclHandlers:
         )  # fmt: skip
 
     def create(self, request: Request) -> Answer:
-        """Those that are valid are created together; each is answered."""
+        """Create all valid ACLs together; return a result for each."""
         asked = CreateAclsRequest.decode(request.reader, request.api_version)
         store = self._services.acls
         if store is None:
@@ -98,7 +98,7 @@ class AclHandlers:
         return run_changes(self._services, [partial(store.create, good)] if good else [], respond)
 
     def delete(self, request: Request) -> Answer:
-        """The bindings that each filter selects are removed, and answered."""
+        """Delete and return the ACLs that match each filter."""
         asked = DeleteAclsRequest.decode(request.reader, request.api_version)
         store = self._services.acls
         if store is None:
@@ -134,7 +134,7 @@ def _matching(acl: Acl) -> _Filtered.MatchingAcls:
 
 
 def _filter(asked: Any, version: int) -> AclFilter:
-    """Of a DescribeAcls request, or of an element of DeleteAcls. Version 0 knows no patterns."""
+    """The filter of DescribeAcls or of a DeleteAcls entry. Version 0 has no pattern types."""
     return AclFilter(
         asked.resource_type_filter,
         asked.resource_name_filter,
@@ -147,7 +147,7 @@ def _filter(asked: Any, version: int) -> AclFilter:
 
 
 def _binding(asked: CreateAclsRequest.Creations, version: int) -> Acl | str:
-    """A binding, or why there can be none."""
+    """The ACL, or an error message if it is invalid."""
     try:
         acl = Acl(
             ResourceType(asked.resource_type),

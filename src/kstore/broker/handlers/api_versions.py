@@ -1,4 +1,4 @@
-"""ApiVersions: which APIs this broker serves, in which versions."""
+"""ApiVersions: the APIs and versions that this broker serves."""
 
 import re
 
@@ -10,12 +10,12 @@ from kstore.protocol.error_codes import ErrorCode
 from kstore.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 
 _MIN_VERSION, _MAX_VERSION = 0, 4
-_NAMED_FROM = 3  # the version from which on clients name their software
+_NAMED_FROM = 3  # the first version in which clients name their software
 _SOFTWARE_NAME = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
 
 
 class ApiVersionsHandlers:
-    """Answers from the table of handlers."""
+    """Serves ApiVersions from the API table."""
 
     def __init__(self, services: Services) -> None:
         self._services = services
@@ -24,8 +24,9 @@ class ApiVersionsHandlers:
         return [Api(ApiKey.API_VERSIONS, _MIN_VERSION, _MAX_VERSION, self.api_versions)]
 
     def api_versions(self, request: Request) -> Answer:
-        """Error 35 with the versions of ApiVersions alone for one that is not served; the
-        connection answers in version 0 then. Error 42 for a name that Kafka refuses."""
+        """List the served APIs. For an unsupported version, return UNSUPPORTED_VERSION with the
+        versions of ApiVersions only, which the connection encodes in version 0. Return
+        INVALID_REQUEST for a software name that Kafka rejects."""
         if not _MIN_VERSION <= request.api_version <= _MAX_VERSION:
             return ApiVersionsResponse(
                 error_code=ErrorCode.UNSUPPORTED_VERSION,

@@ -1,4 +1,4 @@
-"""Creates topics that clients ask for by Metadata (``auto.create.topics.enable``)."""
+"""Creates missing topics that clients name in Metadata (``auto.create.topics.enable``)."""
 
 import logging
 from functools import partial
@@ -10,19 +10,19 @@ from kstore.files.filenames import INTERNAL_TOPICS
 from kstore.protocol.error_codes import ErrorCode
 
 _LOGGER = logging.getLogger("kstore.broker")
-_MAX_AT_ONCE = 1000  # topics whose creation, or whose refusal, is remembered
+_MAX_AT_ONCE = 1000  # topics whose creation is in progress, or whose failure is remembered
 
-# __cluster_metadata is none of the topics that a client may have; the internal topics are created
-# by the group and transaction coordinators, with settings of their own.
+# Clients may not create __cluster_metadata. The group and transaction coordinators create the
+# internal topics, with their own settings.
 _NOT_CREATED = frozenset({*INTERNAL_TOPICS, "__cluster_metadata"})
 
 
 class AutoCreateTopics:
-    """Kafka's AutoTopicCreationManager. Loop's thread.
+    """Kafka's AutoTopicCreationManager. Loop's thread only.
 
-    The first answer for a topic is LEADER_NOT_AVAILABLE, and the client asks again, as with a
-    Kafka that has its controller in the same process. A topic is not created while a log directory
-    is offline: its records may be there, and a second topic of its name would hide them.
+    The first response for a topic is LEADER_NOT_AVAILABLE, upon which the client retries, as with a
+    Kafka broker in combined mode. No topic is created while a log directory is offline, since that
+    directory may contain a topic of the same name, whose records the new topic would hide.
     """
 
     def __init__(self, services: Services) -> None:
@@ -31,8 +31,8 @@ class AutoCreateTopics:
         self._refused: dict[str, ErrorCode] = {}
 
     def request(self, name: str) -> ErrorCode:
-        """Begin to create a topic; the error for this answer. Why a creation was refused is the
-        answer to the next request for the topic, and the one after that tries again."""
+        """Start creating a topic; return the error for this response. If the creation fails, the
+        next request for the topic returns that error, and the request after it tries again."""
         if name in _NOT_CREATED:
             return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         refusal = self._refused.pop(name, None)
@@ -46,7 +46,7 @@ class AutoCreateTopics:
         return ErrorCode.LEADER_NOT_AVAILABLE
 
     def _create(self, name: str) -> TopicImage | None:
-        """On a disk worker. None if the topic must wait for a log directory."""
+        """Create a topic, on a disk worker. None if it exists or must wait for a log directory."""
         services = self._services
         if name in services.metadata.image.topics:
             return None

@@ -1,4 +1,4 @@
-"""DescribeCluster and DescribeTopicPartitions: the cluster image in the newer messages."""
+"""DescribeCluster and DescribeTopicPartitions."""
 
 from kstore.broker.api_table import Api
 from kstore.broker.handlers.metadata import (
@@ -28,7 +28,7 @@ _Topic = DescribeTopicPartitionsResponse.Topics
 
 
 class ClusterHandlers:
-    """Serves DescribeCluster and DescribeTopicPartitions. Loop's thread."""
+    """Serves DescribeCluster and DescribeTopicPartitions. Loop's thread only."""
 
     def __init__(self, services: Services) -> None:
         self._services = services
@@ -40,7 +40,7 @@ class ClusterHandlers:
         ]
 
     def describe_cluster(self, request: Request) -> Answer:
-        """Brokers with their addresses on the listener of the request; no broker is fenced."""
+        """List brokers with their endpoints on the request's listener; no broker is fenced."""
         asked = DescribeClusterRequest.decode(request.reader, request.api_version)
         if asked.endpoint_type != _BROKER:
             return _wrong_endpoint(asked.endpoint_type)
@@ -63,8 +63,8 @@ class ClusterHandlers:
         return response
 
     def describe_topic_partitions(self, request: Request) -> Answer:
-        """A page of topics and partitions by name, and where the next page begins: Kafka's
-        DescribeTopicPartitionsRequestHandler."""
+        """Return a page of topics and partitions, sorted by name, and the cursor of the next page
+        (Kafka's DescribeTopicPartitionsRequestHandler)."""
         asked = DescribeTopicPartitionsRequest.decode(request.reader, request.api_version)
         image, cursor = request.image, asked.cursor
         names = {topic.name for topic in asked.topics} or image.topics.keys()
@@ -112,7 +112,7 @@ def _wrong_endpoint(endpoint_type: int) -> DescribeClusterResponse:
 def _page(
     image: ClusterImage, listener: str, name: str, start: int, limit: int
 ) -> tuple[_Topic, int | None]:
-    """At most ``limit`` partitions of a topic from ``start`` on, and the first that is left."""
+    """Up to ``limit`` partitions of a topic from ``start``, and the number of the next one."""
     found = image.topic(name)
     if found is None:
         error = ErrorCode.INVALID_TOPIC_EXCEPTION

@@ -40,7 +40,7 @@ _Config = DescribeConfigsResponse.Results.Configs
 
 
 class ConfigHandlers:
-    """Serves settings. Loop's thread; settings are read and changed on a disk worker."""
+    """Serves configs. Loop's thread only; disk workers read and change the configs."""
 
     def __init__(self, services: Services) -> None:
         self._services = services
@@ -56,7 +56,7 @@ class ConfigHandlers:
     # --- describe -------------------------------------------------------------------------
 
     def describe_configs(self, request: Request) -> Answer:
-        """Kafka's ConfigHelper. No keys, or an empty list of them, is every setting."""
+        """Describe configs (Kafka's ConfigHelper). Null or empty keys request all configs."""
         asked = DescribeConfigsRequest.decode(request.reader, request.api_version)
 
         def respond(outcomes: Sequence[Outcome]) -> DescribeConfigsResponse:
@@ -84,7 +84,7 @@ class ConfigHandlers:
         return run_changes(self._services, reads, respond)
 
     def _describe(self, kind: int, name: str) -> list[_Config]:
-        """On a disk worker. Raises InvalidRequestError, and what the port raises."""
+        """On a disk worker. Raises InvalidRequestError and the errors of the metadata."""
         metadata = self._services.metadata
         if kind == TOPIC:
             return list(map(_described, metadata.describe_topic_config(name)))
@@ -103,7 +103,7 @@ class ConfigHandlers:
         raise InvalidRequestError(f"Unsupported resource type: {kind}")
 
     def _check_node(self, name: str) -> None:
-        """Raise InvalidRequestError unless a resource is this broker."""
+        """Raise InvalidRequestError unless a resource name is this broker's node id."""
         node_id = self._services.metadata.node_id
         try:
             number = int(name)
@@ -117,7 +117,7 @@ class ConfigHandlers:
     # --- alter ----------------------------------------------------------------------------
 
     def alter_configs(self, request: Request) -> Answer:
-        """Sets exactly the settings of the request; other ones of the resource are removed."""
+        """Replace a resource's configs by those of the request, which removes all others."""
         asked = AlterConfigsRequest.decode(request.reader, request.api_version)
 
         def respond(outcomes: Sequence[Outcome]) -> AlterConfigsResponse:
@@ -158,7 +158,7 @@ class ConfigHandlers:
             raise InvalidRequestError(f"Unknown resource type {resource.resource_type}")
 
     def incremental_alter_configs(self, request: Request) -> Answer:
-        """Sets, deletes, appends to and subtracts from single settings."""
+        """Set, delete, append to, or subtract from individual configs."""
         asked = IncrementalAlterConfigsRequest.decode(request.reader, request.api_version)
 
         def respond(outcomes: Sequence[Outcome]) -> IncrementalAlterConfigsResponse:
@@ -214,8 +214,8 @@ class ConfigHandlers:
     # --- list -----------------------------------------------------------------------------
 
     def list_config_resources(self, request: Request) -> Answer:
-        """The names of what may have settings. Version 0 asks for client metrics, of which there
-        are none."""
+        """List the resources that may have configs. Version 0 lists client metrics, of which none
+        exist."""
         asked = ListConfigResourcesRequest.decode(request.reader, request.api_version)
         wanted = asked.resource_types or _LISTED
         if request.api_version == 0:
@@ -244,7 +244,7 @@ def _names(image: ClusterImage, kind: int) -> list[str]:
 
 
 def _described(entry: ConfigEntry) -> _Config:
-    """A setting with everything that an answer may show; the value of a sensitive one is null."""
+    """A config with all fields that a response may include; a sensitive value is null."""
     return _Config(
         name=entry.name,
         value=None if entry.is_sensitive else entry.value,
@@ -267,7 +267,7 @@ def _repeated(resources: Sequence[_Asked]) -> set[tuple[int, str]]:
 
 
 def _refusal(resource: _Asked, nulls: Sequence[str], repeated: set[tuple[int, str]]) -> str | None:
-    """What is wrong with a resource of a request, as Kafka's ConfigAdminManager checks it."""
+    """The error message for an invalid resource of a request (Kafka's ConfigAdminManager)."""
     if (resource.resource_type, resource.resource_name) in repeated:
         return "Each resource must appear at most once."
     names = [each.name for each in resource.configs]

@@ -35,13 +35,14 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 DescribedGroup = ConsumerGroupDescribeResponse.Groups
 DescribedMember = DescribedGroup.Members
-_MEMBER_ID_REQUIRED_FROM = 1  # of ConsumerGroupHeartbeat: before, the broker makes the id
+# of ConsumerGroupHeartbeat: in earlier versions the broker generates the id
+_MEMBER_ID_REQUIRED_FROM = 1
 _PROTOCOLS = "group.coordinator.rebalance.protocols"
 _CLASSIC_MEMBER, _CONSUMER_MEMBER = 0, 1  # the type of a member, by the protocol that it uses
 
 
 class ConsumerGroupHandlers:
-    """Serves the APIs of consumer groups, unless a setting switches them off."""
+    """Serves the APIs of consumer groups, unless a setting disables the protocol."""
 
     def __init__(self, services: "Services") -> None:
         config = services.metadata.image.broker_config
@@ -61,7 +62,7 @@ class ConsumerGroupHandlers:
     # --- ConsumerGroupHeartbeat -------------------------------------------------------------
 
     def heartbeat(self, request: Request) -> Answer:
-        """A member joins, stays or leaves; answers when what follows from it is stored."""
+        """A member joins, stays or leaves; respond once the resulting records are stored."""
         version = request.api_version
         message = ConsumerGroupHeartbeatRequest.decode(request.reader, version)
         error = self._service.check(message.group_id)
@@ -85,7 +86,7 @@ class ConsumerGroupHandlers:
     # --- ConsumerGroupDescribe --------------------------------------------------------------
 
     def describe(self, request: Request) -> Answer:
-        """State, epochs and members, with their present and their target assignments."""
+        """Return state, epochs, and members with their current and target assignments."""
         message = ConsumerGroupDescribeRequest.decode(request.reader, request.api_version)
         described = [self._describe(each, request.image) for each in message.group_ids]
         if message.include_authorized_operations:

@@ -1,4 +1,4 @@
-"""Changes of the cluster's metadata on a disk worker, within the time that the client allows."""
+"""Runs changes of the cluster's metadata on a disk worker, within the client's timeout."""
 
 import logging
 from collections.abc import Callable, Sequence
@@ -11,14 +11,14 @@ from kstore.protocol.error_codes import ErrorCode
 from kstore.protocol.messages import Message
 
 _LOGGER = logging.getLogger("kstore.broker")
-METADATA_KEY = "metadata"  # of the disk workers: metadata changes one after the other
+METADATA_KEY = "metadata"  # the disk workers' key, which serializes metadata changes
 
 Outcome = tuple[ErrorCode, str | None, object]  # error, message, what the change returned
 Step = tuple[int, Callable[[], Sequence[Outcome]]]  # number of changes, what makes them
 
 
 def error_of(error: BaseException) -> tuple[ErrorCode, str | None]:
-    """Kafka's error code and message for an error; an unexpected one is logged."""
+    """Kafka's error code and message for an exception; logs unexpected exceptions."""
     if isinstance(error, KStoreError) and error.code != ErrorCode.UNKNOWN_SERVER_ERROR:
         return ErrorCode.of(error.code), error.reason
     if isinstance(error, OSError):
@@ -33,7 +33,7 @@ def run_changes(
     respond: Callable[[Sequence[Outcome]], Message],
     timeout_ms: int | None = None,
 ) -> Answer:
-    """Make changes one after the other on a disk worker; answer with the outcome of each.
+    """Run changes in order on a disk worker, and respond with their outcomes.
 
     Loop's thread. ``respond`` gets an outcome for each change; the time is that of
     :func:`run_steps`.

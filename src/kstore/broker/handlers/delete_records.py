@@ -1,4 +1,4 @@
-"""DeleteRecords: raises the start of logs (Kafka's ReplicaManager.deleteRecordsOnLocalLog)."""
+"""DeleteRecords: advances log start offsets (Kafka's ReplicaManager.deleteRecordsOnLocalLog)."""
 
 from functools import partial
 from typing import TYPE_CHECKING
@@ -30,7 +30,7 @@ class DeleteRecordsHandlers:
         return [Api(ApiKey.DELETE_RECORDS, 0, 2, self.delete_records)]
 
     def delete_records(self, request: Request) -> Answer:
-        """Raise log starts on the disk workers; the answer has the new ones."""
+        """Advance log start offsets on disk workers; respond with the new ones."""
         message = DeleteRecordsRequest.decode(request.reader, request.api_version)
         response = DeleteRecordsResponse()
         call = _Call(self._services, response)
@@ -58,7 +58,7 @@ def _refusal(hosted: HostedPartition) -> ErrorCode:
 
 
 class _Call:
-    """One request: partitions whose records are being deleted, until all are done."""
+    """One request, until the deletions in all its partitions are done."""
 
     def __init__(self, services: "Services", response: DeleteRecordsResponse) -> None:
         self._services = services
@@ -104,7 +104,7 @@ class _Call:
 
 
 def delete_records(log: "Log", offset: int) -> int:
-    """Make offset (-1: the high watermark) the log start, unless it is beyond; returns the start.
+    """Advance the log start to ``offset`` (-1: the high watermark); return the log start.
 
     Raises OffsetOutOfRangeError above the high watermark, PolicyViolationError for a topic
     whose ``cleanup.policy`` lacks ``delete``.

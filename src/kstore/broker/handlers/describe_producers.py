@@ -31,7 +31,8 @@ class DescribeProducersHandlers:
         return [Api(ApiKey.DESCRIBE_PRODUCERS, 0, 0, self.describe_producers)]
 
     def describe_producers(self, request: Request) -> Answer:
-        """Every known producer of each partition; read on a disk worker, as there may be many."""
+        """Return all known producers of each partition. A disk worker collects them, as they may be
+        many."""
         message = DescribeProducersRequest.decode(request.reader, request.api_version)
         get = self._partitions.get
         hosted = [

@@ -1,5 +1,5 @@
-"""ElectLeaders and reassignments of partitions, where every partition has one replica: nothing to
-elect, nothing to move, and Kafka's answers that say so."""
+"""ElectLeaders and partition reassignments. Every partition has one replica, so these return what
+Kafka returns if nothing needs to be elected or moved."""
 
 from kstore.broker.api_table import Api
 from kstore.broker.request import Answer, Request
@@ -24,7 +24,7 @@ _Reassigned = AlterPartitionReassignmentsResponse.Responses
 
 
 class ElectionHandlers:
-    """Serves elections and reassignments. Loop's thread."""
+    """Serves elections and reassignments. Loop's thread only."""
 
     def __init__(self, services: Services) -> None:
         self._services = services
@@ -37,8 +37,8 @@ class ElectionHandlers:
         ]
 
     def elect_leaders(self, request: Request) -> Answer:
-        """Error 84 for a partition with a leader. Without a list of partitions the answer names
-        every topic and only partitions that have no leader, as Kafka's."""
+        """Return ELECTION_NOT_NEEDED for a partition with a leader. Without a list of partitions
+        the response names every topic, with only its leaderless partitions, as Kafka's does."""
         asked = ElectLeadersRequest.decode(request.reader, request.api_version)
         unclean = asked.election_type == _UNCLEAN
         refusal: _Error | None = None
@@ -68,7 +68,7 @@ class ElectionHandlers:
         return response
 
     def alter_reassignments(self, request: Request) -> Answer:
-        """A partition may be assigned to the broker that has it; error 85 for a cancellation."""
+        """Accept only the current assignment; a cancellation gets NO_REASSIGNMENT_IN_PROGRESS."""
         asked = AlterPartitionReassignmentsRequest.decode(request.reader, request.api_version)
         timed_out = asked.timeout_ms <= 0
         response = AlterPartitionReassignmentsResponse(error_message=None)
@@ -87,7 +87,7 @@ class ElectionHandlers:
         return response
 
     def list_reassignments(self, request: Request) -> Answer:
-        """None is in progress, ever."""
+        """Return an empty list, since no reassignment is ever in progress."""
         ListPartitionReassignmentsRequest.decode(request.reader, request.api_version)
         return ListPartitionReassignmentsResponse(error_message=None)
 

@@ -1,7 +1,7 @@
 """Fetch: records for consumers and followers (Kafka's KafkaApis.handleFetchRequest).
 
-A request's context says which partitions to read (:mod:`kstore.broker.fetch_session`), a reader
-reads them (:mod:`kstore.broker.fetch_read`), and where there is too little it is parked
+A request's context lists the partitions to read (:mod:`kstore.broker.fetch_session`), a reader
+reads them (:mod:`kstore.broker.fetch_read`), and the request is parked if they give too few bytes
 (:mod:`kstore.broker.delayed_fetch`).
 """
 
@@ -39,12 +39,12 @@ class FetchHandlers:
 
     def apis(self) -> list[Api]:
         frames = FetchFrames(self._services)
-        # Two arrays of one element each are not counted against the limit of a request.
+        # The fast path does not count its two one-element arrays against the request limit.
         is_limited = self._services.settings.kstore_max_request_partitions < 2
         return [Api(ApiKey.FETCH, 0, 17, self.fetch, None if is_limited else frames.handle_frame)]
 
     def fetch(self, request: Request) -> Answer:
-        """Answer with records, or park the request until there are enough."""
+        """Respond with records, or park the request until enough are available."""
         message = FetchRequest.decode(request.reader, request.api_version)
         parameters = self._parameters(message, request.api_version)
         context = self.sessions.open(
@@ -70,7 +70,7 @@ class FetchHandlers:
 
 
 class FetchCall:
-    """One Fetch request until its answer. Loop's thread only."""
+    """One Fetch request until its response. Loop's thread only."""
 
     __slots__ = (
         "_context",
@@ -101,7 +101,7 @@ class FetchCall:
         self._reader = FetchReader(self._partitions, parameters, self._hints, request.access)
 
     def start(self) -> Answer:
-        """Read, behind the opening of logs that are not open."""
+        """Read the partitions; first open logs that are not open."""
         reads = self._read(may_wait=False)
         closed = [
             read.hosted for read in reads if read.hosted is not None and read.hosted.needs_opening
@@ -119,12 +119,12 @@ class FetchCall:
         )
 
     def _load_and_answer(self, reads: list[PartitionRead]) -> Answer:
-        """Answer; behind a disk worker where pages of the logs are not in memory."""
+        """Respond; first let a disk worker load pages that are not in the page cache."""
         if not any(read.is_cold for read in reads):
             return self._answer_or_park(reads)
         pending = Pending()
         self._services.workers.submit(
-            self,  # reads of several requests run beside each other
+            self,  # its own key: reads of several requests run concurrently
             partial(self._reader.load_cold, reads),
             partial(self._loaded, pending),
         )
@@ -160,7 +160,7 @@ class FetchCall:
             return self._response(reads)
         pending = Pending()
         self._services.workers.submit(
-            self,  # conversions of several requests run beside each other
+            self,  # its own key: conversions of several requests run concurrently
             partial(
                 down_convert.convert_all,
                 reads,
@@ -172,7 +172,7 @@ class FetchCall:
         return pending
 
     def _refuse_conversions(self, reads: list[PartitionRead]) -> None:
-        """UNSUPPORTED_VERSION for topics with message.downconversion.enable=false."""
+        """Return UNSUPPORTED_VERSION for topics with message.downconversion.enable=false."""
         broker_config = self._request.image.broker_config
         for read in reads:
             topic = None if read.hosted is None else read.hosted.topic_image

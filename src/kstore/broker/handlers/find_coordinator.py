@@ -34,7 +34,7 @@ class FindCoordinatorHandlers:
         return [Api(ApiKey.FIND_COORDINATOR, 0, 6, self.find_coordinator)]
 
     def find_coordinator(self, request: Request) -> Answer:
-        """This broker, for all; the first request creates the internal topic."""
+        """Return this broker for all keys; the first request creates the internal topic."""
         message = FindCoordinatorRequest.decode(request.reader, request.api_version)
         if message.key_type not in (_GROUP, _TRANSACTION):
             error = ErrorCode.INVALID_REQUEST
@@ -46,7 +46,7 @@ class FindCoordinatorHandlers:
             def find(key: str) -> Coordinator:
                 if error != ErrorCode.NONE:
                     return _refused(key, error)
-                # Begins to load the key's partition.
+                # Starts loading the key's partition.
                 (self._groups if is_group else self._transactions).check(key)
                 return self._here(key, request)
 

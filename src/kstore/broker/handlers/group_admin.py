@@ -1,4 +1,4 @@
-"""DescribeGroups, ListGroups, DeleteGroups, OffsetDelete: groups as an administrator sees them."""
+"""DescribeGroups, ListGroups, DeleteGroups, OffsetDelete: the administration of groups."""
 
 from functools import partial
 from typing import TYPE_CHECKING
@@ -25,15 +25,15 @@ if TYPE_CHECKING:
 
 DescribedGroup = DescribeGroupsResponse.Groups
 DeletedTopic = OffsetDeleteResponse.Topics
-# What a client may do where nothing is forbidden: a bit for each of Kafka's AclOperation codes.
+# All operations on groups, a bit for each of Kafka's AclOperation codes.
 GROUP_OPERATIONS = sum(1 << code for code in (3, 6, 8))
-_UNKNOWN_GROUP_ERROR_FROM = 6  # of DescribeGroups; before, an unknown group is Dead
+_UNKNOWN_GROUP_ERROR_FROM = 6  # of DescribeGroups; in earlier versions an unknown group is Dead
 _CLASSIC, _CONSUMER_TYPE = "classic", "consumer"
 _DEAD = "Dead"
 
 
 class GroupAdminHandlers:
-    """Serves the APIs of administrators."""
+    """Serves the APIs for administrators."""
 
     def __init__(self, services: "Services") -> None:
         self._service = group_service(services)
@@ -50,7 +50,7 @@ class GroupAdminHandlers:
     # --- DescribeGroups ---------------------------------------------------------------------
 
     def describe_groups(self, request: Request) -> Answer:
-        """State and members; metadata and assignments of a Stable group only."""
+        """Return state and members; metadata and assignments only of a Stable group."""
         message = DescribeGroupsRequest.decode(request.reader, request.api_version)
         pending = Pending()
 
@@ -84,7 +84,7 @@ class GroupAdminHandlers:
     # --- ListGroups -------------------------------------------------------------------------
 
     def list_groups(self, request: Request) -> Answer:
-        """All groups, or those in certain states and of certain types."""
+        """List all groups, or those with the requested states and types."""
         message = ListGroupsRequest.decode(request.reader, request.api_version)
         states = {each.lower() for each in message.states_filter}
         types = {each.lower() for each in message.types_filter}
@@ -116,7 +116,7 @@ class GroupAdminHandlers:
     # --- DeleteGroups -----------------------------------------------------------------------
 
     def delete_groups(self, request: Request) -> Answer:
-        """Delete groups without members; answers when that is on disk."""
+        """Delete groups without members; respond once the deletions are on disk."""
         message = DeleteGroupsRequest.decode(request.reader, request.api_version)
         names = list(dict.fromkeys(message.groups_names))
         errors: dict[str, ErrorCode] = {}

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 FetchedTopic = OffsetFetchResponse.Topics
 FetchedGroup = OffsetFetchResponse.Groups
 CommittedTopic = OffsetCommitResponse.Topics
-_GENERATION_FROM = 1  # of OffsetCommit: before, offsets belonged to no member
+_GENERATION_FROM = 1  # of OffsetCommit: earlier versions have no members
 _DEFAULT_RETENTION = -1
 _TOP_LEVEL_ERROR_FROM, _GROUPS_FROM = 2, 8  # of OffsetFetch
 
@@ -42,7 +42,7 @@ class GroupOffsetHandlers:
     # --- OffsetCommit -----------------------------------------------------------------------
 
     def offset_commit(self, request: Request) -> Answer:
-        """Answers when the commits are in ``__consumer_offsets``."""
+        """Respond once the commits are in ``__consumer_offsets``."""
         version = request.api_version
         message = OffsetCommitRequest.decode(request.reader, version)
         service = self._service
@@ -58,7 +58,8 @@ class GroupOffsetHandlers:
                 message.generation_id_or_member_epoch if has_members else -1,
                 version,
             )
-        if error != ErrorCode.NONE:  # of the group: it goes before that of a partition's metadata
+        # an error of the group takes precedence over one of a partition's metadata
+        if error != ErrorCode.NONE:
             for key in [*commits, *errors]:
                 if errors.get(key) != ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
                     errors[key] = error
@@ -81,7 +82,7 @@ class GroupOffsetHandlers:
         image: ClusterImage,
         errors: dict[PartitionKey, ErrorCode],
     ) -> Commits:
-        """The commits that can be stored; the others get their error."""
+        """The valid commits; the others get an entry in ``errors``."""
         most = self._services.settings.offset_metadata_max_bytes
         expires = -1
         if message.retention_time_ms != _DEFAULT_RETENTION:
@@ -104,7 +105,7 @@ class GroupOffsetHandlers:
     # --- OffsetFetch ------------------------------------------------------------------------
 
     def offset_fetch(self, request: Request) -> Answer:
-        """The committed offsets of one group, or, from version 8 on, of several."""
+        """Return the committed offsets of one group or, since version 8, of several."""
         version = request.api_version
         message = OffsetFetchRequest.decode(request.reader, version)
         if version >= _GROUPS_FROM:
@@ -181,7 +182,7 @@ def _committed(
 def _wanted(
     topics: "list[OffsetFetchRequest.Topics] | list[OffsetFetchRequest.Groups.Topics] | None",
 ) -> list[PartitionKey] | None:
-    """The partitions asked for; None: all that have an offset."""
+    """The requested partitions; None: all that have a committed offset."""
     if topics is None:
         return None
     return [(topic.name, number) for topic in topics for number in topic.partition_indexes]
@@ -193,7 +194,7 @@ def _topics(
     unstable: set[PartitionKey],
     error: ErrorCode,
 ) -> list[FetchedGroup.Topics]:
-    """An entry for each partition; -1 where nothing is committed."""
+    """An entry for each partition; offset -1 if none is committed."""
     topics: dict[str, FetchedGroup.Topics] = {}
     for key in keys:
         answer = FetchedGroup.Topics.Partitions(key[1], -1, -1, "", int(error))
@@ -209,8 +210,8 @@ def _topics(
 
 
 def _fetched(version: int, groups: list[FetchedGroup]) -> OffsetFetchResponse:
-    """One answer in the form of its version: an error is the group's, the request's or, at
-    first, each partition's."""
+    """The response for a version: the error belongs to the group, in older versions to the
+    response, and in the oldest to each partition."""
     if version >= _GROUPS_FROM:
         for each in groups:
             if each.error_code:

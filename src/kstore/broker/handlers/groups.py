@@ -1,4 +1,4 @@
-"""JoinGroup, SyncGroup, Heartbeat, LeaveGroup: the membership of classic groups."""
+"""JoinGroup, SyncGroup, Heartbeat, LeaveGroup: the members of classic groups."""
 
 from functools import partial
 from typing import TYPE_CHECKING
@@ -24,7 +24,7 @@ from kstore.protocol.messages.sync_group import SyncGroupRequest, SyncGroupRespo
 if TYPE_CHECKING:
     from kstore.broker.services import Services
 
-# First versions of JoinGroup in which a client knows something.
+# The first versions of JoinGroup with these features.
 _REBALANCE_TIMEOUT_FROM, _MEMBER_ID_REQUIRED_FROM, _NULL_PROTOCOL_FROM = 1, 4, 7
 _SKIP_ASSIGNMENT_FROM = 9
 _PROTOCOL_REQUIRED_FROM = 5  # of SyncGroup
@@ -32,7 +32,7 @@ _LEAVE_MANY_FROM = 3  # of LeaveGroup
 
 
 class GroupHandlers:
-    """Serves the APIs of members."""
+    """Serves the APIs for members."""
 
     def __init__(self, services: "Services") -> None:
         self._service = group_service(services)
@@ -47,7 +47,7 @@ class GroupHandlers:
         ]
 
     def join_group(self, request: Request) -> Answer:
-        """Answers when the rebalance that it begins, or belongs to, is complete."""
+        """Respond once the rebalance that the member starts or joins is complete."""
         version = request.api_version
         message = JoinGroupRequest.decode(request.reader, version)
         pending = Pending()
@@ -61,7 +61,7 @@ class GroupHandlers:
         return pending
 
     def sync_group(self, request: Request) -> Answer:
-        """Answers when the leader has brought the assignments, and they are stored."""
+        """Respond once the leader's assignments have arrived and are stored."""
         version = request.api_version
         message = SyncGroupRequest.decode(request.reader, version)
         pending = Pending()
@@ -69,7 +69,8 @@ class GroupHandlers:
         _answer_when_stopping(pending, partial(_stop_sync, pending))
         error = self._service.check(message.group_id)
         if error == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS:
-            # The rebalance is lost, and the member need not find its coordinator again.
+            # The rebalance is lost, but the coordinator is the same, so the member must only
+            # rejoin.
             error = ErrorCode.REBALANCE_IN_PROGRESS
         has_protocol = message.protocol_type is not None and message.protocol_name is not None
         if error == ErrorCode.NONE and version >= _PROTOCOL_REQUIRED_FROM and not has_protocol:
@@ -94,7 +95,7 @@ class GroupHandlers:
         return pending
 
     def heartbeat(self, request: Request) -> Answer:
-        """Renews a session; while the group is loaded, every member counts as alive."""
+        """Renew a session; while the group is being loaded, every member counts as alive."""
         message = HeartbeatRequest.decode(request.reader, request.api_version)
         error = self._service.check(message.group_id)
         if error == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS:
@@ -109,7 +110,7 @@ class GroupHandlers:
         return HeartbeatResponse(error_code=int(error))
 
     def leave_group(self, request: Request) -> Answer:
-        """Removes members at once."""
+        """Remove members immediately."""
         version = request.api_version
         message = LeaveGroupRequest.decode(request.reader, version)
         error = self._service.check(message.group_id)
@@ -167,7 +168,8 @@ def _left(
 
 
 def _answer_when_stopping(pending: Pending, answer: "partial[None]") -> None:
-    """A broker that stops does not wait for rebalances: members look for their coordinator."""
+    """Respond when the broker stops, without waiting for rebalances; members then look up their
+    coordinator."""
     pending.on_stop = answer
 
 

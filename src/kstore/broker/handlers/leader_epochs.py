@@ -1,4 +1,4 @@
-"""OffsetForLeaderEpoch: where the records of a leader epoch end (KIP-101, KIP-320; Kafka's
+"""OffsetForLeaderEpoch: the end offsets of leader epochs (KIP-101, KIP-320; Kafka's
 Partition.lastOffsetForLeaderEpoch)."""
 
 from functools import partial
@@ -32,7 +32,7 @@ class LeaderEpochHandlers:
         return [Api(ApiKey.OFFSET_FOR_LEADER_EPOCH, 0, 4, self.offset_for_leader_epoch)]
 
     def offset_for_leader_epoch(self, request: Request) -> Answer:
-        """For each partition the largest epoch up to the requested one, and its end offset."""
+        """Return each partition's largest epoch up to the requested one, and its end offset."""
         message = OffsetForLeaderEpochRequest.decode(request.reader, request.api_version)
         partitions = self._partitions
         hosted = [
@@ -72,7 +72,7 @@ def _end_of_epoch(hosted: HostedPartition, data: PartitionData) -> PartitionAnsw
     if error == ErrorCode.NONE:
         assert hosted.log is not None
         try:
-            if data.leader_epoch == hosted.leader_epoch:  # also where no record has it yet
+            if data.leader_epoch == hosted.leader_epoch:  # even if no record has this epoch yet
                 answer.leader_epoch = data.leader_epoch
                 answer.end_offset = hosted.log.end_offset
             else:

@@ -1,5 +1,5 @@
-"""ListOffsets: offsets by time, and the ends of logs (Kafka's KafkaApis.handleListOffsetRequest,
-Partition.fetchOffsetForTimestamp)."""
+"""ListOffsets: offsets by timestamp, and log start and end offsets (Kafka's
+KafkaApis.handleListOffsetRequest, Partition.fetchOffsetForTimestamp)."""
 
 from collections import Counter
 from collections.abc import Callable
@@ -26,7 +26,7 @@ _CONSUMER = -1  # replica id
 _OFFSET_NOT_AVAILABLE_SINCE = 5
 _READ_COMMITTED = 1
 
-Lookup = Callable[[], None]  # fills an answer, on a disk worker
+Lookup = Callable[[], None]  # completes a partition's response, on a disk worker
 
 
 class ListOffsetsHandlers:
@@ -40,7 +40,7 @@ class ListOffsetsHandlers:
         return [Api(ApiKey.LIST_OFFSETS, 0, 10, self.list_offsets)]
 
     def list_offsets(self, request: Request) -> Answer:
-        """Answer at once, or from a disk worker where a log has to be searched."""
+        """Respond immediately, or from a disk worker if a log must be searched."""
         message = ListOffsetsRequest.decode(request.reader, request.api_version)
         partitions = self._partitions
         hosted = [
@@ -83,7 +83,7 @@ class ListOffsetsHandlers:
     def _refusal(
         self, request: Request, data: PartitionData, hosted: HostedPartition, *, is_named_once: bool
     ) -> ErrorCode:
-        """Why there is no lookup, in Kafka's order of checks; or NONE."""
+        """The error that prevents a lookup, checked in Kafka's order; or NONE."""
         version = request.api_version
         if version > 0:
             if not is_named_once:
@@ -92,7 +92,7 @@ class ListOffsetsHandlers:
                 return ErrorCode.UNSUPPORTED_VERSION
         if hosted.image is None:
             return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-        if data.current_leader_epoch < -1:  # only -1 means none here, other than in a Fetch
+        if data.current_leader_epoch < -1:  # here only -1 means no epoch, unlike in Fetch
             return ErrorCode.FENCED_LEADER_EPOCH
         error = hosted.check_leader_epoch(data.current_leader_epoch)
         return error if error != ErrorCode.NONE else hosted.error
@@ -115,7 +115,7 @@ def _looked_up(
 
 
 class _Search:
-    """The search for one partition; the ends of a log are known without one."""
+    """The lookup in one partition; log start and end offsets need no search."""
 
     def __init__(
         self,
@@ -135,7 +135,7 @@ class _Search:
         self._answer = answer
 
     def start(self) -> list[Lookup]:
-        """Fill the answer, or return the lookup that does it on a disk worker."""
+        """Complete the response, or return the lookup that a disk worker must run."""
         timestamp = self._data.timestamp
         if self._version == 0:
             if timestamp in (LATEST, EARLIEST):
@@ -146,7 +146,7 @@ class _Search:
             self._guard(self._latest)
         elif timestamp in (EARLIEST, EARLIEST_LOCAL):
             self._guard(self._earliest)
-        elif timestamp == LATEST_TIERED:  # there is no tiered storage
+        elif timestamp == LATEST_TIERED:  # tiered storage does not exist here
             self._found(-1, -1, -1)
         else:
             return [partial(self._guard, self._by_time)]
@@ -164,15 +164,15 @@ class _Search:
 
     @property
     def _end(self) -> int:
-        """The end that this reader sees."""
+        """The end offset visible to this client."""
         log = self._log
         if not self._is_consumer:
             return log.end_offset
         return log.last_stable_offset if self._is_committed else log.high_watermark
 
     def _is_high_watermark_behind(self) -> bool:
-        """Whether a new leader's high watermark has not reached its first offset: then the end
-        could go back (KIP-207)."""
+        """Whether a new leader's high watermark is still below its first offset, so that the end
+        offset might go backwards (KIP-207)."""
         log = self._log
         if not self._is_consumer or log.high_watermark >= log.end_offset or self._leader_epoch < 1:
             return False
@@ -209,8 +209,8 @@ class _Search:
             self._not_available()
 
     def _segment_offsets(self) -> None:
-        """Version 0: base offsets of segments that were last changed before the time, newest
-        first. Kafka's UnifiedLog.legacyFetchOffsetsBefore."""
+        """Version 0: the base offsets of segments last modified before the timestamp, newest first
+        (Kafka's UnifiedLog.legacyFetchOffsetsBefore)."""
         log, timestamp = self._log, self._data.timestamp
         views = log.segments.views
         start, end = log.start_offset, log.end_offset
@@ -220,7 +220,7 @@ class _Search:
             times = [log._files.modified_ns(view.path) // 1_000_000 for view in views]
         if views[-1].size > 0:
             offsets.append(end)
-            times.append(-1)  # of now: later than any time that is asked for
+            times.append(-1)  # the log end: now, which is later than any requested timestamp
         if timestamp == LATEST:
             count = len(offsets)
         elif timestamp == EARLIEST:

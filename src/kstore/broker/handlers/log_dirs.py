@@ -1,4 +1,4 @@
-"""DescribeLogDirs and AlterReplicaLogDirs: what is in which log directory, and moves between."""
+"""DescribeLogDirs and AlterReplicaLogDirs: the contents of log directories, and moves."""
 
 import os
 from collections.abc import Mapping
@@ -32,7 +32,7 @@ _Partition = DescribeLogDirsResponse.Results.Topics.Partitions
 
 
 class LogDirHandlers:
-    """Serves log directories. Loop's thread; directories are read on a disk worker."""
+    """Serves log directories. Loop's thread only; disk workers read the directories."""
 
     def __init__(self, services: Services) -> None:
         self._services = services
@@ -47,7 +47,8 @@ class LogDirHandlers:
     # --- describe -------------------------------------------------------------------------
 
     def describe_log_dirs(self, request: Request) -> Answer:
-        """Null topics are all; an offline directory answers 56."""
+        """Describe the partitions of each directory. Null topics mean all; an offline directory has
+        the error KAFKA_STORAGE_ERROR."""
         asked = DescribeLogDirsRequest.decode(request.reader, request.api_version)
         wanted: set[PartitionKey] | None = None
         if asked.topics is not None:
@@ -108,7 +109,7 @@ class LogDirHandlers:
         return result
 
     def _future(self, key: PartitionKey, files: Files, path: str | None) -> _Partition:
-        """A copy in work; its lag is counted in offsets."""
+        """A future replica, the copy of a partition in progress; its lag is counted in offsets."""
         topic, number = key
         end = copied = 0
         log = self._services.store.get(topic)
@@ -122,8 +123,8 @@ class LogDirHandlers:
     # --- move -----------------------------------------------------------------------------
 
     def alter_replica_log_dirs(self, request: Request) -> Answer:
-        """Begins to move partitions: the answer does not wait. The last directory counts for a
-        partition that has several in a request."""
+        """Queue the moves, and respond without waiting for them. If a request names a partition
+        repeatedly, its last directory applies."""
         asked = AlterReplicaLogDirsRequest.decode(request.reader, request.api_version)
         wanted: dict[str, dict[int, str]] = {}
         for directory in asked.dirs:
@@ -176,7 +177,7 @@ def _answered(codes: Mapping[str, Mapping[int, ErrorCode]]) -> AlterReplicaLogDi
 
 
 def _size(files: Files, folder: str) -> int:
-    """The size of a partition's log files, without those that are deleted meanwhile."""
+    """The size of a partition's log files; ignores files deleted meanwhile."""
     size = 0
     path = folder
     try:

@@ -17,17 +17,17 @@ from kstore.protocol.messages.metadata import MetadataRequest, MetadataResponse
 from kstore.protocol.wire import ZERO_UUID
 from kstore.security.acl import CLUSTER_NAME, ResourceType
 
-# What a client may do where nothing is forbidden: a bit for each of Kafka's AclOperation codes.
+# All operations on each resource type, a bit for each of Kafka's AclOperation codes.
 TOPIC_OPERATIONS = sum(1 << code for code in (3, 4, 5, 6, 7, 8, 10, 11))
 CLUSTER_OPERATIONS = sum(1 << code for code in (5, 7, 8, 9, 10, 11, 12))
 
-_ALL_IF_EMPTY = 0  # the version in which an empty list asks for all topics
-_LISTENER_NOT_FOUND_FROM = 6  # the first version whose clients know error 72
-_IDS_FROM = 12  # the first version that asks by topic id
+_ALL_IF_EMPTY = 0  # the version in which an empty list requests all topics
+_LISTENER_NOT_FOUND_FROM = 6  # the first version whose clients know LISTENER_NOT_FOUND
+_IDS_FROM = 12  # the first version with requests by topic id
 
 
 class MetadataHandlers:
-    """Serves Metadata. Loop's thread."""
+    """Serves Metadata. Loop's thread only."""
 
     def __init__(self, services: Services) -> None:
         self._services = services
@@ -57,7 +57,7 @@ class MetadataHandlers:
             topics = self._by_name(request.image, wanted, describe, may_create)
         if shows_operations:
             for topic in topics:
-                if not isinstance(topic, EncodedTopic):  # those have them
+                if not isinstance(topic, EncodedTopic):  # encoded topics have them already
                     topic.topic_authorized_operations = request.operations(
                         ResourceType.TOPIC, topic.name or "", TOPIC_OPERATIONS
                     )
@@ -72,7 +72,8 @@ class MetadataHandlers:
     def _topic(
         self, request: Request, shows_operations: bool, topic: TopicImage
     ) -> MetadataResponse.Topics:
-        """A topic of the image; as bytes, if no partition's answer may soon be another."""
+        """A topic of the image; from the cache of encoded topics, unless a partition is
+        recovering."""
         partitions = self._services.partitions
         image, listener, version = request.image, request.connection.listener, request.api_version
         operations = None
@@ -97,7 +98,7 @@ class MetadataHandlers:
         describe: "partial[MetadataResponse.Topics]",
         may_create: bool,
     ) -> list[MetadataResponse.Topics]:
-        """Existing topics first, then the others; a name asked for twice is answered once."""
+        """Return existing topics first, then the others; a repeated name once."""
         existing, missing = [], []
         for name in dict.fromkeys(each.name or "" for each in wanted):
             topic = image.topic(name)
@@ -118,7 +119,7 @@ class MetadataHandlers:
         wanted: Iterable[MetadataRequest.Topics],
         describe: "partial[MetadataResponse.Topics]",
     ) -> list[MetadataResponse.Topics]:
-        """Unknown ids first, as Kafka. A request with an id is served by its ids alone."""
+        """Return unknown ids first, as Kafka does. A request with any id is served by ids only."""
         known, unknown = [], []
         for topic_id in dict.fromkeys(each.topic_id for each in wanted):
             topic = image.topic_by_id(topic_id)
@@ -142,8 +143,8 @@ def is_topic_name(name: str) -> bool:
 
 
 def _refused(wanted: Iterable[MetadataRequest.Topics], version: int) -> MetadataResponse | None:
-    """The answer to ids in a version that has none, and to a topic with neither name nor id:
-    error 42 for every topic, without brokers."""
+    """The response to ids in a version without ids, and to a topic with neither name nor id:
+    INVALID_REQUEST for each topic, without brokers."""
     asks_by_id = any(each.topic_id != ZERO_UUID for each in wanted)
     if version < _IDS_FROM:
         is_wrong = asks_by_id or any(each.name is None for each in wanted)
@@ -162,7 +163,8 @@ def _refused(wanted: Iterable[MetadataRequest.Topics], version: int) -> Metadata
 
 
 def _about_cluster(image: ClusterImage, listener: str) -> MetadataResponse:
-    """Brokers with their addresses on the listener of the request, cluster id, controller."""
+    """A response with the brokers' endpoints on the request's listener, cluster id and
+    controller."""
     brokers = [
         MetadataResponse.Brokers(broker.node_id, endpoint.host, endpoint.port, broker.rack)
         for broker in image.brokers.values()
@@ -198,8 +200,9 @@ def _partition(
     partition: PartitionImage,
     is_recovering: bool,
 ) -> MetadataResponse.Topics.Partitions:
-    """A leader without the listener is -1: error 72, or 5 in versions before 6. One that recovers
-    the partition is -1, too: error 5."""
+    """One partition. The leader is -1 with LISTENER_NOT_FOUND (LEADER_NOT_AVAILABLE before version
+    6) if the leader lacks the listener, and -1 with LEADER_NOT_AVAILABLE while the leader recovers
+    the partition."""
     leader, error = partition.leader, ErrorCode.NONE
     if is_recovering:
         leader, error = -1, ErrorCode.LEADER_NOT_AVAILABLE
@@ -220,6 +223,6 @@ def _partition(
 
 
 def has_endpoint(image: ClusterImage, node_id: int, listener: str) -> bool:
-    """Whether a broker of the cluster has an address on a listener."""
+    """Whether a broker of the cluster has an endpoint on a listener."""
     broker = image.brokers.get(node_id)
     return broker is not None and listener in broker.endpoints

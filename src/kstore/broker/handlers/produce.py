@@ -1,7 +1,8 @@
-"""Produce: batches of clients, appended to logs (Kafka's ReplicaManager.appendRecords).
+"""Produce: appends client batches to logs (Kafka's ReplicaManager.appendRecords).
 
-Checks and their order are those of Kafka 3.9. The log itself validates a batch
-(``Log.append_as_leader``); here is what depends on the request, the topic and the replicas.
+The checks and their order are those of Kafka 3.9. The log validates a batch itself
+(``Log.append_as_leader``); this module checks what depends on the request, the topic and the
+replicas.
 """
 
 from functools import partial
@@ -36,7 +37,7 @@ PartitionData = ProduceRequest.TopicData.PartitionData
 PartitionAnswer = ProduceResponse.Responses.PartitionResponses
 
 _V2_SINCE, _HINTS_SINCE, _ABORTABLE_SINCE = 3, 10, 11  # versions of Produce
-# Kafka answers these without the log start offset (ReplicaManager.appendToLocalLog).
+# Kafka returns these errors without the log start offset (ReplicaManager.appendToLocalLog).
 _WITHOUT_LOG_START = frozenset(
     (
         ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
@@ -48,7 +49,7 @@ _WITHOUT_LOG_START = frozenset(
         ErrorCode.LEADER_NOT_AVAILABLE,
     )
 )
-# The text of these errors is about the client's records, and names no file of the broker.
+# The messages of these errors describe the client's records and name no file of the broker.
 _ABOUT_RECORDS = frozenset(
     (
         ErrorCode.CORRUPT_MESSAGE,
@@ -75,20 +76,20 @@ class ProduceHandlers:
 
     def apis(self) -> list[Api]:
         frames = ProduceFrames(self.services)
-        # Two arrays of one element each are not counted against the limit of a request.
+        # The fast path does not count its two one-element arrays against the request limit.
         is_limited = self.services.settings.kstore_max_request_partitions < 2
         return [
             Api(ApiKey.PRODUCE, 0, 11, self.produce, None if is_limited else frames.handle_frame)
         ]
 
     def produce(self, request: Request) -> Answer:
-        """Append a request's batches; answers when ``acks`` is fulfilled, at once for 0."""
+        """Append a request's batches; respond once ``acks`` is satisfied, immediately for 0."""
         message = ProduceRequest.decode(request.reader, request.api_version)
         return ProduceCall(self, request, message).start()
 
 
 class ProduceCall:
-    """One Produce request until its answer."""
+    """One Produce request until its response."""
 
     __slots__ = (
         "_acks",
@@ -115,7 +116,7 @@ class ProduceCall:
         self._response = ProduceResponse()
         self._hints = LeaderHints(request) if self._version >= _HINTS_SINCE else None
         self._appended: list[AppendedPartition] = []
-        self._producers: dict[HostedPartition, int] = {}  # of transactional batches
+        self._producers: dict[HostedPartition, int] = {}  # producer ids of transactional batches
         self._open = 0  # appends on disk workers
         self._pending: Pending | None = None
 
@@ -132,7 +133,7 @@ class ProduceCall:
         if not self._open:
             return self._all_appended()
         self._pending = Pending()
-        self._pending.keeps_frame = True  # the batches that the workers append are its bytes
+        self._pending.keeps_frame = True  # disk workers append slices of the frame
         return self._pending
 
     # --- one partition ----------------------------------------------------------------------
@@ -178,7 +179,7 @@ class ProduceCall:
         )
 
     def _report(self, hosted: HostedPartition, answer: PartitionAnswer, attempt: Attempt) -> None:
-        """The only batch of the request was given to its log by ProduceFrames."""
+        """Report the outcome of ProduceFrames, which appended the request's only batch."""
         if attempt.error is not None:
             self._fail(hosted, answer, attempt.error)
         else:
@@ -188,7 +189,8 @@ class ProduceCall:
     def _refusal(
         self, hosted: HostedPartition, attributes: int, records: memoryview | None
     ) -> ErrorCode:
-        """Why nothing is appended whatever the records are, in Kafka's order of checks; or NONE."""
+        """The error that prevents an append regardless of the records, in Kafka's order; or
+        NONE."""
         if self._acks not in (-1, 0, 1):
             return ErrorCode.INVALID_REQUIRED_ACKS
         topic = hosted.topic_image
@@ -203,8 +205,8 @@ class ProduceCall:
         return ErrorCode.NONE
 
     def _check_transaction(self, hosted: HostedPartition, records: memoryview) -> ErrorCode:
-        """Only records of a transaction that is ongoing in this partition are appended (KIP-890):
-        no coordinator would end another one."""
+        """Verify that the records' transaction is ongoing in this partition (KIP-890), because no
+        coordinator would end any other."""
         transactional_id = self._message.transactional_id
         if transactional_id is None:
             return ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
@@ -219,7 +221,7 @@ class ProduceCall:
         )
 
     def _has_enough_replicas(self, hosted: HostedPartition) -> bool:
-        """Whether the ISR has min.insync.replicas, or as many as the partition has replicas."""
+        """Whether the ISR has min.insync.replicas replicas, or all replicas of the partition."""
         assert hosted.image is not None
         isr = len(hosted.image.isr)
         return isr >= len(hosted.image.replicas) or isr >= min_in_sync(
@@ -245,7 +247,7 @@ class ProduceCall:
     ) -> None:
         try:
             self._take_worker_result(hosted, answer, result, error)
-        except Exception as raised:  # the request is answered all the same
+        except Exception as raised:  # the request still gets a response
             self._fail(hosted, answer, raised)
         self._open -= 1
         if not self._open:
@@ -274,10 +276,10 @@ class ProduceCall:
     def _take(
         self, hosted: HostedPartition, answer: PartitionAnswer, log: "Log", info: AppendInfo
     ) -> None:
-        """A batch was appended, or is a repetition of one in the log (its size is 0)."""
+        """Report an appended batch, or a duplicate of a batch in the log (size 0)."""
         answer.base_offset = info.first_offset
         answer.log_start_offset = log.start_offset
-        if info.first_offset < 0:  # there was no complete message
+        if info.first_offset < 0:  # the set contained no complete message
             return
         if info.size == 0 or log.config.message_timestamp_type == "LogAppendTime":
             answer.log_append_time_ms = info.max_timestamp
@@ -292,7 +294,7 @@ class ProduceCall:
             self._handlers.transactions.records_appended(producer_id, key, end_offset)
 
     def _fail(self, hosted: HostedPartition, answer: PartitionAnswer, error: BaseException) -> None:
-        """The append raised an error."""
+        """Report an error raised by the append."""
         code = error_code_of(error)
         if code == ErrorCode.KAFKA_STORAGE_ERROR:
             self._handlers.services.partitions.report_storage_error(hosted, "append", error)
@@ -311,17 +313,17 @@ class ProduceCall:
         if counters is not None and hosted.image is not None:
             counters.topic(hosted.topic).produce_failed()
         if error == ErrorCode.KAFKA_STORAGE_ERROR and self._version <= 3:
-            error = ErrorCode.NOT_LEADER_OR_FOLLOWER  # those clients retry after this one only
+            error = ErrorCode.NOT_LEADER_OR_FOLLOWER  # such clients retry only after this error
         answer.error_code = int(error)
         if error == ErrorCode.NOT_LEADER_OR_FOLLOWER and self._hints is not None:
             leader = self._hints.leader_of(hosted)
             if leader is not None:
                 answer.current_leader = PartitionAnswer.CurrentLeader(*leader)
 
-    # --- the answer -------------------------------------------------------------------------
+    # --- response ---------------------------------------------------------------------------
 
     def _answer_later(self) -> None:
-        """The last append on a disk worker has ended."""
+        """Continue after the last append on a disk worker."""
         pending = self._pending
         assert pending is not None
         pending.release_frame()
@@ -362,7 +364,7 @@ class ProduceCall:
         return self._response
 
     def _close_after_error(self) -> None:
-        """With acks=0 nothing is answered: a client notices an error by its connection."""
+        """With acks=0, closing the connection is the only way to report an error."""
         for topic in self._response.responses:
             for answer in topic.partition_responses:
                 if answer.error_code:
@@ -372,8 +374,8 @@ class ProduceCall:
 
 
 def last_of_each_partition(message: ProduceRequest) -> dict[str, dict[int, PartitionData]]:
-    """What is appended, by topic and partition. Of a partition that is named twice the last batch
-    counts, and a topic without partitions is omitted (Kafka's KafkaApis.handleProduceRequest)."""
+    """The batches to append, by topic and partition. For a repeated partition the last batch
+    applies; a topic without partitions is omitted (Kafka's KafkaApis.handleProduceRequest)."""
     wanted: dict[str, dict[int, PartitionData]] = {}
     for topic in message.topic_data:
         for data in topic.partition_data:
@@ -382,19 +384,19 @@ def last_of_each_partition(message: ProduceRequest) -> dict[str, dict[int, Parti
 
 
 def append(log: "Log", batch: memoryview) -> AppendInfo:
-    """Append a client batch, or a set of messages, which may be empty.
+    """Append a client batch, or a message set, which may be empty.
 
     Raises CorruptRecordError for a set whose first message has an impossible size.
     """
     if len(batch) < batch_fields.HEADER_UP_TO_MAGIC:
         if complete_size(batch, 0)[1]:
-            raise CorruptRecordError("the first message is shorter than a message's header")
+            raise CorruptRecordError("the first message is shorter than a message header")
         return AppendInfo(-1, -1, -1, 0)
     return log.append_as_leader(batch)
 
 
 def min_in_sync(hosted: HostedPartition, request: Request, default: int) -> int:
-    """The topic's min.insync.replicas, at most the number of replicas (KIP-966 clamps it)."""
+    """The topic's min.insync.replicas, clamped to the number of replicas (KIP-966)."""
     assert hosted.image is not None
     assert hosted.topic_image is not None
     name = "min.insync.replicas"

@@ -1,9 +1,9 @@
 """InitProducerId for idempotent and transactional producers (Kafka's
 KafkaApis.handleInitProducerIdRequest).
 
-An id is random, above every id that a Kafka cluster assigns from 0 up (2^62 to 2^63 - 1), as those
-of the embedded producers of the same store: it stays unique over restarts, in a directory that
-Kafka has written, and between processes, without a counter on disk.
+An id is random, from 2^62 to 2^63 - 1, as for embedded producers of the same store; a Kafka cluster
+assigns ids from 0 upwards. Ids therefore stay unique across restarts, in a directory written by
+Kafka, and between processes, without a counter on disk.
 """
 
 from typing import TYPE_CHECKING
@@ -21,7 +21,7 @@ from kstore.protocol.messages.init_producer_id import InitProducerIdRequest, Ini
 if TYPE_CHECKING:
     from kstore.broker.services import Services
 
-_PRODUCER_FENCED_FROM = 4  # earlier versions know INVALID_PRODUCER_EPOCH only
+_PRODUCER_FENCED_FROM = 4  # earlier versions know only INVALID_PRODUCER_EPOCH
 
 
 class ProducerIdHandlers:
@@ -34,8 +34,8 @@ class ProducerIdHandlers:
         return [Api(ApiKey.INIT_PRODUCER_ID, 0, 5, self.init_producer_id)]
 
     def init_producer_id(self, request: Request) -> Answer:
-        """A fresh producer id with epoch 0 for an idempotent producer, also for one that names its
-        old one; for a transactional one what the coordinator decides."""
+        """Give an idempotent producer a new id with epoch 0, even if the request names its old id.
+        The coordinator decides for a transactional producer."""
         message = InitProducerIdRequest.decode(request.reader, request.api_version)
         if (message.producer_id == -1) != (message.producer_epoch == -1):
             return _refused(ErrorCode.INVALID_REQUEST)

@@ -1,4 +1,4 @@
-"""DescribeQuorum: the quorum of one voter, this node, which keeps the metadata by itself."""
+"""DescribeQuorum: a quorum with one voter, this node."""
 
 import time
 
@@ -14,14 +14,14 @@ from kstore.protocol.messages.describe_quorum import (
 )
 
 _TOPIC = "__cluster_metadata"
-_EPOCH = 1  # of the leader: this node was elected once, by itself
+_EPOCH = 1  # leader epoch: this node was elected once
 _Partition = DescribeQuorumResponse.Topics.Partitions
 
 
 class QuorumHandlers:
-    """Serves DescribeQuorum. Loop's thread.
+    """Serves DescribeQuorum. Loop's thread only.
 
-    There is no metadata log: its end offset is the version of the cluster image.
+    No metadata log exists; the version of the cluster image stands for its end offset.
     """
 
     def __init__(self, services: Services) -> None:
@@ -31,7 +31,8 @@ class QuorumHandlers:
         return [Api(ApiKey.DESCRIBE_QUORUM, 0, 2, self.describe_quorum)]
 
     def describe_quorum(self, request: Request) -> Answer:
-        """The partition 0 of ``__cluster_metadata`` alone in a request; else error 3 for each."""
+        """Describe partition 0 of ``__cluster_metadata``, if it is the only one in the request;
+        otherwise return UNKNOWN_TOPIC_OR_PARTITION for each."""
         asked = DescribeQuorumRequest.decode(request.reader, request.api_version)
         wanted = [(t.topic_name, p.partition_index) for t in asked.topics for p in t.partitions]
         is_quorum = wanted == [(_TOPIC, 0)]
@@ -73,7 +74,7 @@ def _unknown(partition: int) -> _Partition:
 
 
 def _node(image: ClusterImage, listener: str) -> DescribeQuorumResponse.Nodes:
-    """The node with its address on the listener of the request: it has none for controllers."""
+    """The node with its endpoint on the request's listener; no controller listener exists."""
     node = DescribeQuorumResponse.Nodes(node_id=image.controller_id)
     broker = image.brokers.get(image.controller_id)
     endpoint = None if broker is None else broker.endpoints.get(listener)

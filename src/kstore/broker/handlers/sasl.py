@@ -1,4 +1,4 @@
-"""SaslHandshake and SaslAuthenticate: clients prove who they are."""
+"""SaslHandshake and SaslAuthenticate: SASL authentication."""
 
 import logging
 from typing import TYPE_CHECKING
@@ -23,7 +23,7 @@ _AFTER = "SaslAuthenticate request received after successful authentication"
 
 
 class SaslHandlers:
-    """Serves authentication. Loop's thread."""
+    """Serves authentication. Loop's thread only."""
 
     def __init__(self, services: "Services") -> None:
         self._loop = services.loop
@@ -35,7 +35,8 @@ class SaslHandlers:
         ]
 
     def handshake(self, request: Request) -> Answer:
-        """Choose a mechanism. Behind version 0 the tokens are frames without a header."""
+        """Select a mechanism. After version 0 the client sends tokens as frames without a
+        header."""
         message = SaslHandshakeRequest.decode(request.reader, request.api_version)
         connection = request.connection
         authentication = connection.authentication
@@ -46,19 +47,19 @@ class SaslHandlers:
             connection.begin_authentication(authentication)
         response = SaslHandshakeResponse(error, authentication.mechanisms)
         if error == ErrorCode.UNSUPPORTED_SASL_MECHANISM:
-            _LOGGER.info("%s: refused, the client asked for an unsupported mechanism", connection)
+            _LOGGER.info("%s: rejected, the client requested an unsupported mechanism", connection)
             connection.end_after_answers()
         return response
 
     def authenticate(self, request: Request) -> Answer:
-        """Take a token. A failure is answered after a delay, and ends the connection."""
+        """Process a token. On failure, respond after a delay and close the connection."""
         message = SaslAuthenticateRequest.decode(request.reader, request.api_version)
         connection = request.connection
         authentication = connection.authentication
         if authentication is None or not connection.is_authenticating:
             return SaslAuthenticateResponse(ErrorCode.ILLEGAL_SASL_STATE, _AFTER)
         if authentication.is_raw:
-            raise CloseConnection("SaslAuthenticate behind SaslHandshake 0")
+            raise CloseConnection("SaslAuthenticate after SaslHandshake 0")
         try:
             token, principal = authentication.step(message.auth_bytes)
         except AuthenticationError as error:

@@ -1,4 +1,4 @@
-"""DescribeUserScramCredentials and AlterUserScramCredentials: the users of SCRAM."""
+"""DescribeUserScramCredentials and AlterUserScramCredentials: SCRAM credentials."""
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 _MECHANISMS = {1: "SCRAM-SHA-256", 2: "SCRAM-SHA-512"}  # Kafka's ScramMechanism codes
 _CODES = {name: code for code, name in _MECHANISMS.items()}
-_SIZES = {1: 32, 2: 64}  # of a salted password
+_SIZES = {1: 32, 2: 64}  # bytes of a salted password
 _MOST_SALT = 1024
 
 _Deletion = AlterUserScramCredentialsRequest.Deletions
@@ -37,7 +37,7 @@ _Refusal = tuple[ErrorCode, str]
 
 
 class ScramUserHandlers:
-    """Serves the users of SCRAM. Loop's thread; changes are made on a disk worker."""
+    """Serves SCRAM credentials. Loop's thread only; disk workers make the changes."""
 
     def __init__(self, services: "Services") -> None:
         self._services = services
@@ -55,7 +55,7 @@ class ScramUserHandlers:
         return found
 
     def describe(self, request: Request) -> Answer:
-        """Mechanisms and iterations of users, of all for no name; neither salts nor keys."""
+        """Return mechanisms and iterations of the named users, or of all; no salts and no keys."""
         asked = DescribeUserScramCredentialsRequest.decode(request.reader, request.api_version)
         known = self._credentials.users
         names = [each.name for each in asked.users or ()] or sorted(known)
@@ -83,8 +83,8 @@ class ScramUserHandlers:
         return response
 
     def alter(self, request: Request) -> Answer:
-        """Set and remove credentials; those of one user together, or none of them
-        (ScramControlManager)."""
+        """Set and remove credentials; all changes of a user or none (Kafka's
+        ScramControlManager)."""
         asked = AlterUserScramCredentialsRequest.decode(request.reader, request.api_version)
         entries: list[_Deletion | _Upsertion] = [*asked.deletions, *asked.upsertions]
         names = list(dict.fromkeys(each.name for each in entries))
@@ -128,7 +128,7 @@ def _change(entry: "_Deletion | _Upsertion") -> "Change":
 
 
 def _refusals(entries: "Iterable[_Deletion | _Upsertion]") -> dict[str, _Refusal]:
-    """What is wrong with a request, by user."""
+    """The errors of a request, by user."""
     refused: dict[str, _Refusal] = {}
     seen: set[tuple[str, int]] = set()
     for each in entries:
@@ -157,7 +157,7 @@ def _refusal(entry: "_Deletion | _Upsertion") -> _Refusal | None:
     elif entry.iterations > MOST_ITERATIONS:
         text = "Too many iterations"
     elif not 0 < len(entry.salt) <= _MOST_SALT:
-        text = f"A salt has 1 to {_MOST_SALT} bytes"
+        text = f"A salt must have 1 to {_MOST_SALT} bytes"
     elif len(entry.salted_password) != _SIZES[entry.mechanism]:
-        text = f"The salted password has {_SIZES[entry.mechanism]} bytes"
+        text = f"The salted password must have {_SIZES[entry.mechanism]} bytes"
     return None if text is None else (ErrorCode.UNACCEPTABLE_CREDENTIAL, text)

@@ -1,5 +1,5 @@
-"""CreateTopics, DeleteTopics, CreatePartitions: what Kafka's ControllerApis checks in a request;
-the port of the cluster's metadata does the work."""
+"""CreateTopics, DeleteTopics, CreatePartitions: the checks of Kafka's ControllerApis. The cluster's
+metadata makes the changes."""
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -26,9 +26,9 @@ from kstore.protocol.wire import ZERO_UUID
 _DUPLICATE_NAME = "Duplicate topic name."
 _UNKNOWN_NAME = "This server does not host this topic-partition."
 _UNKNOWN_ID = "This server does not host this topic ID."
-_ERROR_73_FROM = 3  # the first version of DeleteTopics whose clients know error 73
+_ERROR_73_FROM = 3  # the first version of DeleteTopics whose clients know TOPIC_DELETION_DISABLED
 _TOPICS_AT_ONCE, _PARTITIONS_AT_ONCE = 256, 1_000  # of a step of CreateTopics
-_CONFIGS_FROM = 5  # the first version of CreateTopics that answers with the settings
+_CONFIGS_FROM = 5  # the first version of CreateTopics that returns the configs
 
 # From these versions on clients know THROTTLING_QUOTA_EXCEEDED (KIP-599).
 _STRICT_CREATE, _STRICT_DELETE, _STRICT_ADD = 6, 5, 3
@@ -40,7 +40,7 @@ _Changed = TypeVar("_Changed")
 
 
 class TopicHandlers:
-    """Serves the changes of topics. Loop's thread; the changes are made on a disk worker."""
+    """Serves changes of topics. Loop's thread only; disk workers make the changes."""
 
     def __init__(self, services: Services) -> None:
         self._services = services
@@ -55,7 +55,7 @@ class TopicHandlers:
     # --- create ---------------------------------------------------------------------------
 
     def create_topics(self, request: Request) -> Answer:
-        """A name that stands twice in the request is refused; the order of the rest is kept."""
+        """Create topics in the order of the request; reject repeated names."""
         asked = CreateTopicsRequest.decode(request.reader, request.api_version)
         count = Counter(topic.name for topic in asked.topics)
         topics = [topic for topic in asked.topics if count[topic.name] == 1]
@@ -93,7 +93,7 @@ class TopicHandlers:
         wants_configs: bool,
         topics: Sequence[CreateTopicsRequest.Topics],
     ) -> list[Outcome]:
-        """On a disk worker. A setting that stands twice has its last value, as in Kafka."""
+        """On a disk worker. A repeated config has its last value, as in Kafka."""
         metadata = self._services.metadata
         refused: dict[str, Exception] = {}
         wanted: list[NewTopic] = []
@@ -122,7 +122,7 @@ class TopicHandlers:
     # --- delete ---------------------------------------------------------------------------
 
     def delete_topics(self, request: Request) -> Answer:
-        """By name, or from version 6 on by id; the errors come first."""
+        """Delete topics by name or, since version 6, by id; the response lists errors first."""
         asked = DeleteTopicsRequest.decode(request.reader, request.api_version)
         if request.api_version < 6:
             asked.topics = [DeleteTopicsRequest.Topics(name=name) for name in asked.topic_names]
@@ -271,8 +271,8 @@ def _repeated(count: "Counter[str]") -> list[str]:
 def _assignments(
     wanted: Sequence[CreateTopicsRequest.Topics.Assignments],
 ) -> dict[int, list[int]] | None:
-    """The brokers of each partition. Raises InvalidReplicaAssignmentError for one that is
-    assigned twice."""
+    """The brokers of each partition. Raises InvalidReplicaAssignmentError for a repeated
+    partition."""
     found: dict[int, list[int]] = {}
     for each in wanted:
         if each.partition_index in found:
@@ -308,8 +308,8 @@ def _created(topic: CreateTopicsRequest.Topics, outcome: Outcome) -> CreateTopic
 def _to_delete(
     wanted: Iterable[DeleteTopicsRequest.Topics], image: ClusterImage
 ) -> tuple[list[_Deleted], list[TopicImage]]:
-    """The answers for what is wrong in a request, and the topics to delete: Kafka's
-    ControllerApis.deleteTopics. A topic that is named and given by its id is not deleted."""
+    """The errors of a request, and the topics to delete (Kafka's ControllerApis.deleteTopics). A
+    topic given both by name and by id is not deleted."""
     invalid = ErrorCode.INVALID_REQUEST
     errors: list[_Deleted] = []
     names: Counter[str] = Counter()

@@ -1,5 +1,5 @@
-"""WriteTxnMarkers, DescribeTransactions, ListTransactions: transactions as an administrator, or
-another broker, sees and ends them (KIP-664, KIP-994)."""
+"""WriteTxnMarkers, DescribeTransactions, ListTransactions: transactions, for administrators and
+other brokers (KIP-664, KIP-994)."""
 
 from functools import partial
 from typing import TYPE_CHECKING
@@ -48,7 +48,7 @@ STATE_NAMES = {
 
 
 class TransactionAdminHandlers:
-    """Serves the APIs of administrators."""
+    """Serves the APIs for administrators."""
 
     def __init__(self, services: "Services") -> None:
         self._services = services
@@ -65,7 +65,8 @@ class TransactionAdminHandlers:
     # --- WriteTxnMarkers --------------------------------------------------------------------
 
     def write_markers(self, request: Request) -> Answer:
-        """Append markers; answers when all are appended, or on disk where that is asked for."""
+        """Append markers; respond once all are appended, or on disk if acknowledgements are
+        durable."""
         message = WriteTxnMarkersRequest.decode(request.reader, request.api_version)
         response = WriteTxnMarkersResponse()
         works: list[tuple[HostedPartition, Marker, PartitionAnswer]] = []
@@ -105,7 +106,7 @@ class TransactionAdminHandlers:
         return pending
 
     def _append(self, hosted: HostedPartition, marker: Marker) -> AppendedMarker:
-        """On a disk worker. A coordinator older than the log has seen is fenced."""
+        """On a disk worker. Fences a coordinator whose epoch is lower than one seen in the log."""
         log = self._services.partitions.open_log(hosted)
         log.append_end_marker(
             marker.producer_id,
@@ -136,7 +137,7 @@ class TransactionAdminHandlers:
     # --- DescribeTransactions ---------------------------------------------------------------
 
     def describe(self, request: Request) -> Answer:
-        """The state of each transactional id."""
+        """Return the state of each transactional id."""
         message = DescribeTransactionsRequest.decode(request.reader, request.api_version)
         return DescribeTransactionsResponse(
             transaction_states=[self._describe(each) for each in message.transactional_ids]
@@ -165,8 +166,8 @@ class TransactionAdminHandlers:
     # --- ListTransactions -------------------------------------------------------------------
 
     def list(self, request: Request) -> Answer:
-        """All transactional ids, or those in certain states, of certain producers, or whose
-        transaction lasts longer than a time."""
+        """List all transactional ids, or filter them by state, producer id, or duration of the
+        transaction."""
         message = ListTransactionsRequest.decode(request.reader, request.api_version)
         names = set(STATE_NAMES.values())
         response = ListTransactionsResponse(

@@ -1,4 +1,4 @@
-"""TxnOffsetCommit: offsets of a group that count when a transaction commits."""
+"""TxnOffsetCommit: offsets of a group committed as part of a transaction."""
 
 from typing import TYPE_CHECKING
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from kstore.broker.services import Services
 
 CommittedTopic = TxnOffsetCommitResponse.Topics
-# First versions in which a client knows something.
+# The first versions with these features.
 _LOADING_FROM, _MEMBER_FROM, _ABORTABLE_FROM = 2, 3, 4
 
 
@@ -36,7 +36,8 @@ class TransactionOffsetHandlers:
         return [Api(ApiKey.TXN_OFFSET_COMMIT, 0, 4, self.commit)]
 
     def commit(self, request: Request) -> Answer:
-        """Answers when the offsets are in ``__consumer_offsets``; its marker makes them count."""
+        """Respond once the offsets are in ``__consumer_offsets``; a COMMIT marker makes them
+        visible."""
         version = request.api_version
         message = TxnOffsetCommitRequest.decode(request.reader, version)
         errors: dict[PartitionKey, ErrorCode] = {}
@@ -57,7 +58,7 @@ class TransactionOffsetHandlers:
         return pending
 
     def _refusal(self, message: TxnOffsetCommitRequest, version: int) -> ErrorCode:
-        """Why nothing is committed, in Kafka's order of checks; or NONE."""
+        """The error that prevents a commit, checked in Kafka's order; or NONE."""
         groups = self._groups
         error = groups.check(message.group_id)
         if error == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS and version < _LOADING_FROM:
@@ -91,7 +92,7 @@ class TransactionOffsetHandlers:
         image: ClusterImage,
         errors: dict[PartitionKey, ErrorCode],
     ) -> Commits:
-        """The commits that can be stored; the others get their error."""
+        """The valid commits; the others get an entry in ``errors``."""
         most = self._services.settings.offset_metadata_max_bytes
         commits: Commits = {}
         for topic in message.topics:

@@ -1,7 +1,7 @@
-"""AddPartitionsToTxn, AddOffsetsToTxn, EndTxn: a producer's transaction, step by step.
+"""AddPartitionsToTxn, AddOffsetsToTxn, EndTxn: the steps of a producer's transaction.
 
-Versions from 4 on of AddPartitionsToTxn are for brokers: several transactions in one request, each
-to add or only to verify (KIP-890).
+AddPartitionsToTxn is for brokers since version 4: a request has several transactions, each to add
+to or only to verify (KIP-890).
 """
 
 from collections.abc import Callable, Mapping
@@ -42,7 +42,7 @@ Errors = Mapping[PartitionKey, ErrorCode]
 Result = AddPartitionsToTxnResponse.ResultsByTransaction
 OldResult = AddPartitionsToTxnResponse.ResultsByTopicV3AndBelow
 
-_PRODUCER_FENCED_FROM = 2  # earlier versions know INVALID_PRODUCER_EPOCH only
+_PRODUCER_FENCED_FROM = 2  # earlier versions know only INVALID_PRODUCER_EPOCH
 _BATCHED_FROM = 4  # of AddPartitionsToTxn
 
 
@@ -64,7 +64,7 @@ class TransactionHandlers:
     # --- AddPartitionsToTxn -----------------------------------------------------------------
 
     def add_partitions(self, request: Request) -> Answer:
-        """Answers when the partitions are stored."""
+        """Respond once the partitions are stored."""
         version = request.api_version
         message = AddPartitionsToTxnRequest.decode(request.reader, version)
         if version >= _BATCHED_FROM:
@@ -130,7 +130,7 @@ class TransactionHandlers:
     # --- AddOffsetsToTxn --------------------------------------------------------------------
 
     def add_offsets(self, request: Request) -> Answer:
-        """Adds the partition of ``__consumer_offsets`` that has the group's offsets."""
+        """Add the partition of ``__consumer_offsets`` that has the group's offsets."""
         version = request.api_version
         message = AddOffsetsToTxnRequest.decode(request.reader, version)
         error = self._service.check(message.transactional_id)
@@ -166,7 +166,7 @@ class TransactionHandlers:
     # --- EndTxn -----------------------------------------------------------------------------
 
     def end(self, request: Request) -> Answer:
-        """Answers when the outcome is stored; the markers follow."""
+        """Respond once the outcome is stored; the markers follow."""
         version = request.api_version
         message = EndTxnRequest.decode(request.reader, version)
         error = self._service.check(message.transactional_id)
@@ -196,7 +196,7 @@ def _code(answer: TransactionAnswer, version: int) -> ErrorCode:
 
 
 def _added(version: int, added: list[Added], results: list[Errors]) -> AddPartitionsToTxnResponse:
-    """One answer in the form of its version."""
+    """The response in the format of its version."""
     if version >= _BATCHED_FROM:
         return AddPartitionsToTxnResponse(
             results_by_transaction=[

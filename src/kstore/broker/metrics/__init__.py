@@ -1,16 +1,16 @@
-"""What a broker measures, and the port that shows it.
+"""The metrics of a broker, and the HTTP port that exposes them.
 
-Counters are plain attributes that the loop's thread writes. A scrape reads them, the logs and the
-cluster image on a thread of its own, so that the loop does nothing for it.
+The event loop's thread writes the counters, which are plain attributes. A scrape reads the
+counters, the logs and the cluster image on its own thread, without work for the event loop.
 
 Modules:
 
 - broker_metrics: The metrics of one broker: its counters and its port
 - counters: The counters of one broker: requests, topics, syncs
 - families: Metrics of the broker, under the names that Kafka's JMX exporters use
-- health: Whether everything is served, as an HTTP status and JSON
-- http_server: The port: ``/metrics``, ``/health`` and ``/live``
+- health: The health of a broker as HTTP status and JSON
+- http_server: The HTTP server for ``/metrics``, ``/health`` and ``/live``
 - idle_partitions: Sizes and offsets of partitions whose logs are not open
-- partition_lines: Metrics of every partition as text
-- time_summary: Count, sum and recent quantiles of times
+- partition_lines: The metrics of all partitions as text
+- time_summary: Count, sum and recent quantiles of durations
 """

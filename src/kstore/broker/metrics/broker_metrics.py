@@ -1,4 +1,4 @@
-"""The metrics of one broker: its counters, its port, and what both begin and end with."""
+"""The metrics of one broker: its counters and its port, and their lifecycle."""
 
 import time
 from typing import TYPE_CHECKING
@@ -17,7 +17,7 @@ OFF = -1  # the port of a broker without metrics
 
 
 class BrokerMetrics:
-    """Shows what a broker does at a port of its own (``kstore.metrics.port``)."""
+    """Exposes a broker's metrics at a separate port (``kstore.metrics.port``)."""
 
     def __init__(self, host: str, port: int) -> None:
         """Open the port. Raises AddressError, and ImportError without prometheus-client."""
@@ -33,7 +33,7 @@ class BrokerMetrics:
 
     @property
     def address(self) -> str:
-        """``host:port`` of the port."""
+        """``host:port`` of the server."""
         return self._server.address
 
     def start(
@@ -44,7 +44,7 @@ class BrokerMetrics:
         loop_thread: int | None,
         is_stopping: "Callable[[], bool]",
     ) -> None:
-        """Answer requests. ``loop_thread``: the ident of the loop's thread."""
+        """Start serving. ``loop_thread``: the ident of the event loop's thread."""
         from kstore.broker.metrics.families import BrokerFamilies
         from kstore.broker.metrics.partition_lines import PartitionLines
 
@@ -62,7 +62,7 @@ class BrokerMetrics:
         self._server.start()
 
     def close(self, services: "Services | None" = None) -> None:
-        """Close the port, after the broker's thread has ended."""
+        """Close the port. Call it after the broker's thread has ended."""
         self._server.close()
         if services is not None:
             services.store._manager.watch_syncs(None)

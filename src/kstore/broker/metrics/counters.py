@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 class TopicCounters:
-    """What clients sent to one topic and got from it, by partition of each request."""
+    """The traffic of clients with one topic; requests count once for each partition."""
 
     __slots__ = (
         "bytes_in",
@@ -29,7 +29,8 @@ class TopicCounters:
         self.produces = self.failed_produces = self.fetches = self.failed_fetches = 0
 
     def appended(self, info: "AppendInfo") -> None:
-        """A batch of a client was appended; a repeated one has no size and counts as a request."""
+        """Count an appended client batch; a duplicate, which has size 0, counts only as a
+        request."""
         self.produces += 1
         if info.size:
             self.bytes_in += info.size
@@ -40,7 +41,7 @@ class TopicCounters:
         self.failed_produces += 1
 
     def fetched(self, size: int, error_code: int) -> None:
-        """An answer with so many bytes of records, or with an error."""
+        """Count a partition's response with this many bytes of records, or with an error."""
         self.fetches += 1
         self.bytes_out += size
         if error_code:
@@ -55,14 +56,15 @@ class BrokerCounters:
     """All counters of a broker. The loop's thread writes, except ``synced``; any thread reads."""
 
     def __init__(self) -> None:
-        self.requests: dict[tuple[int, int], int] = {}  # answered, by API key and version
-        self.times: dict[int, TimeSummary] = {}  # from the last byte to the answer, by API key
+        self.requests: dict[tuple[int, int], int] = {}  # completed requests, by API key and version
+        # from the last byte of the request to the response, by API key
+        self.times: dict[int, TimeSummary] = {}
         self.topics: dict[str, TopicCounters] = {}
         self.syncs = TimeSummary()
         self._sync_lock = threading.Lock()
 
     def answered(self, key: int, version: int, seconds: float) -> None:
-        """The answer to a request is queued to be sent, so long after its last byte came."""
+        """Count a request whose response is queued, this long after its last byte arrived."""
         requests = self.requests
         requests[key, version] = requests.get((key, version), 0) + 1
         times = self.times.get(key)
@@ -77,7 +79,7 @@ class BrokerCounters:
         return found
 
     def synced(self, seconds: float) -> None:
-        """A sync of a log has ended. From any thread."""
+        """Count a sync of a log. Thread safe."""
         with self._sync_lock:
             self.syncs.add(seconds)
 

@@ -1,8 +1,8 @@
 """Metrics of the broker, under the names that Kafka's JMX exporters use.
 
 The names are Kafka's MBeans in lower case: ``kafka.server:type=BrokerTopicMetrics,
-name=BytesInPerSec`` is ``kafka_server_brokertopicmetrics_bytesin_total``. Values are read when a
-scrape asks, from other threads than those that change them.
+name=BytesInPerSec`` is ``kafka_server_brokertopicmetrics_bytesin_total``. A scrape reads the
+values, on a thread other than those that change them.
 """
 
 import time
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from kstore.broker.listener_set import ListenerSet
     from kstore.broker.services import Services
 
-# As the exporters write Kafka's percentiles.
+# As the exporters format Kafka's percentiles.
 _QUANTILES = ("0.50", "0.75", "0.95", "0.98", "0.99", "0.999")
 _TOPIC_FAMILIES = (
     ("bytesin", "bytes_in", "Bytes of records that clients have produced"),
@@ -43,7 +43,7 @@ _RUNNING, _RECOVERING = 3, 2  # Kafka's broker states
 
 
 class BrokerFamilies:
-    """What a scrape collects, but for the partitions. ``collect`` from any thread."""
+    """The metrics of a scrape, except those of partitions. ``collect`` is thread safe."""
 
     def __init__(
         self,
@@ -55,8 +55,8 @@ class BrokerFamilies:
         self._services = services
         self._counters = counters
         self._listeners = listeners
-        self._loop_clock = loop_clock  # of the CPU time of the loop's thread
-        self._deleted = TopicCounters()  # of topics that do not exist any more
+        self._loop_clock = loop_clock  # clock for the CPU time of the event loop's thread
+        self._deleted = TopicCounters()  # totals of deleted topics
 
     def collect(self) -> Iterator[Metric]:
         yield from self._topics()
@@ -68,7 +68,7 @@ class BrokerFamilies:
         yield from self._groups()
         yield from self._throttling()
 
-    # --- what clients did -----------------------------------------------------------------
+    # --- clients --------------------------------------------------------------------------
 
     def _topics(self) -> Iterator[Metric]:
         existing, counters = self._services.metadata.image.topics, self._counters.topics
@@ -84,7 +84,8 @@ class BrokerFamilies:
                 value = getattr(found, attribute)
                 total += value
                 family.add_metric((name,), value)
-            family.add_sample(f"{family.name}_total", {}, total)  # as Kafka: of all topics
+            # as in Kafka: the total of all topics
+            family.add_sample(f"{family.name}_total", {}, total)
             yield family
 
     def _requests(self) -> Iterator[Metric]:
@@ -148,7 +149,7 @@ class BrokerFamilies:
                 0,
             )
 
-    # --- what the broker has --------------------------------------------------------------
+    # --- partitions and logs --------------------------------------------------------------
 
     def _partitions(self) -> Iterator[Metric]:
         found = self._count_replicas()
@@ -265,7 +266,7 @@ _HELP = {
 
 
 def _names(key: int) -> tuple[str, ...]:
-    """Kafka counts a Fetch request of a consumer under two names."""
+    """The names of a request; Kafka counts a consumer's Fetch under two."""
     return ("Fetch", "FetchConsumer") if key == ApiKey.FETCH else (request_name(key),)
 
 
@@ -277,7 +278,7 @@ def _labelled(name: str, text: str, label: str, values: Mapping[str, int]) -> Me
 
 
 def _add_summary(family: Metric, labels: dict[str, str], summary: TimeSummary) -> None:
-    """In milliseconds."""
+    """Add a summary in milliseconds."""
     name = family.name
     values = summary.quantiles([float(each) for each in _QUANTILES])
     for quantile, seconds in zip(_QUANTILES, values, strict=True):

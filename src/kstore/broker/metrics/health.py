@@ -1,4 +1,4 @@
-"""Whether everything is served, as an HTTP status and JSON."""
+"""The health of a broker as HTTP status and JSON."""
 
 import threading
 from dataclasses import dataclass
@@ -11,15 +11,15 @@ if TYPE_CHECKING:
     from kstore.broker.loop import Loop
     from kstore.store.manager import LogManager
 
-ANSWER_SECONDS = 5.0  # within which the loop has to do a turn
-_MOST_NAMED = 100  # partitions in one answer
+ANSWER_SECONDS = 5.0  # time limit for a turn of the event loop
+_MOST_NAMED = 100  # partitions in one response
 
 Answer = tuple[HTTPStatus, dict[str, Any]]
 
 
 @dataclass(frozen=True, slots=True)
 class Health:
-    """Of one broker. From any thread but the loop's."""
+    """The health of one broker. From any thread except the event loop's."""
 
     loop: "Loop"
     manager: "LogManager"
@@ -27,7 +27,7 @@ class Health:
     answer_seconds: float = ANSWER_SECONDS
 
     def ready(self) -> Answer:
-        """200 if every partition of every directory is served, else 503 with the reasons."""
+        """200 if all partitions of all directories are served, otherwise 503 with the reasons."""
         manager = self.manager
         recovering = manager.recoveries.waiting_count
         failed_dirs = [
@@ -58,7 +58,7 @@ class Health:
         )
 
     def live(self) -> Answer:
-        """200 if the broker's thread answers: a restart would not help then."""
+        """200 if the broker's thread responds, so that a restart would not help."""
         is_live = self.is_stopping() or self._loop_answers()
         return _answer(is_live, state="live" if is_live else "stuck")
 

@@ -16,15 +16,15 @@ if TYPE_CHECKING:
     from kstore.broker.metrics.health import Health
 
 _LOGGER = logging.getLogger("kstore.broker")
-_IDLE_SECONDS = 10.0  # of a client that sends nothing, or takes nothing
-_MOST_REQUESTS = 16  # in work; a connection beyond is closed
+_IDLE_SECONDS = 10.0  # of a client that neither sends nor receives
+_MOST_REQUESTS = 16  # concurrent requests; a connection above the limit is closed
 _TEXT = "text/plain; version=0.0.4; charset=utf-8"
 
 Page = tuple[HTTPStatus, str, bytes]  # status, content type, body
 
 
 class MetricsServer(ThreadingHTTPServer):
-    """Answers on threads of its own. ``start`` and ``close`` from one thread."""
+    """Serves requests on its own threads. Call ``start`` and ``close`` from one thread."""
 
     daemon_threads = True
     block_on_close = False
@@ -43,7 +43,7 @@ class MetricsServer(ThreadingHTTPServer):
             raise AddressError(f"cannot show metrics on {host}:{port}: {reason}") from error
 
     def server_bind(self) -> None:
-        # Not HTTPServer's, which asks the name service for a name of the host.
+        # HTTPServer's method would look up the host's name.
         self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         self.socket.bind(self.server_address)
         host, port = self.socket.getsockname()[:2]
@@ -57,7 +57,7 @@ class MetricsServer(ThreadingHTTPServer):
         return f"{host}:{self.server_port}"
 
     def show_metrics(self, render: Callable[[], bytes]) -> None:
-        """Answer ``/metrics`` with the result; one scrape at a time."""
+        """Serve the result of ``render`` as ``/metrics``; one scrape at a time."""
         lock = threading.Lock()
 
         def page() -> Page:
@@ -67,7 +67,7 @@ class MetricsServer(ThreadingHTTPServer):
         self.pages["/metrics"] = page
 
     def show_health(self, health: "Health") -> None:
-        """Answer ``/health`` and ``/live``."""
+        """Serve ``/health`` and ``/live``."""
         self.pages["/health"] = partial(_json_page, health.ready)
         self.pages["/live"] = partial(_json_page, health.live)
 
@@ -78,7 +78,7 @@ class MetricsServer(ThreadingHTTPServer):
         self._thread.start()
 
     def close(self) -> None:
-        """Close the port; requests in work may still be answered."""
+        """Close the port; requests in progress may still complete."""
         if self._thread is not None:
             self.shutdown()
             self._thread.join()
@@ -94,7 +94,7 @@ class MetricsServer(ThreadingHTTPServer):
         if self._slots.acquire(blocking=False):
             try:
                 super().process_request(request, client_address)
-            except RuntimeError:  # no thread can be started
+            except RuntimeError:  # the system cannot start a thread
                 self._slots.release()
                 self.shutdown_request(request)
         else:

@@ -1,4 +1,4 @@
-"""Sizes and offsets of partitions whose logs are not open: their files are read once."""
+"""Sizes and offsets of partitions whose logs are not open, from reading their files once."""
 
 import os
 from typing import TYPE_CHECKING, NamedTuple
@@ -15,7 +15,7 @@ PartitionKey = tuple[str, int]
 
 
 class PartitionSize(NamedTuple):
-    """What a partition has. Offsets are -1 where only its open log would know them."""
+    """Sizes and offsets of a partition. Offsets are -1 if only its open log would know them."""
 
     size: int
     segments: int
@@ -24,15 +24,15 @@ class PartitionSize(NamedTuple):
 
 
 class IdlePartitions:
-    """Measures partitions that no log is open for, and remembers what it found: nothing but an open
-    log changes them. One thread."""
+    """Measures partitions without an open log, and caches the results, since only an open log can
+    change them. For one thread."""
 
     def __init__(self, store: "Store") -> None:
         self._store = store
         self._found: dict[PartitionKey, tuple[bytes, PartitionSize]] = {}
 
     def get(self, key: PartitionKey, topic_id: bytes) -> PartitionSize | None:
-        """None for a partition whose files cannot be read now, or that is being recovered."""
+        """The sizes of a partition; None if it is unreadable now, or is being recovered."""
         known = self._found.get(key)
         if known is not None and known[0] == topic_id:
             return known[1]
@@ -44,15 +44,15 @@ class IdlePartitions:
             return None
         try:
             found = _measure(log_dir, key)
-        except (KStoreError, OSError):  # deleted or moved meanwhile: the next scrape sees it
+        except (KStoreError, OSError):  # deleted or moved meanwhile: the next scrape reads it
             return None
         if manager.logs.get(key) is not None:
-            return None  # opened meanwhile: what was read may be of no single moment
+            return None  # opened meanwhile: the values may be inconsistent
         self._found[key] = topic_id, found
         return found
 
     def forget(self, key: PartitionKey) -> None:
-        """A log is open for the partition."""
+        """Remove a partition whose log is open from the cache."""
         self._found.pop(key, None)
 
 

@@ -1,8 +1,8 @@
-"""Metrics of every partition as text: the part of a scrape that grows with the store.
+"""The metrics of all partitions as text, the part of a scrape that grows with the store.
 
-It is written here, because the library takes 8 us for each line. A slice of partitions is read at a
-time; between two slices the thread sleeps, so that the loop's thread, which shares the interpreter
-with this one, waits for one slice at most.
+This module formats the lines itself, because prometheus-client takes 8 us for each line. The thread
+sleeps after each slice of partitions, so that the event loop's thread, which shares the
+interpreter, waits for at most one slice.
 """
 
 import time
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from kstore.broker.services import Services
     from kstore.log.log import Log
 
-SLICE = 64  # partitions that are read without a pause
+SLICE = 64  # partitions read without a pause
 _PAUSE_SECONDS = 0.0002
 
 # Names with their help; topic names have no character that the format escapes.
@@ -34,7 +34,7 @@ _FAMILIES = (
 
 
 class PartitionLines:
-    """Renders the metrics of all partitions. One thread at a time, not the loop's."""
+    """Renders the metrics of all partitions. For one thread at a time, not the event loop's."""
 
     def __init__(self, services: "Services", pause: Callable[[float], object] = time.sleep) -> None:
         self._services = services
@@ -49,13 +49,13 @@ class PartitionLines:
         image, logs = self._services.metadata.image, self._services.store._manager.logs
         count = 0
         for topic in image.topics.values():
-            for number in topic.partitions:  # an image of each would read a file of each
+            for number in topic.partitions:  # numbers only: creating each image would read a file
                 count += 1
                 if count % SLICE == 0:
                     self._pause(_PAUSE_SECONDS)
                 key = topic.name, number
                 log = logs.get(key)
-                lag: int | None = None  # a transaction may be open that only the log knows
+                lag: int | None = None  # only the log would know an open transaction
                 if log is None or log.closed:
                     found = self._idle.get(key, topic.topic_id)
                 else:

@@ -1,4 +1,4 @@
-"""Count, sum and recent quantiles of times, in memory that does not grow."""
+"""Count, sum and recent quantiles of durations, in constant memory."""
 
 from collections.abc import Callable, Iterable
 from time import monotonic
@@ -11,9 +11,9 @@ _LONGEST = (1 << 32) - 1  # microseconds: 71 minutes
 
 
 class TimeSummary:
-    """Times in seconds. One thread adds; any thread reads.
+    """Summarizes durations in seconds. One thread adds; any thread reads.
 
-    ``count`` and ``total`` grow for ever, as Prometheus wants them. The quantiles are those of the
+    ``count`` and ``total`` increase forever, as Prometheus requires. The quantiles are those of the
     last one to two minutes, or since the quantiles were asked for before, if that is longer.
     """
 
@@ -33,7 +33,7 @@ class TimeSummary:
         self._window[_bucket(int(seconds * 1_000_000))] += 1
 
     def quantiles(self, wanted: Iterable[float]) -> list[float]:
-        """The times in seconds below which these shares of the recent ones lie; NaN for none."""
+        """These quantiles of the recent durations in seconds; NaN if there are none."""
         recent = [one + other for one, other in zip(self._window, self._before, strict=True)]
         self._begin_window()
         total = sum(recent)

@@ -1,5 +1,5 @@
-"""The settings of a broker in Kafka 3.9: all that its DescribeConfigs shows, with the defaults
-that count here, and our own."""
+"""All broker settings that Kafka 3.9's DescribeConfigs lists, with this broker's defaults, and
+kstore's own settings."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -11,24 +11,25 @@ from kstore.cluster.settings.topic_settings import BROKER_SYNONYMS, TOPIC_SETTIN
 from kstore.cluster.settings.unused_table import UNUSED_TABLE
 
 _UNUSED = "Belongs to a function of Kafka that this broker does not have, and has no effect."
-_LISTED = "A setting of Kafka's broker. It is listed for tools that look for it."
+_LISTED = "A setting of Kafka's broker, listed for tools that expect it."
 _DYNAMIC = "*"
 
 # Defaults that differ from Kafka's.
 KSTORE_DEFAULTS = MappingProxyType(
     {
         "group.coordinator.rebalance.protocols": "classic,consumer",  # as Kafka 4
-        "num.io.threads": "4",  # disk workers: the loop's thread serves what is in memory
+        # disk workers; the event loop's thread serves what is in the page cache
+        "num.io.threads": "4",
         "queued.max.request.bytes": "268435456",  # of all connections together
         "socket.listen.backlog.size": "2147483647",  # the system limits it to its somaxconn
-        "socket.receive.buffer.bytes": "-1",  # the system's, which grows by itself
+        "socket.receive.buffer.bytes": "-1",  # the system's, which adapts by itself
         "socket.send.buffer.bytes": "-1",
     }
 )
 
 
 def _documentation(name: str) -> str:
-    """What a setting does: that of the topic's setting of which it is the default."""
+    """A setting's documentation: that of the topic setting whose default it is."""
     for topic_setting, chain in BROKER_SYNONYMS.items():
         if any(name == each for each, _ in chain):
             text = TOPIC_SETTINGS[topic_setting].documentation
@@ -67,7 +68,7 @@ _CHAINS = {
 
 
 def broker_synonyms(name: str) -> tuple[str, ...]:
-    """The broker's settings that stand for one, the first that is set counts.
+    """The broker settings that are synonyms of one; the first that is set is effective.
 
     ``log.retention.ms`` comes before ``log.retention.minutes`` and ``log.retention.hours``
     (DynamicBrokerConfig.brokerConfigSynonyms).

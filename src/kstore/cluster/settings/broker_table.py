@@ -1,7 +1,7 @@
-"""The settings of a broker that DescribeConfigs of Kafka 3.9 shows and that concern this broker,
-and ``kstore.*`` settings that are a topic's, too.
+"""Those broker settings in Kafka 3.9's DescribeConfigs that concern this broker, and ``kstore.*``
+settings that are also topic settings.
 
-A line that begins with ``*`` has a setting that may change while the broker runs.
+A line that begins with ``*`` has a dynamic setting, which can change while the broker runs.
 """
 
 BROKER_TABLE = """

@@ -1,7 +1,7 @@
-"""One setting: its type, default and valid values; checks a value as Kafka's ConfigDef does.
+"""The definition of a setting, and validation of values as in Kafka's ConfigDef.
 
-Settings are listed as text, two lines or more each: name, type, default and valid values as
-Kafka's ConfigDef prints them, then the documentation, indented.
+Settings are listed as text. The first line of each has name, type, default and valid values as
+Kafka's ConfigDef prints them; the indented lines after it have the documentation.
 """
 
 import re
@@ -25,12 +25,12 @@ _REPLICA_LIST = "[partitionId]:[brokerId],[partitionId]:[brokerId],..."
 _VERSION = "version"  # any release of Kafka
 _REPLICAS = "replicas"
 
-Fault = tuple[str, str]  # the value as Kafka's message shows it, and why it is not valid
+Fault = tuple[str, str]  # the value as in Kafka's message, and why it is invalid
 
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """A setting's definition; ``default`` is text as Kafka prints it, None if it has none."""
+    """A setting's definition; ``default`` is text as Kafka prints it, None if there is none."""
 
     name: str
     type: ConfigType
@@ -40,12 +40,12 @@ class Setting:
 
     @property
     def is_sensitive(self) -> bool:
-        """Whether its value is never shown."""
+        """Whether the value must never be shown."""
         return self.type is ConfigType.PASSWORD
 
     @property
     def limits(self) -> tuple[int, int]:
-        """The smallest and the largest valid whole number."""
+        """The smallest and the largest valid integer."""
         bits = _BITS[self.type]
         found = _RANGE.fullmatch(self.valid)
         low = -(1 << bits) if found is None else int(found["low"])
@@ -53,7 +53,7 @@ class Setting:
         return low, (1 << bits) - 1 if high is None else int(high)
 
     def parse(self, text: str) -> SettingValue:
-        """The value of a text; InvalidConfigError with Kafka's message if it is not valid."""
+        """Parse a value. Raises InvalidConfigError with Kafka's message."""
         value = self._convert(text)
         fault = _check(value, self.valid, self.name)
         if fault is not None:
@@ -61,7 +61,7 @@ class Setting:
         return value
 
     def normal(self, text: str) -> str:
-        """A valid text as Kafka shows it: without spaces around values, ``TRUE`` as ``true``."""
+        """Normalize a valid text as Kafka does: trim spaces around values, ``TRUE`` to ``true``."""
         return _java_text(self.parse(text))
 
     def _convert(self, text: str) -> SettingValue:
@@ -89,7 +89,7 @@ class Setting:
 
 
 def _java_text(value: SettingValue) -> str:
-    """A value as Kafka's ConfigDef prints it."""
+    """Format a value as Kafka's ConfigDef does."""
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, list):
@@ -98,7 +98,7 @@ def _java_text(value: SettingValue) -> str:
 
 
 def _check(value: SettingValue, valid: str, name: str) -> Fault | None:
-    """Check a value by Kafka's description of the valid ones."""
+    """Check a value against Kafka's description of the valid values."""
     if not valid:
         return None
     if valid == _VERSION:
@@ -153,7 +153,7 @@ def _check_throttled(replicas: list[str], name: str) -> Fault | None:
 
 
 def parse_settings(text: str) -> dict[str, Setting]:
-    """The settings that a text lists, by name, in its order."""
+    """Parse a list of settings; by name, in the order of the text."""
     settings: dict[str, Setting] = {}
     lines: list[str] = []
 

@@ -1,7 +1,8 @@
-"""Finds the value that counts for a setting, among those of topic, broker and Kafka's defaults.
+"""Finds the effective value of a setting: the topic's, the broker's, or Kafka's default.
 
-A topic's own value comes first, then the broker's: set while it runs, for this broker or for all,
-then the one that it was started with, then the default (Kafka's ConfigHelper and KafkaConfig).
+The precedence is: the topic's own value, the dynamic value of this broker, the dynamic value of all
+brokers, the static value that the broker was started with, and the default (Kafka's ConfigHelper
+and KafkaConfig).
 """
 
 from collections.abc import Iterable, Mapping
@@ -19,27 +20,27 @@ from kstore.cluster.settings.topic_settings import BROKER_SYNONYMS, TOPIC_SETTIN
 
 @dataclass(frozen=True, slots=True)
 class BrokerConfig:
-    """The broker's settings that are set, by where; texts that were checked."""
+    """The broker's explicitly set values by layer, as validated text."""
 
-    static: Mapping[str, str] = field(default_factory=dict)  # what it was started with
+    static: Mapping[str, str] = field(default_factory=dict)  # from the start of the broker
     dynamic_default: Mapping[str, str] = field(default_factory=dict)  # of all brokers
     dynamic: Mapping[str, str] = field(default_factory=dict)  # of this broker
 
     def get(self, name: str) -> str | None:
-        """The value that counts, without other names for the setting; None if it has none."""
+        """The effective value, ignoring synonyms; None if none is set."""
         for layer in (self.dynamic, self.dynamic_default, self.static):
             if name in layer:
                 return layer[name]
         return BROKER_SETTINGS[name].default
 
     def set_values(self) -> dict[str, str]:
-        """What is set in any layer, by name."""
+        """The effective values of all layers, by name."""
         return {**self.static, **self.dynamic_default, **self.dynamic}
 
     def synonyms(self, name: str) -> list[ConfigSynonym]:
-        """The values of a setting and its other names, the one that counts first.
+        """The values of a setting and its synonyms, the effective one first.
 
-        As Kafka, leaves out what comes before the first value under the setting's own name.
+        Like Kafka, it omits entries before the first value under the setting's own name.
         """
         names = broker_synonyms(name)
         is_sensitive = name in BROKER_SETTINGS and BROKER_SETTINGS[name].is_sensitive
@@ -58,7 +59,7 @@ class BrokerConfig:
         return found[first:]
 
     def topic_default(self, name: str) -> str:
-        """The broker's value for a topic's setting."""
+        """The broker's default for a topic setting."""
         chain = BROKER_SYNONYMS.get(name, ())
         for broker_name, units in chain:
             value = self.get(broker_name)
@@ -71,7 +72,7 @@ class BrokerConfig:
         return [self._entry(setting) for setting in BROKER_SETTINGS.values()]
 
     def describe_default(self) -> list[ConfigEntry]:
-        """The settings that are set for all brokers."""
+        """The dynamic settings of all brokers."""
         entries = []
         for name, value in sorted(self.dynamic_default.items()):
             synonyms = tuple(
@@ -98,7 +99,7 @@ class _Defaults:
 
 
 def _scaled(value: str, units: int) -> str:
-    """Hours or minutes in milliseconds; below 0 is no limit."""
+    """Convert hours or minutes to milliseconds; a negative value means no limit."""
     number = int(value)
     return str(number * units if number >= 0 else -1)
 
@@ -126,16 +127,15 @@ def _entry(
 def describe_topic(
     own: Mapping[str, str], broker: BrokerConfig, kept: Mapping[str, str] | None = None
 ) -> list[ConfigEntry]:
-    """All settings of a topic with the values that count, sorted by name.
+    """All settings of a topic with their effective values, sorted by name.
 
     Parameters
     ----------
     own
-        What was set for the topic.
+        The topic's own settings.
     kept
-        Of a topic that does not follow the broker: its values of settings that were not set.
-        They are shown as defaults without synonyms, so that no tool takes them for settings
-        that it may reset.
+        The defaults of a topic that does not follow the broker. They are shown as defaults without
+        synonyms, so that tools do not regard them as settings that can be reset.
     """
     entries = []
     for name, setting in sorted(TOPIC_SETTINGS.items()):

@@ -1,4 +1,4 @@
-"""The settings of a topic in Kafka 3.9, in the order in which Kafka checks them, and our own."""
+"""Kafka 3.9's topic settings, in the order in which Kafka checks them, and kstore's own."""
 
 from collections.abc import Mapping
 from types import MappingProxyType
@@ -44,7 +44,7 @@ cleanup.policy LIST delete [compact, delete]
     delete drops old segments by retention, compact keeps the latest record of each key; a list of
     both does both.
 unclean.leader.election.enable BOOLEAN false
-    Whether a replica that is not in sync may become leader, at the price of records.
+    Whether a replica that is not in sync may become leader, which may lose records.
 min.insync.replicas INT 1 [1,...]
     How many replicas must be in sync for a produce request with acks=all to be accepted.
 compression.type STRING producer [uncompressed, zstd, lz4, snappy, gzip, producer]
@@ -89,8 +89,8 @@ kstore.acks.durable BOOLEAN false
 """)
 )
 
-# The broker's settings that are the default of a topic's, in the order in which they count
-# (ServerTopicConfigSynonyms), and how many of the topic's units one of theirs is.
+# The broker settings that are defaults of topic settings, in order of precedence
+# (ServerTopicConfigSynonyms), each with the factor from its unit to the topic setting's unit.
 BROKER_SYNONYMS: Mapping[str, tuple[tuple[str, int], ...]] = MappingProxyType(
     {
         "segment.bytes": (("log.segment.bytes", 1),),

@@ -1,6 +1,6 @@
-"""Settings of Kafka's broker for functions that this broker does not have.
+"""Kafka's broker settings for functions that this broker does not have.
 
-They are listed because DescribeConfigs of Kafka 3.9 shows them, and have no effect.
+Kafka 3.9's DescribeConfigs lists them, so this broker does, too. They have no effect.
 """
 
 UNUSED_TABLE = """

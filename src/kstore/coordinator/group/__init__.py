@@ -4,19 +4,19 @@ Modules:
 
 - alter_groups: Changes and deletes the committed offsets of groups, as Kafka's admin client does
 - claims: Claims that keep two consumers of one group from reading the same partition
-- classic_group: A group of the classic protocol: state, members, votes
-- classic_member: A member of such a group
+- classic_group: A classic group: state, members, protocol votes
+- classic_member: A member of a classic group
 - classic_requests: Requests of the classic protocol to a consumer group
-- consumer_coordinator: Kafka's protocol of consumer groups (KIP-848), without I/O and clock
-- consumer_events: What comes into the coordinator of consumer groups and what goes out of it
+- consumer_coordinator: The coordinator of consumer groups (KIP-848), without I/O and clock
+- consumer_events: The inputs and outputs of the coordinator of consumer groups
 - consumer_group: A consumer group: members, epochs, target assignments
-- consumer_member: A member of a consumer group, and how it comes to its target assignment
+- consumer_member: A member of a consumer group, and its reconciliation with the target assignment
 - consumer_records: Encodes and decodes the records of consumer groups in ``__consumer_offsets``
-- deadline_heap: Deadlines in a heap
-- group_answers: What a member learns of its group
-- group_checks: Whether a group allows what a request asks for
-- group_coordinator: Kafka's protocol of classic groups, without I/O and clock
-- group_events: What comes into the group coordinator and what goes out of it
+- deadline_heap: A heap of deadlines
+- group_answers: Builds the responses to JoinGroup and SyncGroup
+- group_checks: Checks requests against the state of a group
+- group_coordinator: The coordinator of classic groups, without I/O and clock
+- group_events: The inputs and outputs of the group coordinator
 - group_metadata_records: Encodes and decodes the records of classic groups in
   ``__consumer_offsets``
 - group_migration: Converts a living group between the two protocols
@@ -24,16 +24,16 @@ Modules:
   file
 - group_timers: All deadlines of the group coordinator, in one heap
 - list_groups: Lists consumer groups with their committed offsets, lag and claims
-- offset_expiration: When committed offsets expire
+- offset_expiration: Decides which committed offsets expire
 - offset_records: Encodes and decodes the offset commits of ``__consumer_offsets``, byte for byte as
   Kafka
-- offsets_store: ``__consumer_offsets`` for a broker
+- offsets_store: Reads and appends to ``__consumer_offsets`` for a broker
 - offsets_table: The commits in a partition of ``__consumer_offsets``, as Kafka's own records
 - reader_offsets_file: ``kstore.offsets.<group>``: the commits of a process that may not write the
   store's logs
 - server_assignors: The assignors of consumer groups, ``uniform`` and ``range``
-- store_group: Committed offsets of consumer groups, in ``__consumer_offsets`` or in files beside it
-- subscription: What classic members say in bytes: their subscriptions and assignments
+- store_group: A group's committed offsets, in ``__consumer_offsets`` or in files beside it
+- subscription: Decodes subscriptions and assignments of classic members
 - verify_keys: Extends the audit of ``__consumer_offsets``: decodes the keys of its records
 
 Static members: ``classic_group`` has their table, ``group_coordinator`` replaces an instance,

@@ -40,10 +40,10 @@ def alter_group_offsets(
     (GroupIdNotFoundError without a group). On return they are on disk,
     or, with ``mode="r"``, in the group's file (see :meth:`Consumer.commit`). Thread-safe.
 
-    Waits while another call alters the group, up to 10 s: then GroupConflictError. Raises
-    NonEmptyGroupError while a consumer of the group is open, in any process, or while the group
-    has members of a broker that serves the store in this one; UnknownTopicOrPartitionError,
-    InvalidConfigError; then nothing has changed.
+    Waits up to 10 s while another call alters the group, then raises GroupConflictError. Raises
+    NonEmptyGroupError while a consumer of the group is open in any process, or while the group has
+    members in a broker of this process; UnknownTopicOrPartitionError; InvalidConfigError. Changes
+    nothing if it raises.
     """
     self._check()
     if len(metadata.encode()) > METADATA_MAX_BYTES:
@@ -56,7 +56,7 @@ def alter_group_offsets(
     for topic, partition in wanted:
         if partition not in self.topic(topic).partitions:
             raise UnknownTopicOrPartitionError(
-                f"topic {topic!r} has no partition {partition!r} here"
+                f"this store has no partition {partition!r} of topic {topic!r}"
             )
     members = StoreGroup(self, group)
     members.check_members(NonEmptyGroupError)
@@ -96,8 +96,8 @@ def _offsets_at(store: "Store", group: str, target: object) -> dict[PartitionLik
 def delete_group_offsets(self: "Store", group: str, partitions: Iterable[PartitionLike]) -> None:
     """Delete a group's committed offsets of some partitions (Kafka's deleteConsumerGroupOffsets).
 
-    A partition without one is ignored, as in Kafka, and may be of a topic that does not exist. On
-    return the deletion is on disk. Thread-safe. Raises GroupIdNotFoundError, NonEmptyGroupError
+    As in Kafka, partitions without a committed offset are ignored, as are topics that do not exist.
+    On return the deletion is on disk. Thread-safe. Raises GroupIdNotFoundError, NonEmptyGroupError
     while a consumer of the group is open, ReadOnlyError.
     """
     self._check_writable()
@@ -105,7 +105,7 @@ def delete_group_offsets(self: "Store", group: str, partitions: Iterable[Partiti
 
 
 def delete_group(self: "Store", group: str) -> None:
-    """Delete a group: its committed offsets, and what Kafka wrote of it (Kafka's deleteGroups).
+    """Delete a group: its committed offsets, and Kafka's records of it (Kafka's deleteGroups).
 
     On return the deletion is on disk. After a crash the group is deleted, or has its newest
     offsets. Thread-safe. Raises GroupIdNotFoundError, NonEmptyGroupError while a consumer of the

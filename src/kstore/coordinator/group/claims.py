@@ -16,20 +16,20 @@ from kstore.files.files import Files
 from kstore.files.lock_holders import LockHolder, lock_holders
 
 _WAIT_SECONDS = 10.0
-_FIRST = 1  # byte of a claim
-_SCANS = 5  # for the process of a consumer, before it counts as another user's
-_PAUSE = 0.001  # seconds between two attempts
+_FIRST = 1  # the position of the first claim
+_SCANS = 5  # attempts to find the process of a consumer, before assuming another user's
+_PAUSE = 0.001  # seconds between attempts
 
-LogDirs = Callable[[], Sequence[str]]  # the paths that are not offline now, sorted
+LogDirs = Callable[[], Sequence[str]]  # the paths of the online directories, sorted
 
 
 class Claims:
     """The partitions that this consumer reads for its group: locks across processes.
 
-    A claim is one byte of ``kstore.offsets-lock.<group>``, whose position is a hash of topic and
-    partition, in every log directory: another process may have only one of them open. An
-    alteration of the group locks all bytes from 1 on. Byte 0 guards changes of the group's file.
-    Not thread-safe.
+    A claim locks one byte of ``kstore.offsets-lock.<group>``, at a position hashed from topic and
+    partition, in every log directory, because another process may have only one of them open. An
+    alteration of the group locks all bytes from position 1. Byte 0 guards changes of the group's
+    file. Not thread-safe.
     """
 
     def __init__(self, files: Files, log_dirs: LogDirs, group: str) -> None:
@@ -41,7 +41,7 @@ class Claims:
         self._held: dict[PartitionKey, list[Lock]] = {}
 
     def take(self, tp: PartitionKey) -> None:
-        """Claim a partition; waits while the group is altered.
+        """Claim a partition; wait while the group is being altered.
 
         GroupConflictError if another consumer of the group has it.
         """
@@ -78,7 +78,7 @@ class Claims:
 
     @contextmanager
     def take_all(self) -> Iterator[None]:
-        """Claim every partition in the block, also those without a consumer.
+        """Claim all partitions, including those without a consumer, for the duration of the block.
 
         Waits while another call alters the group. NonEmptyGroupError if a consumer of the group
         has a partition, in this process or another.
@@ -112,10 +112,10 @@ class Claims:
         return [join(path, self._name) for path in self._log_dirs()]
 
     def _lock_soon(self, path: str, start: int, size: int, attempt: Callable[[], Lock]) -> Lock:
-        """Lock bytes, waiting for the end of an alteration that has them.
+        """Lock bytes; wait for the end of an alteration that holds them.
 
-        Raises _HeldByConsumerError if a consumer has them, GroupConflictError if an alteration
-        does not end.
+        Raises _HeldByConsumerError if a consumer holds them, GroupConflictError if an alteration
+        does not end in time.
         """
         end, scans = monotonic() + _WAIT_SECONDS, 0
         while True:
@@ -124,7 +124,8 @@ class Claims:
             found = self._files.locked_range(path, start, size)
             if found is not None and not _is_alteration(found):
                 holders = lock_holders(path, *found)
-                scans += 1  # without holders: it was released meanwhile, or is another user's
+                # no holder found: the lock was released meanwhile, or belongs to another user
+                scans += 1
                 if holders or scans == _SCANS:
                     raise _HeldByConsumerError(_in_words(holders), path=path)
             elif monotonic() >= end:
@@ -141,7 +142,7 @@ class Claims:
             lock.drop(_lock_position(tp), 1)
 
     def release_all(self) -> bool:
-        """Release all claims; whether there were any."""
+        """Release all claims; return whether there were any."""
         had_claims = bool(self._held)
         self._held.clear()
         while self._locks:
@@ -176,7 +177,7 @@ def _is_alteration(locked: tuple[int, int]) -> bool:
 
 
 def _in_words(holders: Sequence[LockHolder]) -> str:
-    """Who has a lock; the lock itself does not name its holder."""
+    """Describe the holders of a lock; the lock itself does not name them."""
     return " and ".join(map(str, holders)) or "a process of another user"
 
 

@@ -15,7 +15,7 @@ from kstore.coordinator.group.subscription import CONSUMER, subscribed_topics
 
 
 class GroupState(Enum):
-    """The states of a group, by the names that Kafka's clients know."""
+    """The states of a group, with the names that Kafka's clients know."""
 
     EMPTY = "Empty"
     PREPARING_REBALANCE = "PreparingRebalance"
@@ -40,9 +40,8 @@ _REACHED_FROM = {
 class ClassicGroup:
     """One group. Not thread-safe; the coordinator decides when it changes.
 
-    ``pending`` has the ids that were handed out to members that have not joined with them yet,
-    with the end of their session. ``unsynced`` has the members whose SyncGroup of this generation
-    has not come.
+    ``pending`` has the member ids that were assigned but not used to join yet, with their
+    deadlines. ``unsynced`` has the members that have not sent SyncGroup in this generation yet.
     """
 
     def __init__(self, group_id: str, now: float) -> None:
@@ -59,16 +58,17 @@ class ClassicGroup:
         self.unsynced: set[str] = set()
         self.has_new_member = False  # since the initial delay began
         self.is_in_initial_delay = False
-        self.stored_generation = -1  # whose assignments are stored, or being stored
-        self.join_wait = 0  # grows with each wait for joins: timers of earlier ones are void
-        self.joined_count = 0  # members whose JoinGroup waits
+        self.stored_generation = -1  # the generation whose assignments are stored, or being stored
+        # incremented for each join phase, which invalidates timers of earlier ones
+        self.join_wait = 0
+        self.joined_count = 0  # members with a waiting JoinGroup
         self._static: dict[str, str] = {}
         self._support: Counter[str] = Counter()
 
     # --- state ------------------------------------------------------------------------------
 
     def transition(self, state: GroupState, now: float) -> None:
-        """Enter a state. RuntimeError if it is not reached from the present one."""
+        """Enter a state. Raises RuntimeError for an invalid transition."""
         if self.state not in _REACHED_FROM[state]:
             raise RuntimeError(
                 f"group {self.group_id!r} cannot go from {self.state.value} to {state.value}"
@@ -82,34 +82,34 @@ class ClassicGroup:
 
     @property
     def is_unused(self) -> bool:
-        """Whether the group has neither members nor ids that were handed out."""
+        """Whether the group has neither members nor pending member ids."""
         return self.state is GroupState.EMPTY and not self.pending
 
     @property
     def rebalance_timeout(self) -> float:
-        """The largest of the members, in seconds."""
+        """The largest rebalance timeout of the members, in seconds."""
         return max((each.rebalance_timeout for each in self.members.values()), default=0.0)
 
     @property
     def have_all_joined(self) -> bool:
-        """Whether every member waits for the group, and no id that was handed out is missing."""
+        """Whether every member has rejoined, and no pending member id is left."""
         return not self.pending and self.joined_count == len(self.members)
 
     def set_join_reply(self, member: Member, reply: object) -> None:
-        """Let a member's JoinGroup wait; an earlier one was answered."""
+        """Set a member's waiting JoinGroup; an earlier one must have its response."""
         assert member.join_reply is None
         member.join_reply = reply
         self.joined_count += 1
 
     def take_join_reply(self, member: Member) -> object | None:
-        """The member's waiting JoinGroup, which waits no longer; None if there is none."""
+        """Remove and return the member's waiting JoinGroup; None if there is none."""
         reply, member.join_reply = member.join_reply, None
         if reply is not None and self.members.get(member.member_id) is member:
             self.joined_count -= 1
         return reply
 
     def next_generation(self, now: float) -> None:
-        """End the join phase: choose the protocol; without members the group is empty."""
+        """End the join phase: choose the protocol; without members the group becomes Empty."""
         self.generation += 1
         self.unsynced.clear()
         if self.members:
@@ -123,7 +123,7 @@ class ClassicGroup:
     # --- members ----------------------------------------------------------------------------
 
     def add(self, member: Member, protocol_type: str) -> None:
-        """Add a member; the first one leads, and decides on the type of the protocol."""
+        """Add a member; the first becomes the leader, and determines the protocol type."""
         if not self.members:
             self.protocol_type = protocol_type
         if self.leader is None:
@@ -136,7 +136,7 @@ class ClassicGroup:
         self.pending.pop(member.member_id, None)
 
     def remove(self, member_id: str) -> None:
-        """Remove a member, if the group has it; another one leads if it was the leader."""
+        """Remove a member, if the group has it; if it was the leader, another member becomes it."""
         member = self.members.pop(member_id, None)
         if member is not None:
             self._count(member.protocols, -1)
@@ -153,7 +153,7 @@ class ClassicGroup:
         self._count(protocols, 1)
 
     def rename(self, old_id: str, new_id: str) -> Member:
-        """Give a static member another id; it keeps its turn and its leadership."""
+        """Give a static member another id; it keeps its position and its leadership."""
         member = self.members[old_id]
         assert member.instance_id is not None
         member.member_id = new_id
@@ -171,7 +171,7 @@ class ClassicGroup:
         return None if instance_id is None else self._static.get(instance_id)
 
     def elect_joined_leader(self) -> bool:
-        """Let a member lead that has joined; False if none has."""
+        """Make a member that has joined the leader; False if none has."""
         leader = self.members.get(self.leader or "")
         if leader is not None and leader.join_reply is not None:
             return True
@@ -188,7 +188,7 @@ class ClassicGroup:
     # --- protocols --------------------------------------------------------------------------
 
     def supports(self, protocol_type: str, protocols: Protocols) -> bool:
-        """Whether a member with these protocols may join: one of them is every member's."""
+        """Whether a member with these protocols may join: all members must support one of them."""
         if self.state is GroupState.EMPTY:
             return bool(protocol_type) and bool(protocols)
         if protocol_type != self.protocol_type:
@@ -196,7 +196,8 @@ class ClassicGroup:
         return any(self._support[name] == len(self.members) for name, _ in protocols)
 
     def select_protocol(self) -> str:
-        """The protocol with the most votes among those of all members; the first of a tie."""
+        """The protocol with the most votes among those that all members support; the first in a
+        tie."""
         candidates = {name for name, count in self._support.items() if count == len(self.members)}
         votes = Counter(each.vote(candidates) for each in self.members.values())
         return max(votes, key=votes.__getitem__)
@@ -208,7 +209,7 @@ class ClassicGroup:
                 del self._support[name]
 
     def _subscribed_topics(self) -> frozenset[str] | None:
-        """The topics that members subscribe to; None if the group does not say."""
+        """The topics that members subscribe to; None if unknown."""
         if self.protocol_type != CONSUMER:
             return None
         if not self.members:
@@ -218,10 +219,10 @@ class ClassicGroup:
         return subscribed_topics(each.metadata(self.protocol) for each in self.members.values())
 
     def is_subscribed(self, topic: str) -> bool:
-        """Whether a member subscribes to a topic, as far as the group says; else yes."""
+        """Whether a member subscribes to a topic; True if the subscriptions are unknown."""
         return self.topics is None or topic in self.topics
 
-    # --- what others see --------------------------------------------------------------------
+    # --- views ------------------------------------------------------------------------------
 
     def joined_members(self) -> tuple[JoinedMember, ...]:
         """The members with their metadata, for the leader."""
@@ -231,7 +232,7 @@ class ClassicGroup:
         )
 
     def snapshot(self, now: float, assignments: dict[str, bytes] | None = None) -> GroupSnapshot:
-        """The group for its record; with the assignments of a generation that begins."""
+        """The group for its record; ``assignments`` are those of a new generation."""
         return GroupSnapshot(
             self.group_id,
             self.protocol_type or "",
@@ -267,7 +268,7 @@ class ClassicGroup:
 
     @classmethod
     def restore(cls, snapshot: GroupSnapshot, now: float) -> "ClassicGroup":
-        """A group from its record: Stable with members, else Empty."""
+        """Restore a group from its record: Stable if it has members, otherwise Empty."""
         group = cls(snapshot.group_id, now)
         group.state_since = None if snapshot.state_age is None else now - snapshot.state_age
         group.generation = snapshot.generation

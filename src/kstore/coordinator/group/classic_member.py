@@ -11,10 +11,9 @@ Protocols = tuple[tuple[str, bytes], ...]  # name and the member's metadata, in 
 class Member:
     """One member; timeouts in seconds. Only its group changes it.
 
-    ``join_reply`` and ``sync_reply`` stand for the requests of the member that are not answered
-    yet. ``deadline`` is when its session ends, unless it is waiting; ``timer_at`` is when the
-    coordinator looks next. A member ``is_new`` until the first rebalance that it joined is
-    complete.
+    ``join_reply`` and ``sync_reply`` are the member's waiting requests. ``deadline`` is when its
+    session ends, unless it is waiting; ``timer_at`` is when the coordinator checks it next. A
+    member ``is_new`` until its first rebalance is complete.
     """
 
     member_id: str
@@ -37,8 +36,8 @@ class Member:
 
     @property
     def is_waiting(self) -> bool:
-        """Whether the session does not end now: the member waits for the group."""
-        if self.is_new:  # its client may be gone without a trace
+        """Whether the member waits for the group, so that its session does not expire."""
+        if self.is_new:  # its client may have disappeared without leaving
             return False
         return self.join_reply is not None or self.sync_reply is not None
 
@@ -53,7 +52,7 @@ class Member:
         return any(name == protocol for name, _ in self.protocols)
 
     def vote(self, candidates: Collection[str]) -> str:
-        """The member's first protocol among the candidates. ValueError without any."""
+        """The member's first protocol among the candidates. Raises ValueError if there is none."""
         for name, _ in self.protocols:
             if name in candidates:
                 return name

@@ -1,9 +1,9 @@
 """Requests of the classic protocol to a consumer group (KIP-848), so that a group changes its
 protocol while its members live (Kafka's GroupMetadataManager).
 
-A member that joins does not wait for the others: it gets what it may have now, and a heartbeat
-asks it to join again when there is more for it, or when it has to give something up. No member
-leads, since the broker assigns.
+A joining member does not wait for the others: it gets the partitions available now, and a heartbeat
+makes it rejoin when it gets more partitions or must revoke some. No member is the leader, since the
+broker computes the assignment.
 """
 
 from collections.abc import Iterable
@@ -39,7 +39,7 @@ from kstore.protocol.records.consumer_protocol_subscription import ConsumerProto
 
 
 class ClassicRequests:
-    """Answers classic members of consumer groups. Not thread-safe; never blocks."""
+    """Handles requests of classic members of consumer groups. Not thread-safe; never blocks."""
 
     def __init__(self, coordinator: ConsumerCoordinator) -> None:
         self._coordinator = coordinator
@@ -47,7 +47,7 @@ class ClassicRequests:
     def join(
         self, group: ConsumerGroup, request: Join, topics: SeenTopics, now: float
     ) -> tuple[JoinAnswer, Records]:
-        """A member joins, or joins again; the records are stored before it is answered."""
+        """A member joins or rejoins; the caller must store the records before responding."""
         if not group.supports(request.protocol_type, request.protocols):
             return _refused(request, ErrorCode.INCONSISTENT_GROUP_PROTOCOL), []
         try:
@@ -80,7 +80,7 @@ class ClassicRequests:
     def sync(
         self, group: ConsumerGroup, request: Sync, topics: SeenTopics, now: float
     ) -> SyncAnswer:
-        """The partitions that a member may read now."""
+        """Return the partitions that a member may read now."""
         error = check_member(group, request.member_id, request.instance_id)
         if error != ErrorCode.NONE:
             return SyncAnswer(reply=request.reply, error=error)
@@ -107,7 +107,7 @@ class ClassicRequests:
         generation: int,
         now: float,
     ) -> ErrorCode:
-        """Renew a member's session; 27 asks it to join again."""
+        """Renew a member's session; REBALANCE_IN_PROGRESS makes it rejoin."""
         error = check_member(group, member_id, instance_id)
         if error != ErrorCode.NONE:
             return error
@@ -123,7 +123,8 @@ class ClassicRequests:
     def leave(
         self, group: ConsumerGroup, leaving: Iterable[LeavingMember], now: float
     ) -> tuple[list[ErrorCode], Records]:
-        """Remove members; an error for each. An instance may be removed whatever its protocol."""
+        """Remove members; return an error code for each. Removes static members of either
+        protocol."""
         errors: list[ErrorCode] = []
         records: Records = []
         for each in leaving:
@@ -142,7 +143,7 @@ class ClassicRequests:
 
 
 def check_member(group: ConsumerGroup, member_id: str, instance_id: str | None) -> ErrorCode:
-    """Whether the group has the classic member, and the instance is its own."""
+    """Whether the group has the classic member, and the member owns the instance id."""
     if instance_id is not None:
         owner = group.static.get(instance_id)
         if owner is None:
@@ -161,7 +162,7 @@ def _check_sync(group: ConsumerGroup, member: ConsumerMember, request: Sync) -> 
     protocol = member.classic.protocols[0][0]
     if request.protocol_type not in (None, CONSUMER) or request.protocol not in (None, protocol):
         return ErrorCode.INCONSISTENT_GROUP_PROTOCOL
-    # One that has to give partitions up has joined in this epoch, and does so first.
+    # A member that must revoke partitions has joined in this epoch, and revokes them first.
     is_revoking = member.state is MemberState.UNREVOKED_PARTITIONS
     if group.epoch > member.epoch and not is_revoking:
         return ErrorCode.REBALANCE_IN_PROGRESS
@@ -177,7 +178,7 @@ def _refused(request: Join, error: ErrorCode, member_id: str | None = None) -> J
 def _as_heartbeat(
     request: Join, member_id: str, subscription: ConsumerProtocolSubscription, topics: SeenTopics
 ) -> ConsumerHeartbeat:
-    """A JoinGroup as the heartbeat that says the same."""
+    """Convert a JoinGroup to the equivalent heartbeat."""
     owned: dict[bytes, frozenset[int]] = {}
     for each in subscription.owned_partitions:
         topic = topics.topics.get(each.topic)
@@ -201,7 +202,7 @@ def _as_heartbeat(
 def _encode(
     group: ConsumerGroup, member: ConsumerMember, partitions: Assignment, topics: SeenTopics
 ) -> bytes:
-    """Partitions as a classic member gets them, in the version of its subscription."""
+    """Encode an assignment for a classic member, in the version of its subscription."""
     assert member.classic is not None
     return encode_assignment(
         by_name(group, partitions, topics), assignment_version(member.classic.protocols[0][1])
@@ -211,7 +212,7 @@ def _encode(
 def by_name(
     group: ConsumerGroup, partitions: Assignment, topics: SeenTopics
 ) -> dict[str, frozenset[int]]:
-    """Partitions of a group's topics by name, without those of topics that were deleted."""
+    """Partitions of a group's topics by topic name, without deleted topics."""
     found: dict[str, frozenset[int]] = {}
     for name in group.topics:
         topic = topics.topics.get(name)

@@ -1,8 +1,8 @@
-"""Kafka's protocol of consumer groups (KIP-848), without I/O and without a clock.
+"""The coordinator of consumer groups (KIP-848), without I/O and without a clock.
 
-The rules are those of Kafka's GroupMetadataManager. A heartbeat comes in with the cluster image and
-the time in seconds, and returns its answer with the records to store before that is sent. What
-follows from time alone leaves by :meth:`ConsumerCoordinator.take_effects`.
+The rules are those of Kafka's GroupMetadataManager. A heartbeat takes the cluster image and the
+time in seconds, and returns its response with the records to store before sending it.
+:meth:`ConsumerCoordinator.take_effects` returns the effects of timeouts.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -37,7 +37,7 @@ from kstore.coordinator.group.deadline_heap import DeadlineHeap
 from kstore.coordinator.group.server_assignors import DEFAULT_ASSIGNORS
 from kstore.protocol.error_codes import ErrorCode
 
-EPOCH_COMMITS_FROM = 9  # of OffsetCommit: the versions in which a member gives its epoch
+EPOCH_COMMITS_FROM = 9  # the first version of OffsetCommit with a member epoch
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +77,7 @@ class _Deadline:
 
 
 class _RefusedError(Exception):
-    """A heartbeat that changes nothing."""
+    """A heartbeat is rejected and changes nothing."""
 
     def __init__(self, error: ErrorCode, message: str) -> None:
         super().__init__(message)
@@ -103,7 +103,7 @@ class ConsumerCoordinator:
         self._effects: list[StoreConsumerRecords] = []
         self._shrunk: set[str] = set()
 
-    # --- what the caller carries out --------------------------------------------------------
+    # --- effects and deadlines --------------------------------------------------------------
 
     def take_effects(self) -> list[StoreConsumerRecords]:
         """The effects since the last call, in order."""
@@ -117,11 +117,11 @@ class ConsumerCoordinator:
 
     @property
     def next_deadline(self) -> float | None:
-        """When :meth:`advance` is due; None if no time matters."""
+        """When :meth:`advance` is due; None if no deadline is set."""
         return self._timers.next
 
     def advance(self, now: float) -> None:
-        """Remove the members whose session, or time to give partitions up, has ended."""
+        """Remove the members whose session or revocation deadline has expired."""
         while (reached := self._timers.pop(now)) is not None:
             when, timer = reached
             group, member = timer.group, timer.member
@@ -144,7 +144,7 @@ class ConsumerCoordinator:
     # --- groups -----------------------------------------------------------------------------
 
     def load(self, group_id: str, records: Mapping[bytes, bytes], now: float) -> None:
-        """Take over a stored group, whose members have a session from now on.
+        """Load a stored group; the sessions of its members begin now.
 
         Raises CorruptRecordError for records that do not decode; then the group is unknown.
         """
@@ -159,14 +159,14 @@ class ConsumerCoordinator:
             self._await_revocation(group, member, now)
 
     def find(self, group_id: str) -> ConsumerGroup | None:
-        """A group for reading."""
+        """The group; for reading only."""
         return self._groups.get(group_id)
 
     def __iter__(self) -> Iterator[ConsumerGroup]:
         return iter(list(self._groups.values()))
 
     def forget(self, group_id: str) -> Records:
-        """Remove a group; returns its tombstones, without those of members."""
+        """Remove a group; return its tombstones, without those of members."""
         return group_tombstones(group_id) if self._groups.pop(group_id, None) is not None else []
 
     def remove(self, group: ConsumerGroup, member: ConsumerMember, now: float) -> Records:
@@ -177,7 +177,7 @@ class ConsumerCoordinator:
     # --- ConsumerGroupHeartbeat -------------------------------------------------------------
 
     def patterns_to_match(self, request: ConsumerHeartbeat, topics: SeenTopics) -> set[str]:
-        """The patterns that have to be matched with these topics before the heartbeat."""
+        """The patterns to match with these topics before the heartbeat."""
         group = self._groups.get(request.group_id)
         wanted = {request.subscribed_pattern} if request.subscribed_pattern else set()
         if group is None:
@@ -192,7 +192,7 @@ class ConsumerCoordinator:
     def take_matches(
         self, group_id: str, matches: Mapping[str, frozenset[str]], topics: SeenTopics
     ) -> None:
-        """The topics by name that match each of :meth:`patterns_to_match`."""
+        """Set the names of the topics that match each pattern of :meth:`patterns_to_match`."""
         group = self._groups.get(group_id)
         if group is None:
             return
@@ -212,7 +212,7 @@ class ConsumerCoordinator:
         now: float,
         matches: Mapping[str, frozenset[str]] | None = None,
     ) -> HeartbeatAnswer:
-        """A member joins, stays or leaves; a new group gets the matches of its pattern."""
+        """A member joins, stays or leaves; ``matches`` are those of a new group's pattern."""
         try:
             self._check(request)
             if request.member_epoch < JOIN_EPOCH:
@@ -349,7 +349,8 @@ class ConsumerCoordinator:
     def _join(
         self, group: ConsumerGroup, request: ConsumerHeartbeat, records: Records
     ) -> ConsumerMember:
-        """The member of a first heartbeat: a new one, one again, or an instance that is back."""
+        """The member of a joining heartbeat: new, rejoining, or a static member that has
+        restarted."""
         member_id = request.member_id or self.new_id()
         static_id = group.static.get(request.instance_id or "")
         if static_id is not None and static_id != member_id:
@@ -371,7 +372,7 @@ class ConsumerCoordinator:
         elif known.epoch == LEAVE_STATIC_EPOCH:
             known.epoch, known.state = JOIN_EPOCH, MemberState.STABLE
             group.hold(known, known.assigned, EMPTY_ASSIGNMENT)
-        else:  # it lost the answer, or begins again: it owns nothing
+        else:  # it lost the response or rejoins: it owns nothing
             known.epoch, known.state = JOIN_EPOCH, MemberState.STABLE
             group.hold(known, EMPTY_ASSIGNMENT, EMPTY_ASSIGNMENT)
         return known
@@ -379,7 +380,7 @@ class ConsumerCoordinator:
     def _update(
         self, group: ConsumerGroup, member: ConsumerMember, request: ConsumerHeartbeat, is_new: bool
     ) -> bool:
-        """Take over what is new of a member; whether the group needs another assignment."""
+        """Update a member; return whether the group needs a new assignment."""
         before = member.topics, member.pattern, member.assignor, member.rack_id
         if request.subscribed_topics is not None:
             member.topics = tuple(sorted(set(request.subscribed_topics)))
@@ -407,7 +408,7 @@ class ConsumerCoordinator:
             raise _not_found(request.group_id)
         member = _member_by_id(group, request)
         epoch = request.member_epoch
-        if epoch == LEAVE_STATIC_EPOCH:  # it will be back: its partitions stay its own
+        if epoch == LEAVE_STATIC_EPOCH:  # a static member will return: it keeps its partitions
             group.hold(member, member.assigned, EMPTY_ASSIGNMENT)
             member.previous_epoch, member.epoch = member.epoch, epoch
             member.state = MemberState.STABLE
@@ -425,10 +426,11 @@ class ConsumerCoordinator:
     def check_commit(
         self, group_id: str, member_id: str, epoch: int, version: int | None
     ) -> ErrorCode | None:
-        """Whether a member, or a consumer without a group, may commit; None: no such group.
+        """Whether a member, or a consumer without group management, may commit; None: unknown
+        group.
 
-        ``version`` is that of OffsetCommit; None for a commit in a transaction, which anyone may
-        who names no member, as old producers do.
+        ``version`` is the version of OffsetCommit; None for a commit in a transaction, which needs
+        no member id, since old producers send none.
         """
         group = self._groups.get(group_id)
         if group is None:
@@ -463,14 +465,14 @@ class ConsumerCoordinator:
         self._renew(group, member, now + timeout_ms / 1000)
 
     def _renew(self, group: ConsumerGroup, member: ConsumerMember, when: float) -> None:
-        """Let a session end at this time instead; its entry in the heap may be an earlier one."""
+        """Move the end of a session; the heap may still have its earlier entry."""
         member.deadline = when
         if when < member.timer_at:
             member.timer_at = when
             self._timers.add(when, _Deadline(group, member, _Ends.SESSION))
 
     def _await_revocation(self, group: ConsumerGroup, member: ConsumerMember, now: float) -> None:
-        """Give a member its rebalance timeout to give partitions up."""
+        """Set the deadline by which a member must revoke partitions: its rebalance timeout."""
         member.revocation_ends = inf
         if member.state is MemberState.UNREVOKED_PARTITIONS:
             member.revocation_ends = now + member.rebalance_timeout
@@ -492,7 +494,7 @@ def _check_epoch(member: ConsumerMember, epoch: int) -> ErrorCode:
 
 
 def _member_by_id(group: ConsumerGroup, request: ConsumerHeartbeat) -> ConsumerMember:
-    """The member of a request that is not its first one."""
+    """The member of a request other than its first."""
     member_id = request.member_id
     if request.instance_id is not None:
         owner = group.static.get(request.instance_id)
@@ -517,10 +519,10 @@ def _member_by_id(group: ConsumerGroup, request: ConsumerHeartbeat) -> ConsumerM
 
 
 def _known_member(group: ConsumerGroup, request: ConsumerHeartbeat) -> ConsumerMember:
-    """The member of a heartbeat, whose epoch is the present one.
+    """The member of a heartbeat; checks that the epoch is the current one.
 
-    An answer may have been lost: the epoch before is accepted from a member that owns no more than
-    it is to.
+    Since a response may have been lost, the previous epoch is also accepted, if the member owns
+    only partitions of its assignment.
     """
     member = _member_by_id(group, request)
     epoch = request.member_epoch
@@ -544,7 +546,7 @@ def _known_member(group: ConsumerGroup, request: ConsumerHeartbeat) -> ConsumerM
 
 
 def _reconcile(group: ConsumerGroup, member: ConsumerMember, request: ConsumerHeartbeat) -> Records:
-    """Bring a member nearer to its target; the records of that."""
+    """Advance a member towards its target assignment; return the records of the change."""
 
     def is_free(topic_id: bytes, partition: int) -> bool:
         return group.owners.get((topic_id, partition)) in (None, member.member_id)

@@ -1,4 +1,4 @@
-"""What comes into the coordinator of consumer groups (KIP-848) and what goes out of it."""
+"""The inputs and outputs of the coordinator of consumer groups (KIP-848)."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -24,7 +24,7 @@ class SeenTopic(Protocol):
 
 
 class SeenTopics(Protocol):
-    """The cluster image: immutable, so that another object means that something changed."""
+    """The cluster image: immutable, so a different object means a change."""
 
     @property
     def topics(self) -> Mapping[str, SeenTopic]: ...
@@ -61,7 +61,7 @@ class ConsumerHeartbeat:
 
     @property
     def is_complete(self) -> bool:
-        """Whether it has every field, as the first one and one after a lost answer."""
+        """Whether all fields are set, as in a joining heartbeat and after a lost response."""
         return (
             self.rebalance_timeout_ms != -1
             and (self.subscribed_topics is not None or self.subscribed_pattern is not None)
@@ -71,9 +71,9 @@ class ConsumerHeartbeat:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HeartbeatAnswer:
-    """Answers a heartbeat. ``assignment`` is None where the member knows it.
+    """The response to a heartbeat. ``assignment`` is None if the member knows it.
 
-    ``records`` are stored before the answer is sent.
+    ``records`` must be stored before the response is sent.
     """
 
     error: ErrorCode = ErrorCode.NONE
@@ -86,7 +86,7 @@ class HeartbeatAnswer:
 
 @dataclass(frozen=True, slots=True)
 class ConsumerMemberDescription:
-    """What ConsumerGroupDescribe shows of a member."""
+    """A member in ConsumerGroupDescribe."""
 
     member_id: str
     instance_id: str | None
@@ -103,7 +103,7 @@ class ConsumerMemberDescription:
 
 @dataclass(frozen=True, slots=True)
 class ConsumerGroupDescription:
-    """What ConsumerGroupDescribe shows; ``state`` is Kafka's name of it."""
+    """A group in ConsumerGroupDescribe; ``state`` is Kafka's name of it."""
 
     group_id: str
     state: str

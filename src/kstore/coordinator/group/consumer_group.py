@@ -32,15 +32,15 @@ from kstore.coordinator.group.consumer_records import (
 from kstore.coordinator.group.server_assignors import ASSIGNORS, DEFAULT_ASSIGNORS
 from kstore.coordinator.group.subscription import CONSUMER
 
-ZERO_UUID = bytes(16)  # of a topic without an id, which members cannot be given
+ZERO_UUID = bytes(16)  # of a topic without an id, which cannot be assigned
 
 
 class ConsumerGroup:
     """One group. Not thread-safe; the coordinator decides when it changes.
 
-    ``epoch`` grows with every change of members, subscriptions or topics, ``target_epoch`` is that
-    of the last target assignment. ``owners`` has the member that holds a partition, as long as it
-    has not given it up.
+    ``epoch`` increases with each change of members, subscriptions or topics; ``target_epoch`` is
+    the epoch of the last target assignment. ``owners`` maps each partition to the member that holds
+    it, until that member has revoked it.
     """
 
     def __init__(self, group_id: str, now: float) -> None:
@@ -53,8 +53,9 @@ class ConsumerGroup:
         self.owners: dict[tuple[bytes, int], str] = {}
         self.static: dict[str, str] = {}  # member ids by instance id
         self.empty_since: float | None = now
-        self.patterns: dict[str, frozenset[str]] = {}  # the topics of each, by name
-        self.patterns_seen: SeenTopics | None = None  # the topics that they were matched with
+        self.patterns: dict[str, frozenset[str]] = {}  # the names of the topics that match each
+        # the cluster image that they were matched with
+        self.patterns_seen: SeenTopics | None = None
         self._seen: SeenTopics | None = None
         self._counts: dict[bytes, int] = {}  # partitions of the topics that members subscribe to
 
@@ -62,7 +63,7 @@ class ConsumerGroup:
 
     @property
     def state(self) -> str:
-        """By Kafka's names."""
+        """The state, by Kafka's name."""
         if not self.members:
             return "Empty"
         if self.epoch > self.target_epoch:
@@ -85,7 +86,7 @@ class ConsumerGroup:
 
     @property
     def assignor(self) -> str:
-        """The one that most members prefer, of those that the broker allows now."""
+        """The assignor that most members prefer, of those that the broker allows now."""
         votes = Counter(
             each.assignor for each in self.members.values() if each.assignor in self.assignors
         )
@@ -130,7 +131,7 @@ class ConsumerGroup:
             self.static[member.instance_id] = member.member_id
 
     def remove(self, member: ConsumerMember, now: float) -> Records:
-        """Remove a member, whose partitions are free now; a new epoch begins."""
+        """Remove a member, which releases its partitions and begins a new epoch."""
         self.hold(member, EMPTY_ASSIGNMENT, EMPTY_ASSIGNMENT)
         del self.members[member.member_id]
         self.targets.pop(member.member_id, None)
@@ -141,7 +142,7 @@ class ConsumerGroup:
         return [*member_tombstones(self.group_id, member.member_id), *self.begin_epoch()]
 
     def replace(self, old: ConsumerMember, new: ConsumerMember) -> Records:
-        """Let a static member that is back take over what its instance had."""
+        """Replace a static member that has restarted; the new member keeps its assignment."""
         new.assigned, new.previous_epoch = old.assigned, LEAVE_STATIC_EPOCH
         new.assignor, new.topics, new.pattern = old.assignor, old.topics, old.pattern
         new.rack_id, new.rebalance_timeout = old.rack_id, old.rebalance_timeout
@@ -158,7 +159,7 @@ class ConsumerGroup:
         ]
 
     def hold(self, member: ConsumerMember, assigned: Assignment, revoking: Assignment) -> None:
-        """Change what a member holds; others may get the rest."""
+        """Change the partitions that a member holds; release the others."""
         for partition in partitions_of(member.held):
             if self.owners.get(partition) == member.member_id:
                 del self.owners[partition]
@@ -167,7 +168,7 @@ class ConsumerGroup:
             self.owners[partition] = member.member_id
 
     def move(self, member: ConsumerMember, found: Reconciled) -> Records:
-        """Take a member to its next state; nothing if that is the present one."""
+        """Move a member to its next state; no records if that is the current state."""
         if (
             found.epoch == member.epoch
             and found.state is member.state
@@ -187,14 +188,14 @@ class ConsumerGroup:
         return group_record(self.group_id, self.epoch)
 
     def sees_change(self, topics: SeenTopics) -> bool:
-        """Whether the topics of its members have others partitions than before."""
+        """Whether the partitions of the members' topics have changed."""
         if topics is self._seen:
             return False
         before = self._counts
-        self.look_at(topics)
+        self.count_partitions(topics)
         return self._counts != before
 
-    def look_at(self, topics: SeenTopics) -> None:
+    def count_partitions(self, topics: SeenTopics) -> None:
         self._seen = topics
         self._counts = {}
         for name in self.topics:
@@ -203,8 +204,8 @@ class ConsumerGroup:
                 self._counts[topic.topic_id] = len(topic.partitions)
 
     def assign(self, topics: SeenTopics) -> Records:
-        """Make a target assignment for the present epoch."""
-        self.look_at(topics)
+        """Compute the target assignment of the current epoch."""
+        self.count_partitions(topics)
         subscriptions = {
             each.member_id: frozenset(
                 topics.topics[name].topic_id
@@ -222,7 +223,7 @@ class ConsumerGroup:
         self.target_epoch = self.epoch
         return [*records, *target_epoch_record(self.group_id, self.epoch)]
 
-    # --- what others see --------------------------------------------------------------------
+    # --- views ------------------------------------------------------------------------------
 
     def all_records(self) -> Records:
         """Every record of the group, in the order in which Kafka creates a group."""
@@ -271,12 +272,12 @@ class ConsumerGroup:
 
     @classmethod
     def restore(cls, group_id: str, records: Mapping[bytes, bytes], now: float) -> "ConsumerGroup":
-        """A group from its records. Raises CorruptRecordError for one that does not decode."""
+        """Restore a group from its records. Raises CorruptRecordError."""
         stored = StoredConsumerGroup(group_id, records)
         group = cls(group_id, now)
         group.epoch, group.target_epoch = stored.epoch, stored.target_epoch
         group.targets = stored.targets
-        group.empty_since = None  # unknown: each commit counts from its own time
+        group.empty_since = None  # unknown: offsets expire relative to their commit times
         for member in stored.members.values():
             group.add(member)
             group.hold(member, member.assigned, member.revoking)

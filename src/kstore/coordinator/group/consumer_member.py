@@ -1,7 +1,7 @@
-"""A member of a consumer group, and how it comes to its target assignment (KIP-848).
+"""A member of a consumer group, and its reconciliation with the target assignment (KIP-848).
 
-The rules are those of Kafka's CurrentAssignmentBuilder: a member first gives up what it is to lose,
-and gets a partition only when no other member has it.
+The rules are those of Kafka's CurrentAssignmentBuilder: a member first revokes partitions that are
+not in its target, and gets a partition only once no other member holds it.
 """
 
 from collections.abc import Callable, Iterator
@@ -15,7 +15,7 @@ EMPTY_ASSIGNMENT: Assignment = {}
 
 
 class MemberState(IntEnum):
-    """By the numbers of Kafka's records."""
+    """The states of a member, with the numbers in Kafka's records."""
 
     STABLE = 0
     UNREVOKED_PARTITIONS = 1
@@ -26,11 +26,11 @@ class MemberState(IntEnum):
 class ConsumerMember:
     """One member; timeouts in seconds. Only its group changes it.
 
-    ``assigned`` are the partitions that it may read, ``revoking`` those that it has to give up and
-    has not confirmed. ``deadline`` and ``timer_at`` are as those of a classic member,
-    and ``revocation_ends`` is when it has to have given up what it is to lose. ``classic`` is None
-    for a member that sends heartbeats of KIP-848; ``classic_step_ends`` is when a classic one has
-    to have sent the JoinGroup or SyncGroup that it owes.
+    ``assigned`` are the partitions that it may read, ``revoking`` those whose revocation it has not
+    confirmed. ``deadline`` and ``timer_at`` are those of a classic member; ``revocation_ends`` is
+    the deadline for the revocation. ``classic`` is None for a member that sends heartbeats of
+    KIP-848; ``classic_step_ends`` is when a classic one has to have sent the JoinGroup or SyncGroup
+    that it owes.
     """
 
     member_id: str
@@ -55,7 +55,7 @@ class ConsumerMember:
 
     @property
     def held(self) -> Assignment:
-        """The partitions that no other member may get."""
+        """The partitions that the member holds, so that no other may get them."""
         return union(self.assigned, self.revoking)
 
 
@@ -76,7 +76,7 @@ def reconcile(
     owned: Assignment | None,
     is_free: Callable[[bytes, int], bool],
 ) -> Reconciled:
-    """The next state of a member that owns these partitions (None: it does not say)."""
+    """The next state of a member that reports these owned partitions (None: no report)."""
     same = Reconciled(member.epoch, member.state, member.assigned, member.revoking)
     if member.state is MemberState.STABLE and member.epoch == target_epoch:
         return same

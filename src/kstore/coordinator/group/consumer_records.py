@@ -1,8 +1,8 @@
 """Encodes and decodes the records of consumer groups (KIP-848) in ``__consumer_offsets``.
 
-Keys and values are those of Kafka 3.9 and 4.x. Kafka before 4.1 also keeps the partition counts
-that a group has seen (type 4): they are read, and kstore leaves them away, since they follow from
-the topics.
+Keys and values are those of Kafka 3.9 and 4.x. Kafka before 4.1 also stores the partition counts
+that a group has seen (type 4). kstore reads but does not write them, since they follow from the
+topics.
 """
 
 from collections.abc import Mapping
@@ -125,7 +125,7 @@ def member_tombstones(group_id: str, member_id: str) -> Records:
 
 
 class StoredConsumerGroup:
-    """A group as its records have it. Raises CorruptRecordError for one that does not decode."""
+    """A group, decoded from its records. Raises CorruptRecordError."""
 
     def __init__(self, group_id: str, records: Mapping[bytes, bytes]) -> None:
         self.group_id = group_id
@@ -180,7 +180,7 @@ class StoredConsumerGroup:
         if member is None:
             return
         if value.state not in (0, 1, 2):
-            raise CorruptRecordError(f"a member of the unknown state {value.state}")
+            raise CorruptRecordError(f"a member has the unknown state {value.state}")
         member.epoch, member.previous_epoch = value.member_epoch, value.previous_member_epoch
         member.state = MemberState(value.state)
         member.assigned = {
@@ -195,5 +195,5 @@ class StoredConsumerGroup:
 def _version(value: bytes) -> int:
     version = prefix_of(value)
     if version != 0:
-        raise CorruptRecordError(f"a record of a consumer group of version {version}, not 0")
+        raise CorruptRecordError(f"a consumer group record has version {version}, not 0")
     return version

@@ -1,4 +1,4 @@
-"""Deadlines in a heap: what is due, and when the next one is."""
+"""A heap of deadlines."""
 
 from heapq import heappop, heappush
 from itertools import count
@@ -8,7 +8,7 @@ T = TypeVar("T")
 
 
 class DeadlineHeap(Generic[T]):
-    """Deadlines in seconds, of any origin. Not thread-safe."""
+    """Deadlines in seconds, on any clock. Not thread-safe."""
 
     def __init__(self) -> None:
         self._heap: list[tuple[float, int, T]] = []
@@ -16,14 +16,14 @@ class DeadlineHeap(Generic[T]):
 
     @property
     def next(self) -> float | None:
-        """The earliest deadline; None without any."""
+        """The earliest deadline; None if there is none."""
         return self._heap[0][0] if self._heap else None
 
     def add(self, when: float, timer: T) -> None:
         heappush(self._heap, (when, next(self._order), timer))
 
     def pop(self, now: float) -> tuple[float, T] | None:
-        """Remove and return the earliest deadline that is reached."""
+        """Remove and return the earliest deadline if it has passed."""
         if not self._heap or self._heap[0][0] > now:
             return None
         when, _, timer = heappop(self._heap)

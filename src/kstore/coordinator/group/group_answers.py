@@ -1,4 +1,4 @@
-"""What a member learns of its group: the answers to JoinGroup and SyncGroup."""
+"""Builds the responses to JoinGroup and SyncGroup."""
 
 from kstore.coordinator.group.classic_group import ClassicGroup
 from kstore.coordinator.group.classic_member import Member
@@ -13,10 +13,11 @@ def joined(
     skips_assignment: bool | None = None,
     old_leader: str | None = None,
 ) -> JoinAnswer:
-    """The current generation as a member gets it; only the leader gets the list of members.
+    """The JoinGroup response for the current generation; only the leader gets the members.
 
-    ``skips_assignment`` is given for a static member that takes over: a leader does not assign
-    then, and one whose version cannot skip that gets the id of the leader before, to follow it.
+    ``skips_assignment`` is set for a static member that replaces its earlier instance: a leader
+    must then skip the assignment. A leader whose version does not support skipping gets the
+    previous leader's id, and so acts as a follower.
     """
     is_leader, leader = group.leader == member.member_id, group.leader
     if skips_assignment is False:
@@ -34,7 +35,7 @@ def joined(
 
 
 def synced(group: ClassicGroup, member: Member, reply: object) -> SyncAnswer:
-    """The assignment that a member has."""
+    """The SyncGroup response with a member's assignment."""
     return SyncAnswer(
         reply=reply,
         protocol_type=group.protocol_type,

@@ -1,4 +1,4 @@
-"""Whether a group, as it is now, allows what a request asks for."""
+"""Checks requests against the current state of a group."""
 
 from kstore.coordinator.group.classic_group import ClassicGroup, GroupState
 from kstore.coordinator.group.group_events import Sync
@@ -7,7 +7,7 @@ from kstore.protocol.error_codes import ErrorCode
 
 
 def check_member(group: ClassicGroup, member_id: str, instance_id: str | None) -> ErrorCode:
-    """Whether the group has the member, and the instance is its own."""
+    """Whether the group has the member, and the member owns the instance id."""
     if instance_id is not None:
         current = group.static_member_id(instance_id)
         if current is None:
@@ -18,7 +18,7 @@ def check_member(group: ClassicGroup, member_id: str, instance_id: str | None) -
 
 
 def check_sync(group: ClassicGroup, request: Sync) -> ErrorCode:
-    """Whether a member gets an assignment, now or when the leader brings it."""
+    """Whether a member may get an assignment, now or once the leader sends it."""
     error = check_member(group, request.member_id, request.instance_id)
     if error != ErrorCode.NONE:
         return error
@@ -41,13 +41,13 @@ def check_commit(
     *,
     is_transactional: bool = False,
 ) -> ErrorCode:
-    """Whether a member may commit offsets, or a consumer that is no member of an empty group.
+    """Whether a member may commit offsets, or a consumer without membership in an empty group.
 
-    In a transaction anyone may who names no member, as old producers do, and a rebalance is no
-    hindrance.
+    A commit in a transaction needs no member id, since old producers send none, and is allowed
+    during a rebalance.
     """
     if generation < 0 and group.state is GroupState.EMPTY:
-        return ErrorCode.NONE  # its offsets are all that the group has
+        return ErrorCode.NONE  # the group has only offsets
     if generation >= 0 or member_id or instance_id is not None:
         error = check_member(group, member_id, instance_id)
         if error != ErrorCode.NONE:
@@ -62,7 +62,7 @@ def check_commit(
 
 
 def check_delete(group: ClassicGroup | None) -> ErrorCode:
-    """Whether a group may be deleted: it has no members."""
+    """Whether a group may be deleted, which requires that it has no members."""
     if group is None:
         return ErrorCode.GROUP_ID_NOT_FOUND
     is_empty = group.state is GroupState.EMPTY
@@ -70,7 +70,7 @@ def check_delete(group: ClassicGroup | None) -> ErrorCode:
 
 
 def check_delete_offsets(group: ClassicGroup | None, topic: str) -> ErrorCode:
-    """Whether offsets of a topic may be deleted: no member subscribes to it."""
+    """Whether a topic's offsets may be deleted, which requires that no member subscribes to it."""
     error = check_delete(group)
     if error != ErrorCode.NON_EMPTY_GROUP or group is None or group.protocol_type != CONSUMER:
         return error

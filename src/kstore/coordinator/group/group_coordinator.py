@@ -1,8 +1,8 @@
-"""Kafka's protocol of classic consumer groups, without I/O and without a clock.
+"""The coordinator of classic consumer groups, without I/O and without a clock.
 
-The rules are those of Kafka 3.9's GroupCoordinator. A request comes in by a method, with the time
-in seconds; what follows from it leaves by :meth:`GroupCoordinator.take_effects`: answers to
-requests that may have waited, and records of groups to store. Times may be of any origin.
+The rules are those of Kafka 3.9's GroupCoordinator. A method handles each request, with the time in
+seconds on any clock. :meth:`GroupCoordinator.take_effects` returns the effects: responses to this
+and to waiting requests, and group records to store.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -40,7 +40,7 @@ from kstore.coordinator.group.group_timers import (
 )
 from kstore.protocol.error_codes import ErrorCode
 
-NEW_MEMBER_JOIN_TIMEOUT = 300.0  # seconds; its client may have gone without a trace
+NEW_MEMBER_JOIN_TIMEOUT = 300.0  # seconds; the client may have disappeared without leaving
 _EMPTY, _STABLE = GroupState.EMPTY, GroupState.STABLE
 _PREPARING, _COMPLETING = GroupState.PREPARING_REBALANCE, GroupState.COMPLETING_REBALANCE
 
@@ -66,7 +66,7 @@ class _Assigned:
 
 @dataclass(frozen=True, slots=True)
 class _InstanceReplaced:
-    """A static member that came back with a new id, which is being stored."""
+    """A static member that restarted with a new id, which is being stored."""
 
     group: ClassicGroup
     member: Member
@@ -89,7 +89,7 @@ class GroupCoordinator:
         self._timers = GroupTimers()
         self._effects: list[Effect] = []
 
-    # --- what the caller carries out --------------------------------------------------------
+    # --- effects and deadlines --------------------------------------------------------------
 
     def take_effects(self) -> list[Effect]:
         """The effects since the last call, in order."""
@@ -98,11 +98,11 @@ class GroupCoordinator:
 
     @property
     def next_deadline(self) -> float | None:
-        """When :meth:`advance` is due; None if no time matters."""
+        """When :meth:`advance` is due; None if no deadline is set."""
         return self._timers.next
 
     def advance(self, now: float) -> None:
-        """Let every deadline up to now take effect."""
+        """Process all deadlines up to now."""
         while (reached := self._timers.pop(now)) is not None:
             when, timer = reached
             if self._groups.get(timer.group.group_id) is not timer.group:
@@ -120,7 +120,7 @@ class GroupCoordinator:
     # --- groups -----------------------------------------------------------------------------
 
     def load(self, snapshot: GroupSnapshot, now: float) -> None:
-        """Take over a stored group, whose members have a session from now on."""
+        """Load a stored group; the sessions of its members begin now."""
         group = ClassicGroup.restore(snapshot, now)
         self._groups[group.group_id] = group
         for member in group.members.values():
@@ -136,27 +136,27 @@ class GroupCoordinator:
         self._prepare_rebalance(group, now)
 
     def ensure(self, group_id: str, now: float) -> ClassicGroup:
-        """The group, created Empty if it is unknown, such as one that only has offsets."""
+        """The group; an unknown one, such as a group with only offsets, is created Empty."""
         group = self._groups.get(group_id)
         if group is None:
             group = self._groups[group_id] = ClassicGroup(group_id, now)
         return group
 
     def find(self, group_id: str) -> ClassicGroup | None:
-        """A group for reading."""
+        """The group; for reading only."""
         return self._groups.get(group_id)
 
     def __iter__(self) -> Iterator[ClassicGroup]:
         return iter(list(self._groups.values()))
 
     def forget(self, group_id: str, now: float) -> None:
-        """Remove a group without members; it is Dead."""
+        """Remove a group without members, which becomes Dead."""
         group = self._groups.pop(group_id, None)
         if group is not None:
             group.transition(GroupState.DEAD, now)
 
     def unload(self, group_ids: Iterable[str], error: ErrorCode, now: float) -> None:
-        """Give groups up: every waiting request is answered with the error."""
+        """Unload groups; all their waiting requests get the error."""
         for group_id in group_ids:
             group = self._groups.pop(group_id, None)
             if group is None:
@@ -167,7 +167,7 @@ class GroupCoordinator:
                 self._answer_sync(member, SyncAnswer(reply=None, error=error))
 
     def describe(self, group_id: str) -> GroupDescription:
-        """A group as DescribeGroups shows it: an unknown one is Dead."""
+        """The group's description for DescribeGroups; an unknown group is Dead."""
         group = self._groups.get(group_id)
         if group is None:
             return GroupDescription(group_id, GroupState.DEAD.value)
@@ -176,7 +176,7 @@ class GroupCoordinator:
     # --- JoinGroup --------------------------------------------------------------------------
 
     def join(self, request: Join, now: float) -> None:
-        """A member joins, or rejoins; its answer may come much later."""
+        """A member joins or rejoins; the response may come much later."""
         limits, group = self._limits, self._groups.get(request.group_id)
         shortest, longest = limits.group_min_session_timeout_ms, limits.group_max_session_timeout_ms
         if not shortest <= request.session_timeout_ms <= longest:
@@ -197,7 +197,7 @@ class GroupCoordinator:
         elif not request.member_id:
             self._join_new(group, request, now)
         elif request.member_id in group.pending:
-            if request.instance_id is not None:  # ids are handed out to dynamic members only
+            if request.instance_id is not None:  # only dynamic members get ids from the coordinator
                 self._refuse_join(request, ErrorCode.UNKNOWN_MEMBER_ID)
             else:
                 self._add_member(group, request.member_id, request, now)
@@ -206,8 +206,8 @@ class GroupCoordinator:
         self._try_complete_join(group, now)
 
     def _accepts(self, group: ClassicGroup, member_id: str) -> bool:
-        """Whether the group has room. Those who wait count during a rebalance, because the
-        setting may be lower than it was, and the last to rejoin are refused then."""
+        """Whether the group has room. During a rebalance only members that have joined count,
+        because the limit may have been lowered; then the last to rejoin are rejected."""
         most = self._limits.group_max_size
         member = group.members.get(member_id)
         if group.state is _EMPTY:
@@ -242,7 +242,7 @@ class GroupCoordinator:
         is_changed = member.protocols != request.protocols
         is_leader = group.leader == member.member_id
         is_current = group.state is _COMPLETING or (group.state is _STABLE and not is_leader)
-        if is_current and not is_changed:  # the answer may have been lost
+        if is_current and not is_changed:  # the response may have been lost
             self._renew(group, member, now)
             self._effects.append(joined(group, member, request.reply))
         elif group.state in (_PREPARING, _COMPLETING, _STABLE):
@@ -273,7 +273,7 @@ class GroupCoordinator:
         group.set_protocols(member, request.protocols)
         member.rebalance_timeout = request.rebalance_timeout_ms / 1000
         member.session_timeout = request.session_timeout_ms / 1000
-        # A request that the client has given up gets an answer, too: it holds its connection.
+        # Even an abandoned request must get a response, because it blocks its connection.
         self._answer_join(
             group, member, JoinAnswer(reply=None, error=ErrorCode.REBALANCE_IN_PROGRESS)
         )
@@ -282,7 +282,7 @@ class GroupCoordinator:
     def _replace_instance(
         self, group: ClassicGroup, old_id: str, new_id: str, request: Join, now: float
     ) -> None:
-        """A static member is back after a restart: the new id takes over from the old one."""
+        """Replace a static member that has restarted: its new id replaces the old one."""
         leader, member = group.leader, group.members[old_id]
         fenced = ErrorCode.FENCED_INSTANCE_ID
         self._answer_join(group, member, JoinAnswer(reply=None, error=fenced, member_id=old_id))
@@ -311,7 +311,7 @@ class GroupCoordinator:
             self._prepare_rebalance(group, now)
 
     def _prepare_rebalance(self, group: ClassicGroup, now: float) -> None:
-        """Wait for every member to join; members that wait for assignments join again."""
+        """Start a rebalance: wait for all members to join; those waiting for assignments rejoin."""
         if group.state is _COMPLETING:
             self._reset_assignments(group, ErrorCode.REBALANCE_IN_PROGRESS, now)
         group.is_in_initial_delay = group.state is _EMPTY
@@ -332,7 +332,7 @@ class GroupCoordinator:
         self._timers.add(now + seconds, JoinEnds(group, group.join_wait, seconds, remaining))
 
     def _end_join_wait(self, timer: JoinEnds, now: float) -> None:
-        """The time for joins is over, unless new members extend the initial delay."""
+        """End the join phase, unless new members extend the initial delay."""
         group = timer.group
         if group.state is not _PREPARING or group.join_wait != timer.join_wait:
             return
@@ -348,7 +348,7 @@ class GroupCoordinator:
             self._complete_join(group, now)
 
     def _complete_join(self, group: ClassicGroup, now: float) -> None:
-        """Begin the next generation with those who joined, and with the static members."""
+        """Begin the next generation with the members that joined and the static members."""
         group.is_in_initial_delay = False
         for member in group.missing_members():
             if not member.is_static:
@@ -369,7 +369,7 @@ class GroupCoordinator:
         self._timers.add(now + group.rebalance_timeout, SyncEnds(group, group.generation))
 
     def _end_sync_wait(self, timer: SyncEnds, now: float) -> None:
-        """Remove the members that have not asked for their assignment in time."""
+        """Remove the members that did not send SyncGroup in time."""
         group = timer.group
         if timer.generation != group.generation or group.state not in (_COMPLETING, _STABLE):
             return
@@ -383,7 +383,7 @@ class GroupCoordinator:
     # --- SyncGroup --------------------------------------------------------------------------
 
     def sync(self, request: Sync, now: float) -> None:
-        """A member asks for its assignment; the leader brings those of all."""
+        """A member requests its assignment; the leader sends those of all members."""
         group = self._groups.get(request.group_id)
         error = ErrorCode.UNKNOWN_MEMBER_ID if group is None else check_sync(group, request)
         if group is None or error != ErrorCode.NONE:
@@ -397,7 +397,7 @@ class GroupCoordinator:
             return
         self._answer_sync(member, SyncAnswer(reply=None, error=ErrorCode.REBALANCE_IN_PROGRESS))
         member.sync_reply = request.reply
-        # A leader that repeats its request does not replace what is being stored.
+        # A repeated request of the leader does not replace assignments that are being stored.
         if group.leader == member.member_id and group.stored_generation != group.generation:
             group.stored_generation = group.generation
             assignments = {each: request.assignments.get(each, b"") for each in group.members}
@@ -409,7 +409,7 @@ class GroupCoordinator:
             )
 
     def stored(self, ticket: object, error: ErrorCode, now: float) -> None:
-        """A record of a group was stored, or not."""
+        """Handle the result of storing a group's record."""
         if isinstance(ticket, _Assigned):
             self._assignments_stored(ticket, error, now)
         elif isinstance(ticket, _InstanceReplaced):
@@ -418,7 +418,7 @@ class GroupCoordinator:
     def _assignments_stored(self, ticket: _Assigned, error: ErrorCode, now: float) -> None:
         group = ticket.group
         if group.state is not _COMPLETING or group.generation != ticket.generation:
-            return  # a rebalance began meanwhile
+            return  # a rebalance has begun meanwhile
         if error != ErrorCode.NONE:
             self._reset_assignments(group, error, now)
             self._maybe_rebalance(group, now)
@@ -431,7 +431,7 @@ class GroupCoordinator:
     def _instance_stored(self, ticket: _InstanceReplaced, error: ErrorCode, now: float) -> None:
         group, member = ticket.group, ticket.member
         if group.members.get(member.member_id) is not member:
-            return  # it left, or the group was given up
+            return  # it left, or the group was unloaded
         if error == ErrorCode.NONE:
             answer = joined(
                 group,
@@ -451,7 +451,7 @@ class GroupCoordinator:
             self._effects.append(JoinAnswer(reply=reply, error=error))
 
     def _reset_assignments(self, group: ClassicGroup, error: ErrorCode, now: float) -> None:
-        """Answer those who wait for their assignment with an error."""
+        """Respond with an error to the members that wait for their assignment."""
         for member in group.members.values():
             member.assignment = b""
             self._finish_sync(group, member, SyncAnswer(reply=None, error=error), now)
@@ -467,7 +467,7 @@ class GroupCoordinator:
     def heartbeat(
         self, group_id: str, member_id: str, instance_id: str | None, generation: int, now: float
     ) -> ErrorCode:
-        """Renew a member's session; 27 asks it to join again."""
+        """Renew a member's session; REBALANCE_IN_PROGRESS makes it rejoin."""
         group = self._groups.get(group_id)
         if group is None:
             return ErrorCode.UNKNOWN_MEMBER_ID
@@ -480,7 +480,7 @@ class GroupCoordinator:
         return ErrorCode.REBALANCE_IN_PROGRESS if group.state is _PREPARING else ErrorCode.NONE
 
     def leave(self, group_id: str, leaving: Iterable[LeavingMember], now: float) -> list[ErrorCode]:
-        """Remove members; an error for each."""
+        """Remove members; return an error code for each."""
         group = self._groups.get(group_id)
         if group is None:
             return [ErrorCode.UNKNOWN_MEMBER_ID for _ in leaving]
@@ -512,7 +512,7 @@ class GroupCoordinator:
         *,
         is_transactional: bool = False,
     ) -> ErrorCode:
-        """Whether a member, or a consumer without a group, may commit now."""
+        """Whether a member, or a consumer without group management, may commit now."""
         group = self._groups.get(group_id)
         if group is None:
             if generation >= 0:
@@ -530,7 +530,7 @@ class GroupCoordinator:
         return check_delete(self._groups.get(group_id))
 
     def check_delete_offsets(self, group_id: str, topic: str) -> ErrorCode:
-        """Whether offsets of a topic may be deleted; NON_EMPTY_GROUP holds for every topic."""
+        """Whether a topic's offsets may be deleted; NON_EMPTY_GROUP applies to all topics."""
         return check_delete_offsets(self._groups.get(group_id), topic)
 
     # --- members ----------------------------------------------------------------------------
@@ -544,7 +544,7 @@ class GroupCoordinator:
         member.timer_at = float("inf")
         if member.deadline > now:
             self._timers.renew(group, member, member.deadline)
-        elif not member.is_waiting:  # a member that waits has a session again when it is answered
+        elif not member.is_waiting:  # the response to a waiting member starts a new session
             self._remove_member(group, member, now)
 
     def _remove_member(self, group: ClassicGroup, member: Member, now: float) -> None:
@@ -569,13 +569,13 @@ class GroupCoordinator:
         self._effects.append(JoinAnswer(reply=request.reply, error=error, member_id=member_id))
 
     def _answer_join(self, group: ClassicGroup, member: Member, answer: JoinAnswer) -> None:
-        """Answer the member's waiting JoinGroup, if there is one."""
+        """Respond to the member's waiting JoinGroup, if there is one."""
         reply = group.take_join_reply(member)
         if reply is not None:
             self._effects.append(replace(answer, reply=reply))
 
     def _answer_sync(self, member: Member, answer: SyncAnswer) -> bool:
-        """Answer the member's waiting SyncGroup; whether there was one."""
+        """Respond to the member's waiting SyncGroup; return whether there was one."""
         reply, member.sync_reply = member.sync_reply, None
         if reply is not None:
             self._effects.append(replace(answer, reply=reply))

@@ -1,4 +1,4 @@
-"""What comes into the group coordinator and what goes out of it, as plain values."""
+"""The inputs and outputs of the group coordinator, as plain values."""
 
 from dataclasses import dataclass, field
 
@@ -11,10 +11,10 @@ NO_MEMBER = ""
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Join:
-    """A JoinGroup request; timeouts in ms. ``reply`` comes back in the :class:`JoinAnswer`.
+    """A JoinGroup request; timeouts in ms. The :class:`JoinAnswer` contains ``reply``.
 
-    ``needs_member_id`` is False for versions before 4, whose clients do not know error 79.
-    ``can_skip_assignment`` is True from version 9 on.
+    ``needs_member_id`` is False before version 4, whose clients do not know MEMBER_ID_REQUIRED.
+    ``can_skip_assignment`` is True since version 9.
     """
 
     group_id: str
@@ -33,7 +33,7 @@ class Join:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sync:
-    """A SyncGroup request; ``assignments`` by member id, from the leader only."""
+    """A SyncGroup request; ``assignments`` by member id, only from the leader."""
 
     group_id: str
     generation: int
@@ -47,7 +47,7 @@ class Sync:
 
 @dataclass(frozen=True, slots=True)
 class LeavingMember:
-    """One member of a LeaveGroup request; a static one may leave by its instance id alone."""
+    """One member of a LeaveGroup request; a static member may give only its instance id."""
 
     member_id: str
     instance_id: str | None = None
@@ -55,7 +55,7 @@ class LeavingMember:
 
 @dataclass(frozen=True, slots=True)
 class JoinedMember:
-    """A member as the leader sees it, with its metadata for the chosen protocol."""
+    """A member in the leader's JoinGroup response, with its metadata for the chosen protocol."""
 
     member_id: str
     instance_id: str | None
@@ -64,7 +64,7 @@ class JoinedMember:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JoinAnswer:
-    """Answers a :class:`Join`. Only the leader gets ``members``."""
+    """The response to a :class:`Join`. Only the leader gets ``members``."""
 
     reply: object
     error: ErrorCode = ErrorCode.NONE
@@ -79,7 +79,7 @@ class JoinAnswer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SyncAnswer:
-    """Answers a :class:`Sync`."""
+    """The response to a :class:`Sync`."""
 
     reply: object
     error: ErrorCode = ErrorCode.NONE
@@ -104,10 +104,10 @@ class MemberSnapshot:
 
 @dataclass(frozen=True, slots=True)
 class GroupSnapshot:
-    """A group as it is stored: what a record of ``__consumer_offsets`` has of it.
+    """A group as stored in a record of ``__consumer_offsets``.
 
-    ``state_age`` is for how many seconds the group has been in its state; None if the record,
-    of an old version, does not have that.
+    ``state_age`` is the time in seconds since the group entered its state; None if the record's
+    version lacks it.
     """
 
     group_id: str
@@ -132,7 +132,7 @@ Effect = JoinAnswer | SyncAnswer | StoreGroupMetadata
 
 @dataclass(frozen=True, slots=True)
 class GroupDescription:
-    """What DescribeGroups shows; ``state`` is Kafka's name of it."""
+    """A group in DescribeGroups; ``state`` is Kafka's name of it."""
 
     group_id: str
     state: str

@@ -20,7 +20,7 @@ def encode_group_key(group_id: str) -> bytes:
 
 
 def encode_group_value(group: GroupSnapshot, now_ms: int) -> bytes:
-    """A group's record at a time (Unix ms)."""
+    """Encode a group's record as of a time in Unix ms."""
     age = group.state_age
     value = GroupMetadataValue(
         protocol_type=group.protocol_type,
@@ -46,11 +46,11 @@ def encode_group_value(group: GroupSnapshot, now_ms: int) -> bytes:
 
 
 def decode_group_value(group_id: str, data: bytes, now_ms: int) -> GroupSnapshot:
-    """A group from its record, any version from 0 to 4. Raises CorruptRecordError."""
+    """Decode a group's record of version 0 to 4. Raises CorruptRecordError."""
     version = prefix_of(data)
     if not 0 <= version <= HIGHEST_VALUE_VERSION:
         raise CorruptRecordError(
-            f"a group of version {version}; known versions: 0 to {HIGHEST_VALUE_VERSION}"
+            f"a group record has version {version}; known versions: 0 to {HIGHEST_VALUE_VERSION}"
         )
     value = decode_record(GroupMetadataValue, version, data)
     since = value.current_state_timestamp

@@ -21,7 +21,7 @@ from kstore.errors import InvalidMessageError
 
 
 class MigrationPolicy(Enum):
-    """By the values of ``group.consumer.migration.policy``."""
+    """The values of ``group.consumer.migration.policy``."""
 
     DISABLED = "disabled"
     UPGRADE = "upgrade"
@@ -38,16 +38,16 @@ class MigrationPolicy(Enum):
 
 
 class CannotUpgradeError(Exception):
-    """A classic group stays one; the text says why, as Kafka does."""
+    """A classic group cannot be upgraded. The message is Kafka's."""
 
 
 def upgraded(
     classic: ClassicGroup, policy: MigrationPolicy, most: int, topics: SeenTopics, now: float
 ) -> ConsumerGroup:
-    """The consumer group, of at most so many members, that a classic one becomes.
+    """Convert a classic group to a consumer group with at most this many members.
 
-    Its members keep what the last generation gave them, and stay classic ones. Raises
-    CannotUpgradeError; the classic group does not change.
+    The members keep their assignments of the last generation, and stay classic members. Does not
+    change the classic group. Raises CannotUpgradeError.
     """
     what = f"Cannot upgrade classic group {classic.group_id} to consumer group because"
     if not policy.allows_upgrade:
@@ -80,7 +80,7 @@ def upgraded(
 def _as_consumer_member(
     member: Member, protocol: str, generation: int, topics: SeenTopics
 ) -> ConsumerMember | None:
-    """None where an assignor of its own gave the member data that would be lost."""
+    """Convert a member; None if it has data of a custom assignor, which would be lost."""
     assignment = decode_assignment(member.assignment)
     if assignment.user_data:
         return None
@@ -106,14 +106,14 @@ def _as_consumer_member(
 
 
 def can_downgrade(group: ConsumerGroup, policy: MigrationPolicy, most: int) -> bool:
-    """Whether a consumer group becomes a classic one, of at most so many members."""
+    """Whether a consumer group can become a classic group with at most this many members."""
     return policy.allows_downgrade and group.is_all_classic and len(group.members) <= most
 
 
 def downgraded(group: ConsumerGroup, topics: SeenTopics, now: float) -> ClassicGroup:
-    """The classic group that a consumer group becomes whose members all are classic ones.
+    """Convert a consumer group, whose members are all classic, to a classic group.
 
-    It is Stable, with the consumer group's target as its assignments; a rebalance has to follow.
+    The result is Stable, with the target assignment of the consumer group; a rebalance must follow.
     """
     classic = ClassicGroup(group.group_id, now)
     classic.generation = group.epoch

@@ -5,8 +5,8 @@ keeps ``kstore.offsets.<group>`` in the first of its log directories, which the 
 into the log and removes. A reader uses, for each partition, the newest by commit timestamp of the
 log and of the files in all its log directories.
 
-A commit's timestamp is later than that of the previous commit, even if the clock stood still or
-went back: so "newer" never depends on a clock.
+Each commit's timestamp is later than the previous commit's, even if the clock stops or moves
+backwards, so that "newer" never depends on a clock.
 """
 
 from collections.abc import Callable, Collection, Mapping
@@ -50,7 +50,7 @@ class GroupOffsets:
         return [OffsetsFile(self._files, path, self.group) for path in self._log_dirs()]
 
     def fetch(self, table: OffsetsTable | None) -> Commits:
-        """All commits of the group: the newest one of log and files for each partition.
+        """All commits of the group: for each partition the newest in the log and files.
 
         ``table`` is the group's partition of ``__consumer_offsets``, None if there is none.
         Skips commits in a file of a topic whose identity cannot be read: see ``errors``.
@@ -134,9 +134,9 @@ class GroupOffsets:
     ) -> None:
         """Delete the commits of these partitions (None: the group), in files and log.
 
-        Moves the newer ones of the files into the log first. So after a crash all of them exist,
-        or none, and never an older commit that was in a file or in the log. On return the deletion
-        is on disk. An error of a file is raised before a commit is deleted.
+        Moves newer commits from the files into the log first. After a crash either all commits
+        exist or none; an older commit never reappears. On return the deletion is on disk. An error
+        of a file is raised before a commit is deleted.
         """
         for file in self._group_files():
             with self.claims.guard(file.log_dir):

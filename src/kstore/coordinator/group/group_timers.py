@@ -8,21 +8,21 @@ from kstore.coordinator.group.deadline_heap import DeadlineHeap
 
 
 class SessionEnds(NamedTuple):
-    """Look whether a member's session has ended: its deadline may have moved since."""
+    """Check whether a member's session has ended; its deadline may have moved since."""
 
     group: ClassicGroup
     member: Member
 
 
 class MemberIdExpires(NamedTuple):
-    """An id that was handed out was not used."""
+    """A pending member id expires unused."""
 
     group: ClassicGroup
     member_id: str
 
 
 class JoinEnds(NamedTuple):
-    """The wait for joins ends; ``remaining`` seconds may follow an initial delay, else None."""
+    """The join phase ends; ``remaining`` are the seconds by which it may be extended, or None."""
 
     group: ClassicGroup
     join_wait: int
@@ -41,11 +41,11 @@ Timer = SessionEnds | MemberIdExpires | JoinEnds | SyncEnds
 
 
 class GroupTimers(DeadlineHeap[Timer]):
-    """Deadlines in seconds. A heartbeat only moves a number in its member: the heap has one
-    entry for each member, which is pushed again when it is reached too early."""
+    """Deadlines in seconds. The heap has one entry for each member. A heartbeat only updates the
+    member's deadline; an entry that is reached too early is pushed again."""
 
     def renew(self, group: ClassicGroup, member: Member, when: float) -> None:
-        """Let a member's session end at this time instead."""
+        """Move the end of a member's session to this time."""
         member.deadline = when
         if when < member.timer_at:
             member.timer_at = when

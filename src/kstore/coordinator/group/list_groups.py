@@ -63,15 +63,15 @@ answer_names(CommittedOffset, OF_COMMITTED_OFFSETS)
 
 @dataclass(frozen=True, slots=True)
 class ConsumerGroup:
-    """A consumer group at one moment; made by :meth:`kstore.Store.groups`. Immutable.
+    """A snapshot of a consumer group, from :meth:`kstore.Store.groups`. Immutable.
 
     A snapshot: ``store.group(name)`` reads it again, and methods of the store and of consumers
     change it (:meth:`kstore.Store.alter_group_offsets`, :meth:`kstore.Consumer.commit`).
 
-    ``offsets`` are its committed offsets by partition, sorted. ``claimed`` are the partitions
-    that its open consumers read, in any process on this machine. ``uncommitted`` are the other
-    partitions of topics of which it has committed one. ``error`` says why its offsets cannot be
-    read, and is None otherwise.
+    ``offsets`` are its committed offsets by partition, sorted. ``claimed`` are the partitions that
+    its open consumers read, in any process on this machine. ``uncommitted`` are partitions without
+    a commit, of topics with commits in other partitions. ``error`` is the reason if its offsets
+    cannot be read, otherwise None.
     """
 
     name: str
@@ -96,13 +96,13 @@ class ConsumerGroup:
 
     @property
     def lags(self) -> dict[TopicPartition, int | None]:
-        """The lag of each partition; None where the log end is unknown, or nothing is committed."""
+        """The lag of each partition; None if the log end is unknown or there is no commit."""
         known = [(partition, each.lag) for partition, each in self.offsets.items()]
         return ByPartition([*known, *((partition, None) for partition in sorted(self.uncommitted))])
 
     @property
     def is_claimed(self) -> bool:
-        """Whether a consumer of the group is open: its offsets cannot be altered meanwhile."""
+        """Whether a consumer of the group is open, so that its offsets cannot be altered."""
         return bool(self.claimed)
 
 
@@ -121,7 +121,7 @@ def groups(self: "Store") -> dict[str, ConsumerGroup]:
 
 
 def group(self: "Store", name: str) -> ConsumerGroup:
-    """One consumer group: offsets, lag, metadata, claimed partitions; as :func:`groups`.
+    """One consumer group: offsets, lag, metadata, claimed partitions, like :func:`groups`.
 
     Raises GroupIdNotFoundError, which suggests close names, for a group without committed
     offsets, open consumers and members. Thread-safe.
@@ -140,12 +140,12 @@ def group(self: "Store", name: str) -> ConsumerGroup:
 
 
 def group_names(store: "Store") -> set[str]:
-    """The names of the consumer groups, also of those whose commits cannot be read."""
+    """The names of all consumer groups, including those with unreadable commits."""
     return _read(store, _GroupReader.names)
 
 
 def _read(store: "Store", read: "Callable[[_GroupReader], T]") -> T:
-    """Read groups, again where another process changed the topics meanwhile."""
+    """Read groups; retry if another process changed the topics meanwhile."""
     for _ in range(_RETRIES):
         store._follow_writer()
         version = store._catalog.version
@@ -161,7 +161,7 @@ def _read(store: "Store", read: "Callable[[_GroupReader], T]") -> T:
 
 
 class _GroupReader:
-    """Reads the groups of a store; the store's offsets lock is held."""
+    """Reads the groups of a store. The caller holds the store's offsets lock."""
 
     def __init__(self, store: "Store") -> None:
         self._store = store
@@ -223,7 +223,7 @@ class _GroupReader:
         except OverflowError:
             raise CorruptRecordError(
                 f"the commit of {tp.topic}-{tp.partition} has the timestamp "
-                f"{commit.commit_timestamp}, which is no time"
+                f"{commit.commit_timestamp}, which is not a valid time"
             ) from None
         return CommittedOffset(
             commit.offset,

@@ -1,4 +1,4 @@
-"""When committed offsets expire (``offsets.retention.minutes``), by the state of their group."""
+"""Decides which committed offsets expire (``offsets.retention.minutes``)."""
 
 from collections.abc import Collection
 from dataclasses import dataclass
@@ -11,10 +11,10 @@ from kstore.coordinator.group.subscription import CONSUMER
 
 @dataclass(frozen=True, slots=True)
 class RetentionFacts:
-    """What the expiry of a group's offsets depends on; times in Unix ms.
+    """The properties of a group on which the expiry of its offsets depends; times in Unix ms.
 
-    ``expires`` is False while the group's state keeps every offset. ``since`` is when the group
-    became empty; None: each commit counts from its own time.
+    ``expires`` is False while the group's state retains all offsets. ``since`` is when the group
+    became empty; None: each offset's retention begins at its commit.
     """
 
     expires: bool
@@ -23,12 +23,11 @@ class RetentionFacts:
 
 
 def retention_facts(group: ClassicGroup, now: float, now_ms: int) -> RetentionFacts:
-    """The facts of a group at a time of the coordinator's clock, and of the wall clock.
+    """The facts of a group, given the coordinator's clock and the wall clock.
 
-    Offsets of a group that became empty count from then on, or from a later commit; those of a
-    Stable consumer group only
-    where no member subscribes to the topic; those of a consumer without group management count
-    from their commit.
+    In an empty group, retention begins when the group became empty, or at a later commit. In a
+    Stable consumer group it applies only to topics without a subscriber. For a consumer without
+    group management it begins at the commit.
     """
     if group.protocol_type is None:
         return RetentionFacts(True)
@@ -45,7 +44,7 @@ def retention_facts(group: ClassicGroup, now: float, now_ms: int) -> RetentionFa
 
 
 def consumer_retention_facts(group: ConsumerGroup, now: float, now_ms: int) -> RetentionFacts:
-    """The facts of a consumer group (KIP-848): what its members subscribe to is kept."""
+    """The facts of a consumer group (KIP-848): offsets of subscribed topics are retained."""
     since = group.empty_since
     empty_ms = None if since is None else now_ms - round((now - since) * 1000)
     return RetentionFacts(True, empty_ms, group.topics)
@@ -53,20 +52,20 @@ def consumer_retention_facts(group: ConsumerGroup, now: float, now_ms: int) -> R
 
 @dataclass(frozen=True, slots=True)
 class Retention:
-    """How long a committed offset is kept without use, in ms (``offsets.retention.minutes``).
+    """How long an unused committed offset is retained, in ms (``offsets.retention.minutes``).
 
-    No commit counts from before ``served_since`` (Unix ms): what another process left in the
-    directory has the complete retention from then on.
+    Retention never begins before ``served_since`` (Unix ms), so that offsets committed by another
+    process before then get the full retention time.
     """
 
     retention_ms: int
     served_since: int
 
     def expired(self, commits: Commits, facts: RetentionFacts, now_ms: int) -> set[PartitionKey]:
-        """The partitions whose committed offset has expired at a time (Unix ms).
+        """The partitions whose committed offset has expired at a time in Unix ms.
 
-        A commit with an expire timestamp of its own honours that one, but it is kept as long as
-        the others if it was committed before ``served_since``.
+        A commit's own expire timestamp takes precedence, unless it was committed before
+        ``served_since``.
         """
         if not facts.expires:
             return set()

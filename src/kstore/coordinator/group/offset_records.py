@@ -15,7 +15,7 @@ from kstore.protocol.records.offset_commit import OffsetCommitKey, OffsetCommitV
 
 OFFSET_KEY_VERSION = 1
 OFFSET_VALUE_VERSION = 3
-EXPIRING_VALUE_VERSION = 1  # the only one with an expire timestamp
+EXPIRING_VALUE_VERSION = 1  # the only version with an expire timestamp
 HIGHEST_VALUE_VERSION = 4  # KIP-848: compact strings and tagged fields
 METADATA_MAX_BYTES = 4096  # offset.metadata.max.bytes
 
@@ -48,7 +48,8 @@ def encode_offset_key(key: OffsetKey) -> bytes:
 
 
 def encode_offset_value(commit: OffsetCommit) -> bytes:
-    """Version 3, or 1 for a commit that expires at a time of its own, as Kafka.
+    """Encode as version 3, or as version 1 for a commit with its own expire timestamp, as Kafka
+    does.
 
     Raises InvalidRecordError for metadata beyond ``METADATA_MAX_BYTES``.
     """
@@ -81,7 +82,7 @@ def decode_offset_key(data: bytes) -> OffsetKey | None:
 
 
 def decode_group_key(data: bytes) -> str | None:
-    """The group of a record that is no offset commit, such as a group's metadata and members.
+    """The group of a record other than an offset commit, such as group metadata or a member.
 
     Keys of the classic protocol (2), and of consumer, share and streams groups (KIP-848, 932,
     1071) all begin with it. None for an offset commit. Raises CorruptRecordError for too few bytes.
@@ -94,7 +95,7 @@ def decode_offset_value(data: bytes) -> OffsetCommit:
     version = prefix_of(data)
     if not 0 <= version <= HIGHEST_VALUE_VERSION:
         raise CorruptRecordError(
-            f"an offset commit of version {version}; known versions: 0 to {HIGHEST_VALUE_VERSION}"
+            f"an offset commit has version {version}; known versions: 0 to {HIGHEST_VALUE_VERSION}"
         )
     value = decode_record(OffsetCommitValue, version, data)
     return OffsetCommit(

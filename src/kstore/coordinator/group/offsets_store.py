@@ -1,6 +1,6 @@
-"""``__consumer_offsets`` for a broker: what its groups commit, and the groups themselves.
+"""``__consumer_offsets`` for a broker: the commits and records of its groups.
 
-The same tables as those of embedded consumers, so that there is one owner of committed offsets.
+It shares the tables of embedded consumers, so that committed offsets have one owner.
 """
 
 import logging
@@ -31,7 +31,7 @@ _LOGGER = logging.getLogger("kstore")
 
 @dataclass(frozen=True, slots=True)
 class LoadedPartition:
-    """The groups of a partition: those with records, by protocol, and the names of all."""
+    """The groups of a partition: their records, by protocol, and all names."""
 
     groups: list[GroupSnapshot]
     consumer_groups: dict[str, dict[bytes, bytes]]  # the records of each, by key
@@ -41,9 +41,9 @@ class LoadedPartition:
 
 @dataclass(frozen=True, slots=True)
 class Appended:
-    """An append: on disk when the log's recovery point is ``end_offset``.
+    """An append, which is on disk once the log's recovery point reaches ``end_offset``.
 
-    ``refused`` are the partitions whose topic does not exist any more.
+    ``refused`` are the partitions whose topic no longer exists.
     """
 
     log: "Log"
@@ -100,7 +100,7 @@ class OffsetsStore:
         producer_id: int,
         producer_epoch: int,
     ) -> Appended:
-        """As ``commit``, in a producer's transaction: its marker makes them count."""
+        """Like ``commit``, in a producer's transaction: its COMMIT marker makes them visible."""
         with self._store._offsets_lock:
             table = self._table(partition)
             stamped = self._stamped(table, group, commits)
@@ -111,7 +111,7 @@ class OffsetsStore:
     def _stamped(
         self, table: OffsetsTable, group: str, commits: Mapping[PartitionKey, OffsetCommit]
     ) -> Commits:
-        """The commits with their times, without those whose topic does not exist any more."""
+        """The commits with timestamps, without those whose topic no longer exists."""
         now = now_ms()
         stamped: Commits = {}
         for tp, commit in commits.items():
@@ -147,7 +147,8 @@ class OffsetsStore:
     def delete(
         self, partition: int, group: str, partitions: Collection[PartitionKey] | None = None
     ) -> None:
-        """Append tombstones for a group's commits of these partitions, or (None) for all of it.
+        """Append tombstones for a group's commits in these partitions, or for all its records if
+        None.
 
         On return they are on disk.
         """
@@ -165,9 +166,9 @@ class OffsetsStore:
     def expire(
         self, partition: int, facts: Mapping[str, RetentionFacts], retention: Retention
     ) -> set[str]:
-        """Delete the expired offsets of these groups; returns the groups that have none left.
+        """Delete the expired offsets of these groups; return the groups without offsets left.
 
-        A group of which an embedded consumer is open keeps its offsets.
+        A group with an open embedded consumer keeps its offsets.
         """
         bare: set[str] = set()
         for group, each in facts.items():
@@ -176,7 +177,7 @@ class OffsetsStore:
                 commits = table.readable_commits(group)
                 expired = retention.expired(commits, each, now_ms())
                 if expired and group and StoreGroup(self._store, group).claims.are_any_taken():
-                    continue  # only a group with a name has embedded consumers
+                    continue  # only groups with a name have embedded consumers
                 if expired:
                     table.forget_group(group, expired)
                     _LOGGER.info("group %s: %d committed offsets expired", group, len(expired))

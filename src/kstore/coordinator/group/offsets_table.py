@@ -29,7 +29,7 @@ from kstore.record.builder import BatchBuilder
 _LOGGER = logging.getLogger("kstore")
 _NO_SEQUENCE = -1
 _TRANSACTIONAL = 0x10  # attribute of a batch
-_BY_COLUMNS = 10_000  # records to read at once, from which on columns (and NumPy) pay
+_BY_COLUMNS = 10_000  # number of records from which reading columns with NumPy is faster
 _UNKNOWN = b""  # no record: an encoded value is never empty
 
 OFFSETS_TOPIC = "__consumer_offsets"
@@ -239,7 +239,7 @@ class OffsetsTable:
         return len(tombstones)
 
     def append(self, group: str, commits: Mapping[PartitionKey, OffsetCommit]) -> None:
-        """Append commits in Kafka's format, in one batch; without a flush, as Kafka."""
+        """Append commits in Kafka's format, in one batch, without a flush, as Kafka does."""
         self._append(commit_records(group, commits))
 
     def append_in_transaction(
@@ -249,7 +249,7 @@ class OffsetsTable:
         producer_id: int,
         producer_epoch: int,
     ) -> None:
-        """Append commits in one batch of a transaction, without sequence numbers, as Kafka."""
+        """Append commits in one transactional batch without sequence numbers, as Kafka does."""
         builder = BatchBuilder()
         builder.set_producer(producer_id, producer_epoch, _NO_SEQUENCE)
         for record in commit_records(group, commits):
@@ -259,17 +259,17 @@ class OffsetsTable:
         self._log.append_as_coordinator(builder.build(attributes=_TRANSACTIONAL))
 
     def append_group(self, group: str, value: bytes | None) -> None:
-        """Append the record of a group's members, or (None) its tombstone; without a flush."""
+        """Append a group's record, or its tombstone if None, without a flush."""
         now = time_ns() // 1_000_000
         self._append([Record(0, now, encode_group_key(group), value)])
 
     def append_records(self, records: Iterable[tuple[bytes, bytes | None]]) -> None:
-        """Append records of groups by key, or (None) their tombstones; without a flush."""
+        """Append group records, with tombstones for None values, without a flush."""
         now = time_ns() // 1_000_000
         self._append([Record(0, now, key, value) for key, value in records])
 
     def _append(self, records: list[Record]) -> None:
-        """Append records, and apply them at once where nothing unread comes before them."""
+        """Append records; apply them immediately unless unread records precede them."""
         log = self._log
         is_current = self._next == log.last_stable_offset == log.end_offset
         offsets = log.extend(records)
@@ -279,7 +279,7 @@ class OffsetsTable:
             self._next = offsets.stop
 
     def _catch_up(self) -> None:
-        """Read new records; those behind an open transaction are read again later.
+        """Read new records; records after the start of an open transaction are read again later.
 
         A transaction's commit takes effect at its offset in the log, as in Kafka.
         """
@@ -330,10 +330,11 @@ class OffsetsTable:
             keys.discard(data)
 
     def _note_metadata(self, key: bytes, value: bytes | None) -> None:
-        """Note a record that is no commit. No transaction writes one, so it is always stable."""
+        """Apply a record other than a commit. Transactions never write one, so it is always
+        stable."""
         try:
             group = decode_group_key(key)
-        except CorruptRecordError:  # of a kind that a later Kafka has
+        except CorruptRecordError:  # a record type of a later Kafka version
             return
         if group is not None:
             records = self._metadata.setdefault(group, {})

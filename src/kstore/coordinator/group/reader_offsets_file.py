@@ -35,14 +35,14 @@ class FiledOffsets(NamedTuple):
     topic_ids: TopicIds
 
     def split(self, is_same: IsSameTopic) -> "SplitOffsets":
-        """The commits by whether their topic is still the one that they are of."""
+        """Split the commits by whether their topic still has the same identity."""
         same: dict[str, bool] = {}
         errors: dict[str, CorruptFileError] = {}
         for topic in {topic for topic, _ in self.commits}:
             try:
                 is_known = topic in self.topic_ids
                 same[topic] = not is_known or is_same(topic, self.topic_ids[topic])
-            except CorruptFileError as error:  # concerns no other topic
+            except CorruptFileError as error:  # concerns only this topic
                 errors[topic] = error
         return SplitOffsets(
             {tp: each for tp, each in self.commits.items() if same.get(tp[0]) is True},
@@ -56,7 +56,7 @@ class SplitOffsets(NamedTuple):
     """Commits of a file by topic."""
 
     valid: Commits
-    others: Commits  # their names are another topic's now
+    others: Commits  # whose topic was recreated with another identity
     undecided: Commits  # of topics whose identity cannot be read
     errors: dict[str, CorruptFileError]  # by such a topic
 
@@ -130,7 +130,7 @@ class OffsetsFile:
         self._files.write_atomically(self.path, json.dumps(document, indent=1).encode() + b"\n")
 
     def remove(self) -> None:
-        """Remove the file, if it exists; a power cut does not bring it back."""
+        """Remove the file, if it exists, durably."""
         if self._files.exists(self.path):
             self._files.remove(self.path)
             self._files.sync_directory(self.log_dir)
@@ -172,7 +172,7 @@ def parse_group_file(data: bytes, path: str) -> FiledOffsets:
 
     def integer(value: object, low: int, high: int) -> int:
         if not isinstance(value, int) or isinstance(value, bool) or not low <= value <= high:
-            bad(f"{value!r} where a number from {low} to {high} belongs")
+            bad(f"{value!r} is not a number from {low} to {high}")
         return value
 
     try:

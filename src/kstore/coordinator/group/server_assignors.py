@@ -1,8 +1,8 @@
 """The assignors of consumer groups (KIP-848): ``uniform`` and ``range``.
 
-Both are deterministic. ``uniform`` balances the number of partitions and moves as few as it can;
-``range`` gives each member a run of each topic, so that topics with equal partition counts are
-read by the same members.
+Both are deterministic. ``uniform`` balances the number of partitions and moves as few as possible.
+``range`` gives each member consecutive partitions of each topic, so that equal partition numbers of
+topics with the same partition count go to the same member.
 """
 
 from collections.abc import Callable, Mapping
@@ -21,7 +21,7 @@ Partition = tuple[bytes, int]
 def assign_range(
     subscriptions: Subscriptions, counts: Counts, previous: Mapping[str, Assignment]
 ) -> Assignments:
-    """Give each subscriber of a topic a run of its partitions; earlier members have one more."""
+    """Give each subscriber of a topic consecutive partitions; the first members get one more."""
     del previous
     result: dict[str, dict[bytes, frozenset[int]]] = {member: {} for member in subscriptions}
     for topic_id, members in _subscribers(subscriptions, counts).items():
@@ -38,7 +38,7 @@ def assign_range(
 def assign_uniform(
     subscriptions: Subscriptions, counts: Counts, previous: Mapping[str, Assignment]
 ) -> Assignments:
-    """Balance the partitions, and keep what members have where that is balanced."""
+    """Balance the partitions, keeping as many as possible with their current members."""
     subscribers = _subscribers(subscriptions, counts)
     owner: dict[Partition, str] = {}
     for member in sorted(subscriptions):
@@ -99,7 +99,7 @@ def _balance_equal(
     counts: Counts,
     owner: dict[Partition, str],
 ) -> None:
-    """All members subscribe to the same topics: each gets the quota, or one more."""
+    """Assign if all members subscribe to the same topics: each gets the quota, or one more."""
     if not members:
         return
     total = sum(counts[topic_id] for topic_id in subscribers)
@@ -107,7 +107,7 @@ def _balance_equal(
     held: dict[str, list[Partition]] = {member: [] for member in members}
     for partition, member in sorted(owner.items()):
         held[member].append(partition)
-    # Those who have most already keep the one more.
+    # The members with the most partitions get the extra ones.
     for member in sorted(members, key=lambda each: (-len(held[each]), each)):
         most = quota + (more > 0 and len(held[member]) > quota)
         more -= most > quota
@@ -134,8 +134,8 @@ def _balance(
     counts: Counts,
     owner: dict[Partition, str],
 ) -> None:
-    """Members differ: the least loaded subscriber gets a free partition; then partitions move
-    from a member to another that has two less, until there is none."""
+    """Assign if subscriptions differ: the least loaded subscriber gets each free partition. Then
+    partitions move to members with at least two fewer, until none has."""
     load = dict.fromkeys(subscriptions, 0)
     for member in owner.values():
         load[member] += 1
@@ -150,7 +150,7 @@ def _balance(
             owner[partition] = member
             load[member] += 1
     has_moved = True
-    while has_moved:  # each move makes the sum of the squares of the loads smaller
+    while has_moved:  # terminates: each move decreases the sum of the squared loads
         has_moved = False
         for partition in partitions:
             member = owner[partition]

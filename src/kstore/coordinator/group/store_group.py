@@ -47,19 +47,19 @@ def check_offset(offset: object) -> int:
     """Check an offset to commit; raises TypeError, InvalidConfigError, OffsetOutOfRangeError."""
     number = check_integer("offset", offset)
     if number < 0:
-        raise OffsetOutOfRangeError(f"a committed offset is a number from 0, not {number}")
+        raise OffsetOutOfRangeError(f"a committed offset is at least 0, not {number}")
     return number
 
 
 class StoreGroup:
-    """A group's committed offsets: in ``__consumer_offsets`` for a writer, else in a file.
+    """A group's committed offsets: in ``__consumer_offsets`` for a writer, otherwise in a file.
 
     Not thread-safe: each consumer has its own.
     """
 
     def __init__(self, store: "Store", group: str, log_dirs: LogDirs | None = None) -> None:
         if not isinstance(group, str) or not group or len(group.encode()) > 0x7FFF:
-            raise InvalidGroupError(f"a group is named by 1 to 32767 bytes of text, not {group!r}")
+            raise InvalidGroupError(f"a group name is 1 to 32767 bytes of text, not {group!r}")
         self.name = group
         self._store = store
         self._offsets = GroupOffsets(
@@ -73,7 +73,7 @@ class StoreGroup:
     def check_members(self, kind: type[KStoreError] = GroupConflictError) -> None:
         """Raise this error if consumers share the group through a broker of this process.
 
-        They own its partitions and its offsets, and the broker is the one that knows them.
+        Those members own its partitions and offsets, and only the broker knows them.
         """
         has_members = self._store._has_group_members
         if has_members is not None and has_members(self.name):
@@ -93,7 +93,7 @@ class StoreGroup:
         return found
 
     def commit(self, commits: Mapping[tuple[str, int], OffsetCommit], topic_ids: TopicIds) -> None:
-        """Commit offsets in topics with these identities.
+        """Commit offsets, for topics with these identities.
 
         Raises UnknownTopicIdError if one was deleted since, and GroupConflictError as
         :meth:`check_members` does; then nothing is committed.
@@ -109,7 +109,7 @@ class StoreGroup:
 
     def delete(self, partitions: Collection[tuple[str, int]] | None) -> None:
         """Delete the commits of these partitions, or (None) the group, in log and files."""
-        with self._store._offsets_lock:  # no commit between the two
+        with self._store._offsets_lock:  # no commit comes between log and files
             self._offsets.delete(partitions, self._table_to_fold_into())
 
     def flush(self) -> None:
@@ -130,8 +130,8 @@ class StoreGroup:
     def _table_to_fold_into(self) -> OffsetsTable | None:
         """The group's partition of ``__consumer_offsets``, which is created if it is missing.
 
-        None if that topic is in none of the open log directories, though it has an entry: one
-        that is made here would have the partitions of the directories that are not open.
+        None if the topic has an entry but is in no open log directory: creating it here would
+        duplicate the partitions of directories that are not open.
         """
         if OFFSETS_TOPIC not in self._store and self._store._catalog.is_own(OFFSETS_TOPIC):
             return None
@@ -161,7 +161,8 @@ class StoreGroup:
         return partition_for_name(self.name, len(self._store.topic(OFFSETS_TOPIC)))
 
     def _find_table(self) -> OffsetsTable | None:
-        """None without ``__consumer_offsets`` or without the group's partition of it."""
+        """The table of the group's partition; None if the store lacks ``__consumer_offsets`` or
+        it."""
         if OFFSETS_TOPIC not in self._store:
             return None
         count = len(self._store.topic(OFFSETS_TOPIC))
@@ -169,7 +170,7 @@ class StoreGroup:
 
 
 def live_log_dirs(store: "Store") -> LogDirs:
-    """The paths of the store's directories that are not offline at the time of the call.
+    """A function that returns the paths of the store's online directories.
 
     The first directory if all are offline, so that its use raises the disk's error.
     """
@@ -180,7 +181,7 @@ def live_log_dirs(store: "Store") -> LogDirs:
 def find_table(store: "Store", partition: int) -> OffsetsTable | None:
     """The table of a partition of ``__consumer_offsets``, None if the store does not have it.
 
-    The store's offsets lock is held.
+    The caller holds the store's offsets lock.
     """
     table = store._offsets_tables.get(partition)
     if table is None or table.is_closed:
@@ -199,7 +200,7 @@ def check_topic_ids(store: "Store", topic_ids: TopicIds, topics: Iterable[str]) 
         if not store._manager.identities.is_same(topic, topic_ids.get(topic)):
             raise UnknownTopicIdError(
                 f"topic {topic!r} was deleted since its records were read: nothing is committed. "
-                "The topic recreated under its name is another one, and the next poll reads it "
+                "A new topic has its name, and the next poll reads that topic "
                 "according to auto_offset_reset",
                 path=store.paths[0],
             )
@@ -222,7 +223,7 @@ def fold_files(store: "Store", paths: Iterable[str]) -> None:
             folded = StoreGroup(store, group, partial(_only, dirname(path))).fold()
         except (
             CorruptFileError,
-            CorruptRecordError,  # of the group's partition of the log, like the next
+            CorruptRecordError,  # in the group's partition of the log, like the next error
             RecoveryNeededError,
             NewerFormatError,
             StoreLockedError,
@@ -231,8 +232,8 @@ def fold_files(store: "Store", paths: Iterable[str]) -> None:
             continue
         if folded is None:
             _LOGGER.warning(
-                "group %s: committed offsets remain in their file, because %s is in no log "
-                "directory that is open: %s", group, OFFSETS_TOPIC, path,
+                "group %s: committed offsets remain in their file, because no open log "
+            "directory contains %s: %s", group, OFFSETS_TOPIC, path,
             )  # fmt: skip
             continue
         _LOGGER.info("group %s: %d committed offsets moved from %s", group, folded.moved, path)

@@ -1,5 +1,5 @@
-"""What the members of a classic consumer group say in the bytes that brokers pass on: which topics
-they subscribe to, and which partitions they are assigned (Kafka's ConsumerProtocol)."""
+"""Decodes the subscriptions and assignments of classic members, which brokers pass on as bytes
+(Kafka's ConsumerProtocol)."""
 
 from collections.abc import Iterable, Mapping
 
@@ -14,7 +14,7 @@ CONSUMER = "consumer"  # the type of the protocol that consumers use
 def subscribed_topics(subscriptions: Iterable[bytes]) -> frozenset[str] | None:
     """The topics in these subscriptions; None if one does not decode.
 
-    A later version than the known ones begins with the known fields.
+    Versions newer than the known ones begin with the known fields.
     """
     topics: set[str] = set()
     try:

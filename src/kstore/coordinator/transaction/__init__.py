@@ -3,12 +3,10 @@
 Modules:
 
 - embedded_coordinator: The transaction coordinator of embedded producers, which blocks
-- store_transactions: The transactions of a store: implements the effects of the transaction
-  coordinator
-- transaction_coordinator: Kafka's transaction coordinator of a broker, without I/O and without a
-  clock
-- transaction_events: What comes into the transaction coordinator of a broker, and what leaves it
-- transaction_owner: What an embedded producer asks of the coordinator of its store's transactions
+- store_transactions: Implements the embedded coordinator's effects on a store
+- transaction_coordinator: A broker's transaction coordinator, without I/O and clock
+- transaction_events: The inputs and outputs of a broker's transaction coordinator
+- transaction_owner: The coordinator's interface for embedded producers
 - transaction_state_records: Encodes and decodes the records of ``__transaction_state``, byte for
   byte as Kafka
 - transaction_state_store: Reads and appends states and markers for a broker

@@ -26,7 +26,7 @@ from kstore.errors import (
 
 _LOGGER = logging.getLogger("kstore")
 
-LAST_EPOCH = 2**15 - 2  # the one above is reserved for fencing (isProducerEpochExhausted)
+LAST_EPOCH = 2**15 - 2  # the next epoch is reserved for fencing (isProducerEpochExhausted)
 _OUTCOME = {True: State.PREPARE_COMMIT, False: State.PREPARE_ABORT}
 _COMPLETE = {
     State.PREPARE_COMMIT: State.COMPLETE_COMMIT,
@@ -36,7 +36,7 @@ _AT_REST = (State.EMPTY, State.COMPLETE_COMMIT, State.COMPLETE_ABORT)
 
 
 class Effects(Protocol):
-    """The I/O of a coordinator; any method may raise, and may be called again then."""
+    """The I/O of a coordinator. Any method may raise, and may be retried after that."""
 
     def now_ms(self) -> int: ...
     def new_producer_id(self) -> int: ...
@@ -44,13 +44,13 @@ class Effects(Protocol):
         """Append the state to ``__transaction_state``."""
 
     def flush_state(self, transactional_id: str) -> None:
-        """Return when all stored states of an id are on disk."""
+        """Wait until all stored states of an id are on disk."""
 
     def forget(self, transactional_id: str) -> None:
         """Append a tombstone for an id."""
 
     def flush(self, partitions: Iterable[PartitionKey]) -> None:
-        """Return when all appended records of these partitions are on disk."""
+        """Wait until all appended records of these partitions are on disk."""
 
     def mark(self, tp: PartitionKey, metadata: Metadata, *, commit: bool) -> None:
         """Append the marker that ends the transaction in a partition, unless it was deleted.
@@ -62,13 +62,13 @@ class Effects(Protocol):
 class Coordinator:
     """The transactional ids of a store. Thread safe: calls for one id are serialized.
 
-    The state PrepareCommit decides a commit. It is on disk after the records and before the
-    markers. From then on the commit is always finished, after a crash by :meth:`finish`; before
-    it the transaction is not committed. The markers are on disk before the state CompleteCommit,
-    so an open transaction without a state was never committed.
+    The state PrepareCommit decides a commit. It is written to disk after the records and before the
+    markers. Once it is on disk, the commit is always completed, after a crash by :meth:`finish`;
+    before that, the transaction is not committed. The markers reach the disk before the state
+    CompleteCommit, so an open transaction without a state was never committed.
 
-    Producer ids below ``lowest_producer_id`` belong to an earlier coordinator of the directory, a
-    Kafka broker: their transactions are left to it, until their transactional id is used.
+    Producer ids below ``lowest_producer_id`` belong to a Kafka broker that used the directory
+    before. Their transactions are left to that broker, until their transactional id is used here.
     """
 
     def __init__(
@@ -84,7 +84,7 @@ class Coordinator:
         self._is_retired = False
 
     def retire(self) -> None:
-        """Decide nothing any more, once the calls in work have ended: a broker takes over."""
+        """Wait for calls in progress and reject later ones, because a broker takes over."""
         with self._guard:
             self._is_retired = True
             locks = list(self._locks.values())
@@ -93,7 +93,7 @@ class Coordinator:
                 pass
 
     def load(self, metadata: Metadata) -> None:
-        """Take over the state of an id from ``__transaction_state``."""
+        """Load the state of an id from ``__transaction_state``."""
         self._ids[metadata.transactional_id] = metadata
 
     def __getitem__(self, transactional_id: str) -> Metadata:
@@ -110,7 +110,7 @@ class Coordinator:
         with lock:
             if self._is_retired:
                 raise ConcurrentTransactionsError(
-                    "a broker begins or ends to serve the store: the call can be repeated"
+                    "a broker has started or stopped serving the store: retry the call"
                 )
             yield
 
@@ -124,7 +124,7 @@ class Coordinator:
         producer_id: int = -1,
         producer_epoch: int = -1,
     ) -> tuple[int, int]:
-        """A producer id and epoch for a transactional id; fences its earlier producers.
+        """Return a producer id and epoch for a transactional id; fence its earlier producers.
 
         First finishes a decided transaction, or aborts an ongoing one. With a producer id and
         epoch, only the producer that has them may continue (KIP-360).
@@ -132,7 +132,7 @@ class Coordinator:
         Raises ProducerFencedError, InvalidTransactionTimeoutError, InvalidConfigError.
         """
         if not isinstance(transactional_id, str) or not transactional_id:
-            raise InvalidConfigError("a transactional.id is text, and not empty")
+            raise InvalidConfigError("a transactional.id must be a non-empty string")
         if not 0 < timeout_ms <= self._max_timeout_ms:
             raise InvalidTransactionTimeoutError(
                 f"transaction.timeout.ms must be from 1 to {self._max_timeout_ms} "
@@ -158,7 +158,7 @@ class Coordinator:
                 previous_producer_id=-1 if known is None else known.producer_id,
             )
             self._store(new)
-            # On disk before its first use: a repeated epoch would repeat sequence numbers.
+            # On disk before its first use, because a reused epoch would reuse sequence numbers.
             self._effects.flush_state(transactional_id)
             return new.producer_id, new.producer_epoch
 
@@ -169,7 +169,7 @@ class Coordinator:
         producer_epoch: int,
         partitions: Iterable[PartitionKey],
     ) -> None:
-        """Add partitions to the transaction; the first ones begin it.
+        """Add partitions to the transaction; the first begin it.
 
         On return they are stored: only then may records be appended to them.
         Raises ProducerFencedError, InvalidProducerIdMappingError, ConcurrentTransactionsError.
@@ -203,7 +203,7 @@ class Coordinator:
         commit: bool,
         durable: bool = True,
     ) -> None:
-        """Commit or abort. ``durable``: on return the outcome survives a power cut.
+        """Commit or abort. ``durable``: on return the outcome survives a power failure.
 
         May be called again after an error, with the same outcome. Raises ProducerFencedError,
         InvalidProducerIdMappingError, InvalidTxnStateError.
@@ -230,11 +230,11 @@ class Coordinator:
             self._finish(known, durable=durable)
 
     def drop_topic(self, topic: str, users: Iterable[str] = ()) -> None:
-        """A topic is being deleted: its transactions can only abort.
+        """Make transactions in a topic that is being deleted abort.
 
-        So can those of the transactional ids in ``users``.
+        The same applies to the transactional ids in ``users``.
 
-        Its partitions get no markers, so neither does a topic recreated under its name.
+        The topic's partitions get no markers, and neither does a topic recreated with its name.
         """
         users = set(users)
         for known in self.all():
@@ -248,7 +248,7 @@ class Coordinator:
                     self._deleted[known.transactional_id] = topic
                 if left != known.partitions:
                     self._store(known._replace(partitions=left))
-                    # On disk before the topic's name is free.
+                    # On disk before the topic's name can be reused.
                     self._effects.flush_state(known.transactional_id)
 
     # --- timeouts and restarts -------------------------------------------------------------
@@ -257,9 +257,10 @@ class Coordinator:
         return known.producer_id >= self._lowest_producer_id
 
     def finish(self) -> None:
-        """Finish the transactions decided before a crash.
+        """Complete the transactions that were decided before a crash.
 
-        One with partitions in an offline directory stays decided until the directory is back.
+        A transaction with partitions in an offline directory stays decided until the directory is
+        back.
         """
         for known in self.all():
             with self._turn(known.transactional_id):
@@ -286,7 +287,7 @@ class Coordinator:
         return aborted
 
     def expire(self, expiration_ms: int) -> list[str]:
-        """Drop ids idle for so long (``transactional.id.expiration.ms``); returns them."""
+        """Remove and return ids idle for longer than ``transactional.id.expiration.ms``."""
         expired = []
         for known in self.all():
             with self._turn(known.transactional_id):
@@ -310,7 +311,7 @@ class Coordinator:
     # --- steps ----------------------------------------------------------------------------
 
     def knows(self, producer_id: int) -> bool:
-        """Whether some transactional id has this producer id, or had it before the last change."""
+        """Whether this is the current or previous producer id of any transactional id."""
         return any(
             producer_id in (known.producer_id, known.previous_producer_id) for known in self.all()
         )
@@ -323,7 +324,7 @@ class Coordinator:
         known = self._ids.get(transactional_id)
         if known is None or known.producer_id != producer_id:
             raise InvalidProducerIdMappingError(
-                f"producer id {producer_id} does not belong to {transactional_id!r} (any more)"
+                f"producer id {producer_id} does not, or no longer, belong to {transactional_id!r}"
             )
         self._check_epoch(known, producer_id, producer_epoch)
         return known
@@ -336,17 +337,17 @@ class Coordinator:
             )
 
     def _store(self, metadata: Metadata) -> None:
-        """Take effect once the state is in the log; a later failed flush does not undo it."""
+        """Store a state; it takes effect once in the log, and a failed flush does not undo it."""
         self._effects.store(metadata)
         self._ids[metadata.transactional_id] = metadata
 
     def _now_after(self, known: Metadata | None) -> int:
-        """The timestamp of an id's next state: it does not go back when the clock does."""
+        """The timestamp of an id's next state, which never goes backwards."""
         now = self._effects.now_ms()
         return now if known is None else max(now, known.last_update_ms)
 
     def _decide(self, known: Metadata, *, commit: bool) -> Metadata:
-        """Store the outcome under a unique timestamp, by which markers identify it."""
+        """Store the outcome with a unique timestamp, which identifies it in markers."""
         self._deleted.pop(known.transactional_id, None)
         decided = known._replace(
             state=_OUTCOME[commit],
@@ -356,15 +357,16 @@ class Coordinator:
         return decided
 
     def _abort_fenced(self, known: Metadata) -> None:
-        """Abort under a raised epoch: partitions refuse later batches of the producer."""
+        """Abort with a raised epoch, so that partitions reject later batches of the producer."""
         fenced = known._replace(producer_epoch=known.producer_epoch + 1)
         self._finish(self._decide(fenced, commit=False), durable=not self._is_own(known))
 
     def _finish(self, decided: Metadata, *, durable: bool) -> None:
-        """Sync the decision, write and sync the markers, then store the final state.
+        """Sync the decision, write and sync the markers, then store the completed state.
 
-        An abort needs no sync, because a transaction without a state is not committed. An abort
-        of another coordinator's producer does: its outcome could not be determined afterwards.
+        An abort needs no sync, because a transaction without a state is not committed. An abort of
+        another coordinator's producer needs one, because its outcome could not be determined
+        afterwards.
         """
         commit = decided.state is State.PREPARE_COMMIT
         if durable and commit:
@@ -373,7 +375,7 @@ class Coordinator:
         for tp in sorted(decided.partitions):
             try:
                 self._effects.mark(tp, decided, commit=commit)
-            except KStoreError as error:  # write the other markers all the same
+            except KStoreError as error:  # still write the other markers
                 failure = failure or error
         if failure is not None:
             raise failure
@@ -390,10 +392,10 @@ class Coordinator:
 
 @contextmanager
 def _unless_offline(known: Metadata) -> Iterator[None]:
-    """Continue if a log directory is offline; the stored state makes a retry possible."""
+    """Ignore an offline log directory; the stored state makes a retry possible."""
     try:
         yield
     except LogDirOfflineError as error:
         _LOGGER.warning(
-            "the transaction of %r cannot be finished yet: %s", known.transactional_id, error
+            "the transaction of %r cannot be completed yet: %s", known.transactional_id, error
         )

@@ -1,4 +1,4 @@
-"""The transactions of a store: implements the effects of the transaction coordinator.
+"""Implements the embedded transaction coordinator's effects on a store.
 
 The coordinator (:mod:`kstore.coordinator.transaction.embedded_coordinator`) is a state machine
 without I/O. This module stores its states in ``__transaction_state`` and writes its markers into
@@ -64,7 +64,8 @@ class StoreTransactions:
     """
 
     def __init__(self, store: "Store", manager: "LogManager") -> None:
-        self._store: Store = weakref.proxy(store)  # its owner, which it must not keep alive
+        # a proxy, so that it does not keep the store alive
+        self._store: Store = weakref.proxy(store)
         self.coordinator = Coordinator(
             self,
             max_timeout_ms=store.config.transaction_max_timeout_ms,
@@ -73,7 +74,7 @@ class StoreTransactions:
         self.is_retired = False
         self._manager = manager
         self._epoch = 0  # coordinator epoch in markers
-        self._decided: dict[str, Metadata] = {}  # the last PrepareCommit of each id that was read
+        self._decided: dict[str, Metadata] = {}  # the last PrepareCommit of each id, as loaded
         manager.loaded = self.end_unknown_transactions
         if STATE_TOPIC in store:
             self._load()
@@ -83,17 +84,16 @@ class StoreTransactions:
         manager.more_tasks.append(self._task)
 
     def retire(self) -> None:
-        """Give the transactions up to a broker that begins to serve the store."""
+        """Hand over the transactions to a broker that starts serving the store."""
         self.is_retired = True
         self._manager.loaded = None
         self._manager.more_tasks.remove(self._task)
         self.coordinator.retire()
 
     def _load(self) -> None:
-        """Read the last state of every id; finish decided transactions of kstore's producers.
+        """Load the last state of every id; complete decided transactions of kstore's producers.
 
-        Those of a Kafka broker's producers are finished by the broker, unless their id is used
-        here.
+        A Kafka broker completes those of its own producers, unless their id is used here.
         """
         for tp in filled_partitions(self._store, STATE_TOPIC):
             try:
@@ -124,9 +124,10 @@ class StoreTransactions:
     def end_unknown_transactions(self, log: "Log") -> None:
         """Abort open transactions of kstore's own producers that have no state.
 
-        A power cut may lose the state and keep the records. They were never committed, unless the
-        power cut lost the marker of the last commit, which is then written again. For a broker's
-        producers neither is known: their transactions hang, as in Kafka, with a warning.
+        A power failure may lose the state and keep the records. The records were never committed,
+        unless the power failure lost the marker of the last commit, which is then written again.
+        For a broker's producers neither is known, so their transactions hang, as in Kafka, with a
+        warning.
         """
         tp = (log.topic, log.partition)
         for entry in log.producers():
@@ -154,7 +155,7 @@ class StoreTransactions:
             ]
             if lost:
                 _LOGGER.warning(
-                    "%s-%d: the marker of a committed transaction was lost; it is written again "
+                    "%s-%d: the marker of a committed transaction was lost; writing it again "
                     "(producer id %d, from offset %d)", *tp, entry.producer_id, offset,
                 )  # fmt: skip
                 self._end(log, *lost[0][1:3], lost[0].last_update_ms, commit=True)
@@ -194,8 +195,8 @@ class StoreTransactions:
                 log.flush()
 
     def mark(self, tp: PartitionKey, metadata: Metadata, *, commit: bool) -> None:
-        """Append a marker. After a crash the marker of a decision may already be in the log, and
-        the open transaction may be the next one, whose state a power cut lost: that is aborted.
+        """Append a marker. After a crash the decision's marker may already be in the log, and the
+        open transaction may be the next one, whose state a power failure lost; that one is aborted.
         """
         log = self._log(tp)
         if log is None:
@@ -213,9 +214,9 @@ class StoreTransactions:
     ) -> None:
         """Append a marker under a coordinator epoch that the log accepts.
 
-        A broker that used the directory in between may have ended this producer's transactions
-        under a higher epoch. The process that has locked the directory is the only coordinator,
-        so there is none to fence.
+        A broker that used the directory in between may have ended this producer's transactions with
+        a higher epoch. The process that holds the directory's lock is the only coordinator, so no
+        other needs to be fenced.
         """
         append = partial(
             log.append_end_marker, producer_id, producer_epoch, commit=commit, timestamp=timestamp
@@ -230,7 +231,7 @@ class StoreTransactions:
     def _log(self, tp: PartitionKey) -> "Log | None":
         """The log of a partition; None if its topic was deleted during the transaction.
 
-        Raises LogDirOfflineError with an offline directory, which may have the partition.
+        Raises LogDirOfflineError if any directory is offline, since it may contain the partition.
         """
         try:
             return self._store._log(*tp)

@@ -1,8 +1,8 @@
-"""Kafka's transaction coordinator, without I/O and without a clock.
+"""A broker's transaction coordinator, without I/O and without a clock.
 
 The rules are those of Kafka 3.9's TransactionCoordinator and TransactionMetadata, by the protocol
-of ``transaction.version`` 0 and 1. A request comes in by a method, with the time in Unix ms; what
-follows from it leaves by :meth:`TransactionCoordinator.take_effects`: answers, states to store and
+of ``transaction.version`` 0 and 1. A method handles each request, with the time in Unix ms.
+:meth:`TransactionCoordinator.take_effects` returns the effects: responses, states to store and
 markers to write.
 """
 
@@ -29,7 +29,7 @@ from kstore.coordinator.transaction.transaction_state_records import (
 from kstore.protocol.error_codes import ErrorCode
 
 LARGEST_EPOCH = 2**15 - 1
-LAST_EPOCH = LARGEST_EPOCH - 1  # the one above is for fencing only (isProducerEpochExhausted)
+LAST_EPOCH = LARGEST_EPOCH - 1  # the next epoch is only for fencing (isProducerEpochExhausted)
 AT_REST = frozenset((State.EMPTY, State.COMPLETE_COMMIT, State.COMPLETE_ABORT))
 _DECIDED = {True: State.PREPARE_COMMIT, False: State.PREPARE_ABORT}
 _COMPLETE = {
@@ -41,25 +41,26 @@ _COMPLETE = {
 @dataclass(slots=True, eq=False)
 class _Id:
     """One transactional id. ``pending`` is the state that is being stored, or that follows the
-    markers; meanwhile its producers get CONCURRENT_TRANSACTIONS."""
+    markers. Until then its producers get CONCURRENT_TRANSACTIONS."""
 
     metadata: Metadata
     pending: State | None = None
-    last_epoch: int = NO_PRODUCER_EPOCH  # of a producer that was given the current one instead
-    has_failed_fence: bool = False  # the epoch was raised already
-    waiting: object = None  # the request that waits for the markers
+    # the previous epoch of the producer that now has the current one
+    last_epoch: int = NO_PRODUCER_EPOCH
+    has_failed_fence: bool = False  # the epoch is already raised, but storing that failed
+    waiting: object = None  # the reply that waits for the markers
     dropped: set[str] | None = None  # topics deleted while a state is stored
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Ticket:
-    """A state that is being stored, and what follows."""
+    """A state that is being stored, and the steps after that."""
 
     entry: _Id
     metadata: Metadata | None
     last_epoch: int = NO_PRODUCER_EPOCH
     reply: object = None
-    answer: ErrorCode = ErrorCode.NONE  # once it is stored
+    answer: ErrorCode = ErrorCode.NONE  # after it is stored
     is_init: bool = False
     is_fence: bool = False
     waits_for_markers: bool = False
@@ -79,7 +80,7 @@ class TransactionCoordinator:
         self._new_id = new_id
         self._ids: dict[str, _Id] = {}
         self._effects: list[Effect] = []
-        self._unstored: list[StoreTransaction] = []  # final states whose append failed
+        self._unstored: list[StoreTransaction] = []  # completed states whose append failed
 
     def take_effects(self) -> list[Effect]:
         """The effects since the last call, in order."""
@@ -89,7 +90,7 @@ class TransactionCoordinator:
     # --- loading ----------------------------------------------------------------------------
 
     def load(self, metadata: Metadata) -> None:
-        """Take over a stored state; a transaction that was decided is finished."""
+        """Load a stored state; complete a decided transaction."""
         if metadata.state is State.DEAD:
             self._ids.pop(metadata.transactional_id, None)
             return
@@ -100,7 +101,7 @@ class TransactionCoordinator:
             self._write_markers(entry)
 
     def unload(self, transactional_ids: Iterable[str]) -> None:
-        """Give ids up; results of what is stored or written for them are ignored."""
+        """Unload ids; later results of storing states and writing markers are ignored."""
         for name in transactional_ids:
             entry = self._ids.pop(name, None)
             if entry is not None and entry.waiting is not None:
@@ -109,7 +110,7 @@ class TransactionCoordinator:
     # --- reading ----------------------------------------------------------------------------
 
     def find(self, transactional_id: str) -> Metadata | None:
-        """The state of an id; None for an unknown one, or one that is about to have its first."""
+        """The state of an id; None if the id is unknown or its first state is not stored yet."""
         entry = self._ids.get(transactional_id)
         return None if entry is None or _is_new(entry) else entry.metadata
 
@@ -120,15 +121,15 @@ class TransactionCoordinator:
                 yield entry.metadata
 
     def knows(self, producer_id: int) -> bool:
-        """Whether some transactional id has this producer id, or had it before the last change."""
+        """Whether this is the current or previous producer id of any transactional id."""
         return any(
             producer_id in (entry.metadata.producer_id, entry.metadata.previous_producer_id)
             for entry in self._ids.values()
         )
 
     def is_open(self, producer_id: int, partition: PartitionKey) -> bool:
-        """Whether a producer has an ongoing or decided transaction in a partition, or begins one
-        now."""
+        """Whether a producer has an ongoing or decided transaction in a partition, or is beginning
+        one."""
         return any(
             entry.metadata.producer_id == producer_id
             and (entry.pending is State.ONGOING or partition in entry.metadata.partitions)
@@ -140,8 +141,8 @@ class TransactionCoordinator:
     def init_producer_id(self, request: InitProducerId, now_ms: int) -> None:
         """Give a producer its id and a higher epoch, which fences earlier producers of the id.
 
-        An ongoing transaction is aborted first: the answer is CONCURRENT_TRANSACTIONS until then.
-        With a producer id and epoch only the producer that has them may continue (KIP-360).
+        It first aborts an ongoing transaction, and responds with CONCURRENT_TRANSACTIONS until
+        then. With a producer id and epoch, only the producer that has them may continue (KIP-360).
         """
         if not request.transactional_id:
             self._answer(request.reply, ErrorCode.INVALID_REQUEST)
@@ -199,14 +200,15 @@ class TransactionCoordinator:
                     request.reply,
                     is_init=True,
                 ),
-                must_sync=True,  # an epoch given twice would repeat sequence numbers
+                must_sync=True,  # a reused epoch would reuse sequence numbers
             )
 
     def _renewed(self, entry: _Id, expected_epoch: int | None) -> tuple[int, int, int] | None:
-        """Producer id, epoch and last epoch for a producer that starts; None: it is fenced.
+        """Producer id, epoch and last epoch for a starting producer; None if it is fenced.
 
         Kafka's prepareProducerIdRotation and prepareIncrementProducerEpoch. A repeated request,
-        which still has the last epoch, gets the current one: a new producer would have erased it.
+        which still has the last epoch, gets the current epoch; a new producer would have reset the
+        last epoch.
         """
         known = entry.metadata
         epoch = known.producer_epoch
@@ -222,7 +224,7 @@ class TransactionCoordinator:
         return None
 
     def add_partitions(self, request: AddPartitions, now_ms: int) -> None:
-        """Add partitions to a transaction; they are stored before the answer."""
+        """Add partitions to a transaction; respond once they are stored."""
         error = self._check(request.transactional_id, request.producer_id, request.producer_epoch)
         if error != ErrorCode.NONE:
             self._answer(request.reply, error)
@@ -259,8 +261,8 @@ class TransactionCoordinator:
         producer_epoch: int,
         partition: PartitionKey,
     ) -> ErrorCode:
-        """Whether a producer's transaction is ongoing in a partition (KIP-890): only then is a
-        transactional batch appended. TRANSACTION_ABORTABLE where it is not."""
+        """NONE if a producer's transaction is ongoing in a partition, so that transactional batches
+        may be appended (KIP-890); otherwise TRANSACTION_ABORTABLE or another error."""
         error = self._check(transactional_id, producer_id, producer_epoch)
         if error != ErrorCode.NONE:
             return error
@@ -270,8 +272,8 @@ class TransactionCoordinator:
         return ErrorCode.TRANSACTION_ABORTABLE
 
     def end(self, request: EndTransaction, now_ms: int) -> None:
-        """Decide a transaction; the answer comes when the decision is stored, and the markers are
-        written afterwards."""
+        """Decide a transaction; respond once the decision is stored, and write the markers after
+        that."""
         error = self._check(request.transactional_id, request.producer_id, request.producer_epoch)
         if error != ErrorCode.NONE:
             self._answer(request.reply, error)
@@ -320,7 +322,7 @@ class TransactionCoordinator:
         waits_for_markers: bool = False,
         is_durable: bool = False,
     ) -> None:
-        """Store the outcome. Its time, which the markers get, is later than any before."""
+        """Store the outcome, with a later timestamp than all before; the markers get it, too."""
         known = entry.metadata
         epoch = known.producer_epoch
         if is_fence and not entry.has_failed_fence:
@@ -346,7 +348,7 @@ class TransactionCoordinator:
     def _abort_fenced(
         self, entry: _Id, now_ms: int, reply: object = None, answer: ErrorCode = ErrorCode.NONE
     ) -> None:
-        """Abort under a raised epoch, so that the producer's later requests are refused."""
+        """Abort with a raised epoch, which fences the producer's later requests."""
         self._decide(entry, State.PREPARE_ABORT, now_ms, reply, answer=answer, is_fence=True)
 
     def _store(self, ticket: _Ticket, *, must_sync: bool = False) -> None:
@@ -363,7 +365,7 @@ class TransactionCoordinator:
         )
 
     def stored(self, effect: StoreTransaction, error: ErrorCode) -> None:
-        """The result of a StoreTransaction."""
+        """Handle the result of a StoreTransaction."""
         ticket = effect.ticket
         assert isinstance(ticket, _Ticket)
         entry = ticket.entry
@@ -402,8 +404,8 @@ class TransactionCoordinator:
             self._answer(ticket.reply, ticket.answer)
 
     def _store_failed(self, effect: StoreTransaction, ticket: _Ticket, error: ErrorCode) -> None:
-        """The log is as it was. A final state is stored by a later try, since its markers are
-        written."""
+        """Handle a failed append, which leaves the log unchanged. A completed state is stored
+        later, since its markers are already written."""
         entry, metadata = ticket.entry, ticket.metadata
         if metadata is not None and metadata.state in _COMPLETE.values():
             self._unstored.append(effect)
@@ -412,7 +414,7 @@ class TransactionCoordinator:
         if _is_new(entry):
             del self._ids[entry.metadata.transactional_id]
         elif ticket.is_fence and metadata is not None:
-            # No producer was given the raised epoch: the next try does not raise it again.
+            # No producer got the raised epoch, so the next attempt does not raise it again.
             entry.metadata = entry.metadata._replace(producer_epoch=metadata.producer_epoch)
             entry.has_failed_fence, entry.last_epoch = True, NO_PRODUCER_EPOCH
         self._answer(ticket.reply, error)
@@ -422,7 +424,7 @@ class TransactionCoordinator:
         self._effects.append(WriteMarkers(entry.metadata, entry, is_durable))
 
     def marked(self, effect: WriteMarkers, now_ms: int) -> None:
-        """Every partition has its marker: the transaction is complete."""
+        """Complete a transaction, after every partition has its marker."""
         entry = effect.ticket
         assert isinstance(entry, _Id)
         known = entry.metadata
@@ -445,7 +447,7 @@ class TransactionCoordinator:
     # --- time -------------------------------------------------------------------------------
 
     def store_again(self) -> bool:
-        """Repeat the appends of final states that failed; whether there are any."""
+        """Retry failed appends of completed states; return whether there are any."""
         effects, self._unstored = self._unstored, []
         self._effects += effects
         return bool(effects)
@@ -464,7 +466,7 @@ class TransactionCoordinator:
         return [entry.metadata.transactional_id for entry in late]
 
     def expire(self, now_ms: int, expiration_ms: int) -> list[str]:
-        """Remove ids idle for so long (``transactional.id.expiration.ms``); returns them."""
+        """Remove and return ids idle for longer than ``transactional.id.expiration.ms``."""
         idle = [
             entry
             for entry in self._ids.values()
@@ -479,8 +481,9 @@ class TransactionCoordinator:
     # --- topics -----------------------------------------------------------------------------
 
     def drop_topic(self, topic: str) -> None:
-        """A topic was deleted: its partitions leave their transactions, as in Kafka, where a
-        marker for an unknown partition counts as written. A later topic of the name gets none."""
+        """Remove a deleted topic's partitions from their transactions. Kafka does the same, since
+        it counts a marker for an unknown partition as written. A later topic with that name gets no
+        markers."""
         for entry in self._ids.values():
             if entry.pending is not None:
                 entry.dropped = (entry.dropped or set()) | {topic}
@@ -503,8 +506,8 @@ def _is_new(entry: _Id) -> bool:
 
 
 def _may_continue(entry: _Id, request: InitProducerId) -> bool:
-    """Whether a producer has the current id, or had the one before with its last epoch: then the
-    answer that gave it the current one was lost."""
+    """Whether a producer has the current producer id, or the previous one with its last epoch,
+    because the response with the current one was lost."""
     known = entry.metadata
     return (
         _is_new(entry)
@@ -517,5 +520,5 @@ def _may_continue(entry: _Id, request: InitProducerId) -> bool:
 
 
 def _later(known: Metadata, now_ms: int) -> int:
-    """The time of an id's next state: it does not go back when the clock does."""
+    """The timestamp of an id's next state, which never goes backwards."""
     return max(now_ms, known.last_update_ms)

@@ -1,4 +1,4 @@
-"""What comes into the transaction coordinator of a broker, and what leaves it."""
+"""The inputs and outputs of a broker's transaction coordinator."""
 
 from dataclasses import dataclass
 
@@ -11,7 +11,7 @@ NO_PRODUCER_EPOCH = -1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InitProducerId:
-    """A producer with a transactional id starts, or (with its id and epoch) starts again."""
+    """A producer with a transactional id starts, or restarts with its producer id and epoch."""
 
     transactional_id: str
     timeout_ms: int
@@ -22,7 +22,7 @@ class InitProducerId:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AddPartitions:
-    """A producer adds partitions to its transaction; the first ones begin it."""
+    """A producer adds partitions to its transaction; the first begin it."""
 
     transactional_id: str
     producer_id: int
@@ -35,8 +35,8 @@ class AddPartitions:
 class EndTransaction:
     """A producer commits or aborts.
 
-    ``waits_for_markers``: the answer comes when they are written. ``is_durable``: decision and
-    markers are synced, whatever the broker's acknowledgements mean.
+    ``waits_for_markers``: respond only once they are written. ``is_durable``: sync the decision and
+    the markers even if the broker's acknowledgements are not durable.
     """
 
     transactional_id: str
@@ -50,7 +50,7 @@ class EndTransaction:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TransactionAnswer:
-    """Answers any of the three; id and epoch are those of :class:`InitProducerId`."""
+    """The response to any of the three; id and epoch only for :class:`InitProducerId`."""
 
     reply: object
     error: ErrorCode = ErrorCode.NONE
@@ -60,17 +60,17 @@ class TransactionAnswer:
 
 @dataclass(frozen=True, slots=True)
 class StoreTransaction:
-    """Append this state of an id, or (None) its tombstone; then call ``stored`` with ``ticket``.
+    """Append this state of an id, or its tombstone if None; then call ``stored``.
 
-    ``must_sync``: where acknowledgements are durable, report it when it is on disk, and append it
-    only when the records of the transaction are.
+    ``must_sync``: if acknowledgements are durable, append the state only once the transaction's
+    records are on disk, and report it only once the state is on disk.
     """
 
     transactional_id: str
     metadata: Metadata | None
     ticket: object
     must_sync: bool = False
-    is_durable: bool = False  # synced even where acknowledgements are not
+    is_durable: bool = False  # sync even if acknowledgements are not durable
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""What an embedded transactional producer asks of the coordinator of its store's transactions."""
+"""The transaction coordinator's interface for embedded producers."""
 
 from collections.abc import Iterable
 from typing import Protocol
@@ -7,15 +7,15 @@ from kstore.coordinator.transaction.transaction_state_records import Metadata, P
 
 
 class TransactionOwner(Protocol):
-    """The only one that decides about the transactions of a store: the store's own coordinator,
-    or that of a broker that serves it. Thread safe; every method may block.
+    """The single coordinator of a store's transactions: the store's own, or that of the broker that
+    serves the store. Thread safe; every method may block.
 
     The errors are those of ``Coordinator`` in
     :mod:`kstore.coordinator.transaction.embedded_coordinator`.
     """
 
     def init(self, transactional_id: str, timeout_ms: int) -> tuple[int, int]:
-        """A producer id and epoch; fences earlier producers of the id."""
+        """Return a producer id and epoch; fence earlier producers of the id."""
 
     def check(self, transactional_id: str, producer_id: int, producer_epoch: int) -> Metadata:
         """The state of an id, for the producer that has it."""
@@ -41,4 +41,4 @@ class TransactionOwner(Protocol):
         """Commit or abort; on return the markers are written."""
 
     def drop_topic(self, topic: str, users: Iterable[str] = ()) -> None:
-        """A topic is being deleted: it leaves its transactions."""
+        """Remove a topic that is being deleted from its transactions."""

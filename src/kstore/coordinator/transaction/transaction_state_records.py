@@ -21,9 +21,9 @@ KEY_VERSION = 0
 VALUE_VERSION = 0
 HIGHEST_VALUE_VERSION = 1
 
-_STATE_AT = 16  # behind version, producer id, epoch and timeout
+_STATE_AT = 16  # after version, producer id, epoch and timeout
 
-LOWEST_PRODUCER_ID = 2**62  # a Kafka cluster assigns ids from 0 up and never reaches this
+LOWEST_PRODUCER_ID = 2**62  # a Kafka cluster assigns ids upwards from 0 and never reaches this
 SEQUENCES = 2**31  # sequence numbers of a producer in a partition wrap to 0
 
 PartitionKey = tuple[str, int]  # topic, partition
@@ -116,12 +116,12 @@ def decode_value(transactional_id: str, data: bytes) -> Metadata:
     version = prefix_of(data)
     if not 0 <= version <= HIGHEST_VALUE_VERSION:
         raise CorruptRecordError(
-            f"a transaction's state of version {version}; known are 0 to {HIGHEST_VALUE_VERSION}"
+            f"a transaction state has version {version}; known: 0 to {HIGHEST_VALUE_VERSION}"
         )
     value = decode_record(TransactionLogValue, version, data)
     number = value.transaction_status
     if number not in State.__members__.values():
-        raise CorruptRecordError(f"a transaction's state is {number}; known are 0 to 7")
+        raise CorruptRecordError(f"a transaction state is {number}; known states: 0 to 7")
     return Metadata(
         transactional_id,
         value.producer_id,

@@ -29,7 +29,7 @@ STATE_PROPERTIES = {"cleanup.policy": "compact", "segment.bytes": "104857600"}
 
 @dataclass(frozen=True, slots=True)
 class LoadedStates:
-    """A partition: the last state of each id, and its last commit where the log has it still."""
+    """The last state of each id in a partition, and its last commit if the log still has it."""
 
     states: list[Metadata]
     commits: dict[str, Metadata]
@@ -38,7 +38,7 @@ class LoadedStates:
 
 @dataclass(frozen=True, slots=True)
 class AppendedState:
-    """An append: on disk when the log's recovery point is ``end_offset``."""
+    """An append, which is on disk once the log's recovery point reaches ``end_offset``."""
 
     log: "Log"
     end_offset: int
@@ -46,7 +46,7 @@ class AppendedState:
 
 @dataclass(frozen=True, slots=True)
 class AppendedMarker:
-    """A marker in a log, under the coordinator epoch that it needed."""
+    """An appended marker, with the coordinator epoch that the log required."""
 
     log: "Log"
     end_offset: int
@@ -68,14 +68,14 @@ class TransactionStateStore:
         return [each.partition for each in filled_partitions(self._store, STATE_TOPIC)]
 
     def load(self, partition: int) -> LoadedStates:
-        """Read a partition from its start to its end. Raises CorruptRecordError if it is damaged:
-        a state that is not the last one would undo a decision."""
+        """Read a partition from start to end. Raises CorruptRecordError if it is corrupt, since an
+        outdated state would undo a decision."""
         return read_states(self._store._log(STATE_TOPIC, partition))
 
     def append(
         self, partition: int, transactional_id: str, metadata: Metadata | None
     ) -> AppendedState:
-        """Append the state of an id, or (None) its tombstone."""
+        """Append the state of an id, or its tombstone if None."""
         log = self._store._log(STATE_TOPIC, partition)
         value = None if metadata is None else encode_value(metadata)
         log.append(value, key=encode_key(transactional_id))
@@ -111,11 +111,11 @@ def append_marker(
     coordinator_epoch: int,
     timestamp: int,
 ) -> AppendedMarker:
-    """Append a marker under a coordinator epoch that the log accepts.
+    """Append a marker with a coordinator epoch that the log accepts.
 
-    An earlier broker of the directory may have ended this producer's transactions under a higher
-    one. The process that has locked the directory is the only coordinator, so there is none to
-    fence. Raises InvalidProducerEpochError where the log has seen a later epoch of the producer.
+    An earlier broker may have ended this producer's transactions with a higher epoch. The process
+    that holds the directory's lock is the only coordinator, so no other needs to be fenced. Raises
+    InvalidProducerEpochError if the log has a later epoch of the producer.
     """
     append = partial(
         log.append_end_marker, producer_id, producer_epoch, commit=is_commit, timestamp=timestamp
@@ -139,11 +139,11 @@ def open_transactions(log: "Log") -> "list[ProducerEntry]":
 def end_unknown_transaction(
     log: "Log", entry: "ProducerEntry", commits: list[Metadata], coordinator_epoch: int
 ) -> AppendedMarker | None:
-    """End an open transaction of which there is no state, unless it has changed meanwhile.
+    """End an open transaction without a state, unless it has changed meanwhile.
 
-    A power cut may lose the state and keep the records. They were never committed, unless it lost
-    the marker of the last commit (one of ``commits``, of the same producer and partition), which
-    is then written again.
+    A power failure may lose the state and keep the records. They were never committed, unless the
+    power failure lost the marker of the last commit (one of ``commits``, of the same producer and
+    partition), which is then written again.
     """
     if entry not in open_transactions(log):
         return None

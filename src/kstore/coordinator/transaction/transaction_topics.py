@@ -9,7 +9,7 @@ if TYPE_CHECKING:
 
 
 class TransactionTopics:
-    """The topics of one producer's transaction, with their identities at its begin.
+    """The topics of one producer's transaction, with their identities at its start.
 
     A transaction must not write records, offsets or markers of a deleted topic to a topic that
     was recreated under its name. Kafka only compares names. Not thread-safe.

@@ -1,11 +1,11 @@
 """Kafka's requests and responses: one generated module for each API, loaded on first use.
 
-A message is a dataclass with Kafka's field names in snake case. ``decode`` reads any version,
-``encode`` writes any version; fields that a version does not have keep their default, or are
-not written. A field of a struct type is a nested class named after the field:
-``ProduceRequest.TopicData``. A tagged struct is None where the message does not carry it.
-``records`` are a view of the bytes that were read. The modules come from
-``protocol/schema/messages.txt`` by ``python tests/tidy/protocol_messages.py``.
+A message is a dataclass with Kafka's field names in snake case. ``decode`` and ``encode`` support
+all versions; ``decode`` leaves fields that a version lacks at their default, and ``encode`` omits
+them. The type of a struct field is a nested class named after the field:
+``ProduceRequest.TopicData``. A tagged struct is None if the message does not contain it.
+``records`` are a view of the decoded bytes. ``python tests/tidy/protocol_messages.py`` generates
+the modules from ``protocol/schema/messages.txt``.
 """
 
 from functools import cache
@@ -26,7 +26,7 @@ class Message(Protocol):
 
     @classmethod
     def decode(cls, reader: Reader, version: int) -> Self:
-        """Read a message from its front. Raises InvalidMessageError."""
+        """Read a message. Raises InvalidMessageError."""
         ...
 
     def encode(self, writer: Writer, version: int) -> None:

@@ -1,9 +1,9 @@
 """Records of the coordinators' topics, and the consumer protocol: generated modules.
 
 A key and its value are in one module: ``OffsetCommitKey`` and ``OffsetCommitValue`` in
-``offset_commit``. In ``__consumer_offsets`` and ``__transaction_state`` two bytes precede each:
-the key's ``RECORD_TYPE``, and the value's version. The modules come from
-``protocol/schema/records.txt`` by ``python tests/tidy/protocol_messages.py``.
+``offset_commit``. In ``__consumer_offsets`` and ``__transaction_state`` each has a two-byte prefix:
+the key's ``RECORD_TYPE``, and the value's version. ``python tests/tidy/protocol_messages.py``
+generates the modules from ``protocol/schema/records.txt``.
 """
 
 from typing import Protocol, TypeVar
@@ -21,7 +21,7 @@ class RecordClass(Protocol[Record]):
 
 
 def prefix_of(data: bytes) -> int:
-    """The two bytes before a record: a key's type or a value's version.
+    """The two-byte prefix of a record: a key's type or a value's version.
 
     Raises CorruptRecordError for less than two bytes.
     """
@@ -32,7 +32,7 @@ def prefix_of(data: bytes) -> int:
 
 
 def decode_record(kind: RecordClass[Record], version: int, data: bytes) -> Record:
-    """The key or value behind its prefix. Raises CorruptRecordError for too few or many bytes."""
+    """Decode the key or value after its prefix. Raises CorruptRecordError for a wrong size."""
     reader = Reader(data, 2)
     try:
         record = kind.decode(reader, version)
@@ -44,7 +44,7 @@ def decode_record(kind: RecordClass[Record], version: int, data: bytes) -> Recor
 
 
 def first_string(data: bytes) -> str:
-    """The string that a key begins with: of every kind in ``__consumer_offsets``, the group.
+    """The first string of a key, which is the group for all types in ``__consumer_offsets``.
 
     Raises CorruptRecordError for too few bytes.
     """
@@ -55,7 +55,7 @@ def first_string(data: bytes) -> str:
 
 
 def encode_record(record: Encodable, prefix: int, version: int) -> bytes:
-    """A key or a value behind its prefix. Raises InvalidRecordError for what does not fit."""
+    """Encode a key or value with its prefix. Raises InvalidRecordError for an oversized value."""
     writer = Writer()
     writer.int16(prefix)
     try:

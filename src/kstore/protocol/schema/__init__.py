@@ -2,6 +2,6 @@
 
 Modules:
 
-- generate: Source text of the modules in ``protocol/messages``
-- table: The tables ``messages.txt`` and ``records.txt`` as objects: messages, fields, versions
+- generate: Generates the modules in ``protocol/messages`` and ``protocol/records``
+- table: Parses the tables ``messages.txt`` and ``records.txt``
 """

@@ -1,4 +1,4 @@
-"""Source text of the modules in ``protocol/messages``, one for each API.
+"""Generates the modules in ``protocol/messages``, one for each API.
 
 ``python tests/tidy/protocol_messages.py`` writes them.
 """
@@ -24,7 +24,7 @@ _METHODS = {
     "bytes": "bytes_",
 }
 _RECORD = {"KEY": "", "VALUE": "", "DATA": ""}
-# Records of coordinators and the consumer protocol, that the engine reads and writes.
+# Records of the coordinators and the consumer protocol that kstore reads and writes.
 RECORDS = ("OffsetCommit", "GroupMetadata", "TransactionLog", "ConsumerGroup", "ConsumerProtocol")
 _PYTHON = {"bool": "bool", "f64": "float", "uuid": "bytes", "str": "str", "bytes": "bytes"}
 _PYTHON["records"] = "Records"
@@ -36,7 +36,7 @@ def snake_case(name: str) -> str:
 
 
 def modules(messages: Iterable[Message]) -> dict[str, str]:
-    """Text of each module by its name; request and response of an API together."""
+    """The source of each module by name; request and response of an API share a module."""
     ordered = sorted(messages, key=lambda each: (each.api_key, not each.is_request))
     return {
         snake_case(api): module_text(list(pair))
@@ -45,12 +45,12 @@ def modules(messages: Iterable[Message]) -> dict[str, str]:
 
 
 def record_name(message: Message) -> str:
-    """The name that a key and its value share."""
+    """The common name of a key and its value."""
     return re.sub("(Key|Value)$", "", message.name)
 
 
 def record_modules(messages: Iterable[Message]) -> dict[str, str]:
-    """Text of the modules in ``protocol/records``; a key and its value are in one."""
+    """The source of the modules in ``protocol/records``; a key and its value share a module."""
     chosen = [each for each in messages if each.name.startswith(RECORDS) and each.kind in _RECORD]
     pairs: dict[str, list[Message]] = {}
     for message in sorted(chosen, key=lambda each: each.name):
@@ -92,7 +92,7 @@ def class_name(field: Field) -> str:
 
 
 def is_plain_run(field: Field) -> bool:
-    """Whether a field has a fixed size, so that it may join its neighbours in one layout."""
+    """Whether a field has a fixed size, so that it can share a layout with its neighbours."""
     return field.kind in _FIXED and not field.is_array and field.tag is None
 
 
@@ -108,7 +108,7 @@ def may_be_none(field: Field) -> bool:
 
 
 def default(field: Field) -> str:
-    """The expression of a field's default."""
+    """The Python expression of a field's default."""
     is_struct = field.kind == "struct" and not field.is_array
     if field.default == "null" or field.kind == "records" or (is_struct and may_be_none(field)):
         return "None"
@@ -204,7 +204,7 @@ class _Struct:
             yield f"flexible = version >= {self.message.flexible_from}"
 
     def _steps(self, lines_of: Callable[[list[Field]], Iterator[str]]) -> Iterator[str]:
-        """Lines for the fields in order, below one condition for neighbours of equal versions."""
+        """Lines for the fields in order, with one condition for neighbours of equal versions."""
         plain = [each for each in self.fields if each.tag is None]
         for versions, group in groupby(plain, key=lambda each: each.versions):
             condition = self._condition(versions)
@@ -350,7 +350,7 @@ class _Struct:
         yield f"{indent}writer.tags(tags)"
 
     def _differs(self, field: Field) -> str:
-        """Whether a tagged field is to be written: it differs from its default."""
+        """The condition for writing a tagged field: its value differs from the default."""
         value = f"self.{field.name}"
         if field.is_array and field.default != "null":
             return value if field.nullable is None else f"{value} != []"
@@ -364,7 +364,7 @@ class _Struct:
 
 
 def _runs(fields: list[Field]) -> Iterator[list[Field]]:
-    """Neighbours of fixed size together, any other field alone."""
+    """Group consecutive fields of fixed size; any other field is a group of its own."""
     for is_run, group in groupby(fields, key=is_plain_run):
         if is_run:
             yield list(group)

@@ -1,4 +1,4 @@
-"""The tables ``messages.txt`` and ``records.txt`` as objects: messages, fields, versions."""
+"""Parses the tables ``messages.txt`` and ``records.txt`` to messages, fields and versions."""
 
 import pkgutil
 import re
@@ -22,7 +22,7 @@ _DEFAULT = re.compile(r"=([^\s\])]+)")
 
 
 class SchemaError(ValueError):
-    """A line of the table that cannot be read."""
+    """A line of the table is invalid."""
 
 
 @dataclass(frozen=True)
@@ -41,7 +41,7 @@ class Versions:
 
 @dataclass(frozen=True)
 class Field:
-    """A field of a struct: ``kind`` is a type of the table, or ``struct``."""
+    """A field of a struct; ``kind`` is a type in the table, or ``struct``."""
 
     name: str
     kind: str
@@ -57,8 +57,8 @@ class Field:
 class Message:
     """A request, a response, or a key or value of a record.
 
-    ``kind`` is REQ, RES, KEY, VALUE, METADATA or DATA; ``api`` is the name in the table. Without
-    a number ``api_key`` is -1.
+    ``kind`` is REQ, RES, KEY, VALUE, METADATA or DATA; ``api`` is the name in the table.
+    ``api_key`` is -1 if the line has no number.
     """
 
     api_key: int
@@ -86,7 +86,7 @@ def parse_versions(text: str) -> Versions:
 
 
 class _Cursor:
-    """One line's fields, read from the front."""
+    """Reads the fields of one line sequentially."""
 
     def __init__(self, text: str) -> None:
         self.text = text
@@ -108,7 +108,7 @@ class _Cursor:
         return SchemaError(f"cannot read {self.text[self.position : self.position + 40]!r}")
 
     def fields(self, end: str) -> tuple[Field, ...]:
-        """Fields up to and with the closing character, with the versions that they state."""
+        """Read fields up to and including the closing character, with their stated versions."""
         found = []
         while not self.take_text(end):
             found.append(self.field())
@@ -136,7 +136,7 @@ class _Cursor:
         )
 
     def kind(self) -> tuple[str, bool, tuple[Field, ...]]:
-        """A type: its name, whether it is an array, and the fields of its struct."""
+        """Read a type: its name, whether it is an array, and the fields of its struct."""
         if self.take_text("("):
             return "struct", False, self.fields(")")
         is_array = self.take_text("[")
@@ -151,7 +151,7 @@ class _Cursor:
 
 
 def _narrow(fields: tuple[Field, ...], outer: Versions) -> tuple[Field, ...]:
-    """The same fields, their versions cut to those of the struct around them."""
+    """The same fields, with their versions limited to those of the enclosing struct."""
     return tuple(
         replace(
             each,
@@ -164,10 +164,10 @@ def _narrow(fields: tuple[Field, ...], outer: Versions) -> tuple[Field, ...]:
 
 
 def parse_line(line: str) -> Message:
-    """A line of the table. Raises SchemaError."""
+    """Parse a line of the table. Raises SchemaError."""
     head = _HEAD.fullmatch(line)
     if head is None:
-        raise SchemaError(f"no message: {line[:60]!r}")
+        raise SchemaError(f"not a message: {line[:60]!r}")
     versions = Versions(int(head["low"]), int(head["high"] or head["low"]))
     flexible = head["flexible"]
     return Message(
@@ -181,13 +181,13 @@ def parse_line(line: str) -> Message:
 
 
 def parse(text: str) -> list[Message]:
-    """All messages of a table. Raises SchemaError."""
+    """Parse all messages of a table. Raises SchemaError."""
     lines = (line.strip() for line in text.splitlines())
     return [parse_line(line) for line in lines if line and not line.startswith("#")]
 
 
 def load(name: str = "messages.txt") -> list[Message]:
-    """All messages of a table: ``messages.txt`` or ``records.txt``."""
+    """Load all messages of a table: ``messages.txt`` or ``records.txt``."""
     text = pkgutil.get_data(__package__, name)
     assert text is not None
     return parse(text.decode())

@@ -192,7 +192,7 @@ def _check_pattern(pattern: str | None) -> None:
     try:
         re.compile((pattern or "").encode())
     except re.error as error:
-        raise InvalidConfigError(f"{pattern!r} is no regular expression: {error}") from None
+        raise InvalidConfigError(f"{pattern!r} is not a regular expression: {error}") from None
 
 
 class _Driver:

@@ -1,4 +1,4 @@
-"""What the brokers are asked to do, and what is wanted of kstore relative to Kafka."""
+"""The workloads, and kstore's targets relative to Kafka."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -17,7 +17,7 @@ CPU_REQUEST = "CPU us/request"
 
 
 class Bench:
-    """One broker with what it needs to be measured."""
+    """One broker and the state for measuring it."""
 
     def __init__(self, broker: Broker, generator: Generator, scale: float) -> None:
         self.broker = broker
@@ -31,28 +31,28 @@ class Bench:
         return max(8, int(count * self.scale))
 
     def new_topic(self, partitions: int) -> str:
-        """Create a topic; each name is used once and all have the same length."""
+        """Create a topic with a new name; all names have the same length."""
         self._topics_made += 1
         topic = f"load-{self._topics_made:06}"
         self.topics.create(topic, partitions)
         return topic
 
     def measure(self, mode: str, *requests: frames.Frame, **options: int) -> tuple[Measured, float]:
-        """What the generator measured, and the broker's CPU seconds, those of the warm-up too."""
+        """The generator's results, and the broker's CPU seconds, including the warm-up."""
         before = cpu_seconds(self.broker.pid)
         found = self.generator.run(mode, self.broker.port, requests, **options)
         return found, cpu_seconds(self.broker.pid) - before
 
     def check_ends(self, topic: str, expected: list[int]) -> None:
-        """The log end offsets are those of what was acknowledged."""
+        """Assert that the log end offsets equal the acknowledged records."""
         if self.broker.keeps_records:
             found = self.topics.ends(topic)
             assert found == expected, f"{self.broker.name}: ends {found}, sent {expected}"
 
 
 @dataclass(frozen=True)
-class Work:
-    """``wanted``: by the name of a figure, the least (positive) or largest (negative) ratio of
+class Workload:
+    """A workload. ``wanted``: by figure, the minimum (positive) or maximum (negative) ratio of
     kstore to Kafka."""
 
     name: str
@@ -61,7 +61,7 @@ class Work:
 
 
 def _produce(size: int, connections: int, in_flight: int, count: int) -> Callable[[Bench], Sample]:
-    """Batches of one size, ``count`` in all, on a partition for each connection."""
+    """Send ``count`` batches of one size, with one partition for each connection."""
 
     def run(bench: Bench) -> Sample:
         topic = bench.new_topic(connections)
@@ -95,12 +95,12 @@ class _Filled:
     end: int
 
 
-_FILLED: dict[int, _Filled] = {}  # by the process of the broker
+_FILLED: dict[int, _Filled] = {}  # by process id of the broker
 _PARTITIONS = 4
 
 
 def _filled(bench: Bench) -> _Filled:
-    """A topic of four partitions with the same records each, filled at the first use."""
+    """A topic with four partitions of identical records, created at the first use."""
     if bench.broker.pid not in _FILLED:
         topic = bench.new_topic(_PARTITIONS)
         batch = frames.batch(16384)
@@ -115,7 +115,7 @@ def _filled(bench: Bench) -> _Filled:
 
 
 def _fetch(connections: int, count: int) -> Callable[[Bench], Sample]:
-    """1 MiB at a time from a partition for each connection, again from the beginning at its end."""
+    """Fetch 1 MiB at a time, one partition for each connection; restart at the partition's end."""
 
     def run(bench: Bench) -> Sample:
         filled = _filled(bench)
@@ -134,7 +134,7 @@ def _fetch(connections: int, count: int) -> Callable[[Bench], Sample]:
 
 
 def _parked(bench: Bench) -> Sample:
-    """One record at a time produced to a partition at whose end a Fetch waits."""
+    """Produce single records to a partition while a Fetch waits at its end."""
     topic = bench.new_topic(1)
     sent = frames.produce(topic, 0, frames.batch(1))
     count, warm = bench.scaled(3000), 200
@@ -152,17 +152,17 @@ def _parked(bench: Bench) -> Sample:
 
 
 def memory_mb(bench: Bench) -> float:
-    """Anonymous memory of the broker now, in MB."""
+    """The broker's current anonymous memory in MB."""
     return anonymous_memory(bench.broker.pid) / 1e6
 
 
-WORKS = (
-    Work("produce 16 KB, 4x5", _produce(16384, 4, 5, 65536), {RATE: 3, CPU: -1 / 3}),
-    Work("produce 16 KB, 1x5", _produce(16384, 1, 5, 32768)),
-    Work("produce 1 KB, 4x5", _produce(1024, 4, 5, 100_000), {REQUESTS: 4}),
-    Work("produce 1 record, 4x5", _produce(1, 4, 5, 100_000), {REQUESTS: 4}),
-    Work("produce one at a time", _produce(1, 1, 1, 20_000), {P50: -0.5}),
-    Work("fetch 1 MiB, 1 connection", _fetch(1, 2048), {RATE: 1.2, CPU: -0.5}),
-    Work("fetch 1 MiB, 4 connections", _fetch(4, 4096), {RATE: 1.2, CPU: -0.5}),
-    Work("produce to a parked fetch", _parked, {P50: -0.5}),
+WORKLOADS = (
+    Workload("produce 16 KB, 4x5", _produce(16384, 4, 5, 65536), {RATE: 3, CPU: -1 / 3}),
+    Workload("produce 16 KB, 1x5", _produce(16384, 1, 5, 32768)),
+    Workload("produce 1 KB, 4x5", _produce(1024, 4, 5, 100_000), {REQUESTS: 4}),
+    Workload("produce 1 record, 4x5", _produce(1, 4, 5, 100_000), {REQUESTS: 4}),
+    Workload("produce one at a time", _produce(1, 1, 1, 20_000), {P50: -0.5}),
+    Workload("fetch 1 MiB, 1 connection", _fetch(1, 2048), {RATE: 1.2, CPU: -0.5}),
+    Workload("fetch 1 MiB, 4 connections", _fetch(4, 4096), {RATE: 1.2, CPU: -0.5}),
+    Workload("produce to a parked fetch", _parked, {P50: -0.5}),
 )
