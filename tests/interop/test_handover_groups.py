@@ -69,7 +69,9 @@ def test_groups_there_and_back(tmp_path: Path) -> None:
         assert report.executed, report.findings
 
         broker.start()
-        assert sorted(each[0] for each in run_groups_tool(broker.address, "--list")) == sorted(GROUPS)
+        assert sorted(each[0] for each in run_groups_tool(broker.address, "--list")) == sorted(
+            GROUPS
+        )
         assert offsets_at(broker.address) == GROUPS
         reset = ("--reset-offsets", "--execute", "--topic", "t:1", "--to-offset", "50")
         run_groups_tool(broker.address, "--group", "billing", *reset)
