@@ -23,9 +23,14 @@ def broker_threads() -> set[threading.Thread]:
 
 @pytest.fixture(autouse=True)
 def _no_thread_of_a_broker_is_left() -> Iterator[None]:
-    """The test that leaves one fails, not a later one that counts threads."""
+    """The test that leaves one fails, not a later one that counts threads.
+
+    A broker that a fixture of several tests runs may start disk workers during any of them.
+    """
     before = broker_threads()
     yield
+    if any(each.name == "kstore-broker" for each in before):
+        return
     left = broker_threads() - before
     for thread in left:
         thread.join(5)  # one that is about to end
