@@ -79,3 +79,10 @@ def test_keys_of_security_go_to_the_broker_which_honours_or_refuses_them(tmp_pat
         pytest.raises(InvalidConfigError, match=re.escape("authorizer.class.name")),
     ):
         Broker(store, settings=found.settings)
+
+
+def test_a_file_switches_the_new_protocol_of_groups_off() -> None:
+    """Not a setting of BrokerSettings: the handlers of groups read it."""
+    name = "group.coordinator.rebalance.protocols"
+    found = read_server_properties({name: "classic", "log.dirs": "/d"})
+    assert (found.settings, found.ignored) == ({name: "classic"}, ())
