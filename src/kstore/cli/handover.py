@@ -29,6 +29,11 @@ segments are replaced. In ZooKeeper mode the broker adopts a directory when the 
 Everything is verified before the copy and compared after it; --log-dir is not changed.
 After an interruption, also by a kill, run the same command again to continue.
 
+Settings of topics, access control lists and SCRAM users are in files that a broker does not read:
+lines that begin with "command:" set them there, by Kafka's tools. Set the topics' before the
+handover, while the broker runs: a warning names topics of which its retention would delete records.
+Passwords are not stored; NEW_PASSWORD stands for one.
+
 --from checks whether kstore may write in a stopped broker's directories. Its topics keep every
 byte there; --adopt gives one an entry in kstore.topics, so that the settings of --config apply.
 
@@ -158,6 +163,8 @@ def print_report(report: "HandoverReport") -> None:
         )
     for finding in report.findings:
         print(f"{finding.level}: {finding.where}: {finding.sentence}")
+    for command in report.commands:
+        print(f"command: {command}")
     kind = f" of a {report.kind} broker" if report.kind else ""
     if not report.ok:
         print(f"refused; nothing was changed{kind and ' in the directory'}{kind}")

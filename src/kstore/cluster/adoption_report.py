@@ -49,7 +49,7 @@ def report_adoption(
             yield f"  {topic.name}: compaction would keep the latest record of each key"
         for partition in sorted(store._catalog.topics[topic.name]):
             try:
-                deleted, start = _deleted(store[topic.name][partition], config)
+                deleted, start = deleted_by_retention(store[topic.name][partition], config)
             except KStoreError as error:
                 yield f"  {topic.name}-{partition}: cannot be read: {error}"
                 continue
@@ -73,6 +73,8 @@ def _shown(topic: PlannedTopic, values: Mapping[str, str]) -> str:
 
 def _deleted(log: Log, config: LogConfig) -> tuple[int, int]:
     """The bytes that retention would delete now, and the resulting log start offset."""
+def deleted_by_retention(log: Log, config: LogConfig) -> tuple[int, int]:
+    """The bytes that retention would delete now, and the log start after it."""
     facts = segment_facts(log, log._files)
     doomed = segments_to_delete(
         facts,

@@ -7,6 +7,7 @@ from functools import partial
 from kstore.errors import CorruptFileError
 from kstore.handover.broker_folders import Broker
 from kstore.handover.compare_folder import TargetContents, compare_logs, is_copied
+from kstore.handover.export_commands import export_commands
 from kstore.handover.report import KRAFT, ZOOKEEPER, HandoverReport, PartitionPlan
 from kstore.handover.source import check_transactions, warn_of_offsets
 from kstore.partition_files import (
@@ -87,6 +88,7 @@ def plan_handover(
         # Readers of the broker's directories have their offsets in these.
         log_dirs += [(log_dir, partial(_is_same_topic, there)) for log_dir in there.dirs]
         warn_of_offsets(store, log_dirs, {plan.topic for plan in report.partitions}, report)
+        export_commands(store, [plan.topic for plan in report.partitions], there.metadata, report)
     for plan in report.partitions:
         _check_partition(there, plan, topic_ids or {})
     _check_contents(there, report)

@@ -40,6 +40,7 @@ class HandoverReport:
     findings: list[Finding] = field(default_factory=list)
     partitions: list[PartitionPlan] = field(default_factory=list)
     executed: bool = False
+    commands: list[str] = field(default_factory=list)  # for Kafka's tools, on the broker
 
     @property
     def ok(self) -> bool:

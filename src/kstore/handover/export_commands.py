@@ -1,0 +1,145 @@
+"""What a broker of kstore has beside the logs, as commands for Kafka's tools.
+
+Settings of topics, access control lists and SCRAM users are in files of kstore's own, which a Kafka
+broker does not read. Passwords are not stored, so a user gets a new one.
+"""
+
+import shlex
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
+from typing import TYPE_CHECKING, TypeVar
+
+from kstore.cluster.adoption_report import deleted_by_retention
+from kstore.cluster.broker_file import read_broker_file
+from kstore.cluster.effective_config import to_log_config
+from kstore.cluster.local_image import topic_image
+from kstore.cluster.settings.layers import BrokerConfig
+from kstore.cluster.settings.topic_settings import TOPIC_SETTINGS
+from kstore.config import LogConfig
+from kstore.errors import CorruptFileError, KStoreError, NewerFormatError
+from kstore.security.acl import Acl, Authorizer, PatternType, Permission, ResourceType
+from kstore.security.acl_store import AclStore
+from kstore.security.credentials import Credentials, Users
+
+if TYPE_CHECKING:
+    from kstore.handover.report import HandoverReport
+    from kstore.partition_files import ClusterMetadata
+    from kstore.store.store import Store
+
+T = TypeVar("T")
+
+_SERVER = "--bootstrap-server HOST:PORT"
+# What kstore does with a topic without such a setting; Kafka deletes after seven days.
+_KEPT = {"retention.ms": "-1", "retention.bytes": "-1"}
+_RESOURCES = {
+    ResourceType.TOPIC: "--topic",
+    ResourceType.GROUP: "--group",
+    ResourceType.TRANSACTIONAL_ID: "--transactional-id",
+    ResourceType.DELEGATION_TOKEN: "--delegation-token",
+    ResourceType.USER: "--user-principal",
+}
+
+
+def export_commands(
+    store: "Store", topics: Iterable[str], known: "ClusterMetadata | None", report: "HandoverReport"
+) -> None:
+    """Add the commands to the report, and a warning for each topic from which the broker's
+    retention would delete records that kstore keeps.
+
+    ``known``: the broker's metadata, with the settings that its topics have already.
+    """
+    for topic in dict.fromkeys(topics):
+        settings = _read(report, topic, partial(_settings, store, topic))
+        there = {} if known is None else known.settings.get(topic, {})
+        missing = {
+            name: value
+            for name, value in sorted((settings or {}).items())
+            if there.get(name, _default(name)) != value
+        }
+        if missing:
+            report.commands.append(
+                f"kafka-configs {_SERVER} --alter --entity-type topics --entity-name {topic} "
+                f"--add-config {shlex.quote(','.join(map(_setting, missing.items())))}"
+            )
+        _warn_of_retention(store, topic, there, report)
+    dirs = store._manager._dirs
+    acls = _read(report, "ACLs", lambda: AclStore(dirs, Authorizer((), allows_everyone=False)).acls)
+    report.commands += map(_acl_command, sorted(acls or ()))
+    users: Users | None = _read(report, "SCRAM users", lambda: Credentials(dirs).users)
+    report.commands += _user_commands(users or {})
+
+
+def _read(report: "HandoverReport", what: str, read: Callable[[], T]) -> T | None:
+    try:
+        return read()
+    except (CorruptFileError, NewerFormatError) as error:
+        report.warn(what, f"not exported as commands: {error}")
+        return None
+
+
+def _settings(store: "Store", topic: str) -> dict[str, str]:
+    """The topic's settings that Kafka has, too, as kstore applies them."""
+    state = read_broker_file(store._manager._dirs)
+    record = None if state is None else state.topics.get(topic)
+    if record is not None and not store._manager.identities.is_same(topic, record.identity):
+        record = None
+    image = topic_image(store, topic, 0, record)
+    if image is None:
+        return {}
+    found = dict(image.config) if image.is_adopted else {**_KEPT, **image.config}
+    return {name: value for name, value in found.items() if not name.startswith("kstore.")}
+
+
+def _default(name: str) -> str | None:
+    return BrokerConfig({}).topic_default(name) if name in TOPIC_SETTINGS else None
+
+
+def _setting(pair: tuple[str, str]) -> str:
+    name, value = pair
+    return f"{name}=[{value}]" if "," in value else f"{name}={value}"
+
+
+def _warn_of_retention(
+    store: "Store", topic: str, there: dict[str, str], report: "HandoverReport"
+) -> None:
+    broker = BrokerConfig({})
+    values = {name: broker.topic_default(name) for name in TOPIC_SETTINGS} | there
+    config = to_log_config(values, LogConfig())
+    size = 0
+    for log in store[topic]:
+        try:
+            size += deleted_by_retention(log, config)[0]
+        except KStoreError as error:  # the check of the partition says more
+            report.note(log.path, f"what retention would delete is unknown: {error}")
+    if size:
+        report.warn(
+            topic,
+            f"the broker's retention (retention.ms={values['retention.ms']}, "
+            f"retention.bytes={values['retention.bytes']}) would delete {size:,} bytes that kstore "
+            "keeps, minutes after its start: set the topic's retention before the handover, by the "
+            "command below",
+        )
+
+
+def _acl_command(acl: Acl) -> str:
+    kind = "allow" if acl.permission == Permission.ALLOW else "deny"
+    if acl.resource_type == ResourceType.CLUSTER:
+        resource = "--cluster"
+    else:
+        resource = f"{_RESOURCES[acl.resource_type]} {shlex.quote(acl.name)}"
+    pattern = " --resource-pattern-type prefixed" if acl.pattern == PatternType.PREFIXED else ""
+    operation = acl.operation.name.title().replace("_", "")
+    return (
+        f"kafka-acls {_SERVER} --add --{kind}-principal {shlex.quote(acl.principal)} "
+        f"--{kind}-host {shlex.quote(acl.host)} --operation {operation} {resource}{pattern}"
+    )
+
+
+def _user_commands(users: Users) -> Iterator[str]:
+    for name, mechanisms in sorted(users.items()):
+        for mechanism, each in sorted(mechanisms.items()):
+            value = f"{mechanism}=[iterations={each.iterations},password=NEW_PASSWORD]"
+            yield (
+                f"kafka-configs {_SERVER} --alter --entity-type users --entity-name "
+                f"{shlex.quote(name)} --add-config {shlex.quote(value)}"
+            )

@@ -1,0 +1,144 @@
+"""What a broker does not read becomes commands, which kstore's own tools, with Kafka's options,
+understand; retention that would delete is warned of."""
+
+import json
+import shlex
+import time
+from pathlib import Path
+
+import pytest
+from kafka import KafkaAdminClient
+from kafka.admin import NewTopic
+
+import kstore
+from kstore.cli import acls, configs, main
+from kstore.cli.common import ToolParser
+from kstore.handover import HandoverReport, plan_handover
+from kstore.handover.export_commands import export_commands
+from kstore.security.acl import (
+    Acl,
+    AclOperation,
+    Authorizer,
+    PatternType,
+    Permission,
+    ResourceType,
+)
+from kstore.security.acl_store import AclStore
+from kstore.security.credentials import Credentials
+from kstore.security.scram import ScramCredential
+from kstore.store.cluster_metadata import ClusterMetadata
+from support.stores import MARKER
+
+META = "version=1\ncluster.id=c\nnode.id=1\ndirectory.id=AAAAAAAAAAAAAAAAAAABQQ\n"
+NOW = time.time_ns() // 1_000_000
+
+
+def exported(
+    store: kstore.Store, *topics: str, known: ClusterMetadata | None = None
+) -> HandoverReport:
+    report = HandoverReport()
+    export_commands(store, topics, known, report)
+    return report
+
+
+def options(tool: object, command: str, name: str) -> dict[str, object]:
+    """The options of a command, as the tool of that name reads them."""
+    first, *words = shlex.split(command)
+    assert first == name
+    parser = ToolParser(prog=name)
+    tool.describe(parser)  # type: ignore[attr-defined]
+    return vars(parser.parse_args(words))
+
+
+def test_settings_of_topics_and_what_kafka_would_delete(tmp_path: Path) -> None:
+    with kstore.open(tmp_path) as store:
+        old = store.create_topic("old", config={"cleanup.policy": "compact,delete"})[0]
+        old.append(b"x" * 100, key=b"k", timestamp=NOW - 8 * 86_400_000)
+        old.roll()
+        old.append(b"new", key=b"k")
+        store.create_topic("new", config={"retention.ms": 3_600_000})[0].append(b"x")
+        report = exported(store, "old", "new", "old")
+        first, second = report.commands
+        found = options(configs, first, "kafka-configs")
+        assert (found["entity_type"], found["entity_name"]) == ("topics", "old")
+        assert "cleanup.policy=[compact,delete]" in first
+        assert "retention.ms=-1" in first
+        assert "retention.ms=3600000" in second
+        [warning] = report.findings
+        assert (warning.level, warning.where) == ("warning", "old")
+        assert f"would delete {old.segments.views[0].size} bytes" in warning.sentence
+        known = ClusterMetadata("m", settings={"old": {"retention.ms": "-1"}})
+        report = exported(store, "old", known=known)
+        assert report.findings == []
+        assert "retention.ms" not in report.commands[0]
+
+
+def test_a_topic_with_kafkas_settings_needs_no_command(tmp_path: Path) -> None:
+    with kstore.serve(tmp_path, port=0) as broker:
+        admin = KafkaAdminClient(bootstrap_servers=broker.bootstrap_servers)
+        admin.create_topics([NewTopic("orders", 1, 1)])
+        admin.close()
+    with kstore.open(tmp_path, "r") as store:  # the broker's defaults, retention too, are Kafka's
+        assert exported(store, "orders").commands == []
+
+
+def test_acls(tmp_path: Path) -> None:
+    given = [
+        Acl(
+            ResourceType.TOPIC, "or ders", PatternType.PREFIXED, "User:CN=a b", "*",
+            AclOperation.ALTER_CONFIGS, Permission.DENY,
+        ),
+        Acl(
+            ResourceType.CLUSTER, "kafka-cluster", PatternType.LITERAL, "User:*", "10.0.0.1",
+            AclOperation.IDEMPOTENT_WRITE, Permission.ALLOW,
+        ),
+    ]  # fmt: skip
+    with kstore.open(tmp_path) as store:
+        AclStore(store._manager._dirs, Authorizer((), allows_everyone=False)).create(given)
+        topic, cluster = exported(store).commands
+    found = options(acls, topic, "kafka-acls")
+    assert found["topic"] == ["or ders"]
+    assert found["deny_principal"] == ["User:CN=a b"]
+    assert found["operation"] == ["AlterConfigs"]
+    assert found["resource_pattern_type"] == PatternType.PREFIXED
+    found = options(acls, cluster, "kafka-acls")
+    assert found["cluster"]
+    assert found["allow_host"] == ["10.0.0.1"]
+    assert found["operation"] == ["IdempotentWrite"]
+
+
+def test_users_without_what_proves_their_password(tmp_path: Path) -> None:
+    credential = ScramCredential(b"s" * 16, b"stored" * 5, b"server" * 5, 8192)
+    with kstore.open(tmp_path) as store:
+        Credentials(store._manager._dirs).alter([("al ice", "SCRAM-SHA-256", credential)])
+        [command] = exported(store).commands
+    found = options(configs, command, "kafka-configs")
+    assert found["entity_name"] == "al ice"
+    assert "SCRAM-SHA-256=[iterations=8192,password=NEW_PASSWORD]" in command
+    assert "c3RvcmVk" not in command
+
+
+def test_a_damaged_file_is_a_warning(tmp_path: Path) -> None:
+    with kstore.open(tmp_path) as store:
+        (tmp_path / "kstore.acls").write_text("{")
+        [warning] = exported(store).findings
+    assert warning.where == "ACLs"
+    assert warning.level == "warning"
+
+
+def test_the_report_has_them(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    own, there = tmp_path / "own", tmp_path / "broker"
+    with kstore.open(own) as store:
+        store.create_topic("t")[0].append(b"x")
+    there.mkdir()
+    (there / "meta.properties").write_text(META)
+    (there / MARKER).write_text('{"version":0,"brokerEpoch":7}')
+    command = "--alter --entity-type topics --entity-name t --add-config retention.ms=-1"
+    assert any(command in each for each in plan_handover(own, there).commands)
+    words = ["handover", "--log-dir", str(own), "--to", str(there)]
+    main(words)
+    assert (
+        f"command: kafka-configs --bootstrap-server HOST:PORT {command}" in capsys.readouterr().out
+    )
+    main([*words, "--json"])
+    assert command in json.loads(capsys.readouterr().out)["commands"][0]
