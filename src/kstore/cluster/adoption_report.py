@@ -71,10 +71,8 @@ def _shown(topic: PlannedTopic, values: Mapping[str, str]) -> str:
     )
 
 
-def _deleted(log: Log, config: LogConfig) -> tuple[int, int]:
-    """The bytes that retention would delete now, and the resulting log start offset."""
 def deleted_by_retention(log: Log, config: LogConfig) -> tuple[int, int]:
-    """The bytes that retention would delete now, and the log start after it."""
+    """The bytes that retention would delete now, and the resulting log start offset."""
     facts = segment_facts(log, log._files)
     doomed = segments_to_delete(
         facts,
