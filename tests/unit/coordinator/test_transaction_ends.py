@@ -60,7 +60,7 @@ def test_a_commit_that_failed_once_it_was_decided_is_finished_by_what_comes_next
         send(producer, b"2")
     assert committed(store) == [b"1", b"2"] * 2
     producer.begin_transaction()
-    with pytest.raises(InvalidTxnStateError, match="open already"):
+    with pytest.raises(InvalidTxnStateError, match="already has an open"):
         producer.begin_transaction()
     producer.abort_transaction()
 

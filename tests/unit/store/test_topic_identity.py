@@ -185,7 +185,7 @@ def test_no_second_offsets_topic_is_created_while_a_directory_is_not_open(
     assert filed.exists()
     open_once(first_dir)
     assert filed.exists()
-    assert "in no log directory that is open" in caplog.text
+    assert "no open log directory contains" in caplog.text
     with kstore.open([first_dir, second_dir], config=QUIET) as store:
         assert not filed.exists()
         with store.consumer("t", group="g") as consumer:
