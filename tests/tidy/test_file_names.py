@@ -13,7 +13,7 @@ FILE = re.compile(
     r"|\.kafka_cleanshutdown|\.(?:log|index|timeindex|txnindex|snapshot|checkpoint|tmp)"
     r"|\.(?:deleted|cleaned|swap)|-(?:delete|future|stray))$"
 )
-MODULES = {f"kstore.{path.stem}" for path in PACKAGE.iterdir()} | {"kstore.cli."}
+MODULES = {f"kstore.{path.stem}" for path in PACKAGE.iterdir()} | {"kstore.cli.", "kstore.testing."}
 
 
 def literals(text: str) -> list[tuple[int, str]]:

@@ -70,7 +70,7 @@ the same signal again stops immediately, and the next start recovers. Warnings a
 on standard error.
 """
 _LOCAL, _PORT = "127.0.0.1", 9092
-_LOGGER = logging.getLogger("kstore.serve")
+_LOGGER = logging.getLogger(__name__)
 _STATUS_SECONDS = 1.0  # between two reports of a recovery's progress
 _SWITCH_SECONDS = 0.0005
 _LISTENERS = ("listeners", "advertised.listeners", "listener.security.protocol.map")

@@ -11,4 +11,5 @@ Modules:
 - segment_end: where the complete batches of a segment end, and their largest timestamp
 - segment_pages: which pages a read needs, and whether they are in memory
 - segment_view: from an offset to a slice of a segment's file
+- slice: such a slice, and its sendfile; a part of segment_view
 """
