@@ -129,7 +129,7 @@ def test_a_log_without_its_snapshot(tmp_path: Path) -> None:
         ([bytes([1, 0x80, 0x80, 0x80, 0x80, 0x80])], "does not end"),
         ([bytes([1, 126, 0])], "unknown metadata record"),
         ([bytes([0, 2, 0])], "unknown metadata record"),
-        ([metadata.topic("a", A)[:9]], "ends before"),
+        ([metadata.topic("a", A)[:9]], "ends within"),
         ([bytes([1, 2, 9]) + metadata.topic("a", A)[3:]], "no version 9"),
         ([metadata.partition(A, 0)], "does not exist"),
         ([metadata.remove(A)], "does not exist"),
