@@ -100,3 +100,32 @@ def test_offsets_that_retention_deletes_during_a_restore_fail_it(
     (report,) = job.restore(NO_SPARK, tmp_path / "to", log_dirs=source)
     assert report.records == 26
     assert values(tmp_path / "to") == list(range(25, 51))
+
+
+@pytest.mark.parametrize("fails_on_loss", [True, False])
+def test_a_publication_that_finished_is_not_repeated_from_a_source_with_fewer_records(
+    source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fails_on_loss: bool
+) -> None:
+    """The run was killed after the records showed, before the resume file had the entry."""
+    publish = job.publish
+
+    def killed(*arguments: Any, **options: Any) -> None:
+        publish(*arguments, **options)
+        raise KeyboardInterrupt
+
+    to, state = tmp_path / "to", str(tmp_path / "state")
+    monkeypatch.setattr(job, "publish", killed)
+    with pytest.raises(KeyboardInterrupt):
+        job.restore(NO_SPARK, to, log_dirs=source, resume=state)
+    monkeypatch.setattr(job, "publish", publish)
+    before = values(to)
+    assert before == list(range(SEGMENTS * EACH))
+    with kstore.open(source, config=QUIET) as store:
+        store["t"][0].delete_records(15)
+    options = {"log_dirs": source, "resume": state, "fail_on_data_loss": fails_on_loss}
+    job.restore(NO_SPARK, to, **options)
+    assert values(to) == before
+    with kstore.open(source, config=QUIET) as store:
+        store["t"][0].append(b"50")
+    job.restore(NO_SPARK, to, **options)
+    assert values(to) == [*before, SEGMENTS * EACH]

@@ -374,7 +374,8 @@ class _Driver:
             # The identity contains the ranges: an earlier resume file of this path had others.
             identity = None
             if name is not None:
-                identity = Identity(f"{name} {fingerprint_ranges(ranges)}", rebind=True)
+                planned = self._known[next(iter(ranges))].publication
+                identity = Identity(f"{name} {fingerprint_ranges(ranges)}", None, 0, planned, True)
             try:
                 staged = self._stage(tasks, ids)
                 publish(
@@ -403,11 +404,11 @@ class _Driver:
         """The offsets of each partition to publish next; empty if all are published.
 
         They are saved in the resume file first. A run that resumes publishes the same offsets as
-        the interrupted run, even if the source has grown, and thus recognizes a publication that
-        has finished. New records follow in the next publication.
+        the interrupted run, even if the source has grown, and recognizes a publication that has
+        finished, even if the source has lost records since. New records follow in the next one.
         """
         if not any(each.planned for _, each in self._known.items()):
-            new = {}
+            new, publication = {}, uuid.uuid4().hex
             for (topic, partition), chunks in self._plan.chunks.items():
                 key = f"{topic}-{partition}"
                 if chunks:
@@ -416,7 +417,8 @@ class _Driver:
                     )
                     known = self._known.get(key) or first
                     if known.next_offset < chunks[-1].stop:
-                        new[key] = replace(known, done=False, planned=chunks[-1].stop)
+                        stop = chunks[-1].stop
+                        new[key] = replace(known, done=False, planned=stop, publication=publication)
             self._known.add_all(new)
         return {
             key: (each.next_offset, each.planned)
@@ -433,6 +435,7 @@ class _Driver:
             done=True,
             planned=0,
             topic_id=ids[known.target],
+            publication=None,
         )
 
     def _stage(

@@ -76,6 +76,7 @@ class RestoredPartition:
     done: bool = True
     planned: int = 0  # 0, or the source's end offset of the records about to be published
     topic_id: str | None = None  # of the target's topic, or its creation stamp
+    publication: str | None = None  # the id of the publication that ``planned`` is part of
 
     @property
     def ok(self) -> bool:

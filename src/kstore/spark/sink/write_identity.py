@@ -29,6 +29,8 @@ class Identity:
     ``name`` is the ``writeId``, or the query's id for a stream without one. ``run`` is the id of
     the query's run if its function (``foreachBatch``) may write more than once in a micro-batch,
     and empty if the tasks do not know the run, because another thread than the query's writes.
+    Of a batch job that resumes, such as a restore, it is the id of what its first run planned:
+    that is published once, whatever records a later run still finds.
     """
 
     name: str
@@ -72,12 +74,18 @@ class Content:
         """How another write's content differs from this one's; None if it does not."""
         if self.rows != other.rows or self.topics.keys() != other.topics.keys():
             return f"this job has {other}"
-        for topic, topic_id in self.topics.items():
-            current = other.topics[topic]
-            if topic_id and current is not None and current != topic_id:
-                return f"{topic} was deleted since" + (" and recreated" if current else "")
+        if (deleted := self.describe_deletion(other)) is not None:
+            return deleted
         if None not in (self.checksum, other.checksum) and self.checksum != other.checksum:
             return "this job has other rows (the checksums differ)"
+        return None
+
+    def describe_deletion(self, other: "Content") -> str | None:
+        """Which topic of both writes was deleted between them; None if none was."""
+        for topic, topic_id in self.topics.items():
+            current = other.topics.get(topic)
+            if topic_id and current is not None and current != topic_id:
+                return f"{topic} was deleted since" + (" and recreated" if current else "")
         return None
 
 
@@ -306,7 +314,10 @@ def _difference(last: Progress, identity: Identity, content: Content) -> str | N
         number = "" if owner is None else f" (batch {last.batch})"
         return f"the writeId is that of {whose}{number}, {last}"
     if identity.query is None:
-        difference = last.content.describe_difference(content)
+        if identity.run is not None and identity.run == last.run:
+            difference = last.content.describe_deletion(content)
+        else:
+            difference = last.content.describe_difference(content)
         return None if difference is None else f"it was {last}, and {difference}"
     if identity.batch == last.batch and identity.run is not None:
         return _difference_of_run(last, identity, content)
