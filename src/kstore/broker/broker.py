@@ -435,6 +435,8 @@ class Broker:
             self._loop.abandon()
 
     def __repr__(self) -> str:
+        if not hasattr(self, "_is_closed"):  # its arguments were refused
+            return "<Broker, not made>"
         state = "closed" if self._is_closed else "not started" if self._thread is None else "open"
         return f"<Broker {self.bootstrap_servers} of {', '.join(self._store.paths)}, {state}>"
 

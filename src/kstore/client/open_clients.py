@@ -2,8 +2,8 @@
 
 import warnings
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
-from typing import TYPE_CHECKING, Literal, Never, TypedDict, TypeVar, Unpack, overload
+from contextlib import AbstractContextManager, contextmanager
+from typing import TYPE_CHECKING, Any, Literal, Never, TypedDict, TypeVar, Unpack, overload
 
 from kstore.client.argument_errors import settings_in_a_dict, unknown_setting
 from kstore.client.partitioner import Partitioner, as_partitioner
@@ -12,6 +12,8 @@ from kstore.integers import check_integer_setting
 from kstore.topic_partition import as_topic_partition
 
 if TYPE_CHECKING:
+    from types import TracebackType
+
     from kstore.client.consumer import Consumer
     from kstore.client.producer import MultiTopicProducer, Producer
     from kstore.client.transactional_producer import TransactionalProducer
@@ -336,7 +338,34 @@ def transactional_producer(
     return opened
 
 
-@contextmanager
+class TransactionBlock(AbstractContextManager["TransactionalProducer"]):
+    """A transaction that begins and ends with its ``with`` block: ``Store.transaction``."""
+
+    def __init__(self, block: AbstractContextManager["TransactionalProducer"]) -> None:
+        self._block = block
+
+    def __enter__(self) -> "TransactionalProducer":
+        return self._block.__enter__()
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: "TracebackType | None",
+    ) -> bool | None:
+        return self._block.__exit__(kind, error, traceback)
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Never:
+            raise AttributeError(
+                f"a transaction has no {name!r} outside of its block: use `with "
+                "store.transaction('id') as transaction: transaction.send(...)`, or "
+                "store.transactional_producer('id') for begin_transaction(), "
+                "commit_transaction() and abort_transaction()"
+            )
+
+
 def transaction(
     self: "Store",
     transactional_id: str,
@@ -346,7 +375,7 @@ def transaction(
     compression: str | None = None,
     acks: int | str = "all",
     **unknown: Never,
-) -> Iterator["TransactionalProducer"]:
+) -> TransactionBlock:
     """One transaction: commits at the end of the block, aborts if the block raises.
 
     ``with store.transaction("billing") as transaction: transaction.send("orders", b"paid")``.
@@ -354,15 +383,16 @@ def transaction(
     transactions, keep a :meth:`transactional_producer`. Parameters and errors are the same.
     """
     _check_transactional(transactional_id, unknown)
+    settings = {"timeout_ms": timeout_ms, "batch_size": batch_size, "compression": compression}
+    return TransactionBlock(_transaction(self, transactional_id, **settings, acks=acks))
+
+
+@contextmanager
+def _transaction(
+    self: "Store", transactional_id: str, **settings: Any
+) -> Iterator["TransactionalProducer"]:
     with (
-        transactional_producer(
-            self,
-            transactional_id,
-            timeout_ms=timeout_ms,
-            batch_size=batch_size,
-            compression=compression,
-            acks=acks,
-        ) as opened,
+        transactional_producer(self, transactional_id, **settings) as opened,
         opened.transaction(),
     ):
         yield opened

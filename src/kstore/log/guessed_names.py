@@ -14,8 +14,9 @@ class GuessedNames:
 
         def __len__(self) -> Never:
             raise TypeError(
-                "a log has no len(), since offsets may have gaps: end_offset - start_offset is "
-                "the number of offsets, sum(1 for _ in log) reads and counts the records"
+                "a log and its slices have no len(), since offsets may have gaps: end_offset - "
+                "start_offset is the number of offsets, sum(1 for _ in log) reads and counts the "
+                "records"
             )
 
         def __bool__(self) -> bool:

@@ -344,3 +344,21 @@ def test_a_compiled_function_under_another_name_is_named() -> None:
 def test_a_brokers_setting_in_the_config_of_the_store_is_named(tmp_path: Path) -> None:
     with pytest.raises(InvalidConfigError, match=r"a broker's settings: settings="):
         kstore.serve(tmp_path, port=0, config={"num.network.threads": 3})
+
+
+def test_a_transaction_outside_of_its_block_names_the_calls(tmp_path: Path) -> None:
+    with kstore.open(tmp_path) as store:
+        store.create_topic("t")
+        begun = store.transaction("id")
+        with pytest.raises(AttributeError, match=r"with store.transaction\('id'\) as transaction"):
+            begun.send("t", b"x")  # type: ignore[attr-defined]
+        with begun as transaction:
+            transaction.send("t", b"x")
+        assert [record.value for record in store["t"][0].head(1)] == [b"x"]
+
+
+def test_a_broker_whose_arguments_are_refused_has_a_repr() -> None:
+    broker = object.__new__(kstore.Broker)
+    with pytest.raises(TypeError, match="a broker serves an open store"):
+        broker.__init__("data")  # type: ignore[arg-type, misc]
+    assert repr(broker) == "<Broker, not made>"

@@ -114,7 +114,8 @@ class Predicate:
         """Row numbers (int64, ascending) of ``Columns`` for which the predicate is true.
 
         Temporary memory: 8 bytes for each row. Raises ``TypeError`` if the predicate does not
-        compile, with Numba's explanation as its cause, and any exception of the predicate.
+        compile, with Numba's explanation, which is long and not shown, as its ``__context__``,
+        and any exception of the predicate.
         """
         offsets = np.asarray(columns.offsets, np.int64)
         arrays = [offsets, np.asarray(columns.timestamps, np.int64)]
@@ -129,7 +130,7 @@ class Predicate:
             found = self.loop(*(np.ascontiguousarray(array) for array in arrays), rows)
         except NumbaError as error:
             reason = explain(error, self._code)
-            raise TypeError(f"the predicate cannot be compiled: {reason}") from error
+            raise TypeError(f"the predicate cannot be compiled: {reason}") from None
         return rows[:found].copy()
 
 
