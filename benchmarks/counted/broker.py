@@ -35,6 +35,7 @@ def connected(workspace: Workspace) -> tuple[kstore.Log, Exchange]:
     metadata = LocalMetadata(store, node_id=0, endpoints={"PLAINTEXT": Endpoint("localhost", 1)})
     workspace.enter(closing(metadata))
     workers = DiskWorkers(loop, 1)
+    workspace.enter(closing(workers))
     services = Services(
         store=store,
         metadata=metadata,

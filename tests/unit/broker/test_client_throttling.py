@@ -70,7 +70,8 @@ def served(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Served]:
     clock = Clock()
     monkeypatch.setattr("kstore.broker.loop.monotonic", clock)
     monkeypatch.setattr(Loop, "time", staticmethod(clock))
-    with kstore.serve(tmp_path / "data", port=0) as broker:
+    idle = {"connections.max.idle.ms": -1}  # minutes pass here
+    with kstore.serve(tmp_path / "data", port=0, settings=idle) as broker:
         broker.store.create_topic("orders")
         yield Served(broker, clock)
 

@@ -266,8 +266,9 @@ def _restore(offset, timestamp, key, value, headers, timestamp_type, leader_epoc
     return record
 
 
-def name_partition(list records not None, str topic not None, int32_t partition):
+def name_partition(list records not None, topic, int32_t partition):
     """Let records know their topic and partition; only for new ones, which no other code has."""
+    topic = str(topic)  # a topic's own name is of a subclass
     origin = _origin_numbers.get((topic, partition))
     if origin is None:
         origin = len(_origins)
