@@ -239,7 +239,7 @@ class LocalMetadata:
         kept = {
             name: record
             for name, record in state.topics.items()
-            if name in self._store._catalog.topics or name not in self._state.topics
+            if name in self._store._catalog.topics or record != self._state.topics.get(name)
         }
         self._state = write_broker_file(self._log_dirs, replace(state, topics=kept))
 

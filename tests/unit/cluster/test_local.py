@@ -13,6 +13,7 @@ from kstore.cluster.metadata import AlterOp, Metadata
 from kstore.errors import (
     InvalidConfigError,
     PolicyViolationError,
+    StorageError,
     UnknownTopicOrPartitionError,
 )
 
@@ -164,6 +165,29 @@ def test_only_topics_of_the_broker_are_deleted(
     assert list(store) == ["embedded"]
     with pytest.raises(UnknownTopicOrPartitionError):
         metadata.delete_topic("orders")
+
+
+def test_a_topic_recreated_by_a_client_follows_the_broker(
+    store: kstore.Store, metadata: LocalMetadata
+) -> None:
+    metadata.create_topic("orders", partitions=1)
+    store.delete_topic("orders")  # the broker's record of it remains
+    assert metadata.create_topic("orders", partitions=1).is_adopted
+    metadata.delete_topic("orders")
+    assert "orders" not in store
+
+
+def test_a_creation_that_is_repeated_after_a_failure_follows_the_broker(
+    store: kstore.Store, metadata: LocalMetadata, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full_disk(*_: object) -> None:
+        raise StorageError("the disk is full")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(store._catalog._creator, "_make_directories", full_disk)
+        with pytest.raises(StorageError):
+            metadata.create_topic("orders", partitions=1)
+    assert metadata.create_topic("orders", partitions=1).is_adopted
 
 
 def test_older_topics_may_be_deleted_where_the_broker_is_started_so(store: kstore.Store) -> None:
