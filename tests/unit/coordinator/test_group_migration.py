@@ -8,7 +8,9 @@ from kstore.coordinator.group.classic_group import ClassicGroup, GroupState
 from kstore.coordinator.group.classic_member import Member
 from kstore.coordinator.group.classic_requests import ClassicRequests
 from kstore.coordinator.group.consumer_coordinator import ConsumerCoordinator
+from kstore.coordinator.group.consumer_events import ClassicMetadata
 from kstore.coordinator.group.consumer_group import ConsumerGroup
+from kstore.coordinator.group.consumer_member import ConsumerMember
 from kstore.coordinator.group.group_events import Join, JoinAnswer, LeavingMember, Sync
 from kstore.coordinator.group.group_migration import (
     CannotUpgradeError,
@@ -318,3 +320,28 @@ def test_group_without_members_is_no_classic_one() -> None:
     group = coordinator.find("g")
     assert group is not None
     assert not can_downgrade(group, BOTH, MOST)
+
+
+class CountedName(str):
+    """A protocol's name that counts how often it is looked up."""
+
+    lookups = 0
+
+    def __hash__(self) -> int:
+        CountedName.lookups += 1
+        return super().__hash__()
+
+    def __eq__(self, other: object) -> bool:
+        return super().__eq__(other)
+
+
+def test_a_join_with_many_protocols_costs_no_more_than_their_number() -> None:
+    count = 500
+    group = ConsumerGroup("g", 0.0)
+    member = ConsumerMember("m", None)
+    names = [CountedName(f"known-{number}") for number in range(count)]
+    member.classic = ClassicMetadata(10_000, tuple((name, b"") for name in names))
+    group.add(member)
+    CountedName.lookups = 0
+    assert not group.supports("consumer", tuple((f"new-{n}", b"") for n in range(count)))
+    assert CountedName.lookups <= 2 * count

@@ -107,8 +107,11 @@ class ConsumerGroup:
         """Whether a classic member may join: a protocol of it is one of every classic member."""
         if protocol_type != CONSUMER:
             return False
-        known = [each.classic.protocols for each in self.members.values() if each.classic]
-        return any(all(name in dict(each) for each in known) for name, _ in protocols)
+        common = {name for name, _ in protocols}
+        for each in self.members.values():
+            if each.classic:
+                common.intersection_update(name for name, _ in each.classic.protocols)
+        return bool(common)
 
     def needs_join(self, member: ConsumerMember) -> bool:
         """Whether a classic member has to send JoinGroup: there is another epoch, it has to say
