@@ -66,7 +66,8 @@ class Usage:
 
 
 class ClientThrottling:
-    """The rates of all clients. Loop's thread only; the time is a parameter of the loop.
+    """The rates of all clients. Loop's thread only, except ``latest_ms``; the time is a parameter
+    of the loop.
 
     ``is_active``: any quota is set. Until then nothing is measured.
     """
@@ -78,6 +79,7 @@ class ClientThrottling:
         self._rates: dict[_Key, WindowedRate] = {}
         self._buckets: dict[_Key, TokenBucket] = {}
         self._most_rates = _MOST_RATES
+        self._latest: dict[str, tuple[int, float]] = {}  # waits in ms, and when they began
         self.set(quotas)
 
     def set(self, quotas: ClientQuotas) -> None:
@@ -102,11 +104,26 @@ class ClientThrottling:
         seconds = 0.0
         if usage.key == _PRODUCE:
             seconds = self._record(PRODUCER_BYTE_RATE, usage, usage.size)
+            self._note("produce", seconds)
         elif usage.key == _FETCH:
             seconds = self._record(CONSUMER_BYTE_RATE, usage, answer_size)
-        of_time = self._record(REQUEST_PERCENTAGE, usage, usage.seconds * 100)
-        seconds = max(seconds, min(of_time, _MOST_OF_TIME))
+            self._note("fetch", seconds)
+        of_time = min(_MOST_OF_TIME, self._record(REQUEST_PERCENTAGE, usage, usage.seconds * 100))
+        self._note("request", of_time)
+        seconds = max(seconds, of_time)
         return min(INT32_MAX, max(usage.mutation_ms, round(seconds * 1000)))
+
+    def _note(self, kind: str, seconds: float) -> None:
+        if seconds > 0:
+            self._latest[kind] = round(seconds * 1000), self.now
+
+    def latest_ms(self, kind: str, now: float) -> int:
+        """How long the latest client had to wait that was throttled in the last windows; 0: none.
+
+        ``kind`` is "produce", "fetch" or "request". From any thread.
+        """
+        wait_ms, when = self._latest.get(kind, (0, 0.0))
+        return wait_ms if now - when < WINDOWS else 0
 
     def _record(self, key: str, usage: Usage, amount: float) -> float:
         found = self._quotas.limit(key, usage.user, usage.client_id)

@@ -142,11 +142,13 @@ class BrokerFamilies:
         yield created
 
     def _throttling(self) -> Iterator[Metric]:
+        throttling, now = self._services.throttling, self._services.loop.time()
         for kind in ("produce", "fetch", "request"):
             yield GaugeMetricFamily(
                 f"kafka_server_{kind}_throttle_time",
-                "Milliseconds that clients are throttled; this broker has no quotas",
-                0,
+                "Milliseconds that the latest client throttled by this quota had to wait, 0 if the "
+                "last eleven seconds had none",
+                throttling.latest_ms(kind, now),
             )
 
     # --- partitions and logs --------------------------------------------------------------

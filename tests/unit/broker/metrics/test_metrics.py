@@ -19,6 +19,7 @@ from kstore.broker.metrics import partition_lines
 from kstore.broker.metrics.counters import BrokerCounters
 from kstore.broker.metrics.families import BrokerFamilies
 from kstore.broker.metrics.partition_lines import SLICE, PartitionLines
+from kstore.cluster.client_quotas import entity_of
 from kstore.errors import AddressError, InvalidConfigError, StorageError
 from kstore.protocol.messages.delete_topics import DeleteTopicsRequest
 from kstore.protocol.messages.fetch import FetchRequest
@@ -197,6 +198,24 @@ def test_requests_that_wait(store: kstore.Store) -> None:
             other.send(fetch_request("orders", 1, wait_ms=60_000), 4)
             eventually(broker, name, 1, delayedOperation="Fetch")
         eventually(broker, name, 0, delayedOperation="Fetch")  # its connection was lost
+
+
+def test_how_long_clients_are_throttled(store: kstore.Store) -> None:
+    store.create_topic("orders")
+    with kstore.Broker(store, port=0, settings=ON) as broker:
+        name = "kafka_server_{}_throttle_time"
+        assert Page(broker).value(name.format("produce")) == 0
+        limits = {"producer_byte_rate": 10.0}
+        broker._services.metadata.alter_client_quotas(entity_of([("client-id", "c")]), limits)
+        data = ProduceRequest.TopicData
+        partition = data.PartitionData(index=0, records=batch_of(os.urandom(1000)))
+        topic = data(name="orders", partition_data=[partition])
+        with RawClient(broker.port, "c") as client:
+            answer = client.ask(ProduceRequest(acks=1, timeout_ms=1000, topic_data=[topic]), 9)
+        assert answer.throttle_time_ms > 10_000
+        page = Page(broker)
+        assert page.value(name.format("produce")) == answer.throttle_time_ms
+        assert page.value(name.format("fetch")) == 0
 
 
 def test_connections(store: kstore.Store) -> None:
