@@ -78,7 +78,7 @@ class ClientThrottling:
         self.now = now  # when the present event came
         self._rates: dict[_Key, WindowedRate] = {}
         self._buckets: dict[_Key, TokenBucket] = {}
-        self._most_rates = _MOST_RATES
+        self._most_rates = self._most_buckets = _MOST_RATES
         self._latest: dict[str, tuple[int, float]] = {}  # waits in ms, and when they began
         self.set(quotas)
 
@@ -180,8 +180,8 @@ class ClientThrottling:
         key = (MUTATION_RATE, scope)
         bucket = self._buckets.get(key)
         if bucket is None:
-            if len(self._buckets) >= _MOST_RATES:
-                self._drop_full(limit)
+            if len(self._buckets) >= self._most_buckets:
+                self._drop_full()
             bucket = self._buckets[key] = TokenBucket(limit, WINDOWS, self.now)
         is_exceeded = bucket.throttle_seconds(limit, self.now) > 0
         if not (is_strict and is_exceeded):
@@ -192,6 +192,7 @@ class ClientThrottling:
         usage.mutation_ms = max(usage.mutation_ms, wait)
         return not is_strict
 
-    def _drop_full(self, limit: float) -> None:
-        for key in [key for key, each in self._buckets.items() if each.is_full(limit, self.now)]:
+    def _drop_full(self) -> None:
+        for key in [key for key, each in self._buckets.items() if each.is_full(self.now)]:
             del self._buckets[key]
+        self._most_buckets = max(_MOST_RATES, 2 * len(self._buckets))

@@ -55,16 +55,17 @@ class TokenBucket:
     Kafka's TokenBucket (KIP-599): what is taken may go below zero; the next has to wait.
     """
 
-    __slots__ = ("_seconds", "_tokens", "_when")
+    __slots__ = ("_limit", "_seconds", "_tokens", "_when")
 
     def __init__(self, limit: float, seconds: float, now: float) -> None:
+        self._limit = limit  # that counted last
         self._seconds = seconds
         self._tokens = limit * seconds
         self._when = now
 
     def _refill(self, limit: float, now: float) -> None:
         self._tokens = min(limit * self._seconds, self._tokens + (now - self._when) * limit)
-        self._when = now
+        self._when, self._limit = now, limit
 
     def take(self, amount: float, limit: float, now: float) -> None:
         self._refill(limit, now)
@@ -75,6 +76,7 @@ class TokenBucket:
         self._refill(limit, now)
         return max(0.0, -self._tokens / limit)
 
-    def is_full(self, limit: float, now: float) -> bool:
-        self._refill(limit, now)
-        return self._tokens >= limit * self._seconds
+    def is_full(self, now: float) -> bool:
+        """Whether a new bucket would be the same."""
+        self._refill(self._limit, now)
+        return self._tokens >= self._limit * self._seconds

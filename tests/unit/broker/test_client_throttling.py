@@ -4,6 +4,7 @@ import os
 import socket
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -22,6 +23,7 @@ from kstore.protocol.messages.fetch import FetchRequest
 from kstore.protocol.messages.metadata import MetadataRequest
 from kstore.protocol.messages.produce import ProduceRequest
 from kstore.record.builder import BatchBuilder
+from kstore.security.principal import ANONYMOUS
 from support.raw_client import RawClient
 
 VALUE = 10_000  # bytes of a record
@@ -259,6 +261,45 @@ def test_a_broker_stops_though_a_connection_is_muted(served: Served) -> None:
         assert client.ask(produce(), 9).throttle_time_ms > 0
         served.broker.close()
         assert client._socket.recv(1) == b""
+
+
+def test_a_refused_number_of_partitions_takes_no_tokens(served: Served) -> None:
+    served.limit("controller_mutation_rate", 5, user=None)
+    with served.client() as client:
+        refused = client.ask(create("a", 2**31 - 1), 6)
+        assert (refused.topics[0].error_code, refused.throttle_time_ms) == (44, 0)
+        made = client.ask(create("a", 1), 6)
+        assert (made.topics[0].error_code, made.throttle_time_ms) == (0, 0)
+        topic = CreatePartitionsRequest.Topics("a", 2**31 - 1, None)
+        request = CreatePartitionsRequest(topics=[topic], timeout_ms=60_000)
+        refused = client.ask(request, 3)
+        assert (refused.results[0].error_code, refused.throttle_time_ms) == (44, 0)
+        assert client.ask(create("b", 1), 6).topics[0].error_code == 0
+
+
+def test_tokens_come_back_at_the_rate_of_their_own_quota(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever the quota of the client is that makes the broker check the others."""
+    monkeypatch.setattr("kstore.broker.client_throttling._MOST_RATES", 2)
+    key = "controller_mutation_rate"
+    quotas = ClientQuotas(
+        {
+            entity_of([("client-id", "slow")]): {key: 1.0},
+            entity_of([("client-id", None)]): {key: 1000.0},
+        }
+    )
+    throttling = ClientThrottling(quotas)
+
+    def takes(client_id: str, count: int) -> bool:
+        request: Any = SimpleNamespace(
+            api_key=19, client_id=client_id, connection=SimpleNamespace(principal=ANONYMOUS)
+        )
+        return throttling.take_mutations(throttling.usage(request, 100), count, is_strict=True)
+
+    assert takes("slow", 100)
+    for number in range(4):
+        throttling.now += 1.0
+        takes(f"fast-{number}", 1)
+    assert not takes("slow", 1)
 
 
 def test_rates_of_clients_that_left_are_dropped(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,6 +12,7 @@ from kstore.broker.request import Answer, Request
 from kstore.broker.services import Services
 from kstore.cluster.image import ClusterImage, TopicImage
 from kstore.cluster.metadata import ConfigEntry, NewTopic
+from kstore.cluster.topic_rules import MAX_PARTITIONS_AT_ONCE
 from kstore.errors import InvalidReplicaAssignmentError
 from kstore.protocol.api_keys import ApiKey
 from kstore.protocol.error_codes import ErrorCode
@@ -221,19 +222,23 @@ class TopicHandlers:
         return allowed, exceeded
 
     def _new_partitions(self, topic: CreateTopicsRequest.Topics, image: ClusterImage) -> int:
-        """How many a creation makes; none of a topic that exists, or of a number that is none."""
+        """How many a creation makes; none of a topic that exists, or of a refused number."""
         if image.topic(topic.name) is not None:
             return 0
         if topic.assignments:
             return len(topic.assignments)
         if topic.num_partitions == -1:
             return self._services.settings.num_partitions
-        return max(0, topic.num_partitions)
+        return _allowed(topic.num_partitions)
+
+
+def _allowed(count: int) -> int:
+    return count if 0 < count <= MAX_PARTITIONS_AT_ONCE else 0
 
 
 def _more_partitions(topic: CreatePartitionsRequest.Topics, image: ClusterImage) -> int:
     found = image.topic(topic.name)
-    return 0 if found is None else max(0, topic.count - len(found.partitions))
+    return 0 if found is None else _allowed(topic.count - len(found.partitions))
 
 
 def _steps(
