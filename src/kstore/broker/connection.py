@@ -89,8 +89,7 @@ class Connection:
         self._is_blocked = False  # the socket did not take the entire send queue
         self._is_loading = False  # a disk worker is reading the next bytes of a response
         self._is_scheduled = False  # _continue will be called
-        self._is_stopping = False
-        self.is_closed = False
+        self._is_stopping = self._has_left = self.is_closed = False
         self.last_received = self.last_active = self._loop.time()
         self.principal = ANONYMOUS
         self.authentication: Authentication | None = None  # None: the listener requires none
@@ -117,8 +116,9 @@ class Connection:
 
     @property
     def is_waiting(self) -> bool:
-        """Whether a request is in progress."""
-        return bool(self._outstanding)
+        """Whether a request is in progress; a client that left while it was muted waits no more."""
+        waiting = self._outstanding
+        return bool(waiting) and not (self._has_left and all(e.key == _MUTE for e in waiting))
 
     # --- events ---------------------------------------------------------------------------
 
@@ -166,7 +166,8 @@ class Connection:
         """The client closed its end while the connection reads nothing."""
         if any(each.key not in (_PRODUCE, _MUTE) for each in self._outstanding):
             self.close("")
-        else:  # its earlier requests are read when there is memory
+        else:  # its earlier requests are read when there is memory, or it is muted no more
+            self._has_left = True
             self._listen(0)
 
     def resume_reading(self) -> None:

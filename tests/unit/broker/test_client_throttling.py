@@ -157,6 +157,20 @@ def test_what_a_client_has_sent_before_it_left_is_appended(served: Served) -> No
     assert log.end_offset == 3
 
 
+def test_a_client_that_left_while_muted_counts_as_idle(served: Served) -> None:
+    served.limit("producer_byte_rate", 1, client_id="c")
+    with served.client() as staying, served.client("other") as other:
+        assert staying.ask(produce(), 9).throttle_time_ms > 9_000_000
+        with served.client() as leaving:
+            assert leaving.ask(produce(), 9).throttle_time_ms > 9_000_000
+        for _ in range(2):  # the loop has seen that it left
+            other.ask(MetadataRequest(topics=[]), 1)
+        listeners = served.broker._listeners
+        assert listeners is not None
+        assert [each.is_waiting for each in listeners.connections()].count(True) == 1
+        assert is_silent(staying)
+
+
 def test_a_consumer_gets_as_many_bytes_a_second_as_its_quota(served: Served) -> None:
     for _ in range(40):
         served.broker.store["orders"][0].append(os.urandom(VALUE))
