@@ -295,11 +295,7 @@ class Broker:
         """
         if self._pid != os.getpid():
             return
-        if self._is_own_thread():
-            raise PolicyViolationError(
-                "a broker cannot be closed by a callback on its own thread, which it waits for: "
-                "have another thread close it"
-            )
+        self._check_can_close()
         with self._lock:
             if self._is_closed:
                 return
@@ -324,9 +320,13 @@ class Broker:
             if self._owns_store:
                 self._store.close()
 
-    def _is_own_thread(self) -> bool:
+    def _check_can_close(self) -> None:
         current = threading.current_thread()
-        return self._thread is not None and (current is self._thread or current in self._workers)
+        if self._thread is not None and (current is self._thread or current in self._workers):
+            raise PolicyViolationError(
+                "a broker cannot be closed by a callback on its own thread, which it waits for: "
+                "have another thread close it"
+            )
 
     def _begin_stop(self) -> None:
         assert self._listeners is not None

@@ -16,6 +16,13 @@ class Closable(Protocol):
     def _after_fork(self) -> None: ...
 
 
+class Server(Closable, Protocol):
+    """A broker that serves a store."""
+
+    def _check_can_close(self) -> None:
+        """Raise PolicyViolationError on a thread of its own, which its ``close`` waits for."""
+
+
 _OPEN: weakref.WeakSet[Closable] = weakref.WeakSet()
 
 

@@ -107,7 +107,7 @@ class Store(Mapping[str, Topic]):
         )
         self._offsets_lock = threading.RLock()  # before the manager's: commits, and deletions
         self._offsets_tables: dict[int, OffsetsTable] = {}  # by partition, for deletions
-        self._server: process_lifetime.Closable | None = None  # a broker that serves the store
+        self._server: process_lifetime.Server | None = None  # a broker that serves the store
         # Whether consumers share a group through the broker that serves the store, if one does.
         self._has_group_members: Callable[[str], bool] | None = None
         self._lock, self._logs = self._manager.lock, self._manager.logs
@@ -488,12 +488,15 @@ class Store(Mapping[str, Topic]):
         A second call is harmless. The first error is raised after everything else was closed; a
         directory in which a log did not close cleanly gets no clean-shutdown file, so that the
         next opening recovers it. LogDirOfflineError names the records of an offline directory that
-        may not be on its disk.
+        may not be on its disk. Raises PolicyViolationError, and closes nothing, on a thread of the
+        broker.
         """
         if self._forked or self._closed:
             self._closed = True
             return
         errors: list[BaseException] = []
+        if (server := self._server) is not None:
+            server._check_can_close()  # before anything is closed under it
         self._manager.spare.release()
         for dependant in list(self._dependants):
             attempt(errors, dependant.close)

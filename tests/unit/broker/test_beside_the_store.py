@@ -217,9 +217,11 @@ def test_a_store_that_is_closed_closes_its_broker_and_keeps_what_it_acknowledged
 
 
 @pytest.mark.parametrize("is_worker", [False, True], ids=["loop", "disk worker"])
+@pytest.mark.parametrize("closes_store", [False, True], ids=["broker", "store"])
 def test_a_broker_refuses_to_be_closed_on_its_own_threads(
-    store: kstore.Store, broker: kstore.Broker, is_worker: bool
+    store: kstore.Store, broker: kstore.Broker, is_worker: bool, closes_store: bool
 ) -> None:
+    closed = store.close if closes_store else broker.close
     errors: list[BaseException | None] = []
     asked = threading.Event()
 
@@ -229,18 +231,19 @@ def test_a_broker_refuses_to_be_closed_on_its_own_threads(
 
     def close() -> None:
         try:
-            broker.close()
+            closed()
         except PolicyViolationError as error:
             done(None, error)
 
     if is_worker:
         submit = broker._workers.submit
-        broker._loop.call_soon_threadsafe(submit, "close", broker.close, done)
+        broker._loop.call_soon_threadsafe(submit, "close", closed, done)
     else:
         broker._loop.call_soon_threadsafe(close)
     assert asked.wait(30)
     assert "own thread" in str(errors[0])
     assert not broker.closed
+    assert not store.closed
 
 
 @pytest.mark.parametrize("change", ["remove", "rename"])
