@@ -1,6 +1,7 @@
 """Sizes and offsets of partitions whose logs are not open, from reading their files once."""
 
 import os
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
 from kstore.errors import KStoreError
@@ -9,6 +10,7 @@ from kstore.store.partition_factory import peek_if_certain
 
 if TYPE_CHECKING:
     from kstore.checkpoint.log_dir import LogDir
+    from kstore.cluster.image import TopicImage
     from kstore.store.store import Store
 
 PartitionKey = tuple[str, int]
@@ -54,6 +56,16 @@ class IdlePartitions:
     def forget(self, key: PartitionKey) -> None:
         """Remove a partition whose log is open from the cache."""
         self._found.pop(key, None)
+
+    def forget_deleted(self, topics: "Mapping[str, TopicImage]", count: int) -> None:
+        """Remove partitions that these topics do not have from the cache, if it has more than
+        ``count``, their number."""
+        if len(self._found) <= count:
+            return
+        for topic, partition in list(self._found):
+            image = topics.get(topic)
+            if image is None or partition not in image.partitions:
+                del self._found[topic, partition]
 
 
 def _measure(log_dir: "LogDir", key: PartitionKey) -> PartitionSize:

@@ -64,6 +64,7 @@ class PartitionLines:
                 labels = f'{{topic="{topic.name}",partition="{number}"}}'
                 if found is not None:
                     _add(lines, labels, found, lag)
+        self._idle.forget_deleted(image.topics, count)
         return "".join("".join(family) for family in lines)
 
 

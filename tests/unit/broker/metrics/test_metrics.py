@@ -391,6 +391,18 @@ def test_a_deleted_topic_leaves_its_part_of_the_total(store: kstore.Store) -> No
             assert page.value(name) == 2
 
 
+def test_deleted_topics_are_not_remembered(store: kstore.Store) -> None:
+    with kstore.Broker(store, port=0) as broker:
+        services: Any = broker._services
+        lines = PartitionLines(services)
+        for number in range(5):
+            services.metadata.create_topic(f"t{number}", partitions=2)
+            assert f't{number}",partition="1"' in lines.render()
+            services.metadata.delete_topic(f"t{number}")
+        lines.render()
+        assert lines._idle._found == {}
+
+
 def test_the_loop_does_nothing_for_a_scrape_of_many_partitions(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
