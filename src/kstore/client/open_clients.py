@@ -130,6 +130,9 @@ def producer(
                 "a transactional producer sends to any topics, by the topic's partitioner: "
                 f"producer(transactional_id={transactional_id!r}), then send(topic, value)"
             )
+        _check_without_linger(
+            linger_ms=linger_ms, buffer_memory=buffer_memory, max_block_ms=max_block_ms
+        )
         return transactional_producer(
             self, transactional_id, batch_size=batch_size, compression=compression, acks=acks
         )
@@ -152,6 +155,16 @@ def producer(
         opened = Producer(self.topic(topic), **settings)
     self._dependants.add(opened._sender)  # its thread keeps it until all is delivered
     return opened
+
+
+def _check_without_linger(**settings: float) -> None:
+    """Raise TypeError for settings of a producer's thread, which a transactional one has not."""
+    for name, value in settings.items():
+        if value != (producer.__kwdefaults__ or {})[name]:
+            raise TypeError(
+                f"a transactional producer has no {name}: it appends a batch when it is full, and "
+                "the rest with the commit"
+            )
 
 
 def _one_of(own: T | None, kafkas: T | None, name: str, kafkas_name: str) -> T | None:

@@ -197,6 +197,10 @@ def test_a_transactional_id_makes_a_transactional_producer(store: Store) -> None
         second.send("orders", b"in")
     with pytest.raises(TypeError, match=r"then send\(topic, value\)"):
         store.producer("orders", transactional_id="x")  # type: ignore[call-overload]
+    for name in ("linger_ms", "buffer_memory", "max_block_ms"):
+        settings: dict[str, Any] = {name: 1}
+        with pytest.raises(TypeError, match=f"has no {name}: it appends"):
+            store.producer(transactional_id="x", **settings)
 
 
 def test_partitioners_by_name_and_by_another_signature(store: Store) -> None:
