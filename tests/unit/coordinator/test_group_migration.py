@@ -222,6 +222,15 @@ def test_member_that_does_not_join_or_sync_in_time_is_removed(owes: str) -> None
     assert set(driver.group.members) == {"y", "z"}
 
 
+def test_member_that_joins_again_and_again_has_one_deadline_at_a_time() -> None:
+    driver = Migrating(classic_group(("x", (0, 1, 2, 3))))
+    driver.join("y")
+    before = len(driver.coordinator._timers)
+    for _ in range(100):
+        driver.join_classic("x", rebalance_timeout_ms=2**31 - 1)
+    assert len(driver.coordinator._timers) <= before + 2
+
+
 def test_members_leave() -> None:
     driver = Migrating(classic_group(("x", (0,)), ("y", (1,))))
     driver.join("z", instance_id="i")

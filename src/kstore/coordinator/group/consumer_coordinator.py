@@ -60,11 +60,14 @@ class StoreConsumerRecords:
 
 class _Ends(Enum):
     """What ends at a deadline: the session of a member, its time to give partitions up, and that
-    of a classic member to send JoinGroup or SyncGroup."""
+    of a classic member to send JoinGroup or SyncGroup.
 
-    SESSION = "deadline"
-    REVOCATION = "revocation_ends"
-    CLASSIC_STEP = "classic_step_ends"
+    The attributes of the member: when that is, and when the coordinator checks it next.
+    """
+
+    SESSION = ("deadline", "timer_at")
+    REVOCATION = ("revocation_ends", "revocation_timer_at")
+    CLASSIC_STEP = ("classic_step_ends", "classic_timer_at")
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,14 +131,12 @@ class ConsumerCoordinator:
             is_current = self._groups.get(group.group_id) is group
             if not is_current or group.members.get(member.member_id) is not member:
                 continue
-            if timer.ends is _Ends.SESSION:
-                if member.timer_at != when:
-                    continue
-                member.timer_at = inf
-                if member.deadline > now:
-                    self._renew(group, member, member.deadline)
-                    continue
-            elif getattr(member, timer.ends.value) != when:
+            ends_at, timer_at = timer.ends.value
+            if getattr(member, timer_at) != when:
+                continue
+            setattr(member, timer_at, inf)
+            if getattr(member, ends_at) > now:  # it was moved meanwhile
+                self._set_timer(group, member, timer.ends, getattr(member, ends_at))
                 continue
             self._effects.append(
                 StoreConsumerRecords(group.group_id, self.remove(group, member, now))
@@ -462,28 +463,29 @@ class ConsumerCoordinator:
         timeout_ms = self._session_timeout_ms(group.group_id)
         if member.classic is not None:
             timeout_ms = member.classic.session_timeout_ms
-        self._renew(group, member, now + timeout_ms / 1000)
-
-    def _renew(self, group: ConsumerGroup, member: ConsumerMember, when: float) -> None:
-        """Move the end of a session; the heap may still have its earlier entry."""
-        member.deadline = when
-        if when < member.timer_at:
-            member.timer_at = when
-            self._timers.add(when, _Deadline(group, member, _Ends.SESSION))
+        self._set_timer(group, member, _Ends.SESSION, now + timeout_ms / 1000)
 
     def _await_revocation(self, group: ConsumerGroup, member: ConsumerMember, now: float) -> None:
         """Set the deadline by which a member must revoke partitions: its rebalance timeout."""
-        member.revocation_ends = inf
-        if member.state is MemberState.UNREVOKED_PARTITIONS:
-            member.revocation_ends = now + member.rebalance_timeout
-            self._timers.add(member.revocation_ends, _Deadline(group, member, _Ends.REVOCATION))
+        is_revoking = member.state is MemberState.UNREVOKED_PARTITIONS
+        when = now + member.rebalance_timeout if is_revoking else inf
+        self._set_timer(group, member, _Ends.REVOCATION, when)
 
     def await_classic_step(self, group: ConsumerGroup, member: ConsumerMember, now: float) -> None:
         """Give a classic member its rebalance timeout for the JoinGroup or SyncGroup it owes."""
-        member.classic_step_ends = inf
-        if member.classic is not None:
-            member.classic_step_ends = now + member.rebalance_timeout
-            self._timers.add(member.classic_step_ends, _Deadline(group, member, _Ends.CLASSIC_STEP))
+        when = inf if member.classic is None else now + member.rebalance_timeout
+        self._set_timer(group, member, _Ends.CLASSIC_STEP, when)
+
+    def _set_timer(
+        self, group: ConsumerGroup, member: ConsumerMember, ends: _Ends, when: float
+    ) -> None:
+        """Set a member's deadline. The heap keeps an earlier entry, which sets the next one: a
+        client that moves its deadline with each request does not fill the heap."""
+        ends_at, timer_at = ends.value
+        setattr(member, ends_at, when)
+        if when < getattr(member, timer_at):
+            setattr(member, timer_at, when)
+            self._timers.add(when, _Deadline(group, member, ends))
 
 
 def _check_epoch(member: ConsumerMember, epoch: int) -> ErrorCode:

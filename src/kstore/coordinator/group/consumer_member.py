@@ -30,7 +30,8 @@ class ConsumerMember:
     confirmed. ``deadline`` and ``timer_at`` are those of a classic member; ``revocation_ends`` is
     the deadline for the revocation. ``classic`` is None for a member that sends heartbeats of
     KIP-848; ``classic_step_ends`` is when a classic one has to have sent the JoinGroup or SyncGroup
-    that it owes.
+    that it owes. The coordinator checks these two at ``revocation_timer_at`` and
+    ``classic_timer_at``.
     """
 
     member_id: str
@@ -50,8 +51,10 @@ class ConsumerMember:
     deadline: float = 0.0
     timer_at: float = inf
     revocation_ends: float = inf
+    revocation_timer_at: float = inf
     classic: ClassicMetadata | None = None
     classic_step_ends: float = inf
+    classic_timer_at: float = inf
 
     @property
     def held(self) -> Assignment:
