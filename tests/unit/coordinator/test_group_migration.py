@@ -222,6 +222,16 @@ def test_member_that_does_not_join_or_sync_in_time_is_removed(owes: str) -> None
     assert set(driver.group.members) == {"y", "z"}
 
 
+def test_member_whose_session_has_ended_gives_its_partitions_up_before_it_joins() -> None:
+    driver = Migrating(classic_group(("x", (0, 1, 2, 3))))
+    driver.join("y")
+    driver.pass_time(10.0)
+    assert "x" not in driver.group.members
+    assert driver.join_classic("x", owned=(0, 1, 2, 3)).error == ErrorCode.UNKNOWN_MEMBER_ID
+    assert "x" not in driver.group.members
+    assert driver.join_classic("x").error == ErrorCode.NONE
+
+
 def test_member_that_joins_again_and_again_has_one_deadline_at_a_time() -> None:
     driver = Migrating(classic_group(("x", (0, 1, 2, 3))))
     driver.join("y")

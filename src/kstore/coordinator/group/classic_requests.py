@@ -58,6 +58,14 @@ class ClassicRequests:
             error = check_member(group, request.member_id, request.instance_id)
             if error != ErrorCode.NONE:
                 return _refused(request, error), []
+        elif (
+            request.member_id
+            and request.member_id not in group.members
+            and subscription.owned_partitions
+        ):
+            # Its session has ended, and others may have its partitions, which it still reads. Kafka
+            # takes it for a new member, which gives them up only after its SyncGroup.
+            return _refused(request, ErrorCode.UNKNOWN_MEMBER_ID), []
         member_id = request.member_id or self._coordinator.new_id()
         if not request.member_id and request.instance_id is None and request.needs_member_id:
             return _refused(request, ErrorCode.MEMBER_ID_REQUIRED, member_id), []
