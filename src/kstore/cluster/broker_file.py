@@ -162,7 +162,7 @@ def _parse(data: bytes, path: str) -> BrokerState:
 def _quotas(found: object, path: str) -> ClientQuotas:
     try:
         return from_json(found)
-    except (ValueError, TypeError, KeyError, AttributeError):
+    except (ValueError, TypeError, KeyError, AttributeError, OverflowError):
         raise CorruptFileError(
             f"{BROKER_FILE}: 'client_quotas' must be entities with their values", path=path
         ) from None

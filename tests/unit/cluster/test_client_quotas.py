@@ -128,7 +128,10 @@ def test_quotas_are_in_the_broker_s_file(tmp_path: Path) -> None:
         metadata.close()
     path = tmp_path / "data" / "kstore.broker"
     content = json.loads(path.read_text())
-    for wrong in ([{"entity": {}, "values": {}}], [{"entity": {"user": 1}}], {}, [1], None):
+    too_large = [{"entity": {"user": "u"}, "values": {KEY: 10**400}}]
+    for wrong in (
+        [{"entity": {}, "values": {}}], [{"entity": {"user": 1}}], {}, [1], None, too_large,
+    ):  # fmt: skip
         path.write_text(json.dumps({**content, "client_quotas": wrong}))
         with (
             kstore.open(tmp_path / "data", "a") as store,
