@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 _LOGGER = logging.getLogger("kstore.broker")
 _ACCEPTED_OF_A_TURN = 64
 _PAUSE_SECONDS = 1.0  # after an accept that failed for lack of descriptors or memory
+_MOST_HELD = 256  # connections beyond a quota, which no limit of connections counts
 _SCARCE = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
 
 
@@ -171,6 +172,9 @@ class Listener:
             delay = throttling.connection_delay(peer[0], self._loop.time())
             if delay > 0:  # as Kafka does, so that a client does not try again at once
                 self._limits.release(peer[0])
+                if len(self._held) >= _MOST_HELD:  # a flood must not take all descriptors
+                    accepted.close()
+                    return
                 self._held.add(accepted)
                 self._loop.call_later(delay, self._drop, accepted)
                 return

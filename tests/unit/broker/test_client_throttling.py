@@ -3,6 +3,7 @@
 import os
 import socket
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -252,6 +253,24 @@ def test_connections_of_an_address_are_limited(served: Served) -> None:
             assert client.ask(MetadataRequest(topics=[]), 1).brokers
         for client in clients:
             client._socket.close()
+
+
+def test_a_flood_of_connections_beyond_a_quota_is_not_held(
+    served: Served, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("kstore.broker.listener._MOST_HELD", 2)
+    with served.client("admin") as admin:
+        served.limit("connection_creation_rate", 1, ip="127.0.0.1")
+        clients = [served.client() for _ in range(20)]  # ten are within the quota
+        for _ in range(2):  # the loop has accepted the others
+            admin.ask(MetadataRequest(topics=[]), 1)
+        closed = 0
+        for client in clients:
+            client._socket.setblocking(False)
+            with suppress(BlockingIOError):
+                closed += client._socket.recv(1) == b""
+            client._socket.close()
+    assert closed == 8
 
 
 def test_nothing_is_measured_without_a_quota(served: Served) -> None:
