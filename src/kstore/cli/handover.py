@@ -29,9 +29,10 @@ segments are replaced. In ZooKeeper mode the broker adopts a directory when the 
 Everything is verified before the copy and compared after it; --log-dir is not changed.
 After an interruption, also by a kill, run the same command again to continue.
 
-Settings of topics, access control lists and SCRAM users are in files that a broker does not read:
-lines that begin with "command:" set them there, by Kafka's tools. Set the topics' before the
-handover, while the broker runs: a warning names topics of which its retention would delete records.
+Settings of topics and groups, access control lists, SCRAM users and quotas are in files that a
+broker does not read: lines that begin with "command:" set them there, by Kafka's tools. Set the
+topics' before the handover, while the broker runs: a warning names topics of which its retention
+would delete records.
 Passwords are not stored; NEW_PASSWORD stands for one.
 
 --from checks whether kstore may write in a stopped broker's directories. Its topics keep every

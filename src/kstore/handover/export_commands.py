@@ -1,16 +1,17 @@
 """What a broker of kstore has beside the logs, as commands for Kafka's tools.
 
-Settings of topics, access control lists and SCRAM users are in files of kstore's own, which a Kafka
-broker does not read. Passwords are not stored, so a user gets a new one.
+Settings of topics and groups, access control lists, SCRAM users and quotas are in files of kstore's
+own, which a Kafka broker does not read. Passwords are not stored, so a user gets a new one.
 """
 
 import shlex
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
 from kstore.cluster.adoption_report import deleted_by_retention
 from kstore.cluster.broker_file import read_broker_file
+from kstore.cluster.client_quotas import CLIENT_ID, IP, USER, ClientQuotas
 from kstore.cluster.effective_config import to_log_config
 from kstore.cluster.local_image import topic_image
 from kstore.cluster.settings.layers import BrokerConfig
@@ -38,6 +39,7 @@ _RESOURCES = {
     ResourceType.DELEGATION_TOKEN: "--delegation-token",
     ResourceType.USER: "--user-principal",
 }
+_ENTITIES = {USER: "users", CLIENT_ID: "clients", IP: "ips"}
 
 
 def export_commands(
@@ -67,6 +69,10 @@ def export_commands(
     report.commands += map(_acl_command, sorted(acls or ()))
     users: Users | None = _read(report, "SCRAM users", lambda: Credentials(dirs).users)
     report.commands += _user_commands(users or {})
+    state = _read(report, "quotas and groups", lambda: read_broker_file(dirs))
+    if state is not None:
+        report.commands += _quota_commands(state.client_quotas)
+        report.commands += _group_commands(state.groups)
 
 
 def _read(report: "HandoverReport", what: str, read: Callable[[], T]) -> T | None:
@@ -143,3 +149,27 @@ def _user_commands(users: Users) -> Iterator[str]:
                 f"kafka-configs {_SERVER} --alter --entity-type users --entity-name "
                 f"{shlex.quote(name)} --add-config {shlex.quote(value)}"
             )
+
+
+def _quota_commands(quotas: ClientQuotas) -> Iterator[str]:
+    for entity, values in sorted(quotas.limits.items(), key=lambda item: repr(item[0])):
+        names = dict(entity)
+        words = [
+            f"--entity-type {_ENTITIES[kind]} "
+            + ("--entity-default" if name is None else f"--entity-name {shlex.quote(name)}")
+            for kind in _ENTITIES
+            if kind in names
+            for name in [names[kind]]
+        ]
+        limits = ",".join(f"{key}={value}" for key, value in sorted(values.items()))
+        yield f"kafka-configs {_SERVER} --alter {' '.join(words)} --add-config {limits}"
+
+
+def _group_commands(groups: Mapping[str, Mapping[str, str]]) -> Iterator[str]:
+    """For Kafka 4; before, groups have no settings."""
+    for name, config in sorted(groups.items()):
+        values = ",".join(map(_setting, sorted(config.items())))
+        yield (
+            f"kafka-configs {_SERVER} --alter --entity-type groups --entity-name "
+            f"{shlex.quote(name)} --add-config {values}"
+        )

@@ -4,6 +4,7 @@ understand; retention that would delete is warned of."""
 import json
 import shlex
 import time
+from argparse import Namespace
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,10 @@ from kafka.admin import NewTopic
 import kstore
 from kstore.cli import acls, configs, main
 from kstore.cli.common import ToolParser
+from kstore.cli.entity_options import DEFAULTS, entities_of
+from kstore.cluster.client_quotas import entity_of
+from kstore.cluster.local import LocalMetadata
+from kstore.cluster.metadata import AlterOp
 from kstore.handover import HandoverReport, plan_handover
 from kstore.handover.export_commands import export_commands
 from kstore.security.acl import (
@@ -116,6 +121,35 @@ def test_users_without_what_proves_their_password(tmp_path: Path) -> None:
     assert found["entity_name"] == "al ice"
     assert "SCRAM-SHA-256=[iterations=8192,password=NEW_PASSWORD]" in command
     assert "c3RvcmVk" not in command
+
+
+def test_quotas_and_settings_of_groups(tmp_path: Path) -> None:
+    with kstore.open(tmp_path) as store:
+        metadata = LocalMetadata(store)
+        for entity, values in (
+            ({"user": "al ice", "client-id": None}, {"producer_byte_rate": 2.0**40}),
+            ({"ip": "10.0.0.1"}, {"connection_creation_rate": 5.0}),
+        ):
+            metadata.alter_client_quotas(entity_of(entity.items()), values)
+        session = (AlterOp.SET, "consumer.session.timeout.ms", "50000")
+        metadata.alter_group_config("bil ling", [session])
+        metadata.close()
+        user, address, group = sorted(exported(store).commands, key=_entity_type)
+    found = options(configs, user, "kafka-configs")
+    assert entities_of(Namespace(**found)) == [("users", "al ice"), ("clients", DEFAULTS)]
+    assert float(user.partition("producer_byte_rate=")[2]) == 2**40
+    found = options(configs, address, "kafka-configs")
+    assert entities_of(Namespace(**found)) == [("ips", "10.0.0.1")]
+    assert address.endswith("--add-config connection_creation_rate=5.0")
+    assert group.endswith(
+        "--entity-type groups --entity-name 'bil ling' --add-config "
+        "consumer.session.timeout.ms=50000"
+    )
+
+
+def _entity_type(command: str) -> int:
+    kind = command.partition("--entity-type ")[2].partition(" ")[0]
+    return ("users", "ips", "groups").index(kind)
 
 
 def test_a_damaged_file_is_a_warning(tmp_path: Path) -> None:
