@@ -57,8 +57,8 @@ def drop_from_transactions(store: "Store", topic: str) -> None:
     ]
     if store._transaction_owner is not None:
         store._transaction_owner.drop_topic(topic, users)
-    elif store._known_transactions is not None:
-        store._known_transactions.coordinator.drop_topic(topic, users)
+    elif store._known_transactions is not None:  # perhaps retired by a broker that has stopped
+        store._transactions().coordinator.drop_topic(topic, users)
 
 
 def forget_topic(store: "Store", topic: str) -> None:

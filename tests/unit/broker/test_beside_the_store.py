@@ -246,6 +246,22 @@ def test_a_broker_refuses_to_be_closed_on_its_own_threads(
     assert not store.closed
 
 
+def test_a_topic_is_deleted_after_a_broker_had_the_transactions(store: kstore.Store) -> None:
+    """The store's coordinator had given them up to the broker, and refused to drop the topic."""
+    store.create_topic("orders")
+    with store.transaction("t") as transaction:
+        transaction.send("orders", b"x")
+    with kstore.Broker(store, port=0):
+        pass
+    store.delete_topic("orders")
+    assert "orders" not in store
+    assert store._catalog.being_deleted() == []
+    store.create_topic("orders")
+    with store.transaction("t") as transaction:
+        transaction.send("orders", b"y")
+    assert [each.value for each in store["orders"][0].records()] == [b"y"]
+
+
 @pytest.mark.parametrize("change", ["remove", "rename"])
 def test_appends_to_a_removed_directory_are_refused(
     store: kstore.Store, connection: Connection, tmp_path: Path, change: str
