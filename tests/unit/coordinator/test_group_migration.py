@@ -23,7 +23,7 @@ from kstore.coordinator.group.subscription import decode_assignment, encode_assi
 from kstore.protocol.error_codes import ErrorCode
 from kstore.protocol.records.consumer_protocol_subscription import ConsumerProtocolSubscription
 from kstore.protocol.wire import Writer
-from unit.coordinator.test_consumer_coordinator import Driver, topics
+from unit.coordinator.test_consumer_coordinator import A, Driver, topics
 
 BOTH = MigrationPolicy.BIDIRECTIONAL
 MOST = 100
@@ -311,6 +311,11 @@ def test_groups_that_stay_classic(
 ) -> None:
     with pytest.raises(CannotUpgradeError, match=words):
         upgraded(group, policy, most, topics(a=4), 0.0)
+
+
+def test_upgrade_drops_partitions_that_do_not_exist() -> None:
+    driver = Migrating(classic_group(("x", (-1, 0, 10**9))))
+    assert driver.group.members["x"].assigned == {A: frozenset({0})}
 
 
 def test_downgrade_has_the_targets_as_assignments() -> None:

@@ -87,8 +87,10 @@ def _as_consumer_member(
     assigned: dict[bytes, frozenset[int]] = {}
     for each in assignment.assigned_partitions:
         topic = topics.topics.get(each.topic)
-        if topic is not None and each.partitions:
-            assigned[topic.topic_id] = frozenset(each.partitions)
+        if topic is not None:  # its numbers were chosen by the leader, a client
+            found = frozenset(n for n in each.partitions if n in topic.partitions)
+            if found:
+                assigned[topic.topic_id] = found
     subscription = decode_subscription(member.metadata(protocol))
     return ConsumerMember(
         member.member_id,
