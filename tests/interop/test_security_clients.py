@@ -228,7 +228,7 @@ def test_scram_users_by_librdkafka(served: Served) -> None:
     )
     admin.alter_user_scram_credentials([upsertion])["carol"].result(PATIENCE)
     options = rdkafka_options(served, "SASL_SSL", "SCRAM-SHA-256", "carol", "carol")
-    assert AdminClient(options).list_topics(timeout=PATIENCE).topics
+    assert AdminClient(options).list_topics(timeout=PATIENCE).brokers
     deletion = UserScramCredentialDeletion("carol", ScramMechanism.SCRAM_SHA_256)
     admin.alter_user_scram_credentials([deletion])["carol"].result(PATIENCE)
     with pytest.raises(KafkaException):
