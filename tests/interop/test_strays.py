@@ -90,7 +90,11 @@ def test_ids_that_the_cluster_does_not_know(node: Node, tmp_path: Path) -> None:
         assert any(name in each and reason in each for each in messages), name
     plan = plan_handover(own, node.log_dirs)
     assert sum(each.level == "refused" and "-stray" in each.sentence for each in plan.findings) == 2
-    notes = [each.sentence for each in check_broker(node.log_dirs).findings if "serves it here" in each[2]]
+    notes = [
+        each.sentence
+        for each in check_broker(node.log_dirs).findings
+        if "serves it here" in each[2]
+    ]
     assert len(notes) == 1  # the one that was moved: no reason to refuse
     with kstore.open(tmp_path / "more", config=QUIET) as store:
         store.create_topic("lost").append(b"v")
