@@ -10,7 +10,8 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from interop.node import CLUSTER_ID, die_with_parent, free_ports
+from interop.kafka_jars import libs
+from interop.node import CLUSTER_ID, Node, die_with_parent, free_ports, node
 from interop.tools import KafkaTools
 
 SOURCES = Path(__file__).parents[2] / "src"
@@ -117,3 +118,15 @@ def kstore_node(root: Path, *options: str, **settings: object) -> Iterator[Kstor
         yield node
     finally:
         node.kill()
+
+
+@contextlib.contextmanager
+def either_node(which: str, root: Path, **settings: object) -> Iterator[Node | KstoreNode]:
+    """A started node of kstore, for ``which`` "kstore", or of that version of Kafka."""
+    if which != "kstore":
+        libs(which)
+    running: contextlib.AbstractContextManager[Node | KstoreNode] = (
+        kstore_node(root, **settings) if which == "kstore" else node(which, root, **settings)
+    )
+    with running as broker:
+        yield broker

@@ -1,13 +1,12 @@
 """``kstore acls`` and Kafka's AclCommand say the same, on Kafka and on kstore."""
 
-import contextlib
 from collections.abc import Iterator
 
 import pytest
 
 from interop.kafka_jars import libs, run
-from interop.kstore_node import KstoreNode, kstore_node
-from interop.node import Node, node
+from interop.kstore_node import KstoreNode, either_node
+from interop.node import Node
 from kstore import cli
 
 VERSION = "3.9.2"
@@ -22,13 +21,7 @@ def served(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Node | KstoreNode]:
     libs(VERSION)
-    root = tmp_path_factory.mktemp("served")
-    running: contextlib.AbstractContextManager[Node | KstoreNode] = (
-        kstore_node(root, **SETTINGS)
-        if request.param == "kstore"
-        else node(VERSION, root, **SETTINGS)
-    )
-    with running as broker:
+    with either_node(request.param, tmp_path_factory.mktemp("served"), **SETTINGS) as broker:
         yield broker
 
 

@@ -1,6 +1,5 @@
 """kstore's tools about brokers and Kafka's own say the same, on Kafka and on kstore."""
 
-import contextlib
 import json
 import re
 from collections.abc import Iterator
@@ -9,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from interop.kafka_jars import ToolError, libs, run
-from interop.kstore_node import KstoreNode, kstore_node
+from interop.kstore_node import KstoreNode, either_node
 from interop.node import Node, node
 from kstore import cli
 from kstore.protocol.messages.init_producer_id import (
@@ -33,11 +32,7 @@ def served(
 ) -> Iterator[Served]:
     """orders has three partitions."""
     libs(VERSION)
-    root = tmp_path_factory.mktemp("served")
-    running: contextlib.AbstractContextManager[Served] = (
-        kstore_node(root) if request.param == "kstore" else node(VERSION, root)
-    )
-    with running as broker:
+    with either_node(request.param, tmp_path_factory.mktemp("served")) as broker:
         broker.create_topic("orders", partitions=3)
         yield broker
 

@@ -27,8 +27,8 @@ from kafka import KafkaAdminClient, KafkaConsumer, TopicPartition
 
 from interop.client_records import READERS, SENDERS, Sent
 from interop.kafka_jars import libs
-from interop.kstore_node import KstoreNode, kstore_node
-from interop.node import Node, node
+from interop.kstore_node import KstoreNode, either_node
+from interop.node import Node
 from kstore.config import CODECS
 
 PARTITIONS = 3
@@ -42,13 +42,7 @@ KEPT = {"retention.ms": "-1"}
 def served(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[KstoreNode | Node]:
-    root = tmp_path_factory.mktemp("served")
-    if request.param == "kstore":
-        running: contextlib.AbstractContextManager[KstoreNode | Node] = kstore_node(root)
-    else:
-        libs(request.param)
-        running = node(request.param, root)
-    with running as broker:
+    with either_node(request.param, tmp_path_factory.mktemp("served")) as broker:
         yield broker
 
 

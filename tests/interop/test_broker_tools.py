@@ -3,7 +3,6 @@
 With all versions the tools run against Kafka 3.9.2, too, which proves the tests.
 """
 
-import contextlib
 import json
 import re
 import shutil
@@ -14,8 +13,8 @@ from pathlib import Path
 import pytest
 
 from interop.kafka_jars import VERSIONS, libs, run
-from interop.kstore_node import KstoreNode, kstore_node
-from interop.node import Node, node
+from interop.kstore_node import KstoreNode, either_node, kstore_node
+from interop.node import Node
 
 PRODUCER_PERFORMANCE = "org.apache.kafka.tools.ProducerPerformance"
 T0_RETENTION = "retention.ms=-1"
@@ -27,12 +26,7 @@ T0_RETENTION = "retention.ms=-1"
 def served(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[KstoreNode | Node]:
-    root = tmp_path_factory.mktemp("served")
-    running: contextlib.AbstractContextManager[KstoreNode | Node] = kstore_node(root)
-    if request.param != "kstore":
-        libs(request.param)
-        running = node(request.param, root)
-    with running as broker:
+    with either_node(request.param, tmp_path_factory.mktemp("served")) as broker:
         yield broker
 
 

@@ -1,14 +1,13 @@
 """Kafka 4.3's kafka-configs (that of 3.9 knows no groups) says the same of kstore and of Kafka."""
 
-import contextlib
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from interop.kafka_jars import libs, run
-from interop.kstore_node import KstoreNode, kstore_node
-from interop.node import Node, node
+from interop.kstore_node import KstoreNode, either_node
+from interop.node import Node
 
 VERSION = "4.3.0"
 TOOL = "kafka.admin.ConfigCommand"
@@ -17,10 +16,7 @@ TOOL = "kafka.admin.ConfigCommand"
 @pytest.fixture(params=["kstore", VERSION])
 def served(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Node | KstoreNode]:
     libs(VERSION)
-    running: contextlib.AbstractContextManager[Node | KstoreNode] = (
-        kstore_node(tmp_path) if request.param == "kstore" else node(VERSION, tmp_path)
-    )
-    with running as broker:
+    with either_node(request.param, tmp_path) as broker:
         yield broker
 
 

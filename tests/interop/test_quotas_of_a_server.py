@@ -1,14 +1,13 @@
 """Quotas: Kafka's ConfigCommand and kstore's say the same, and a client's producer is throttled."""
 
-import contextlib
 from collections.abc import Iterator
 
 import pytest
 from confluent_kafka import Producer
 
 from interop.kafka_jars import libs, run
-from interop.kstore_node import KstoreNode, kstore_node
-from interop.node import Node, node
+from interop.kstore_node import KstoreNode, either_node
+from interop.node import Node
 from kstore import cli
 
 VERSION = "3.9.2"
@@ -20,11 +19,7 @@ def served(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Node | KstoreNode]:
     libs(VERSION)
-    root = tmp_path_factory.mktemp("served")
-    running: contextlib.AbstractContextManager[Node | KstoreNode] = (
-        kstore_node(root) if request.param == "kstore" else node(VERSION, root)
-    )
-    with running as broker:
+    with either_node(request.param, tmp_path_factory.mktemp("served")) as broker:
         yield broker
 
 

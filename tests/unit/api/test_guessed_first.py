@@ -73,7 +73,7 @@ def test_the_batches_of_a_log_by_their_headers(store: Store) -> None:
     ]
     assert batches[-1].position + batches[-1].size == log.size
     with pytest.raises(AttributeError, match="use compression"):
-        plain.codec  # type: ignore[attr-defined]  # noqa: B018
+        _ = plain.codec  # type: ignore[attr-defined]
 
 
 def test_batches_of_a_window_and_of_a_reader(store: Store) -> None:
@@ -161,7 +161,7 @@ def test_groups_move_to_kafkas_words_and_times(store: Store) -> None:
         (datetime.fromtimestamp(T / 1000 + 2, UTC), 2),
     ):
         store.alter_group_offsets("g", target)
-        assert store.group("g").offsets["timed", 0].offset == offset
+        assert store.group("g").offsets[kstore.TopicPartition("timed", 0)].offset == offset
     with pytest.raises(TypeError, match="'earliest', 'latest' or an aware datetime, not 'newest'"):
         store.alter_group_offsets("g", "newest")
     with pytest.raises(GroupIdNotFoundError):
@@ -254,12 +254,18 @@ def test_deletion_of_what_is_missing(store: Store) -> None:
 
 
 def test_a_directory_is_opened_as_it_is_guessed(store: Store, tmp_path: Path) -> None:
-    for options in ({"read_only": True}, {"readonly": True}, {"mode": "r", "create": False}):
-        with kstore.open(store.paths[0], **options) as reader:  # type: ignore[arg-type]
+    ways: list[dict[str, Any]] = [
+        {"read_only": True},
+        {"readonly": True},
+        {"mode": "r", "create": False},
+    ]
+    for options in ways:
+        with kstore.open(store.paths[0], **options) as reader:
             assert not reader.writable
-    for options in ({"mode": "r"}, {"create": False}):
+    missing: list[dict[str, Any]] = [{"mode": "r"}, {"create": False}]
+    for options in missing:
         with pytest.raises(StorageError, match=r"no such directory: kstore\.open\("):
-            kstore.open(tmp_path / "nowhere", **options)  # type: ignore[arg-type]
+            kstore.open(tmp_path / "nowhere", **options)
         assert not (tmp_path / "nowhere").exists()
     with kstore.open(tmp_path / "new", create=True, config=QUIET) as created:
         assert created.writable
@@ -341,7 +347,7 @@ def test_a_broker_for_a_block_of_a_test() -> None:
 
 def test_a_compiled_function_under_another_name_is_named() -> None:
     with pytest.raises(AttributeError, match=r"use starts_with\(row\.value"):
-        kstore.jit.startswith  # type: ignore[attr-defined]  # noqa: B018
+        _ = kstore.jit.startswith
     assert not hasattr(kstore.jit, "nothing")
 
 
@@ -364,5 +370,5 @@ def test_a_transaction_outside_of_its_block_names_the_calls(tmp_path: Path) -> N
 def test_a_broker_whose_arguments_are_refused_has_a_repr() -> None:
     broker = object.__new__(kstore.Broker)
     with pytest.raises(TypeError, match="a broker serves an open store"):
-        broker.__init__("data")  # type: ignore[arg-type, misc]
+        broker.__init__("data")  # type: ignore[misc]
     assert repr(broker) == "<Broker, not made>"
