@@ -223,6 +223,19 @@ def test_wrong_index_entries(partition, slot, entry, kind):
     assert finding.position == slot * 8
 
 
+def test_a_rolled_segment_without_an_offset_index_is_a_warning(partition):
+    """Nothing is lost: reads search the segment, and the next writer rebuilds the index."""
+    for base in (100, 110):  # the last segment may not have written its own yet
+        (partition / filenames.index_name(base)).unlink()
+    report = verify_partition(DISK, partition)
+    assert report.ok
+    assert (report.finding_count, report.warning_count) == (0, 1)
+    (warning,) = report.warnings
+    assert (warning.kind, warning.offset) == ("index", 100)
+    assert warning.path == str(partition / filenames.index_name(100))
+    assert "no offset index" in warning.sentence
+
+
 def test_index_entries_of_the_first_offset_as_old_kafkas_wrote_them(partition):
     data = b"".join(parts_from(100))
     starts = [at for _, at in recover(data, 100, 0).index]
