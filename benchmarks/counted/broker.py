@@ -18,7 +18,7 @@ from kstore.broker.request_memory import RequestMemory
 from kstore.broker.services import Services
 from kstore.broker.settings import BrokerSettings
 from kstore.cluster.image import Endpoint
-from kstore.cluster.local import LocalMetadata
+from kstore.cluster.local_metadata import LocalMetadata
 from load.frames import fetch, produce
 
 TOPIC = "counted"

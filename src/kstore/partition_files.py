@@ -20,19 +20,16 @@ if TYPE_CHECKING:
     from kstore._native.read.segment_view import SegmentView as SegmentView
     from kstore.checkpoint.clean_shutdown import read_clean_shutdown as read_clean_shutdown
     from kstore.checkpoint.cleaner_offsets import write_cleaner_offset as write_cleaner_offset
-    from kstore.checkpoint.identity import MetaProperties as MetaProperties
-    from kstore.checkpoint.identity import is_reserved_uuid as is_reserved_uuid
-    from kstore.checkpoint.identity import read_meta_properties as read_meta_properties
-    from kstore.checkpoint.identity import read_topic_id as read_topic_id
-    from kstore.checkpoint.identity import uuid_from_text as uuid_from_text
-    from kstore.checkpoint.identity import uuid_to_text as uuid_to_text
-    from kstore.checkpoint.identity import write_topic_id as write_topic_id
     from kstore.checkpoint.leader_epochs import LeaderEpochs as LeaderEpochs
     from kstore.checkpoint.log_dir import Contents as Contents
     from kstore.checkpoint.log_dir import LogDir as LogDir
     from kstore.checkpoint.log_dir import LogState as LogState
     from kstore.checkpoint.log_dir import absolute_paths as absolute_paths
+    from kstore.checkpoint.meta_properties import MetaProperties as MetaProperties
+    from kstore.checkpoint.meta_properties import read_meta_properties as read_meta_properties
     from kstore.checkpoint.offset_checkpoint import read_offsets as read_offsets
+    from kstore.checkpoint.partition_metadata import read_topic_id as read_topic_id
+    from kstore.checkpoint.partition_metadata import write_topic_id as write_topic_id
     from kstore.compaction import cleaner as cleaner
     from kstore.compaction.cleaner import RoundOutput as RoundOutput
     from kstore.compaction.cleaner import RoundPlan as RoundPlan
@@ -62,6 +59,9 @@ if TYPE_CHECKING:
     from kstore.files.open_file import OpenFile as OpenFile
     from kstore.files.staging_area import StagingArea as StagingArea
     from kstore.files.staging_area import remove_staged as remove_staged
+    from kstore.kafka_uuid import is_reserved_uuid as is_reserved_uuid
+    from kstore.kafka_uuid import uuid_from_text as uuid_from_text
+    from kstore.kafka_uuid import uuid_to_text as uuid_to_text
     from kstore.log.delete_segments import checked_log_start as checked_log_start
     from kstore.log.read_committed import UNCOMMITTED as UNCOMMITTED
     from kstore.log.read_committed import TransactionOutcomes as TransactionOutcomes
@@ -124,7 +124,7 @@ if TYPE_CHECKING:
     from kstore.store.cluster_metadata import read_cluster_metadata as read_cluster_metadata
     from kstore.store.list_partitions import FoundLog as FoundLog
     from kstore.store.list_partitions import find_logs as find_logs
-    from kstore.store.manager import LogDirInfo as LogDirInfo
+    from kstore.store.log_manager import LogDirInfo as LogDirInfo
     from kstore.store.open_store import open_to_serve as open_to_serve
     from kstore.store.partition_factory import peek_end_offset as peek_end_offset
     from kstore.store.store import Paths as Paths
@@ -177,11 +177,12 @@ _NAMES = {
     "kstore.checkpoint.cleaner_offsets": "write_cleaner_offset",
     "kstore.checkpoint.leader_epochs": "LeaderEpochs",
     "kstore.checkpoint.offset_checkpoint": "read_offsets",
-    "kstore.checkpoint.identity": "MetaProperties is_reserved_uuid"
-    " read_meta_properties read_topic_id uuid_from_text uuid_to_text write_topic_id",
+    "kstore.checkpoint.meta_properties": "MetaProperties read_meta_properties",
+    "kstore.checkpoint.partition_metadata": "read_topic_id write_topic_id",
+    "kstore.kafka_uuid": "is_reserved_uuid uuid_from_text uuid_to_text",
     # Stores: what their public methods take and return, topics by name and id.
     "kstore.store.store": "Paths",
-    "kstore.store.manager": "LogDirInfo",
+    "kstore.store.log_manager": "LogDirInfo",
     "kstore.store.list_partitions": "FoundLog find_logs",
     "kstore.store.cluster_metadata": "ClusterMetadata read_cluster_metadata",
     "kstore.store.partition_factory": "peek_end_offset",

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from interop.node import Node
-from kstore.checkpoint.identity import read_meta_properties
+from kstore.checkpoint.meta_properties import read_meta_properties
 from kstore.files.files import DISK
 from kstore.store.cluster_metadata import read_cluster_metadata
 

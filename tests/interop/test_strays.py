@@ -14,9 +14,10 @@ import kstore
 from interop.assignment import wait_until, wait_until_assigned
 from interop.handed_over import end_of, refusals
 from interop.node import Node
-from kstore.checkpoint.identity import format_topic_id, random_uuid
+from kstore.checkpoint.partition_metadata import format_topic_id
 from kstore.errors import SourceError
 from kstore.handover import check_broker, plan_handover
+from kstore.kafka_uuid import random_uuid
 from kstore.mirror.source import KafkaSource
 from kstore.mirror.source_types import LATEST
 from support.stores import QUIET

@@ -18,7 +18,7 @@ from kstore.cluster.image import (
     TopicImage,
     names_by_id,
 )
-from kstore.cluster.local import LocalMetadata
+from kstore.cluster.local_metadata import LocalMetadata
 from kstore.protocol.messages import message_types
 from kstore.protocol.wire import Reader, Writer
 from kstore.store.store import Store

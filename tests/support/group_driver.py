@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from itertools import count
 from typing import Any
 
-from kstore.coordinator.group.group_coordinator import GroupCoordinator, GroupLimits
+from kstore.coordinator.group.classic_coordinator import ClassicCoordinator, GroupLimits
 from kstore.coordinator.group.group_events import (
     GroupSnapshot,
     Join,
@@ -26,7 +26,7 @@ class Driver:
     def __init__(self, **limits: int) -> None:
         ids = count(1)
         limits.setdefault("group_initial_rebalance_delay_ms", 0)
-        self.coordinator = GroupCoordinator(GroupLimits(**limits), lambda: str(next(ids)))
+        self.coordinator = ClassicCoordinator(GroupLimits(**limits), lambda: str(next(ids)))
         self.now = 0.0
         self.answers: dict[str, Any] = {}
         self.stored: list[GroupSnapshot] = []

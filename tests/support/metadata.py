@@ -3,7 +3,7 @@
 from pathlib import Path
 
 import kstore
-from kstore.checkpoint.identity import uuid_from_text
+from kstore.kafka_uuid import uuid_from_text
 from support.stores import QUIET
 
 

@@ -14,9 +14,9 @@ from kstore.coordinator.transaction.transaction_events import (
     WriteMarkers,
 )
 from kstore.coordinator.transaction.transaction_state_records import (
-    Metadata,
     PartitionKey,
-    State,
+    TransactionMetadata,
+    TransactionState,
 )
 from kstore.protocol.error_codes import ErrorCode
 
@@ -30,7 +30,9 @@ class TransactionDriver:
         ids = count(100)
         self.coordinator = TransactionCoordinator(max_timeout_ms=60_000, new_id=lambda: next(ids))
         self.now = 1_000_000
-        self.log: list[tuple[str, Metadata | None]] = []  # the contents of __transaction_state
+        self.log: list[
+            tuple[str, TransactionMetadata | None]
+        ] = []  # the contents of __transaction_state
         self.marked: list[tuple[str, bool, frozenset[PartitionKey]]] = []
         self.store_error = ErrorCode.NONE
         self.held_stores: list[StoreTransaction] | None = None
@@ -62,7 +64,7 @@ class TransactionDriver:
 
     def mark(self, effect: WriteMarkers) -> None:
         metadata = effect.metadata
-        is_commit = metadata.state is State.PREPARE_COMMIT
+        is_commit = metadata.state is TransactionState.PREPARE_COMMIT
         self.marked.append((metadata.transactional_id, is_commit, metadata.partitions))
         self.coordinator.marked(effect, self.now)
 
@@ -133,7 +135,7 @@ class TransactionDriver:
         )
         return self._error(reply)
 
-    def state(self, name: str = "x") -> State | None:
+    def state(self, name: str = "x") -> TransactionState | None:
         found = self.coordinator.find(name)
         return None if found is None else found.state
 

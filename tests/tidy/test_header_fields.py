@@ -30,7 +30,7 @@ READERS = {"from_bytes", "unpack", "unpack_from", "iter_unpack"}
 OTHER_FORMATS = {
     "broker/connection.py": "headers of requests",
     "broker/frame_cutter.py": "sizes of frames",
-    "checkpoint/identity.py": "a topic id",
+    "kafka_uuid.py": "a topic id",
     "cli/deserializers.py": "numbers in keys and values",
     "cli/dump_records.py": "keys and values of internal topics",
     "coordinator/group/claims.py": "a digest",

@@ -29,6 +29,7 @@ ORDER = (
     "kstore.errors",
     "kstore.integers",
     "kstore.kafka_names",
+    "kstore.kafka_uuid",
     "kstore.aio",
     "kstore.keyword_names",
     "kstore.config",
@@ -479,7 +480,7 @@ def test_the_layer_check_sees(
     [
         ("kstore/spark/session.py", "from kstore.files.files import DISK", False),
         ("kstore/spark/session.py", "from kstore.files import filenames", False),
-        ("kstore/cli/verify.py", "def f():\n    import kstore.store.manager", False),
+        ("kstore/cli/verify.py", "def f():\n    import kstore.store.log_manager", False),
         ("kstore/mirror/copy.py", "if TYPE_CHECKING:\n    from kstore.log.log import X", False),
         ("kstore/mirror/copy.py", "if TYPE_CHECKING:\n    from kstore.log.log import Log", True),
         ("kstore/handover/plan.py", "from kstore.store.open_store import open", True),

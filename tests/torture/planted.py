@@ -27,7 +27,7 @@ from kstore.recovery import apply, torn_tail
 from kstore.recovery import recover_partition as recovery
 from kstore.segment import preallocate, segment
 from kstore.segment import scan as segment_scan
-from kstore.store import manager
+from kstore.store import log_manager
 from oracle.crc import crc32c
 from torture import bit_flips, crash_states, io_errors, kills, mutations, others
 from torture.parts import Budget, Figures, scratch
@@ -273,7 +273,7 @@ BUGS: dict[str, Bug] = {
         "crash-states", ("topic create",), HOSTILE,
     ),
     "the recovery point runs ahead of the sync": Bug(
-        replace(manager.LogManager, "state_of", _state_at_the_end),
+        replace(log_manager.LogManager, "state_of", _state_at_the_end),
         "crash-states", ("append, no sync",), POWER,
     ),
     "the clean marker is not removed": Bug(

@@ -22,7 +22,7 @@ from kstore._native.read.segment_end import find_end, find_time
 from kstore._native.read.segment_view import find_batch_reaching
 from kstore._native.recovery.segment_scan import SegmentScan
 from kstore.broker.frame_cutter import FrameCutter, FrameError
-from kstore.checkpoint import identity, offset_checkpoint, topics_file
+from kstore.checkpoint import meta_properties, offset_checkpoint, partition_metadata, topics_file
 from kstore.checkpoint.leader_epochs import LeaderEpochs
 from kstore.coordinator.group import offset_records
 from kstore.errors import KStoreError
@@ -163,8 +163,8 @@ def _checkpoints(data: bytes) -> None:
     for parse in (
         lambda: offset_checkpoint.parse_offsets(data, "f"),
         lambda: LeaderEpochs.parse(data, "f"),
-        lambda: identity.parse_topic_id(data, "f"),
-        lambda: identity.parse_meta_properties(data, "f"),
+        lambda: partition_metadata.parse_topic_id(data, "f"),
+        lambda: meta_properties.parse_meta_properties(data, "f"),
         lambda: topics_file._parse(data, "f"),
         lambda: snapshot.parse(data),
         lambda: transaction_index.parse(data),

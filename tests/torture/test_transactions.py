@@ -15,7 +15,7 @@ import pytest
 
 import kstore
 from kstore.coordinator.transaction.store_transactions import StoreTransactions
-from kstore.coordinator.transaction.transaction_state_records import State
+from kstore.coordinator.transaction.transaction_state_records import TransactionState
 from kstore.log.log import Log
 from support.damage import write_damaged
 from support.stores import MARKER, QUIET
@@ -130,7 +130,7 @@ def test_after_the_decision_the_next_opening_finishes_without_being_asked(
     (copy,) = [copy for what, copy in photographer.copies if what == "before mark"]
     with kstore.open(copy, config=QUIET) as store:
         assert committed_values(store, "a") == [b"1"]
-        assert store._transactions().coordinator["id"].state is State.COMPLETE_COMMIT
+        assert store._transactions().coordinator["id"].state is TransactionState.COMPLETE_COMMIT
 
 
 def test_records_without_a_state_are_aborted(tmp_path: Path) -> None:
@@ -154,7 +154,7 @@ def test_records_without_a_state_are_aborted(tmp_path: Path) -> None:
     for side in copied.parent.glob("*index"):
         side.unlink()
     with kstore.open(tmp_path / "copy", config=QUIET) as store:
-        assert store._transactions().coordinator["id"].state is State.EMPTY
+        assert store._transactions().coordinator["id"].state is TransactionState.EMPTY
         log = store["a"][0]
         assert stable(log)
         assert log.end_offset == 2

@@ -5,6 +5,8 @@ Modules:
 - access_rules: Kinds of authorization rules: how a denied resource changes a request and its
   response
 - access_table: Which resources and operations each API needs
+- alter_replica_log_dirs: Moves partitions between log directories on its own threads (Kafka's
+  ReplicaAlterLogDirsManager)
 - answer_frames: Answers as frames: the size, the header, and the message
 - api_table: The table of served APIs: which versions, and which handler
 - authentication: The SASL exchange of one connection
@@ -24,7 +26,7 @@ Modules:
 - embedded_transactions: Connects a served store's embedded transactional producers to the broker
 - encoded_topics: Caches the encoded topics of Metadata responses, per cluster image
 - fetch_frames: The fast path for Fetch requests of one partition
-- fetch_read: Reads the partitions of one Fetch request
+- fetch_reader: Reads the partitions of one Fetch request
 - fetch_session: Incremental fetch sessions (KIP-227)
 - frame_cutter: Splits a connection's bytes into frames
 - group_service: Executes the group coordinator's decisions
@@ -41,7 +43,6 @@ Modules:
 - produce_frames: The fast path for Produce requests of one small batch
 - purgatory: How many requests wait
 - quota_rates: Rates and token buckets of quotas, with the time as a parameter
-- replica_moves: Moves partitions between log directories (AlterReplicaLogDirs)
 - request: One request, and the ways to respond to it
 - request_memory: Limits the request bytes that all connections hold in memory together
 - send_queue: Sends responses: bytes with sendmsg, slices of segments with sendfile

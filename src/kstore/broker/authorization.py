@@ -16,7 +16,8 @@ from kstore.broker.api_table import Api
 from kstore.broker.request import Answer, Pending, Request
 from kstore.protocol.messages import Message, message_types
 from kstore.protocol.wire import Reader, Writer
-from kstore.security.acl import CLUSTER_NAME, AclOperation, Authorizer, ResourceType
+from kstore.security.acl import CLUSTER_NAME, AclOperation, ResourceType
+from kstore.security.authorizer import Authorizer
 
 if TYPE_CHECKING:
     from kstore.cluster.image import ClusterImage

@@ -19,7 +19,7 @@ from kstore.broker.settings import BrokerSettings
 from kstore.cluster.adoption import adopt_topics, read_source
 from kstore.cluster.config_changes import check_broker_config
 from kstore.cluster.image import ClusterImage
-from kstore.cluster.local import LocalMetadata
+from kstore.cluster.local_metadata import LocalMetadata
 from kstore.cluster.settings.broker_settings import BROKER_SETTINGS
 from kstore.cluster.store_settings import check_store_settings, with_store_settings
 from kstore.config import StoreConfig
@@ -271,8 +271,8 @@ class Broker:
             return None
         from kstore.broker.access_table import RULES
         from kstore.broker.authorization import Guard
-        from kstore.security.acl import Authorizer
         from kstore.security.acl_store import AclStore
+        from kstore.security.authorizer import Authorizer
 
         authorizer = Authorizer(asked.super_users, allows_everyone=asked.allows_everyone)
         self._services.acls = AclStore(self._store._manager._dirs, authorizer)

@@ -7,7 +7,7 @@ change re-reads only its own partition; the others keep their first result.
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from kstore.broker.fetch_read import FetchParameters, FetchReader, PartitionRead
+from kstore.broker.fetch_reader import FetchParameters, FetchReader, PartitionRead
 from kstore.broker.partitions import HostedPartition, continue_with
 from kstore.broker.purgatory import Purgatory
 from kstore.broker.request import Answer, Pending

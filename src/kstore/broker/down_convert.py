@@ -16,7 +16,7 @@ from kstore.protocol.messages.fetch import FetchResponse
 from kstore.record.convert import down_convert
 
 if TYPE_CHECKING:
-    from kstore.broker.fetch_read import PartitionRead
+    from kstore.broker.fetch_reader import PartitionRead
     from kstore.log.log import Log
 
 LAST_VERSION = 3  # the last version of Fetch that needs conversion

@@ -13,7 +13,10 @@ from kstore.coordinator.transaction.transaction_events import (
     InitProducerId,
     TransactionAnswer,
 )
-from kstore.coordinator.transaction.transaction_state_records import Metadata, PartitionKey
+from kstore.coordinator.transaction.transaction_state_records import (
+    PartitionKey,
+    TransactionMetadata,
+)
 from kstore.coordinator.transaction.transaction_state_store import now_ms
 from kstore.errors import (
     ClosedError,
@@ -83,8 +86,10 @@ class EmbeddedTransactions:
         answer = self._repeat(transactional_id, ask)
         return answer.producer_id, answer.producer_epoch
 
-    def check(self, transactional_id: str, producer_id: int, producer_epoch: int) -> Metadata:
-        found: list[Metadata | None] = []
+    def check(
+        self, transactional_id: str, producer_id: int, producer_epoch: int
+    ) -> TransactionMetadata:
+        found: list[TransactionMetadata | None] = []
 
         def look(reply: Reply) -> None:
             found.append(self._service.coordinator.find(transactional_id))

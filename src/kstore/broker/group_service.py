@@ -13,8 +13,8 @@ from kstore.broker.consumer_group_service import ConsumerGroupService
 from kstore.broker.durable_commits import durable_commits
 from kstore.broker.handlers.controller_work import METADATA_KEY
 from kstore.broker.partitions import error_code_of
+from kstore.coordinator.group.classic_coordinator import ClassicCoordinator, GroupLimits
 from kstore.coordinator.group.consumer_events import Records
-from kstore.coordinator.group.group_coordinator import GroupCoordinator, GroupLimits
 from kstore.coordinator.group.group_events import StoreGroupMetadata
 from kstore.coordinator.group.offset_expiration import (
     Retention,
@@ -76,7 +76,7 @@ class GroupService:
     def __init__(self, services: "Services") -> None:
         self._services = services
         settings = services.settings
-        self.coordinator = GroupCoordinator(
+        self.coordinator = ClassicCoordinator(
             GroupLimits(
                 settings.group_min_session_timeout_ms,
                 settings.group_max_session_timeout_ms,

@@ -6,7 +6,6 @@ from functools import partial
 from typing import TYPE_CHECKING, Protocol
 
 from kstore.broker.request import Answer, Pending
-from kstore.checkpoint.identity import uuid_from_text
 from kstore.cluster.image import ZERO_UUID, ClusterImage, PartitionImage, TopicImage
 from kstore.config import LogConfig
 from kstore.errors import (
@@ -19,6 +18,7 @@ from kstore.errors import (
     UnknownTopicOrPartitionError,
 )
 from kstore.integers import INT64_MAX
+from kstore.kafka_uuid import uuid_from_text
 from kstore.log.append_info import AppendInfo
 from kstore.protocol.error_codes import ErrorCode
 

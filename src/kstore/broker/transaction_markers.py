@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 from kstore.broker.partitions import HostedPartition
 from kstore.coordinator.transaction.transaction_state_records import (
-    Metadata,
     PartitionKey,
-    State,
+    TransactionMetadata,
+    TransactionState,
 )
 from kstore.coordinator.transaction.transaction_state_store import AppendedMarker, append_marker
 from kstore.errors import InvalidProducerEpochError, UnknownTopicOrPartitionError
@@ -33,7 +33,7 @@ class MarkerWriter:
 
     def write(
         self,
-        metadata: Metadata,
+        metadata: TransactionMetadata,
         coordinator_epoch: int,
         on_epoch: Callable[[int], object],
         done: Callable[[], object],
@@ -51,7 +51,7 @@ class _Marking:
     def __init__(
         self,
         writer: MarkerWriter,
-        metadata: Metadata,
+        metadata: TransactionMetadata,
         coordinator_epoch: int,
         on_epoch: Callable[[int], object],
         done: Callable[[], object],
@@ -106,7 +106,7 @@ class _Marking:
             log,
             self._metadata.producer_id,
             self._metadata.producer_epoch,
-            is_commit=self._metadata.state is State.PREPARE_COMMIT,
+            is_commit=self._metadata.state is TransactionState.PREPARE_COMMIT,
             coordinator_epoch=self._epoch,
             timestamp=self._metadata.last_update_ms,
         )

@@ -25,9 +25,9 @@ from kstore.coordinator.transaction.transaction_events import (
 )
 from kstore.coordinator.transaction.transaction_state_records import (
     LOWEST_PRODUCER_ID,
-    Metadata,
     PartitionKey,
-    State,
+    TransactionMetadata,
+    TransactionState,
 )
 from kstore.coordinator.transaction.transaction_state_store import (
     STATE_PROPERTIES,
@@ -105,7 +105,9 @@ class TransactionService:
         self._epochs: dict[int, int] = {}  # coordinator epochs, by partition of the topic
         # end offsets of records, by producer id
         self._written: dict[int, dict[PartitionKey, int]] = {}
-        self._last_commits: dict[str, Metadata] = {}  # the last committed transactions, as loaded
+        self._last_commits: dict[
+            str, TransactionMetadata
+        ] = {}  # the last committed transactions, as loaded
         self._unchecked: list[tuple[Log, list[ProducerEntry]]] = []
         self._is_checking = False
         self._embedded = EmbeddedTransactions(services, self)
@@ -235,13 +237,17 @@ class TransactionService:
 
     def _store(self, effect: StoreTransaction) -> None:
         metadata = effect.metadata
-        if metadata is not None and metadata.state is State.PREPARE_COMMIT and self._is_durable():
+        if (
+            metadata is not None
+            and metadata.state is TransactionState.PREPARE_COMMIT
+            and self._is_durable()
+        ):
             self._sync_records(metadata, partial(self._records_synced, effect))
         else:
             self._append(effect)
 
     def _sync_records(
-        self, metadata: Metadata, done: Callable[[BaseException | None], object]
+        self, metadata: TransactionMetadata, done: Callable[[BaseException | None], object]
     ) -> None:
         """Call ``done`` once a transaction's records are on disk. That is usually immediate,
         because their producer has waited for it."""
@@ -292,7 +298,7 @@ class TransactionService:
             self._commits.wait(appended.log, appended.end_offset, partial(self._stored, effect))
 
     def _must_sync(self, effect: StoreTransaction) -> bool:
-        is_init = effect.metadata is not None and effect.metadata.state is State.EMPTY
+        is_init = effect.metadata is not None and effect.metadata.state is TransactionState.EMPTY
         return is_init or effect.is_durable or self._is_durable()
 
     def _stored(self, effect: StoreTransaction, error: BaseException | None) -> None:

@@ -5,13 +5,14 @@ Modules:
 - clean_shutdown: Kafka's marker of a clean shutdown, ``.kafka_cleanshutdown``
 - cleaner_offsets: ``cleaner-offset-checkpoint``: how far the log cleaner has compacted each
   partition
-- identity: The owner of a directory: ``partition.metadata`` and ``meta.properties``
 - java_properties: Java properties files: ``meta.properties``, ``server.properties``,
   those of clients
 - known_gaps: ``kstore.gaps``: offsets that are in no batch of a partition, and are no new loss
 - leader_epochs: Which leader epoch wrote which offsets: Kafka's LeaderEpochFileCache and its file
 - log_dir: One log directory (an element of Kafka's ``log.dirs``): its lock, marker and checkpoints
+- meta_properties: ``meta.properties``: the cluster, node and directory id of a log directory
 - offset_checkpoint: Kafka's offset checkpoints: small text files
+- partition_metadata: ``partition.metadata``: the topic id of a partition directory
 - quarantine: Quarantined files, by name: bytes that recovery cut, and side files that do not
   parse
 - topics_file: ``kstore.topics``: the settings of the topics of a log directory

@@ -13,7 +13,7 @@ from kstore.client.topic_batches import check_batch_settings
 from kstore.config import codec_of_batches, warn_of_codec
 from kstore.coordinator.transaction.transaction_state_records import (
     SEQUENCES,
-    State,
+    TransactionState,
     next_sequence,
 )
 from kstore.coordinator.transaction.transaction_topics import TransactionTopics
@@ -182,9 +182,11 @@ class TransactionalProducer:
         state = self._coordinator.check(
             self.transactional_id, self.producer_id, self.producer_epoch
         ).state
-        if state is State.ONGOING:
+        if state is TransactionState.ONGOING:
             return False
-        self._end(commit=state in (State.PREPARE_COMMIT, State.COMPLETE_COMMIT))
+        self._end(
+            commit=state in (TransactionState.PREPARE_COMMIT, TransactionState.COMPLETE_COMMIT)
+        )
         return True
 
     def _end(self, *, commit: bool) -> None:

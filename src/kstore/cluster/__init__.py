@@ -12,8 +12,8 @@ Modules:
 - config_changes: Applies and validates the changes of IncrementalAlterConfigs and AlterConfigs
 - effective_config: Converts Kafka's topic settings to the engine's LogConfig
 - image: The cluster at one moment: brokers, topics, partitions and settings (Kafka's MetadataImage)
-- local: The metadata of a one-node cluster, kept in its own store
 - local_image: Builds the image of a store's topics
+- local_metadata: The metadata of a one-node cluster, kept in its own store
 - metadata: The interface through which a broker reads and changes the cluster's metadata
 - new_topics: Plans the topics that a request creates: their images, before they exist
 - node_identity: The node id and cluster id of a store, from ``meta.properties`` if it exists

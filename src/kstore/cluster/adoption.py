@@ -24,7 +24,7 @@ from kstore.files.files import DISK, Files
 from kstore.store.cluster_metadata import read_cluster_metadata
 
 if TYPE_CHECKING:
-    from kstore.cluster.local import LocalMetadata
+    from kstore.cluster.local_metadata import LocalMetadata
     from kstore.store.store import Store
 
 _LOGGER = logging.getLogger("kstore")

@@ -5,7 +5,6 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from kstore.checkpoint.identity import uuid_from_text
 from kstore.checkpoint.leader_epochs import LeaderEpochs
 from kstore.checkpoint.log_dir import LogDir
 from kstore.cluster.broker_file import TopicRecord
@@ -13,6 +12,7 @@ from kstore.cluster.image import NO_LEADER, ZERO_UUID, PartitionImage, TopicImag
 from kstore.cluster.settings.topic_settings import TOPIC_SETTINGS
 from kstore.errors import CorruptFileError, KStoreError, StorageError
 from kstore.files.filenames import INTERNAL_TOPICS, LEADER_EPOCHS, partition_directory
+from kstore.kafka_uuid import uuid_from_text
 
 if TYPE_CHECKING:
     from kstore.store.store import Store

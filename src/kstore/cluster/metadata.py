@@ -1,7 +1,7 @@
 """The interface through which a broker reads and changes the cluster's metadata.
 
-A one-node cluster keeps its metadata in its own store (:mod:`kstore.cluster.local`); a cluster of
-several brokers needs another implementation.
+A one-node cluster keeps its metadata in its own store (:mod:`kstore.cluster.local_metadata`); a
+cluster of several brokers needs another implementation.
 """
 
 from collections.abc import Callable, Mapping, Sequence

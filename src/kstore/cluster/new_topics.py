@@ -2,7 +2,6 @@
 
 from collections.abc import Iterable
 
-from kstore.checkpoint.identity import random_uuid, uuid_to_text
 from kstore.cluster.broker_file import TopicRecord
 from kstore.cluster.config_changes import check_topic_config
 from kstore.cluster.effective_config import kept_beside_topics, kept_by_topics
@@ -12,6 +11,7 @@ from kstore.cluster.metadata import NewTopic
 from kstore.cluster.settings.layers import BrokerConfig
 from kstore.cluster.topic_rules import TopicNames, count_partitions
 from kstore.config import LogConfig
+from kstore.kafka_uuid import random_uuid, uuid_to_text
 from kstore.store.topic_creation import TopicToCreate
 
 

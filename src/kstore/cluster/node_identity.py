@@ -7,8 +7,8 @@ caller requests, or 0, and the cluster id is generated once and kept in ``kstore
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from kstore.checkpoint.identity import read_meta_properties
 from kstore.checkpoint.log_dir import LogDir
+from kstore.checkpoint.meta_properties import read_meta_properties
 from kstore.errors import InvalidConfigError
 
 _FIRST_NODE = 0

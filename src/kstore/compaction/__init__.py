@@ -4,8 +4,8 @@ Modules:
 
 - cleaner: Compacts one log: keeps the latest record of each key (Kafka's Cleaner)
 - compaction_report: The result of a compaction
+- log_cleaner: The cleaner threads: each repeatedly compacts the dirtiest log (Kafka's LogCleaner)
 - policy: Which segments the cleaner may clean and how it groups them: Kafka's rules without I/O
-- threads: The cleaner threads: each repeatedly compacts the dirtiest log
 
 Both passes are native: ``_native/compaction`` has the offset map, the key indexer and the record
 filter, which sets the delete horizon of tombstones.

@@ -18,8 +18,9 @@ from kstore.cluster.settings.layers import BrokerConfig
 from kstore.cluster.settings.topic_settings import TOPIC_SETTINGS
 from kstore.config import LogConfig
 from kstore.errors import CorruptFileError, KStoreError, NewerFormatError
-from kstore.security.acl import Acl, Authorizer, PatternType, Permission, ResourceType
+from kstore.security.acl import Acl, PatternType, Permission, ResourceType
 from kstore.security.acl_store import AclStore
+from kstore.security.authorizer import Authorizer
 from kstore.security.credentials import Credentials, Users
 
 if TYPE_CHECKING:

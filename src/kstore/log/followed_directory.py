@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from kstore.checkpoint.identity import read_topic_id
+from kstore.checkpoint.partition_metadata import read_topic_id
 from kstore.errors import StorageError, UnknownTopicIdError
 from kstore.files.files import Files
 from kstore.files.stable_listing import list_stable

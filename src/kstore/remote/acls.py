@@ -8,14 +8,7 @@ from kstore.protocol.messages.delete_acls import DeleteAclsRequest, DeleteAclsRe
 from kstore.protocol.messages.describe_acls import DescribeAclsRequest, DescribeAclsResponse
 from kstore.remote.answer_errors import raise_for
 from kstore.remote.cluster import Cluster
-from kstore.security.acl import (
-    Acl,
-    AclFilter,
-    AclOperation,
-    PatternType,
-    Permission,
-    ResourceType,
-)
+from kstore.security.acl import Acl, AclFilter, AclOperation, PatternType, Permission, ResourceType
 
 
 def describe_acls(cluster: Cluster, wanted: AclFilter) -> list[Acl]:

@@ -3,9 +3,9 @@
 from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING
 
-from kstore.checkpoint.identity import uuid_to_text
 from kstore.client.partitioner import StickyPartitioner, choose
 from kstore.config import LogConfig, setting_text
+from kstore.kafka_uuid import uuid_to_text
 from kstore.protocol.messages.describe_configs import (
     DescribeConfigsRequest,
     DescribeConfigsResponse,

@@ -2,8 +2,9 @@
 
 Modules:
 
-- acl: Access control lists, and an authorizer like Kafka's StandardAuthorizer
+- acl: Access control lists: resources, operations, filters, and their JSON
 - acl_store: ``kstore.acls``: the access control lists of a broker
+- authorizer: Authorizes operations by access control lists (Kafka's StandardAuthorizer)
 - client_settings: The security settings of a client, by Kafka's names
 - credentials: ``kstore.credentials``: the SCRAM credentials of a broker's users
 - jaas: Reads Kafka's JAAS configurations, which contain the users of PLAIN

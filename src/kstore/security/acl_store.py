@@ -7,7 +7,8 @@ from typing import Any
 from kstore.checkpoint.log_dir import LogDir
 from kstore.errors import InvalidRequestError
 from kstore.files.filenames import ACLS
-from kstore.security.acl import Acl, AclFilter, AclIndex, Authorizer, from_json, to_json
+from kstore.security.acl import Acl, AclFilter, from_json, to_json
+from kstore.security.authorizer import AclIndex, Authorizer
 from kstore.security.state_file import read_newest, write_to_all
 
 MOST_ACLS = 100_000

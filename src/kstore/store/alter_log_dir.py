@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from kstore.files.map_budget import MapBudget
     from kstore.log.log import Log
     from kstore.store.list_log_dirs import Retired
-    from kstore.store.manager import LogManager
+    from kstore.store.log_manager import LogManager
 
 PartitionKey = tuple[str, int]
 _LOGGER = logging.getLogger("kstore")

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 from kstore.config import LogConfig, setting_attribute
 
 if TYPE_CHECKING:
-    from kstore.store.manager import LogManager
+    from kstore.store.log_manager import LogManager
 
 
 # What a LogConfig that replaces all settings says about deletion counts also where a broker that

@@ -13,7 +13,7 @@ from kstore.background.scheduler import ScheduledTask
 from kstore.integers import INT64_MAX
 
 if TYPE_CHECKING:
-    from kstore.store.manager import LogManager
+    from kstore.store.log_manager import LogManager
 
 CHECKPOINT_INTERVAL_MS = 60_000  # log.flush.offset.checkpoint.interval.ms
 REMOVAL_CHECK_INTERVAL_MS = 1_000

@@ -16,7 +16,7 @@ from kstore.errors import KStoreError
 from kstore.log.log import Log
 
 if TYPE_CHECKING:
-    from kstore.store.manager import LogManager
+    from kstore.store.log_manager import LogManager
 
 _CHECKPOINT_PAUSE = 1.0  # seconds, at least, between two checkpoints
 

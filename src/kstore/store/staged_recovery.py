@@ -17,12 +17,12 @@ from kstore.segment.scan import OnProgress
 from kstore.store.parallel_recovery import Progress, recover_partitions
 
 if TYPE_CHECKING:
-    from kstore.store.manager import LogManager
+    from kstore.store.log_manager import LogManager
 
 PartitionKey = tuple[str, int]
 
 
-class StoreRecoveries:
+class StagedRecovery:
     """The partitions of a store that are due for recovery, and the thread that recovers them.
 
     Thread safe. The threads that recover do not take the manager's lock: a thread that holds it

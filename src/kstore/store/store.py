@@ -36,7 +36,7 @@ from kstore.keyword_names import explain_keywords
 from kstore.log.log import Log
 from kstore.store.alter_log_dir import MoveInfo
 from kstore.store.finish_interrupted import recover_first
-from kstore.store.manager import LogDirInfo, LogManager
+from kstore.store.log_manager import LogDirInfo, LogManager
 from kstore.store.parallel_recovery import Progress, StoreRecovery
 from kstore.store.topic import Topic, TopicHandles
 from kstore.store.topic_creation import TopicToCreate

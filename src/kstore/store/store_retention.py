@@ -14,7 +14,7 @@ from kstore.files.filenames import DELETE
 from kstore.store.list_log_dirs import Retired
 
 if TYPE_CHECKING:
-    from kstore.store.manager import LogManager
+    from kstore.store.log_manager import LogManager
 
 _RETENTION = "retention"  # in reports of failures
 

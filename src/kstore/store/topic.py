@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from kstore.maintenance.reindex import ReindexReport
     from kstore.maintenance.rewrite import RewriteReport
     from kstore.record.columns import Columns
-    from kstore.store.manager import LogManager
+    from kstore.store.log_manager import LogManager
     from kstore.store.store import Store
     from kstore.verify.partition import VerifyReport
 

@@ -1,8 +1,8 @@
 """Checks the arguments with which a topic is created."""
 
-from kstore.checkpoint.identity import is_reserved_uuid
 from kstore.errors import InvalidConfigError
 from kstore.integers import check_integer, show_value
+from kstore.kafka_uuid import is_reserved_uuid
 
 MAX_PARTITIONS = 1_000_000
 

@@ -10,12 +10,13 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
-from kstore.checkpoint.identity import random_uuid, write_topic_id
 from kstore.checkpoint.log_dir import LogDir
+from kstore.checkpoint.partition_metadata import write_topic_id
 from kstore.checkpoint.topics_file import CREATING, LIVE, TopicEntry
 from kstore.config import LogConfig, as_log_config, setting_texts
 from kstore.errors import InvalidTopicError, KStoreError, StorageError, TopicExistsError
 from kstore.files.filenames import check_topic_name, collision_key, partition_directory
+from kstore.kafka_uuid import random_uuid
 from kstore.store.topic_arguments import check_partitions, check_topic_id
 from kstore.store.unfinished_topic import remove_half_made
 

@@ -4,9 +4,10 @@ import logging
 from dataclasses import dataclass
 
 from kstore._native.append.reentrant_lock import ReentrantLock
-from kstore.checkpoint.identity import random_uuid, read_topic_id
+from kstore.checkpoint.partition_metadata import read_topic_id
 from kstore.errors import CorruptFileError, StorageError
 from kstore.files.filenames import partition_directory
+from kstore.kafka_uuid import random_uuid
 from kstore.log.reader import LogReader
 from kstore.store.topic_registry import TopicRegistry
 

@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from difflib import get_close_matches
 
-from kstore.checkpoint.identity import read_topic_id
 from kstore.checkpoint.log_dir import LogDir
+from kstore.checkpoint.partition_metadata import read_topic_id
 from kstore.checkpoint.topics_file import CREATING, DELETING, LIVE, TopicEntry, TopicsFile
 from kstore.config import (
     LogConfig,

@@ -19,7 +19,7 @@ from kstore.errors import (
 )
 from kstore.log.writable_log import WritableLog
 from kstore.store.background_tasks import background_tasks
-from kstore.store.manager import _weak_work
+from kstore.store.log_manager import _weak_work
 from support.stores import QUIET
 
 ALWAYS = LogConfig(flush_ms=1, retention_ms=1, segment_bytes=300, file_delete_delay_ms=0)
@@ -137,7 +137,7 @@ def test_a_chore_that_fails_ends_when_it_succeeds(
         ended.set()
 
     monkeypatch.setattr("kstore.store.background_tasks.CHECKPOINT_INTERVAL_MS", 1)
-    monkeypatch.setattr("kstore.store.manager.LogManager.checkpoint", checkpoint)
+    monkeypatch.setattr("kstore.store.log_manager.LogManager.checkpoint", checkpoint)
     config = StoreConfig(on_background_error=lambda _: failed.set())
     with kstore.open(tmp_path, config=config) as store:
         topic = store.create_topic("t", config=LogConfig(flush_ms=1))

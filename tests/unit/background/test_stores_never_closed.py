@@ -18,7 +18,7 @@ from kstore._native.files.owned_descriptor import OwnedDescriptor
 from kstore.background.scheduler import Scheduler
 from kstore.files.files import Files
 from kstore.record import Record
-from kstore.store.manager import LogManager
+from kstore.store.log_manager import LogManager
 from kstore.store.store import Store
 from support.stores import MARKER, QUIET, drop, python
 

@@ -19,7 +19,8 @@ from kstore.cluster.image import ClusterImage, names_by_id
 from kstore.protocol.api_keys import ApiKey
 from kstore.protocol.messages import message_types
 from kstore.protocol.wire import Reader, Writer
-from kstore.security.acl import AclOperation, Authorizer, ResourceType
+from kstore.security.acl import AclOperation, ResourceType
+from kstore.security.authorizer import Authorizer
 from kstore.security.principal import user
 from support.broker_requests import topic_image
 from support.wire_client import build

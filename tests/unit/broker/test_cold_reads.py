@@ -10,7 +10,7 @@ import pytest
 import kstore
 from kstore._native.read import segment_pages
 from kstore._native.read.segment_view import SegmentList
-from kstore.broker import fetch_read
+from kstore.broker import fetch_reader
 from kstore.broker.fetch_frames import FetchFrames
 from kstore.broker.handlers.fetch import FetchHandlers
 from kstore.errors import StorageError
@@ -133,7 +133,7 @@ def test_a_disk_that_cannot_read_is_an_error_of_its_partition(
     def fail(*_: object) -> None:
         raise StorageError("the disk is broken", errno=5)
 
-    monkeypatch.setattr(fetch_read, "load_pages", fail)
+    monkeypatch.setattr(fetch_reader, "load_pages", fail)
     log.segments[0].unmap()
     [topic] = broker.ask(fetch(0), VERSION).responses
     [partition] = topic.partitions
@@ -169,15 +169,15 @@ def test_only_what_the_answer_may_have_is_loaded(
     log: kstore.Log, broker: HandlerTester, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     sizes: list[int] = []
-    monkeypatch.setattr(fetch_read, "load_pages", lambda log, offset, size: sizes.append(size))
+    monkeypatch.setattr(fetch_reader, "load_pages", lambda log, offset, size: sizes.append(size))
     reads = [
-        fetch_read.PartitionRead(wanted, broker.partitions.get("t", 0))
+        fetch_reader.PartitionRead(wanted, broker.partitions.get("t", 0))
         for wanted in [_partition(offset) for offset in (0, 100, 200)]
     ]
     for read in reads:
         read.is_cold, read.size = True, 600
-    parameters = fetch_read.FetchParameters(VERSION, -1, False, 1000, 1, 0.0)
-    fetch_read.FetchReader(broker.partitions, parameters, None).load_cold(reads)
+    parameters = fetch_reader.FetchParameters(VERSION, -1, False, 1000, 1, 0.0)
+    fetch_reader.FetchReader(broker.partitions, parameters, None).load_cold(reads)
     assert sizes == [600, 400, 0]
 
 

@@ -12,8 +12,8 @@ from kstore.broker import transaction_markers
 from kstore.broker.transaction_service import TransactionService
 from kstore.cluster.metadata import AlterOp
 from kstore.coordinator.transaction.transaction_state_records import (
-    Metadata,
-    State,
+    TransactionMetadata,
+    TransactionState,
     decode_value,
 )
 from kstore.coordinator.transaction.transaction_state_store import TransactionStateStore
@@ -205,7 +205,7 @@ class TransactionClient:
             assert time.monotonic() < deadline, self.state(name)
 
 
-def stored_states(store: kstore.Store) -> list[State]:
+def stored_states(store: kstore.Store) -> list[TransactionState]:
     found = []
     for log in store["__transaction_state"]:
         found += [decode_value("x", each.value).state for each in log.view() if each.value]
@@ -232,8 +232,8 @@ def test_a_transaction_in_every_version(
     assert len(list(log.view(isolation="read_committed"))) == (1 if commit else 0)
     assert client.end(producer, commit=commit, version=version) == 0  # repeated
     assert client.end(producer, commit=not commit, version=version) == 48
-    decided = State.PREPARE_COMMIT if commit else State.PREPARE_ABORT
-    assert stored_states(store)[:3] == [State.EMPTY, State.ONGOING, decided]
+    decided = TransactionState.PREPARE_COMMIT if commit else TransactionState.PREPARE_ABORT
+    assert stored_states(store)[:3] == [TransactionState.EMPTY, TransactionState.ONGOING, decided]
 
 
 def test_records_of_a_partition_outside_the_transaction_are_refused(
@@ -549,11 +549,11 @@ def test_records_decision_and_markers_are_on_disk_one_after_the_other(
         return bool(log.recovery_point >= log.end_offset)
 
     def checked_append(
-        self: TransactionStateStore, partition: int, name: str, metadata: Metadata | None
+        self: TransactionStateStore, partition: int, name: str, metadata: TransactionMetadata | None
     ) -> Any:
         assert metadata is not None
         steps.append(metadata.state.name)
-        if metadata.state in (State.PREPARE_COMMIT, State.COMPLETE_COMMIT):
+        if metadata.state in (TransactionState.PREPARE_COMMIT, TransactionState.COMPLETE_COMMIT):
             assert all(is_on_disk(log) for log in store["t"]), metadata.state
         return append(self, partition, name, metadata)
 

@@ -12,7 +12,7 @@ import kstore
 from kstore import Log, LogConfig, Store, StoreConfig
 from kstore.checkpoint.uncleanable_partitions import read_uncleanable
 from kstore.cli import main
-from kstore.compaction import cleaner, threads
+from kstore.compaction import cleaner, log_cleaner
 from kstore.errors import (
     BackgroundFailure,
     ClosedError,
@@ -42,7 +42,7 @@ BOTH = LogConfig(cleanup_policy="compact,delete", segment_bytes=2000, file_delet
 
 @pytest.fixture(autouse=True)
 def no_backoff(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(threads, "_SHORTEST_BACKOFF", 0.0)
+    monkeypatch.setattr(log_cleaner, "_SHORTEST_BACKOFF", 0.0)
 
 
 @pytest.fixture
@@ -200,7 +200,7 @@ def test_a_file_that_stays_missing_makes_a_partition_uncleanable(
     log = make(store)
     path = segment(log, 1)
     away = path.rename(path.with_suffix(".away"))
-    fail_at_work(store, threads._MAX_ATTEMPTS - 1)
+    fail_at_work(store, log_cleaner._MAX_ATTEMPTS - 1)
     assert store.log_dirs[0].uncleanable == ()
     fail_at_work(store, 10)
     assert [each.is_lasting for each in seen] == [False, True]
@@ -228,17 +228,17 @@ def test_tries_are_counted_while_nothing_of_the_log_changes(
 
     with monkeypatch.context() as patch:
         patch.setattr(cleaner, "compact", fail)
-        fail_at_work(store, threads._MAX_ATTEMPTS - 1)
+        fail_at_work(store, log_cleaner._MAX_ATTEMPTS - 1)
         log.append(b"x", key=b"k")
         log.roll()
-        fail_at_work(store, threads._MAX_ATTEMPTS - 1)
+        fail_at_work(store, log_cleaner._MAX_ATTEMPTS - 1)
         assert store.log_dirs[0].uncleanable == ()
         fail_at_work(store, 10)
         assert len(store.log_dirs[0].uncleanable) == 1
-        assert len(tries) == 2 * threads._MAX_ATTEMPTS - 1
+        assert len(tries) == 2 * log_cleaner._MAX_ATTEMPTS - 1
         store["t"].alter(config={"segment.bytes": 3000})
         fail_at_work(store, 1)
-        assert len(tries) == 2 * threads._MAX_ATTEMPTS
+        assert len(tries) == 2 * log_cleaner._MAX_ATTEMPTS
     store["t"].alter(config={"segment.bytes": 3001})
     assert clean_once(store) is log
     assert store.log_dirs[0].uncleanable == ()

@@ -11,8 +11,8 @@ import kstore
 from kstore import TopicPartition
 from kstore.coordinator.transaction.transaction_state_records import (
     LOWEST_PRODUCER_ID,
-    Metadata,
-    State,
+    TransactionMetadata,
+    TransactionState,
     decode_value,
     encode_key,
     encode_value,
@@ -43,7 +43,7 @@ def everything(store: kstore.Store, topic: str) -> list[bytes | None]:
     return [record.value for log in store[topic] for record in log]
 
 
-def state(store: kstore.Store, name: str) -> State:
+def state(store: kstore.Store, name: str) -> TransactionState:
     return store._transactions().coordinator[name].state
 
 
@@ -70,7 +70,7 @@ def test_a_commit_shows_everything_at_once(store) -> None:
     (record,) = store["b"][0].view(isolation=COMMITTED)
     assert (record.value, record.key, record.headers) == (b"3", b"k", (("h", b"x"),))
     assert record.timestamp == 1000
-    assert state(store, "id") is State.COMPLETE_COMMIT
+    assert state(store, "id") is TransactionState.COMPLETE_COMMIT
 
 
 def test_an_error_in_the_block_aborts(store) -> None:
@@ -442,7 +442,10 @@ def test_a_decided_transaction_waits_for_a_missing_directory(tmp_path: Path, com
     with kstore.open(dirs, config=QUIET) as store:
         assert store[near][0].last_stable_offset == 2
         assert committed(store, near) == [b"1"] * commit
-        assert state(store, "id") in (State.PREPARE_COMMIT, State.PREPARE_ABORT)
+        assert state(store, "id") in (
+            TransactionState.PREPARE_COMMIT,
+            TransactionState.PREPARE_ABORT,
+        )
         with pytest.raises(LogDirOfflineError):
             store.transactional_producer("id")
         with store.transactional_producer("other") as other, other.transaction():
@@ -452,7 +455,10 @@ def test_a_decided_transaction_waits_for_a_missing_directory(tmp_path: Path, com
     with kstore.open(dirs, config=QUIET) as store:
         assert committed(store, far) == [b"1"] * commit
         assert committed(store, near) == [b"1"] * commit + [b"2"]
-        assert state(store, "id") in (State.COMPLETE_COMMIT, State.COMPLETE_ABORT)
+        assert state(store, "id") in (
+            TransactionState.COMPLETE_COMMIT,
+            TransactionState.COMPLETE_ABORT,
+        )
 
 
 def test_sequences_of_a_write_whose_outcome_is_unknown_are_not_used_again(store, monkeypatch):
@@ -493,7 +499,9 @@ def test_an_unfinished_transaction_of_a_broker_stays_open(tmp_path: Path, caplog
             store.create_topic(name)
         open_for(store, "a", 1008)
         store["a"][0].append(b"behind")
-        ended = Metadata("of a broker", 1008, 0, 60_000, State.COMPLETE_COMMIT)
+        ended = TransactionMetadata(
+            "of a broker", 1008, 0, 60_000, TransactionState.COMPLETE_COMMIT
+        )
         log = store["__transaction_state"][0]
         log.append(encode_value(ended), key=encode_key("of a broker"))
     with kstore.open(tmp_path, config=QUIET) as store:
@@ -509,7 +517,9 @@ def test_a_broker_s_transaction_is_on_disk_aborted_before_its_id_is_taken_over(
     """Afterwards nothing could show whether it had been committed."""
     log, flushed = store["b"][0], []
     open_for(store, "b", 1008)
-    ongoing = Metadata("taken", 1008, 0, 60_000, State.ONGOING, frozenset({("b", 0)}))
+    ongoing = TransactionMetadata(
+        "taken", 1008, 0, 60_000, TransactionState.ONGOING, frozenset({("b", 0)})
+    )
     effects = store._transactions()
     effects.coordinator.load(ongoing)
     flush = effects.flush
@@ -518,7 +528,7 @@ def test_a_broker_s_transaction_is_on_disk_aborted_before_its_id_is_taken_over(
     )))  # fmt: skip
     producer = store.transactional_producer("taken")
     assert producer.producer_id >= LOWEST_PRODUCER_ID
-    assert flushed == [([("b", 0)], State.PREPARE_ABORT, log.end_offset)]
+    assert flushed == [([("b", 0)], TransactionState.PREPARE_ABORT, log.end_offset)]
     assert committed(store, "b") == []
 
 
@@ -536,16 +546,18 @@ def begun(store: kstore.Store, value: bytes) -> kstore.TransactionalProducer:
     return producer
 
 
-def states_cut_behind(store: kstore.Store, last: State) -> None:
+def states_cut_behind(store: kstore.Store, last: TransactionState) -> None:
     """A power cut took what the log of states had after the last of these; the rest remains."""
     log = store["__transaction_state"][0]
     found = [r.offset for r in log if decode_value("id", r.value or b"").state is last]
     log.truncate_to(found[-1] + 1)
 
 
-@pytest.mark.parametrize("last", [State.PREPARE_COMMIT, State.COMPLETE_COMMIT])
+@pytest.mark.parametrize(
+    "last", [TransactionState.PREPARE_COMMIT, TransactionState.COMPLETE_COMMIT]
+)
 def test_a_commit_that_is_finished_again_is_not_the_next_transaction_s(
-    tmp_path: Path, last: State
+    tmp_path: Path, last: TransactionState
 ) -> None:
     """Its records were on disk before the states that would have named them."""
     with kstore.open(tmp_path, config=QUIET) as store:

@@ -11,7 +11,7 @@ import pytest
 import kstore
 from kstore.cli import main
 from kstore.cluster.adoption import adopt_topics, read_source
-from kstore.cluster.local import LocalMetadata
+from kstore.cluster.local_metadata import LocalMetadata
 from kstore.errors import CorruptFileError, InvalidConfigError, StorageError
 from kstore.files.filenames import META_PROPERTIES, TOPICS_FILE
 from support import metadata

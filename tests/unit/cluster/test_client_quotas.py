@@ -19,7 +19,7 @@ from kstore.cluster.client_quotas import (
     from_json,
     to_json,
 )
-from kstore.cluster.local import LocalMetadata
+from kstore.cluster.local_metadata import LocalMetadata
 from kstore.errors import CorruptFileError, InvalidRequestError
 
 KEY = PRODUCER_BYTE_RATE

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import kstore
-from kstore.cluster.local import LocalMetadata
+from kstore.cluster.local_metadata import LocalMetadata
 from kstore.cluster.metadata import AlterOp, ConfigSource
 from kstore.files.filenames import META_PROPERTIES, TOPICS_FILE
 

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 import kstore
-from kstore.cluster.local import LocalMetadata
+from kstore.cluster.local_metadata import LocalMetadata
 from kstore.cluster.metadata import AlterOp, ConfigChange, ConfigEntry
 from kstore.cluster.settings.broker_settings import DYNAMIC_BROKER_SETTINGS, KSTORE_DEFAULTS
 from kstore.cluster.settings.layers import BrokerConfig, describe_topic

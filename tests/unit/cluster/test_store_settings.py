@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 import kstore
-from kstore.cluster.local import LocalMetadata
+from kstore.cluster.local_metadata import LocalMetadata
 from kstore.cluster.metadata import AlterOp
 from kstore.cluster.settings.broker_settings import BROKER_SETTINGS, DYNAMIC_BROKER_SETTINGS
 from kstore.cluster.store_settings import STORE_SETTINGS, with_store_settings

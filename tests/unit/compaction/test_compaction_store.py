@@ -12,7 +12,7 @@ import pytest
 import kstore
 from kstore import LogConfig, StoreConfig
 from kstore.cli import main
-from kstore.compaction import threads
+from kstore.compaction import log_cleaner
 from kstore.errors import LogFailedError, PolicyViolationError, StorageError
 from kstore.files.files import Files
 from kstore.record import Record
@@ -177,7 +177,7 @@ def test_a_store_compacts_by_itself(tmp_path):
         assert [sum(1 for _ in log) for log in logs] == [20, 20]
         assert sum(1 for _ in kept) == 120
     names = {thread.name for thread in threading.enumerate()}
-    assert threads.CleanerThread.NAME not in names
+    assert log_cleaner.CleanerThread.NAME not in names
 
 
 def test_the_dirtiest_log_is_taken_first(tmp_path):

@@ -20,8 +20,8 @@ from hypothesis.stateful import (
     rule,
 )
 
+from kstore.coordinator.group.classic_coordinator import ClassicCoordinator, GroupLimits
 from kstore.coordinator.group.group_checks import check_commit
-from kstore.coordinator.group.group_coordinator import GroupCoordinator, GroupLimits
 from kstore.coordinator.group.group_events import JoinAnswer, Sync, SyncAnswer
 from kstore.protocol.error_codes import ErrorCode
 from support.group_driver import Driver
@@ -211,7 +211,7 @@ class GroupModel(RuleBasedStateMachine):
             del stored[-unanswered:]
         driver.held = None
         ids, crash = count(1), next(self.crashes)
-        driver.coordinator = GroupCoordinator(
+        driver.coordinator = ClassicCoordinator(
             GroupLimits(group_initial_rebalance_delay_ms=1000), lambda: f"{crash}-{next(ids)}"
         )
         if stored:

@@ -9,11 +9,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import kstore
-from kstore.coordinator.transaction.embedded_coordinator import LAST_EPOCH, Coordinator
+from kstore.coordinator.transaction.embedded_coordinator import LAST_EPOCH, EmbeddedCoordinator
 from kstore.coordinator.transaction.transaction_state_records import (
-    Metadata,
     PartitionKey,
-    State,
+    TransactionMetadata,
+    TransactionState,
     decode_key,
     decode_value,
     encode_key,
@@ -42,7 +42,7 @@ class Hands:
         self.now = 1000
         self.ids = iter(range(2**62, 2**63))
         self.failing = ""
-        self.stored: list[Metadata] = []
+        self.stored: list[TransactionMetadata] = []
         self.marked: list[int] = []  # with the times of these decisions
 
     def _do(self, *what) -> None:
@@ -60,7 +60,7 @@ class Hands:
     def new_producer_id(self) -> int:
         return next(self.ids)
 
-    def store(self, metadata: Metadata) -> None:
+    def store(self, metadata: TransactionMetadata) -> None:
         self.stored.append(metadata)
         self._do("store", metadata.state, metadata.producer_epoch, sorted(metadata.partitions))
 
@@ -73,7 +73,9 @@ class Hands:
     def flush(self, partition_keys: Iterable[PartitionKey]) -> None:
         self._do("flush", sorted(partition_keys))
 
-    def mark(self, partition_key: PartitionKey, metadata: Metadata, *, commit: bool) -> None:
+    def mark(
+        self, partition_key: PartitionKey, metadata: TransactionMetadata, *, commit: bool
+    ) -> None:
         self.marked.append(metadata.last_update_ms)
         self._do("mark", partition_key, metadata.producer_epoch, commit)
 
@@ -84,11 +86,13 @@ def hands() -> Hands:
 
 
 @pytest.fixture
-def coordinator(hands: Hands) -> Coordinator:
-    return Coordinator(hands, max_timeout_ms=900_000)
+def coordinator(hands: Hands) -> EmbeddedCoordinator:
+    return EmbeddedCoordinator(hands, max_timeout_ms=900_000)
 
 
-def begun(coordinator: Coordinator, hands: Hands, *partition_keys: PartitionKey) -> tuple[int, int]:
+def begun(
+    coordinator: EmbeddedCoordinator, hands: Hands, *partition_keys: PartitionKey
+) -> tuple[int, int]:
     owner = coordinator.init("t", 60_000)
     coordinator.add_partitions("t", *owner, partition_keys)
     hands.take()
@@ -103,12 +107,12 @@ def test_a_commit_is_decided_on_disk_between_records_and_markers(coordinator, ha
     coordinator.end("t", *owner, commit=True)
     assert hands.take() == [
         ("flush", [A, B]),
-        ("store", State.PREPARE_COMMIT, 0, [A, B]),
+        ("store", TransactionState.PREPARE_COMMIT, 0, [A, B]),
         ("flush state",),
         ("mark", A, 0, True),
         ("mark", B, 0, True),
         ("flush", [A, B]),
-        ("store", State.COMPLETE_COMMIT, 0, []),
+        ("store", TransactionState.COMPLETE_COMMIT, 0, []),
     ]
 
 
@@ -122,9 +126,9 @@ def test_an_abort_syncs_nothing(coordinator, hands) -> None:
     owner = begun(coordinator, hands, A)
     coordinator.end("t", *owner, commit=False)
     assert hands.take() == [
-        ("store", State.PREPARE_ABORT, 0, [A]),
+        ("store", TransactionState.PREPARE_ABORT, 0, [A]),
         ("mark", A, 0, False),
-        ("store", State.COMPLETE_ABORT, 0, []),
+        ("store", TransactionState.COMPLETE_ABORT, 0, []),
     ]
 
 
@@ -149,9 +153,9 @@ def test_every_decision_has_a_later_time_than_all_before_it(coordinator, hands, 
 
 def test_an_epoch_is_on_disk_before_it_is_used(coordinator, hands) -> None:
     assert coordinator.init("t", 60_000) == (2**62, 0)
-    assert hands.take() == [("store", State.EMPTY, 0, []), ("flush state",)]
+    assert hands.take() == [("store", TransactionState.EMPTY, 0, []), ("flush state",)]
     assert coordinator.init("t", 60_000) == (2**62, 1)
-    assert hands.take() == [("store", State.EMPTY, 1, []), ("flush state",)]
+    assert hands.take() == [("store", TransactionState.EMPTY, 1, []), ("flush state",)]
 
 
 def test_partitions_are_stored_once_before_they_are_written_to(coordinator, hands) -> None:
@@ -161,7 +165,10 @@ def test_partitions_are_stored_once_before_they_are_written_to(coordinator, hand
     coordinator.add_partitions("t", *owner, [A])
     hands.now += 5
     coordinator.add_partitions("t", *owner, [B, A])
-    assert hands.take() == [("store", State.ONGOING, 0, [A]), ("store", State.ONGOING, 0, [A, B])]
+    assert hands.take() == [
+        ("store", TransactionState.ONGOING, 0, [A]),
+        ("store", TransactionState.ONGOING, 0, [A, B]),
+    ]
     assert coordinator["t"].start_ms == 1000
     assert coordinator["t"].last_update_ms == 1005
 
@@ -173,10 +180,10 @@ def test_a_second_producer_fences_the_first(coordinator, hands) -> None:
     first = begun(coordinator, hands, A)
     second = coordinator.init("t", 60_000)
     assert hands.take() == [
-        ("store", State.PREPARE_ABORT, 1, [A]),
+        ("store", TransactionState.PREPARE_ABORT, 1, [A]),
         ("mark", A, 1, False),
-        ("store", State.COMPLETE_ABORT, 1, []),
-        ("store", State.EMPTY, 2, []),
+        ("store", TransactionState.COMPLETE_ABORT, 1, []),
+        ("store", TransactionState.EMPTY, 2, []),
         ("flush state",),
     ]
     for call in (
@@ -219,7 +226,7 @@ def test_a_timeout_has_its_limits(coordinator, timeout: int) -> None:
 
 
 def test_after_the_last_epoch_comes_a_new_producer_id(coordinator, hands) -> None:
-    coordinator.load(Metadata("t", 5, LAST_EPOCH - 1, 1, State.EMPTY))
+    coordinator.load(TransactionMetadata("t", 5, LAST_EPOCH - 1, 1, TransactionState.EMPTY))
     assert coordinator.init("t", 60_000) == (5, LAST_EPOCH)
     assert coordinator.init("t", 60_000) == (2**62, 0)
     assert coordinator.knows(5)
@@ -228,7 +235,9 @@ def test_after_the_last_epoch_comes_a_new_producer_id(coordinator, hands) -> Non
 
 
 def test_a_transaction_with_the_last_epoch_can_still_be_fenced(coordinator, hands) -> None:
-    coordinator.load(Metadata("t", 5, LAST_EPOCH, 1, State.ONGOING, frozenset([A])))
+    coordinator.load(
+        TransactionMetadata("t", 5, LAST_EPOCH, 1, TransactionState.ONGOING, frozenset([A]))
+    )
     assert coordinator.init("t", 60_000) == (2**62, 0)
     assert ("mark", A, LAST_EPOCH + 1, False) in hands.take()
 
@@ -261,7 +270,9 @@ def test_a_commit_that_failed_on_the_way_is_asked_for_again(coordinator, hands, 
     with pytest.raises(OSError, match=failing):
         coordinator.end("t", *owner, commit=True)
     decided = failing in ("flush state", "mark")
-    assert coordinator["t"].state is (State.PREPARE_COMMIT if decided else State.ONGOING)
+    assert coordinator["t"].state is (
+        TransactionState.PREPARE_COMMIT if decided else TransactionState.ONGOING
+    )
     if decided:
         with pytest.raises(ConcurrentTransactionsError) as caught:
             coordinator.add_partitions("t", *owner, [B])
@@ -273,33 +284,33 @@ def test_a_commit_that_failed_on_the_way_is_asked_for_again(coordinator, hands, 
     coordinator.end("t", *owner, commit=True)
     done = [each[0] for each in hands.take()]
     assert done.index("flush state") < done.index("mark")
-    assert coordinator["t"].state is State.COMPLETE_COMMIT
+    assert coordinator["t"].state is TransactionState.COMPLETE_COMMIT
 
 
-@pytest.mark.parametrize("state", [State.PREPARE_COMMIT, State.PREPARE_ABORT])
+@pytest.mark.parametrize("state", [TransactionState.PREPARE_COMMIT, TransactionState.PREPARE_ABORT])
 def test_a_transaction_that_was_decided_before_a_crash_is_finished(
     coordinator, hands, state
 ) -> None:
-    coordinator.load(Metadata("t", 5, 3, 1, state, frozenset([A, B])))
-    coordinator.load(Metadata("u", 6, 3, 1, State.ONGOING, frozenset([A])))
+    coordinator.load(TransactionMetadata("t", 5, 3, 1, state, frozenset([A, B])))
+    coordinator.load(TransactionMetadata("u", 6, 3, 1, TransactionState.ONGOING, frozenset([A])))
     coordinator.finish()
     marks = [done for done in hands.take() if done[0] == "mark"]
-    commit = state is State.PREPARE_COMMIT
+    commit = state is TransactionState.PREPARE_COMMIT
     assert marks == [("mark", partition_key, 3, commit) for partition_key in (A, B)]
-    assert coordinator["u"].state is State.ONGOING
+    assert coordinator["u"].state is TransactionState.ONGOING
     assert not coordinator.is_open(5, A)
     assert coordinator.is_open(6, A)
     assert not coordinator.is_open(6, B)
 
 
 def test_an_operation_of_another_coordinator_is_left_to_it(hands) -> None:
-    coordinator = Coordinator(hands, max_timeout_ms=900_000, lowest_producer_id=2**62)
+    coordinator = EmbeddedCoordinator(hands, max_timeout_ms=900_000, lowest_producer_id=2**62)
     for name, state in (
-        ("p", State.PREPARE_COMMIT),
-        ("o", State.ONGOING),
-        ("e", State.EMPTY),
+        ("p", TransactionState.PREPARE_COMMIT),
+        ("o", TransactionState.ONGOING),
+        ("e", TransactionState.EMPTY),
     ):
-        coordinator.load(Metadata(name, 5, 3, 1, state, frozenset([A]), 0, 0))
+        coordinator.load(TransactionMetadata(name, 5, 3, 1, state, frozenset([A]), 0, 0))
     coordinator.finish()
     assert coordinator.abort_timed_out() == coordinator.expire(1) == []
     assert hands.take() == []
@@ -310,7 +321,9 @@ def test_an_operation_of_another_coordinator_is_left_to_it(hands) -> None:
 
 
 def test_a_new_producer_finishes_what_was_decided(coordinator, hands) -> None:
-    coordinator.load(Metadata("t", 5, 3, 1, State.PREPARE_COMMIT, frozenset([A])))
+    coordinator.load(
+        TransactionMetadata("t", 5, 3, 1, TransactionState.PREPARE_COMMIT, frozenset([A]))
+    )
     assert coordinator.init("t", 60_000) == (5, 4)
     assert ("mark", A, 3, True) in hands.take()
 
@@ -346,12 +359,14 @@ def test_ids_at_rest_expire(coordinator, hands) -> None:
 # --- records ----------------------------------------------------------------------------------
 
 metadatas = st.builds(
-    Metadata,
+    TransactionMetadata,
     NAMES,
     st.integers(0, 2**63 - 1),
     st.integers(0, 2**15 - 1),
     st.integers(1, 2**31 - 1),
-    st.sampled_from([State.ONGOING, State.PREPARE_COMMIT, State.COMPLETE_ABORT]),
+    st.sampled_from(
+        [TransactionState.ONGOING, TransactionState.PREPARE_COMMIT, TransactionState.COMPLETE_ABORT]
+    ),
     st.frozensets(st.tuples(NAMES, st.integers(0, 2**31 - 1)), max_size=6),
     st.integers(-1, 2**63 - 1),
     st.integers(-1, 2**63 - 1),
@@ -360,7 +375,7 @@ metadatas = st.builds(
 
 
 @given(metadatas)
-def test_states_round_trip_and_kafka_s_definitions_read_them(metadata: Metadata) -> None:
+def test_states_round_trip_and_kafka_s_definitions_read_them(metadata: TransactionMetadata) -> None:
     key, value = encode_key(metadata.transactional_id), encode_value(metadata)
     assert decode_key(key) == metadata.transactional_id
     assert decode_value(metadata.transactional_id, value) == metadata
@@ -376,7 +391,9 @@ def test_states_round_trip_and_kafka_s_definitions_read_them(metadata: Metadata)
 
 
 def test_bytes_of_a_state() -> None:
-    metadata = Metadata("t", 258, 3, 60_000, State.ONGOING, frozenset([A]), 7, 6)
+    metadata = TransactionMetadata(
+        "t", 258, 3, 60_000, TransactionState.ONGOING, frozenset([A]), 7, 6
+    )
     assert encode_key("t").hex() == "0000000174"
     assert encode_value(metadata).hex() == (
         "0000" "0000000000000102" "0003" "0000ea60" "01" "00000001" "000161" "00000001" "00000000"
@@ -385,7 +402,7 @@ def test_bytes_of_a_state() -> None:
 
 
 def test_an_empty_state_has_null_partitions() -> None:
-    value = encode_value(Metadata("t", 1, 0, 1, State.EMPTY))
+    value = encode_value(TransactionMetadata("t", 1, 0, 1, TransactionState.EMPTY))
     assert value[17:21] == b"\xff" * 4
     assert decode_value("t", value).partitions == frozenset()
 
@@ -395,7 +412,7 @@ def test_any_bytes_are_a_state_or_an_error(data: bytes) -> None:
     with suppress(CorruptRecordError):
         assert isinstance(decode_key(data), str | None)
     with suppress(CorruptRecordError):
-        assert isinstance(decode_value("t", data), Metadata)
+        assert isinstance(decode_value("t", data), TransactionMetadata)
 
 
 def test_a_key_from_the_future_is_skipped() -> None:

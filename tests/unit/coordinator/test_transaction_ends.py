@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 import kstore
-from kstore.coordinator.transaction.transaction_state_records import State, encode_key
+from kstore.coordinator.transaction.transaction_state_records import TransactionState, encode_key
 from kstore.errors import CorruptRecordError, InvalidTxnStateError, StorageError
 from support.stores import QUIET
 
@@ -50,7 +50,7 @@ def test_a_commit_that_failed_once_it_was_decided_is_finished_by_what_comes_next
         patch.setattr(effects, step, full if step == "mark" else flush_once)
         with pytest.raises(StorageError), producer.transaction():
             send(producer, b"1")
-        assert effects.coordinator["id"].state is State.PREPARE_COMMIT
+        assert effects.coordinator["id"].state is TransactionState.PREPARE_COMMIT
         with pytest.raises(InvalidTxnStateError):  # it cannot be undone
             producer.abort_transaction()
         flushed.append(None)
@@ -79,7 +79,7 @@ def test_a_producer_that_is_closed_finishes_what_was_decided(
         with pytest.raises(StorageError):
             (producer.commit_transaction if commit else producer.abort_transaction)()
     producer.close()
-    ended = State.COMPLETE_COMMIT if commit else State.COMPLETE_ABORT
+    ended = TransactionState.COMPLETE_COMMIT if commit else TransactionState.COMPLETE_ABORT
     assert effects.coordinator["id"].state is ended
     assert committed(store) == [b"1"] * 2 * commit
     assert all(log.last_stable_offset == log.end_offset for log in store["a"])

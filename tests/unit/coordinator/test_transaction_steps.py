@@ -5,7 +5,10 @@ import random
 import pytest
 
 from kstore.coordinator.transaction.transaction_coordinator import LAST_EPOCH
-from kstore.coordinator.transaction.transaction_state_records import Metadata, State
+from kstore.coordinator.transaction.transaction_state_records import (
+    TransactionMetadata,
+    TransactionState,
+)
 from kstore.protocol.error_codes import ErrorCode
 from support.transaction_driver import TransactionDriver
 
@@ -20,7 +23,7 @@ def driver() -> TransactionDriver:
     return TransactionDriver()
 
 
-def metadata(state: State, **fields: object) -> Metadata:
+def metadata(state: TransactionState, **fields: object) -> TransactionMetadata:
     values: dict[str, object] = {
         "transactional_id": "x",
         "producer_id": 7,
@@ -32,7 +35,7 @@ def metadata(state: State, **fields: object) -> Metadata:
         "start_ms": 1_000_000,
         **fields,
     }
-    return Metadata(**values)  # type: ignore[arg-type]
+    return TransactionMetadata(**values)  # type: ignore[arg-type]
 
 
 # --- InitProducerId -------------------------------------------------------------------------
@@ -44,7 +47,7 @@ def test_a_new_id_gets_a_producer_id_and_epoch_0_and_then_higher_epochs(
     assert driver.producer() == (100, 0)
     assert driver.producer() == (100, 1)
     assert driver.producer("y") == (101, 0)
-    assert [each.state for _, each in driver.log if each] == [State.EMPTY] * 3
+    assert [each.state for _, each in driver.log if each] == [TransactionState.EMPTY] * 3
 
 
 @pytest.mark.parametrize(
@@ -65,9 +68,12 @@ def test_names_and_timeouts(
     assert answer.error == error
 
 
-@pytest.mark.parametrize("state", [State.EMPTY, State.COMPLETE_COMMIT, State.COMPLETE_ABORT])
+@pytest.mark.parametrize(
+    "state",
+    [TransactionState.EMPTY, TransactionState.COMPLETE_COMMIT, TransactionState.COMPLETE_ABORT],
+)
 def test_a_producer_that_names_its_epoch_continues_and_may_repeat_its_request(
-    driver: TransactionDriver, state: State
+    driver: TransactionDriver, state: TransactionState
 ) -> None:
     driver.coordinator.load(metadata(state))
     assert driver.producer(expected=(7, 3)) == (7, 4)
@@ -85,14 +91,14 @@ def test_a_producer_that_names_its_epoch_continues_and_may_repeat_its_request(
 
 
 def test_an_exhausted_epoch_gets_another_producer_id(driver: TransactionDriver) -> None:
-    driver.coordinator.load(metadata(State.EMPTY, producer_epoch=LAST_EPOCH - 1))
+    driver.coordinator.load(metadata(TransactionState.EMPTY, producer_epoch=LAST_EPOCH - 1))
     assert driver.producer() == (7, LAST_EPOCH)  # which may be used
     assert driver.producer(expected=(7, LAST_EPOCH)) == (100, 0)
     assert driver.producer(expected=(7, LAST_EPOCH)) == (100, 0)  # the answer was lost
     found = driver.coordinator.find("x")
     assert found is not None
     assert found.previous_producer_id == 7
-    driver.coordinator.load(metadata(State.EMPTY, producer_epoch=LAST_EPOCH))
+    driver.coordinator.load(metadata(TransactionState.EMPTY, producer_epoch=LAST_EPOCH))
     assert driver.producer() == (101, 0)
 
 
@@ -165,7 +171,7 @@ def test_partitions_begin_a_transaction_and_join_it_once(driver: TransactionDriv
     assert driver.add(producer, [T1]) == NONE
     found = driver.coordinator.find("x")
     assert found is not None
-    assert found.state is State.ONGOING
+    assert found.state is TransactionState.ONGOING
     assert found.partitions == {T0, T1}
     assert found.start_ms == driver.now - 5
 
@@ -184,19 +190,19 @@ def test_partitions_begin_a_transaction_and_join_it_once(driver: TransactionDriv
 def test_who_may_add_verify_and_end(
     driver: TransactionDriver, name: str, producer: tuple[int, int], error: ErrorCode
 ) -> None:
-    driver.coordinator.load(metadata(State.ONGOING))
+    driver.coordinator.load(metadata(TransactionState.ONGOING))
     assert driver.coordinator.verify(name, *producer, T0) == error
     assert driver.add(producer, name=name) == error
     assert driver.end(producer, commit=True, name=name) == error
 
 
-@pytest.mark.parametrize("state", list(State)[:6])
+@pytest.mark.parametrize("state", list(TransactionState)[:6])
 def test_a_partition_is_verified_only_while_its_transaction_is_ongoing(
-    driver: TransactionDriver, state: State
+    driver: TransactionDriver, state: TransactionState
 ) -> None:
     driver.held_markers = []
     driver.coordinator.load(metadata(state))
-    is_ongoing = state is State.ONGOING
+    is_ongoing = state is TransactionState.ONGOING
     expected = NONE if is_ongoing else ErrorCode.TRANSACTION_ABORTABLE
     assert driver.coordinator.verify("x", 7, 3, T0) == expected
     assert driver.coordinator.verify("x", 7, 3, T1) == ErrorCode.TRANSACTION_ABORTABLE
@@ -220,22 +226,22 @@ def test_a_failed_append_leaves_the_transaction_as_it_was(driver: TransactionDri
 @pytest.mark.parametrize(
     ("state", "commit", "error"),
     [
-        (State.EMPTY, True, WRONG_STATE),
-        (State.EMPTY, False, WRONG_STATE),
-        (State.ONGOING, True, NONE),
-        (State.ONGOING, False, NONE),
-        (State.PREPARE_COMMIT, True, CONCURRENT),
-        (State.PREPARE_COMMIT, False, WRONG_STATE),
-        (State.PREPARE_ABORT, True, WRONG_STATE),
-        (State.PREPARE_ABORT, False, CONCURRENT),
-        (State.COMPLETE_COMMIT, True, NONE),
-        (State.COMPLETE_COMMIT, False, WRONG_STATE),
-        (State.COMPLETE_ABORT, True, WRONG_STATE),
-        (State.COMPLETE_ABORT, False, NONE),
+        (TransactionState.EMPTY, True, WRONG_STATE),
+        (TransactionState.EMPTY, False, WRONG_STATE),
+        (TransactionState.ONGOING, True, NONE),
+        (TransactionState.ONGOING, False, NONE),
+        (TransactionState.PREPARE_COMMIT, True, CONCURRENT),
+        (TransactionState.PREPARE_COMMIT, False, WRONG_STATE),
+        (TransactionState.PREPARE_ABORT, True, WRONG_STATE),
+        (TransactionState.PREPARE_ABORT, False, CONCURRENT),
+        (TransactionState.COMPLETE_COMMIT, True, NONE),
+        (TransactionState.COMPLETE_COMMIT, False, WRONG_STATE),
+        (TransactionState.COMPLETE_ABORT, True, WRONG_STATE),
+        (TransactionState.COMPLETE_ABORT, False, NONE),
     ],
 )
 def test_an_end_in_each_state(
-    driver: TransactionDriver, state: State, commit: bool, error: ErrorCode
+    driver: TransactionDriver, state: TransactionState, commit: bool, error: ErrorCode
 ) -> None:
     driver.held_markers = []
     driver.coordinator.load(metadata(state))
@@ -255,12 +261,12 @@ def test_the_answer_comes_with_the_decision_and_51_until_the_markers_are_written
     stores, driver.held_stores = driver.held_stores, None
     driver.store(stores[0])
     driver.carry_out()
-    assert driver.state() is State.PREPARE_COMMIT
+    assert driver.state() is TransactionState.PREPARE_COMMIT
     assert driver.answers[2].error == NONE
     assert driver.add(producer) == CONCURRENT
     assert len(markers) == 1
     driver.release()
-    assert driver.state() is State.COMPLETE_COMMIT
+    assert driver.state() is TransactionState.COMPLETE_COMMIT
     assert driver.add(producer) == NONE
 
 
@@ -271,7 +277,7 @@ def test_an_answer_may_wait_for_the_markers(driver: TransactionDriver) -> None:
     assert driver.end(producer, commit=True, waits_for_markers=True) is None
     driver.release()
     assert driver.last_answer().error == NONE
-    assert driver.state() is State.COMPLETE_COMMIT
+    assert driver.state() is TransactionState.COMPLETE_COMMIT
 
 
 def test_a_final_state_that_is_not_stored_is_stored_later(driver: TransactionDriver) -> None:
@@ -281,12 +287,12 @@ def test_a_final_state_that_is_not_stored_is_stored_later(driver: TransactionDri
     assert driver.end(producer, commit=True) == NONE
     driver.store_error = ErrorCode.NOT_COORDINATOR
     driver.release()
-    assert driver.state() is State.PREPARE_COMMIT
+    assert driver.state() is TransactionState.PREPARE_COMMIT
     assert driver.add(producer) == CONCURRENT
     driver.store_error = NONE
     assert driver.coordinator.store_again()
     driver.carry_out()
-    assert driver.state() is State.COMPLETE_COMMIT
+    assert driver.state() is TransactionState.COMPLETE_COMMIT
     assert not driver.coordinator.store_again()
     assert len(driver.marked) == 1
 
@@ -300,7 +306,9 @@ def test_each_decision_has_a_later_time_even_if_the_clock_stands(
         driver.end(producer, commit=True)
         driver.now -= 100
     times = [
-        each.last_update_ms for _, each in driver.log if each and each.state is State.PREPARE_COMMIT
+        each.last_update_ms
+        for _, each in driver.log
+        if each and each.state is TransactionState.PREPARE_COMMIT
     ]
     assert times == sorted(set(times))
 
@@ -312,15 +320,17 @@ def test_each_decision_has_a_later_time_even_if_the_clock_stands(
 def test_what_an_earlier_broker_decided_is_finished(
     driver: TransactionDriver, commit: bool
 ) -> None:
-    state = State.PREPARE_COMMIT if commit else State.PREPARE_ABORT
+    state = TransactionState.PREPARE_COMMIT if commit else TransactionState.PREPARE_ABORT
     driver.coordinator.load(metadata(state))
     driver.carry_out()
     assert driver.marked == [("x", commit, frozenset([T0]))]
-    assert driver.state() is (State.COMPLETE_COMMIT if commit else State.COMPLETE_ABORT)
+    assert driver.state() is (
+        TransactionState.COMPLETE_COMMIT if commit else TransactionState.COMPLETE_ABORT
+    )
 
 
 def test_what_an_earlier_broker_left_open_goes_on_or_times_out(driver: TransactionDriver) -> None:
-    driver.coordinator.load(metadata(State.ONGOING))
+    driver.coordinator.load(metadata(TransactionState.ONGOING))
     assert driver.add((7, 3), [T1]) == NONE
     driver.now = 1_010_000
     assert driver.coordinator.abort_timed_out(driver.now) == []
@@ -330,7 +340,7 @@ def test_what_an_earlier_broker_left_open_goes_on_or_times_out(driver: Transacti
     assert driver.marked == [("x", False, frozenset([T0, T1]))]
     found = driver.coordinator.find("x")
     assert found is not None
-    assert (found.state, found.producer_epoch) == (State.COMPLETE_ABORT, 4)
+    assert (found.state, found.producer_epoch) == (TransactionState.COMPLETE_ABORT, 4)
     assert driver.add((7, 3)) == FENCED
     answer = driver.init(expected=(7, 3))  # it may not continue, as in Kafka
     assert answer is not None
@@ -382,13 +392,17 @@ def test_a_log_of_states_never_contradicts_itself(driver: TransactionDriver, see
     """Random producers, failures and delays: what is stored follows Kafka's table of states, each
     decision is marked once, as it was decided, and epochs never go back."""
     allowed = {
-        None: {State.EMPTY},
-        State.EMPTY: {State.EMPTY, State.ONGOING, None},
-        State.ONGOING: {State.ONGOING, State.PREPARE_COMMIT, State.PREPARE_ABORT},
-        State.PREPARE_COMMIT: {State.COMPLETE_COMMIT},
-        State.PREPARE_ABORT: {State.COMPLETE_ABORT},
-        State.COMPLETE_COMMIT: {State.EMPTY, State.ONGOING, None},
-        State.COMPLETE_ABORT: {State.EMPTY, State.ONGOING, None},
+        None: {TransactionState.EMPTY},
+        TransactionState.EMPTY: {TransactionState.EMPTY, TransactionState.ONGOING, None},
+        TransactionState.ONGOING: {
+            TransactionState.ONGOING,
+            TransactionState.PREPARE_COMMIT,
+            TransactionState.PREPARE_ABORT,
+        },
+        TransactionState.PREPARE_COMMIT: {TransactionState.COMPLETE_COMMIT},
+        TransactionState.PREPARE_ABORT: {TransactionState.COMPLETE_ABORT},
+        TransactionState.COMPLETE_COMMIT: {TransactionState.EMPTY, TransactionState.ONGOING, None},
+        TransactionState.COMPLETE_ABORT: {TransactionState.EMPTY, TransactionState.ONGOING, None},
     }
     chance = random.Random(seed)
     producers: list[tuple[int, int]] = [(1, 0)]
@@ -418,7 +432,7 @@ def test_a_log_of_states_never_contradicts_itself(driver: TransactionDriver, see
     driver.release()
     driver.coordinator.store_again()
     driver.carry_out()
-    before: State | None = None
+    before: TransactionState | None = None
     newest = (-1, -1)
     for _, each in driver.log:
         state = None if each is None else each.state
@@ -428,9 +442,10 @@ def test_a_log_of_states_never_contradicts_itself(driver: TransactionDriver, see
             newest = (each.producer_id, each.producer_epoch)
         before = state
     decided = [
-        (name, each.state is State.PREPARE_COMMIT, each.partitions)
+        (name, each.state is TransactionState.PREPARE_COMMIT, each.partitions)
         for name, each in driver.log
-        if each is not None and each.state in (State.PREPARE_COMMIT, State.PREPARE_ABORT)
+        if each is not None
+        and each.state in (TransactionState.PREPARE_COMMIT, TransactionState.PREPARE_ABORT)
     ]
     assert driver.marked == decided
-    assert before not in (State.PREPARE_COMMIT, State.PREPARE_ABORT)
+    assert before not in (TransactionState.PREPARE_COMMIT, TransactionState.PREPARE_ABORT)

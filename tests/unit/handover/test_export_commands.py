@@ -16,19 +16,13 @@ from kstore.cli import acls, configs, main
 from kstore.cli.common import ToolParser
 from kstore.cli.entity_options import DEFAULTS, entities_of
 from kstore.cluster.client_quotas import entity_of
-from kstore.cluster.local import LocalMetadata
+from kstore.cluster.local_metadata import LocalMetadata
 from kstore.cluster.metadata import AlterOp
 from kstore.handover import HandoverReport, plan_handover
 from kstore.handover.export_commands import export_commands
-from kstore.security.acl import (
-    Acl,
-    AclOperation,
-    Authorizer,
-    PatternType,
-    Permission,
-    ResourceType,
-)
+from kstore.security.acl import Acl, AclOperation, PatternType, Permission, ResourceType
 from kstore.security.acl_store import AclStore
+from kstore.security.authorizer import Authorizer
 from kstore.security.credentials import Credentials
 from kstore.security.scram import ScramCredential
 from kstore.store.cluster_metadata import ClusterMetadata

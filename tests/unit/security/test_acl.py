@@ -11,15 +11,14 @@ from kstore.errors import CorruptFileError, NewerFormatError
 from kstore.security.acl import (
     Acl,
     AclFilter,
-    AclIndex,
     AclOperation,
-    Authorizer,
     PatternType,
     Permission,
     ResourceType,
     refusal_of,
 )
 from kstore.security.acl_store import AclStore
+from kstore.security.authorizer import AclIndex, Authorizer
 from kstore.security.principal import Principal, user
 
 TOPIC, GROUP, CLUSTER = ResourceType.TOPIC, ResourceType.GROUP, ResourceType.CLUSTER

@@ -29,7 +29,7 @@ from kstore.errors import (
 )
 from kstore.files import process_lifetime
 from kstore.files.files import DISK, Files
-from kstore.store import manager as manager_module
+from kstore.store import log_manager as manager_module
 from support.disks import FaultyDisk, HastyDisk
 from support.stores import MARKER, QUIET
 

@@ -8,9 +8,9 @@ import pytest
 
 import kstore
 from kstore import LogConfig, StoreConfig
-from kstore.checkpoint.identity import random_uuid
 from kstore.errors import CorruptFileError, NewerFormatError, UnknownTopicIdError
 from kstore.files.filenames import PARTITION_METADATA
+from kstore.kafka_uuid import random_uuid
 
 QUIET = StoreConfig(background=False)
 

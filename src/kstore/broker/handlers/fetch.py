@@ -1,7 +1,7 @@
 """Fetch: records for consumers and followers (Kafka's KafkaApis.handleFetchRequest).
 
 A request's context lists the partitions to read (:mod:`kstore.broker.fetch_session`), a reader
-reads them (:mod:`kstore.broker.fetch_read`), and the request is parked if they give too few bytes
+reads them (:mod:`kstore.broker.fetch_reader`), and the request is parked if they give too few bytes
 (:mod:`kstore.broker.delayed_fetch`).
 """
 
@@ -12,7 +12,7 @@ from kstore.broker import down_convert
 from kstore.broker.api_table import Api
 from kstore.broker.delayed_fetch import DelayedFetch, is_enough
 from kstore.broker.fetch_frames import FetchFrames
-from kstore.broker.fetch_read import FetchParameters, FetchReader, PartitionRead
+from kstore.broker.fetch_reader import FetchParameters, FetchReader, PartitionRead
 from kstore.broker.fetch_session import FetchContext, FetchSessions
 from kstore.broker.leader_hints import LeaderHints
 from kstore.broker.partitions import Partitions, continue_with

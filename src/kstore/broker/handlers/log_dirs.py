@@ -4,9 +4,9 @@ import os
 from collections.abc import Mapping
 from functools import partial
 
+from kstore.broker.alter_replica_log_dirs import AlterReplicaLogDirs, PartitionKey
 from kstore.broker.api_table import Api
 from kstore.broker.handlers.controller_work import error_of
-from kstore.broker.replica_moves import PartitionKey, ReplicaMoves
 from kstore.broker.request import Answer, Pending, Request
 from kstore.broker.services import Services
 from kstore.cluster.image import ClusterImage
@@ -23,7 +23,7 @@ from kstore.protocol.messages.describe_log_dirs import (
     DescribeLogDirsRequest,
     DescribeLogDirsResponse,
 )
-from kstore.store.manager import LogDirInfo
+from kstore.store.log_manager import LogDirInfo
 from kstore.store.partition_factory import peek_end_offset
 
 _WORK_KEY = "log-dirs"  # of the disk workers
@@ -36,7 +36,7 @@ class LogDirHandlers:
 
     def __init__(self, services: Services) -> None:
         self._services = services
-        self._moves = ReplicaMoves(services.store)
+        self._moves = AlterReplicaLogDirs(services.store)
 
     def apis(self) -> list[Api]:
         return [

@@ -10,7 +10,7 @@ from kstore.broker.partitions import HostedPartition, error_code_of
 from kstore.broker.produce_frames import is_durable
 from kstore.broker.request import Answer, Pending, Request
 from kstore.broker.transaction_service import transaction_service
-from kstore.coordinator.transaction.transaction_state_records import State
+from kstore.coordinator.transaction.transaction_state_records import TransactionState
 from kstore.coordinator.transaction.transaction_state_store import AppendedMarker, now_ms
 from kstore.protocol.api_keys import ApiKey
 from kstore.protocol.error_codes import ErrorCode
@@ -36,14 +36,14 @@ PartitionAnswer = Written.Topics.Partitions
 Described = DescribeTransactionsResponse.TransactionStates
 
 STATE_NAMES = {
-    State.EMPTY: "Empty",
-    State.ONGOING: "Ongoing",
-    State.PREPARE_COMMIT: "PrepareCommit",
-    State.PREPARE_ABORT: "PrepareAbort",
-    State.COMPLETE_COMMIT: "CompleteCommit",
-    State.COMPLETE_ABORT: "CompleteAbort",
-    State.DEAD: "Dead",
-    State.PREPARE_EPOCH_FENCE: "PrepareEpochFence",
+    TransactionState.EMPTY: "Empty",
+    TransactionState.ONGOING: "Ongoing",
+    TransactionState.PREPARE_COMMIT: "PrepareCommit",
+    TransactionState.PREPARE_ABORT: "PrepareAbort",
+    TransactionState.COMPLETE_COMMIT: "CompleteCommit",
+    TransactionState.COMPLETE_ABORT: "CompleteAbort",
+    TransactionState.DEAD: "Dead",
+    TransactionState.PREPARE_EPOCH_FENCE: "PrepareEpochFence",
 }
 
 

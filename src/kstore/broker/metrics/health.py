@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from kstore.broker.loop import Loop
-    from kstore.store.manager import LogManager
+    from kstore.store.log_manager import LogManager
 
 ANSWER_SECONDS = 5.0  # time limit for a turn of the event loop
 _MOST_NAMED = 100  # partitions in one response

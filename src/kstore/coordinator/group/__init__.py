@@ -4,6 +4,7 @@ Modules:
 
 - alter_groups: Changes and deletes the committed offsets of groups, as Kafka's admin client does
 - claims: Claims that keep two consumers of one group from reading the same partition
+- classic_coordinator: The coordinator of classic groups, without I/O and clock
 - classic_group: A classic group: state, members, protocol votes
 - classic_member: A member of a classic group
 - classic_requests: Requests of the classic protocol to a consumer group
@@ -15,7 +16,6 @@ Modules:
 - deadline_heap: A heap of deadlines
 - group_answers: Builds the responses to JoinGroup and SyncGroup
 - group_checks: Checks requests against the state of a group
-- group_coordinator: The coordinator of classic groups, without I/O and clock
 - group_events: The inputs and outputs of the group coordinator
 - group_metadata_records: Encodes and decodes the records of classic groups in
   ``__consumer_offsets``
@@ -36,7 +36,7 @@ Modules:
 - subscription: Decodes subscriptions and assignments of classic members
 - verify_keys: Extends the audit of ``__consumer_offsets``: decodes the keys of its records
 
-Static members: ``classic_group`` has their table, ``group_coordinator`` replaces an instance,
+Static members: ``classic_group`` has their table, ``classic_coordinator`` replaces an instance,
 ``group_checks`` fences the one before; in consumer groups all three are in
 ``consumer_coordinator`` and ``consumer_group``.
 """

@@ -12,7 +12,11 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import Protocol
 
-from kstore.coordinator.transaction.transaction_state_records import Metadata, PartitionKey, State
+from kstore.coordinator.transaction.transaction_state_records import (
+    PartitionKey,
+    TransactionMetadata,
+    TransactionState,
+)
 from kstore.errors import (
     ConcurrentTransactionsError,
     InvalidConfigError,
@@ -27,12 +31,16 @@ from kstore.errors import (
 _LOGGER = logging.getLogger("kstore")
 
 LAST_EPOCH = 2**15 - 2  # the next epoch is reserved for fencing (isProducerEpochExhausted)
-_OUTCOME = {True: State.PREPARE_COMMIT, False: State.PREPARE_ABORT}
+_OUTCOME = {True: TransactionState.PREPARE_COMMIT, False: TransactionState.PREPARE_ABORT}
 _COMPLETE = {
-    State.PREPARE_COMMIT: State.COMPLETE_COMMIT,
-    State.PREPARE_ABORT: State.COMPLETE_ABORT,
+    TransactionState.PREPARE_COMMIT: TransactionState.COMPLETE_COMMIT,
+    TransactionState.PREPARE_ABORT: TransactionState.COMPLETE_ABORT,
 }
-_AT_REST = (State.EMPTY, State.COMPLETE_COMMIT, State.COMPLETE_ABORT)
+_AT_REST = (
+    TransactionState.EMPTY,
+    TransactionState.COMPLETE_COMMIT,
+    TransactionState.COMPLETE_ABORT,
+)
 
 
 class Effects(Protocol):
@@ -40,7 +48,7 @@ class Effects(Protocol):
 
     def now_ms(self) -> int: ...
     def new_producer_id(self) -> int: ...
-    def store(self, metadata: Metadata) -> None:
+    def store(self, metadata: TransactionMetadata) -> None:
         """Append the state to ``__transaction_state``."""
 
     def flush_state(self, transactional_id: str) -> None:
@@ -52,14 +60,14 @@ class Effects(Protocol):
     def flush(self, partitions: Iterable[PartitionKey]) -> None:
         """Wait until all appended records of these partitions are on disk."""
 
-    def mark(self, tp: PartitionKey, metadata: Metadata, *, commit: bool) -> None:
+    def mark(self, tp: PartitionKey, metadata: TransactionMetadata, *, commit: bool) -> None:
         """Append the marker that ends the transaction in a partition, unless it was deleted.
 
         Its timestamp is that of the decision, ``metadata.last_update_ms``.
         """
 
 
-class Coordinator:
+class EmbeddedCoordinator:
     """The transactional ids of a store. Thread safe: calls for one id are serialized.
 
     The state PrepareCommit decides a commit. It is written to disk after the records and before the
@@ -77,7 +85,7 @@ class Coordinator:
         self._effects = effects
         self._max_timeout_ms = max_timeout_ms
         self._lowest_producer_id = lowest_producer_id
-        self._ids: dict[str, Metadata] = {}
+        self._ids: dict[str, TransactionMetadata] = {}
         self._locks: dict[str, threading.RLock] = {}
         self._guard = threading.Lock()
         self._deleted: dict[str, str] = {}  # by id: the deleted topic of its transaction
@@ -92,14 +100,14 @@ class Coordinator:
             with lock:
                 pass
 
-    def load(self, metadata: Metadata) -> None:
+    def load(self, metadata: TransactionMetadata) -> None:
         """Load the state of an id from ``__transaction_state``."""
         self._ids[metadata.transactional_id] = metadata
 
-    def __getitem__(self, transactional_id: str) -> Metadata:
+    def __getitem__(self, transactional_id: str) -> TransactionMetadata:
         return self._ids[transactional_id]
 
-    def all(self) -> list[Metadata]:
+    def all(self) -> list[TransactionMetadata]:
         """The states of all ids, sorted by id."""
         return [self._ids[name] for name in sorted(self._ids)]
 
@@ -142,18 +150,18 @@ class Coordinator:
             known = self._ids.get(transactional_id)
             if known is not None and producer_id >= 0:
                 self._check_epoch(known, producer_id, producer_epoch)
-            if known is not None and known.state is State.ONGOING:
+            if known is not None and known.state is TransactionState.ONGOING:
                 self._abort_fenced(known)
             elif known is not None and known.state not in _AT_REST:
                 self._finish(known, durable=True)
             known = self._ids.get(transactional_id)
             fresh = known is None or known.producer_epoch >= LAST_EPOCH or not self._is_own(known)
-            new = Metadata(
+            new = TransactionMetadata(
                 transactional_id,
                 self._effects.new_producer_id() if known is None or fresh else known.producer_id,
                 0 if known is None or fresh else known.producer_epoch + 1,
                 timeout_ms,
-                State.EMPTY,
+                TransactionState.EMPTY,
                 last_update_ms=self._now_after(known),
                 previous_producer_id=-1 if known is None else known.producer_id,
             )
@@ -176,18 +184,18 @@ class Coordinator:
         """
         with self._turn(transactional_id):
             known = self.check(transactional_id, producer_id, producer_epoch)
-            if known.state not in (*_AT_REST, State.ONGOING):
+            if known.state not in (*_AT_REST, TransactionState.ONGOING):
                 raise ConcurrentTransactionsError(
                     f"the last transaction of {transactional_id!r} is not finished yet"
                 )
-            ongoing = known.state is State.ONGOING
+            ongoing = known.state is TransactionState.ONGOING
             before = known.partitions if ongoing else frozenset()
             partitions = before | frozenset(partitions)
             if ongoing and partitions == before:
                 return
             self._store(
                 known._replace(
-                    state=State.ONGOING,
+                    state=TransactionState.ONGOING,
                     partitions=partitions,
                     last_update_ms=self._now_after(known),
                     start_ms=known.start_ms if ongoing else self._effects.now_ms(),
@@ -210,7 +218,7 @@ class Coordinator:
         """
         with self._turn(transactional_id):
             known = self.check(transactional_id, producer_id, producer_epoch)
-            if known.state is State.ONGOING:
+            if known.state is TransactionState.ONGOING:
                 if commit and transactional_id in self._deleted:
                     raise InvalidTxnStateError(
                         f"topic {self._deleted[transactional_id]!r}, which the transaction uses, "
@@ -244,7 +252,7 @@ class Coordinator:
                     continue
                 left = frozenset(tp for tp in known.partitions if tp[0] != topic)
                 is_used = left != known.partitions or known.transactional_id in users
-                if known.state is State.ONGOING and is_used:
+                if known.state is TransactionState.ONGOING and is_used:
                     self._deleted[known.transactional_id] = topic
                 if left != known.partitions:
                     self._store(known._replace(partitions=left))
@@ -253,7 +261,7 @@ class Coordinator:
 
     # --- timeouts and restarts -------------------------------------------------------------
 
-    def _is_own(self, known: Metadata) -> bool:
+    def _is_own(self, known: TransactionMetadata) -> bool:
         return known.producer_id >= self._lowest_producer_id
 
     def finish(self) -> None:
@@ -275,7 +283,7 @@ class Coordinator:
             with self._turn(known.transactional_id):
                 now, known = self._effects.now_ms(), self._ids[known.transactional_id]
                 late = now - known.start_ms > known.timeout_ms
-                if known.state is State.ONGOING and late and self._is_own(known):
+                if known.state is TransactionState.ONGOING and late and self._is_own(known):
                     _LOGGER.warning(
                         "transaction of %r aborted: it took longer than its timeout of %d ms",
                         known.transactional_id,
@@ -316,7 +324,9 @@ class Coordinator:
             producer_id in (known.producer_id, known.previous_producer_id) for known in self.all()
         )
 
-    def check(self, transactional_id: str, producer_id: int, producer_epoch: int) -> Metadata:
+    def check(
+        self, transactional_id: str, producer_id: int, producer_epoch: int
+    ) -> TransactionMetadata:
         """The state of an id, for the producer that has it.
 
         Raises ProducerFencedError, InvalidProducerIdMappingError.
@@ -329,24 +339,26 @@ class Coordinator:
         self._check_epoch(known, producer_id, producer_epoch)
         return known
 
-    def _check_epoch(self, known: Metadata, producer_id: int, producer_epoch: int) -> None:
+    def _check_epoch(
+        self, known: TransactionMetadata, producer_id: int, producer_epoch: int
+    ) -> None:
         if (known.producer_id, known.producer_epoch) != (producer_id, producer_epoch):
             raise ProducerFencedError(
                 f"another producer with transactional.id {known.transactional_id!r} was started, "
                 "or the transaction took longer than its timeout: create a new producer"
             )
 
-    def _store(self, metadata: Metadata) -> None:
+    def _store(self, metadata: TransactionMetadata) -> None:
         """Store a state; it takes effect once in the log, and a failed flush does not undo it."""
         self._effects.store(metadata)
         self._ids[metadata.transactional_id] = metadata
 
-    def _now_after(self, known: Metadata | None) -> int:
+    def _now_after(self, known: TransactionMetadata | None) -> int:
         """The timestamp of an id's next state, which never goes backwards."""
         now = self._effects.now_ms()
         return now if known is None else max(now, known.last_update_ms)
 
-    def _decide(self, known: Metadata, *, commit: bool) -> Metadata:
+    def _decide(self, known: TransactionMetadata, *, commit: bool) -> TransactionMetadata:
         """Store the outcome with a unique timestamp, which identifies it in markers."""
         self._deleted.pop(known.transactional_id, None)
         decided = known._replace(
@@ -356,19 +368,19 @@ class Coordinator:
         self._store(decided)
         return decided
 
-    def _abort_fenced(self, known: Metadata) -> None:
+    def _abort_fenced(self, known: TransactionMetadata) -> None:
         """Abort with a raised epoch, so that partitions reject later batches of the producer."""
         fenced = known._replace(producer_epoch=known.producer_epoch + 1)
         self._finish(self._decide(fenced, commit=False), durable=not self._is_own(known))
 
-    def _finish(self, decided: Metadata, *, durable: bool) -> None:
+    def _finish(self, decided: TransactionMetadata, *, durable: bool) -> None:
         """Sync the decision, write and sync the markers, then store the completed state.
 
         An abort needs no sync, because a transaction without a state is not committed. An abort of
         another coordinator's producer needs one, because its outcome could not be determined
         afterwards.
         """
-        commit = decided.state is State.PREPARE_COMMIT
+        commit = decided.state is TransactionState.PREPARE_COMMIT
         if durable and commit:
             self._effects.flush_state(decided.transactional_id)
         failure: KStoreError | None = None
@@ -391,7 +403,7 @@ class Coordinator:
 
 
 @contextmanager
-def _unless_offline(known: Metadata) -> Iterator[None]:
+def _unless_offline(known: TransactionMetadata) -> Iterator[None]:
     """Ignore an offline log directory; the stored state makes a retry possible."""
     try:
         yield

@@ -15,11 +15,11 @@ from typing import TYPE_CHECKING
 from kstore.background.scheduler import ScheduledTask
 from kstore.config import LogConfig
 from kstore.coordinator.internal_topics import filled_partitions
-from kstore.coordinator.transaction.embedded_coordinator import Coordinator
+from kstore.coordinator.transaction.embedded_coordinator import EmbeddedCoordinator
 from kstore.coordinator.transaction.transaction_state_records import (
     LOWEST_PRODUCER_ID,
-    Metadata,
     PartitionKey,
+    TransactionMetadata,
     encode_key,
     encode_value,
     new_producer_id,
@@ -42,7 +42,7 @@ from kstore.protocol.fields import partition_for_name
 
 if TYPE_CHECKING:
     from kstore.log.log import Log
-    from kstore.store.manager import LogManager
+    from kstore.store.log_manager import LogManager
     from kstore.store.store import Store
 
 _LOGGER = logging.getLogger("kstore")
@@ -66,7 +66,7 @@ class StoreTransactions:
     def __init__(self, store: "Store", manager: "LogManager") -> None:
         # a proxy, so that it does not keep the store alive
         self._store: Store = weakref.proxy(store)
-        self.coordinator = Coordinator(
+        self.coordinator = EmbeddedCoordinator(
             self,
             max_timeout_ms=store.config.transaction_max_timeout_ms,
             lowest_producer_id=LOWEST_PRODUCER_ID,
@@ -74,7 +74,9 @@ class StoreTransactions:
         self.is_retired = False
         self._manager = manager
         self._epoch = 0  # coordinator epoch in markers
-        self._decided: dict[str, Metadata] = {}  # the last PrepareCommit of each id, as loaded
+        self._decided: dict[
+            str, TransactionMetadata
+        ] = {}  # the last PrepareCommit of each id, as loaded
         manager.loaded = self.end_unknown_transactions
         if STATE_TOPIC in store:
             self._load()
@@ -175,7 +177,7 @@ class StoreTransactions:
     def new_producer_id(self) -> int:
         return new_producer_id()
 
-    def store(self, metadata: Metadata) -> None:
+    def store(self, metadata: TransactionMetadata) -> None:
         self._put(metadata.transactional_id, encode_value(metadata))
 
     def forget(self, transactional_id: str) -> None:
@@ -194,7 +196,7 @@ class StoreTransactions:
             if log is not None:
                 log.flush()
 
-    def mark(self, tp: PartitionKey, metadata: Metadata, *, commit: bool) -> None:
+    def mark(self, tp: PartitionKey, metadata: TransactionMetadata, *, commit: bool) -> None:
         """Append a marker. After a crash the decision's marker may already be in the log, and the
         open transaction may be the next one, whose state a power failure lost; that one is aborted.
         """

@@ -21,20 +21,22 @@ from kstore.coordinator.transaction.transaction_events import (
     WriteMarkers,
 )
 from kstore.coordinator.transaction.transaction_state_records import (
-    Metadata,
     PartitionKey,
-    State,
+    TransactionMetadata,
+    TransactionState,
     new_producer_id,
 )
 from kstore.protocol.error_codes import ErrorCode
 
 LARGEST_EPOCH = 2**15 - 1
 LAST_EPOCH = LARGEST_EPOCH - 1  # the next epoch is only for fencing (isProducerEpochExhausted)
-AT_REST = frozenset((State.EMPTY, State.COMPLETE_COMMIT, State.COMPLETE_ABORT))
-_DECIDED = {True: State.PREPARE_COMMIT, False: State.PREPARE_ABORT}
+AT_REST = frozenset(
+    (TransactionState.EMPTY, TransactionState.COMPLETE_COMMIT, TransactionState.COMPLETE_ABORT)
+)
+_DECIDED = {True: TransactionState.PREPARE_COMMIT, False: TransactionState.PREPARE_ABORT}
 _COMPLETE = {
-    State.PREPARE_COMMIT: State.COMPLETE_COMMIT,
-    State.PREPARE_ABORT: State.COMPLETE_ABORT,
+    TransactionState.PREPARE_COMMIT: TransactionState.COMPLETE_COMMIT,
+    TransactionState.PREPARE_ABORT: TransactionState.COMPLETE_ABORT,
 }
 
 
@@ -43,8 +45,8 @@ class _Id:
     """One transactional id. ``pending`` is the state that is being stored, or that follows the
     markers. Until then its producers get CONCURRENT_TRANSACTIONS."""
 
-    metadata: Metadata
-    pending: State | None = None
+    metadata: TransactionMetadata
+    pending: TransactionState | None = None
     # the previous epoch of the producer that now has the current one
     last_epoch: int = NO_PRODUCER_EPOCH
     has_failed_fence: bool = False  # the epoch is already raised, but storing that failed
@@ -57,7 +59,7 @@ class _Ticket:
     """A state that is being stored, and the steps after that."""
 
     entry: _Id
-    metadata: Metadata | None
+    metadata: TransactionMetadata | None
     last_epoch: int = NO_PRODUCER_EPOCH
     reply: object = None
     answer: ErrorCode = ErrorCode.NONE  # after it is stored
@@ -89,13 +91,13 @@ class TransactionCoordinator:
 
     # --- loading ----------------------------------------------------------------------------
 
-    def load(self, metadata: Metadata) -> None:
+    def load(self, metadata: TransactionMetadata) -> None:
         """Load a stored state; complete a decided transaction."""
-        if metadata.state is State.DEAD:
+        if metadata.state is TransactionState.DEAD:
             self._ids.pop(metadata.transactional_id, None)
             return
-        if metadata.state is State.PREPARE_EPOCH_FENCE:  # Kafka never stores it
-            metadata = metadata._replace(state=State.ONGOING)
+        if metadata.state is TransactionState.PREPARE_EPOCH_FENCE:  # Kafka never stores it
+            metadata = metadata._replace(state=TransactionState.ONGOING)
         entry = self._ids[metadata.transactional_id] = _Id(metadata)
         if metadata.state in _COMPLETE:
             self._write_markers(entry)
@@ -109,12 +111,12 @@ class TransactionCoordinator:
 
     # --- reading ----------------------------------------------------------------------------
 
-    def find(self, transactional_id: str) -> Metadata | None:
+    def find(self, transactional_id: str) -> TransactionMetadata | None:
         """The state of an id; None if the id is unknown or its first state is not stored yet."""
         entry = self._ids.get(transactional_id)
         return None if entry is None or _is_new(entry) else entry.metadata
 
-    def __iter__(self) -> Iterator[Metadata]:
+    def __iter__(self) -> Iterator[TransactionMetadata]:
         """The states of all ids, sorted by id."""
         for _, entry in sorted(self._ids.items()):
             if not _is_new(entry):
@@ -132,7 +134,9 @@ class TransactionCoordinator:
         one."""
         return any(
             entry.metadata.producer_id == producer_id
-            and (entry.pending is State.ONGOING or partition in entry.metadata.partitions)
+            and (
+                entry.pending is TransactionState.ONGOING or partition in entry.metadata.partitions
+            )
             for entry in self._ids.values()
         )
 
@@ -152,12 +156,12 @@ class TransactionCoordinator:
             entry = self._ids.get(request.transactional_id)
             if entry is None:
                 entry = self._ids[request.transactional_id] = _Id(
-                    Metadata(
+                    TransactionMetadata(
                         request.transactional_id,
                         self._new_id(),
                         NO_PRODUCER_EPOCH,
                         request.timeout_ms,
-                        State.EMPTY,
+                        TransactionState.EMPTY,
                     )
                 )
             self._init(entry, request, now_ms)
@@ -170,7 +174,7 @@ class TransactionCoordinator:
             self._answer(request.reply, ErrorCode.PRODUCER_FENCED)
         elif known.state in _COMPLETE:
             self._answer(request.reply, ErrorCode.CONCURRENT_TRANSACTIONS)
-        elif known.state is State.ONGOING:
+        elif known.state is TransactionState.ONGOING:
             self._abort_fenced(entry, now_ms, request.reply, ErrorCode.CONCURRENT_TRANSACTIONS)
         else:
             expected = request.producer_epoch if has_expected else None
@@ -186,7 +190,7 @@ class TransactionCoordinator:
                         producer_id=producer_id,
                         producer_epoch=epoch,
                         timeout_ms=request.timeout_ms,
-                        state=State.EMPTY,
+                        state=TransactionState.EMPTY,
                         partitions=frozenset(),
                         last_update_ms=_later(known, now_ms),
                         start_ms=-1,
@@ -231,7 +235,7 @@ class TransactionCoordinator:
             return
         entry = self._ids[request.transactional_id]
         known = entry.metadata
-        is_ongoing = known.state is State.ONGOING
+        is_ongoing = known.state is TransactionState.ONGOING
         if entry.pending is not None or known.state in _COMPLETE:
             self._answer(request.reply, ErrorCode.CONCURRENT_TRANSACTIONS)
         elif is_ongoing and request.partitions <= known.partitions:
@@ -242,7 +246,7 @@ class TransactionCoordinator:
                 _Ticket(
                     entry,
                     known._replace(
-                        state=State.ONGOING,
+                        state=TransactionState.ONGOING,
                         partitions=known.partitions | request.partitions
                         if is_ongoing
                         else request.partitions,
@@ -267,7 +271,7 @@ class TransactionCoordinator:
         if error != ErrorCode.NONE:
             return error
         known = self._ids[transactional_id].metadata
-        if known.state is State.ONGOING and partition in known.partitions:
+        if known.state is TransactionState.ONGOING and partition in known.partitions:
             return ErrorCode.NONE
         return ErrorCode.TRANSACTION_ABORTABLE
 
@@ -282,7 +286,7 @@ class TransactionCoordinator:
         state = entry.metadata.state
         if entry.pending is not None and state not in _COMPLETE:
             self._answer(request.reply, ErrorCode.CONCURRENT_TRANSACTIONS)
-        elif state is State.ONGOING:
+        elif state is TransactionState.ONGOING:
             self._decide(
                 entry,
                 decision,
@@ -313,7 +317,7 @@ class TransactionCoordinator:
     def _decide(
         self,
         entry: _Id,
-        decision: State,
+        decision: TransactionState,
         now_ms: int,
         reply: object,
         *,
@@ -340,20 +344,22 @@ class TransactionCoordinator:
                 answer,
                 is_fence=is_fence,
                 waits_for_markers=waits_for_markers,
-                is_durable=is_durable and decision is State.PREPARE_COMMIT,
+                is_durable=is_durable and decision is TransactionState.PREPARE_COMMIT,
             ),
-            must_sync=decision is State.PREPARE_COMMIT,
+            must_sync=decision is TransactionState.PREPARE_COMMIT,
         )
 
     def _abort_fenced(
         self, entry: _Id, now_ms: int, reply: object = None, answer: ErrorCode = ErrorCode.NONE
     ) -> None:
         """Abort with a raised epoch, which fences the producer's later requests."""
-        self._decide(entry, State.PREPARE_ABORT, now_ms, reply, answer=answer, is_fence=True)
+        self._decide(
+            entry, TransactionState.PREPARE_ABORT, now_ms, reply, answer=answer, is_fence=True
+        )
 
     def _store(self, ticket: _Ticket, *, must_sync: bool = False) -> None:
         metadata = ticket.metadata
-        ticket.entry.pending = State.DEAD if metadata is None else metadata.state
+        ticket.entry.pending = TransactionState.DEAD if metadata is None else metadata.state
         self._effects.append(
             StoreTransaction(
                 ticket.entry.metadata.transactional_id,
@@ -399,7 +405,7 @@ class TransactionCoordinator:
                 )
             )
         else:
-            if ticket.metadata.state is not State.ONGOING:
+            if ticket.metadata.state is not TransactionState.ONGOING:
                 entry.has_failed_fence = False
             self._answer(ticket.reply, ticket.answer)
 
@@ -457,7 +463,7 @@ class TransactionCoordinator:
         late = [
             entry
             for entry in self._ids.values()
-            if entry.metadata.state is State.ONGOING
+            if entry.metadata.state is TransactionState.ONGOING
             and entry.pending is None
             and entry.metadata.start_ms + entry.metadata.timeout_ms < now_ms
         ]
@@ -519,6 +525,6 @@ def _may_continue(entry: _Id, request: InitProducerId) -> bool:
     )
 
 
-def _later(known: Metadata, now_ms: int) -> int:
+def _later(known: TransactionMetadata, now_ms: int) -> int:
     """The timestamp of an id's next state, which never goes backwards."""
     return max(now_ms, known.last_update_ms)

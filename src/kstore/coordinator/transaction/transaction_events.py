@@ -2,7 +2,10 @@
 
 from dataclasses import dataclass
 
-from kstore.coordinator.transaction.transaction_state_records import Metadata, PartitionKey
+from kstore.coordinator.transaction.transaction_state_records import (
+    PartitionKey,
+    TransactionMetadata,
+)
 from kstore.protocol.error_codes import ErrorCode
 
 NO_PRODUCER_ID = -1
@@ -67,7 +70,7 @@ class StoreTransaction:
     """
 
     transactional_id: str
-    metadata: Metadata | None
+    metadata: TransactionMetadata | None
     ticket: object
     must_sync: bool = False
     is_durable: bool = False  # sync even if acknowledgements are not durable
@@ -77,7 +80,7 @@ class StoreTransaction:
 class WriteMarkers:
     """Append the markers of a decided transaction to its partitions; then call ``marked``."""
 
-    metadata: Metadata
+    metadata: TransactionMetadata
     ticket: object
     is_durable: bool = False
 

@@ -3,21 +3,26 @@
 from collections.abc import Iterable
 from typing import Protocol
 
-from kstore.coordinator.transaction.transaction_state_records import Metadata, PartitionKey
+from kstore.coordinator.transaction.transaction_state_records import (
+    PartitionKey,
+    TransactionMetadata,
+)
 
 
 class TransactionOwner(Protocol):
     """The single coordinator of a store's transactions: the store's own, or that of the broker that
     serves the store. Thread safe; every method may block.
 
-    The errors are those of ``Coordinator`` in
+    The errors are those of ``EmbeddedCoordinator`` in
     :mod:`kstore.coordinator.transaction.embedded_coordinator`.
     """
 
     def init(self, transactional_id: str, timeout_ms: int) -> tuple[int, int]:
         """Return a producer id and epoch; fence earlier producers of the id."""
 
-    def check(self, transactional_id: str, producer_id: int, producer_epoch: int) -> Metadata:
+    def check(
+        self, transactional_id: str, producer_id: int, producer_epoch: int
+    ) -> TransactionMetadata:
         """The state of an id, for the producer that has it."""
 
     def add_partitions(

@@ -29,7 +29,7 @@ SEQUENCES = 2**31  # sequence numbers of a producer in a partition wrap to 0
 PartitionKey = tuple[str, int]  # topic, partition
 
 
-class State(IntEnum):
+class TransactionState(IntEnum):
     """The state of a transactional id, with Kafka's numbers."""
 
     EMPTY = 0
@@ -42,14 +42,14 @@ class State(IntEnum):
     PREPARE_EPOCH_FENCE = 7
 
 
-class Metadata(NamedTuple):
+class TransactionMetadata(NamedTuple):
     """The coordinator's state of a transactional id. Times in Unix ms, -1 for none. Immutable."""
 
     transactional_id: str
     producer_id: int
     producer_epoch: int
     timeout_ms: int
-    state: State
+    state: TransactionState
     partitions: frozenset[PartitionKey] = frozenset()
     last_update_ms: int = -1
     start_ms: int = -1
@@ -78,7 +78,7 @@ def encode_key(transactional_id: str) -> bytes:
     return encode_record(TransactionLogKey(transactional_id), KEY_VERSION, KEY_VERSION)
 
 
-def encode_value(metadata: Metadata) -> bytes:
+def encode_value(metadata: TransactionMetadata) -> bytes:
     """Version 0. As in Kafka, an id without a transaction has null for partitions."""
     topics: dict[str, list[int]] = {}
     for topic, partition in sorted(metadata.partitions):
@@ -89,7 +89,7 @@ def encode_value(metadata: Metadata) -> bytes:
         producer_epoch=metadata.producer_epoch,
         transaction_timeout_ms=metadata.timeout_ms,
         transaction_status=metadata.state,
-        transaction_partitions=None if metadata.state is State.EMPTY else listed,
+        transaction_partitions=None if metadata.state is TransactionState.EMPTY else listed,
         transaction_last_update_timestamp_ms=metadata.last_update_ms,
         transaction_start_timestamp_ms=metadata.start_ms,
     )
@@ -108,10 +108,10 @@ def decode_key(data: bytes) -> str | None:
 
 def is_commit(data: bytes) -> bool:
     """Whether a value of any version has the state PrepareCommit; reads only that field."""
-    return data[_STATE_AT : _STATE_AT + 1] == bytes((State.PREPARE_COMMIT,))
+    return data[_STATE_AT : _STATE_AT + 1] == bytes((TransactionState.PREPARE_COMMIT,))
 
 
-def decode_value(transactional_id: str, data: bytes) -> Metadata:
+def decode_value(transactional_id: str, data: bytes) -> TransactionMetadata:
     """Version 0 or 1. Raises CorruptRecordError for anything else."""
     version = prefix_of(data)
     if not 0 <= version <= HIGHEST_VALUE_VERSION:
@@ -120,14 +120,14 @@ def decode_value(transactional_id: str, data: bytes) -> Metadata:
         )
     value = decode_record(TransactionLogValue, version, data)
     number = value.transaction_status
-    if number not in State.__members__.values():
+    if number not in TransactionState.__members__.values():
         raise CorruptRecordError(f"a transaction state is {number}; known states: 0 to 7")
-    return Metadata(
+    return TransactionMetadata(
         transactional_id,
         value.producer_id,
         value.producer_epoch,
         value.transaction_timeout_ms,
-        State(number),
+        TransactionState(number),
         frozenset(
             (topic.topic, partition)
             for topic in value.transaction_partitions or ()

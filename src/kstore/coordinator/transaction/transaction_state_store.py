@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from kstore.coordinator.internal_topics import filled_partitions
 from kstore.coordinator.transaction.transaction_state_records import (
-    Metadata,
+    TransactionMetadata,
     decode_key,
     decode_value,
     encode_key,
@@ -31,8 +31,8 @@ STATE_PROPERTIES = {"cleanup.policy": "compact", "segment.bytes": "104857600"}
 class LoadedStates:
     """The last state of each id in a partition, and its last commit if the log still has it."""
 
-    states: list[Metadata]
-    commits: dict[str, Metadata]
+    states: list[TransactionMetadata]
+    commits: dict[str, TransactionMetadata]
     leader_epoch: int
 
 
@@ -73,7 +73,7 @@ class TransactionStateStore:
         return read_states(self._store._log(STATE_TOPIC, partition))
 
     def append(
-        self, partition: int, transactional_id: str, metadata: Metadata | None
+        self, partition: int, transactional_id: str, metadata: TransactionMetadata | None
     ) -> AppendedState:
         """Append the state of an id, or its tombstone if None."""
         log = self._store._log(STATE_TOPIC, partition)
@@ -137,7 +137,7 @@ def open_transactions(log: "Log") -> "list[ProducerEntry]":
 
 
 def end_unknown_transaction(
-    log: "Log", entry: "ProducerEntry", commits: list[Metadata], coordinator_epoch: int
+    log: "Log", entry: "ProducerEntry", commits: list[TransactionMetadata], coordinator_epoch: int
 ) -> AppendedMarker | None:
     """End an open transaction without a state, unless it has changed meanwhile.
 

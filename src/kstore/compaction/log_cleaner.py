@@ -43,7 +43,7 @@ from kstore.files.files import Files
 if TYPE_CHECKING:
     from kstore.config import StoreConfig
     from kstore.log.log import Log
-    from kstore.store.manager import LogManager
+    from kstore.store.log_manager import LogManager
 
 _LOGGER = logging.getLogger("kstore")
 _COMPACTION = "compaction"  # in reports of failures

@@ -14,7 +14,7 @@ _LOGGER = logging.getLogger("kstore.broker")
 PartitionKey = tuple[str, int]
 
 
-class ReplicaMoves:
+class AlterReplicaLogDirs:
     """Runs queued moves on its own threads, since a move may take hours (Kafka's
     ReplicaAlterLogDirsManager). At most one move per log directory runs at a time.
 

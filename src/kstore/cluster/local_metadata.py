@@ -8,7 +8,6 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
-from kstore.checkpoint.identity import random_uuid
 from kstore.cluster import topic_rules
 from kstore.cluster.broker_file import (
     BrokerState,
@@ -55,6 +54,7 @@ from kstore.errors import (
     UnknownTopicOrPartitionError,
 )
 from kstore.files.filenames import BROKER_FILE
+from kstore.kafka_uuid import random_uuid
 
 if TYPE_CHECKING:
     from kstore.store.store import Store

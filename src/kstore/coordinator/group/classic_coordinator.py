@@ -1,7 +1,7 @@
 """The coordinator of classic consumer groups, without I/O and without a clock.
 
 The rules are those of Kafka 3.9's GroupCoordinator. A method handles each request, with the time in
-seconds on any clock. :meth:`GroupCoordinator.take_effects` returns the effects: responses to this
+seconds on any clock. :meth:`ClassicCoordinator.take_effects` returns the effects: responses to this
 and to waiting requests, and group records to store.
 """
 
@@ -77,7 +77,7 @@ class _InstanceReplaced:
     can_skip_assignment: bool
 
 
-class GroupCoordinator:
+class ClassicCoordinator:
     """All classic groups of a broker. Not thread-safe; never blocks."""
 
     def __init__(

@@ -8,7 +8,7 @@ import pytest
 
 import kstore
 from kstore.cluster.image import ZERO_UUID, ClusterImage, Endpoint
-from kstore.cluster.local import LocalMetadata
+from kstore.cluster.local_metadata import LocalMetadata
 from kstore.cluster.metadata import AlterOp, Metadata
 from kstore.errors import (
     InvalidConfigError,

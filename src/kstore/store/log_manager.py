@@ -16,7 +16,7 @@ from kstore.background.failures import BackgroundFailures, attempt
 from kstore.background.scheduler import Schedule, ScheduledTask, Scheduler
 from kstore.checkpoint.log_dir import LogDir, LogState
 from kstore.checkpoint.uncleanable_partitions import UncleanablePartition, try_to_read_uncleanable
-from kstore.compaction.threads import LogCleaner
+from kstore.compaction.log_cleaner import LogCleaner
 from kstore.config import StoreConfig
 from kstore.errors import (
     ClosedError,
@@ -54,7 +54,7 @@ from kstore.store.partition_factory import (
     peek_if_certain,
 )
 from kstore.store.rolled_segments_flusher import RolledSegmentsFlusher
-from kstore.store.staged_recovery import StoreRecoveries
+from kstore.store.staged_recovery import StagedRecovery
 from kstore.store.store_retention import StoreRetention
 from kstore.store.topic_identity import TopicIdentities
 from kstore.store.topic_registry import TopicRegistry
@@ -118,7 +118,7 @@ class LogManager:
         self.rolled = RolledSegmentsFlusher(self)
         self.settings = TopicSettings(self)
         self._dirs: list[LogDir] = []
-        self.recoveries = StoreRecoveries(self, files)
+        self.recoveries = StagedRecovery(self, files)
         try:
             for path in paths:
                 self._dirs.append(_open_log_dir(files, path, writable, alone=len(paths) == 1))
