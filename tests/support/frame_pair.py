@@ -10,6 +10,7 @@ from typing import Any
 
 from kstore.broker.api_table import ApiTable
 from kstore.broker.connection import Connection
+from kstore.broker.metrics.counters import BrokerCounters
 from kstore.broker.request_memory import RequestMemory
 from kstore.protocol.headers import RequestHeader
 from kstore.protocol.wire import Writer
@@ -50,6 +51,22 @@ def damaged(frame: bytes, chance: random.Random) -> bytes:
     return with_size(bytes(data))
 
 
+class CountingTurn:
+    """A ProduceTurn whose requests count in ``by_frame``."""
+
+    def __init__(self, turn: Any, broker: "OneBroker") -> None:
+        self._turn = turn
+        self._broker = broker
+
+    def receive(self, *arguments: Any) -> Any:
+        count = self._turn.receive(*arguments)
+        self._broker.by_frame += self._turn.handled
+        return count
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._turn, name)
+
+
 class OneBroker:
     """A store with handlers and one connection at a time, all on this thread."""
 
@@ -58,12 +75,24 @@ class OneBroker:
         self.tester = HandlerTester(self.store, *handlers, **settings)
         self.by_frame = 0  # requests that a fast-path handler completed
         services = self.tester.services
+        if services.produce_turns is not None:
+            services.produce_turns._turn = CountingTurn(services.produce_turns._turn, self)
         found = {key: self._counted(each) for key, each in services.apis.frame_handlers().items()}
         assert found
         table = ApiTable(services.apis)
         table.frame_handlers = lambda: found if by_frame else {}  # type: ignore[method-assign]
         services.apis = table
         self.memory = RequestMemory(1 << 30)
+        self._open()
+
+    def count(self) -> None:
+        """Count requests from now on, as a broker with metrics does."""
+        counters = self.tester.services.counters = BrokerCounters()
+        turns = self.tester.services.produce_turns
+        if turns is not None:
+            turns._counters = counters
+        self.connection.close("")
+        self.client.close()
         self._open()
 
     def _counted(self, handle: Callable[..., Any]) -> Callable[..., Any]:

@@ -40,7 +40,7 @@ Modules:
 - member_requests: Requests of classic members, by the protocol that their group uses now
 - outstanding_request: A request of a connection until its answer is sent
 - partitions: The hosted partitions: the log of each, or the error to return instead
-- produce_frames: The fast path for Produce requests of one small batch
+- produce_turns: The fast path for Produce requests of one small batch
 - purgatory: How many requests wait
 - quota_rates: Rates and token buckets of quotas, with the time as a parameter
 - request: One request, and the ways to respond to it

@@ -71,12 +71,12 @@ class Connection:
         self._fd = connection.fileno()
         self._services = services
         self._loop = services.loop
-        # A TLS transport reports events itself: it may hold decrypted bytes that epoll does not
-        # see.
+        # A TLS transport reports events itself: it may hold decrypted bytes
         self._poller = services.loop if isinstance(connection, socket.socket) else connection
         self._apis = services.apis
         self._counters = services.counters
         self._frame_handlers: dict[int, FrameHandler] = services.apis.frame_handlers()
+        self._turns = services.produce_turns if isinstance(connection, socket.socket) else None
         self._memory = memory
         self._max_frame = services.settings.socket_request_max_bytes
         self._cutter = FrameCutter(self._max_frame)
@@ -149,7 +149,13 @@ class Connection:
             self._listen(0)
             return
         try:
-            count = self._cutter.receive(self._socket)
+            if self._turns and _PRODUCE in self._frame_handlers and not self._outstanding:
+                count = self._turns.receive(
+                    self._socket, self._cutter, self._queue, self._memory, self
+                )
+            else:
+                count = self._cutter.receive(self._socket)
+                self._memory.add(count)
         except (BlockingIOError, InterruptedError):
             return
         except OSError:
@@ -158,7 +164,6 @@ class Connection:
             self.close("")
             return
         self.last_received = self.last_active = self._loop.time()
-        self._memory.add(count)
         if may_begin:
             self._take_requests()
 
@@ -246,15 +251,12 @@ class Connection:
         attempt: Attempt | None = None
         if key in self._frame_handlers and not self._outstanding:
             done = self._handle_frame(frame, key, version, correlation_id)
-            if isinstance(done, bytes):
+            if isinstance(done, bytes | list):
                 self._memory.end(size)
-                self._queue.add_small(done)
-                if self._counters is not None:
-                    self._counters.answered(key, version, self._loop.time() - self.last_received)
-                return False
-            if isinstance(done, list):
-                self._memory.end(size)
-                self._queue.add(done, sum(len(chunk) for chunk in done))
+                if isinstance(done, bytes):
+                    self._queue.add_small(done)
+                else:
+                    self._queue.add(done, sum(len(chunk) for chunk in done))
                 if self._counters is not None:
                     self._counters.answered(key, version, self._loop.time() - self.last_received)
                 return False
@@ -497,8 +499,7 @@ class Connection:
             lost = isinstance(error, ConnectionError)
             self.close("" if lost else f"an answer cannot be sent: {error}")
             return
-        # the segment's bytes are lost: the response cannot be completed
-        except KStoreError as error:
+        except KStoreError as error:  # the segment's bytes are lost
             self.close(f"an answer cannot be sent: {error}")
             return
         if sent:

@@ -76,6 +76,11 @@ class DiskWorkers:
         return key in self._unfinished
 
     @property
+    def busy_keys(self) -> dict[Hashable, int]:
+        """The keys that are busy, with the number of their unfinished works; always one object."""
+        return self._unfinished
+
+    @property
     def unfinished(self) -> int:
         """How much work is not finished. From any thread."""
         return sum(list(self._unfinished.values()))

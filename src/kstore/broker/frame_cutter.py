@@ -51,6 +51,21 @@ class FrameCutter:
         """Number of buffered bytes that no returned frame contains."""
         return len(self._data) - self._position + (self._filled if self._long is not None else 0)
 
+    @property
+    def is_long(self) -> bool:
+        """Whether a partial frame that is longer than one read is buffered."""
+        return self._long is not None
+
+    def take(self) -> bytes:
+        """Remove and return the buffered bytes, unless ``is_long``."""
+        data, position = self._data, self._position
+        self._data, self._position = _NOTHING, 0
+        return data[position:] if position else data
+
+    def put(self, data: bytes) -> None:
+        """Buffer these bytes, after ``take``."""
+        self._data = data
+
     def receive(self, connection: "Transport") -> int:
         """Read once; return the byte count, 0 at end of stream. Raises BlockingIOError, OSError."""
         if self._long is not None:

@@ -23,6 +23,7 @@ from kstore.log.append_info import AppendInfo
 from kstore.protocol.error_codes import ErrorCode
 
 if TYPE_CHECKING:
+    from kstore._native.broker.produce_turn import ProduceTarget
     from kstore.broker.disk_workers import DiskWorkers
     from kstore.broker.loop import Loop
     from kstore.cluster.metadata import Metadata
@@ -101,6 +102,7 @@ class HostedPartition:
         "key",
         "log",
         "number",
+        "produce_target",
         "topic",
         "topic_id",
         "topic_image",
@@ -119,6 +121,7 @@ class HostedPartition:
         self.error = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         self.config: LogConfig | None = None
         self.is_plain = False
+        self.produce_target: ProduceTarget | None = None  # for ProduceTurns
         self.is_recovering = False  # as of the last lookup
         self._loop = loop
         self._retry_at = 0.0
@@ -225,7 +228,7 @@ class HostedPartition:
         if self.log is log:
             return
         self.stop_watching()
-        self.log = log
+        self.log, self.produce_target = log, None
         self.error = ErrorCode.NONE
         self.read_config(log.config)
         if self._waiters:
@@ -234,7 +237,7 @@ class HostedPartition:
     def drop_log(self, error: ErrorCode, *, retry: bool = False) -> None:
         """Return an error to clients; with ``retry``, open the log again after some seconds."""
         self.stop_watching()
-        self.log = None
+        self.log = self.produce_target = None
         self.error = error
         self._retry_at = self._loop.time() + _RETRY_SECONDS if retry else INT64_MAX
 
@@ -275,6 +278,11 @@ class Partitions:
         if now >= self._report_again_at.get(tried, 0.0):
             self._report_again_at[tried] = now + _SECONDS_BETWEEN_REPORTS
             _LOGGER.error("%s-%d: cannot %s: %s", hosted.topic, hosted.number, tried, error)
+
+    @property
+    def by_key(self) -> dict[tuple[str, int], HostedPartition]:
+        """The existing partitions that were asked for, as they were then; always one object."""
+        return self._hosted
 
     def close(self) -> None:
         """Stop following the metadata and the logs."""
@@ -445,7 +453,7 @@ class Partitions:
         if log is not None and not log.closed and not is_beginning:
             hosted.take_log(log)
         else:
-            hosted.log = None
+            hosted.log = hosted.produce_target = None
             hosted.error = ErrorCode.LEADER_NOT_AVAILABLE
             hosted.is_recovering = self.is_recovering(hosted.topic, hosted.number)
 

@@ -62,6 +62,13 @@ class RequestMemory:
         if self._waiting:
             self._make_room()
 
+    def handled_at_once(self, holder: Holder, buffered: int) -> None:
+        """Complete frames were handled as they came, which changed the buffered bytes by this."""
+        if holder is self._favoured:
+            self._favoured = None
+            self._make_room()
+        self.drop(-buffered)
+
     def may_read(self, holder: Holder) -> bool:
         """Whether a connection may read now; if not, ``resume_reading`` is called later."""
         if self.used < self.limit or holder is self._favoured or holder.held < RESERVE:

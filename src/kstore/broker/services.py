@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from kstore.broker.loop import Loop
     from kstore.broker.metrics.counters import BrokerCounters
     from kstore.broker.partitions import Partitions
+    from kstore.broker.produce_turns import ProduceTurns
     from kstore.broker.settings import BrokerSettings
     from kstore.broker.transaction_service import TransactionService
     from kstore.cluster.metadata import Metadata
@@ -39,6 +40,7 @@ class Services:
     acls: "AclStore | None" = None  # None: no authorizer, all operations are allowed
     groups: "GroupService | None" = None  # created by the first group handler
     transactions: "TransactionService | None" = None  # created by the first transaction handler
+    produce_turns: "ProduceTurns | None" = None  # created by the Produce handler
     counters: "BrokerCounters | None" = None  # None: nothing is counted
     delayed_fetches: Purgatory = field(default_factory=Purgatory)
     delayed_produces: Purgatory = field(default_factory=Purgatory)

@@ -4,6 +4,7 @@ Modules:
 
 - append_info: the result of an append
 - batch_appender: appends batches from clients (as leader) and from a leader (as follower)
+- batch_run: appends consecutive batches from clients with one write
 - clock: the wall clock
 - encode: records to one batch v2
 - log_end: rolls, writes, publishes and adds index entries, for every kind of append

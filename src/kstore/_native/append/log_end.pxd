@@ -7,6 +7,7 @@ from libc.stdint cimport int16_t, int32_t, int64_t, uint8_t
 
 from kstore._native.append.producer_table cimport ProducerTable
 from kstore._native.append.reentrant_lock cimport ReentrantLock
+from kstore._native.files.write_all cimport iovec
 from kstore._native.read.segment_view cimport SegmentView
 
 
@@ -75,12 +76,15 @@ cdef class LogEnd:
     cdef int _make_room(
         self, int64_t size, int64_t first, int64_t last, int64_t max_timestamp
     ) except -1
+    cdef bint _is_roll_due(
+        self, int64_t size, int64_t last, int64_t max_timestamp, int64_t held,
+        Py_ssize_t more_entries, int64_t rolling_timestamp,
+    ) except -1
     cdef int _write(
         self, const uint8_t* a, size_t a_size, const uint8_t* b, size_t b_size
     ) except -1
-    cdef int _write_by_files(
-        self, const uint8_t* a, size_t a_size, const uint8_t* b, size_t b_size
-    ) except -1
+    cdef int _write_buffers(self, iovec* buffers, int count, size_t size) except -1
+    cdef int _write_by_files(self, const iovec* buffers, int count) except -1
     cdef int _begin_append(self) except -1
     cdef int _extend_file(self, int64_t end, int64_t size) except -1
     cdef int _truncate_unpublished(self, int failure) except -1

@@ -6,6 +6,7 @@ file of a prewritten log extends beyond the log end with zeros.
 Rules: Kafka's UnifiedLog.append, LogSegment.append and shouldRoll.
 """
 
+from cpython.bytes cimport PyBytes_FromStringAndSize
 from libc.stdint cimport INT64_MAX, int64_t, uint8_t, uint64_t
 
 from kstore._native.append.clock cimport now_ms
@@ -14,7 +15,7 @@ from kstore._native.append.reentrant_lock cimport ReentrantLock
 from kstore._native.append.sparse_index cimport (
     append_index_entry, is_entry_due, write_index_entries,
 )
-from kstore._native.files.write_all cimport write_all
+from kstore._native.files.write_all cimport iovec, write_all
 from kstore._native.format.layout cimport OFFSET_INDEX_ENTRY_SIZE, TIME_INDEX_ENTRY_SIZE
 from kstore._native.read.segment_view cimport SegmentView
 
@@ -134,27 +135,12 @@ cdef class LogEnd:
     cdef int _make_room(
         self, int64_t size, int64_t first, int64_t last, int64_t max_timestamp
     ) except -1:
-        """Roll first if due (Kafka's LogSegment.shouldRoll)."""
-        cdef int64_t held = self.active.size
-        cdef int64_t waited
-        cdef bint due
+        """Roll first if due."""
         if size > self.segment_bytes:
             self.refuse_own("segment", size, self.segment_bytes)
         if self.next_offset > INT64_MAX - <int64_t>MAX_RELATIVE:    # a batch may end beyond 2^63
             self.refuse_own("offset", self.next_offset, INT64_MAX - <int64_t>MAX_RELATIVE)
-        due = (
-            held > self.segment_bytes - size
-            or self.active.entry_count >= self.max_entries
-            or self.active.time_count >= self.max_times
-            or last - self.active.base_offset > MAX_RELATIVE
-        )
-        if not due and held > 0 and self.roll_ms != 0x7FFFFFFFFFFFFFFF:
-            if self.rolling_timestamp >= 0:
-                waited = max_timestamp - self.rolling_timestamp
-            else:
-                waited = self._now() - self.created_ms
-            due = waited > self.roll_ms
-        if due:
+        if self._is_roll_due(size, last, max_timestamp, self.active.size, 0, self.rolling_timestamp):
             self.busy = True
             try:
                 self.roll(first)
@@ -164,23 +150,55 @@ cdef class LogEnd:
             self.rolling_timestamp = max_timestamp
         return 0
 
+    cdef bint _is_roll_due(
+        self, int64_t size, int64_t last, int64_t max_timestamp, int64_t held,
+        Py_ssize_t more_entries, int64_t rolling_timestamp,
+    ) except -1:
+        """Whether a batch belongs to the next segment (Kafka's LogSegment.shouldRoll).
+
+        The active segment has `held` bytes before it, and up to `more_entries` index entries more
+        than are added.
+        """
+        cdef int64_t waited
+        if (
+            held > self.segment_bytes - size
+            or self.active.entry_count + more_entries >= self.max_entries
+            or self.active.time_count + more_entries >= self.max_times
+            or last - self.active.base_offset > MAX_RELATIVE
+        ):
+            return True
+        if held == 0 or self.roll_ms == 0x7FFFFFFFFFFFFFFF:
+            return False
+        if rolling_timestamp >= 0:
+            waited = max_timestamp - rolling_timestamp
+        else:
+            waited = self._now() - self.created_ms
+        return waited > self.roll_ms
+
     cdef int _write(
         self, const uint8_t* a, size_t a_size, const uint8_t* b, size_t b_size
     ) except -1:
+        """Write a, then b, as _write_buffers does."""
+        cdef iovec[2] buffers
+        buffers[0].iov_base, buffers[0].iov_len = <void*>a, a_size
+        buffers[1].iov_base, buffers[1].iov_len = <void*>b, b_size
+        return self._write_buffers(buffers, 2 if b_size else 1, a_size + b_size)
+
+    cdef int _write_buffers(self, iovec* buffers, int count, size_t size) except -1:
         """Write bytes to the end of the active file; if that fails, truncate them and raise."""
         cdef int failure
         cdef int64_t position = -1
         cdef SegmentView active = self.active
         if self.file_size >= 0:
             position = self.active.size
-            if position + <int64_t>(a_size + b_size) > self.file_size:
-                self._extend_file(position + <int64_t>(a_size + b_size), <int64_t>(a_size + b_size))
+            if position + <int64_t>size > self.file_size:
+                self._extend_file(position + <int64_t>size, <int64_t>size)
                 if self.active is not active or active.size != position:
                     self.refuse_own("within", self.next_offset, 0)
         if not self.native:
-            return self._write_by_files(a, a_size, b, b_size)
+            return self._write_by_files(buffers, count)
         with nogil:
-            failure = write_all(self.fd, a, a_size, b, b_size, position)
+            failure = write_all(self.fd, buffers, count, size, position)
         if failure:
             self._truncate_unpublished(failure)
         return 0
@@ -206,11 +224,13 @@ cdef class LogEnd:
         self.file_size = target
         return 0
 
-    cdef int _write_by_files(
-        self, const uint8_t* a, size_t a_size, const uint8_t* b, size_t b_size
-    ) except -1:
+    cdef int _write_by_files(self, const iovec* buffers, int count) except -1:
+        cdef int n
         try:
-            parts = (<bytes>a[:a_size], <bytes>b[:b_size]) if b_size else (<bytes>a[:a_size],)
+            parts = [
+                PyBytes_FromStringAndSize(<char*>buffers[n].iov_base, buffers[n].iov_len)
+                for n in range(count)
+            ]
             if self.file_size < 0:
                 self.files.write(self.fd, *parts)
             else:

@@ -4,4 +4,5 @@ Modules:
 
 - fetch_frame: a Fetch request of one partition, and what stands before its records
 - produce_frame: a Produce request with one small batch, and its answer
+- produce_turn: reads a connection once, and handles such requests
 """

@@ -1,11 +1,10 @@
 """A Produce request that has one uncompressed batch for one partition, and its answer.
 
-Only the usual form is parsed here. For everything else, malformed requests included, the result
-is None, and the generated modules decide (:mod:`kstore.protocol.messages.produce`).
+Only the usual form is parsed here. Everything else, malformed requests included, is left to the
+generated modules (:mod:`kstore.protocol.messages.produce`).
 """
 
 from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_Release, PyObject_GetBuffer
-from cpython.bytes cimport PyBytes_FromStringAndSize
 from libc.stdint cimport int16_t, int32_t, int64_t, uint8_t
 from libc.string cimport memcpy
 
@@ -17,15 +16,11 @@ from kstore._native.format.layout cimport (
 
 cdef extern from "Python.h":
     object PyUnicode_DecodeASCII(const char* data, Py_ssize_t size, const char* errors)
-    const char* PyUnicode_AsUTF8AndSize(object text, Py_ssize_t* size) except NULL
 
 cdef enum:
     HEADER_SIZE = 8             # API key, version, correlation id
     FIRST_VERSION = 3           # of batches v2
     FLEXIBLE_FROM = 9
-    LAST_VERSION = 11
-    LONGEST_NAME = 249          # of a topic
-    FIXED_ANSWER_SIZE = 128     # more than an answer has without the topic's name
 
 
 cdef inline bint is_ascii(const uint8_t* text, Py_ssize_t size) noexcept nogil:
@@ -34,16 +29,6 @@ cdef inline bint is_ascii(const uint8_t* text, Py_ssize_t size) noexcept nogil:
     for n in range(size):
         seen |= text[n]
     return seen < 0x80
-
-
-cdef struct Batch:
-    int version
-    int16_t acks
-    int32_t partition
-    const uint8_t* name
-    Py_ssize_t name_size
-    Py_ssize_t position     # of the records in the frame
-    Py_ssize_t size
 
 
 cdef inline Py_ssize_t short_varint(const uint8_t** at, const uint8_t* end) noexcept nogil:
@@ -77,7 +62,7 @@ cdef inline bint skip_client_id(const uint8_t** at, const uint8_t* end) noexcept
 
 
 cdef bint parse_old(
-    const uint8_t* at, const uint8_t* start, const uint8_t* end, Batch* out
+    const uint8_t* at, const uint8_t* start, const uint8_t* end, PlainProduce* out
 ) noexcept nogil:
     """The body of versions 3 to 8, behind the client id."""
     cdef int16_t size
@@ -101,7 +86,7 @@ cdef bint parse_old(
 
 
 cdef bint parse_flexible(
-    const uint8_t* at, const uint8_t* start, const uint8_t* end, Batch* out
+    const uint8_t* at, const uint8_t* start, const uint8_t* end, PlainProduce* out
 ) noexcept nogil:
     """The body of versions 9 to 11, behind the client id: no tagged field."""
     cdef Py_ssize_t size
@@ -127,7 +112,7 @@ cdef bint parse_flexible(
     return end[-1] == 0 and end[-2] == 0 and end[-3] == 0
 
 
-cdef bint parse_frame(const uint8_t* start, Py_ssize_t size, Batch* out) noexcept nogil:
+cdef bint parse_frame(const uint8_t* start, Py_ssize_t size, PlainProduce* out) noexcept nogil:
     cdef const uint8_t* end = start + size
     cdef const uint8_t* at = start + HEADER_SIZE
     cdef const uint8_t* batch
@@ -135,6 +120,7 @@ cdef bint parse_frame(const uint8_t* start, Py_ssize_t size, Batch* out) noexcep
     if size < HEADER_SIZE or get_i16(start) != 0:
         return False
     out.version = get_i16(start + 2)
+    out.correlation_id = get_i32(start + 4)
     if not FIRST_VERSION <= out.version <= LAST_VERSION or not skip_client_id(&at, end):
         return False
     if out.version < FLEXIBLE_FROM:
@@ -154,14 +140,10 @@ cdef bint parse_frame(const uint8_t* start, Py_ssize_t size, Batch* out) noexcep
 
 
 def parse(frame):
-    """(topic, partition, acks, start, end) of a request's batch in its frame; None for a request
-    of another form.
-
-    The frame is a request without its size. The batch is complete, uncompressed, v2, neither
-    transactional nor control; its records and its checksum are not verified.
-    """
+    """What parse_frame finds: (topic, partition, acks, start, end) of a request's batch in its
+    frame, or None."""
     cdef Py_buffer view
-    cdef Batch found
+    cdef PlainProduce found
     PyObject_GetBuffer(frame, &view, PyBUF_SIMPLE)
     try:
         if not parse_frame(<const uint8_t*>view.buf, view.len, &found):
@@ -174,22 +156,15 @@ def parse(frame):
         PyBuffer_Release(&view)
 
 
-def answer(
-    int version, int32_t correlation_id, str topic not None, int32_t partition,
-    int64_t base_offset, int64_t append_time, int64_t log_start,
-):
-    """The answer to a request of one partition, with its size: no error.
-
-    Versions 3 to 11; the topic has at most 249 characters, all ASCII (ValueError).
-    """
-    cdef uint8_t[FIXED_ANSWER_SIZE + LONGEST_NAME] out
+cdef Py_ssize_t put_answer(
+    uint8_t* out, const PlainProduce* request, int64_t base_offset, int64_t append_time,
+    int64_t log_start,
+) noexcept nogil:
     cdef uint8_t* at = out + 4
-    cdef Py_ssize_t size
-    cdef const char* name = PyUnicode_AsUTF8AndSize(topic, &size)
+    cdef Py_ssize_t size = request.name_size
+    cdef int version = request.version
     cdef bint flexible = version >= FLEXIBLE_FROM
-    if size > LONGEST_NAME or not FIRST_VERSION <= version <= LAST_VERSION:
-        raise ValueError(f"no answer of version {version} for a name of {size} bytes")
-    put_i32(at, correlation_id)
+    put_i32(at, request.correlation_id)
     at += 4
     if flexible:
         at[0], at[1] = 0, 2                     # tags of the header, number of topics
@@ -198,9 +173,9 @@ def answer(
         put_i32(at, 1)
         put_i16(at + 4, <int16_t>size)
         at += 6
-    memcpy(at, name, size)
+    memcpy(at, request.name, size)
     at = put_partition_count(at + size, flexible)
-    put_i32(at, partition)
+    put_i32(at, request.partition)
     put_i16(at + 4, 0)                          # error code
     put_i64(at + 6, base_offset)
     put_i64(at + 14, append_time)
@@ -221,7 +196,7 @@ def answer(
         at[0] = 0
         at += 1
     put_i32(out, <int32_t>(at - out - 4))
-    return PyBytes_FromStringAndSize(<char*>out, at - out)
+    return at - out
 
 
 cdef inline uint8_t* put_compact_size(uint8_t* at, Py_ssize_t size) noexcept nogil:

@@ -20,8 +20,8 @@ from kstore.broker.partitions import (
     continue_with,
     error_code_of,
 )
-from kstore.broker.produce_frames import INLINE_SIZE, ProduceFrames, is_durable
-from kstore.broker.request import Answer, Attempt, CloseConnection, Pending, Request
+from kstore.broker.produce_turns import INLINE_SIZE, ProduceTurns, is_durable
+from kstore.broker.request import Answer, CloseConnection, Pending, Request
 from kstore.broker.transaction_service import transaction_service
 from kstore.errors import CorruptRecordError, KStoreError
 from kstore.log.append_info import AppendInfo
@@ -75,11 +75,11 @@ class ProduceHandlers:
         self.transactions = transaction_service(services)
 
     def apis(self) -> list[Api]:
-        frames = ProduceFrames(self.services)
         # The fast path does not count its two one-element arrays against the request limit.
         is_limited = self.services.settings.kstore_max_request_partitions < 2
+        turns = self.services.produce_turns = ProduceTurns(self.services)
         return [
-            Api(ApiKey.PRODUCE, 0, 11, self.produce, None if is_limited else frames.handle_frame)
+            Api(ApiKey.PRODUCE, 0, 11, self.produce, None if is_limited else turns.handle_frame)
         ]
 
     def produce(self, request: Request) -> Answer:
@@ -141,9 +141,6 @@ class ProduceCall:
     def _append(self, topic: str, data: PartitionData, answer: PartitionAnswer) -> None:
         services = self._handlers.services
         hosted = services.partitions.get(topic, data.index, self._request.image)
-        if self._request.attempt is not None:
-            self._report(hosted, answer, self._request.attempt)
-            return
         records = data.records
         assert records is None or isinstance(records, memoryview)
         error, size, attributes = find_batch(records, self._version)
@@ -177,14 +174,6 @@ class ProduceCall:
             partial(self._append_on_worker, hosted, batch),
             partial(self._appended_on_worker, hosted, answer),
         )
-
-    def _report(self, hosted: HostedPartition, answer: PartitionAnswer, attempt: Attempt) -> None:
-        """Report the outcome of ProduceFrames, which appended the request's only batch."""
-        if attempt.error is not None:
-            self._fail(hosted, answer, attempt.error)
-        else:
-            log, info = attempt.result
-            self._take(hosted, answer, log, info)
 
     def _refusal(
         self, hosted: HostedPartition, attributes: int, records: memoryview | None

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from kstore.broker.api_table import Api
 from kstore.broker.durable_commits import durable_commits
 from kstore.broker.partitions import HostedPartition, error_code_of
-from kstore.broker.produce_frames import is_durable
+from kstore.broker.produce_turns import is_durable
 from kstore.broker.request import Answer, Pending, Request
 from kstore.broker.transaction_service import transaction_service
 from kstore.coordinator.transaction.transaction_state_records import TransactionState

@@ -36,6 +36,12 @@ class TopicCounters:
             self.bytes_in += info.size
             self.messages_in += info.last_offset - info.first_offset + 1
 
+    def batches_appended(self, count: int, size: int, messages: int) -> None:
+        """Count requests whose batches were appended, none of them a duplicate."""
+        self.produces += count
+        self.bytes_in += size
+        self.messages_in += messages
+
     def produce_failed(self) -> None:
         self.produces += 1
         self.failed_produces += 1
@@ -63,14 +69,14 @@ class BrokerCounters:
         self.syncs = TimeSummary()
         self._sync_lock = threading.Lock()
 
-    def answered(self, key: int, version: int, seconds: float) -> None:
-        """Count a request whose response is queued, this long after its last byte arrived."""
+    def answered(self, key: int, version: int, seconds: float, count: int = 1) -> None:
+        """Count requests whose responses are queued, this long after their last byte arrived."""
         requests = self.requests
-        requests[key, version] = requests.get((key, version), 0) + 1
+        requests[key, version] = requests.get((key, version), 0) + count
         times = self.times.get(key)
         if times is None:
             times = self.times[key] = TimeSummary()
-        times.add(seconds)
+        times.add(seconds, count)
 
     def topic(self, name: str) -> TopicCounters:
         found = self.topics.get(name)

@@ -27,10 +27,11 @@ class TimeSummary:
         self._window = [0] * _BUCKETS
         self._before = [0] * _BUCKETS
 
-    def add(self, seconds: float) -> None:
-        self.count += 1
-        self.total += seconds
-        self._window[_bucket(int(seconds * 1_000_000))] += 1
+    def add(self, seconds: float, count: int = 1) -> None:
+        """Add a duration ``count`` times."""
+        self.count += count
+        self.total += seconds * count
+        self._window[_bucket(int(seconds * 1_000_000))] += count
 
     def quantiles(self, wanted: Iterable[float]) -> list[float]:
         """These quantiles of the recent durations in seconds; NaN if there are none."""
