@@ -142,8 +142,7 @@ class Connection:
             return  # bytes received earlier are handled first, in this turn
         may_begin = self._may_begin()
         if not may_begin and self._cutter.buffered:
-            # The client pipelines: read nothing before the response, but notice a close.
-            self._listen(PEER_CLOSED)
+            self._listen(PEER_CLOSED)  # read nothing before the response, but notice a close
             return
         if not self._memory.may_read(self):
             self._listen(0)
@@ -153,6 +152,7 @@ class Connection:
                 count = self._turns.receive(
                     self._socket, self._cutter, self._queue, self._memory, self
                 )
+                may_begin = not self._turns.is_complete
             else:
                 count = self._cutter.receive(self._socket)
                 self._memory.add(count)

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 _SIZE = Struct(">i")
 _API_KEY = Struct(">h")
 # the size of one read, and the largest frame that is a slice of the read buffer
-_READ_SIZE = 65_536
+READ_SIZE = 65_536
 _NOTHING = b""
 
 
@@ -70,7 +70,7 @@ class FrameCutter:
         """Read once; return the byte count, 0 at end of stream. Raises BlockingIOError, OSError."""
         if self._long is not None:
             return self._receive_long(connection, self._long)
-        data = connection.recv(_READ_SIZE)
+        data = connection.recv(READ_SIZE)
         left = self._data[self._position :] if self._position < len(self._data) else _NOTHING
         self._data = left + data if left else data
         self._position = 0
@@ -78,7 +78,7 @@ class FrameCutter:
 
     def _receive_long(self, connection: "Transport", buffer: bytearray) -> int:
         if self._filled == len(buffer):
-            wanted = min(self._frame_end, self._filled + max(self._filled, _READ_SIZE))
+            wanted = min(self._frame_end, self._filled + max(self._filled, READ_SIZE))
             buffer += bytes(wanted - self._filled)
         with memoryview(buffer) as view:
             count = connection.recv_into(view[self._filled :])
@@ -103,7 +103,7 @@ class FrameCutter:
             if end == len(self._data):
                 self._data, self._position = _NOTHING, 0
             return frame
-        if end - self._position > _READ_SIZE:
+        if end - self._position > READ_SIZE:
             self._begin_long(end - self._position)
         return None
 

@@ -156,7 +156,7 @@ class Loop:
                     callback(events)
                 except Exception:
                     _LOGGER.exception("a callback of the broker's loop failed")
-        if self._timers:
+        if self._timers and self._timers[0][0] <= monotonic():
             self._run_timers()
         for _ in range(len(self._ready)):
             function, arguments = self._ready.popleft()

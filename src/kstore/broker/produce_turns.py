@@ -10,6 +10,7 @@ Both give the same responses.
 from typing import TYPE_CHECKING
 
 from kstore._native.broker.produce_turn import ProduceTarget, ProduceTurn
+from kstore.broker.frame_cutter import READ_SIZE
 from kstore.broker.partitions import HostedPartition
 from kstore.cluster.image import ClusterImage
 from kstore.protocol.api_keys import ApiKey
@@ -35,6 +36,7 @@ class ProduceTurns:
         "_settings",
         "_turn",
         "handle_frame",
+        "is_complete",
     )
 
     def __init__(self, services: "Services") -> None:
@@ -49,8 +51,10 @@ class ProduceTurns:
             services.metadata,
             self._find_target,
             INLINE_SIZE,
+            READ_SIZE,
         )
         self.handle_frame = self._turn.handle_frame
+        self.is_complete = False  # the last ``receive`` left nothing that can be handled
 
     def receive(
         self,
@@ -66,6 +70,7 @@ class ProduceTurns:
         BlockingIOError, OSError.
         """
         if queue.size or cutter.is_long:
+            self.is_complete = False
             count = cutter.receive(connection)
             memory.add(count)
             return count
@@ -75,11 +80,13 @@ class ProduceTurns:
         cutter.put(rest)
         if count < 0:
             raise BlockingIOError
+        self.is_complete = turn.is_complete
         if not turn.handled:
             memory.add(count)
             return count
         memory.handled_at_once(holder, len(rest) - len(left))
         if turn.unsent:
+            self.is_complete = False
             queue.add_small(turn.unsent)
         if self._counters is not None:
             seconds = self._loop.time() - began

@@ -163,7 +163,9 @@ class LocalMetadata:
         It includes changes made through the store, except while another change is in progress,
         because reads never wait.
         """
-        if self._seen != self._versions() and self._lock.acquire(blocking=False):
+        catalog = self._store._catalog
+        seen = catalog.version, catalog.settings.generation  # as _versions(), without a call
+        if self._seen != seen and self._lock.acquire(blocking=False):
             try:
                 with self._store._lock.attempt() as is_free:
                     if is_free:

@@ -305,11 +305,11 @@ def test_a_segment_whose_index_is_full_rolls(brokers):
     brokers.log_bytes("indexed")
 
 
-def test_a_frame_arrives_in_pieces(brokers):
+def test_a_frame_arrives_in_parts(brokers):
     frames = b"".join(numbered(batch(rows(3)) for _ in range(8)))
     alone = b"".join(brokers.plain.ask(frames[at : at + 50])[0] for at in range(0, len(frames), 50))
-    pieces = [brokers.quick.ask(frames[at : at + 50])[0] for at in range(0, len(frames), 50)]
-    assert b"".join(pieces) == alone
+    parts = [brokers.quick.ask(frames[at : at + 50])[0] for at in range(0, len(frames), 50)]
+    assert b"".join(parts) == alone
     assert brokers.quick.by_frame == 8
     brokers.log_bytes("t")
 

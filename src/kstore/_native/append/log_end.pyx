@@ -6,6 +6,7 @@ file of a prewritten log extends beyond the log end with zeros.
 Rules: Kafka's UnifiedLog.append, LogSegment.append and shouldRoll.
 """
 
+cimport cython
 from cpython.bytes cimport PyBytes_FromStringAndSize
 from libc.stdint cimport INT64_MAX, int64_t, uint8_t, uint64_t
 
@@ -136,11 +137,12 @@ cdef class LogEnd:
         self, int64_t size, int64_t first, int64_t last, int64_t max_timestamp
     ) except -1:
         """Roll first if due."""
+        cdef int64_t held = self.active.size
         if size > self.segment_bytes:
             self.refuse_own("segment", size, self.segment_bytes)
         if self.next_offset > INT64_MAX - <int64_t>MAX_RELATIVE:    # a batch may end beyond 2^63
             self.refuse_own("offset", self.next_offset, INT64_MAX - <int64_t>MAX_RELATIVE)
-        if self._is_roll_due(size, last, max_timestamp, self.active.size, 0, self.rolling_timestamp):
+        if self._is_roll_due(size, last, max_timestamp, held, 0, self.rolling_timestamp):
             self.busy = True
             try:
                 self.roll(first)
@@ -150,6 +152,7 @@ cdef class LogEnd:
             self.rolling_timestamp = max_timestamp
         return 0
 
+    @cython.final
     cdef bint _is_roll_due(
         self, int64_t size, int64_t last, int64_t max_timestamp, int64_t held,
         Py_ssize_t more_entries, int64_t rolling_timestamp,
@@ -184,6 +187,7 @@ cdef class LogEnd:
         buffers[1].iov_base, buffers[1].iov_len = <void*>b, b_size
         return self._write_buffers(buffers, 2 if b_size else 1, a_size + b_size)
 
+    @cython.final
     cdef int _write_buffers(self, iovec* buffers, int count, size_t size) except -1:
         """Write bytes to the end of the active file; if that fails, truncate them and raise."""
         cdef int failure

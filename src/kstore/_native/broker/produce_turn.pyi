@@ -18,6 +18,7 @@ class ProduceTurn:
     rest: bytes
     unsent: bytes
     handled: int
+    is_complete: bool
     def __init__(
         self,
         hosted: dict[Any, Any],
@@ -25,6 +26,7 @@ class ProduceTurn:
         metadata: object,
         find_target: Callable[[str, int, Any], ProduceTarget | None],
         largest_batch: int,
+        longest_part: int,
     ) -> None: ...
     def receive(self, fd: int, left: bytes, max_frame: int) -> int: ...
     def handle_frame(self, frame: Any, version: int, correlation_id: int) -> bytes | None: ...

@@ -1,4 +1,4 @@
-"""Reads a connection once, and handles the plain Produce requests among the bytes that came.
+"""Reads a connection once, and handles the plain Produce requests among the received bytes.
 
 A plain request has one small uncompressed batch for one partition, which is appended at once and
 acknowledged then (:mod:`kstore._native.broker.produce_frame`,
@@ -61,9 +61,10 @@ cdef class ProduceTurn:
     cdef readonly bytes rest        # received bytes that are not handled
     cdef readonly bytes unsent      # answers that the socket did not take
     cdef readonly int handled       # requests of the turn
+    cdef readonly bint is_complete  # the rest is at most a part of a short request
     cdef object metadata, find_target
     cdef dict hosted, busy
-    cdef Py_ssize_t largest_batch
+    cdef Py_ssize_t largest_batch, longest_part
     cdef BatchRun run
     cdef uint8_t* received
     cdef uint8_t* answers
@@ -82,14 +83,14 @@ cdef class ProduceTurn:
 
     def __cinit__(
         self, dict hosted not None, dict busy not None, metadata, find_target,
-        Py_ssize_t largest_batch,
+        Py_ssize_t largest_batch, Py_ssize_t longest_part,
     ):
         """hosted: partitions by (topic, number), with `log` and `produce_target`; busy: the keys
         of partitions with work on other threads; find_target(topic, number, image): a
-        ProduceTarget, or None."""
+        ProduceTarget, or None; longest_part: of a request that `receive` takes as `left`."""
         self.hosted, self.busy = hosted, busy
         self.metadata, self.find_target = metadata, find_target
-        self.largest_batch = largest_batch
+        self.largest_batch, self.longest_part = largest_batch, longest_part
         self.run = BatchRun()
         self.rest = self.unsent = b""
         self.received = <uint8_t*>malloc(RECEIVE_SIZE)
@@ -154,24 +155,30 @@ cdef class ProduceTurn:
     cdef void _begin_turn(self) noexcept:
         self.rest = self.unsent = b""
         self.handled = 0
+        self.is_complete = False
         self.answer_size = self.answer_size_done = self.position_done = 0
         memset(self.versions, 0, sizeof(self.versions))
         memset(self.versions_done, 0, sizeof(self.versions_done))
 
     cdef int _handle(self, const uint8_t* data, Py_ssize_t size, Py_ssize_t max_frame) except -1:
-        """Handle complete plain requests; position_done is behind the last one."""
+        """Handle complete plain requests; position_done is after the last one."""
         cdef Py_ssize_t position = 0
         cdef Py_ssize_t frame_size
         try:
             while size - position >= SIZE_PREFIX:
                 frame_size = get_i32(data + position)
                 if not 0 <= frame_size <= min(max_frame, size - position - SIZE_PREFIX):
+                    self.is_complete = (
+                        0 <= frame_size <= min(max_frame, self.longest_part - SIZE_PREFIX))
                     break
                 position += SIZE_PREFIX + frame_size
                 if not self._take(data + position - frame_size, frame_size, position):
                     break
+            else:
+                self.is_complete = True
         finally:
-            self._end_run()
+            if not self._end_run():
+                self.is_complete = False
         return 0
 
     cdef bint _take(self, const uint8_t* frame, Py_ssize_t size, Py_ssize_t end) except -1:

@@ -48,8 +48,11 @@ class TimeSummary:
 
 
 def _bucket(microseconds: int) -> int:
-    microseconds = max(0, min(microseconds, _LONGEST))
-    shift = max(0, microseconds.bit_length() - _FINE_BITS - 1)
+    if not 0 <= microseconds <= _LONGEST:
+        microseconds = 0 if microseconds < 0 else _LONGEST
+    shift = microseconds.bit_length() - _FINE_BITS - 1
+    if shift <= 0:
+        return microseconds
     return shift * _FINE + (microseconds >> shift)
 
 
