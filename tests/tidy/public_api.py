@@ -10,6 +10,7 @@ from pathlib import Path
 from types import ModuleType
 
 from kstore.kafka_names import is_answer
+from kstore.log.guessed_names import GuessedNames
 
 LIST = Path(__file__).with_name("public_api.txt")
 
@@ -46,10 +47,10 @@ def describe_class(name: str, value: type) -> Iterator[str]:
     if issubclass(value, enum.Enum):
         yield from (f"{name}.{member}" for member in value.__members__)
         return
-    if "__init__" in vars(value):
-        yield f"def {name}.__init__{signature(vars(value)['__init__'])}"
-    private = (base for base in reversed(value.__mro__) if base.__name__.startswith("_"))
+    private = (base for base in reversed(value.__mro__) if is_unnamed(base))
     members = {inner: member for base in (*private, value) for inner, member in vars(base).items()}
+    if "__init__" in members:
+        yield f"def {name}.__init__{signature(members['__init__'])}"
     for inner, member in sorted(members.items()):
         special = inner in SPECIAL
         if (inner.startswith("_") and not special) or is_answer(member):
@@ -61,6 +62,15 @@ def describe_class(name: str, value: type) -> Iterator[str]:
             yield f"def {name}.{inner}"
         else:
             yield f"def {name}.{inner}{signature(target)}"
+
+
+def is_unnamed(base: type) -> bool:
+    """Whether a class of kstore is known to users only by the public classes that extend it."""
+    import kstore
+
+    home = base.__module__
+    is_named = base.__name__ in kstore.__all__ or home == GuessedNames.__module__
+    return home.startswith("kstore.") and not is_named
 
 
 SPECIAL = {

@@ -21,21 +21,18 @@ Modules:
 - latest_records: The latest record of every key, as a dict: what a compacted topic stands for
 - leader_errors: The errors of Kafka's leader, as exceptions with Kafka's error code
 - log: A log: one partition, to append to and to read
-- log_reads: Reads of a complete log that its view does: records by level, batches by their
-  headers
 - offset_and_timestamp: The result of a lookup by time
 - parallel_scan: A scan in which threads read ahead, range by range and in order, with bounded
   memory
 - read_committed: What read_committed needs: the last stable offset, and which transactions were
   aborted (the entries of ``.txnindex`` are found in :mod:`kstore.producer_state.state`)
 - read_only_log: The log of another process: :class:`kstore.Log` on a reader of its files
+- readable_log: A log as its readers use it: the interface for reading a partition
 - reader: Reads a partition that another process may be writing: kstore or a Kafka broker
 - record_errors: Which records of a client batch a leader refuses, with the messages of Kafka's
   LogValidator
 - relocate: Moves an open log to another directory: the writer's side of a move
 - replace_segments: Replaces segments by compacted ones, as Kafka's replaceSegments
-- replicated_log: What replication between brokers needs of a log: leader epochs, and a follower's
-  changes
 - retention: Kafka's retention rules: which segments are to be deleted
 - rolled_segments: The rolled segments of a partition as a reader in another process lists them
 - segment_access: Reads of a writer's segments, while truncation, retention and compaction change
@@ -46,7 +43,6 @@ Modules:
 - skip_corrupt: Reads on behind corrupt batches: every valid batch of a log once
 - statistics: Statistics of a log: sizes, keys, codecs, offsets and times, of ranges that add up
 - time_lookup: Finds offsets by time, and collects the facts for retention
-- timed_log: Lookups by time of a log
 - truncate: Moves a log's end: truncation, or a higher end offset
 - view: A window of a log: iterated as records, scanned as columns, followed as it grows
 - watch: Calls the callbacks that watch a log after each change of it, on the thread that made the

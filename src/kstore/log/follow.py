@@ -14,13 +14,15 @@ from kstore.record import Record
 
 if TYPE_CHECKING:
     from kstore._native.read.segment_view import SegmentList
-    from kstore.log.log import Log
+    from kstore.log.readable_log import ReadableLog
 
 _ASYNC_POLL = 0.005  # seconds; for the log of another process, whose files are polled
 _WINDOW = 1000  # offsets to read before the next check for a truncation
 
 
-def first_to_follow(log: "Log", start: "int | datetime | str | None", isolation: str) -> int:
+def first_to_follow(
+    log: "ReadableLog", start: "int | datetime | str | None", isolation: str
+) -> int:
     """The offset where following begins; see :meth:`kstore.Log.follow`."""
     if start is None or start == "latest":
         return end_at(log, isolation)
@@ -44,7 +46,7 @@ class Follower:
     """
 
     def __init__(
-        self, log: "Log", start: int, timeout: float | None, isolation: str = UNCOMMITTED
+        self, log: "ReadableLog", start: int, timeout: float | None, isolation: str = UNCOMMITTED
     ) -> None:
         self.log = log
         self.next_offset = start
@@ -153,7 +155,7 @@ class Follower:
         changed = asyncio.Event()
         last = loop.time()
 
-        def wake(log: "Log", events: object) -> None:
+        def wake(log: "ReadableLog", events: object) -> None:
             with suppress(RuntimeError):  # the loop is closed
                 loop.call_soon_threadsafe(changed.set)
 

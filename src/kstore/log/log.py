@@ -1,149 +1,38 @@
 """A log: one partition, to append to and to read.
 
-Offsets are labels: they never repeat and may have gaps, so a log has no length. Reading takes
-no lock; it sees an immutable list of segments and an end that was published after its bytes.
+Offsets are labels: they never repeat and may have gaps, so a log has no length.
 
-:class:`Log` is the interface. A store that is open for writing has
-:class:`kstore.log.writable_log.WritableLog`, a reader beside another process
-:class:`kstore.log.read_only_log.ReadOnlyLog`.
+:class:`Log` is the interface; :class:`kstore.log.readable_log.ReadableLog` is its reading half. A
+store that is open for writing has :class:`kstore.log.writable_log.WritableLog`, a reader beside
+another process :class:`kstore.log.read_only_log.ReadOnlyLog`.
 """
 
-from abc import ABCMeta, abstractmethod
-from collections.abc import Callable, Iterable, Iterator
-from datetime import datetime
-from typing import TYPE_CHECKING, Any, Unpack, overload
+from abc import abstractmethod
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
 
-from kstore._native.read.segment_view import SegmentList, SegmentView, Slice
 from kstore.config import LogConfig
-from kstore.errors import ClosedError
-from kstore.files.files import Files
-from kstore.integers import INT64_MAX, check_integer
-from kstore.keyword_names import explain_follow, explain_latest, explain_scan, explain_table
 from kstore.log.append_info import AppendInfo
 from kstore.log.extend import TopicItems
-from kstore.log.follow import Follower, first_to_follow
 from kstore.log.guessed_names import GuessedNames
-from kstore.log.log_reads import _LogReads
-from kstore.log.read_committed import COMMITTED, UNCOMMITTED, Isolation, isolation_of
-from kstore.log.replicated_log import _ReplicatedLog
-from kstore.log.segment_source import SegmentSource
-from kstore.log.timed_log import _TimedLog
-from kstore.log.view import LogView, no_record
-from kstore.log.watch import Callback, Watch
-from kstore.producer_state.snapshot import ProducerEntry
-from kstore.record import Headers, Item, Record, Timestamp
-from kstore.segment.transaction_index import AbortedTransaction
+from kstore.log.readable_log import ReadableLog
+from kstore.record import Headers, Item, Timestamp
 
 if TYPE_CHECKING:
-    import pandas as pd
-    import pyarrow as pa
-
     from kstore.compaction.compaction_report import CompactionReport
     from kstore.log.writer import LogWriter
     from kstore.maintenance.reindex import ReindexReport
     from kstore.maintenance.rewrite import Progress, RewriteReport
-    from kstore.record.columns import Columns
-    from kstore.recovery.report import RecoveryReport
-    from kstore.verify.partition import VerifyReport
 
 
-class Log(_ReplicatedLog, _TimedLog, _LogReads, GuessedNames, metaclass=ABCMeta):
+class Log(ReadableLog, GuessedNames):
     """One partition of a topic, open for writing or, in another process's directory, for reading.
 
     Thread safe. ``append``, ``extend`` and other changes take the log's lock; reading takes none.
     A :class:`kstore.Store` creates it.
     """
 
-    def __init__(
-        self,
-        topic: str,
-        partition: int,
-        *,
-        path: str,
-        config: LogConfig,
-        files: Files,
-        recovery: "RecoveryReport | None" = None,
-    ) -> None:
-        self.topic = topic
-        self.partition = partition
-        self.path = path
-        self.config = config
-        self.recovery = recovery
-        self._files = files
-
-    def __repr__(self) -> str:
-        return (
-            f"<kstore.Log {self.topic}-{self.partition} [{self.start_offset}, {self.end_offset})>"
-        )
-
-    @property
-    def start_offset(self) -> int:
-        """The log start offset: the lowest offset that may be read."""
-        return self.segments.start_offset
-
-    @property
-    def end_offset(self) -> int:
-        """The log end offset: the offset that the next record gets."""
-        return self.segments.end_offset
-
-    @property
-    @abstractmethod
-    def last_stable_offset(self) -> int:
-        """Where read_committed ends: first offset of the earliest open transaction, or the end.
-
-        The writer tracks it. A reader walks the headers behind the newest producer snapshot the
-        first time, and later only those of new batches.
-        """
-
-    @property
-    @abstractmethod
-    def high_watermark(self) -> int:
-        """The offset below which records are replicated: the log end until someone sets it.
-
-        It bounds ``last_stable_offset``, retention and ``delete_records``. A reader of another
-        process does not know it, and returns the log end.
-        """
-
-    @abstractmethod
-    def set_high_watermark(self, offset: int) -> int:
-        """Raise the high watermark, at most to the log end; returns it. A lower one is ignored.
-
-        Only a truncation lowers it. Thread safe.
-        """
-
-    @abstractmethod
-    def watch(self, callback: Callback) -> Watch:
-        """Call ``callback(log, events)`` after each change of the log, until ``Watch.close()``.
-
-        On the thread that made the change, without the log's lock; so it must not block. ``events``
-        are :class:`LogEvents` of one or several changes. What it raises is logged. ReadOnlyError
-        for the log of another process, whose reader sees changes only when it looks.
-        """
-
-    @property
-    @abstractmethod
-    def segments(self) -> SegmentList:
-        """The segments at this moment, oldest first; immutable."""
-
-    @property
-    @abstractmethod
-    def recovery_point(self) -> int:
-        """A writer's recovery point: all below is on disk. A reader returns the log start."""
-
-    @property
-    def size(self) -> int:
-        """Bytes of all log files."""
-        return sum(view.size for view in self.segments.views)
-
-    @property
-    @abstractmethod
-    def writable(self) -> bool:
-        """Whether the log is open for writing."""
-
-    @property
-    @abstractmethod
-    def closed(self) -> bool:
-        """Whether the log was closed, by itself or with its store."""
+    # --- appends ---------------------------------------------------------------------------
 
     @abstractmethod
     def append(
@@ -270,170 +159,60 @@ class Log(_ReplicatedLog, _TimedLog, _LogReads, GuessedNames, metaclass=ABCMeta)
         """
 
     @abstractmethod
-    def read(
-        self,
-        offset: int,
-        max_bytes: int = 1 << 20,
-        *,
-        up_to: int | None = None,
-        min_one_batch: bool = True,
-    ) -> Slice | None:
-        """File bytes from the batch that holds offset on, not copied; never of two segments.
+    def set_high_watermark(self, offset: int) -> int:
+        """Raise the high watermark, at most to the log end; returns it. A lower one is ignored.
 
-        The slice may begin with records before offset and end in an incomplete batch, as a fetch
-        from Kafka does. None at the log end, or where compaction removed everything from offset
-        on. Thread safe; takes no lock.
-
-        With ``up_to`` (a last stable offset, a high watermark) it has complete batches only, of
-        offsets below that; None where none are. With ``min_one_batch`` the first batch is complete
-        even where it exceeds max_bytes (Kafka's minOneMessage); without, the slice has at most
-        max_bytes, perhaps none, and ``first_batch_size`` is what the first batch needs.
-
-        Raises
-        ------
-        OffsetOutOfRangeError
-            Below the log start or beyond the log end.
-        CorruptRecordError
-            A batch before the offset is invalid.
-        """
-
-    @overload
-    def __getitem__(self, index: int) -> Record: ...
-    @overload
-    def __getitem__(self, index: slice) -> LogView: ...
-    def __getitem__(self, index: int | slice) -> Record | LogView:
-        """``log[offset]`` is a record, ``log[a:b]`` a lazy view; negatives count from the end.
-
-        OffsetOutOfRangeError where no record has the offset, and where a slice begins below
-        ``start_offset`` or beyond ``end_offset``; :meth:`head` gives the first records.
-        """
-        if isinstance(index, slice):
-            return self.view()[index]
-        if not hasattr(index, "__index__"):
-            raise TypeError(f"a record is read by its offset, not {type(index).__name__}")
-        index = check_integer("offset", index)
-        offset = index + self.end_offset if index < 0 else index
-        for record in self.view(offset, min(offset + 1, INT64_MAX)):
-            return record
-        raise no_record(self, index, offset)
-
-    def __iter__(self) -> Iterator[Record]:
-        return iter(self.view())
-
-    def view(
-        self,
-        start: int | None = None,
-        stop: int | None = None,
-        *,
-        isolation: str = UNCOMMITTED,
-        isolation_level: str | None = None,
-    ) -> LogView:
-        """A lazy window of offsets [start, stop); None: the log's start, or its end as it grows.
-
-        With ``isolation="read_committed"`` it ends at the last stable offset and omits the
-        records of aborted transactions, as Kafka's consumer does; the default shows both.
-        ``isolation_level``, a consumer's name of it, is the same.
-        """
-        if isolation_level is not None:
-            isolation = isolation_of(isolation=isolation, isolation_level=isolation_level)
-        if self.closed:
-            raise ClosedError("the log is closed", path=self.path)
-        return LogView(self, start, stop, isolation=isolation)
-
-    @explain_scan
-    def scan(
-        self,
-        where: Callable[[Any], Any] | None = None,
-        *,
-        check_crc: bool = True,
-        threads: int = 1,
-        on_damage: str = "raise",
-        skipped: list[Any] | None = None,
-    ) -> "Iterator[Columns]":
-        """Columns of all records; options and errors are those of :meth:`LogView.scan`."""
-        return self.view().scan(
-            where=where, check_crc=check_crc, threads=threads, on_damage=on_damage, skipped=skipped
-        )
-
-    @explain_table
-    def to_arrow(self) -> "pa.Table":
-        """All records as a pyarrow.Table; see :meth:`LogView.to_arrow`."""
-        return self.view().to_arrow()
-
-    @explain_table
-    def to_pandas(self) -> "pd.DataFrame":
-        """All records as a pandas.DataFrame; see :meth:`LogView.to_pandas`."""
-        return self.view().to_pandas()
-
-    def head(self, count: int = 5) -> LogView:
-        """The first records; see :meth:`LogView.head`."""
-        return self.view().head(count)
-
-    def tail(self, count: int = 5) -> LogView:
-        """The last records; see :meth:`LogView.tail`."""
-        return self.view().tail(count)
-
-    def settled(self, start: int) -> LogView:
-        """From start to the log end, without the records of transactions not committed so far.
-
-        Unlike read_committed it continues behind open transactions, whose records appear in the
-        same view once committed. For state by key, such as Kafka's group offsets.
-        """
-        return LogView(self, start, self.end_offset, isolation=COMMITTED, beyond_stable=True)
-
-    def _settled_columns(self, start: int, stop: int) -> "Iterator[Columns]":
-        """The same records below an offset, as columns."""
-        return LogView(self, start, stop, isolation=COMMITTED, beyond_stable=True).scan()
-
-    @explain_latest
-    def latest(self, **isolation: Unpack[Isolation]) -> dict[bytes, Record]:
-        """The latest record of every key; see :meth:`LogView.latest`."""
-        return self.view(**isolation).latest()
-
-    @explain_follow
-    def follow(
-        self,
-        *,
-        start: int | datetime | str | None = None,
-        timeout: float | None = None,
-        **isolation: Unpack[Isolation],
-    ) -> Follower:
-        """Iterate records from start and wait for more; by default new ones only, as ``tail -f``.
-
-        ``start`` is an offset, an aware datetime, or Kafka's "earliest" or "latest".
-
-        ``for`` and ``async for`` both work. Ends after timeout seconds without a new record; None
-        waits until the log is closed. With read_committed, records come at their commit.
-
-        Iterating raises OffsetOutOfRangeError where the log starts behind the next offset
-        (retention, ``delete_records``), or was truncated below it.
-        """
-        level = isolation_of(**isolation)
-        return Follower(self, first_to_follow(self, start, level), timeout, level)
-
-    @abstractmethod
-    def wait_beyond(self, offset: int, timeout: float | None = None) -> bool:
-        """Wait until the log end lies beyond offset; False after timeout seconds."""
-
-    @abstractmethod
-    def producers(self) -> list[ProducerEntry]:
-        """The state of each idempotent or transactional producer, unordered.
-
-        A reader derives it from the newest snapshot and the batches behind it.
-        """
-
-    @abstractmethod
-    def aborted_transactions(self, start: int, stop: int) -> list[AbortedTransaction]:
-        """Aborted transactions that may have records in [start, stop), oldest abort first.
-
-        What a broker adds to a read_committed fetch: from the transaction indexes, as
-        Kafka's UnifiedLog.collectAbortedTransactions. A lost index is rebuilt from the log; a
-        reader, which changes no file, rebuilds it in memory only.
+        Only a truncation lowers it. Thread safe.
         """
 
     @abstractmethod
     def expire_producers(self) -> int:
         """Forget producers idle for ``producer.id.expiration.ms``; returns how many."""
+
+    # --- replication -----------------------------------------------------------------------
+
+    @abstractmethod
+    def begin_epoch(self, epoch: int) -> None:
+        """Begin a leader epoch at the log end: later batches are stamped with it.
+
+        It is in ``leader-epoch-checkpoint``, on disk, when the call returns. The latest epoch
+        changes nothing; nor does any in a log of messages v0 or v1, which carry none.
+
+        Raises
+        ------
+        FencedLeaderEpochError
+            An epoch below the latest one; nothing was changed.
+        StorageError
+            The checkpoint could not be written.
+        """
+
+    @abstractmethod
+    def append_as_follower(self, batches: Any) -> AppendInfo:
+        """Append complete batches unchanged: a leader has checked them and assigned offsets.
+
+        Any message format. Checked: structure, checksum, offsets at or beyond the log end
+        and increasing (gaps are fine). An incomplete batch at the end is skipped.
+
+        Raises
+        ------
+        CorruptRecordError
+            With the position in ``batches``; nothing was appended.
+        """
+
+    @abstractmethod
+    def truncate_to(self, offset: int) -> None:
+        """Make offset the log end; removes all of the batch that contains it, and later ones.
+
+        The epoch of :meth:`begin_epoch` stays the one that appends stamp.
+        """
+
+    @abstractmethod
+    def truncate_to_epoch(self, epoch: int) -> int:
+        """Remove what was written in later epochs than this one; returns the log end.
+
+        For a follower whose leader's log diverges from it: the log ends at the first offset of the
+        next known epoch, and those epochs leave ``leader-epoch-checkpoint``.
+        """
 
     # --- maintenance -----------------------------------------------------------------------
 
@@ -535,19 +314,6 @@ class Log(_ReplicatedLog, _TimedLog, _LogReads, GuessedNames, metaclass=ABCMeta)
         Raises CompactionAbandonedError where the log is moved meanwhile, StorageError.
         """
 
-    def verify(self, **options: Any) -> "VerifyReport":
-        """Check every batch, record, offset and index entry; see kstore.verify.partition.
-
-        Starts again where the partition is moved to another log directory meanwhile.
-        """
-        from kstore.verify.beside_moves import verify_beside_moves
-
-        return verify_beside_moves(self._files, self._locate, **options)
-
-    def _locate(self) -> str:
-        """The partition's current directory."""
-        return self.path
-
     @abstractmethod
     def seal(self) -> int:
         """Write header checksums of every rolled segment; returns how many have them.
@@ -564,31 +330,11 @@ class Log(_ReplicatedLog, _TimedLog, _LogReads, GuessedNames, metaclass=ABCMeta)
     def remove_retired(self) -> None:
         """Remove files of dropped segments whose ``file.delete.delay.ms`` is over."""
 
-    @abstractmethod
-    def park(self) -> bool:
-        """Release descriptors and mappings until the next use (a store does so when it has many).
-
-        False, with nothing changed, where the log is busy.
-        """
-
-    @abstractmethod
-    def close(self) -> bool:
-        """Flush and close; a second call does nothing. Returns whether it was a clean stop."""
-
-    # --- for the engine ----------------------------------------------------------------------
+    # --- for the engine --------------------------------------------------------------------
 
     @abstractmethod
     def _extend(self, values: Iterable[Item], when: Timestamp, topic: TopicItems | None) -> range:
         """As :meth:`extend`; ``topic`` numbers the items, and gets their offsets also on errors."""
-
-    @property
-    @abstractmethod
-    def _source(self) -> SegmentSource:
-        """Accesses the segments: the writer's, or that of a reader of another process's files."""
-
-    @abstractmethod
-    def _read_whole(self, view: SegmentView) -> Slice:
-        """All bytes of a segment, mapped where that is safe."""
 
     @abstractmethod
     def _require_writer(self) -> "LogWriter":

@@ -25,7 +25,7 @@ from kstore.files.files import Files
 from kstore.producer_state import snapshot
 
 if TYPE_CHECKING:
-    from kstore.log.log import Log
+    from kstore.log.readable_log import ReadableLog
     from kstore.producer_state.snapshot import ProducerEntry
 
 UNCOMMITTED, COMMITTED = ISOLATION_LEVELS = ("read_uncommitted", "read_committed")
@@ -62,7 +62,7 @@ def isolation_of(*, isolation: str = UNCOMMITTED, isolation_level: str | None = 
     return isolation_level
 
 
-def end_at(log: "Log", isolation: str) -> int:
+def end_at(log: "ReadableLog", isolation: str) -> int:
     """Where a reader of this level ends: the last stable offset, or the log end."""
     return log.last_stable_offset if check_isolation(isolation) else log.end_offset
 
@@ -71,7 +71,7 @@ class _Walker:
     """Walks the headers of a log forward from an offset, slice by slice."""
 
     def __init__(
-        self, log: "Log", offset: int, open_transactions: Mapping[int, int] | None = None
+        self, log: "ReadableLog", offset: int, open_transactions: Mapping[int, int] | None = None
     ) -> None:
         self._log = log
         self._slice: Slice | None = None
@@ -109,7 +109,7 @@ class LastStableOffset:
     safe. Memory: one entry for each open transaction, and a slice of the log during a walk.
     """
 
-    def __init__(self, log: "Log", files: Files) -> None:
+    def __init__(self, log: "ReadableLog", files: Files) -> None:
         self._log = log
         self._files = files
         self._lock = threading.Lock()
@@ -162,7 +162,7 @@ class TransactionOutcomes:
     once. Thread safe. Memory: 24 bytes and a tuple for each transaction aborted in the range.
     """
 
-    def __init__(self, log: "Log") -> None:
+    def __init__(self, log: "ReadableLog") -> None:
         self._log = log
         self._lock = threading.Lock()
         self._walker: _Walker | None = None
@@ -195,7 +195,7 @@ class TransactionOutcomes:
             return AbortedRanges([*state.aborted, *unknown])
 
 
-def began_after(log: "Log", entry: "ProducerEntry", when_ms: int) -> bool:
+def began_after(log: "ReadableLog", entry: "ProducerEntry", when_ms: int) -> bool:
     """Whether a producer's open transaction began after the end of one decided at ``when_ms``.
 
     A marker has the time of its decision (where the log appends its own times: a later one), and
@@ -205,7 +205,7 @@ def began_after(log: "Log", entry: "ProducerEntry", when_ms: int) -> bool:
     return offset >= 0 and last_marker_time(log, entry.producer_id, offset) >= when_ms
 
 
-def last_marker_time(log: "Log", producer_id: int, before: int) -> int:
+def last_marker_time(log: "ReadableLog", producer_id: int, before: int) -> int:
     """When a producer's last transaction below an offset ended, in ms; -1: not found.
 
     That is the time of the producer's last batch there, if it is a marker. Walks the headers of
@@ -214,7 +214,9 @@ def last_marker_time(log: "Log", producer_id: int, before: int) -> int:
     return log._source.on_current_segments(partial(_last_marker_time, log, producer_id, before))
 
 
-def _last_marker_time(log: "Log", producer_id: int, before: int, segments: SegmentList) -> int:
+def _last_marker_time(
+    log: "ReadableLog", producer_id: int, before: int, segments: SegmentList
+) -> int:
     for view in reversed(segments.views):
         if view.base_offset >= before:
             continue

@@ -15,7 +15,7 @@ from kstore.errors import CorruptRecordError, UnsupportedCompressionTypeError
 from kstore.segment.salvage import LIVE, Source, known_boundaries, salvage
 
 if TYPE_CHECKING:
-    from kstore.log.log import Log
+    from kstore.log.readable_log import ReadableLog
 
 Item = TypeVar("Item")
 Items = Iterator[tuple[Item, int]]  # each with the offset after it
@@ -24,7 +24,7 @@ DAMAGE = (CorruptRecordError, UnsupportedCompressionTypeError)
 
 
 def read_past_corruption(
-    log: "Log",
+    log: "ReadableLog",
     start: int,
     stop: int,
     read: Callable[[int], Items[Item]],
@@ -83,7 +83,7 @@ def read_past_corruption(
 
 
 def _read_segment_of(
-    log: "Log", offset: int, segments: SegmentList
+    log: "ReadableLog", offset: int, segments: SegmentList
 ) -> tuple[SegmentList, int, Slice]:
     """The segments, the index of the one that holds an offset, and all of its bytes."""
     number = max(segments.floor(offset), 0)

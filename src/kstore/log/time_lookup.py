@@ -22,14 +22,14 @@ from kstore.record.scan import scan_records
 from kstore.segment.largest_timestamp import known_timestamp
 
 if TYPE_CHECKING:
-    from kstore.log.log import Log
+    from kstore.log.readable_log import ReadableLog
     from kstore.log.segment_source import SegmentSource
 
 _FIRST_READ, _LONGEST_READ = 8192, 1 << 20  # bytes; an index entry is near
 _Found = tuple[int, int, int]  # offset, timestamp and leader epoch of a record
 
 
-def offset_for_time(log: "Log", ms: int) -> int | None:
+def offset_for_time(log: "ReadableLog", ms: int) -> int | None:
     """Offset of the first record at or after ms, from 0 on; None where none is.
 
     Skips segments whose records are all older, according to their own headers. Raises
@@ -41,7 +41,7 @@ def offset_for_time(log: "Log", ms: int) -> int | None:
     return found
 
 
-def find_record_at_time(log: "Log", ms: int) -> OffsetAndTimestamp | None:
+def find_record_at_time(log: "ReadableLog", ms: int) -> OffsetAndTimestamp | None:
     """As :func:`offset_for_time`, with the record's timestamp and leader epoch."""
     found, lost = log._source.on_current_segments(partial(_find_time, log._source, ms))
     if lost is not None:
@@ -49,7 +49,9 @@ def find_record_at_time(log: "Log", ms: int) -> OffsetAndTimestamp | None:
     return None if found is None else OffsetAndTimestamp(*found)
 
 
-def find_offset_for_time(log: "Log", ms: int) -> tuple[int | None, CorruptRecordError | None]:
+def find_offset_for_time(
+    log: "ReadableLog", ms: int
+) -> tuple[int | None, CorruptRecordError | None]:
     """As :func:`offset_for_time` among the readable records, and the error if some are lost.
 
     The error names the lost records that may be the answer; None without any. Raises
@@ -59,13 +61,13 @@ def find_offset_for_time(log: "Log", ms: int) -> tuple[int | None, CorruptRecord
     return None if found is None else found[0], lost
 
 
-def find_newest(log: "Log") -> OffsetAndTimestamp | None:
+def find_newest(log: "ReadableLog") -> OffsetAndTimestamp | None:
     """The first record with the largest timestamp; None where none has one."""
     found = log._source.on_current_segments(partial(_find_newest, log._source))
     return None if found is None else OffsetAndTimestamp(*found)
 
 
-def newest_offset(log: "Log") -> int | None:
+def newest_offset(log: "ReadableLog") -> int | None:
     """The offset of :func:`find_newest`."""
     found = find_newest(log)
     return None if found is None else found.offset
@@ -186,7 +188,7 @@ def _find_batch(data: Slice, position: int, ms: int) -> tuple[int, int] | None:
         raise CorruptRecordError(error.reason, path=data.path, position=where) from None
 
 
-def segment_facts(log: "Log", files: Files) -> list[SegmentFacts]:
+def segment_facts(log: "ReadableLog", files: Files) -> list[SegmentFacts]:
     """The facts that the retention rules use, oldest segment first."""
     return [
         SegmentFacts(

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
     from kstore._native.jit import Predicate
     from kstore.log.follow import Follower
-    from kstore.log.log import Log
+    from kstore.log.readable_log import ReadableLog
     from kstore.record.columns import Columns
 
 _READ = 8 << 20  # bytes of a segment to read at a time where it is not mapped
@@ -56,7 +56,7 @@ class LogView(GuessedNamesOfViews):
 
     def __init__(
         self,
-        log: "Log",
+        log: "ReadableLog",
         start: int | None,
         stop: int | None,
         *,
@@ -376,7 +376,7 @@ class LogView(GuessedNamesOfViews):
         return self.log.follow(start=self.start, timeout=timeout, isolation=self.isolation)
 
 
-def no_record(log: "Log", index: int, offset: int) -> OffsetOutOfRangeError:
+def no_record(log: "ReadableLog", index: int, offset: int) -> OffsetOutOfRangeError:
     """The error for ``log[index]`` where no record has the offset; raises that of a lost one."""
     log._source.lost.check_offset(offset)
     start, end = log.start_offset, log.end_offset
