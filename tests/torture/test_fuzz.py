@@ -165,7 +165,7 @@ def _checkpoints(data: bytes) -> None:
         lambda: LeaderEpochs.parse(data, "f"),
         lambda: partition_metadata.parse_topic_id(data, "f"),
         lambda: meta_properties.parse_meta_properties(data, "f"),
-        lambda: topics_file._parse(data, "f"),
+        lambda: topics_file._topics_and_stamps(topics_file._FILE.parse(data, "f")),
         lambda: snapshot.parse(data),
         lambda: transaction_index.parse(data),
         lambda: offset_records.decode_offset_key(data),

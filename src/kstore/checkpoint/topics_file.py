@@ -10,34 +10,29 @@ A topic without an id (Kafka gives ids since 2.8) has a creation stamp instead, 
 under the key ``stamps``, whether it has an entry or not. A file with stamps has format 2, so that
 an older kstore does not drop them.
 
-Every log directory of a store has the same file, and the highest ``generation`` counts. So a crash
-between two writes, or a directory that was missing or offline for a while, does no harm. A topic's
+Every log directory of a store has the same file, and the highest ``generation`` counts
+(:mod:`kstore.checkpoint.state_file`). A topic's
 stamp counts only from a directory that has the topic: a store that was opened without that
 directory has dropped it elsewhere, as it does for a deleted topic.
 ``state`` marks a topic whose creation or deletion was begun; the next writer finishes it.
 """
 
-import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from os.path import join
-from typing import Protocol, TypeVar
 
+from kstore.checkpoint.state_file import Directory, StateDocument, StateFile
 from kstore.config import LogConfig
-from kstore.errors import CorruptFileError, KStoreError, NewerFormatError, StorageError
-from kstore.files.failure_detector import FailureDetectingFiles
+from kstore.errors import CorruptFileError, KStoreError
 from kstore.files.filenames import TOPICS_FILE, check_topic_name
 
-FORMAT = 2
+_FILE = StateFile(TOPICS_FILE, newest_format=2)
 _FORMAT_WITHOUT_STAMPS = 1
-MAX_SIZE = 1 << 26
 
 LIVE = "live"
 CREATING = "creating"
 DELETING = "deleting"
-
-T = TypeVar("T")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -62,14 +57,6 @@ class TopicEntry:
 def _config(properties: tuple[tuple[str, str], ...]) -> LogConfig:
     """Cached: many topics have the same settings, which are requested often."""
     return LogConfig.from_properties(dict(properties))
-
-
-class Directory(Protocol):
-    """A log directory, as far as this module uses it."""
-
-    path: str
-    files: FailureDetectingFiles
-    offline: StorageError | None
 
 
 class TopicsFile:
@@ -101,15 +88,12 @@ class TopicsFile:
         self._generation, self._documents, self._stamps = 0, {}, {}
         self.exists = False
         files: dict[str, tuple[int, Mapping[str, str]]] = {}  # by directory: generation, stamps
-        for directory in self._directories:
-            path = join(directory.path, TOPICS_FILE)
-            if directory.offline is not None or not directory.files.exists(path):
-                continue
+        for directory, found in _FILE.read_all(self._directories):
             self.exists = True
-            generation, documents, stamps = _parse(directory.files.read(path, MAX_SIZE), path)
-            files[directory.path] = generation, stamps
-            if generation > self._generation:
-                self._generation, self._path = generation, path
+            documents, stamps = _topics_and_stamps(found)
+            files[directory.path] = found.generation, stamps
+            if found.generation > self._generation:
+                self._generation, self._path = found.generation, found.path
                 self._documents, self._stamps = documents, stamps
         if any(stamps for _, stamps in files.values()):
             self._stamps = _newest_stamps(files, self._stamps, topics or {})
@@ -196,21 +180,11 @@ class TopicsFile:
     def _save(self, documents: dict[str, object], stamps: dict[str, str] | None = None) -> None:
         generation = self._generation + 1
         stamps = self._stamps if stamps is None else stamps
-        document: dict[str, object] = {"format": FORMAT if stamps else _FORMAT_WITHOUT_STAMPS}
-        document |= {"generation": generation, "topics": documents}
+        content: dict[str, object] = {"topics": documents}
         if stamps:
-            document["stamps"] = stamps
-        data = json.dumps(document, indent=1).encode() + b"\n"
-        for directory in self._directories:
-            if directory.offline is None:
-                try:
-                    directory.files.write_atomically(join(directory.path, TOPICS_FILE), data)
-                except StorageError:
-                    if directory.offline is None:
-                        raise
-        live = [each for each in self._directories if each.offline is None]
-        if not live and self._directories[0].offline is not None:
-            raise self._directories[0].offline
+            content["stamps"] = stamps
+        version = None if stamps else _FORMAT_WITHOUT_STAMPS
+        _FILE.write(self._directories, generation, content, version=version)
         self._generation, self._documents, self._stamps = generation, documents, stamps
         self.exists, self.are_stamps_behind = True, False
 
@@ -248,36 +222,20 @@ def _to_json(entry: TopicEntry) -> dict[str, object]:
     return document
 
 
-def _parse(data: bytes, path: str) -> tuple[int, dict[str, object], dict[str, str]]:
-    try:
-        document = json.loads(data)
-    except (ValueError, RecursionError) as error:
-        raise CorruptFileError(f"{TOPICS_FILE} is not JSON: {error}", path=path) from None
-    version = _get(document, "format", int, path)
-    if version > FORMAT:
-        raise NewerFormatError(
-            f"{TOPICS_FILE} has format {version} and was written by a newer kstore; this one "
-            f"knows formats up to {FORMAT}",
-            path=path,
-        )
-    generation = _get(document, "generation", int, path)
-    if version < 1 or generation < 1:
-        raise CorruptFileError(
-            f"{TOPICS_FILE} has format {version}, generation {generation}", path=path
-        )
-    stamps = _get(document, "stamps", dict, path, default={})
+def _topics_and_stamps(found: StateDocument) -> tuple[dict[str, object], dict[str, str]]:
+    stamps = _FILE.value(found.body, "stamps", dict, found.path, default={})
     for topic in stamps:
-        _get(stamps, topic, str, path)
-    return generation, _get(document, "topics", dict, path), stamps
+        _FILE.value(stamps, topic, str, found.path)
+    return _FILE.value(found.body, "topics", dict, found.path), stamps
 
 
 def _entry(topic: str, body: object, path: str) -> TopicEntry:
     entry = TopicEntry(
-        partitions=_get(body, "partitions", int, path),
-        topic_id=_get(body, "topic_id", str, path, default="") or None,
-        properties=_get(body, "config", dict, path),
-        state=_get(body, "state", str, path, default=LIVE),
-        unique=_get(body, "unique", str, path, default=""),
+        partitions=_FILE.value(body, "partitions", int, path),
+        topic_id=_FILE.value(body, "topic_id", str, path, default="") or None,
+        properties=_FILE.value(body, "config", dict, path),
+        state=_FILE.value(body, "state", str, path, default=LIVE),
+        unique=_FILE.value(body, "unique", str, path, default=""),
         is_adopted=isinstance(body, dict) and body.get("adopted") is True,
     )
     try:
@@ -290,12 +248,3 @@ def _entry(topic: str, body: object, path: str) -> TopicEntry:
     if entry.partitions < 1 or entry.state not in (LIVE, CREATING, DELETING):
         raise CorruptFileError(f"{TOPICS_FILE}: topic {topic!r} is not valid", path=path)
     return entry
-
-
-def _get(body: object, name: str, kind: type[T], path: str, default: T | None = None) -> T:
-    value = body.get(name, default) if isinstance(body, dict) else None
-    if not isinstance(value, kind) or isinstance(value, bool):
-        raise CorruptFileError(
-            f"{TOPICS_FILE}: {name!r} must be {kind.__name__}, not {value!r}", path=path
-        )
-    return value

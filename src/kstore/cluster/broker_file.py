@@ -16,22 +16,19 @@ without it has none. A topic's ``config`` has only what
 earlier topic of the same name does not count. An entity's name is null for the default of its
 type.
 
-Every log directory of a store has the same file; the one with the highest ``generation`` is used,
-as for ``kstore.topics``.
+Every log directory of a store has the same file (:mod:`kstore.checkpoint.state_file`).
 """
 
-import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 from kstore.checkpoint.log_dir import LogDir
+from kstore.checkpoint.state_file import StateDocument, StateFile
 from kstore.cluster.client_quotas import ClientQuotas, from_json, to_json
-from kstore.errors import CorruptFileError, NewerFormatError, StorageError
+from kstore.errors import CorruptFileError
 from kstore.files.filenames import BROKER_FILE
 
-FORMAT = 1
-_MAX_SIZE = 1 << 26
+_FILE = StateFile(BROKER_FILE, newest_format=1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,14 +69,7 @@ def read_broker_file(log_dirs: Iterable[LogDir]) -> BrokerState | None:
     Raises NewerFormatError for a file written by a newer kstore, CorruptFileError for an invalid
     file.
     """
-    newest = None
-    for log_dir in log_dirs:
-        path = log_dir.join(BROKER_FILE)
-        if log_dir.offline is None and log_dir.files.exists(path):
-            found = _parse(log_dir.files.read(path, _MAX_SIZE), path)
-            if newest is None or found.generation > newest.generation:
-                newest = found
-    return newest
+    return _FILE.read_newest(log_dirs, _parse)[1]
 
 
 def write_broker_file(log_dirs: Iterable[LogDir], state: BrokerState) -> BrokerState:
@@ -88,28 +78,12 @@ def write_broker_file(log_dirs: Iterable[LogDir], state: BrokerState) -> BrokerS
     Returns the written state. Raises StorageError if all directories fail.
     """
     state = replace(state, generation=state.generation + 1)
-    data = json.dumps(_to_json(state), indent=1).encode() + b"\n"
-    is_written, failure = False, None
-    for log_dir in log_dirs:
-        if log_dir.offline is not None:
-            failure = failure or log_dir.offline
-            continue
-        try:
-            log_dir.files.write_atomically(log_dir.join(BROKER_FILE), data)
-            is_written = True
-        except StorageError as error:
-            if log_dir.offline is None:  # the directory itself still works
-                raise
-            failure = failure or error
-    if not is_written and failure is not None:
-        raise failure
+    _FILE.write(log_dirs, state.generation, _to_json(state))
     return state
 
 
 def _to_json(state: BrokerState) -> dict[str, object]:
     return {
-        "format": FORMAT,
-        "generation": state.generation,
         "cluster_id": state.cluster_id,
         "served_since": state.served_since,
         "config": dict(state.config),
@@ -124,35 +98,25 @@ def _to_json(state: BrokerState) -> dict[str, object]:
     }
 
 
-def _parse(data: bytes, path: str) -> BrokerState:
-    try:
-        document = json.loads(data)
-    except (ValueError, RecursionError) as error:
-        raise CorruptFileError(f"{BROKER_FILE} is not JSON: {error}", path=path) from None
-    version = _get(document, "format", int, path)
-    if version > FORMAT:
-        raise NewerFormatError(
-            f"{BROKER_FILE} has format {version} and was written by a newer kstore; this one "
-            f"knows formats up to {FORMAT}",
-            path=path,
-        )
+def _parse(found: StateDocument) -> BrokerState:
+    document, path = found.body, found.path
     return BrokerState(
-        cluster_id=_get(document, "cluster_id", str, path),
+        cluster_id=_FILE.value(document, "cluster_id", str, path),
         config=_texts(document, "config", path),
         default_config=_texts(document, "default_config", path),
         topics={
             name: TopicRecord(
-                _get(body, "id", str, path),
-                _get(body, "adopted", bool, path),
+                _FILE.value(body, "id", str, path),
+                _FILE.value(body, "adopted", bool, path),
                 _texts(body, "config", path),
             )
-            for name, body in _get(document, "topics", dict, path).items()
+            for name, body in _FILE.value(document, "topics", dict, path).items()
         },
-        generation=_get(document, "generation", int, path),
-        served_since=_get(document, "served_since", int, path) if "served_since" in document else 0,
+        generation=found.generation,
+        served_since=_FILE.value(document, "served_since", int, path, default=0),
         groups={
             name: _texts(groups, name, path)
-            for groups in [_get({"groups": {}} | document, "groups", dict, path)]
+            for groups in [_FILE.value(document, "groups", dict, path, default={})]
             for name in groups
         },
         client_quotas=_quotas(document.get("client_quotas", []), path),
@@ -173,12 +137,3 @@ def _texts(body: object, name: str, path: str) -> dict[str, str]:
     if not isinstance(found, dict) or not all(isinstance(each, str) for each in found.values()):
         raise CorruptFileError(f"{BROKER_FILE}: {name!r} must be settings as text", path=path)
     return found
-
-
-def _get(body: object, name: str, kind: type[Any], path: str) -> Any:
-    value = body.get(name) if isinstance(body, dict) else None
-    if not isinstance(value, kind) or (isinstance(value, bool) and kind is not bool):
-        raise CorruptFileError(
-            f"{BROKER_FILE}: {name!r} must be {kind.__name__}, not {value!r}", path=path
-        )
-    return value

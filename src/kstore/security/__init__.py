@@ -16,6 +16,5 @@ Modules:
 - scram_client: The client's side of SCRAM
 - security_settings: Reads and validates the settings of listeners and security
 - setting_texts: Looks up settings: a listener's own value, the broker's, or the default
-- state_file: A small JSON file of security state, identical in every log directory
 - tls: TLS on one listener: its settings, and SSL contexts
 """

@@ -2,16 +2,16 @@
 
 import threading
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any
 
 from kstore.checkpoint.log_dir import LogDir
+from kstore.checkpoint.state_file import StateDocument, StateFile
 from kstore.errors import InvalidRequestError
 from kstore.files.filenames import ACLS
 from kstore.security.acl import Acl, AclFilter, from_json, to_json
 from kstore.security.authorizer import AclIndex, Authorizer
-from kstore.security.state_file import read_newest, write_to_all
 
 MOST_ACLS = 100_000
+_FILE = StateFile(ACLS, newest_format=1, is_private=True)
 
 
 class AclStore:
@@ -22,7 +22,7 @@ class AclStore:
         self._log_dirs = log_dirs
         self._authorizer = authorizer
         self._lock = threading.Lock()
-        self._generation, found = read_newest(log_dirs, ACLS, _parsed)
+        self._generation, found = _FILE.read_newest(log_dirs, _parsed)
         authorizer.index = AclIndex(found or ())
 
     @property
@@ -53,10 +53,10 @@ class AclStore:
             if len(changed) > max(MOST_ACLS, len(present)):
                 raise InvalidRequestError(f"There are at most {MOST_ACLS} ACLs.")
             content = {"acls": [to_json(each) for each in sorted(changed)]}
-            write_to_all(self._log_dirs, ACLS, self._generation + 1, content)
+            _FILE.write(self._log_dirs, self._generation + 1, content)
             self._generation += 1
             self._authorizer.index = AclIndex(changed)
 
 
-def _parsed(document: dict[str, Any]) -> list[Acl]:
-    return [from_json(each) for each in document["acls"]]
+def _parsed(found: StateDocument) -> list[Acl]:
+    return [from_json(each) for each in found.body["acls"]]

@@ -19,10 +19,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from kstore.checkpoint.log_dir import LogDir
+from kstore.checkpoint.state_file import StateDocument, StateFile
 from kstore.files.filenames import CREDENTIALS
 from kstore.security.scram import HASHES, LEAST_ITERATIONS, ScramCredential
-from kstore.security.state_file import read_newest, write_to_all
 
+_FILE = StateFile(CREDENTIALS, newest_format=1, is_private=True)
 _SALT_SIZE = 16
 _SECRET_SIZE = 32
 
@@ -40,7 +41,7 @@ class Credentials:
         """
         self._log_dirs = log_dirs
         self._lock = threading.Lock()  # of changes
-        self._generation, found = read_newest(log_dirs, CREDENTIALS, _parsed)
+        self._generation, found = _FILE.read_newest(log_dirs, _parsed)
         self._secret, self._users = found or (secrets.token_bytes(_SECRET_SIZE), {})
 
     @property
@@ -78,7 +79,7 @@ class Credentials:
                     users[user].pop(mechanism, None)
             users = {name: each for name, each in users.items() if each}
             generation = self._generation + 1
-            write_to_all(self._log_dirs, CREDENTIALS, generation, _to_json(self._secret, users))
+            _FILE.write(self._log_dirs, generation, _to_json(self._secret, users))
             self._generation, self._users = generation, users
 
 
@@ -111,12 +112,12 @@ def _to_json(secret: bytes, users: Users) -> dict[str, Any]:
     }
 
 
-def _parsed(document: dict[str, Any]) -> tuple[bytes, Users]:
+def _parsed(found: StateDocument) -> tuple[bytes, Users]:
     users = {
         name: {mechanism: _credential(mechanism, each) for mechanism, each in entries.items()}
-        for name, entries in document["users"].items()
+        for name, entries in found.body["users"].items()
     }
-    return b64decode(document["unknown_users"], validate=True), users
+    return b64decode(found.body["unknown_users"], validate=True), users
 
 
 def _credential(mechanism: str, body: Mapping[str, Any]) -> ScramCredential:
