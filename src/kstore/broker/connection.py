@@ -124,7 +124,9 @@ class Connection:
 
     def _on_events(self, events: int) -> None:
         try:
-            if events & HANG_UP:
+            if events == READABLE:
+                self._read()
+            elif events & HANG_UP:
                 self.close("")
             elif events & WRITABLE:
                 self._send()
@@ -140,7 +142,7 @@ class Connection:
     def _read(self) -> None:
         if self._is_scheduled:
             return  # bytes received earlier are handled first, in this turn
-        may_begin = self._may_begin()
+        may_begin = not self._outstanding or self._may_begin()
         if not may_begin and self._cutter.buffered:
             self._listen(PEER_CLOSED)  # read nothing before the response, but notice a close
             return

@@ -146,7 +146,16 @@ class Loop:
         # A callback added before this line sets the timeout to 0; one added after it wakes the
         # wait.
         self._is_waiting = True
-        ready = self._epoll.poll(self._timeout(), _MOST_EVENTS)
+        timers = self._timers
+        if self._ready or not self._running:
+            timeout = 0.0
+        elif timers:
+            timeout = timers[0][0] - monotonic()
+            if timeout < 0:
+                timeout = 0.0
+        else:
+            timeout = -1.0
+        ready = self._epoll.poll(timeout, _MOST_EVENTS)
         self._is_waiting = False
         callbacks = self._callbacks
         for fd, events in ready:
@@ -176,13 +185,6 @@ class Loop:
                 timer._run()
             except Exception:
                 _LOGGER.exception("a timer of the broker's loop failed")
-
-    def _timeout(self) -> float:
-        if self._ready or not self._running:
-            return 0
-        if not self._timers:
-            return -1
-        return max(0.0, self._timers[0][0] - monotonic())
 
     def _wake(self) -> None:
         with self._wake_lock:

@@ -75,9 +75,14 @@ class ProduceTurns:
             memory.add(count)
             return count
         turn, left, began = self._turn, cutter.take(), self._loop.time()
-        count = turn.receive(connection.fileno(), left, self._max_frame)
+        try:
+            count = turn.receive(connection.fileno(), left, self._max_frame)
+        except Exception:
+            cutter.put(left)  # its bytes still count as request memory
+            raise
         rest = turn.rest
-        cutter.put(rest)
+        if rest:
+            cutter.put(rest)
         if count < 0:
             raise BlockingIOError
         self.is_complete = turn.is_complete

@@ -64,10 +64,12 @@ class RequestMemory:
 
     def handled_at_once(self, holder: Holder, buffered: int) -> None:
         """Complete frames were handled as they came, which changed the buffered bytes by this."""
+        self.used += buffered
         if holder is self._favoured:
             self._favoured = None
             self._make_room()
-        self.drop(-buffered)
+        elif self._waiting:
+            self._make_room()
 
     def may_read(self, holder: Holder) -> bool:
         """Whether a connection may read now; if not, ``resume_reading`` is called later."""

@@ -373,6 +373,19 @@ def test_an_answer_that_the_socket_does_not_take_leaves_later(brokers):
     assert quick.memory.used == 0
 
 
+def test_a_turn_that_fails_closes_its_connection_and_holds_nothing(brokers, monkeypatch):
+    quick = brokers.quick
+    frames = b"".join(numbered([ONE_BATCH] * 3))
+    quick.ask(frames, frames[:20])
+    monkeypatch.setattr(quick.store["t"][0]._require_writer().state, "segments", None)
+    answers, is_closed = quick.ask(frames[20:])
+    assert (answers, is_closed) == (b"", True)
+    assert quick.memory.used == 0
+    monkeypatch.undo()
+    assert quick.ask(frames)[1] is False
+    assert quick.store["t"][0].end_offset == 18
+
+
 def test_a_log_whose_lock_is_held_is_left_to_a_worker(brokers):
     quick = brokers.quick
     lock = quick.store["t"][0]._require_writer().state.lock

@@ -251,7 +251,7 @@ cdef class ProduceTurn:
         self.name_size, self.partition = request.name_size, request.partition
         memcpy(self.name, request.name, request.name_size)
         # The lock is held: neither changes before the end of the run.
-        segments = self.target.state.segments
+        segments = <SegmentList?>self.target.state.segments
         self.log_start = segments.start_offset
         self.acknowledges_all = (
             self.target.acknowledges_all and self.target.state.high_watermark < 0)
