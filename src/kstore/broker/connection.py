@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from kstore._native.read.segment_view import Slice
     from kstore.broker.api_table import FrameHandler
     from kstore.broker.listener import Listener
-    from kstore.broker.loop import Timer
+    from kstore.broker.loop import Loop, Timer
     from kstore.broker.request_memory import RequestMemory
     from kstore.broker.services import Services
     from kstore.broker.tls_transport import TlsTransport
@@ -71,18 +71,17 @@ class Connection:
         self._fd = connection.fileno()
         self._services = services
         self._loop = services.loop
-        # A TLS transport reports events itself: it may hold decrypted bytes
-        self._poller = services.loop if isinstance(connection, socket.socket) else connection
+        self._poller: Loop | TlsTransport = services.loop
         self._apis = services.apis
         self._counters = services.counters
         self._frame_handlers: dict[int, FrameHandler] = services.apis.frame_handlers()
-        self._turns = services.produce_turns if isinstance(connection, socket.socket) else None
+        self._turns = services.produce_turns
         self._memory = memory
         self._max_frame = services.settings.socket_request_max_bytes
         self._cutter = FrameCutter(self._max_frame)
         self._queue = SendQueue()
-        if not isinstance(connection, socket.socket):
-            self._queue = MemorySendQueue()
+        if not isinstance(connection, socket.socket):  # epoll does not see its decrypted bytes
+            self._poller, self._turns, self._queue = connection, None, MemorySendQueue()
             connection.on_secured = self._secured
         self._outstanding: deque[OutstandingRequest] = deque()
         self._events = READABLE
@@ -149,12 +148,11 @@ class Connection:
         if not self._memory.may_read(self):
             self._listen(0)
             return
+        turns = self._turns
         try:
-            if self._turns and _PRODUCE in self._frame_handlers and not self._outstanding:
-                count = self._turns.receive(
-                    self._socket, self._cutter, self._queue, self._memory, self
-                )
-                may_begin = not self._turns.is_complete
+            if turns and _PRODUCE in self._frame_handlers and not self._outstanding:
+                count = turns.receive(self._socket, self._cutter, self._queue, self._memory, self)
+                may_begin = not turns.is_complete
             else:
                 count = self._cutter.receive(self._socket)
                 self._memory.add(count)
@@ -418,7 +416,7 @@ class Connection:
 
     def end_after_answers(self) -> None:
         """Accept no more requests, and close once the responses are sent."""
-        self._is_stopping = True
+        self._is_stopping, self._frame_handlers = True, {}
         self._loop.call_soon(self._close_if_idle)
 
     # --- answers --------------------------------------------------------------------------
