@@ -3,11 +3,15 @@
 Modules:
 
 - argument_errors: Errors for arguments that Kafka's clients take, with kstore's equivalent
+- assignment: The partitions that a consumer reads now, with its position in each
+- chosen_partitions: The partitions that a consumer reads because its caller chose them or their
+  topics
 - consumer: A consumer: its assigned partitions, their positions, and the committed offsets of a
   group
 - consumer_batch: The records of one read of a consumer, and their commit
 - consumer_positions: The positions of a consumer: asked, and moved by offset, time or commit
 - delivery: The result of sending a record, and its batch
+- fetcher: Reads the records of a consumer's partitions from their logs, each partition in turn
 - metadata: Decides when a consumer refreshes its topics and partitions
 - open_clients: Methods of a store that open producers, consumers and transactions
 - partitioner: Chooses the partition of a record: murmur2 of the key, else sticky (KIP-794)

@@ -12,7 +12,9 @@ from kstore.kafka_names import OF_BATCHES, OF_POLLED_RECORDS, answer_names
 from kstore.topic_partition import TopicPartition
 
 if TYPE_CHECKING:
+    from kstore.client.assignment import AssignedPartition
     from kstore.client.consumer import Consumer
+    from kstore.client.fetcher import Fetched
     from kstore.log.view import LogView
     from kstore.record import Record
 
@@ -32,22 +34,21 @@ class ConsumerBatch:
     """
 
     __slots__ = (
-        "_consumer", "_isolation_level", "_records", "_store", "_topic_id", "partition",
+        "_consumer", "_isolation_level", "_records", "_source", "_store", "partition",
         "start_offset", "stop_offset", "topic",
     )  # fmt: skip
 
     def __init__(
-        self, consumer: "Consumer", tp: TopicPartition, records: list["Record"],
-        start_offset: int, stop_offset: int,
-    ) -> None:  # fmt: skip
+        self, consumer: "Consumer", source: "AssignedPartition", fetched: "Fetched"
+    ) -> None:
         self._consumer = weakref.ref(consumer)
         self._store = consumer._store
         self._isolation_level = consumer.isolation_level
-        self._records = records
-        self._topic_id = consumer._topic_ids[tp.topic]
-        self.topic, self.partition = tp
-        self.start_offset = start_offset
-        self.stop_offset = stop_offset
+        self._source = source
+        self._records = fetched.records
+        self.topic, self.partition = fetched.tp
+        self.start_offset = fetched.start_offset
+        self.stop_offset = fetched.stop_offset
 
     @property
     def view(self) -> "LogView":
@@ -55,7 +56,7 @@ class ConsumerBatch:
         store = self._store
         log = store._log(self.topic, self.partition)
         store._follow_writer()  # after the log is opened
-        if not store._manager.identities.is_same(self.topic, self._topic_id):
+        if not store._manager.identities.is_same(self.topic, self._source.topic_id):
             raise UnknownTopicIdError(
                 f"topic {self.topic!r} was deleted since this batch was read, and its name is "
                 "another topic's now. The batch itself has the records",
@@ -84,9 +85,10 @@ class ConsumerBatch:
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         tp = TopicPartition(self.topic, self.partition)
         if kind is None:
-            self._open_consumer()._commit({tp: self.stop_offset}, "", {self.topic: self._topic_id})
+            topic_ids = {self.topic: self._source.topic_id}
+            self._open_consumer()._commit({tp: self.stop_offset}, "", topic_ids)
         elif (consumer := self._consumer()) is not None:
-            consumer._rewind(tp, self.start_offset, self.stop_offset, self._topic_id)
+            consumer._rewind(tp, self._source, self.start_offset, self.stop_offset)
 
     def _open_consumer(self) -> "Consumer":
         consumer = self._consumer()

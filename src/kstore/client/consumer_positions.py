@@ -2,101 +2,97 @@
 
 from collections.abc import Callable, Iterable
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, overload
+from typing import TYPE_CHECKING, Any
 
+from kstore.client.assignment import Assignment
+from kstore.client.fetcher import Fetcher
 from kstore.errors import OffsetOutOfRangeError
 from kstore.integers import check_integer
 from kstore.topic_partition import PartitionLike, TopicPartition, as_topic_partition
 
 if TYPE_CHECKING:
     from kstore.log.log import Log
-    from kstore.store.store import Store
 
 _PAIR = "a partition is a pair, or two arguments: position(('orders', 0)), position('orders', 0)"
 
 
-class _Positions:
-    """The methods of :class:`kstore.Consumer` about positions. Thread safe."""
+class ConsumerPositions:
+    """The methods of :class:`kstore.Consumer` about positions. Thread safe.
 
-    _lock: Any  # an RLock, which is a function for type checkers
-    _positions: dict[TopicPartition, int | None]
-    _store: "Store"
-    isolation_level: str
+    ``lock`` is the consumer's.
+    """
 
-    if TYPE_CHECKING:
+    def __init__(self, lock: Any, assignment: Assignment, fetcher: Fetcher) -> None:
+        self._lock = lock  # an RLock, which is a function for type checkers
+        self._assignment = assignment
+        self._fetcher = fetcher
 
-        def _committed(self, tp: TopicPartition) -> int | None: ...
-        def _end(self, log: Log) -> int: ...
-        def _known(self, partitions: Iterable[PartitionLike]) -> set[TopicPartition]: ...
-        def _log(self, tp: TopicPartition) -> Log: ...
-        def _position(self, tp: TopicPartition) -> int: ...
+    def _known(self, partitions: Iterable[PartitionLike]) -> set[TopicPartition]:
+        self._fetcher.check_open()
+        return self._assignment.known(partitions)
 
-    @overload
-    def position(self, partition: PartitionLike, /) -> int: ...
-    @overload
-    def position(self, topic: str, partition: int, /) -> int: ...
-    def position(self, *partition: Any) -> int:
-        """The offset that is read next: ``position(("orders", 0))``, or ``position("orders", 0)``.
-
-        Raises OffsetOutOfRangeError if nothing is committed and ``auto_offset_reset="none"``.
-        """
-        wanted = _pair(partition)
+    def position(self, arguments: tuple[Any, ...]) -> int:
+        wanted = _pair(arguments)
         with self._lock:
             (tp,) = self._known((wanted,))
-            return self._position(tp)
+            return self._fetcher.position(tp)
 
     def positions(self) -> dict[TopicPartition, int]:
-        """The positions of the assigned partitions, as far as known."""
         with self._lock:
-            return {tp: at for tp, at in self._positions.items() if at is not None}
+            return self._assignment.positions()
 
-    @overload
-    def seek(self, partition: PartitionLike, offset: int) -> None: ...
-    @overload
-    def seek(self, topic: str, partition: int, offset: int, /) -> None: ...
-    def seek(self, *partition: Any, **named: Any) -> None:
-        """Continue at an offset; the next read detects one outside the log.
-
-        ``seek(("orders", 0), 1000)``, or ``seek("orders", 0, 1000)``.
-        """
-        wanted, at = _pair_and_offset(partition, named)
-        offset = check_integer("offset", at)
-        if offset < 0:
-            raise OffsetOutOfRangeError(f"cannot seek to {offset!r}", path=self._store.paths[0])
-        with self._lock:
-            (tp,) = self._known((wanted,))
-            self._positions[tp] = offset
-
-    def seek_to_beginning(self, *partitions: PartitionLike) -> None:
-        self._seek_each(partitions, lambda log: log.start_offset)
-
-    def seek_to_end(self, *partitions: PartitionLike) -> None:
-        self._seek_each(partitions, self._end)
-
-    def seek_to_time(self, when: datetime | int, *partitions: PartitionLike) -> None:
-        """Continue at the first record at or after a time (an aware datetime, or Unix ms)."""
-        self._seek_each(partitions, lambda log: log.offset_at(when, isolation=self.isolation_level))
-
-    def seek_to_committed(self, *partitions: PartitionLike) -> None:
-        """Continue at the group's committed offsets, else according to ``auto_offset_reset``."""
+    def pause(self, partitions: Iterable[PartitionLike], *, paused: bool) -> None:
         with self._lock:
             for tp in self._known(partitions):
-                self._positions[tp] = None
+                self._assignment[tp].is_paused = paused
+
+    def paused(self) -> frozenset[TopicPartition]:
+        with self._lock:
+            return self._assignment.paused()
+
+    def seek(self, arguments: tuple[Any, ...], named: dict[str, Any]) -> None:
+        wanted, at = _pair_and_offset(arguments, named)
+        offset = check_integer("offset", at)
+        if offset < 0:
+            raise OffsetOutOfRangeError(f"cannot seek to {offset!r}", path=self._fetcher.path)
+        with self._lock:
+            (tp,) = self._known((wanted,))
+            self._assignment[tp].position = offset
+
+    def seek_to_beginning(self, partitions: Iterable[PartitionLike]) -> None:
+        self._seek_each(partitions, lambda log: log.start_offset)
+
+    def seek_to_end(self, partitions: Iterable[PartitionLike]) -> None:
+        self._seek_each(partitions, self._fetcher.end)
+
+    def seek_to_time(self, when: datetime | int, partitions: Iterable[PartitionLike]) -> None:
+        level = self._fetcher.isolation_level
+        self._seek_each(partitions, lambda log: log.offset_at(when, isolation=level))
+
+    def seek_to_committed(self, partitions: Iterable[PartitionLike]) -> None:
+        with self._lock:
+            for tp in self._known(partitions):
+                self._assignment[tp].position = None
 
     def _seek_each(
         self, partitions: Iterable[PartitionLike], offset: Callable[["Log"], int]
     ) -> None:
         with self._lock:
             for tp in self._known(partitions):
-                self._positions[tp] = offset(self._log(tp))
+                self._assignment[tp].position = offset(self._fetcher.log(tp))
 
-    @overload
-    def committed(self, partition: PartitionLike, /) -> int | None: ...
-    @overload
-    def committed(self, topic: str, partition: int, /) -> int | None: ...
-    def committed(self, *partition: Any) -> int | None:
-        """The group's committed offset of a partition, None if there is none."""
-        return self._committed(_pair(partition))
+    def committed(self, arguments: tuple[Any, ...]) -> int | None:
+        wanted = _pair(arguments)
+        with self._lock:
+            self._fetcher.check_open()
+            return self._fetcher.committed(wanted)
+
+    def lag(self) -> dict[TopicPartition, int]:
+        """The offsets from each position to the end; the caller has followed the topics."""
+        return {
+            tp: self._fetcher.end(self._fetcher.log(tp)) - self._fetcher.position(tp)
+            for tp in list(self._assignment)
+        }
 
 
 def _pair(arguments: tuple[Any, ...]) -> TopicPartition:

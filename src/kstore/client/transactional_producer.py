@@ -265,7 +265,8 @@ class TransactionalProducer:
                 members = offsets._group
                 if members is None or (group is not None and group != members.name):
                     raise InvalidConfigError("the consumer has no group, or another one")
-                check_topic_ids(self._store, offsets._topic_ids, {t for (t, _), _ in wanted})
+                topic_ids = offsets._assignment.topic_ids()
+                check_topic_ids(self._store, topic_ids, {t for (t, _), _ in wanted})
                 self._rewound = offsets
             else:
                 if group is None:

@@ -404,13 +404,13 @@ def test_records_deleted_between_check_and_read_are_not_skipped_silently(
     with kstore.open(path, config=QUIET) as store:
         consumer = store.consumer(assignment=[T0], timeout=0, auto_offset_reset=reset)
         consumer.seek(T0, 0)
-        read = consumer._view
+        read = consumer._fetcher._view
 
         def delete_and_read(tp: TopicPartition, log: kstore.Log, start: int, stop: int) -> object:
             log.delete_records(5)
             return read(tp, log, start, stop)
 
-        monkeypatch.setattr(consumer, "_view", delete_and_read)
+        monkeypatch.setattr(consumer._fetcher, "_view", delete_and_read)
         if reset == "none":
             with pytest.raises(OffsetOutOfRangeError, match="holds offsets from 5 to 10"):
                 consumer.poll()

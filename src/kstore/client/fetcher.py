@@ -1,0 +1,161 @@
+"""Reads the records of a consumer's partitions from their logs, each partition in turn."""
+
+import logging
+from typing import TYPE_CHECKING, NamedTuple
+
+from kstore._native.format.record import name_partition
+from kstore.client.assignment import Assignment
+from kstore.errors import ClosedError, InvalidConfigError, OffsetOutOfRangeError
+from kstore.log.read_committed import TransactionOutcomes, check_isolation
+from kstore.topic_partition import TopicPartition
+
+if TYPE_CHECKING:
+    from kstore.coordinator.group.store_group import StoreGroup
+    from kstore.log.log import Log
+    from kstore.log.view import LogView
+    from kstore.record import Record
+    from kstore.store.store import Store
+
+_LOGGER = logging.getLogger("kstore")
+
+RESETS = ("earliest", "latest", "none")
+
+
+class Fetched(NamedTuple):
+    """Records of one partition, from ``start_offset`` up to but excluding ``stop_offset``."""
+
+    tp: TopicPartition
+    records: list["Record"]
+    start_offset: int
+    stop_offset: int
+
+
+class Fetcher:
+    """Advances the positions of an assignment. The caller holds the consumer's lock."""
+
+    def __init__(
+        self,
+        store: "Store",
+        assignment: Assignment,
+        group: "StoreGroup | None",
+        *,
+        auto_offset_reset: str,
+        isolation_level: str,
+    ) -> None:
+        self._committed_only = check_isolation(isolation_level)
+        if auto_offset_reset not in RESETS:
+            raise InvalidConfigError(
+                f"auto.offset.reset must be one of {', '.join(RESETS)}, not {auto_offset_reset!r}"
+            )
+        self.auto_offset_reset = auto_offset_reset
+        self.isolation_level = isolation_level
+        self._store = store
+        self._assignment = assignment
+        self._group = group
+        self._turn = 0
+
+    @property
+    def path(self) -> str:
+        """The store's first directory, which errors name."""
+        return self._store.paths[0]
+
+    def check_open(self) -> None:
+        """Raise ClosedError if the consumer is closed, ForkedError in a forked child."""
+        if self._assignment.is_closed:
+            self._store._check()
+            raise ClosedError("the consumer is closed")
+
+    def log(self, tp: TopicPartition) -> "Log":
+        return self._store._log(tp.topic, tp.partition)
+
+    def end(self, log: "Log") -> int:
+        """The last stable offset with read_committed, else the log end offset."""
+        return log.last_stable_offset if self._committed_only else log.end_offset
+
+    def fetch(self, count: int) -> Fetched | None:
+        """Up to count records of the next partition that has some."""
+        tps = self._assignment.active()
+        for step in range(len(tps)):
+            turn = (self._turn + step) % len(tps)
+            if (fetched := self._read(tps[turn], count)) is not None:
+                self._turn = turn + 1
+                return fetched
+        return None
+
+    def single_log(self) -> tuple["Log", int] | None:
+        """The log to wait on and its end offset, if only one partition is read."""
+        active = self._assignment.active()
+        if len(active) != 1:
+            return None
+        return self.log(active[0]), self._assignment[active[0]].end_offset
+
+    def _read(self, tp: TopicPartition, count: int) -> Fetched | None:
+        partition = self._assignment[tp]
+        log = self.log(tp)
+        position = self.position(tp)
+        end = partition.end_offset = log.end_offset
+        if not log.start_offset <= position <= end:
+            position = self._reset(tp, position)
+        start, end = position, min(end, self.end(log))
+        while position < end:
+            stop = min(position + count, end)  # compaction leaves gaps: there may be no records
+            records = list(self._view(tp, log, position, stop))
+            if log.start_offset > position and not (records and records[0].offset == position):
+                return self._read(tp, count)  # deleted meanwhile: resets the position, or raises
+            partition.position = position = stop
+            if records:
+                name_partition(records, tp.topic, tp.partition)
+                return Fetched(tp, records, start, stop)
+        return None
+
+    def _view(self, tp: TopicPartition, log: "Log", start: int, stop: int) -> "LogView":
+        if not self._committed_only:
+            return log.view(start, stop)
+        from kstore.log.view import LogView
+
+        partition = self._assignment[tp]
+        if partition.outcomes is None:
+            partition.outcomes = TransactionOutcomes(log)
+        return LogView(
+            log, start, stop, isolation=self.isolation_level, outcomes=partition.outcomes
+        )
+
+    def position(self, tp: TopicPartition) -> int:
+        """The offset to read next: by the last read or seek, the group, or auto.offset.reset."""
+        partition = self._assignment[tp]
+        if partition.position is None:
+            committed = self.committed(tp)
+            partition.position = self._reset(tp) if committed is None else committed
+        return partition.position
+
+    def committed(self, tp: TopicPartition) -> int | None:
+        """The group's committed offset of a partition; None without one, or without a group."""
+        commit = None if self._group is None else self._group.fetch(tp)
+        return None if commit is None else commit.offset
+
+    def start_of_added(self, tp: TopicPartition) -> int | None:
+        """Where to begin in a partition that was added while its topic was read."""
+        start = self.committed(tp)
+        if start is None and self.auto_offset_reset != "none":
+            start = self.log(tp).start_offset
+        return start
+
+    def _reset(self, tp: TopicPartition, lost: int | None = None) -> int:
+        log, reset = self.log(tp), self.auto_offset_reset
+        if reset == "none":
+            what = "nothing is committed" if lost is None else "the position is outside the log"
+            raise OffsetOutOfRangeError(
+                f"{what} for {tp.topic}-{tp.partition}, which holds offsets from "
+                f"{log.start_offset} to {log.end_offset}, and auto.offset.reset is none",
+                path=log.path,
+                offset=lost,
+            )
+        position = log.start_offset if reset == "earliest" else self.end(log)
+        if lost is not None:
+            _LOGGER.warning(
+                "offset %d is out of range: %s-%d holds offsets from %d up to %d; it is read from "
+                "offset %d on (auto.offset.reset=%s)",
+                lost, tp.topic, tp.partition, log.start_offset, log.end_offset, position, reset,
+            )  # fmt: skip
+        self._assignment[tp].position = position
+        return position
