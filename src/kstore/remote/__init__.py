@@ -15,7 +15,6 @@ Modules:
 - membership: A member of a consumer group, by Kafka's classic protocol
 - offsets: Offsets of many partitions, with one request to each leader
 - quotas: Quotas of a cluster's clients, and the users of SCRAM
-- range_assignor: Kafka's range assignor: consecutive partitions of each topic for each member
 - remote_log: A partition of a cluster: offsets, appends of batches, deletion of records
 - store: Presents a cluster to the tools as a store
 - topic: A topic of a cluster: settings, partitions, offsets

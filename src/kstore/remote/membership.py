@@ -4,20 +4,25 @@ import time
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 
+from kstore.coordinator.group import range_assignor
+from kstore.coordinator.group.subscription import (
+    CONSUMER,
+    assignment_of,
+    decode_subscription,
+    encode_subscription,
+)
 from kstore.errors import KStoreError, SourceError
 from kstore.protocol.error_codes import ErrorCode
 from kstore.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from kstore.protocol.messages.join_group import JoinGroupRequest, JoinGroupResponse
 from kstore.protocol.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse
 from kstore.protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
-from kstore.remote import range_assignor
 from kstore.remote.answer_errors import raise_for
 from kstore.remote.cluster import Cluster
 from kstore.remote.coordinators import GROUP, ask_coordinator
 from kstore.remote.groups import assigned_partitions, commit_offsets
 from kstore.topic_partition import TopicPartition
 
-_CONSUMER = "consumer"
 _PAUSE = 0.1  # seconds between attempts to join
 # Codes after which a member rejoins, and the code after which it needs a new member id.
 _REJOIN = (ErrorCode.REBALANCE_IN_PROGRESS, ErrorCode.ILLEGAL_GENERATION)
@@ -75,13 +80,13 @@ class Membership:
 
     def _join(self, topics: list[str]) -> JoinGroupResponse | None:
         """Attempt to join once; None: retry."""
-        metadata = range_assignor.encode_subscription(topics)
+        metadata = encode_subscription(topics)
         request = JoinGroupRequest(
             group_id=self.group,
             session_timeout_ms=self._session_timeout_ms,
             rebalance_timeout_ms=self._rebalance_timeout_ms,
             member_id=self.member_id,
-            protocol_type=_CONSUMER,
+            protocol_type=CONSUMER,
             protocols=[JoinGroupRequest.Protocols(range_assignor.NAME, metadata)],
         )
         answer = ask_coordinator(
@@ -112,7 +117,7 @@ class Membership:
             group_id=self.group,
             generation_id=self.generation,
             member_id=self.member_id,
-            protocol_type=joined.protocol_type or _CONSUMER,
+            protocol_type=joined.protocol_type or CONSUMER,
             protocol_name=joined.protocol_name,
             assignments=assignments,
         )
@@ -134,19 +139,19 @@ class Membership:
             range_assignor.Subscriber(
                 each.member_id,
                 each.group_instance_id,
-                range_assignor.decode_subscription(each.metadata),
+                tuple(decode_subscription(each.metadata).topics),
             )
             for each in joined.members
         ]
         topics = {topic for each in subscribers for topic in each.topics}
-        counts = {
-            name: len(entry.partitions)
+        numbers = {
+            name: range(len(entry.partitions))
             for name, entry in self._cluster.metadata(sorted(topics)).items()
             if not entry.error_code
         }
-        found = range_assignor.assign(subscribers, counts)
+        found = range_assignor.assign(subscribers, numbers)
         return [
-            SyncGroupRequest.Assignments(member, range_assignor.encode_assignment(partitions))
+            SyncGroupRequest.Assignments(member, assignment_of(partitions))
             for member, partitions in found.items()
         ]
 

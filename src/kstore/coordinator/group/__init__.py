@@ -29,11 +29,13 @@ Modules:
   Kafka
 - offsets_store: Reads and appends to ``__consumer_offsets`` for a broker
 - offsets_table: The commits in a partition of ``__consumer_offsets``, as Kafka's own records
+- range_assignor: Kafka's range assignor for classic members: consecutive partitions of each topic
+  for each
 - reader_offsets_file: ``kstore.offsets.<group>``: the commits of a process that may not write the
   store's logs
 - server_assignors: The assignors of consumer groups, ``uniform`` and ``range``
 - store_group: A group's committed offsets, in ``__consumer_offsets`` or in files beside it
-- subscription: Decodes subscriptions and assignments of classic members
+- subscription: Encodes and decodes subscriptions and assignments of classic members
 - verify_keys: Extends the audit of ``__consumer_offsets``: decodes the keys of its records
 
 Static members: ``classic_group`` has their table, ``classic_coordinator`` replaces an instance,

@@ -1,5 +1,5 @@
-"""Decodes the subscriptions and assignments of classic members, which brokers pass on as bytes
-(Kafka's ConsumerProtocol)."""
+"""Encodes and decodes the subscriptions and assignments of classic members, which brokers pass on
+as bytes (Kafka's ConsumerProtocol)."""
 
 from collections.abc import Iterable, Mapping
 
@@ -9,6 +9,24 @@ from kstore.protocol.records.consumer_protocol_subscription import ConsumerProto
 from kstore.protocol.wire import Reader, Writer
 
 CONSUMER = "consumer"  # the type of the protocol that consumers use
+_VERSION = 1  # of what members of this project send; every client since 0.9 reads it
+
+
+def encode_subscription(topics: Iterable[str], user_data: bytes | None = None) -> bytes:
+    """Encode a member's subscription for JoinGroup."""
+    writer = Writer()
+    writer.int16(_VERSION)
+    subscription = ConsumerProtocolSubscription(topics=sorted(topics), user_data=user_data)
+    subscription.encode(writer, _VERSION)
+    return writer.to_bytes()
+
+
+def assignment_of(partitions: Iterable[tuple[str, int]]) -> bytes:
+    """Encode an assignment for any client."""
+    topics: dict[str, list[int]] = {}
+    for topic, partition in partitions:
+        topics.setdefault(topic, []).append(partition)
+    return encode_assignment(topics, _VERSION)
 
 
 def subscribed_topics(subscriptions: Iterable[bytes]) -> frozenset[str] | None:
