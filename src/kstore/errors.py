@@ -378,6 +378,22 @@ class GroupConflictError(KStoreError, RuntimeError):
     code = 25
 
 
+class CommitFailedError(GroupConflictError):
+    """Offsets of partitions that the group has taken from this consumer, or is taking from it.
+
+    Nothing was committed: the member that has the partition now reads these records again. ``code``
+    is Kafka's reason: 22 or 25 after a rebalance without this consumer, 27 during one.
+    """
+
+    code = 22
+
+
+class UnstableOffsetCommitError(KStoreError, RuntimeError):
+    """A committed offset that an open transaction may change."""
+
+    code = 88
+
+
 class NonEmptyGroupError(GroupConflictError):
     """A group that is changed or deleted while one of its consumers is open."""
 

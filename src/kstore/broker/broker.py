@@ -313,6 +313,8 @@ class Broker:
                 if transactions is not None:
                     transactions.close()
                 self._loop.close()
+                if self._services.groups is not None:
+                    self._services.groups.embedded.close()
                 self._store._has_group_members = self._store._server = None
                 if self._metadata is not None:
                     self._metadata.close()
@@ -330,6 +332,8 @@ class Broker:
 
     def _begin_stop(self) -> None:
         assert self._listeners is not None
+        if self._services.groups is not None:
+            self._services.groups.embedded.leave_all()
         self._stop_timer = self._loop.call_later(
             self._settings.kstore_stop_wait_ms / 1000, self._end_stop
         )

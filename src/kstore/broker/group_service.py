@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from kstore.broker.consumer_group_service import ConsumerGroupService
 from kstore.broker.durable_commits import durable_commits
+from kstore.broker.embedded_groups import EmbeddedGroups
 from kstore.broker.handlers.controller_work import METADATA_KEY
 from kstore.broker.partitions import error_code_of
 from kstore.coordinator.group.classic_coordinator import ClassicCoordinator, GroupLimits
@@ -29,6 +30,7 @@ from kstore.coordinator.group.offsets_store import (
     now_ms,
 )
 from kstore.coordinator.group.offsets_table import OFFSETS_PROPERTIES, OFFSETS_TOPIC
+from kstore.coordinator.group.reader_offsets_file import TopicIds
 from kstore.protocol.error_codes import ErrorCode
 from kstore.protocol.fields import partition_for_name
 
@@ -92,7 +94,9 @@ class GroupService:
         self._timer: Timer | None = None
         self._load_waiters: list[Callable[[], object]] = []
         self._topic_waiters: list[Callable[[ErrorCode], object]] = []
+        self.embedded = EmbeddedGroups(services, self)
         services.store._has_group_members = self.has_members
+        services.store._group_owner = self.embedded
         services.loop.call_soon(self._start)
         services.loop.call_soon(self._expire_later)
 
@@ -283,6 +287,7 @@ class GroupService:
                     self._store(effect)
                 elif callable(effect.reply):
                     effect.reply(effect)
+        self.embedded.check()
         self._arm()
 
     def _arm(self) -> None:
@@ -317,10 +322,16 @@ class GroupService:
     # --- offsets ----------------------------------------------------------------------------
 
     def commit(
-        self, group_id: str, commits: Mapping[PartitionKey, OffsetCommit], done: OnCommitted
+        self,
+        group_id: str,
+        commits: Mapping[PartitionKey, OffsetCommit],
+        done: OnCommitted,
+        topic_ids: TopicIds | None = None,
     ) -> None:
         """Append a group's commits, which the caller has checked. ``done`` gets an error, and the
-        partitions that were refused because their topic was deleted."""
+        partitions that were refused because their topic was deleted.
+
+        With ``topic_ids`` a topic of another identity is an error, and nothing is committed."""
         partition = self.partition_of(group_id)
 
         def committed(error: BaseException | None, appended: Appended | None) -> None:
@@ -328,7 +339,9 @@ class GroupService:
             done(_code(error, _COMMIT_ERRORS), refused)
 
         self._append(
-            partition, partial(self._offsets.commit, partition, group_id, commits), committed
+            partition,
+            partial(self._offsets.commit, partition, group_id, commits, topic_ids),
+            committed,
         )
 
     def commit_in_transaction(

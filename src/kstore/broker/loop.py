@@ -63,6 +63,7 @@ class Loop:
         self._cancelled = 0
         self._order = count()
         self._running = True
+        self._thread_id: int | None = None
         self._closed = False
         self._wake_lock = threading.Lock()
         self._is_waiting = False
@@ -117,8 +118,14 @@ class Loop:
 
     # --- the loop -------------------------------------------------------------------------
 
+    @property
+    def is_own_thread(self) -> bool:
+        """Whether the calling thread runs the loop, and must not wait for it."""
+        return threading.get_ident() == self._thread_id
+
     def run(self) -> None:
         """Run until ``stop``. The calling thread owns the loop."""
+        self._thread_id = threading.get_ident()
         while self._running:
             self._turn()
 

@@ -1,14 +1,17 @@
 """The partitions that a consumer reads because its caller chose them or their topics."""
 
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING
 
 from kstore.client.assignment import AssignedPartition, Assignment
 from kstore.client.fetcher import Fetcher
 from kstore.client.metadata import MetadataView
+from kstore.client.topic_changes import replaced_topics, restart_topic
+from kstore.coordinator.group.offset_records import OffsetCommit
+from kstore.coordinator.group.reader_offsets_file import TopicIds
 from kstore.errors import GroupConflictError, UnknownTopicOrPartitionError
-from kstore.topic_partition import TopicPartition
+from kstore.topic_partition import PartitionLike, TopicPartition
 
 if TYPE_CHECKING:
     from kstore.coordinator.group.store_group import StoreGroup
@@ -23,6 +26,8 @@ class ChosenPartitions:
     The caller holds the consumer's lock. ``topics`` are those whose later partitions are read, too.
     """
 
+    is_member = False
+
     def __init__(
         self,
         store: "Store",
@@ -30,18 +35,20 @@ class ChosenPartitions:
         assignment: Assignment,
         fetcher: Fetcher,
         topics: Iterable[str],
+        partitions: Iterable[TopicPartition],
     ) -> None:
         self._store = store
         self._group = group
         self._assignment = assignment
         self._fetcher = fetcher
         self._topics = tuple(dict.fromkeys(topics))
+        self._first = tuple(partitions)
         self._check_members: Callable[[], object] = bool if group is None else group.check_members
 
-    def open(self, partitions: Iterable[TopicPartition]) -> None:
-        """Assign all partitions of the topics, and these partitions."""
+    def open(self) -> None:
+        """Assign all partitions of the topics, and the chosen partitions."""
         own = [TopicPartition(each, n) for each in self._topics for n in self._existing(each)]
-        self._assign(dict.fromkeys([*own, *partitions]))
+        self._assign(dict.fromkeys([*own, *self._first]))
 
     def assign(self, partitions: Iterable[TopicPartition]) -> None:
         """Read these partitions, and no longer the later ones of topics."""
@@ -95,42 +102,25 @@ class ChosenPartitions:
         self._check_members()
         if not metadata.has_changed():
             return
-        catalog, identities = self._store._catalog, self._store._manager.identities
-        replaced = {
-            topic
-            for topic, known in self._assignment.topic_ids().items()
-            if topic in catalog.topics and not identities.is_same(topic, known)
-        }
+        replaced = replaced_topics(self._store, self._assignment)
+        topics = self._store._catalog.topics
         for topic in replaced:
-            self._restart(topic)
+            restart_topic(self._store, self._assignment, topic, self._fetcher.auto_offset_reset)
+            if topic in self._topics:
+                self._drop_missing(topic)
         for topic in self._topics:
-            for partition in catalog.topics.get(topic, ()):
+            for partition in topics.get(topic, ()):
                 tp = TopicPartition(topic, partition)
                 if tp not in self._assignment:
                     self._add(tp, is_new_topic=topic in replaced)
 
-    def _restart(self, topic: str) -> None:
-        """Reset the positions in a topic that was deleted and recreated.
-
-        Kafka's consumer gets UNKNOWN_TOPIC_ID (KIP-516), refreshes its metadata and continues at
-        its old position, which it resets only if it is out of range; it misses the new topic's
-        records below that position.
-        """
-        topic_id = self._identity(topic)
-        present = self._store._catalog.topics[topic]
-        tps = [tp for tp in self._assignment if tp.topic == topic]
-        _LOGGER.warning(
-            "topic %s was deleted and recreated: its partitions (%s) are read from their committed "
-            "offsets, or by auto.offset.reset=%s",
-            topic, ", ".join(str(tp.partition) for tp in tps), self._fetcher.auto_offset_reset,
-        )  # fmt: skip
-        for tp in tps:
-            if topic in self._topics and tp.partition not in present:
+    def _drop_missing(self, topic: str) -> None:
+        """Stop reading the partitions that a recreated topic lacks."""
+        for tp in [tp for tp in self._assignment if tp.topic == topic]:
+            if tp.partition not in self._store._catalog.topics[topic]:
                 self._assignment.remove(tp)
                 if self._group is not None:
                     self._group.claims.release(tp)
-            else:
-                self._assignment.restart(tp, topic_id)
 
     def _add(self, tp: TopicPartition, *, is_new_topic: bool) -> None:
         """Start reading a partition that was added later, from its beginning.
@@ -150,8 +140,33 @@ class ChosenPartitions:
         start = None if is_new_topic else self._fetcher.start_of_added(tp)
         self._assignment.put(tp, AssignedPartition(topic_id, start))
 
+    # --- committed offsets ------------------------------------------------------------------
+
+    def check_source(self, tp: TopicPartition, source: AssignedPartition) -> None:
+        """Raise UnknownTopicOrPartitionError if a batch's partition is no longer assigned."""
+        del source  # a commit of what was read before a recreation is refused by the topic's id
+        self._assignment.known((tp,))
+
+    def check_assigned(self, partitions: Iterable[PartitionLike]) -> None:
+        """Raise UnknownTopicOrPartitionError for one that is not assigned."""
+        self._assignment.known(partitions)
+
+    def commit(self, commits: Mapping[tuple[str, int], OffsetCommit], topic_ids: TopicIds) -> None:
+        assert self._group is not None
+        self._group.commit(commits, topic_ids)
+
+    def check_transaction(self) -> None:
+        """Raise GroupConflictError while the group has members in a broker of this process."""
+        self._check_members()
+
     # --- the end ----------------------------------------------------------------------------
 
-    def release(self) -> bool:
+    def close(self) -> None:
+        self.abandon()
+
+    def abandon(self) -> bool:
         """Release the claims; return whether there were any. Takes no lock."""
         return self._group is not None and self._group.claims.release_all()
+
+    def after_fork(self) -> None:
+        self.abandon()

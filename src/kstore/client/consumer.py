@@ -1,7 +1,8 @@
 """A consumer: its assigned partitions, their positions, and the committed offsets of a group."""
 
 import warnings
-from collections.abc import Iterable, Iterator, Mapping
+import weakref
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import datetime
 from threading import Event, RLock
 from time import monotonic
@@ -14,11 +15,12 @@ from kstore.client.consumer_batch import ConsumerBatch, ConsumerRecords, PolledR
 from kstore.client.consumer_positions import ConsumerPositions
 from kstore.client.delivery import run_in_thread
 from kstore.client.fetcher import Fetcher
+from kstore.client.group_partitions import GroupPartitions, OnPartitions, RebalanceListener
 from kstore.client.metadata import MetadataView
 from kstore.coordinator.group.offset_records import METADATA_MAX_BYTES, OffsetCommit
 from kstore.coordinator.group.reader_offsets_file import TopicIds
 from kstore.errors import ClosedError, InvalidConfigError, UnknownTopicOrPartitionError
-from kstore.integers import check_integer, check_integer_setting
+from kstore.integers import INT32_MAX, check_integer, check_integer_setting
 from kstore.kafka_names import CONSUMER_IN_ASYNCIO, OF_CONSUMERS, answer_names, no_asyncio
 from kstore.topic_partition import PartitionLike, Partitions, TopicPartition, as_topic_partition
 
@@ -29,6 +31,8 @@ if TYPE_CHECKING:
 
 _PAUSE_MIN = 0.0005  # seconds between polls of several partitions, doubled while idle
 _PAUSE_MAX = 0.02
+OnRebalance = Callable[["Consumer", list[TopicPartition]], object]
+
 _RETRIES = 3  # of a poll during which a topic was deleted and recreated
 
 
@@ -55,6 +59,10 @@ class Consumer:
         isolation_level: str,
         topics: Iterable[str] = (),
         metadata_max_age_ms: int = 0,
+        max_poll_interval_ms: int = 300_000,
+        on_assign: "OnRebalance | None" = None,
+        on_revoke: "OnRebalance | None" = None,
+        on_lost: "OnRebalance | None" = None,
     ) -> None:
         self._store = store
         self._group = group
@@ -74,13 +82,48 @@ class Consumer:
         self.isolation_level = isolation_level
         self._lock = RLock()
         self._stopped = Event()
-        self._partitions = ChosenPartitions(store, group, self._assignment, self._fetcher, topics)
+        interval = check_integer_setting("max.poll.interval.ms", max_poll_interval_ms, 1, INT32_MAX)
+        chosen, topics = list(assignment), tuple(topics)
+        self._partitions: ChosenPartitions | GroupPartitions
+        if group is None or chosen or not topics:
+            self._partitions = ChosenPartitions(
+                store, group, self._assignment, self._fetcher, topics, chosen
+            )
+        else:
+            self._partitions = GroupPartitions(
+                store,
+                group,
+                self._assignment,
+                self._fetcher,
+                topics,
+                listener=self._listener(on_assign, on_revoke, on_lost),
+                max_poll_interval_ms=interval,
+            )
         self._positions = ConsumerPositions(self._lock, self._assignment, self._fetcher)
         try:
-            self._partitions.open(assignment)
+            self._partitions.open()
         except BaseException:
             self.close()
             raise
+
+    def _listener(
+        self,
+        on_assign: "OnRebalance | None",
+        on_revoke: "OnRebalance | None",
+        on_lost: "OnRebalance | None",
+    ) -> RebalanceListener:
+        """The caller's functions without a reference to this consumer, which would keep it open."""
+        own = weakref.ref(self)
+
+        def bound(function: "OnRebalance | None") -> OnPartitions | None:
+            def call(partitions: list[TopicPartition]) -> None:
+                consumer = own()
+                if function is not None and consumer is not None:
+                    function(consumer, partitions)
+
+            return None if function is None else call
+
+        return RebalanceListener(bound(on_assign), bound(on_revoke), bound(on_lost))
 
     # --- assignment -----------------------------------------------------------------------
 
@@ -92,10 +135,16 @@ class Consumer:
         """Replace the assignment; partitions that stay assigned keep their positions.
 
         Partitions that a topic gets later are not added. Raises UnknownTopicOrPartitionError,
-        GroupConflictError; then nothing has changed.
+        GroupConflictError, and InvalidConfigError for a member of a group, which assigns its
+        partitions (Kafka's IllegalStateException); then nothing has changed.
         """
         with self._lock:
             self._fetcher.check_open()
+            if isinstance(self._partitions, GroupPartitions):
+                raise InvalidConfigError(
+                    "the group assigns the partitions of this consumer's topics: without topics, "
+                    "store.consumer(group=..., assignment=[...]), the caller does"
+                )
             self._partitions.assign(as_topic_partition(tp) for tp in partitions)
 
     def pause(self, *partitions: PartitionLike) -> None:
@@ -194,7 +243,7 @@ class Consumer:
             try:
                 batch = self._next_batch(self._max_poll_records, timeout)
             except ClosedError:
-                if self._closed:
+                if self._closed or self._stopped.is_set():
                     return
                 raise
             if batch is None:
@@ -256,7 +305,7 @@ class Consumer:
             with self._lock:
                 self._fetcher.check_open()
                 self._partitions.follow(self._metadata)
-                if not self._assignment:
+                if not self._assignment and not self._partitions.is_member:
                     raise nothing_to_read()
                 try:
                     fetched = self._fetcher.fetch(count)
@@ -278,7 +327,8 @@ class Consumer:
             if single is not None:
                 single[0].wait_beyond(single[1], left)
             else:
-                self._stopped.wait(min(pause, left))
+                if self._stopped.wait(min(pause, left)):  # another thread is closing it
+                    raise ClosedError("the consumer is closed")
                 pause = min(pause * 2, _PAUSE_MAX)
 
     def _is_overtaken(self) -> bool:
@@ -315,6 +365,13 @@ class Consumer:
             raise wrong_commit(offsets, unknown)
         self._commit(offsets, metadata, None)
 
+    def _commit_batch(self, tp: TopicPartition, source: AssignedPartition, offset: int) -> None:
+        """Commit a batch that was read under this assignment."""
+        with self._lock:
+            self._fetcher.check_open()
+            self._partitions.check_source(tp, source)
+            self._commit({tp: offset}, "", {tp.topic: source.topic_id})
+
     def _commit(
         self, offsets: Mapping[PartitionLike, int] | None, metadata: str, topic_ids: TopicIds | None
     ) -> None:
@@ -332,26 +389,33 @@ class Consumer:
             if offsets is None:
                 wanted = self._assignment.positions()
             else:
-                self._assignment.known(offsets)
+                if topic_ids is None:
+                    self._partitions.check_assigned(offsets)
                 wanted = {
                     as_topic_partition(tp): check_offset(each) for tp, each in offsets.items()
                 }
             if wanted:
-                self._group.commit(
+                self._partitions.commit(
                     {tp: OffsetCommit(each, -1, metadata) for tp, each in wanted.items()},
                     self._assignment.topic_ids() if topic_ids is None else topic_ids,
                 )
 
     def close(self) -> None:
-        """Release the partitions; commits nothing. A second call does nothing."""
-        self._assignment.is_closed = True
+        """Release the partitions, and leave the group; commits nothing, unless ``on_revoke`` does.
+
+        A second call does nothing.
+        """
         self._stopped.set()
         with self._lock:
-            self._partitions.release()
+            try:
+                if not self._assignment.is_closed:
+                    self._partitions.close()
+            finally:
+                self._assignment.is_closed = True
 
     def __del__(self) -> None:
         """Release the partitions, and warn. Takes no lock: it may interrupt code that holds one."""
-        if not self._closed and self._partitions.release():
+        if not self._closed and self._partitions.abandon():
             warnings.warn(
                 f"{self!r} was not closed: use `with store.consumer(...) as consumer:`",
                 ResourceWarning,
@@ -361,7 +425,7 @@ class Consumer:
     def _after_fork(self) -> None:
         """In a forked child: the claims are shared with the parent and must not outlive it."""
         self._assignment.is_closed = True
-        self._partitions.release()
+        self._partitions.after_fork()
 
     @property
     def _closed(self) -> bool:

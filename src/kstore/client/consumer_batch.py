@@ -85,8 +85,7 @@ class ConsumerBatch:
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         tp = TopicPartition(self.topic, self.partition)
         if kind is None:
-            topic_ids = {self.topic: self._source.topic_id}
-            self._open_consumer()._commit({tp: self.stop_offset}, "", topic_ids)
+            self._open_consumer()._commit_batch(tp, self._source, self.stop_offset)
         elif (consumer := self._consumer()) is not None:
             consumer._rewind(tp, self._source, self.start_offset, self.stop_offset)
 

@@ -5,7 +5,12 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from kstore._native.format.record import name_partition
 from kstore.client.assignment import Assignment
-from kstore.errors import ClosedError, InvalidConfigError, OffsetOutOfRangeError
+from kstore.errors import (
+    ClosedError,
+    InvalidConfigError,
+    OffsetOutOfRangeError,
+    UnstableOffsetCommitError,
+)
 from kstore.log.read_committed import TransactionOutcomes, check_isolation
 from kstore.topic_partition import TopicPartition
 
@@ -52,6 +57,7 @@ class Fetcher:
         self._store = store
         self._assignment = assignment
         self._group = group
+        self.is_shared = False  # whether other members of the group may have read a partition
         self._turn = 0
 
     @property
@@ -92,7 +98,10 @@ class Fetcher:
     def _read(self, tp: TopicPartition, count: int) -> Fetched | None:
         partition = self._assignment[tp]
         log = self.log(tp)
-        position = self.position(tp)
+        try:
+            position = self.position(tp)
+        except UnstableOffsetCommitError:
+            return None  # until the transaction has ended
         end = partition.end_offset = log.end_offset
         if not log.start_offset <= position <= end:
             position = self._reset(tp, position)
@@ -121,9 +130,17 @@ class Fetcher:
         )
 
     def position(self, tp: TopicPartition) -> int:
-        """The offset to read next: by the last read or seek, the group, or auto.offset.reset."""
+        """The offset to read next: by the last read or seek, the group, or auto.offset.reset.
+
+        UnstableOffsetCommitError while an open transaction of another member may commit it.
+        """
         partition = self._assignment[tp]
         if partition.position is None:
+            if self.is_shared and self._group is not None and self._group.is_unstable(tp):
+                raise UnstableOffsetCommitError(
+                    f"an open transaction may commit the offset of {tp.topic}-{tp.partition} for "
+                    f"group {self._group.name!r}: try again when it has ended"
+                )
             committed = self.committed(tp)
             partition.position = self._reset(tp) if committed is None else committed
         return partition.position

@@ -14,7 +14,7 @@ from kstore.topic_partition import as_topic_partition
 if TYPE_CHECKING:
     from types import TracebackType
 
-    from kstore.client.consumer import Consumer
+    from kstore.client.consumer import Consumer, OnRebalance
     from kstore.client.producer import MultiTopicProducer, Producer
     from kstore.client.transactional_producer import TransactionalProducer
     from kstore.store.store import Store
@@ -187,14 +187,21 @@ def consumer(
     timeout: float | None = None,
     isolation_level: str = "read_uncommitted",
     metadata_max_age_ms: int = 1000,
+    max_poll_interval_ms: int = 300_000,
+    on_assign: "OnRebalance | None" = None,
+    on_revoke: "OnRebalance | None" = None,
+    on_lost: "OnRebalance | None" = None,
     **unknown: Never,
 ) -> "Consumer":
     """A consumer of all partitions of a topic, or of several topics, and of an assignment.
 
     ``store.consumer("orders", group="billing")``. Partitions added later are read from their
-    beginning. Raises GroupConflictError if another consumer of the group, in any process, reads
-    one of the partitions; UnknownTopicOrPartitionError, InvalidConfigError, and TypeError for a
-    setting that does not exist. Safe to call from any thread.
+    beginning. Several consumers of a group and this store share the partitions of their topics, by
+    Kafka's range assignor; with a broker that serves the store, so do the group's clients.
+
+    Raises GroupConflictError if another process, or a consumer with an ``assignment``, reads one
+    of the partitions for the group; UnknownTopicOrPartitionError, InvalidConfigError, and TypeError
+    for a setting that does not exist. Safe to call from any thread.
 
     Parameters
     ----------
@@ -206,7 +213,8 @@ def consumer(
     enable_auto_commit
         Only False: ``with batch:`` or ``commit`` commit what was processed.
     assignment
-        Individual partitions to read, as pairs of topic and number.
+        Individual partitions to read, as pairs of topic and number. The group does not share them,
+        nor the topics of a call that has both.
     auto_offset_reset
         Where to begin without a committed offset, or with one outside the log:
         ``"earliest"`` (Kafka's clients say ``latest`` by default), ``"latest"``, or
@@ -219,6 +227,14 @@ def consumer(
         ``"read_committed"``: only records of committed transactions and non-transactional records.
     metadata_max_age_ms
         How often a store with ``mode="r"`` checks for partitions that another process created.
+    max_poll_interval_ms
+        How long the group's other members wait in a rebalance for this consumer to poll; then they
+        get its partitions.
+    on_assign, on_revoke, on_lost
+        Called in a poll as ``on_revoke(consumer, partitions)``, like Kafka's
+        ConsumerRebalanceListener: when the group has assigned partitions, before a rebalance (or
+        ``close``) takes them, and (``on_revoke`` if None) when they are lost already. ``on_revoke``
+        may commit what was processed.
     """
     self._check()
     for name in unknown:
@@ -256,6 +272,10 @@ def consumer(
         timeout=timeout,
         isolation_level=isolation_level,
         metadata_max_age_ms=metadata_max_age_ms,
+        max_poll_interval_ms=max_poll_interval_ms,
+        on_assign=on_assign,
+        on_revoke=on_revoke,
+        on_lost=on_lost,
     )
     self._dependants.add(opened)
     return opened

@@ -267,6 +267,7 @@ class TransactionalProducer:
                     raise InvalidConfigError("the consumer has no group, or another one")
                 topic_ids = offsets._assignment.topic_ids()
                 check_topic_ids(self._store, topic_ids, {t for (t, _), _ in wanted})
+                offsets._partitions.check_transaction()
                 self._rewound = offsets
             else:
                 if group is None:
@@ -275,12 +276,16 @@ class TransactionalProducer:
                     (as_topic_partition(at), check_offset(offset)) for at, offset in offsets.items()
                 ]
                 members = StoreGroup(self._store, group)
+                members.check_members()
             for tp, _ in wanted:
                 self._topics.add(tp.topic)
             partition = members.make_topic()
             for record in members.transactional_records(wanted):
                 tp = TopicPartition(OFFSETS_TOPIC, partition)
                 self._put(tp, record.value, record.key, None, record.timestamp)
+            if wanted and isinstance(offsets, Consumer) and offsets._partitions.is_member:
+                # In the log, so that a member that gets a partition waits for the transaction.
+                self._write(TopicPartition(OFFSETS_TOPIC, partition))
 
     def _put(
         self,

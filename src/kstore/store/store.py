@@ -45,6 +45,8 @@ from kstore.topic_partition import TopicName, TopicPartition, as_partition
 
 if TYPE_CHECKING:
     from kstore.compaction.compaction_report import CompactionReport
+    from kstore.coordinator.group.embedded_member import GroupOwner
+    from kstore.coordinator.group.local_group import LocalGroup
     from kstore.coordinator.group.offsets_table import OffsetsTable
     from kstore.coordinator.transaction.store_transactions import StoreTransactions
     from kstore.coordinator.transaction.transaction_owner import TransactionOwner
@@ -108,6 +110,11 @@ class Store(Mapping[str, Topic]):
         self._offsets_lock = threading.RLock()  # before the manager's: commits, and deletions
         self._offsets_tables: dict[int, OffsetsTable] = {}  # by partition, for deletions
         self._server: process_lifetime.Server | None = None  # a broker that serves the store
+        # The groups of this process that have open consumers, by name.
+        self._local_groups: weakref.WeakValueDictionary[str, LocalGroup] = (
+            weakref.WeakValueDictionary()
+        )
+        self._group_owner: GroupOwner | None = None  # of embedded members: a broker's coordinator
         # Whether consumers share a group through the broker that serves the store, if one does.
         self._has_group_members: Callable[[str], bool] | None = None
         self._lock, self._logs = self._manager.lock, self._manager.logs

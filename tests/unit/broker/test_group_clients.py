@@ -2,6 +2,7 @@
 
 import asyncio
 import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -177,10 +178,59 @@ def test_aiokafka_consumers_share_a_topic(broker: kstore.Broker) -> None:
     assert asyncio.run(asyncio.wait_for(consume(), WAIT)) == [2, 2]
 
 
-def test_group_with_members_refuses_embedded_consumers(
+def test_a_client_and_an_embedded_consumer_share_a_topic(
     store: kstore.Store, broker: kstore.Broker, readers: list[Reader]
 ) -> None:
     with store.consumer("orders", group="readers") as embedded:
+        assert len(embedded.assignment) == PARTITIONS
+        reader = Reader(readers, broker)
+        values = [record.value for record in poll_until(embedded, PARTITIONS // 2)]
+        reader.wait_for(lambda: len(reader.assignment) == PARTITIONS // 2)
+        assert not {tuple(tp) for tp in reader.assignment} & embedded.assignment
+        reader.wait_for(lambda: len(reader.values) == RECORDS // 2)
+        values += [record.value for record in poll_all(embedded)]
+        assert sorted({*values, *reader.values}) == sorted(b"%d" % n for n in range(RECORDS))
+        with pytest.raises(kstore.errors.NonEmptyGroupError, match="members"):
+            store.alter_group_offsets("readers", {("orders", 0): 0})
+        reader.stop()
+        poll_until(embedded, PARTITIONS)
+        embedded.commit()
+    assert {each.offset for each in store.group("readers").offsets.values()} == {10}
+
+
+def test_a_client_takes_over_when_an_embedded_consumer_is_closed(
+    store: kstore.Store, broker: kstore.Broker, readers: list[Reader]
+) -> None:
+    with store.consumer("orders", group="readers") as embedded:
+        found = embedded.poll(RECORDS)
+        embedded.commit()
+        assert sum(map(len, found.values())) == RECORDS
+    reader = Reader(readers, broker)
+    reader.wait_for(lambda: len(reader.assignment) == PARTITIONS)
+    store["orders"][0].append(b"later")
+    reader.wait_for(lambda: reader.values == [b"later"])
+
+
+def poll_until(consumer: kstore.Consumer, partitions: int) -> list[kstore.Record]:
+    """Poll until the group has assigned this many partitions; the records that were read."""
+    end, records = time.monotonic() + WAIT, []
+    while len(consumer.assignment) != partitions:
+        assert time.monotonic() < end, consumer
+        for some in consumer.poll(timeout=0.05).values():
+            records += some
+        consumer.commit()
+    return records
+
+
+def poll_all(consumer: kstore.Consumer) -> list[kstore.Record]:
+    return [record for some in consumer.poll(RECORDS).values() for record in some]
+
+
+def test_group_with_members_refuses_consumers_with_partitions_of_their_own(
+    store: kstore.Store, broker: kstore.Broker, readers: list[Reader]
+) -> None:
+    assignment = [("orders", n) for n in range(PARTITIONS)]
+    with store.consumer(group="readers", assignment=assignment) as embedded:
         assert embedded.poll()  # the group has no members
         embedded.commit()
         committed = store.group("readers").offsets
@@ -191,7 +241,7 @@ def test_group_with_members_refuses_embedded_consumers(
                 use()
         assert store.group("readers").offsets == committed
     with pytest.raises(kstore.errors.GroupConflictError):
-        store.consumer("orders", group="readers")
+        store.consumer(group="readers", assignment=assignment)
     with pytest.raises(kstore.errors.NonEmptyGroupError, match="members"):
         store.alter_group_offsets("readers", {("orders", 0): 0})
     with (
@@ -203,6 +253,7 @@ def test_group_with_members_refuses_embedded_consumers(
     reader.commits = False
     reader.end()
     with store.consumer("orders", group="readers") as embedded:
+        poll_until(embedded, PARTITIONS)
         embedded.commit({("orders", 0): 1})
     assert store.group("readers").offsets["orders", 0].offset == 1
 

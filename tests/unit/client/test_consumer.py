@@ -482,7 +482,7 @@ def test_a_conflict_says_who_reads_and_what_to_do(store: Store) -> None:
         store.consumer("t", group="g"),
         pytest.raises(GroupConflictError, match=r"group 'g' in this process reads .*: close it"),
     ):
-        store.consumer("t", group="g")
+        store.consumer(group="g", assignment=[T0])
 
 
 # --- batches and records ----------------------------------------------------------------------

@@ -268,6 +268,8 @@ class ClassicCoordinator:
         group.add(member, request.protocol_type)
         self._timers.renew(group, member, now + NEW_MEMBER_JOIN_TIMEOUT)
         self._maybe_rebalance(group, now)
+        if request.skips_initial_delay and len(group.members) == 1:
+            group.is_in_initial_delay = False
 
     def _update_member(self, group: ClassicGroup, member: Member, request: Join) -> None:
         group.set_protocols(member, request.protocols)

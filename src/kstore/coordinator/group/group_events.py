@@ -14,7 +14,8 @@ class Join:
     """A JoinGroup request; timeouts in ms. The :class:`JoinAnswer` contains ``reply``.
 
     ``needs_member_id`` is False before version 4, whose clients do not know MEMBER_ID_REQUIRED.
-    ``can_skip_assignment`` is True since version 9.
+    ``can_skip_assignment`` is True since version 9. ``skips_initial_delay``: the first member of a
+    group does not wait for others, which no client can ask for.
     """
 
     group_id: str
@@ -28,6 +29,7 @@ class Join:
     protocols: Protocols
     needs_member_id: bool = True
     can_skip_assignment: bool = True
+    skips_initial_delay: bool = False
     reply: object
 
 

@@ -17,7 +17,8 @@ from kstore.coordinator.group.group_metadata_records import (
 from kstore.coordinator.group.offset_expiration import Retention, RetentionFacts
 from kstore.coordinator.group.offset_records import Commits, OffsetCommit, PartitionKey
 from kstore.coordinator.group.offsets_table import OFFSETS_TOPIC, OffsetsTable
-from kstore.coordinator.group.store_group import StoreGroup, find_table
+from kstore.coordinator.group.reader_offsets_file import TopicIds
+from kstore.coordinator.group.store_group import StoreGroup, check_topic_ids, find_table
 from kstore.coordinator.internal_topics import filled_partitions
 from kstore.errors import CorruptRecordError, UnknownTopicOrPartitionError
 from kstore.integers import INT64_MAX
@@ -82,10 +83,19 @@ class OffsetsStore:
         return LoadedPartition(groups, consumer_groups, names, corrupt)
 
     def commit(
-        self, partition: int, group: str, commits: Mapping[PartitionKey, OffsetCommit]
+        self,
+        partition: int,
+        group: str,
+        commits: Mapping[PartitionKey, OffsetCommit],
+        topic_ids: TopicIds | None = None,
     ) -> Appended:
-        """Append commits, each with a later timestamp than its partition's last one."""
+        """Append commits, each with a later timestamp than its partition's last one.
+
+        With ``topic_ids``, UnknownTopicIdError if a topic has another identity.
+        """
         with self._store._offsets_lock:  # no topic is deleted meanwhile
+            if topic_ids is not None:
+                check_topic_ids(self._store, topic_ids, {topic for topic, _ in commits})
             table = self._table(partition)
             stamped = self._stamped(table, group, commits)
             if stamped:

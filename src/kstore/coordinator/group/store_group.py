@@ -92,6 +92,12 @@ class StoreGroup:
             raise self._offsets.errors[partition[0]]
         return found
 
+    def is_unstable(self, partition: tuple[str, int]) -> bool:
+        """Whether an open transaction may commit an offset of a partition."""
+        with self._store._offsets_lock:
+            table = self._find_table()
+            return table is not None and partition in table.pending(self.name)
+
     def commit(self, commits: Mapping[tuple[str, int], OffsetCommit], topic_ids: TopicIds) -> None:
         """Commit offsets, for topics with these identities.
 
@@ -141,8 +147,7 @@ class StoreGroup:
     def transactional_records(
         self, offsets: Iterable[tuple[tuple[str, int], int]]
     ) -> list["Record"]:
-        """The records by which a transaction commits offsets."""
-        self.check_members()
+        """The records by which a transaction commits offsets; the caller has checked the group."""
         with self._store._offsets_lock:
             return self._offsets.records(
                 {tp: OffsetCommit(offset, -1) for tp, offset in offsets},
