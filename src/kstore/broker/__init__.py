@@ -23,6 +23,8 @@ Modules:
 - disk_workers: Threads for work that may block on a disk, in order for each key
 - down_convert: Converts records for Fetch 0 to 3, whose clients read only message formats v0 and v1
 - durable_commits: Durable acknowledgements: one fsync serves all requests that wait for it
+- embedded_groups: Connects embedded consumers to the group coordinator of the broker that serves
+  the store
 - embedded_transactions: Connects a served store's embedded transactional producers to the broker
 - encoded_topics: Caches the encoded topics of Metadata responses, per cluster image
 - fetch_frames: The fast path for Fetch requests of one partition

@@ -182,6 +182,7 @@ class Broker:
             self._loop.close()
             if self._metadata is not None:
                 self._metadata.close()
+            self._store._has_group_members = self._store._group_owner = None
             raise
         self._listeners = listeners
         if self._services.transactions is not None:

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 _LOGGER = logging.getLogger("kstore.broker")
 _SESSION_TIMEOUT_MS = 45_000  # Kafka's session.timeout.ms of a consumer
-_HEARTBEAT_SECONDS = 1.0
+_HEARTBEAT_SECONDS = 1.0  # at most; also how soon a collected consumer leaves
 _TRIES_SECONDS = 30.0  # time limit for retries of a commit
 _AGAIN_SECONDS = 0.02
 _COMMIT_VERSION = 9  # of OffsetCommit: the newest checks
@@ -61,6 +61,7 @@ class EmbeddedGroups:
             max(_SESSION_TIMEOUT_MS, settings.group_min_session_timeout_ms),
             settings.group_max_session_timeout_ms,
         )
+        self._interval = min(_HEARTBEAT_SECONDS, self.session_timeout_ms / 3000)
 
     # --- the end of the broker --------------------------------------------------------------
 
@@ -110,7 +111,7 @@ class EmbeddedGroups:
                 member.lose()
         self.check()
         if self._members:
-            self._timer = self._services.loop.call_later(_HEARTBEAT_SECONDS, self._beat)
+            self._timer = self._services.loop.call_later(self._interval, self._beat)
 
     def check(self) -> None:
         """Let the members notice rebalances."""

@@ -12,6 +12,8 @@ Modules:
 - consumer_positions: The positions of a consumer: asked, and moved by offset, time or commit
 - delivery: The result of sending a record, and its batch
 - fetcher: Reads the records of a consumer's partitions from their logs, each partition in turn
+- group_partitions: The partitions that a consumer gets from its group, which shares its topics
+  among its members
 - metadata: Decides when a consumer refreshes its topics and partitions
 - open_clients: Methods of a store that open producers, consumers and transactions
 - partitioner: Chooses the partition of a record: murmur2 of the key, else sticky (KIP-794)
@@ -19,6 +21,7 @@ Modules:
 - record_metadata: Where a delivered record is in its topic
 - sender: Collects batches up to a memory limit; one thread appends them and syncs their logs
 - topic_batches: A producer's open batches of one topic, and their appends
+- topic_changes: What a consumer does when a topic that it reads was deleted and recreated
 - transactional_producer: A transactional producer: writes to several partitions atomically
 
 murmur2 is native: ``_native/format/murmur2``.

@@ -76,9 +76,9 @@ class Assignment:
             )
         return wanted
 
-    def active(self) -> list[TopicPartition]:
+    def active(self) -> list[tuple[TopicPartition, AssignedPartition]]:
         """The partitions that are not paused."""
-        return [tp for tp, each in self._partitions.items() if not each.is_paused]
+        return [pair for pair in self._partitions.items() if not pair[1].is_paused]
 
     def paused(self) -> frozenset[TopicPartition]:
         return frozenset(tp for tp, each in self._partitions.items() if each.is_paused)

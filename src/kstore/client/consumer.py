@@ -303,9 +303,10 @@ class Consumer:
         pause, retries = _PAUSE_MIN, _RETRIES
         while True:
             with self._lock:
-                self._fetcher.check_open()
+                if self._assignment.is_closed:
+                    self._fetcher.check_open()
                 self._partitions.follow(self._metadata)
-                if not self._assignment and not self._partitions.is_member:
+                if not (self._partitions.is_member or self._assignment):
                     raise nothing_to_read()
                 try:
                     fetched = self._fetcher.fetch(count)
@@ -317,10 +318,10 @@ class Consumer:
                     continue
                 if self._metadata.is_old:  # the records may be of a deleted topic
                     if fetched is not None:
-                        self._assignment[fetched.tp].position = fetched.start_offset
+                        fetched.source.position = fetched.start_offset
                     continue
                 if fetched is not None:
-                    return ConsumerBatch(self, self._assignment[fetched.tp], fetched)
+                    return ConsumerBatch(self, fetched)
             left = _PAUSE_MAX if end is None else min(_PAUSE_MAX, end - monotonic())
             if left <= 0:
                 return None

@@ -12,7 +12,6 @@ from kstore.kafka_names import OF_BATCHES, OF_POLLED_RECORDS, answer_names
 from kstore.topic_partition import TopicPartition
 
 if TYPE_CHECKING:
-    from kstore.client.assignment import AssignedPartition
     from kstore.client.consumer import Consumer
     from kstore.client.fetcher import Fetched
     from kstore.log.view import LogView
@@ -38,17 +37,12 @@ class ConsumerBatch:
         "start_offset", "stop_offset", "topic",
     )  # fmt: skip
 
-    def __init__(
-        self, consumer: "Consumer", source: "AssignedPartition", fetched: "Fetched"
-    ) -> None:
+    def __init__(self, consumer: "Consumer", fetched: "Fetched") -> None:
         self._consumer = weakref.ref(consumer)
         self._store = consumer._store
         self._isolation_level = consumer.isolation_level
-        self._source = source
-        self._records = fetched.records
-        self.topic, self.partition = fetched.tp
-        self.start_offset = fetched.start_offset
-        self.stop_offset = fetched.stop_offset
+        tp, self._source, self._records, self.start_offset, self.stop_offset = fetched
+        self.topic, self.partition = tp
 
     @property
     def view(self) -> "LogView":

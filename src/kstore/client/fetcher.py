@@ -4,7 +4,7 @@ import logging
 from typing import TYPE_CHECKING, NamedTuple
 
 from kstore._native.format.record import name_partition
-from kstore.client.assignment import Assignment
+from kstore.client.assignment import AssignedPartition, Assignment
 from kstore.errors import (
     ClosedError,
     InvalidConfigError,
@@ -30,6 +30,7 @@ class Fetched(NamedTuple):
     """Records of one partition, from ``start_offset`` up to but excluding ``stop_offset``."""
 
     tp: TopicPartition
+    source: AssignedPartition
     records: list["Record"]
     start_offset: int
     stop_offset: int
@@ -80,10 +81,10 @@ class Fetcher:
 
     def fetch(self, count: int) -> Fetched | None:
         """Up to count records of the next partition that has some."""
-        tps = self._assignment.active()
-        for step in range(len(tps)):
-            turn = (self._turn + step) % len(tps)
-            if (fetched := self._read(tps[turn], count)) is not None:
+        active = self._assignment.active()
+        for step in range(len(active)):
+            turn = (self._turn + step) % len(active)
+            if (fetched := self._read(*active[turn], count)) is not None:
                 self._turn = turn + 1
                 return fetched
         return None
@@ -93,28 +94,34 @@ class Fetcher:
         active = self._assignment.active()
         if len(active) != 1:
             return None
-        return self.log(active[0]), self._assignment[active[0]].end_offset
+        tp, partition = active[0]
+        return self.log(tp), partition.end_offset
 
-    def _read(self, tp: TopicPartition, count: int) -> Fetched | None:
-        partition = self._assignment[tp]
+    def _read(self, tp: TopicPartition, partition: AssignedPartition, count: int) -> Fetched | None:
         log = self.log(tp)
-        try:
-            position = self.position(tp)
-        except UnstableOffsetCommitError:
-            return None  # until the transaction has ended
+        position = partition.position
+        if position is None:
+            try:
+                position = self.position(tp)
+            except UnstableOffsetCommitError:
+                return None  # until the transaction has ended
         end = partition.end_offset = log.end_offset
         if not log.start_offset <= position <= end:
             position = self._reset(tp, position)
-        start, end = position, min(end, self.end(log))
+        start = position
+        if self._committed_only:
+            end = min(end, log.last_stable_offset)
         while position < end:
             stop = min(position + count, end)  # compaction leaves gaps: there may be no records
             records = list(self._view(tp, log, position, stop))
             if log.start_offset > position and not (records and records[0].offset == position):
-                return self._read(tp, count)  # deleted meanwhile: resets the position, or raises
+                return self._read(
+                    tp, partition, count
+                )  # deleted meanwhile: resets the position, or raises
             partition.position = position = stop
             if records:
                 name_partition(records, tp.topic, tp.partition)
-                return Fetched(tp, records, start, stop)
+                return Fetched(tp, partition, records, start, stop)
         return None
 
     def _view(self, tp: TopicPartition, log: "Log", start: int, stop: int) -> "LogView":

@@ -14,6 +14,8 @@ Modules:
 - consumer_member: A member of a consumer group, and its reconciliation with the target assignment
 - consumer_records: Encodes and decodes the records of consumer groups in ``__consumer_offsets``
 - deadline_heap: A heap of deadlines
+- embedded_member: A consumer of this process as a member of its group, by Kafka's classic protocol
+  without sockets
 - group_answers: Builds the responses to JoinGroup and SyncGroup
 - group_checks: Checks requests against the state of a group
 - group_events: The inputs and outputs of the group coordinator
@@ -24,6 +26,8 @@ Modules:
   file
 - group_timers: All deadlines of the group coordinator, in one heap
 - list_groups: Lists consumer groups with their committed offsets, lag and claims
+- local_group: A group among the consumers of one process: they share its claims and, without a
+  broker, its partitions
 - offset_expiration: Decides which committed offsets expire
 - offset_records: Encodes and decodes the offset commits of ``__consumer_offsets``, byte for byte as
   Kafka

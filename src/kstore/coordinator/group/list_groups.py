@@ -69,9 +69,9 @@ class ConsumerGroup:
     change it (:meth:`kstore.Store.alter_group_offsets`, :meth:`kstore.Consumer.commit`).
 
     ``offsets`` are its committed offsets by partition, sorted. ``claimed`` are the partitions that
-    its open consumers read, in any process on this machine. ``uncommitted`` are partitions without
-    a commit, of topics with commits in other partitions. ``error`` is the reason if its offsets
-    cannot be read, otherwise None.
+    its open consumers read, or may get from the group, in any process on this machine.
+    ``uncommitted`` are partitions without a commit, of topics with commits in other partitions.
+    ``error`` is the reason if its offsets cannot be read, otherwise None.
     """
 
     name: str
