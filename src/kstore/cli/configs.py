@@ -1,6 +1,6 @@
 """``kstore configs``: Kafka's kafka-configs on a directory, which has only topics as entities.
 
-Of a server, brokers too: :mod:`kstore.cli.server_configs`; users, clients and ips:
+Of a server, brokers and groups too: :mod:`kstore.cli.server_configs`; users, clients and ips:
 :mod:`kstore.cli.server_quotas`.
 """
 
@@ -35,6 +35,8 @@ examples:
       --bootstrap-server localhost:9092
   kstore configs --alter --user alice --add-config producer_byte_rate=1048576 \\
       --bootstrap-server localhost:9092
+  kstore configs --alter --entity-type groups --entity-name billing \\
+      --add-config consumer.session.timeout.ms=50000 --bootstrap-server localhost:9092
   kstore configs --alter --topic accounts --add-config 'cleanup.policy=[compact,delete]' \\
       --delete-config retention.ms --log-dir data
 
@@ -71,10 +73,10 @@ def describe(parser: ToolParser) -> None:
     parser.add_argument("--alter", action="store_true", help="change settings")
     parser.add_argument("--all", action="store_true", help="--describe: also those at the default")
     parser.add_argument("--entity-type", action=EntityOption, metavar="TYPE",
-        help="topics; of a server brokers, users, clients and ips, too")  # fmt: skip
+        help="topics; of a server brokers, groups, users, clients and ips, too")  # fmt: skip
     parser.add_argument(
         "--entity-name", "--topic", action=EntityOption, metavar="NAME",
-        help="the topic (--describe: default all), broker, user, client id or address",
+        help="the topic (--describe: default all), broker, group, user, client id or address",
     )  # fmt: skip
     add_entity_options(parser)
     parser.add_argument(
@@ -107,7 +109,11 @@ def run(arguments: argparse.Namespace) -> int:
         raise WrongOptionsError(
             "a directory has topics only; users, clients and ips are those of a server"
         )
-    check(arguments, ("topics", "brokers") if is_server else ("topics",), is_named=bool(entities))
+    check(
+        arguments,
+        ("topics", "brokers", "groups") if is_server else ("topics",),
+        is_named=bool(entities),
+    )
     if entities:
         from kstore.cli import server_quotas
 
@@ -150,7 +156,8 @@ def check(
     if arguments.all:
         raise WrongOptionsError("--all goes with --describe")
     if not is_named and not arguments.entity_name:
-        raise WrongOptionsError("an entity name must be specified with --alter of topics")
+        kind = arguments.entity_type or "topics"
+        raise WrongOptionsError(f"an entity name must be specified with --alter of {kind}")
     if all(each is None for each in changes):
         raise WrongOptionsError(
             "At least one of --add-config, --add-config-file, or --delete-config must be "

@@ -2,7 +2,7 @@
 
 import argparse
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from kstore.cli.common import named_topic, open_server
 
@@ -21,49 +21,71 @@ _SOURCES = {
     7: "DYNAMIC_CLIENT_METRICS_CONFIG",
     8: "DYNAMIC_GROUP_CONFIG",
 }
-_SET_FOR_TOPIC, _SET_FOR_BROKER = 1, 2
+
+
+class _Kind(NamedTuple):
+    """A type of entities: its number and name in the protocol, and the source of its settings."""
+
+    number: int
+    word: str
+    source: int
+
+
+_KINDS = {
+    "topics": _Kind(2, "topic", 1),
+    "brokers": _Kind(4, "broker", 2),
+    "groups": _Kind(32, "group", 8),
+}
 
 
 def run(arguments: argparse.Namespace, changes: Mapping[str, str], unset: Sequence[str]) -> int:
-    from kstore.remote.topic import BROKER, TOPIC, alter_settings
+    from kstore.remote.topic import alter_settings
 
-    kind = BROKER if arguments.entity_type == "brokers" else TOPIC
-    word = "broker" if kind == BROKER else "topic"
+    kind = _KINDS[arguments.entity_type or "topics"]
     with open_server(arguments) as store:
         if arguments.describe:
-            for name in names(store, kind == BROKER, arguments.entity_name):
-                print_settings(store, kind, word, name, everything=arguments.all)
+            for name in names(store, kind, arguments.entity_name):
+                print_settings(store, kind, name, everything=arguments.all)
             return 0
         name = arguments.entity_name
-        if kind == TOPIC:
+        if kind.word == "topic":
             named_topic(store, name)
-        alter_settings(store, kind, name, changes, unset, validate_only=arguments.dry_run)
+        alter_settings(store, kind.number, name, changes, unset, validate_only=arguments.dry_run)
         done = "would be updated" if arguments.dry_run else None
         print(
-            f"The config for {word} {name} {done}."
+            f"The config for {kind.word} {name} {done}."
             if done
-            else f"Completed updating config for {word} {name}."
+            else f"Completed updating config for {kind.word} {name}."
         )
     return 0
 
 
-def names(store: "RemoteStore", is_broker: bool, name: str | None) -> list[str]:
-    """The given entity, or all."""
-    if is_broker:
+def names(store: "RemoteStore", kind: _Kind, name: str | None) -> list[str]:
+    """The given entity, or all; a group that does not exist is a message, as in Kafka's tool."""
+    if kind.word == "broker":
         return [str(node) for node in store.cluster.nodes] if name is None else [name]
-    return list(store) if name is None else [named_topic(store, name).name]
+    if kind.word == "topic":
+        return list(store) if name is None else [named_topic(store, name).name]
+    from kstore.remote.groups import list_all_groups
+    from kstore.remote.topic import groups_with_settings
+
+    known = {each.group_id for each in list_all_groups(store.cluster)}
+    known.update(groups_with_settings(store))
+    if name is None:
+        return sorted(known)
+    if name not in known:
+        print(f"The group '{name}' doesn't exist and doesn't have dynamic config.")
+        return []
+    return [name]
 
 
-def print_settings(
-    store: "RemoteStore", kind: int, word: str, name: str, *, everything: bool
-) -> None:
+def print_settings(store: "RemoteStore", kind: _Kind, name: str, *, everything: bool) -> None:
     """Print settings in the format of Kafka's tool."""
     from kstore.remote.topic import describe_settings
 
-    source = _SET_FOR_TOPIC if word == "topic" else _SET_FOR_BROKER
-    print(f"{'All' if everything else 'Dynamic'} configs for {word} {name} are:")
-    for entry in describe_settings(store, kind, name):
-        if everything or entry.config_source == source:
+    print(f"{'All' if everything else 'Dynamic'} configs for {kind.word} {name} are:")
+    for entry in describe_settings(store, kind.number, name):
+        if everything or entry.config_source == kind.source:
             print(f"  {line_of(entry)}")
 
 

@@ -79,6 +79,14 @@ def list_groups(
     cluster: Cluster, *, states: Iterable[str] = (), types: Iterable[str] = ()
 ) -> list[ListedGroup]:
     """The consumer groups of all brokers, optionally only with these states and types."""
+    found = list_all_groups(cluster, states=states, types=types)
+    return [each for each in found if each.protocol_type in CONSUMER_TYPES]
+
+
+def list_all_groups(
+    cluster: Cluster, *, states: Iterable[str] = (), types: Iterable[str] = ()
+) -> list[ListedGroup]:
+    """The groups of all brokers, also those that are not of consumers."""
     wanted, kinds = list(states), list(types)
     cluster.metadata([])
     request = ListGroupsRequest(states_filter=wanted, types_filter=kinds)
@@ -91,10 +99,9 @@ def list_groups(
             return answer
 
         for each in cluster.retrying(ask, forget=None).groups:
-            if each.protocol_type in CONSUMER_TYPES:
-                found[each.group_id] = ListedGroup(
-                    each.group_id, each.protocol_type, each.group_state, each.group_type
-                )
+            found[each.group_id] = ListedGroup(
+                each.group_id, each.protocol_type, each.group_state, each.group_type
+            )
     return list(found.values())
 
 

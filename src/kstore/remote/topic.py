@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 
 from kstore.client.partitioner import StickyPartitioner, choose
 from kstore.config import LogConfig, setting_text
+from kstore.errors import KStoreError
 from kstore.kafka_uuid import uuid_to_text
 from kstore.protocol.messages.describe_configs import (
     DescribeConfigsRequest,
@@ -14,21 +15,26 @@ from kstore.protocol.messages.incremental_alter_configs import (
     IncrementalAlterConfigsRequest,
     IncrementalAlterConfigsResponse,
 )
+from kstore.protocol.messages.list_config_resources import (
+    ListConfigResourcesRequest,
+    ListConfigResourcesResponse,
+)
 from kstore.remote.answer_errors import error_of, raise_for
 from kstore.remote.cluster import ZERO_UUID, TopicEntry
+from kstore.remote.connection import UNSUPPORTED_VERSION
 from kstore.remote.remote_log import RemoteLog, only
 
 if TYPE_CHECKING:
     from kstore.remote.store import RemoteStore
 
-TOPIC, BROKER = 2, 4  # Kafka's ConfigResource.Type
+TOPIC, BROKER, GROUP = 2, 4, 32  # Kafka's ConfigResource.Type
 DYNAMIC_TOPIC_CONFIG, DEFAULT_CONFIG = 1, 5  # Kafka's ConfigEntry.ConfigSource
 SET, DELETE = 0, 1  # Kafka's AlterConfigOp.OpType
 SettingEntry = DescribeConfigsResponse.Results.Configs
 
 
 def describe_settings(store: "RemoteStore", kind: int, name: str) -> list[SettingEntry]:
-    """All settings of a topic or broker, with synonyms (DescribeConfigs)."""
+    """All settings of a topic, broker or group, with synonyms (DescribeConfigs)."""
     request = DescribeConfigsRequest(
         resources=[
             DescribeConfigsRequest.Resources(
@@ -44,6 +50,22 @@ def describe_settings(store: "RemoteStore", kind: int, name: str) -> list[Settin
     return sorted(found.configs, key=lambda entry: entry.name)
 
 
+def groups_with_settings(store: "RemoteStore") -> list[str]:
+    """The groups that have settings; none if the server does not list them (before Kafka 4.1)."""
+    try:
+        answer = store.cluster.ask(
+            ListConfigResourcesRequest(resource_types=[GROUP]), ListConfigResourcesResponse
+        )
+    except KStoreError as error:
+        if error.code == UNSUPPORTED_VERSION:
+            return []
+        raise
+    if answer.error_code == UNSUPPORTED_VERSION:
+        return []
+    raise_for(answer.error_code, None, "")
+    return [each.resource_name for each in answer.config_resources if each.resource_type == GROUP]
+
+
 def alter_settings(
     store: "RemoteStore",
     kind: int,
@@ -53,7 +75,7 @@ def alter_settings(
     *,
     validate_only: bool = False,
 ) -> None:
-    """Change some settings of a topic or broker and keep the others."""
+    """Change some settings of a topic, broker or group and keep the others."""
     Configs = IncrementalAlterConfigsRequest.Resources.Configs  # noqa: N806 (a class)
     configs = [Configs(name=key, config_operation=SET, value=text) for key, text in changes.items()]
     configs += [Configs(name=key, config_operation=DELETE, value=None) for key in unset]
