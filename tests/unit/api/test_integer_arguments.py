@@ -31,7 +31,7 @@ class Calls:
         self.log.extend([b"a", b"b", b"c"])
         self.outside = kstore.open(path, mode="r")
         self.reader = self.outside["t"][0]
-        self.consumer = self.store.consumer("t", group="g")
+        self.consumer = self.store.consumer(group="g", assignment=[T0, ("t", 1)])
         self.producer = self.store.producer("t")
         self.any_producer = self.store.producer()
         self.transactional = self.store.transactional_producer("x")
@@ -178,6 +178,8 @@ CALLS: list[Case] = [
      lambda at, n: at.store.consumer("t", max_poll_records=n), (1, INT64[1]), 1),
     ("Store.consumer", "metadata_max_age_ms",
      lambda at, n: at.store.consumer("t", metadata_max_age_ms=n), (0, INT64[1]), 1),
+    ("Store.consumer", "max_poll_interval_ms",
+     lambda at, n: at.store.consumer("t", max_poll_interval_ms=n), (1, INT32[1]), 1),
     ("Store.consumer", "assignment", lambda at, n: at.store.consumer(assignment=[("t", n)]),
      INT32, 1),
     ("Store.create_topic", "partitions", lambda at, n: at.store.create_topic("new", n),
@@ -228,7 +230,11 @@ OTHERS = {
         "position",
         "size",
     },
-    "Consumer.__init__": {"max_poll_records", "metadata_max_age_ms"},  # see Store.consumer
+    "Consumer.__init__": {  # see Store.consumer
+        "max_poll_records",
+        "metadata_max_age_ms",
+        "max_poll_interval_ms",
+    },
     "ConsumerBatch.__init__": {"start_offset", "stop_offset"},
     "Delivery.__init__": {"index"},
     "Log.__init__": {"partition"},

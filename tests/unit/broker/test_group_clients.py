@@ -187,15 +187,19 @@ def test_a_client_and_an_embedded_consumer_share_a_topic(
         values = [record.value for record in poll_until(embedded, PARTITIONS // 2)]
         reader.wait_for(lambda: len(reader.assignment) == PARTITIONS // 2)
         assert not {tuple(tp) for tp in reader.assignment} & embedded.assignment
-        reader.wait_for(lambda: len(reader.values) == RECORDS // 2)
+        for partition in range(PARTITIONS):
+            store["orders"][partition].append(b"later %d" % partition)
+        reader.wait_for(lambda: sum(b"later" in each for each in reader.values) == 2)
         values += [record.value for record in poll_all(embedded)]
-        assert sorted({*values, *reader.values}) == sorted(b"%d" % n for n in range(RECORDS))
+        later = [each for each in [*values, *reader.values] if b"later" in each]
+        assert sorted(later) == [b"later %d" % n for n in range(PARTITIONS)]
+        assert {b"%d" % n for n in range(RECORDS)} <= {*values, *reader.values}
         with pytest.raises(kstore.errors.NonEmptyGroupError, match="members"):
             store.alter_group_offsets("readers", {("orders", 0): 0})
         reader.stop()
         poll_until(embedded, PARTITIONS)
         embedded.commit()
-    assert {each.offset for each in store.group("readers").offsets.values()} == {10}
+    assert {each.offset for each in store.group("readers").offsets.values()} == {11}
 
 
 def test_a_client_takes_over_when_an_embedded_consumer_is_closed(
