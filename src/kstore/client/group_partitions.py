@@ -76,7 +76,7 @@ class GroupPartitions:
         self._max_poll_interval_ms = max_poll_interval_ms
         self._local = local_group(store, group.name)
         self._key = object()  # of this consumer's claims
-        # By topic: the partitions that were there before this consumer read it.
+        # By topic: the partitions that existed before this consumer read it.
         self._first_seen = {topic: self._present(topic) for topic in self._topics}
         self._seen = dict(self._first_seen)  # at the last join
         self._installed = 0  # joins of the member

@@ -316,7 +316,7 @@ def commit_failed(
     """The error for offsets that a member may not commit."""
     of = ", ".join(f"{topic}-{partition}" for topic, partition in partitions)
     if error == ErrorCode.REBALANCE_IN_PROGRESS:
-        why = "a rebalance is going on: poll, then commit the partitions that are still assigned"
+        why = "a rebalance is in progress: poll, then commit the partitions that are still assigned"
     else:
         why = (
             "a rebalance has taken partitions from this consumer, since another one has joined, or "
