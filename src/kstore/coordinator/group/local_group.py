@@ -8,8 +8,8 @@ from time import monotonic
 from typing import TYPE_CHECKING
 
 from kstore.coordinator.group.claims import Claims
+from kstore.coordinator.group.classic_coordinator import ClassicCoordinator, GroupLimits
 from kstore.coordinator.group.embedded_member import Assigned, EmbeddedMember, commit_failed
-from kstore.coordinator.group.group_coordinator import GroupCoordinator, GroupLimits
 from kstore.coordinator.group.group_events import (
     Join,
     JoinAnswer,
@@ -45,7 +45,7 @@ class LocalGroup:
         self._lock = Lock()
         self._claims = Claims(store._files, live_log_dirs(store), name)
         self._claimed_for: dict[object, frozenset[TopicPartition]] = {}
-        self._coordinator = GroupCoordinator(GroupLimits(0, INT32_MAX, 0))
+        self._coordinator = ClassicCoordinator(GroupLimits(0, INT32_MAX, 0))
         self._members: list[EmbeddedMember] = []
         self._departed: deque[object] = deque()  # consumers that were collected, and members
 
