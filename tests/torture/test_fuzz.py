@@ -7,14 +7,17 @@ that decoders like least, in places where lengths stand. A short fixed run in th
 
 import os
 import random
+import socket
 import time
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from kstore._native.append.validate_batch import validate_leader
 from kstore._native.broker import fetch_frame, produce_frame
+from kstore._native.broker.produce_turn import ProduceTurn
 from kstore._native.format.batch_table import scan, walk_frames
 from kstore._native.index.index_lookup import OffsetIndex, TimeIndex
 from kstore._native.read.decode import Scanner
@@ -237,6 +240,27 @@ def _native_requests(data: bytes) -> None:
     fetch_frame.parse(frame)
 
 
+def _produce_turn(data: bytes) -> None:
+    """Every partition is another's: what was received is left for the handlers, to the byte."""
+    asked: list[tuple[str, int]] = []
+
+    def find_target(topic: str, partition: int, image: object) -> None:
+        asked.append((topic, partition))
+
+    turn = ProduceTurn({}, {}, SimpleNamespace(image=None), find_target, 1 << 16, 1 << 16)
+    client, served = socket.socketpair()
+    with client, served:
+        client.setblocking(False)
+        left = b""
+        for at in range(0, min(len(data), 60_000), 7000):
+            sent = data[at : at + 7000]
+            client.sendall(sent)
+            assert turn.receive(served.fileno(), left, 1 << 20) == len(sent)
+            assert (turn.rest, turn.unsent, turn.handled) == (left + sent, b"", 0)
+            left = turn.rest
+    assert all(len(topic) <= 249 and topic.isascii() for topic, _ in asked)
+
+
 def frame_seeds() -> list[bytes]:
     """Requests of Produce and Fetch as they come, and several behind each other."""
     found = []
@@ -300,6 +324,7 @@ TARGETS: dict[str, tuple[Callable[[bytes], None], Callable[[], list[bytes]]]] = 
     "small files": (_checkpoints, text_seeds),
     "frame cutter": (_frame_cutter, frame_seeds),
     "native requests": (_native_requests, body_seeds),
+    "produce turn": (_produce_turn, frame_seeds),
     "request headers": (_header, body_seeds),
     "messages": (_messages, message_seeds),
 }
