@@ -103,7 +103,9 @@ def run(page: Path, text: str) -> int:
     [page for page in PAGES if any(block.excuse is None for block in blocks(page.read_text()))],
     ids=lambda page: str(page.relative_to(ROOT)),
 )
-def test_examples_run(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_every_example_of_the_pages_runs(
+    page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(tmp_path)
     assert run(page, page.read_text()) > 0
 

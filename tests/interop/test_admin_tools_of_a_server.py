@@ -78,7 +78,7 @@ def test_log_dirs(both: Both) -> None:
         both.theirs(f"{TOOLS}.LogDirsCommand", "--describe", "--broker-list", "9")
 
 
-def test_cluster(both: Both) -> None:
+def test_cluster_prints_what_kafkas_tool_prints(both: Both) -> None:
     asked = ("cluster-id",)
     assert both.ours("cluster", *asked) == (0, both.theirs(f"{TOOLS}.ClusterTool", *asked))
 
@@ -122,7 +122,9 @@ def test_elections(both: Both, tmp_path: Path) -> None:
         )
 
 
-def test_reassignments(both: Both, served: Served, tmp_path: Path) -> None:
+def test_reassign_partitions_prints_what_kafkas_tool_prints(
+    both: Both, served: Served, tmp_path: Path
+) -> None:
     name = f"{TOOLS}.reassign.ReassignPartitionsCommand"
     status, printed = both.ours("reassign-partitions", "--list")
     assert (status, printed.split()) == (0, both.theirs(name, "--list").split())

@@ -244,7 +244,9 @@ def look_and_stop(broker: Node, java: Clients) -> dict[str, Judged]:
 
 
 @pytest.mark.timeout(600)
-def test_ten_rounds(kafka: str, tmp_path: Path) -> None:
+def test_a_broker_and_kstore_alternate_on_a_directory_for_ten_rounds(
+    kafka: str, tmp_path: Path
+) -> None:
     broker = Node(kafka, tmp_path)
     promises = Promises()
     with clients(kafka, tmp_path) as java:

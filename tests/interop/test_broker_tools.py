@@ -37,7 +37,9 @@ def tool(version: str, name: str, served: KstoreNode | Node, *words: object) -> 
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_tools(served: KstoreNode | Node, version: str, tmp_path: Path) -> None:
+def test_kafkas_command_line_tools_work_against_a_served_directory(
+    served: KstoreNode | Node, version: str, tmp_path: Path
+) -> None:
     libs(version)
     topic = f"tools-{version}"
     topics = "org.apache.kafka.tools.TopicCommand"

@@ -76,7 +76,7 @@ def leave_one_of_each(log_dir, topic):
     }
 
 
-def test_turn_by_turn(node, tmp_path):
+def test_kafka_and_kstore_write_a_directory_in_turns(node, tmp_path):
     """Kafka makes topics; kstore writes; Kafka serves and writes; kstore opens and writes again."""
     node.start()
     node.create_topic("codecs", len(CODECS))

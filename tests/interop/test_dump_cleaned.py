@@ -53,7 +53,7 @@ def cleaned(tmp_path):
     return folder
 
 
-def test_logs(kafka, cleaned):
+def test_kafkas_dump_of_cleaned_logs_has_no_complaint(kafka, cleaned):
     logs = sorted(cleaned.glob("*.log"))
     assert len(logs) > 2
     dump = dump_log(kafka, logs, "--deep-iteration", "--print-data-log")

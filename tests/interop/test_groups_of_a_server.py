@@ -155,7 +155,9 @@ def test_members_of_both_kinds(served: Served) -> None:
     ],
     ids=lambda words: " ".join(map(str, words)),
 )
-def test_resets(served: Served, strategy: tuple[object, ...]) -> None:
+def test_reset_offsets_sets_what_kafkas_tool_sets(
+    served: Served, strategy: tuple[object, ...]
+) -> None:
     start = ("--reset-offsets", "--group", "resets", "--topic", "orders", "--to-offset", 5)
     ours(served, "consumer-groups", *start, "--execute")
     reset = ("--reset-offsets", "--group", "resets", *strategy)

@@ -22,7 +22,7 @@ from kstore.mirror.source import KafkaSource
 from kstore.mirror.source_types import EARLIEST, LATEST
 
 
-def test_there_and_back(node: Node, tmp_path: Path) -> None:
+def test_a_directory_goes_to_a_broker_and_returns(node: Node, tmp_path: Path) -> None:
     own = tmp_path / "own"
     with kstore.open(own) as store:
         codecs = store.create_topic("codecs", len(CODECS), config=LogConfig(segment_bytes=20_000))

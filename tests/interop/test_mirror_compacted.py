@@ -111,7 +111,7 @@ def assert_as_kafka_says(consumed: Judged, copy: Path, *, extra: int) -> None:
 
 
 @pytest.mark.parametrize("goes_on", [False, True], ids=["ends", "continues"])
-def test_an_emptied_marker(
+def test_a_copy_continues_after_a_marker_whose_batch_was_emptied(
     stage: tuple[Node, Clients], tmp_path: Path, capsys: pytest.CaptureFixture[str], goes_on: bool
 ) -> None:
     node, java = stage

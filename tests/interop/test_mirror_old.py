@@ -74,7 +74,9 @@ def test_messages_v0_of_0_8_2(start: Callable[[str], OldNode], tmp_path: Path) -
 
 
 @pytest.mark.parametrize("version", ["0.10.2.2", "0.11.0.3", "2.8.2"])
-def test_formats_of(version: str, start: Callable[[str], OldNode], tmp_path: Path) -> None:
+def test_topics_of_old_brokers_are_mirrored_byte_for_byte(
+    version: str, start: Callable[[str], OldNode], tmp_path: Path
+) -> None:
     node, copy = start(version), tmp_path / "copy"
     topics = topics_of(version)
     small = {"segment_bytes": 4000, "index_interval_bytes": 300}

@@ -73,7 +73,7 @@ def mirror(address: str, target: Path, settings: str) -> int:
     return main(["mirror", "--bootstrap-server", address, *arguments])
 
 
-def test_each_protocol(
+def test_a_topic_is_mirrored_over_each_security_protocol(
     secured: tuple[Node, dict], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     node, addresses = secured

@@ -224,7 +224,9 @@ MAGIC_OF = {"create": {1}, "append": {1}, "v0": {0}, "v1": {1}, "v2": {2}, "mixe
 
 
 @pytest.mark.parametrize("version", ["0.10.2.2", "0.11.0.3", "2.8.2"])
-def test_formats_of(version: str, start: Callable[[str], OldNode], tmp_path: Path) -> None:
+def test_kstore_reads_the_formats_of_old_brokers(
+    version: str, start: Callable[[str], OldNode], tmp_path: Path
+) -> None:
     node = start(version)
     topics = topics_of(version)
     small = {"segment_bytes": 4000, "index_interval_bytes": 300}

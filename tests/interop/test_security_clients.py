@@ -5,7 +5,6 @@ import os
 import ssl
 import time
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -26,42 +25,23 @@ from confluent_kafka.admin import (
 from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer, TopicPartition
 from kafka.errors import KafkaError
 
-import kstore
-from support.certificates import Authority
+from support.secure_broker import MECHANISMS, SecureBroker, secure_broker
 
 PATIENCE = 30
 PASSWORD = 'it\'s "secret", äöü='
-MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
 _QUOTED = PASSWORD.replace('"', '\\"')
-JAAS = (
-    "org.apache.kafka.common.security.plain.PlainLoginModule required "
-    f'username="admin" password="admin" user_alice="{_QUOTED}" user_bob="bob";'
-)
-PROTOCOLS = ("SASL_PLAINTEXT", "SASL_SSL", "SSL")
+PLAIN_USERS = f'username="admin" password="admin" user_alice="{_QUOTED}" user_bob="bob"'
 PAIRS = [("SASL_PLAINTEXT", each) for each in MECHANISMS]
 PAIRS += [("SASL_SSL", each) for each in MECHANISMS]
-SETTINGS = {
-    "listeners": ",".join(f"{name}://127.0.0.1:0" for name in ("INTERNAL", *PROTOCOLS)),
-    "listener.security.protocol.map": "INTERNAL:PLAINTEXT,"
-    + ",".join(f"{name}:{name}" for name in PROTOCOLS),
-    "sasl.enabled.mechanisms": ",".join(MECHANISMS),
-    "listener.name.sasl_plaintext.plain.sasl.jaas.config": JAAS,
-    "listener.name.sasl_ssl.plain.sasl.jaas.config": JAAS,
-    "kstore.sasl.plain.without.tls": True,
-    "connection.failed.authentication.delay.ms": 0,
-    "ssl.keystore.type": "PEM",
-    "ssl.truststore.type": "PEM",
-    "ssl.client.auth": "required",
-}
 
 
 class Served:
     """A broker with four listeners, and the files with which clients trust and are trusted."""
 
-    def __init__(self, broker: kstore.Broker, authority: Authority, client: Path) -> None:
-        self.broker = broker
-        self.trusted = os.fspath(authority.certificate)
-        self.client = client
+    def __init__(self, secured: SecureBroker) -> None:
+        self.broker = secured.broker
+        self.trusted = os.fspath(secured.trusted)
+        self.client = secured.client
 
     def address(self, protocol: str) -> str:
         return self.broker.listeners[protocol]
@@ -74,20 +54,14 @@ class Served:
 
 @pytest.fixture(scope="module")
 def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
-    authority = Authority(tmp_path_factory.mktemp("authority"))
-    server, client = authority.issue("server"), authority.issue("client", "/CN=client")
-    settings = {
-        **SETTINGS,
-        "ssl.keystore.location": os.fspath(server),
-        "ssl.truststore.location": os.fspath(authority.certificate),
-    }
-    with kstore.serve(tmp_path_factory.mktemp("secure"), settings=settings) as broker:
+    with secure_broker(tmp_path_factory.mktemp("served"), PLAIN_USERS) as secured:
+        broker = secured.broker
         admin = AdminClient({"bootstrap.servers": broker.listeners["INTERNAL"]})
         for mechanism in (ScramMechanism.SCRAM_SHA_256, ScramMechanism.SCRAM_SHA_512):
             scram = ScramCredentialInfo(mechanism, 4096)
             alice = UserScramCredentialUpsertion("alice", scram, PASSWORD.encode())
             assert admin.alter_user_scram_credentials([alice])["alice"].result(PATIENCE) is None
-        yield Served(broker, authority, client)
+        yield Served(secured)
 
 
 def python_options(

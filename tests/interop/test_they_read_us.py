@@ -101,7 +101,9 @@ def closed(stage: Stage) -> tuple[Path, dict[str, int]]:
     return left, ends
 
 
-def test_closed_cleanly(stage: Stage, closed: tuple[Path, dict[str, int]]) -> None:
+def test_a_broker_skips_recovery_of_a_directory_that_kstore_closed(
+    stage: Stage, closed: tuple[Path, dict[str, int]]
+) -> None:
     """The broker skips recovery, loads every snapshot as it lies, and serves the same."""
     left, ends = closed
     consumed, lines = stage.judge()
@@ -121,7 +123,9 @@ def test_closed_cleanly(stage: Stage, closed: tuple[Path, dict[str, int]]) -> No
     assert_agrees(left, consumed)
 
 
-def test_dumped(stage: Stage, closed: tuple[Path, dict[str, int]]) -> None:
+def test_kafkas_dump_has_no_complaint_about_kstores_files(
+    stage: Stage, closed: tuple[Path, dict[str, int]]
+) -> None:
     """DumpLogSegments says of our files what it says of Kafka's own, and complains of nothing."""
     left, _ = closed
     files = [path for name in PARTITIONS for path in sorted((left / name).iterdir())]
@@ -184,7 +188,7 @@ def size(data: bytes | None) -> int:
     return -1 if data is None else len(data)
 
 
-def test_killed(stage: Stage) -> None:
+def test_a_broker_recovers_a_directory_whose_writer_kstore_was_killed(stage: Stage) -> None:
     """SIGKILL while kstore appends: the broker recovers, and kstore recovers a copy to the same."""
     command = [sys.executable, "-m", "interop.our_turn", str(stage.node.log_dir), "3"]
     writer = subprocess.Popen(command, stdout=subprocess.PIPE, env=our_turn.environment())

@@ -104,7 +104,7 @@ def judge(stage: Stage, names: list[str]) -> dict[str, Judged]:
     return consumed
 
 
-def test_stopped_cleanly(stage: Stage) -> None:
+def test_kstore_reads_the_directory_of_a_stopped_broker(stage: Stage) -> None:
     stage.start()
     work(stage.java, 1)
     work(stage.java, 2)
@@ -153,7 +153,9 @@ def spoil(log_dir: Path, random: Random) -> dict[str, str]:
 
 
 @pytest.mark.parametrize("corrupted", [False, True], ids=["killed", "corrupted"])
-def test_killed(stage: Stage, corrupted: bool) -> None:
+def test_kstore_recovers_the_directory_of_a_killed_broker_as_the_broker_does(
+    stage: Stage, corrupted: bool
+) -> None:
     """SIGKILL while five producers write as fast as they can, at a random moment."""
     stage.start()
     seed = 20 + corrupted

@@ -263,7 +263,9 @@ def test_damage_fails_or_is_skipped(registered: Any, log_dir: Path, tmp_path: Pa
         ({"startingOfset": 1}, "startingOffsets"),
     ],
 )
-def test_mistakes(wrong: dict[str, Any], message: str, tmp_path: Path) -> None:
+def test_invalid_arguments_of_an_aggregate_are_errors(
+    wrong: dict[str, Any], message: str, tmp_path: Path
+) -> None:
     with pytest.raises(InvalidConfigError, match=message):
         aggregate(None, tmp_path, topics="orders", **wrong)  # type: ignore[arg-type]
 

@@ -153,7 +153,9 @@ with open_session("local[2]") as spark:
     assert compared(registered, log_dir, target, topics="orders") == 2000
 
 
-def test_the_command(registered: Any, log_dir: Path, tmp_path: Path, capsys: Any) -> None:
+def test_export_runs_as_a_command(
+    registered: Any, log_dir: Path, tmp_path: Path, capsys: Any
+) -> None:
     target = tmp_path / "out"
     words = [
         "spark",
@@ -185,7 +187,9 @@ def test_the_command(registered: Any, log_dir: Path, tmp_path: Path, capsys: Any
         assert message in capsys.readouterr().err
 
 
-def test_mistakes(registered: Any, log_dir: Path, tmp_path: Path) -> None:
+def test_invalid_arguments_of_an_export_are_errors(
+    registered: Any, log_dir: Path, tmp_path: Path
+) -> None:
     with pytest.raises(InvalidConfigError, match="snappy"):
         job.export(registered, log_dir, tmp_path / "out", compression="brotli")
     (tmp_path / "file").write_bytes(b"")

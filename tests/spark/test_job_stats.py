@@ -192,7 +192,7 @@ def test_names_are_text_in_the_page_and_times_may_be_any(monkeypatch: pytest.Mon
     assert "matplotlib is not installed" in html(as_tree([bad]))
 
 
-def test_mistakes(log_dir: Path, capsys: Any) -> None:
+def test_invalid_options_of_stats_are_errors(log_dir: Path, capsys: Any) -> None:
     assert main(["spark", "stats", "--dry-run", "--topic", "x", "--log-dir", str(log_dir)]) == 1
     assert "topics: clicks, orders" in capsys.readouterr().err
     assert main(["spark", "stats", "--help"]) == 0

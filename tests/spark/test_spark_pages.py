@@ -10,12 +10,12 @@ from docs.test_pages import ROOT, run
 PAGES = sorted((ROOT / "docs").rglob("spark*.md"))
 
 
-def test_there_are_pages() -> None:
+def test_the_spark_pages_are_found() -> None:
     assert ROOT / "docs/guide/spark.md" in PAGES
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
-def test_examples_run(
+def test_every_example_of_the_spark_pages_runs(
     page: Path, registered: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """In a folder of its own; Spark's JVM stays where it was started, so paths are absolute."""

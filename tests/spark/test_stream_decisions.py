@@ -95,7 +95,7 @@ def test_from_latest_the_first_batch_is_empty_and_says_where(log_dir: Path) -> N
     assert reader.partitions(start, end) == []
 
 
-def test_from_a_time(log_dir: Path) -> None:
+def test_a_stream_begins_at_a_timestamp(log_dir: Path) -> None:
     reader = stream(log_dir, startingTimestamp=T0 + 20, startingOffsetsByTimestampStrategy="latest")
     assert reader.initialOffset() == {"t": {"0": -1, "1": 0}}
     with pytest.raises(InvalidConfigError, match="no record of t-0 is as late"):

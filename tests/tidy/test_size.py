@@ -70,7 +70,7 @@ def cython_functions(text: str) -> list[tuple[str, int, int]]:
 
 
 @pytest.mark.parametrize("path", checked_files(), ids=lambda path: str(path.relative_to(ROOT)))
-def test_short(path: Path) -> None:
+def test_modules_functions_and_lines_are_short(path: Path) -> None:
     text = path.read_text()
     lines = text.splitlines()
     name = path.relative_to(ROOT)
@@ -87,7 +87,7 @@ def test_short(path: Path) -> None:
 
 
 @pytest.mark.parametrize("path", shipped_files(), ids=lambda path: str(path.relative_to(ROOT)))
-def test_finished(path: Path) -> None:
+def test_no_file_has_a_note_of_unfinished_work(path: Path) -> None:
     assert [
         f"{path.relative_to(ROOT)}:{number}: {line.strip()}"
         for number, line in enumerate(path.read_text().splitlines(), 1)

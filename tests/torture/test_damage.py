@@ -93,7 +93,7 @@ def columns(log: Log) -> Contents:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_every_cut(tmp_path: Path, kind: str) -> None:
+def test_every_complete_batch_before_a_cut_is_read(tmp_path: Path, kind: str) -> None:
     made = segment(*KINDS[kind])
     for size in range(len(made.data) + 1):
         directory = tmp_path / "t-0"

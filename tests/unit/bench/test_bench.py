@@ -250,7 +250,7 @@ def test_durations_rates_and_bars_are_readable():
 # --- the command ------------------------------------------------------------------------------
 
 
-def test_a_small_run(capsys, tmp_path):
+def test_bench_writes_its_results_and_its_page(capsys, tmp_path):
     given, there = tmp_path / "disk", tmp_path / "result.json"
     given.mkdir()
     words = ["memory/bandwidth", "disk/random", "--quick", "--rounds", "1", "--details"]

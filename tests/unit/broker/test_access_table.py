@@ -244,7 +244,9 @@ CELLS = [
 
 
 @pytest.mark.parametrize(("key", "version", "sample", "cell"), CELLS)
-def test_a_denied_cell(key: ApiKey, version: int, sample: Sample, cell: Cell) -> None:
+def test_each_denied_operation_is_in_the_response(
+    key: ApiKey, version: int, sample: Sample, cell: Cell
+) -> None:
     denied = {cell, (C, A.CREATE, CLUSTER), (C, A.CLUSTER_ACTION, CLUSTER)}
     answer, seen, sent = ask(key, version, sample.fields, Denying(denied))
     codes = set(error_codes(answer))

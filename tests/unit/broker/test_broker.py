@@ -121,7 +121,7 @@ def test_limits_of_connections_change_while_it_runs_and_stay(store: kstore.Store
             assert third.recv(1) == b""
 
 
-def test_async_with(store: kstore.Store) -> None:
+def test_a_broker_serves_within_async_with(store: kstore.Store) -> None:
     async def main() -> None:
         async with kstore.Broker(store, port=0) as broker:
             assert await asyncio.to_thread(is_serving, broker)

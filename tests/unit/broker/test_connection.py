@@ -239,7 +239,7 @@ def test_what_was_sent_before_the_end_is_handled(server: Server, client: Client)
     server.wait_for(lambda: len(server.seen) == 2000)
 
 
-def test_a_reset_cancels(server: Server, client: Client) -> None:
+def test_a_connection_reset_cancels_its_pending_requests(server: Server, client: Client) -> None:
     client.send("park a")
     server.wait_for(lambda: len(server.parked) == 1)
     client.socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))

@@ -114,7 +114,9 @@ def test_member_joins_and_gets_its_partitions(client: RawClient, version: int) -
         ({"instance_id": "taken"}, ErrorCode.UNRELEASED_INSTANCE_ID),
     ],
 )
-def test_refusals(client: RawClient, fields: dict[str, Any], error: ErrorCode) -> None:
+def test_an_invalid_heartbeat_gets_kafkas_error_code_and_a_message(
+    client: RawClient, fields: dict[str, Any], error: ErrorCode
+) -> None:
     join(client, "first", instance_id="taken")
     answer = join(client, **fields)
     assert (answer.error_code, answer.member_epoch) == (error, 0)

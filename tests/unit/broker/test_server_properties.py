@@ -64,7 +64,9 @@ def test_an_empty_file() -> None:
         ({"node.id": "x"}, "node.id"),
     ],
 )
-def test_what_is_refused(properties: dict[str, str], text: str) -> None:
+def test_invalid_server_properties_are_errors_that_name_the_key(
+    properties: dict[str, str], text: str
+) -> None:
     with pytest.raises(InvalidConfigError, match=re.escape(text)):
         read_server_properties(properties)
 

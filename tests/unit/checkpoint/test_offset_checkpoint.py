@@ -30,7 +30,7 @@ def test_kafkas_example():
 
 
 @pytest.mark.parametrize("data", [b"", b"0", b"0\n", b"0\n0\n", b"0\n0"])
-def test_no_entries(data):
+def test_a_checkpoint_without_entries_is_empty(data):
     assert checkpoint.parse_offsets(data, PATH) == {}
 
 
@@ -110,7 +110,7 @@ def test_bad_values_are_not_written():
             checkpoint.format_offsets(mapping)
 
 
-def test_files(tmp_path):
+def test_a_checkpoint_file_has_kafkas_format(tmp_path):
     path = tmp_path / PATH
     assert checkpoint.read_offsets(DISK, path) == {}
     checkpoint.write_offsets(DISK, path, {("a", 0): 5})
@@ -167,7 +167,7 @@ def test_the_end_of_an_epoch_is_what_offset_for_leader_epoch_answers():
     }
 
 
-def test_no_epochs():
+def test_a_cache_without_epochs_answers_minus_one():
     epochs = LeaderEpochs()
     assert epochs.end_of(0, 5) == (-1, -1)
     assert epochs.latest is None
@@ -177,7 +177,7 @@ def test_no_epochs():
     assert not epochs.truncate_from_start(5)
 
 
-def test_assign():
+def test_an_epoch_is_assigned_once_and_removes_later_start_offsets():
     epochs = LeaderEpochs()
     assert epochs.assign(0, 0)
     assert not epochs.assign(0, 5)  # known already
@@ -203,7 +203,7 @@ def test_truncate_from_end():
     assert list(epochs) == []
 
 
-def test_truncate_from_start():
+def test_truncation_from_the_start_moves_the_first_epoch():
     epochs = LeaderEpochs([(0, 0), (1, 10), (2, 20)])
     assert not epochs.truncate_from_start(0)
     assert epochs.truncate_from_start(5)

@@ -103,7 +103,7 @@ def test_kinds_of_resources_and_patterns(run: Run) -> None:
 
 
 @pytest.mark.parametrize(("answer", "left"), [("y\n", ""), ("n\n", "alice"), ("", "alice")])
-def test_a_removal_asks(
+def test_removing_acls_asks_for_confirmation(
     run: Run, answer: str, left: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     assert run("--add", *ALICE, "--topic", "orders")[0] == 0
@@ -145,7 +145,7 @@ def test_a_removal_asks(
         (["--list", "--authorizer", "x"], "lists are changed by a broker"),
     ],
 )  # fmt: skip
-def test_wrong_options(run: Run, words: list[str], text: str) -> None:
+def test_invalid_options_of_acls_are_errors(run: Run, words: list[str], text: str) -> None:
     status, out, error = run(*words)
     assert (status, out) == (1, "")
     assert text in error.splitlines()[0]

@@ -62,7 +62,7 @@ def committed(data: Path, group: str = "g") -> dict[tuple[str, int], int]:
 # --- list and describe --------------------------------------------------------------------------
 
 
-def test_list(tool: Tool) -> None:
+def test_list_prints_the_group_names(tool: Tool) -> None:
     assert tool("--list") == (0, ["g", "other"], [])
 
 
@@ -76,7 +76,7 @@ def test_list_with_states(data: Path, tool: Tool) -> None:
         assert tool("--list", "--state", "stable")[1] == [header, g.format("Stable")]
 
 
-def test_describe(tool: Tool) -> None:
+def test_describe_prints_kafkas_table_of_offsets_and_lag(tool: Tool) -> None:
     assert tool("--describe", "--group", "g") == (
         0,
         [
@@ -345,7 +345,7 @@ def test_a_group_with_an_open_consumer_is_not_reset(data: Path, reset: Tool) -> 
 # --- delete and delete-offsets ------------------------------------------------------------------
 
 
-def test_delete(data: Path, tool: Tool) -> None:
+def test_deleted_groups_have_no_committed_offsets(data: Path, tool: Tool) -> None:
     text = "Deletion of requested consumer groups ('g', 'other') was successful."
     assert tool("--delete", "--group", "g", "--group", "other") == (0, [text], [])
     assert tool("--list") == (0, [], [])
@@ -415,7 +415,9 @@ def test_delete_offsets_of_what_does_not_exist(data: Path, tool: Tool) -> None:
         (["--list", "--timeout", "5"], "--timeout goes with --bootstrap-server"),
     ],
 )
-def test_wrong_use(tool: Tool, words: list[str], text: str) -> None:
+def test_invalid_options_of_consumer_groups_are_errors(
+    tool: Tool, words: list[str], text: str
+) -> None:
     status, lines, errors = tool(*words)
     assert (status, lines) == (1, [])
     assert text in errors[0]

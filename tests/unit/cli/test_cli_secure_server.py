@@ -13,34 +13,19 @@ from kstore.remote.authentication import AuthenticationFailedError
 from kstore.remote.connection import Connection
 from kstore.remote.store import RemoteStore
 from kstore.security.client_settings import client_security
-from support.certificates import Authority
+from support.secure_broker import MECHANISMS, PLAIN_MODULE, secure_broker
 
 PASSWORD = 'a secret, = "quoted"'
 QUOTED = PASSWORD.replace('"', '\\"')
-PLAIN = "org.apache.kafka.common.security.plain.PlainLoginModule required "
 SCRAM = "org.apache.kafka.common.security.scram.ScramLoginModule required "
 USER = f'username="alice" password="{QUOTED}";'
-PROTOCOLS = ("SASL_PLAINTEXT", "SASL_SSL", "SSL")
 SETTINGS = {
-    "listeners": ",".join(f"{name}://127.0.0.1:0" for name in ("INTERNAL", *PROTOCOLS)),
-    "listener.security.protocol.map": "INTERNAL:PLAINTEXT,"
-    + ",".join(f"{name}:{name}" for name in PROTOCOLS),
-    "sasl.enabled.mechanisms": "PLAIN,SCRAM-SHA-256,SCRAM-SHA-512",
-    "listener.name.sasl_plaintext.plain.sasl.jaas.config": f'{PLAIN} user_alice="{QUOTED}";',
-    "listener.name.sasl_ssl.plain.sasl.jaas.config": f'{PLAIN} user_alice="{QUOTED}";',
-    "kstore.sasl.plain.without.tls": True,
-    "connection.failed.authentication.delay.ms": 0,
     "group.initial.rebalance.delay.ms": 0,
     "num.io.threads": 1,  # which the fixture starts
-    "ssl.keystore.type": "PEM",
-    "ssl.truststore.type": "PEM",
-    "ssl.client.auth": "required",
 }
 CASES = [("SSL", "")]
 CASES += [
-    (protocol, mechanism)
-    for protocol in ("SASL_PLAINTEXT", "SASL_SSL")
-    for mechanism in ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
+    (protocol, mechanism) for protocol in ("SASL_PLAINTEXT", "SASL_SSL") for mechanism in MECHANISMS
 ]
 
 
@@ -66,7 +51,7 @@ class Served(NamedTuple):
                 "ssl.keystore.location": os.fspath(self.client),
             }
         if mechanism:
-            module = PLAIN if mechanism == "PLAIN" else SCRAM
+            module = PLAIN_MODULE if mechanism == "PLAIN" else SCRAM
             found |= {"sasl.mechanism": mechanism, "sasl.jaas.config": module + USER}
         return found
 
@@ -79,18 +64,13 @@ class Served(NamedTuple):
 
 @pytest.fixture(scope="module")
 def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
-    authority = Authority(tmp_path_factory.mktemp("authority"))
-    server, client = authority.issue("server"), authority.issue("client", "/CN=client")
-    settings = {
-        **SETTINGS,
-        "ssl.keystore.location": os.fspath(server),
-        "ssl.truststore.location": os.fspath(authority.certificate),
-    }
-    with kstore.serve(tmp_path_factory.mktemp("secure"), settings=settings) as broker:
+    root = tmp_path_factory.mktemp("served")
+    with secure_broker(root, f'user_alice="{QUOTED}"', SETTINGS) as secured:
+        broker = secured.broker
         broker.store.create_topic("orders", partitions=2)
         for mechanism in ("SCRAM-SHA-256", "SCRAM-SHA-512"):
             set_password(broker, mechanism)
-        yield Served(broker, authority.certificate, client)
+        yield Served(*secured)
 
 
 def set_password(broker: kstore.Broker, mechanism: str) -> None:
@@ -202,7 +182,8 @@ def stdin_of(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[bytes], None
 @pytest.mark.parametrize(
     ("protocol", "mechanism", "changes", "text"),
     [
-        ("SASL_PLAINTEXT", "PLAIN", {"sasl.jaas.config": PLAIN + 'username="alice" password="x";'},
+        ("SASL_PLAINTEXT", "PLAIN",
+         {"sasl.jaas.config": PLAIN_MODULE + 'username="alice" password="x";'},
          "Authentication failed: Invalid username or password"),
         ("SASL_PLAINTEXT", "SCRAM-SHA-512",
          {"sasl.jaas.config": SCRAM + 'username="alice" password="x";'},
@@ -261,7 +242,8 @@ def test_a_broker_with_sessions_takes_the_renewal(tmp_path: Path) -> None:
     settings = {
         "listeners": "SASL_PLAINTEXT://127.0.0.1:0",
         "sasl.enabled.mechanisms": "PLAIN",
-        "listener.name.sasl_plaintext.plain.sasl.jaas.config": f'{PLAIN} user_alice="{QUOTED}";',
+        "listener.name.sasl_plaintext.plain.sasl.jaas.config": PLAIN_MODULE
+        + f'user_alice="{QUOTED}";',
         "kstore.sasl.plain.without.tls": True,
         "connections.max.reauth.ms": 3_600_000,
     }
@@ -269,7 +251,7 @@ def test_a_broker_with_sessions_takes_the_renewal(tmp_path: Path) -> None:
         {
             "security.protocol": "SASL_PLAINTEXT",
             "sasl.mechanism": "PLAIN",
-            "sasl.jaas.config": PLAIN + USER,
+            "sasl.jaas.config": PLAIN_MODULE + USER,
         }
     )
     with (

@@ -84,7 +84,7 @@ def test_create_list_describe_delete(tool):
     assert tool("topics", "--list")[1] == ["a_a"]
 
 
-def test_create_twice(tool):
+def test_creating_an_existing_topic_fails_unless_if_not_exists(tool):
     words = ("topics", "--create", "--topic", "t")
     assert tool(*words)[0] == 0
     status, lines, _ = tool(*words)
@@ -193,7 +193,7 @@ def consumed(tool, *words):
     return lines
 
 
-def test_from_beginning(filled):
+def test_the_console_consumer_reads_from_the_beginning(filled):
     lines = consumed(filled, "--topic", "orders", "--from-beginning")
     assert sorted(lines) == sorted(
         [f"zero {n}" for n in range(10)] + [f"one {n}" for n in range(5)]
@@ -212,7 +212,7 @@ def test_partition_and_offset(filled):
     assert consumed(filled, *source, "--offset", 3, "--max-messages", 2) == ["zero 3", "zero 4"]
 
 
-def test_from_time(filled):
+def test_the_console_consumer_reads_from_a_time(filled):
     source = ("--topic", "orders", "--partition", 0)
     assert consumed(filled, *source, "--from-time", FIRST + 7) == ["zero 7", "zero 8", "zero 9"]
     assert len(consumed(filled, *source, "--from-time", "2023-11-14T22:13:20Z")) == 10
@@ -348,7 +348,7 @@ def test_following_ends_without_a_reader(filled):
         (("--topic-partitions", ":-1"), ["orders:0:10", "other.topic:0:1"]),
     ],
 )
-def test_offsets(filled, words, lines):
+def test_get_offsets_prints_the_offsets_of_partitions(filled, words, lines):
     assert filled("get-offsets", *words) == (0, lines, [])
 
 

@@ -213,7 +213,7 @@ def test_wrong_use_of_configs(tool: Tool, words: list[str], text: str) -> None:
     assert text in errors[0]
 
 
-def test_pairs() -> None:
+def test_settings_are_parsed_as_kafkas_add_config_is() -> None:
     assert parse_pairs(" a=1 , b=[x,y],c=,d=u=v") == {"a": "1", "b": "x,y", "c": "", "d": "u=v"}
     for wrong in ("a", "=1", "a=1,,b=2"):
         with pytest.raises(KStoreError, match="Invalid entity config"):

@@ -105,7 +105,7 @@ def test_seek_by_offset_and_time(store: Store) -> None:
             consumer.seek_to_time("yesterday")  # type: ignore[arg-type]
 
 
-def test_paused_partitions_wait(store: Store) -> None:
+def test_paused_partitions_are_not_read(store: Store) -> None:
     with store.consumer("t") as consumer:
         consumer.pause(T1)
         assert consumer.paused == {T1}

@@ -94,7 +94,7 @@ def test_an_error_in_the_block_aborts(store) -> None:
     assert committed(store, "a") == [b"3", b"4"]
 
 
-def test_step_by_step(store) -> None:
+def test_calls_outside_a_transaction_are_errors_and_a_commit_makes_records_visible(store) -> None:
     producer = store.transactional_producer("id")
     for call in (
         producer.commit_transaction,

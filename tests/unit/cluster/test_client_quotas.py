@@ -107,7 +107,7 @@ def test_fractions_of_percent_are_taken() -> None:
     check_changes(of(user="u"), {"request_percentage": 0.5, "controller_mutation_rate": 0.1})
 
 
-def test_json_has_everything() -> None:
+def test_quotas_are_equal_after_a_round_trip_through_json() -> None:
     quotas = ClientQuotas({entity: {KEY: 1.0} for entity, _ in ORDER})
     assert from_json(json.loads(json.dumps(to_json(quotas)))) == quotas
 

@@ -184,7 +184,7 @@ def test_a_batch_larger_than_the_buffer(tmp_path):
     log.close()
 
 
-def test_nothing_to_do(tmp_path):
+def test_a_log_with_only_an_active_segment_is_not_compacted(tmp_path):
     log = open_compacted(tmp_path / "t-0")
     assert log.compact().passes == 0
     log.append(b"1", key=b"a")
@@ -261,7 +261,7 @@ def test_a_checkpoint_of_others_is_kept_and_a_broken_one_is_no_matter(tmp_path):
     log.close()
 
 
-def test_the_throttle():
+def test_the_throttle_limits_bytes_per_second():
     now, slept = [0.0], []
 
     def sleep(seconds):
@@ -298,7 +298,7 @@ def test_a_slow_compaction_ends_when_it_is_stopped(tmp_path):
 # --- files, readers, appends ---------------------------------------------------------------
 
 
-def test_the_files_afterwards(tmp_path):
+def test_a_compaction_leaves_kafkas_file_names_and_times(tmp_path):
     log = fill(tmp_path / "t-0", file_delete_delay_ms=1 << 40)
     modified = os.stat(tmp_path / "t-0" / f"{100:020}.log").st_mtime_ns
     log.compact()

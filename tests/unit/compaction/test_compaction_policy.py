@@ -72,7 +72,7 @@ def test_not_beyond_the_last_stable_offset_and_complete_segments_only():
     assert found.cleanable_bytes == 0
 
 
-def test_the_lags():
+def test_compaction_lags_bound_what_is_cleanable():
     young = [*segments(0, 10), *segments(20, 30, 50, largest_timestamp=NOW - 10)]
     assert find(young, min_compaction_lag_ms=11).first_uncleanable_offset == 20
     assert find(young, min_compaction_lag_ms=9).first_uncleanable_offset == 50
@@ -123,7 +123,7 @@ def aborted(producer_id, first, last):
     return AbortedTransaction(0, producer_id, first, last, first)
 
 
-def test_transactions():
+def test_only_records_of_aborted_transactions_are_removed():
     found = CleanedTransactions()
     found.add([aborted(1, 10, 30), aborted(1, 40, 50)])
     found.add([aborted(1, 10, 30)])  # named by the next segment once more
@@ -140,7 +140,7 @@ def test_transactions():
     assert len(found.written) == 1
 
 
-def test_settings():
+def test_settings_of_the_cleaner_have_kafkas_names():
     config = LogConfig.from_properties(
         {"min.cleanable.dirty.ratio": "0.01", "delete.retention.ms": "5"}
     )

@@ -129,7 +129,9 @@ def test_keys_round_trip(group: str, topic: str, partition: int) -> None:
 
 
 @given(OFFSETS, OFFSETS, NAMES, st.integers(-1, 2**31 - 1))
-def test_values_round_trip(offset: int, timestamp: int, metadata: str, epoch: int) -> None:
+def test_an_offset_commit_is_equal_after_encoding_and_decoding(
+    offset: int, timestamp: int, metadata: str, epoch: int
+) -> None:
     commit = OffsetCommit(offset, timestamp, metadata, epoch)
     assert decode_offset_value(encode_offset_value(commit)) == commit
 
@@ -230,7 +232,7 @@ def test_many_records_are_read_by_columns(tmp_path: Path, monkeypatch: pytest.Mo
         assert found.forget_topic("t") == 40
 
 
-def test_a_tombstone_forgets(tmp_path: Path) -> None:
+def test_a_tombstone_removes_a_committed_offset(tmp_path: Path) -> None:
     log = FakeLog()
     log.append(
         encode_offset_value(OffsetCommit(5, 1)), key=encode_offset_key(OffsetKey("g", "t", 0))

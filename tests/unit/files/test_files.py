@@ -148,7 +148,7 @@ def test_closed_descriptor(tmp_path):
         assert caught.value.errno == errno.EBADF
 
 
-def test_names(tmp_path):
+def test_directories_list_their_names_sorted(tmp_path):
     DISK.make_directory(tmp_path / "d")
     (tmp_path / "b").write_bytes(b"bb")
     (tmp_path / "a").write_bytes(b"")

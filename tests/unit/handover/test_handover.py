@@ -204,7 +204,9 @@ def test_interrupted_and_done_again(own: Path, tmp_path: Path, when: int) -> Non
     assert not list(broker_dir.rglob("*.cleaned"))
 
 
-def test_back(own: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_brokers_directory_is_checked_before_kstore_takes_it_back(
+    own: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     broker_dir = broker(tmp_path / "there", "t-0", "t-1")
     hand_over(own, broker_dir)
     (broker_dir / f"old-0.{'0' * 32}-stray").mkdir()

@@ -338,7 +338,7 @@ def content(rng):
         (0, {"before_max": 0, "log_append_time": True}, "OK"),
     ],
 )
-def test_bounds_of_timestamps(timestamp, rules, status):
+def test_timestamps_outside_the_allowed_range_are_refused(timestamp, rules, status):
     assert check(batch([PlainRecord(0, timestamp, b"k", b"v")]), **rules) == status
 
 

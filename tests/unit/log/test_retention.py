@@ -64,7 +64,7 @@ def test_by_size_the_log_keeps_at_least_the_limit(limit, gone):
 
 
 @pytest.mark.parametrize(("days", "gone"), [(10, 0), (9, 1), (5, 1), (4, 2), (3, 2), (0, 3)])
-def test_by_time(days, gone):
+def test_segments_older_than_retention_ms_are_deleted(days, gone):
     segments = log((100, 9.5), (100, 4.5), (100, 0.5))
     found = decide(segments, LogConfig(retention_ms=days * DAY))
     assert found == [(0, "time"), (10, "time"), (20, "time")][:gone]
@@ -115,7 +115,7 @@ def test_compacted_logs_lose_nothing_by_size_or_time():
     assert len(decide(segments, LogConfig(cleanup_policy="compact,delete", **limits))) == 2
 
 
-def test_no_segments():
+def test_without_segments_nothing_is_deleted():
     assert decide([], LogConfig(retention_ms=0)) == []
 
 

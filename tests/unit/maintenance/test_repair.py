@@ -522,7 +522,7 @@ def test_what_the_user_may_not_read_is_no_damage(partition, tmp_path):
     assert not (tmp_path / "out").exists()
 
 
-def test_refusals(partition, tmp_path):
+def test_a_repair_of_an_open_or_empty_directory_is_refused(partition, tmp_path):
     root = partition.parent
     with kstore.open(root), pytest.raises(StoreLockedError):
         kstore.plan_repair(partition)
@@ -536,7 +536,9 @@ def test_refusals(partition, tmp_path):
         kstore.repair(root, root / "out")
 
 
-def test_the_tool(partition, tmp_path, capsys):
+def test_repair_writes_nothing_without_damage_and_the_valid_records_with_it(
+    partition, tmp_path, capsys
+):
     assert main(["repair", "--path", str(partition.parent)]) == 0
     assert "nothing was written" in capsys.readouterr().out
     path = partition / filenames.log_name(0)

@@ -148,7 +148,7 @@ def test_all_of_a_topic_then_its_new_records(leader: Leader, target: Store) -> N
     assert copied(target) == copied(leader.store)
 
 
-def test_some_partitions(leader: Leader, target: Store) -> None:
+def test_only_the_named_partitions_are_copied(leader: Leader, target: Store) -> None:
     fill(leader, 3)
     fill(leader, 4, 1)
     run(leader, target, partitions=[1])
@@ -238,7 +238,9 @@ def test_retention_overtook_the_copy(leader: Leader, target: Store) -> None:
     assert [r.offset for r in log] == list(range(70, 90))
 
 
-def test_an_emptied_source(leader: Leader, target: Store, tmp_path: Path) -> None:
+def test_the_copy_of_an_emptied_partition_begins_at_its_log_start(
+    leader: Leader, target: Store, tmp_path: Path
+) -> None:
     fill(leader, 30)
     leader.store["t"][0].delete_records(-1)
     run(leader, target)
@@ -517,7 +519,7 @@ def test_pace_and_progress(leader: Leader, target: Store, monkeypatch: pytest.Mo
         Mirror(target, leader, max_bytes_per_second=0)
 
 
-def test_growing_a_topic(target: Store) -> None:
+def test_partitions_can_be_added_but_not_removed(target: Store) -> None:
     target.create_topic("t", 2)
     assert len(target.add_partitions("t", 3)) == 3
     assert target["t"][2].append(b"v") == 0
@@ -533,7 +535,7 @@ def test_a_brokers_topic_does_not_grow(tmp_path: Path) -> None:
         store.add_partitions("theirs", 2)
 
 
-def test_numbers() -> None:
+def test_the_option_partitions_takes_numbers_and_ranges() -> None:
     assert numbers("0,4-6") == [0, 4, 5, 6]
     for text in ("", "a", "3-1", "1-", "-1"):
         with pytest.raises(KStoreError, match="--partitions"):
@@ -590,7 +592,9 @@ def test_without_the_client_library(tmp_path: Path) -> None:
     assert len(done.stderr.splitlines()) == 1
 
 
-def test_wrong_options(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_invalid_options_of_mirror_are_errors(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     some = ["--bootstrap-server", "b:1", "--topic", "t", "--log-dir", str(tmp_path)]
     assert main(["mirror", *some, "--throttle", "0"]) == 1
     assert main(["mirror", *some, "--partitions", "x"]) == 1

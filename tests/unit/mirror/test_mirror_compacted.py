@@ -129,7 +129,7 @@ def test_an_end_that_was_compacted_away(
     assert again.bytes == 0
 
 
-def test_an_emptied_end(source: Source, target: Store) -> None:
+def test_a_copy_ends_at_an_emptied_batch_as_its_source_does(source: Source, target: Store) -> None:
     """As Kafka's cleaner leaves it: the batch of the marker, and no record in it."""
     source.overwrite(1)
     source.transaction(20)

@@ -502,12 +502,12 @@ def test_a_batch_larger_than_a_block():
         {"on_tail": "ignore"},
     ],
 )
-def test_wrong_arguments(arguments):
+def test_invalid_offsets_and_positions_are_errors(arguments):
     with pytest.raises(ValueError):
         scan(SAMPLES["v2"], **arguments)
 
 
-def test_record_objects():
+def test_records_compare_by_value_and_show_their_fields():
     (record, other) = all_records(SAMPLES["v2"])
     assert record.datetime == datetime.fromtimestamp(T / 1000, UTC)
     assert record.headers == (("h", b"1"),)
@@ -537,7 +537,7 @@ def test_records_are_built_from_right_types_only():
         Record(1, T, None, None, timestamp_type="Other")
 
 
-def test_the_sets_exist():
+def test_files_of_brokers_are_found():
     assert data_sets.BROKER_SETS
 
 

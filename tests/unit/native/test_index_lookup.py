@@ -180,7 +180,7 @@ def test_relative_offset_zero_is_an_entry_in_the_first_slot_only():
     assert OffsetIndex(offset_bytes([(0, 700)]), BASE).lookup(BASE) == 700
 
 
-def test_items_are_entries():
+def test_an_index_is_a_sequence_of_entries():
     index = OffsetIndex(offset_bytes([(4, 40), (9, 90)]), BASE)
     assert list(index) == [(BASE + 4, 40), (BASE + 9, 90)]
     assert index[-1] == (BASE + 9, 90)

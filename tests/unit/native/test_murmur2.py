@@ -67,7 +67,7 @@ def test_a_key_outside_the_data_is_refused(position, length):
         )
 
 
-def test_wrong_arguments():
+def test_invalid_partition_counts_and_offsets_are_errors():
     with pytest.raises(ValueError, match="at least 1"):
         murmur2.partition_for_key(b"a", 0)
     with pytest.raises(ValueError, match="at least 1"):

@@ -106,7 +106,7 @@ def test_the_example_keeps_its_bounds_at_every_cut(guide):
 
 @given(st.binary(max_size=300), st.binary(max_size=80), st.lists(INT64S, max_size=8))
 @settings(max_examples=200, deadline=None)
-def test_hostile_files_end(guide, log, entries, offsets):
+def test_a_search_of_hostile_bytes_ends_with_a_result_for_each_offset(guide, log, entries, offsets):
     asked = np.array([*offsets, 0, 1], np.int64)
     found, damaged, missing, _ = guide.reach(as_bytes(log), as_bytes(entries), 0, asked)
     assert found + damaged + missing == asked.size

@@ -92,7 +92,7 @@ def test_an_empty_segment():
 
 @pytest.mark.parametrize("interval", [0, 60, 4096])
 @pytest.mark.parametrize("chunk", [61, 100, 1 << 20])
-def test_every_cut(interval, chunk):
+def test_a_scan_of_every_cut_finds_what_the_oracle_recovers(interval, chunk):
     data = mixed_segment()
     for size in range(len(data)):
         cut = data[:size]
@@ -215,7 +215,7 @@ def test_a_range_longer_than_the_file_is_not_read_beyond_it():
     assert summary(found) == recover(data[:100], BASE)
 
 
-def test_misuse():
+def test_invalid_arguments_of_a_scan_are_errors():
     for options in ({"base_offset": -1}, {"file_size": -1}, {"index_interval_bytes": -1}):
         with pytest.raises(ValueError):
             SegmentScan(**{"base_offset": 0, "file_size": 0, **options})

@@ -166,7 +166,7 @@ def test_only_counted_it_grows() -> None:
             tally.add(data, offsets, times, starts + bad, lengths, sizes)
 
 
-def test_what_is_refused() -> None:
+def test_invalid_arguments_of_a_tally_are_errors() -> None:
     with pytest.raises(ValueError, match="width"):
         Tally(KEY, -1)
     with pytest.raises(ValueError, match="16 bytes"):

@@ -75,7 +75,9 @@ def test_writer_and_readers(log_and_offsets: tuple[Path, list[int]]) -> None:
             log.verify().raise_if_corrupt()
 
 
-def test_after_a_kill(log_and_offsets: tuple[Path, list[int]]) -> None:
+def test_recovery_finds_aborted_transactions_whose_markers_were_emptied(
+    log_and_offsets: tuple[Path, list[int]],
+) -> None:
     """Recovery replays the log, from its start and without the index that was lost."""
     path, expected = log_and_offsets
     (path / MARKER).unlink()

@@ -21,7 +21,7 @@ def test_names_are_kafkas() -> None:
     assert {"topicId", "isMigratingZkBroker", "kRaftVersion"} <= fields
 
 
-def test_kinds_by_key() -> None:
+def test_record_types_are_found_by_their_key() -> None:
     assert kafka_messages.names_by_key("METADATA")[2] == "TopicRecord"
     assert kafka_messages.names_by_key("KEY", "Transaction") == {0: "TransactionLogKey"}
     assert kafka_messages.names_by_key("KEY", "Offset") == {1: "OffsetCommitKey"}

@@ -80,7 +80,7 @@ def test_a_codec_that_the_format_does_not_have_is_refused(which, magic):
         codec.compress(which, magic, TEXT)
 
 
-def test_names():
+def test_codecs_have_kafkas_names_and_ids():
     assert [codec.codec_id(name) for name in codec.NAMES] == [0, 1, 2, 3, 4]
     with pytest.raises(UnsupportedCompressionTypeError):
         codec.codec_id("brotli")
@@ -128,7 +128,7 @@ def test_a_snappy_length_that_lies():
 
 @pytest.mark.parametrize("which", [1, 2, 3, 4])
 @given(data=st.binary(max_size=100))
-def test_noise(which, data):
+def test_random_bytes_are_refused_by_every_codec_with_a_checksum(which, data):
     try:
         codec.decompress(which, 2, data)
     except CorruptRecordError:

@@ -85,7 +85,7 @@ def test_selecting_rows():
         columns.values[20]
 
 
-def test_nulls():
+def test_null_and_empty_keys_and_values_are_distinct():
     (columns,) = ColumnScan(
         writer.batch([PlainRecord(0, T, None, b""), PlainRecord(1, T, b"", None)])
     )
@@ -171,7 +171,7 @@ def test_producer_fields_of_a_builder():
     assert batch.codec == 4
 
 
-def test_times():
+def test_a_datetime_of_any_zone_becomes_its_milliseconds():
     from datetime import UTC, datetime, timedelta, timezone
 
     when = datetime(2023, 11, 14, 22, 13, 20, 999, tzinfo=UTC)

@@ -158,7 +158,7 @@ def test_kafka_python_builds_the_same_messages(magic, codec):
     ]
 
 
-def test_the_worked_examples():
+def test_conversions_give_the_documented_bytes():
     v0 = bytes.fromhex("000000000000000500000014a4cdab3a0000000000016b0000000568656c6c6f")
     v1 = bytes.fromhex(
         "00000000000000060000001caa1f677901000000018bcfe56800000000016b0000000568656c6c6f"
@@ -272,7 +272,7 @@ def test_a_batch_that_a_leader_cannot_rebuild_is_an_error(data, magic, error):
     assert caught.value.position is not None
 
 
-def test_arguments():
+def test_invalid_arguments_of_a_conversion_are_errors():
     data = writer.batch(sample())
     with pytest.raises(InvalidRecordError):
         rebuild(data, 2, base_offset=-1)

@@ -87,7 +87,7 @@ A = AclOperation
         ([], ALICE, READ, "orders", False),
     ],
 )  # fmt: skip
-def test_decisions(
+def test_an_operation_is_allowed_as_by_kafkas_authorizer(
     acls: list[Acl], principal: Principal, operation: AclOperation, name: str, expected: bool
 ) -> None:
     assert authorizer(*acls).may(principal, HOST, operation, TOPIC, name) is expected
@@ -120,7 +120,9 @@ def test_the_default_and_super_users() -> None:
         ([acl("o", WRITE, pattern=PREFIXED), acl("or", WRITE, DENY, pattern=PREFIXED)], True),
     ],
 )
-def test_any_resource(acls: list[Acl], expected: bool) -> None:
+def test_an_operation_on_any_resource_is_allowed_as_by_kafkas_authorizer(
+    acls: list[Acl], expected: bool
+) -> None:
     assert authorizer(*acls).may_with_any(ALICE, HOST, WRITE, TOPIC) is expected
 
 

@@ -53,6 +53,6 @@ def test_hosts_and_names() -> None:
          "cannot connect"),
     ],
 )  # fmt: skip
-def test_what_is_refused(settings: dict[str, str], words: str) -> None:
+def test_invalid_listeners_are_errors(settings: dict[str, str], words: str) -> None:
     with pytest.raises(InvalidConfigError, match=words):
         parse_listeners(settings)

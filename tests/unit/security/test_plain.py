@@ -32,7 +32,7 @@ def test_the_right_password(token: bytes, user: str) -> None:
         (b"\0alice\0" + b"x" * 5000, "too long"),
     ],
 )
-def test_what_is_refused(token: bytes, words: str) -> None:
+def test_an_invalid_token_or_password_is_refused_and_not_shown(token: bytes, words: str) -> None:
     with pytest.raises(PlainError, match=words) as caught:
         check_plain(token, USERS)
     assert "secret" not in str(caught.value)

@@ -81,7 +81,7 @@ def test_what_stops_the_start(changes: dict[str, object], words: str) -> None:
 STANDARD = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
 
 
-def test_an_authorizer() -> None:
+def test_the_settings_of_the_authorizer_are_read() -> None:
     found = read(
         **{
             "authorizer.class.name": STANDARD,

@@ -462,7 +462,7 @@ def test_a_dry_run_omits_finished_chunks(source: Path, tmp_path: Path, capsys: A
         assert "0 tasks would restore 0 partitions" in capsys.readouterr().out
 
 
-def test_mistakes(source: Path, tmp_path: Path) -> None:
+def test_invalid_arguments_of_a_restore_are_errors(source: Path, tmp_path: Path) -> None:
     with pytest.raises(InvalidConfigError, match="one source"):
         restore(tmp_path / "to")
     with pytest.raises(InvalidConfigError, match="one target"):

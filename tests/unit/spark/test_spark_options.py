@@ -47,7 +47,7 @@ def test_names_are_compared_without_case_as_spark_hands_them_over() -> None:
     assert parse(MINPARTITIONS="7").min_partitions == 7
 
 
-def test_paths() -> None:
+def test_the_options_path_and_paths_name_log_directories() -> None:
     both = {"subscribe": "orders", "paths": '["/a", "/b c"]'}
     assert parse_source(both).paths == ("/a", "/b c")
     assert parse_source({"subscribe": "orders", "path": "file:///a"}).paths == ("/a",)

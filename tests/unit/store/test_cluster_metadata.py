@@ -67,7 +67,9 @@ def test_settings_go_with_their_topic(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("end", "expected"), [(metadata.END, {"a": A}), (metadata.ABORT, {"b": B}), (None, {"b": B})]
 )
-def test_transactions(tmp_path: Path, end: bytes | None, expected: dict[str, str]) -> None:
+def test_records_of_an_aborted_or_open_metadata_transaction_do_not_count(
+    tmp_path: Path, end: bytes | None, expected: dict[str, str]
+) -> None:
     """What is not ended, or aborted, has not happened."""
     values = [metadata.topic("b", B), metadata.BEGIN, metadata.remove(B), metadata.topic("a", A)]
     folder = metadata.write(tmp_path, *values, *(() if end is None else (end,)))

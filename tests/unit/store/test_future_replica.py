@@ -79,7 +79,9 @@ def contents(folder: Path) -> dict[str, bytes]:
 # --- a move as it should go -------------------------------------------------------------------
 
 
-def test_everything_comes_along(dirs: tuple[Path, Path]) -> None:
+def test_a_moved_partition_keeps_all_its_files_and_checkpoint_entries(
+    dirs: tuple[Path, Path],
+) -> None:
     with filled(dirs) as store:
         log = store["t"][0]
         log.flush()

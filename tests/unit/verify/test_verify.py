@@ -293,7 +293,7 @@ def test_more_findings_than_are_kept(partition, monkeypatch):
         report.raise_if_corrupt()
 
 
-def test_many_windows(partition, monkeypatch):
+def test_a_verification_in_small_windows_finds_the_same(partition, monkeypatch):
     monkeypatch.setattr("kstore.verify.partition.WINDOW", 64)
     for threads in (1, 2):
         assert verify_partition(DISK, partition, threads=threads).batches == 10
@@ -301,7 +301,7 @@ def test_many_windows(partition, monkeypatch):
     assert only_finding(partition).position == 0
 
 
-def test_misuse(partition):
+def test_an_invalid_number_of_threads_is_an_error(partition):
     with pytest.raises(ValueError):
         verify_partition(DISK, partition, threads=0)
 

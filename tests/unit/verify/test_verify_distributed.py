@@ -153,7 +153,9 @@ NAMES = ["flip", "cut", "repeat", "overlap", "no_index", "epochs", "snapshots", 
 
 @pytest.mark.parametrize("damage", NAMES)
 @pytest.mark.parametrize("kind", ["plain", "transactional"])
-def test_damage(kind: str, damage: str, request: pytest.FixtureRequest) -> None:
+def test_ranges_of_a_damaged_log_merge_to_the_report_of_the_complete_log(
+    kind: str, damage: str, request: pytest.FixtureRequest
+) -> None:
     path = request.getfixturevalue(kind)
     dict(damages(path))[damage]()
     complete = verify_partition(DISK, path)

@@ -181,7 +181,9 @@ def test_alter_replaces_all_settings(client: Client, version: int) -> None:
 
 
 @pytest.mark.parametrize("version", range(2))
-def test_single_changes(client: Client, version: int) -> None:
+def test_incremental_alter_configs_changes_only_the_named_settings(
+    client: Client, version: int
+) -> None:
     alter(client, (TOPIC, "a", [("retention.ms", "100"), ("flush.ms", "7")]))
     changes: list[Change] = [("retention.ms", DELETE, None), ("cleanup.policy", APPEND, "compact")]
     assert change(client, (TOPIC, "a", changes), version=version) == DONE
@@ -238,7 +240,7 @@ def test_what_kafka_says_to_single_changes(client: Client) -> None:
     assert change(client) == alter(client) == []
 
 
-def test_a_resource_twice(client: Client) -> None:
+def test_a_resource_that_appears_twice_is_refused(client: Client) -> None:
     wanted = [(42, "Each resource must appear at most once.")] * 2
     assert alter(client, *[(TOPIC, "a", [("flush.ms", "1")])] * 2) == wanted
     assert change(client, *[(TOPIC, "a", [("flush.ms", SET, "1")])] * 2) == wanted

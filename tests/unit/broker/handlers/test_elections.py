@@ -88,7 +88,7 @@ def alter(*topics: Topic, **fields: Any) -> tuple[int, Any]:
     ]
 
 
-def test_reassignments() -> None:
+def test_reassignments_to_other_brokers_are_refused() -> None:
     includes = "The manual partition assignment includes"
     wanted = [
         Partition(0, [1]), Partition(0, None), Partition(1, []), Partition(1, [9]),

@@ -71,7 +71,7 @@ def test_settings_that_are_refused(
     assert (result.error_code, result.error_message) == (42, "Group name must not be empty")
 
 
-def test_checks_change_nothing(client: Client) -> None:
+def test_validate_only_changes_nothing(client: Client) -> None:
     wanted = (GROUP, "g", [(SESSION, SET, "50000")])
     assert change(client, wanted, validate_only=True) == DONE
     assert one(client, GROUP, "g", SESSION).config_source == 5

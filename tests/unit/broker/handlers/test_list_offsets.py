@@ -42,7 +42,7 @@ def found(broker, version, timestamp, **fields):
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_ends(broker, version):
+def test_earliest_is_the_log_start_and_latest_the_high_watermark(broker, version):
     broker.store["t"][0].delete_records(1)
     assert found(broker, version, LATEST) == (0, 3, -1)
     assert found(broker, version, EARLIEST) == (0, 1, -1)
@@ -59,7 +59,7 @@ def test_ends(broker, version):
         (NOW + 21, (0, -1, -1)),
     ],
 )
-def test_by_time(broker, version, timestamp, expected):
+def test_a_timestamp_finds_the_first_record_at_or_after_it(broker, version, timestamp, expected):
     assert found(broker, version, timestamp) == expected
 
 

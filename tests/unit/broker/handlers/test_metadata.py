@@ -123,7 +123,7 @@ def test_authorized_operations_only_where_asked() -> None:
 
 
 @pytest.mark.parametrize("version", [12, 13])
-def test_by_id(version: int) -> None:
+def test_topics_are_found_by_id(version: int) -> None:
     """Unknown ids come first with error 100; the name beside an id is ignored, and so are names
     in a request that has an id."""
     other = b"\x09" * 16

@@ -25,7 +25,7 @@ def ask(version: int, *wanted: tuple[str, list[int]]) -> Any:
 
 
 @pytest.mark.parametrize("version", [0, 1, 2])
-def test_one_voter(version: int) -> None:
+def test_the_broker_is_the_only_voter_of_its_quorum(version: int) -> None:
     before = time.time_ns() // 1_000_000
     response = ask(version, ("__cluster_metadata", [0]))
     ((topic,), (partition,)) = response.topics, response.topics[0].partitions
@@ -62,6 +62,6 @@ def test_any_other_partition_is_unknown(wanted: list[tuple[str, list[int]]]) -> 
     assert response.nodes == []
 
 
-def test_no_partition() -> None:
+def test_a_request_without_partitions_gets_none() -> None:
     assert ask(2).topics == []
     assert ask(2, ("__cluster_metadata", [])).topics[0].partitions == []

@@ -288,7 +288,7 @@ def test_partitions_whose_logs_are_not_open(tmp_path: Path) -> None:
         assert Page(broker).value("kafka_log_log_logendoffset", **labels) == 8
 
 
-def test_syncs(store: kstore.Store) -> None:
+def test_the_flush_metric_counts_syncs_of_the_broker(store: kstore.Store) -> None:
     name = "kafka_log_logflushstats_logflushrateandtimems"
     log = store.create_topic("orders")[0]
     log.append(b"before the broker")
@@ -454,7 +454,7 @@ def _many_partitions(store: kstore.Store, tester: HandlerTester, count: int) -> 
     return tester.metadata.image
 
 
-def test_off_by_default(store: kstore.Store) -> None:
+def test_without_its_setting_no_metric_is_collected_or_served(store: kstore.Store) -> None:
     with kstore.Broker(store, port=0) as broker:
         assert broker.metrics_address is None
         assert not [each for each in threading.enumerate() if each.name == "kstore-broker-metrics"]
@@ -474,7 +474,7 @@ def test_a_port_in_use_is_an_error_and_nothing_stays_open(store: kstore.Store) -
         urlopen(f"http://127.0.0.1:{port}/metrics", timeout=WAIT)
 
 
-def test_wrong_settings(store: kstore.Store) -> None:
+def test_invalid_settings_of_metrics_are_errors(store: kstore.Store) -> None:
     with pytest.raises(InvalidConfigError, match=r"kstore\.metrics\.port"):
         kstore.Broker(store, settings={"kstore.metrics.port": 65_536})
     with pytest.raises(InvalidConfigError, match=r"kstore\.metrics\.host"):
