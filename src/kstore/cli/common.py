@@ -9,7 +9,7 @@ import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, NoReturn, overload
+from typing import TYPE_CHECKING, Any, NoReturn, Self, overload
 
 from kstore.arguments import read_properties, split_names
 from kstore.cli.explain_lock import naming_lock_holder
@@ -398,7 +398,7 @@ class Output:
         if any(events & select.POLLERR for _, events in poll.poll(0)):
             raise BrokenPipeError
 
-    def __enter__(self) -> "Output":
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(

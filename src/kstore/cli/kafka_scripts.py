@@ -31,6 +31,7 @@ SCRIPTS = {
     "kafka-consumer-perf-test": "consumer-perf",
     "kafka-delete-records": "delete-records",
     "kafka-dump-log": "dump-log",
+    "kafka-e2e-latency": "end-to-end-latency",
     "kafka-features": "features",
     "kafka-get-offsets": "get-offsets",
     "kafka-leader-election": "leader-election",
@@ -40,6 +41,8 @@ SCRIPTS = {
     "kafka-server-start": "serve --config",
     "kafka-topics": "topics",
     "kafka-transactions": "transactions",
+    "kafka-verifiable-consumer": "verifiable-consumer",
+    "kafka-verifiable-producer": "verifiable-producer",
 }
 _MARK = "# Written by kstore kafka-scripts."
 

@@ -161,13 +161,16 @@ class Cluster:
 
     # --- metadata -------------------------------------------------------------------------
 
-    def metadata(self, topics: Iterable[str] | None) -> dict[str, TopicEntry]:
+    def metadata(
+        self, topics: Iterable[str] | None, *, may_create: bool = False
+    ) -> dict[str, TopicEntry]:
         """Request the metadata of these topics (None: of all), and remember brokers and leaders.
 
-        Returns entries by name, which may have error codes. Creates no topics.
+        Returns entries by name, which may have error codes. With ``may_create`` a broker that
+        creates topics on demand creates those that are missing.
         """
         wanted = None if topics is None else [MetadataRequest.Topics(name=name) for name in topics]
-        request = MetadataRequest(topics=wanted, allow_auto_topic_creation=False)
+        request = MetadataRequest(topics=wanted, allow_auto_topic_creation=may_create)
         answer = self.ask(request, MetadataResponse)
         self._addresses = {each.node_id: (each.host, each.port) for each in answer.brokers}
         self._racks = {each.node_id: each.rack for each in answer.brokers}

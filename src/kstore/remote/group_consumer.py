@@ -5,6 +5,7 @@ import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Self
 
+from kstore.errors import KStoreError, OffsetOutOfRangeError
 from kstore.remote.consumer import RemoteBatch, RemoteConsumer
 from kstore.remote.groups import committed_offsets
 from kstore.remote.membership import Membership
@@ -14,6 +15,7 @@ from kstore.topic_partition import TopicPartition
 if TYPE_CHECKING:
     from kstore.remote.store import RemoteStore
 
+OnPartitions = Callable[[Sequence[TopicPartition]], object]
 _LATEST, _EARLIEST = -1, -2
 _COMMIT_INTERVAL = 5.0  # seconds, Kafka's auto.commit.interval.ms
 _METADATA_AGE = 300.0  # seconds, Kafka's metadata.max.age.ms
@@ -32,6 +34,13 @@ class GroupConsumer:
     ----------
     topics
         Returns the topics to subscribe to; called at every rebalance, and every five minutes.
+    auto_offset_reset
+        ``"earliest"``, ``"latest"``, or ``"none"``, which raises a KStoreError.
+    session_timeout_ms, group_instance_id
+        Those of the :class:`Membership`.
+    on_assigned, on_revoked
+        Called with the partitions that a rebalance assigned, and with those that the member gives
+        up before the next one and in :meth:`close`; as in Kafka, not if there are none.
     """
 
     def __init__(
@@ -41,12 +50,23 @@ class GroupConsumer:
         topics: Callable[[], Sequence[str]],
         auto_offset_reset: str,
         isolation_level: str,
+        *,
+        session_timeout_ms: int = 45_000,
+        group_instance_id: str | None = None,
+        on_assigned: OnPartitions | None = None,
+        on_revoked: OnPartitions | None = None,
     ) -> None:
         self._store = store
         self._topics = topics
         self._reset = auto_offset_reset
         self._isolation_level = isolation_level
-        self._membership = Membership(store.cluster, group)
+        self._on_assigned, self._on_revoked = on_assigned, on_revoked
+        self._membership = Membership(
+            store.cluster,
+            group,
+            session_timeout_ms=session_timeout_ms,
+            group_instance_id=group_instance_id,
+        )
         self._reader: RemoteConsumer | None = None
         self._pending: dict[TopicPartition, int] = {}
         self._committed_at = time.monotonic()
@@ -65,6 +85,7 @@ class GroupConsumer:
         """Commit what is pending and leave the group."""
         try:
             self._commit_pending()
+            self._revoke()
         finally:
             self._membership.leave()
 
@@ -97,10 +118,18 @@ class GroupConsumer:
             self._seen_at = now
         if not self._membership.is_current():
             self._commit_pending()
+            self._revoke()
             self._seen, self._seen_at = self._partition_counts(), now
             self.assignment = self._membership.join(self._seen)
             self.joining_time += time.monotonic() - now
             self._reader = self._read(self.assignment)
+            if self._on_assigned is not None:
+                self._on_assigned(self.assignment)
+
+    def _revoke(self) -> None:
+        if self.assignment and self._on_revoked is not None:
+            self._on_revoked(self.assignment)
+        self.assignment = ()
 
     def _partition_counts(self) -> dict[str, int]:
         found = self._store.cluster.metadata(self._topics())
@@ -120,9 +149,20 @@ class GroupConsumer:
         )
         starts = list_offsets(cluster, committed, _EARLIEST)
         ends = list_offsets(cluster, committed, _LATEST)
+        if self._reset == "none" and (missing := [tp for tp in assignment if tp not in committed]):
+            raise KStoreError(
+                f"group {self._membership.group} has no committed offset of "
+                f"{missing[0].topic}-{missing[0].partition}, and no offset reset policy"
+            )
         for tp, found in committed.items():
             if starts.get(tp, 0) <= found.offset <= ends.get(tp, found.offset):
                 reader.seek(tp, found.offset)
+            elif self._reset == "none":
+                raise OffsetOutOfRangeError(
+                    f"the committed offset {found.offset} of {tp.topic}-{tp.partition} is outside "
+                    "the log, and there is no offset reset policy",
+                    offset=found.offset,
+                )
             else:
                 warnings.warn(
                     f"the committed offset {found.offset} of {tp.topic}-{tp.partition} is outside "
@@ -137,6 +177,12 @@ class GroupConsumer:
     def commit(self, offsets: Mapping[tuple[str, int], int]) -> None:
         """Queue offsets to commit, each the offset of the next record to read."""
         self._pending |= {TopicPartition(*tp): offset for tp, offset in offsets.items()}
+
+    def commit_sync(self, offsets: Mapping[tuple[str, int], int]) -> bool:
+        """Commit offsets now; False if a rebalance has begun a newer generation."""
+        return self._membership.commit(
+            {TopicPartition(*tp): offset for tp, offset in offsets.items()}
+        )
 
     def _commit_pending(self) -> None:
         self._committed_at = time.monotonic()

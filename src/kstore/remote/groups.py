@@ -270,6 +270,7 @@ def commit_offsets(
     *,
     member_id: str = "",
     generation: int = _NO_GENERATION,
+    group_instance_id: str | None = None,
 ) -> None:
     """Commit offsets for a member or, as tools do, for a group without members.
 
@@ -282,6 +283,7 @@ def commit_offsets(
         group_id=group,
         generation_id_or_member_epoch=generation,
         member_id=member_id,
+        group_instance_id=group_instance_id,
         topics=[
             Topics(
                 name=topic,

@@ -40,6 +40,9 @@ class Membership:
         How long the coordinator waits for a heartbeat before it removes the member.
     rebalance_timeout_ms
         How long a rebalance waits for this member to rejoin.
+    group_instance_id
+        Makes it a static member (KIP-345), which keeps its partitions while it restarts: ``leave``
+        sends nothing.
     """
 
     def __init__(
@@ -50,8 +53,10 @@ class Membership:
         session_timeout_ms: int = 45_000,
         rebalance_timeout_ms: int = 300_000,
         heartbeat_interval_ms: int = 3_000,
+        group_instance_id: str | None = None,
     ) -> None:
         self.group = group
+        self.group_instance_id = group_instance_id
         self.member_id = ""
         self.generation = -1
         self._cluster = cluster
@@ -86,6 +91,7 @@ class Membership:
             session_timeout_ms=self._session_timeout_ms,
             rebalance_timeout_ms=self._rebalance_timeout_ms,
             member_id=self.member_id,
+            group_instance_id=self.group_instance_id,
             protocol_type=CONSUMER,
             protocols=[JoinGroupRequest.Protocols(range_assignor.NAME, metadata)],
         )
@@ -117,6 +123,7 @@ class Membership:
             group_id=self.group,
             generation_id=self.generation,
             member_id=self.member_id,
+            group_instance_id=self.group_instance_id,
             protocol_type=joined.protocol_type or CONSUMER,
             protocol_name=joined.protocol_name,
             assignments=assignments,
@@ -170,7 +177,10 @@ class Membership:
         """Whether the assignment is still valid; sends a heartbeat if one is due."""
         if self._is_current and time.monotonic() >= self._next_heartbeat:
             request = HeartbeatRequest(
-                group_id=self.group, generation_id=self.generation, member_id=self.member_id
+                group_id=self.group,
+                generation_id=self.generation,
+                member_id=self.member_id,
+                group_instance_id=self.group_instance_id,
             )
             answer = ask_coordinator(
                 self._cluster,
@@ -197,6 +207,7 @@ class Membership:
                 offsets,
                 member_id=self.member_id,
                 generation=self.generation,
+                group_instance_id=self.group_instance_id,
             )
         except KStoreError as error:
             if self._lost(error.code):
@@ -209,6 +220,8 @@ class Membership:
         if not self.member_id:
             return
         member_id, self.member_id, self._is_current = self.member_id, "", False
+        if self.group_instance_id is not None:
+            return
         request = LeaveGroupRequest(
             group_id=self.group,
             member_id=member_id,

@@ -182,6 +182,8 @@ class RemoteStore(Mapping[str, RemoteTopic]):
         *,
         auto_offset_reset: str = "latest",
         isolation_level: str = "read_uncommitted",
+        **options: Any,
     ) -> GroupConsumer:
-        """A group member that subscribes to the topics that ``topics()`` returns."""
-        return GroupConsumer(self, group, topics, auto_offset_reset, isolation_level)
+        """A group member that subscribes to the topics that ``topics()`` returns; further options
+        as in :class:`GroupConsumer`."""
+        return GroupConsumer(self, group, topics, auto_offset_reset, isolation_level, **options)
