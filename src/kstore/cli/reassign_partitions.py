@@ -2,6 +2,7 @@
 
 import argparse
 import json
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kstore.arguments import whole_number
@@ -14,7 +15,7 @@ from kstore.topic_partition import TopicPartition
 if TYPE_CHECKING:
     from kstore.remote.store import RemoteStore
 
-ACTIONS = ("list", "verify", "execute")
+ACTIONS = ("list", "verify", "execute", "cancel")
 EPILOG = """\
 examples:
   kstore reassign-partitions --list --bootstrap-server localhost:9092
@@ -28,11 +29,21 @@ Moves partitions between the log directories of a broker. The file is Kafka's:
   {"version": 1, "partitions": [
     {"topic": "orders", "partition": 0, "replicas": [0], "log_dirs": ["/disk2/kafka"]}]}
 
+--cancel ends the moves in the file that are not complete: the partitions stay where they are.
 "any" in log_dirs leaves a replica where it is. The replicas must be those that the partition has:
 to move them between brokers of a Kafka cluster, use Kafka's own tool. --verify says whether the
 moves ended.
 """
 _ANY = "any"
+_BROKER_THROTTLES = (
+    "leader.replication.throttled.rate",
+    "follower.replication.throttled.rate",
+    "replica.alter.log.dirs.io.max.bytes.per.second",
+)
+_TOPIC_THROTTLES = (
+    "leader.replication.throttled.replicas",
+    "follower.replication.throttled.replicas",
+)
 
 
 class Move(NamedTuple):
@@ -49,12 +60,13 @@ def describe(parser: ToolParser) -> None:
     parser.add_argument("--list", action="store_true", help="list the reassignments in progress")
     parser.add_argument("--verify", action="store_true", help="say whether the moves ended")
     parser.add_argument("--execute", action="store_true", help="begin the moves")
+    parser.add_argument("--cancel", action="store_true", help="end moves that are not complete")
     parser.add_argument("--reassignment-json-file", metavar="FILE", help="the moves; see below")
     parser.add_argument("--timeout", type=whole_number(0, INT64_MAX), metavar="MS",
         help="without effect: a move begins at once")  # fmt: skip
     parser.add_argument("--preserve-throttles", action="store_true",
-        help="without effect: there are no throttles")  # fmt: skip
-    for name in ("--generate", "--cancel", "--additional", "--topics-to-move-json-file"):
+        help="do not remove the throttles of the brokers and topics")  # fmt: skip
+    for name in ("--generate", "--additional", "--topics-to-move-json-file"):
         parser.hints[name] = "that concerns moves between brokers: use Kafka's own tool"
     for name in ("--throttle", "--replica-alter-log-dirs-throttle"):
         parser.hints[name] = "moves of a server are not throttled; 'kstore log-dirs --move' can be"
@@ -64,12 +76,12 @@ def run(arguments: argparse.Namespace) -> int:
     chosen = [name for name in ACTIONS if getattr(arguments, name)]
     if len(chosen) != 1:
         raise WrongOptionsError(
-            "Command must include exactly one action: --list, --verify, --execute"
+            "Command must include exactly one action: --list, --verify, --execute, --cancel"
         )
     (action,) = chosen
     if (arguments.reassignment_json_file is None) != (action == "list"):
         raise WrongOptionsError(
-            "--reassignment-json-file names the moves of --execute and --verify"
+            "--reassignment-json-file names the moves of --execute, --verify and --cancel"
         )
     if action == "list":
         with open_server(arguments) as store:
@@ -79,7 +91,7 @@ def run(arguments: argparse.Namespace) -> int:
         moves = parse_moves(file.read(), arguments.reassignment_json_file)
     with open_server(arguments) as store:
         check_replicas(store, moves)
-        return execute(store, moves) if action == "execute" else verify(store, moves)
+        return _RUN[action](store, arguments, moves)
 
 
 def parse_moves(text: str, path: str) -> list[Move]:
@@ -161,44 +173,123 @@ def print_reassignments(store: "RemoteStore") -> None:
         print(line)
 
 
-def execute(store: "RemoteStore", moves: list[Move]) -> int:
-    from kstore.remote.admin import move_log_dirs
-
-    started, failed = [], []
-    for broker, dirs in sorted(wanted_dirs(moves).items()):
-        for tp, error in sorted(move_log_dirs(store.cluster, broker, dirs).items()):
-            name = f"{tp.topic}-{tp.partition}-{broker}"
-            if error is None:
-                started.append(name)
-            else:
-                failed.append(f"{name}: {error.reason}")
-    if started:
-        plural = "s" if len(started) > 1 else ""
-        print(f"Successfully started log directory move{plural} for: {','.join(started)}")
-    if failed:
-        raise KStoreError(f"Failed to start log directory moves: {'; '.join(failed)}")
+def execute(store: "RemoteStore", arguments: argparse.Namespace, moves: list[Move]) -> int:
+    """Begin the moves of all replicas whose directory is named."""
+    del arguments
+    print_current(store, moves)
+    names = sorted(move.tp for move in moves)
+    print(f"Successfully started partition reassignment{_s(names)} for {_joined(names)}")
+    begin(store, wanted_dirs(moves))
     return 0
 
 
-def verify(store: "RemoteStore", moves: list[Move]) -> int:
-    """Print whether each partition's move has ended; as in Kafka, return 0 in any case."""
-    from kstore.remote.admin import describe_log_dirs
+def print_current(store: "RemoteStore", moves: list[Move]) -> None:
+    """Print the present replicas of the partitions, as a file for a rollback."""
+    entries = []
+    for tp in sorted(move.tp for move in moves):
+        replicas = store[tp.topic].entries[tp.partition].replica_nodes
+        dirs = [_ANY] * len(replicas)
+        entry = {"topic": tp.topic, "partition": tp.partition}
+        entries.append({**entry, "replicas": list(replicas), "log_dirs": dirs})
+    text = json.dumps({"version": 1, "partitions": entries}, separators=(",", ":"))
+    print(f"Current partition replica assignment\n\n{text}\n")
+    print("Save this to use as the --reassignment-json-file option during rollback")
 
+
+def begin(store: "RemoteStore", wanted: dict[int, dict[TopicPartition, str]]) -> None:
+    """Start to move each broker's partitions to these directories. Raises KStoreError."""
+    from kstore.remote.admin import move_log_dirs
+
+    failed = []
+    for broker, dirs in sorted(wanted.items()):
+        for tp, error in sorted(move_log_dirs(store.cluster, broker, dirs).items()):
+            name = f"{tp.topic}-{tp.partition}"
+            if error is None:
+                print(
+                    f"Successfully started moving log directory to {dirs[tp]} for replica {name} "
+                    f"with broker {broker} "
+                )
+            else:
+                failed.append(f"{name}-{broker}: {error.reason}")
+    if failed:
+        raise KStoreError(f"Failed to start log directory moves: {'; '.join(failed)}")
+
+
+def verify(store: "RemoteStore", arguments: argparse.Namespace, moves: list[Move]) -> int:
+    """Print whether each partition's move has ended; as in Kafka, return 0 in any case."""
     print("Status of partition reassignment:")
     for move in moves:
         print(f"Reassignment of partition {move.tp.topic}-{move.tp.partition} is completed.")
+    is_moving = False
     for broker, dirs in sorted(wanted_dirs(moves).items()):
-        current: dict[TopicPartition, str] = {}
-        future: dict[TopicPartition, str] = {}
-        for directory in describe_log_dirs(store.cluster, broker):
-            for topic in directory.topics:
-                for each in topic.partitions:
-                    found = future if each.is_future_key else current
-                    found[TopicPartition(topic.name, each.partition_index)] = directory.log_dir
+        current, future = located(store, broker)
         for tp, path in sorted(dirs.items()):
             name = f"{tp.topic}-{tp.partition}-{broker}"
             print(state_of(name, path, current.get(tp), future.get(tp)))
+            is_moving = is_moving or tp in future
+    if not is_moving and not arguments.preserve_throttles:
+        clear_throttles(store, moves)
     return 0
+
+
+def cancel(store: "RemoteStore", arguments: argparse.Namespace, moves: list[Move]) -> int:
+    """End the moves that are not complete."""
+    print("None of the specified partition reassignments are active.")
+    back: dict[int, dict[TopicPartition, str]] = {}
+    for broker, dirs in wanted_dirs(moves).items():
+        current, future = located(store, broker)
+        for tp in dirs:
+            if tp in future and tp in current:
+                back.setdefault(broker, {})[tp] = current[tp]
+    if back:
+        begin(store, back)  # a move to where a partition is ends the other one
+    else:
+        print("None of the specified partition moves are active.", end="")
+    if not arguments.preserve_throttles:
+        clear_throttles(store, moves)
+    return 0
+
+
+def located(
+    store: "RemoteStore", broker: int
+) -> tuple[dict[TopicPartition, str], dict[TopicPartition, str]]:
+    """The directories of a broker's partitions, and those that partitions move to."""
+    from kstore.remote.admin import describe_log_dirs
+
+    current: dict[TopicPartition, str] = {}
+    future: dict[TopicPartition, str] = {}
+    for directory in describe_log_dirs(store.cluster, broker):
+        for topic in directory.topics:
+            for each in topic.partitions:
+                found = future if each.is_future_key else current
+                found[TopicPartition(topic.name, each.partition_index)] = directory.log_dir
+    return current, future
+
+
+def clear_throttles(store: "RemoteStore", moves: list[Move]) -> None:
+    """Remove the throttles of all brokers, and of the topics, that an earlier move had set."""
+    from kstore.remote.topic import BROKER, TOPIC, alter_settings
+
+    brokers = store.cluster.nodes
+    print(f"Clearing broker-level throttles on broker{_s(brokers)} {_comma(brokers)}")
+    for broker in brokers:
+        alter_settings(store, BROKER, str(broker), {}, _BROKER_THROTTLES)
+    topics = sorted({move.tp.topic for move in moves})
+    print(f"Clearing topic-level throttles on topic{_s(topics)} {_comma(topics)}")
+    for topic in topics:
+        alter_settings(store, TOPIC, topic, {}, _TOPIC_THROTTLES)
+
+
+def _s(things: Sequence[object]) -> str:
+    return "s" if len(things) > 1 else ""
+
+
+def _comma(things: Iterable[object]) -> str:
+    return ",".join(map(str, things))
+
+
+def _joined(partitions: Iterable[TopicPartition]) -> str:
+    return _comma(f"{tp.topic}-{tp.partition}" for tp in partitions)
 
 
 def state_of(name: str, target: str, current: str | None, future: str | None) -> str:
@@ -212,3 +303,6 @@ def state_of(name: str, target: str, current: str | None, future: str | None) ->
     if current is None:
         return f"Partition {name} is not found in any live log dir on its broker."
     return f"Partition {name} is not being moved but is still in log dir {current}, not {target}."
+
+
+_RUN = {"execute": execute, "verify": verify, "cancel": cancel}

@@ -14,6 +14,13 @@ from kstore.cluster.settings.topic_settings import TOPIC_SETTINGS
 from kstore.errors import InvalidConfigError, InvalidRequestError
 
 _RETENTIONS = ("log.retention.ms", "log.retention.minutes", "log.retention.hours")
+# Kafka's throttles of replication and of moves between directories, of which kstore has none:
+# kafka-reassign-partitions removes them after each move, whether it had set them or not.
+_THROTTLES = (
+    "leader.replication.throttled.rate",
+    "follower.replication.throttled.rate",
+    "replica.alter.log.dirs.io.max.bytes.per.second",
+)
 _DUPLICATES = "Error due to duplicate config keys"
 
 
@@ -31,6 +38,11 @@ def altered_broker_config(
     own: Mapping[str, str], changes: Sequence[ConfigChange], default: Callable[[str], str]
 ) -> dict[str, str]:
     """The broker's settings after some changes, which may concern only dynamic settings."""
+    changes = [
+        change
+        for change in changes
+        if not (change[0] == AlterOp.DELETE and change[1] in _THROTTLES)
+    ]
     names = [name for _, name, _ in changes]
     for name in names:
         if name not in BROKER_SETTINGS:

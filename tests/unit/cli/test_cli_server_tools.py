@@ -79,6 +79,33 @@ def test_moves_are_made_by_another_tool(tool: Tool) -> None:
     assert "reassign-partitions" in errors[0]
 
 
+def test_moves_between_directories(broker: Broker, tool: Tool, tmp_path: Path) -> None:
+    path = tmp_path / "moves.json"
+    entry = {"topic": "orders", "partition": 0, "replicas": [0], "log_dirs": ["/nowhere"]}
+    path.write_text(json.dumps({"version": 1, "partitions": [entry]}))
+    asked = ("--reassignment-json-file", path)
+    status, lines, errors = tool("reassign-partitions", "--execute", *asked)
+    assert (status, lines[0]) == (1, "Current partition replica assignment")
+    assert "Failed to start log directory moves: orders-0-0" in errors[0]
+    status, lines, _ = tool("reassign-partitions", "--verify", *asked)
+    where = broker.store.paths[0]
+    assert (status, lines) == (0, [
+        "Status of partition reassignment:",
+        "Reassignment of partition orders-0 is completed.",
+        f"Partition orders-0-0 is not being moved but is still in log dir {where}, not /nowhere.",
+        "Clearing broker-level throttles on broker 0",
+        "Clearing topic-level throttles on topic orders",
+    ])  # fmt: skip
+    status, lines, _ = tool("reassign-partitions", "--cancel", *asked, "--preserve-throttles")
+    assert (status, lines) == (0, [
+        "None of the specified partition reassignments are active.",
+        "None of the specified partition moves are active.",
+    ])  # fmt: skip
+    status, _, errors = tool("reassign-partitions", "--cancel")
+    assert status == 1
+    assert "--reassignment-json-file names the moves" in errors[0]
+
+
 def test_cluster(broker: Broker, tool: Tool) -> None:
     status, lines, _ = tool("cluster", "cluster-id")
     assert status == 0

@@ -240,6 +240,17 @@ def test_what_kafka_says_to_single_changes(client: Client) -> None:
     assert change(client) == alter(client) == []
 
 
+def test_throttles_that_there_are_none_of_can_be_removed(client: Client) -> None:
+    """kafka-reassign-partitions does so after each move; setting one is refused."""
+    names = [f"{who}.replication.throttled.rate" for who in ("leader", "follower")]
+    names.append("replica.alter.log.dirs.io.max.bytes.per.second")
+    assert change(client, (BROKER, "1", [(name, DELETE, None) for name in names])) == DONE
+    for name in names:
+        ((code, message),) = change(client, (BROKER, "1", [(name, SET, "1")]))
+        assert code != 0
+        assert name in (message or "")
+
+
 def test_a_resource_that_appears_twice_is_refused(client: Client) -> None:
     wanted = [(42, "Each resource must appear at most once.")] * 2
     assert alter(client, *[(TOPIC, "a", [("flush.ms", "1")])] * 2) == wanted
