@@ -187,7 +187,10 @@ def test_open_and_hanging_transactions(
             return rows(printed)[1:]
 
         producer = kafka.KafkaProducer(
-            bootstrap_servers=broker.address, transactional_id="billing", acks="all"
+            bootstrap_servers=broker.address,
+            transactional_id="billing",
+            transaction_timeout_ms=600_000,  # the tools below take seconds each
+            acks="all",
         )
         producer.init_transactions()
         producer.begin_transaction()

@@ -122,19 +122,13 @@ def test_a_topic_of_an_invalid_name(served: Node | KstoreNode) -> None:
     assert [ours[0], *ours[1:]] == [theirs[0], theirs[-2], {**theirs[-1], "sent": 0}]
 
 
-def _start() -> None:
-    """In the child: a signal that this process ignores would stay ignored."""
-    die_with_parent()
-    signal.signal(signal.SIGINT, signal.SIG_DFL)
-
-
 class Running:
     """A tool that runs until a signal."""
 
     def __init__(self, words: list[str]) -> None:
         self.process = subprocess.Popen(
             words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment(),
-            preexec_fn=_start,
+            preexec_fn=die_with_parent,
         )  # fmt: skip
         self._text = b""
 
@@ -154,27 +148,25 @@ class Running:
         return self.process.returncode, (self._text + rest).decode().splitlines()
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_a_signal_ends_them_cleanly(served: Node | KstoreNode, number: int) -> None:
-    tail = signal.Signals(number).name
-    at = ("--bootstrap-server", served.address, "--topic", f"ended-{tail}")
-    served.create_topic(f"ended-{tail}")
+def test_a_signal_ends_them_cleanly(served: Node | KstoreNode) -> None:
+    at = ("--bootstrap-server", served.address, "--topic", "ended")
+    served.create_topic("ended")
     endings: list[tuple[int, list[str]]] = []
     for who in WHO:
         words = command(who, "VerifiableProducer", *at, "--throughput", 20)
         tool = Running(words)
         tool.read_until("producer_send_success")
-        status, lines = tool.end(number)
+        status, lines = tool.end(signal.SIGTERM)
         last = events(lines)
         assert last[-1]["sent"] == last[-1]["acked"] > 0
         endings.append((status, [each["name"] for each in last[-2:]]))
-        tool = Running(command(who, "VerifiableConsumer", *at, "--group-id", f"{who}-{tail}"))
+        tool = Running(command(who, "VerifiableConsumer", *at, "--group-id", f"{who}-readers"))
         tool.read_until("offsets_committed")
-        status, lines = tool.end(number)
+        status, lines = tool.end(signal.SIGTERM)
         endings.append((status, [each["name"] for each in events(lines)[-2:]]))
     assert endings[:2] == endings[2:]
-    assert endings[0] == (128 + number, ["shutdown_complete", "tool_data"])
-    assert endings[1] == (128 + number, ["partitions_revoked", "shutdown_complete"])
+    assert endings[0] == (128 + signal.SIGTERM, ["shutdown_complete", "tool_data"])
+    assert endings[1] == (128 + signal.SIGTERM, ["partitions_revoked", "shutdown_complete"])
 
 
 def test_latency(served: Node | KstoreNode) -> None:
