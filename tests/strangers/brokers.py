@@ -64,7 +64,9 @@ def _kstore(suite: Suite, root: Path) -> KstoreNode:
     log_dir.mkdir()
     node = KstoreNode(root, log_dir=log_dir)
     node.options = ["--node-id", str(NODE_ID)]
-    node.settings = dict(suite.settings)
+    # As Kafka's nodes are started here: tests ask for these settings.
+    listener = f"PLAINTEXT://{node.address}"
+    node.settings = {"listeners": listener, "advertised.listeners": listener, **suite.settings}
     return node
 
 

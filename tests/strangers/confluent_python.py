@@ -33,7 +33,12 @@ _PACKAGES = (
     "respx==0.22.0",
 )
 _FOLDERS = ("consumer", "producer", "admin")
-SETTINGS = {"auto.create.topics.enable": "true", "group.initial.rebalance.delay.ms": "0"}
+SETTINGS = {
+    **OPEN_AUTHORIZER,
+    **SUPER_USER,
+    "auto.create.topics.enable": "true",
+    "group.initial.rebalance.delay.ms": "0",
+}
 
 
 @dataclass(frozen=True)
@@ -79,10 +84,9 @@ def _version(target: Target) -> str:
     return target.name if target.is_kafka else "3.9.2"
 
 
-_KAFKA = {**OPEN_AUTHORIZER, **SUPER_USER}
 SUITES = (
-    ConfluentPython("confluent-kafka-python", SETTINGS, _KAFKA, needs_source=True),
+    ConfluentPython("confluent-kafka-python", SETTINGS, needs_source=True),
     ConfluentPython(
-        "confluent-kafka-python KIP-848", SETTINGS, _KAFKA, needs_source=True, protocol="consumer"
+        "confluent-kafka-python KIP-848", SETTINGS, needs_source=True, protocol="consumer"
     ),
 )

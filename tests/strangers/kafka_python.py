@@ -53,6 +53,8 @@ class SpawnedService:
     pass
 """
 SETTINGS = {
+    **OPEN_AUTHORIZER,
+    **SUPER_USER,
     "auto.create.topics.enable": "true",
     "num.partitions": "4",  # as its own fixture sets it
     "group.min.session.timeout.ms": "1000",  # test_group has sessions of 3 s
@@ -112,11 +114,10 @@ class KafkaPython(Suite):
         return tests
 
 
-_KAFKA = {**OPEN_AUTHORIZER, **SUPER_USER}
 SUITES = (
-    KafkaPython("kafka-python base", SETTINGS, _KAFKA),
-    KafkaPython("kafka-python asyncio", SETTINGS, _KAFKA, backend="asyncio"),
-    KafkaPython("kafka-python as 2.4", SETTINGS, _KAFKA, as_version="2.4.0"),
-    KafkaPython("kafka-python as 1.0", SETTINGS, _KAFKA, as_version="1.0.0"),
-    KafkaPython("kafka-python as 0.11", SETTINGS, _KAFKA, as_version="0.11.0"),
+    KafkaPython("kafka-python base", SETTINGS),
+    KafkaPython("kafka-python asyncio", SETTINGS, backend="asyncio"),
+    KafkaPython("kafka-python as 2.4", SETTINGS, as_version="2.4.0"),
+    KafkaPython("kafka-python as 1.0", SETTINGS, as_version="1.0.0"),
+    KafkaPython("kafka-python as 0.11", SETTINGS, as_version="0.11.0"),
 )

@@ -35,6 +35,7 @@ _STATES = {
     "DNS": SKIPPED,
 }
 SETTINGS = {
+    **OPEN_AUTHORIZER,  # no super user: two tests need denials that bite
     "auto.create.topics.enable": "true",
     "num.partitions": "4",
     "group.initial.rebalance.delay.ms": "0",
@@ -110,8 +111,6 @@ def _tools(version: str, folder: Path) -> Path:
 
 
 _KAFKA = {
-    # No super user: two tests need denials that bite.
-    **OPEN_AUTHORIZER,
     "share.coordinator.state.topic.replication.factor": "1",
     "share.coordinator.state.topic.min.isr": "1",
 }
