@@ -13,6 +13,7 @@ from kstore.broker import connection
 from kstore.broker.api_table import ApiTable
 from kstore.broker.connection import Connection
 from kstore.broker.metrics.counters import BrokerCounters
+from kstore.broker.request import Pending
 from kstore.broker.request_memory import RequestMemory
 from kstore.protocol.headers import RequestHeader
 from kstore.protocol.wire import Writer
@@ -75,7 +76,7 @@ class OneBroker:
     def __init__(self, path: Path, *handlers: Any, by_frame: bool, **settings: Any) -> None:
         self.store = Store(path)
         self.tester = HandlerTester(self.store, *handlers, **settings)
-        self.by_frame = 0  # requests that a fast-path handler completed
+        self.by_frame = 0  # requests that a fast-path handler responds to, at once or later
         services = self.tester.services
         if services.produce_turns is not None:
             services.produce_turns._turn = CountingTurn(services.produce_turns._turn, self)
@@ -100,7 +101,7 @@ class OneBroker:
     def _counted(self, handle: Callable[..., Any]) -> Callable[..., Any]:
         def counting(*arguments: Any) -> Any:
             answer = handle(*arguments)
-            self.by_frame += isinstance(answer, bytes | list)
+            self.by_frame += isinstance(answer, bytes | list | Pending)
             return answer
 
         return counting
@@ -134,6 +135,20 @@ class OneBroker:
             self._open()
         assert self.memory.used == self.connection._cutter.buffered
         return b"".join(answers), is_closed
+
+    def park(self, frame: bytes) -> None:
+        """Send a request that waits for more records."""
+        assert self.client.send(frame) == len(frame)
+        self.tester.turn()
+        assert self.connection.is_waiting
+
+    def answer(self) -> bytes:
+        """The response of the parked request, once it no longer waits."""
+        answers: list[bytes] = []
+        self._settle(answers)
+        assert self.memory.used == 0
+        assert self.tester.services.delayed_fetches.size == 0
+        return b"".join(answers)
 
     def _settle(self, answers: list[bytes]) -> None:
         quiet = 0

@@ -20,9 +20,7 @@ def encode_answer(
 ) -> "tuple[list[Chunk], int]":
     """The chunks of a frame, and their bytes."""
     writer = Writer()
-    api = apis.get(key)
-    if api is not None and not api.min_version <= version <= api.max_version:
-        version = 0  # the answer that ApiVersions has for a version that is not served
+    version = apis.version_of_answer(key, version)
     encode_response_header(writer, key, version, correlation_id)
     response.encode(writer, version)
     size = writer.size

@@ -2,15 +2,16 @@
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
-from kstore.broker.request import Answer, Attempt, Request
+from kstore.broker.request import Answer, Attempt, Pending, Request
 
 if TYPE_CHECKING:
     from kstore.protocol.wire import Chunk
 
 Handler = Callable[[Request], Answer]
-FrameHandler = Callable[[memoryview, int, int], "bytes | list[Chunk] | Attempt | None"]
+FrameAnswer: TypeAlias = "bytes | list[Chunk] | Pending | Attempt | None"
+FrameHandler = Callable[[memoryview, int, int], FrameAnswer]
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,8 +23,9 @@ class Api:
 
     ``handle_frame(frame, version, correlation_id)`` is an optional fast path that the connection
     tries first, and only while the connection has no outstanding request. It returns the complete
-    response frame, as bytes (empty: send nothing) or as chunks; or an Attempt, whose outcome
-    ``handle`` then reports; or None if it did nothing.
+    response frame, as bytes (empty: send nothing) or as chunks; or a Pending that these or an
+    Attempt complete; or an Attempt, whose outcome ``handle`` then reports; or None if it did
+    nothing.
     """
 
     key: int
@@ -54,6 +56,12 @@ class ApiTable:
     def get(self, key: int) -> Api | None:
         return self._by_key.get(key)
 
+    def version_of_answer(self, key: int, version: int) -> int:
+        """The version of a request's response: 0 for a version that is not served, which only
+        ApiVersions answers."""
+        api = self._by_key.get(key)
+        return version if api is None or api.min_version <= version <= api.max_version else 0
+
     def frame_handlers(self) -> dict[int, FrameHandler]:
         """The handlers that take a frame as it came, by key; the same object for all."""
         return self._frame_handlers
@@ -69,3 +77,13 @@ class ApiTable:
     def __iter__(self) -> Iterator[Api]:
         """Iterate in ascending order of keys, the order in ApiVersions responses."""
         return iter(sorted(self._by_key.values(), key=lambda api: api.key))
+
+
+def api_name(key: int) -> str:
+    """Kafka's name of an API, for messages."""
+    from kstore.protocol.api_keys import ApiKey
+
+    try:
+        return ApiKey(key).name
+    except ValueError:
+        return f"API {key}"

@@ -20,6 +20,7 @@ from kstore.security.acl import CLUSTER_NAME, AclOperation, ResourceType
 from kstore.security.authorizer import Authorizer
 
 if TYPE_CHECKING:
+    from kstore.broker.request import Outcome
     from kstore.cluster.image import ClusterImage
 
 Rule = Callable[["Access"], Message | None]
@@ -132,14 +133,14 @@ def _later(inner: Pending, access: Access) -> Pending:
     outer = Pending()
     outer.on_cancel, outer.on_stop = inner.cancel, inner.stop
 
-    def deliver(answer: Message | BaseException | None) -> None:
+    def deliver(answer: "Outcome") -> None:
         if outer.is_cancelled:
             return
         if isinstance(answer, BaseException):
             outer.fail(answer)
             return
         try:
-            outer.complete(_complete(answer, access))
+            outer.complete(_complete(answer, access))  # type: ignore[arg-type]  # a message
         except Exception as error:
             outer.fail(error)
 

@@ -10,7 +10,7 @@ from struct import Struct
 from typing import TYPE_CHECKING
 
 from kstore.broker.answer_frames import GATHERED_BYTES, encode_answer
-from kstore.broker.api_table import Api
+from kstore.broker.api_table import Api, api_name
 from kstore.broker.authentication import ALLOWED_BEFORE, Authentication, AuthenticationError
 from kstore.broker.client_throttling import complete_later
 from kstore.broker.frame_cutter import FrameCutter, FrameError
@@ -27,13 +27,13 @@ from kstore.security.tls import distinguished_name
 
 if TYPE_CHECKING:
     from kstore._native.read.segment_view import Slice
-    from kstore.broker.api_table import FrameHandler
+    from kstore.broker.api_table import FrameAnswer, FrameHandler
     from kstore.broker.listener import Listener
     from kstore.broker.loop import Loop, Timer
+    from kstore.broker.request import Outcome
     from kstore.broker.request_memory import RequestMemory
     from kstore.broker.services import Services
     from kstore.broker.tls_transport import TlsTransport
-    from kstore.protocol.wire import Chunk
     from kstore.security.security_settings import ListenerSecurity
 
 _LOGGER = logging.getLogger("kstore.broker")
@@ -248,15 +248,12 @@ class Connection:
             self._memory.end(size)
             raise CloseConnection("a request without a header")
         key, version, correlation_id = _HEADER.unpack_from(frame)
-        attempt: Attempt | None = None
+        attempt: Attempt | Pending | None = None
         if key in self._frame_handlers and not self._outstanding:
             done = self._handle_frame(frame, key, version, correlation_id)
             if isinstance(done, bytes | list):
                 self._memory.end(size)
-                if isinstance(done, bytes):
-                    self._queue.add_small(done)
-                else:
-                    self._queue.add(done, sum(len(chunk) for chunk in done))
+                self._queue.add_frame(done)
                 if self._counters is not None:
                     self._counters.answered(key, version, self._loop.time() - self.last_received)
                 return False
@@ -267,28 +264,43 @@ class Connection:
         if api is None:
             raise CloseConnection(f"an API with the key {key} is not served")
         if not api.min_version <= version <= api.max_version and key != _API_VERSIONS:
-            raise CloseConnection(f"{_name(key)} is not served in version {version}")
+            raise CloseConnection(f"{api_name(key)} is not served in version {version}")
+        if isinstance(attempt, Pending):
+            entry.resume = partial(self._handle, api, entry, frame)
+            self._wait_for(entry, attempt)
+            return False
         began = self._loop.time()
-        self._handle(api, entry, Reader(
-            frame, _HEADER.size,
-            max_items=self._services.settings.kstore_max_request_partitions,
-        ), attempt)  # fmt: skip
+        self._handle(api, entry, frame, attempt)
         return self._loop.time() - began > _LONG_REQUEST
 
     def _handle_frame(
         self, frame: memoryview, key: int, version: int, correlation_id: int
-    ) -> "bytes | list[Chunk] | Attempt | None":
+    ) -> "FrameAnswer":
         """Try the fast path, which handles the unparsed frame; None if it does not apply."""
         try:
             return self._frame_handlers[key](frame, version, correlation_id)
         except Exception as error:
             self._memory.end(len(frame) + _SIZE.size)
-            _LOGGER.exception("%s: %s %d failed", self, _name(key), version)
-            raise CloseConnection(f"{_name(key)} {version} failed: {error}") from error
+            _LOGGER.exception("%s: %s %d failed", self, api_name(key), version)
+            raise CloseConnection(f"{api_name(key)} {version} failed: {error}") from error
+
+    def _wait_for(self, entry: OutstandingRequest, pending: Pending) -> None:
+        entry.pending = pending
+        pending.deliver_to(lambda response: self._on_answer(entry, response))
+
+    def _resume(self, entry: OutstandingRequest, attempt: Attempt) -> None:
+        """Let the general handler respond to a request that a fast-path handler leaves to it."""
+        resume, entry.resume, entry.pending = entry.resume, None, None
+        try:
+            resume(attempt)  # type: ignore[misc]  # set by _begin
+        except CloseConnection as reason:
+            self._close_refused(str(reason))
 
     def _handle(
-        self, api: Api, entry: OutstandingRequest, reader: Reader, attempt: Attempt | None
+        self, api: Api, entry: OutstandingRequest, frame: memoryview, attempt: Attempt | None
     ) -> None:
+        most = self._services.settings.kstore_max_request_partitions
+        reader = Reader(frame, _HEADER.size, max_items=most)
         client_id = reader.lenient_string() or ""
         if api.min_version <= entry.version <= api.max_version and is_flexible(
             entry.key, entry.version
@@ -312,15 +324,16 @@ class Connection:
         try:
             answer = api.handle(request)
         except (CloseConnection, InvalidMessageError) as error:
-            raise CloseConnection(f"{_name(entry.key)} {entry.version}: {error}") from error
+            raise CloseConnection(f"{api_name(entry.key)} {entry.version}: {error}") from error
         except Exception as error:
-            _LOGGER.exception("%s: %s %d failed", self, _name(entry.key), entry.version)
-            raise CloseConnection(f"{_name(entry.key)} {entry.version} failed: {error}") from error
+            _LOGGER.exception("%s: %s %d failed", self, api_name(entry.key), entry.version)
+            raise CloseConnection(
+                f"{api_name(entry.key)} {entry.version} failed: {error}"
+            ) from error
         if entry.usage is not None:
             entry.usage.seconds = self._loop.time() - began
         if isinstance(answer, Pending):
-            entry.pending = answer
-            answer.deliver_to(lambda response: self._on_answer(entry, response))
+            self._wait_for(entry, answer)
         else:
             entry.is_answered, entry.response = True, answer
             self._queue_answers()
@@ -399,7 +412,7 @@ class Connection:
             if key in ALLOWED_BEFORE:
                 return False
             self._memory.end(size)
-            raise CloseConnection(f"{_name(key)} before the client has authenticated")
+            raise CloseConnection(f"{api_name(key)} before the client has authenticated")
         try:
             answer, principal = gate.step(bytes(frame))
         except AuthenticationError as error:  # raw tokens have no error response
@@ -421,21 +434,22 @@ class Connection:
 
     # --- answers --------------------------------------------------------------------------
 
-    def _on_answer(
-        self, entry: OutstandingRequest, response: Message | BaseException | None
-    ) -> None:
+    def _on_answer(self, entry: OutstandingRequest, response: "Outcome") -> None:
         """A Pending is complete, possibly from within another connection's handler."""
         if self.is_closed:
             return
         if isinstance(response, BaseException):
             if not isinstance(response, CloseConnection):
-                _LOGGER.error("%s: %s failed", self, _name(entry.key), exc_info=response)
-            self._close_refused(f"{_name(entry.key)} {entry.version}: {response}")
+                _LOGGER.error("%s: %s failed", self, api_name(entry.key), exc_info=response)
+            self._close_refused(f"{api_name(entry.key)} {entry.version}: {response}")
             return
-        entry.is_answered, entry.response, entry.pending = True, response, None
-        if self._outstanding[0] is not entry:
-            return
-        self._queue_answers()
+        if isinstance(response, Attempt):
+            self._resume(entry, response)
+        else:
+            entry.is_answered, entry.response, entry.pending = True, response, None
+            if self._outstanding[0] is not entry:
+                return
+            self._queue_answers()
         if self._queue.size and not self._is_blocked and not self.is_closed:
             self._send()
         if self._is_stopping or self.is_closed:
@@ -449,23 +463,19 @@ class Connection:
         while waiting and waiting[0].is_answered:
             entry = waiting.popleft()
             try:
-                if entry.response is not None or entry.usage is not None:
+                if isinstance(entry.response, bytes | list):
+                    self._queue.add_frame(entry.response)
+                elif entry.response is not None or entry.usage is not None:
                     self._encode(entry, entry.response)
                 if self._counters is not None and entry.key != _MUTE:
-                    self._count(entry)
+                    version = self._apis.version_of_answer(entry.key, entry.version)
+                    taken = self._loop.time() - entry.received
+                    self._counters.answered(entry.key, version, taken)
             except Exception:
-                _LOGGER.exception("%s: the answer to %s failed", self, _name(entry.key))
+                _LOGGER.exception("%s: the answer to %s failed", self, api_name(entry.key))
                 self.close("")
             finally:
                 self._memory.end(entry.size)
-
-    def _count(self, entry: OutstandingRequest) -> None:
-        """An answer is queued; a version that is not served is answered, and counted, as 0."""
-        assert self._counters is not None
-        api = self._apis.get(entry.key)
-        is_served = api is not None and api.min_version <= entry.version <= api.max_version
-        version = entry.version if is_served else 0
-        self._counters.answered(entry.key, version, self._loop.time() - entry.received)
 
     def _encode(self, entry: OutstandingRequest, response: Message | None) -> None:
         request = entry.key, entry.version, entry.correlation_id
@@ -486,9 +496,8 @@ class Connection:
     def _mute(self, seconds: float) -> None:
         """Take no request for a time (KIP-219): as if one were in work."""
         entry = OutstandingRequest(_MUTE, 0, 0, 0, self.last_received)
-        entry.pending = complete_later(self._loop, seconds)
         self._outstanding.append(entry)
-        entry.pending.deliver_to(lambda response: self._on_answer(entry, response))
+        self._wait_for(entry, complete_later(self._loop, seconds))
         self._listen(PEER_CLOSED)
 
     def _send(self) -> None:
@@ -589,12 +598,3 @@ class Connection:
 
     def __str__(self) -> str:
         return f"{self.peer[0]}:{self.peer[1]}"
-
-
-def _name(key: int) -> str:
-    from kstore.protocol.api_keys import ApiKey
-
-    try:
-        return ApiKey(key).name
-    except ValueError:
-        return f"API {key}"

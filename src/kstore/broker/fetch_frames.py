@@ -1,72 +1,52 @@
 """The fast path for Fetch requests of one partition without a session.
 
-Native code parses such a request and, if enough records are available immediately, encodes the head
-of the response. The fast path changes no state, so it leaves all other cases (errors, and requests
-that must wait for records or for the disk) to :mod:`kstore.broker.handlers.fetch`, which reads
+Native code parses such a request, and encodes the response once enough records are available. Until
+then the request is parked (:mod:`kstore.broker.delayed_fetch_frame`). All other cases (errors, and
+requests that must wait for the disk) are left to :mod:`kstore.broker.handlers.fetch`, which reads
 again. Both give the same responses.
 """
 
 from typing import TYPE_CHECKING
 
 from kstore._native.broker import fetch_frame
-from kstore._native.read import segment_pages
-from kstore.errors import KStoreError
-from kstore.protocol.error_codes import ErrorCode
+from kstore.broker.delayed_fetch_frame import DelayedFetchFrame
+from kstore.broker.fetch_frame_reader import FetchFrameReader, NoAnswer, WantedFrame
 
 if TYPE_CHECKING:
+    from kstore.broker.request import Pending
     from kstore.broker.services import Services
     from kstore.protocol.wire import Chunk
-
-_ZSTD_SINCE = 10
 
 
 class FetchFrames:
     """Handles Fetch requests of one partition. Loop's thread only."""
 
-    __slots__ = ("_counters", "_max_bytes", "_metadata", "_partitions")
+    __slots__ = ("_loop", "_max_bytes", "_purgatory", "_reader")
 
     def __init__(self, services: "Services") -> None:
-        self._counters = services.counters
-        self._metadata = services.metadata
-        self._partitions = services.partitions
+        self._loop = services.loop
+        self._purgatory = services.delayed_fetches
+        self._reader = FetchFrameReader(services)
         self._max_bytes = services.settings.fetch_max_bytes
 
     def handle_frame(
         self, frame: memoryview, version: int, correlation_id: int
-    ) -> "list[Chunk] | None":
-        """The chunks of the response; None if the request needs the general handler."""
+    ) -> "bytes | list[Chunk] | Pending | None":
+        """The response; pending if it waits for records; None if the request needs the general
+        handler."""
         found = fetch_frame.parse(frame)
         if found is None:
             return None
-        topic, partition, epoch, offset, partition_max_bytes, max_bytes, min_bytes = found
-        hosted = self._partitions.get(topic, partition, self._metadata.image)
-        log = hosted.log
-        if (
-            log is None
-            or hosted.image is None
-            or hosted.error != ErrorCode.NONE
-            or (epoch != -1 and epoch != hosted.image.leader_epoch)
-            or (version < _ZSTD_SINCE and log.config.compression_type == "zstd")
-        ):
-            return None
+        topic, partition, epoch, offset, partition_max, max_bytes, min_bytes, max_wait_ms = found
         max_bytes = max(0, min(max_bytes, self._max_bytes))
-        limit = max(0, min(partition_max_bytes, max_bytes))
-        try:
-            if not segment_pages.is_resident(log.segments, offset, limit):
-                return None
-            high_watermark = log.high_watermark
-            stable, start = log.last_stable_offset, log.start_offset
-            records = log.read(offset, limit, up_to=high_watermark)
-        except (KStoreError, OSError):
+        limit = max(0, min(partition_max, max_bytes))
+        least = min(min_bytes, max_bytes)
+        wanted = WantedFrame(version, correlation_id, topic, partition, epoch, offset, limit, least)
+        hosted = self._reader.hosted(wanted)
+        answer = self._reader.read(wanted, hosted, is_due=max_wait_ms <= 0)
+        if answer is NoAnswer.UNUSUAL:
             return None
-        size = 0 if records is None else len(records)
-        if records is None or size < min(min_bytes, max_bytes):
-            return None
-        if size > limit and not records.is_resident():  # its first batch is longer than the limit
-            return None
-        if self._counters is not None:
-            self._counters.topic(topic).fetched(size, 0)
-        head = fetch_frame.answer_head(
-            version, correlation_id, topic, partition, high_watermark, stable, start, size
-        )
-        return [head, records]
+        if answer is NoAnswer.TOO_FEW_BYTES:
+            delayed = DelayedFetchFrame(wanted, hosted, self._reader, self._loop, self._purgatory)
+            return delayed.start(max_wait_ms / 1000)
+        return answer

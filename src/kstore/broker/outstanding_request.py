@@ -1,11 +1,13 @@
 """A request of a connection that was handled and has no queued response yet."""
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from kstore.broker.client_throttling import Usage
-    from kstore.broker.request import Pending
+    from kstore.broker.request import Attempt, Pending
     from kstore.protocol.messages import Message
+    from kstore.protocol.wire import Chunk
 
 
 class OutstandingRequest:
@@ -18,6 +20,7 @@ class OutstandingRequest:
         "pending",
         "received",
         "response",
+        "resume",
         "size",
         "usage",
         "version",
@@ -32,6 +35,8 @@ class OutstandingRequest:
         self.size = size  # of the frame
         self.received = received  # Loop.time() when its last byte arrived
         self.is_answered = False
-        self.response: Message | None = None
+        self.response: Message | bytes | list[Chunk] | None = None
+        # while a fast-path handler waits: calls the general handler instead
+        self.resume: Callable[[Attempt], None] | None = None
         self.pending: Pending | None = None
         self.usage: Usage | None = None  # where a quota is set

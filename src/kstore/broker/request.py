@@ -2,7 +2,7 @@
 
 import logging
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from kstore.protocol.messages import Message
 
@@ -11,8 +11,14 @@ if TYPE_CHECKING:
     from kstore.broker.client_throttling import Usage
     from kstore.broker.connection import Connection
     from kstore.cluster.image import ClusterImage
-    from kstore.protocol.wire import Reader
+    from kstore.protocol.wire import Chunk, Reader
     from kstore.security.acl import ResourceType
+
+# What completes a Pending: a message; from a fast-path handler also a frame, or an Attempt for the
+# general handler. None: nothing is sent.
+Response: TypeAlias = "Message | bytes | list[Chunk] | Attempt | None"
+Outcome: TypeAlias = "Response | BaseException"
+OnAnswer: TypeAlias = "Callable[[Outcome], None]"
 
 _LOGGER = logging.getLogger("kstore.broker")
 
@@ -22,7 +28,11 @@ class CloseConnection(Exception):
 
 
 class Attempt:
-    """The outcome of a fast-path handler that leaves the response to the general handler."""
+    """The outcome of a fast-path handler that leaves the response to the general handler.
+
+    For Produce the result, or the error, of the append; for Fetch the seconds that the request may
+    still wait.
+    """
 
     __slots__ = ("error", "result")
 
@@ -105,10 +115,10 @@ class Pending:
         self.on_stop: Callable[[], None] | None = None
         self.is_cancelled = False
         self._answered = False
-        self._response: Message | BaseException | None = None
-        self._on_answer: Callable[[Message | BaseException | None], None] | None = None
+        self._response: Outcome = None
+        self._on_answer: OnAnswer | None = None
 
-    def complete(self, response: Message | None) -> None:
+    def complete(self, response: Response) -> None:
         """Set the response, once. None sends nothing (acks=0)."""
         self._answer(response)
 
@@ -120,7 +130,7 @@ class Pending:
     def is_answered(self) -> bool:
         return self._answered
 
-    def _answer(self, response: Message | BaseException | None) -> None:
+    def _answer(self, response: Outcome) -> None:
         if self.is_cancelled:
             return
         if self._answered:
@@ -131,7 +141,7 @@ class Pending:
         else:
             self._on_answer(response)
 
-    def deliver_to(self, on_answer: Callable[[Message | BaseException | None], None]) -> None:
+    def deliver_to(self, on_answer: OnAnswer) -> None:
         """Set the receiver of the response, and call it now if the response exists already."""
         self._on_answer = on_answer
         if self._answered:

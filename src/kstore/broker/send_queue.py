@@ -45,6 +45,13 @@ class SendQueue:
         self._chunks.extend(chunks)
         self.size += size
 
+    def add_frame(self, frame: "bytes | list[Chunk]") -> None:
+        """Add a response that a fast-path handler has encoded."""
+        if isinstance(frame, bytes):
+            self.add_small(frame)
+        else:
+            self.add(frame, sum(len(chunk) for chunk in frame))
+
     def add_small(self, answer: bytes) -> None:
         """Add a short response; consecutive short responses share a chunk."""
         if not answer:

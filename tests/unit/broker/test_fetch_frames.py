@@ -5,6 +5,7 @@ import random
 import pytest
 
 from kstore._native.broker import fetch_frame
+from kstore.broker.fetch_frame_reader import FetchFrameReader, NoAnswer
 from kstore.broker.handlers.fetch import FetchHandlers
 from kstore.broker.handlers.produce import ProduceHandlers
 from kstore.protocol.messages.fetch import FetchRequest
@@ -14,6 +15,9 @@ from support.sent import rows
 
 VERSIONS = range(7, 12)
 Partition = FetchRequest.Topics.Partitions
+# The partition, the error code, and the high watermark of a failed partition.
+OFFSET_OUT_OF_RANGE = bytes(4) + b"\0\1" + b"\xff" * 8
+UNKNOWN_TOPIC_OR_PARTITION = bytes(4) + b"\0\3" + b"\xff" * 8
 
 
 @pytest.fixture
@@ -38,6 +42,24 @@ def fetch(offset=0, *, topic="t", partition=0, partition_max=1 << 20, epoch=-1, 
     return FetchRequest(**{"min_bytes": 1, "topics": topics, **fields})
 
 
+def park(brokers, message, version=11):
+    for each in brokers.both:
+        each.park(request_frame(message, version))
+
+
+def append(brokers, count):
+    for each in brokers.both:
+        each.store["t"][0].append_as_leader(batch(rows(count)))
+        each.tester.turn()
+
+
+def answer(brokers):
+    """The response of both brokers to the parked request."""
+    found, expected = (each.answer() for each in brokers.both)
+    assert found == expected
+    return found
+
+
 @pytest.mark.parametrize("version", VERSIONS)
 def test_records_at_any_offset_within_any_limit(brokers, version):
     end = brokers.quick.store["t"][0].end_offset
@@ -56,13 +78,10 @@ def test_records_at_any_offset_within_any_limit(brokers, version):
     [
         fetch(10_000),
         fetch(-1),
-        fetch(120),
-        fetch(partition=1),
         fetch(partition=2),
         fetch(topic="unknown"),
         fetch(topic=""),
         fetch(topic="t\u00e4"),
-        fetch(min_bytes=100_000),
         fetch(isolation_level=1),
         fetch(replica_id=0),
         fetch(replica_id=-2),
@@ -89,6 +108,103 @@ def test_other_requests_are_left_to_the_other_handler(brokers, version, message)
 
 
 @pytest.mark.parametrize("version", VERSIONS)
+@pytest.mark.parametrize("message", [fetch(120), fetch(partition=1), fetch(min_bytes=100_000)])
+def test_too_few_records_for_a_request_that_does_not_wait(brokers, version, message):
+    brokers.ask(request_frame(message, version))
+    assert brokers.quick.by_frame == 1
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_an_append_of_any_size_completes_a_parked_request(brokers, version):
+    for count in (1, 5, 1000):  # the last one is longer than what is copied into the response
+        end = brokers.quick.store["t"][0].end_offset
+        park(brokers, fetch(end, max_wait_ms=600_000), version)
+        append(brokers, count)
+        assert len(answer(brokers)) > 17 * count
+    assert brokers.quick.by_frame == 3
+
+
+def test_a_parked_request_waits_for_its_least_bytes(brokers):
+    park(brokers, fetch(120, max_wait_ms=600_000, min_bytes=1000))
+    for size in (200, 200, 2000):
+        assert all(each.connection.is_waiting for each in brokers.both)
+        append(brokers, size // 50)
+    assert len(answer(brokers)) > 1000
+
+
+def test_the_time_of_a_parked_request_is_over(brokers):
+    park(brokers, fetch(119, max_wait_ms=30, min_bytes=100_000))
+    answer(brokers)
+    park(brokers, fetch(120, max_wait_ms=30))
+    answer(brokers)
+    assert brokers.quick.by_frame == 2
+
+
+def test_a_stop_answers_a_parked_request(brokers):
+    park(brokers, fetch(120, max_wait_ms=600_000))
+    for each in brokers.both:
+        each.connection.stop()
+    answer(brokers)
+
+
+def test_a_client_that_leaves_is_not_waited_for(brokers):
+    park(brokers, fetch(120, max_wait_ms=600_000))
+    for each in brokers.both:
+        each.client.close()
+        each.tester.turn()
+        each.tester.turn()
+        assert each.connection.is_closed
+        assert each.memory.used == 0
+        assert each.tester.services.delayed_fetches.size == 0
+
+
+def test_the_high_watermark_completes_a_parked_request(brokers):
+    for each in brokers.both:
+        each.store["t"][0].set_high_watermark(50)
+    park(brokers, fetch(60, max_wait_ms=600_000))
+    append(brokers, 1)
+    for each in brokers.both:
+        each.tester.turn()
+        assert each.connection.is_waiting
+        each.store["t"][0].set_high_watermark(61)
+    answer(brokers)
+
+
+def test_the_end_of_a_segment_is_enough(brokers):
+    size = len(brokers.quick.store["t"][0].read(0))
+    park(brokers, fetch(0, max_wait_ms=600_000, min_bytes=size + 1))
+    for each in brokers.both:
+        each.store["t"][0].roll()
+    append(brokers, 1)
+    answer(brokers)
+
+
+def test_a_truncation_below_a_parked_request_is_an_error(brokers):
+    park(brokers, fetch(120, max_wait_ms=600_000))
+    for each in brokers.both:
+        each.store["t"][0].truncate_to(100)
+    assert OFFSET_OUT_OF_RANGE in answer(brokers)
+
+
+def test_a_topic_that_is_deleted_while_a_request_waits(brokers):
+    park(brokers, fetch(120, max_wait_ms=600_000))
+    for each in brokers.both:
+        each.store.delete_topic("t")
+        each.tester.metadata.follow(each.store)
+        each.tester.turn()
+    assert UNKNOWN_TOPIC_OR_PARTITION in answer(brokers)
+
+
+def test_the_general_handler_waits_only_for_the_time_that_is_left(brokers, monkeypatch):
+    park(brokers, fetch(120, max_wait_ms=200))
+    unusual = NoAnswer.UNUSUAL
+    monkeypatch.setattr(FetchFrameReader, "read", lambda *_, **__: unusual)
+    for each in brokers.both:
+        each.store["t"][0].set_high_watermark(120)  # an event without records
+    answer(brokers)
+
+
+@pytest.mark.parametrize("version", VERSIONS)
 def test_leader_epochs(brokers, version):
     for epoch in (-2, -1, 0, 1):
         brokers.ask(request_frame(fetch(epoch=epoch if version >= 9 else -1), version))
@@ -106,7 +222,7 @@ def test_damaged_requests(brokers, version):
 @pytest.mark.parametrize("version", VERSIONS)
 def test_a_frame_that_ends_anywhere(brokers, version):
     request = request_frame(fetch(), version)[4:]
-    assert fetch_frame.parse(request) == ("t", 0, -1, 0, 1 << 20, 2147483647, 1)
+    assert fetch_frame.parse(request) == ("t", 0, -1, 0, 1 << 20, 2147483647, 1, 0)
     for end in range(len(request)):
         assert fetch_frame.parse(request[:end]) is None
         brokers.ask(with_size(request[:end]))

@@ -46,7 +46,7 @@ class FetchHandlers:
     def fetch(self, request: Request) -> Answer:
         """Respond with records, or park the request until enough are available."""
         message = FetchRequest.decode(request.reader, request.api_version)
-        parameters = self._parameters(message, request.api_version)
+        parameters = self._parameters(message, request)
         context = self.sessions.open(
             message, request.api_version, request.image, is_follower=parameters.is_follower
         )
@@ -54,10 +54,13 @@ class FetchHandlers:
             return self.sessions.answer(context, [])
         return FetchCall(self._services, self.sessions, request, parameters, context).start()
 
-    def _parameters(self, message: FetchRequest, version: int) -> FetchParameters:
-        replica_id = message.replica_id
+    def _parameters(self, message: FetchRequest, request: Request) -> FetchParameters:
+        version, replica_id = request.api_version, message.replica_id
         if version >= _REPLICA_STATE_SINCE:
             replica_id = -1 if message.replica_state is None else message.replica_state.replica_id
+        max_wait_seconds = message.max_wait_ms / 1000
+        if request.attempt is not None:  # FetchFrames has waited
+            max_wait_seconds = request.attempt.result
         max_bytes = max(0, min(message.max_bytes, self._services.settings.fetch_max_bytes))
         return FetchParameters(
             version=version,
@@ -65,7 +68,7 @@ class FetchHandlers:
             is_committed=message.isolation_level == _READ_COMMITTED and replica_id < 0,
             max_bytes=max_bytes,
             min_bytes=min(message.min_bytes, max_bytes),
-            max_wait_seconds=message.max_wait_ms / 1000,
+            max_wait_seconds=max_wait_seconds,
         )
 
 
