@@ -4,6 +4,7 @@ import json
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -14,6 +15,13 @@ numpy numba llvmlite pyarrow pyspark cramjam crc32c asyncio concurrent multiproc
 inspect dataclasses logging socket ssl subprocess threading urllib email json pathlib datetime
 argparse tempfile shutil mmap
 """
+
+# Not for a broker's start without TLS and metrics: each takes 5 to 200 ms.
+NOT_FOR_A_START = """
+numpy numba llvmlite pyarrow pyspark cramjam crc32c asyncio multiprocessing ssl subprocess http
+socketserver email html stringprep argparse tempfile prometheus_client cryptography
+"""
+MOST_OF_A_START = 545  # modules, Python's own included
 
 
 def run(code: str, *flags: str) -> subprocess.CompletedProcess[str]:
@@ -66,6 +74,14 @@ def test_every_name_of_the_door_resolves() -> None:
     )
     assert result.returncode == 0, result.stderr
     assert result.stdout == "module 'kstore.partition_files' has no attribute 'nothing'\n"
+
+
+def test_the_start_of_a_broker_loads_what_it_needs(tmp_path: Path) -> None:
+    loaded = loaded_by(
+        f"import kstore\nbroker = kstore.serve({os.fspath(tmp_path)!r}, port=0)\nbroker.close()"
+    )
+    assert not {name.partition(".")[0] for name in loaded} & set(NOT_FOR_A_START.split())
+    assert len(loaded) <= MOST_OF_A_START, len(loaded)
 
 
 def test_errors_and_settings_load_no_third_party() -> None:

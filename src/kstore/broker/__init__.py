@@ -19,6 +19,7 @@ Modules:
 - connection_limits: Counts the connections of all listeners against the limits
 - consumer_group_service: Executes the consumer group coordinator's decisions (KIP-848)
 - delayed_fetch: Fetch requests that wait for records
+- delayed_fetch_frame: A Fetch request of one partition that waits for records on the fast path
 - delayed_produce: Produce requests that wait for acknowledgement
 - disk_workers: Threads for work that may block on a disk, in order for each key
 - down_convert: Converts records for Fetch 0 to 3, whose clients read only message formats v0 and v1
@@ -27,6 +28,7 @@ Modules:
   the store
 - embedded_transactions: Connects a served store's embedded transactional producers to the broker
 - encoded_topics: Caches the encoded topics of Metadata responses, per cluster image
+- fetch_frame_reader: Reads one partition for a Fetch request on the fast path
 - fetch_frames: The fast path for Fetch requests of one partition
 - fetch_reader: Reads the partitions of one Fetch request
 - fetch_session: Incremental fetch sessions (KIP-227)

@@ -11,11 +11,10 @@ from kstore.broker.disk_workers import DiskWorkers
 from kstore.broker.handlers import handler_classes
 from kstore.broker.listener_set import ListenerSet, advertised_addresses
 from kstore.broker.loop import Loop, Timer
-from kstore.broker.metrics.broker_metrics import OFF, BrokerMetrics
 from kstore.broker.partitions import Partitions
 from kstore.broker.request_memory import RequestMemory
 from kstore.broker.services import Services
-from kstore.broker.settings import BrokerSettings
+from kstore.broker.settings import METRICS_OFF, BrokerSettings
 from kstore.cluster.adoption import adopt_topics, read_source
 from kstore.cluster.config_changes import check_broker_config
 from kstore.cluster.image import ClusterImage
@@ -51,6 +50,7 @@ if TYPE_CHECKING:
     from types import TracebackType
 
     from kstore.broker.authorization import Guard
+    from kstore.broker.metrics.broker_metrics import BrokerMetrics
 
 _LOGGER = logging.getLogger("kstore.broker")
 _DEFAULT_ADDRESS = ("127.0.0.1", 9092, None)
@@ -202,10 +202,12 @@ class Broker:
         listeners.warn_if_open()
         _LOGGER.info("serving %s on %s", ", ".join(self._store.paths), self.bootstrap_servers)
 
-    def _open_metrics(self) -> BrokerMetrics | None:
+    def _open_metrics(self) -> "BrokerMetrics | None":
         settings = self._settings
-        if settings.kstore_metrics_port == OFF:
+        if settings.kstore_metrics_port == METRICS_OFF:
             return None
+        from kstore.broker.metrics.broker_metrics import BrokerMetrics  # imports an HTTP server
+
         return BrokerMetrics(settings.kstore_metrics_host, settings.kstore_metrics_port)
 
     def _prepare_services(self, listeners: ListenerSet) -> None:

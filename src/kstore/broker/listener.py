@@ -73,8 +73,10 @@ class Listener:
 
     def open(self, host: str, port: int) -> tuple[str, int]:
         """Listen; return the bound host and port. Raises OSError, socket.gaierror."""
+        # Names of ASCII as bytes: for a text, getaddrinfo loads Python's codec for all others.
+        name = host.encode() if host.isascii() else host
         found = socket.getaddrinfo(
-            host or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+            name or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
         )
         family, kind, protocol, _, address = found[0]
         listening = socket.socket(family, kind, protocol)

@@ -12,6 +12,8 @@ from kstore.coordinator.group.server_assignors import assignors_of
 from kstore.errors import InvalidConfigError, UnknownSettingError
 from kstore.integers import INT32_MAX
 
+METRICS_OFF = -1  # the port of a broker without metrics
+
 
 def _number(default: int, low: int, high: int = INT32_MAX) -> Any:
     return field(default=default, metadata={"low": low, "high": high})
@@ -62,7 +64,7 @@ class BrokerSettings:
 
     # Metrics and health, without authentication.
     kstore_metrics_host: str = "127.0.0.1"
-    kstore_metrics_port: int = _number(-1, -1, 65_535)  # -1: off; 0: a free port
+    kstore_metrics_port: int = _number(METRICS_OFF, METRICS_OFF, 65_535)  # 0: a free port
 
     # Produce.
     message_max_bytes: int = _kafka("message.max.bytes")

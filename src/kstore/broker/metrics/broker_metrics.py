@@ -13,8 +13,6 @@ if TYPE_CHECKING:
     from kstore.broker.listener_set import ListenerSet
     from kstore.broker.services import Services
 
-OFF = -1  # the port of a broker without metrics
-
 
 class BrokerMetrics:
     """Exposes a broker's metrics at a separate port (``kstore.metrics.port``)."""

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from struct import Struct
 from typing import ClassVar, Self
 
+from kstore.protocol.message_class import message_class
 from kstore.protocol.wire import Reader, Writer
 
 _I32_I16 = Struct(">ih")
 _I64_I16 = Struct(">qh")
 
 
-@dataclass(slots=True)
+@message_class
 class AddOffsetsToTxnRequest:
     """AddOffsetsToTxn request, versions 0 to 4."""
 
@@ -46,7 +46,7 @@ class AddOffsetsToTxnRequest:
             writer.no_tags()
 
 
-@dataclass(slots=True)
+@message_class
 class AddOffsetsToTxnResponse:
     """AddOffsetsToTxn response, versions 0 to 4."""
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from struct import Struct
 from typing import ClassVar, Self
 
+from kstore.protocol.message_class import message_class
 from kstore.protocol.wire import Reader, Writer
 
 _I32_I16 = Struct(">ih")
@@ -13,7 +14,7 @@ _I64_I16 = Struct(">qh")
 _I64_I16_BOOL = Struct(">qh?")
 
 
-@dataclass(slots=True)
+@message_class
 class AddPartitionsToTxnRequest:
     """AddPartitionsToTxn request, versions 0 to 5."""
 
@@ -22,9 +23,9 @@ class AddPartitionsToTxnRequest:
     MAX_VERSION: ClassVar[int] = 5
     FLEXIBLE_FROM: ClassVar[int] = 3
 
-    @dataclass(slots=True)
+    @message_class
     class Transactions:
-        @dataclass(slots=True)
+        @message_class
         class Topics:
             name: str = ""
             partitions: list[int] = field(default_factory=list)
@@ -65,7 +66,7 @@ class AddPartitionsToTxnRequest:
             writer.structs(self.topics, version, True)
             writer.no_tags()
 
-    @dataclass(slots=True)
+    @message_class
     class V3AndBelowTopics:
         name: str = ""
         partitions: list[int] = field(default_factory=list)
@@ -123,7 +124,7 @@ class AddPartitionsToTxnRequest:
             writer.no_tags()
 
 
-@dataclass(slots=True)
+@message_class
 class AddPartitionsToTxnResponse:
     """AddPartitionsToTxn response, versions 0 to 5."""
 
@@ -132,11 +133,11 @@ class AddPartitionsToTxnResponse:
     MAX_VERSION: ClassVar[int] = 5
     FLEXIBLE_FROM: ClassVar[int] = 3
 
-    @dataclass(slots=True)
+    @message_class
     class ResultsByTransaction:
-        @dataclass(slots=True)
+        @message_class
         class TopicResults:
-            @dataclass(slots=True)
+            @message_class
             class ResultsByPartition:
                 partition_index: int = 0
                 partition_error_code: int = 0
@@ -186,9 +187,9 @@ class AddPartitionsToTxnResponse:
             writer.structs(self.topic_results, version, True)
             writer.no_tags()
 
-    @dataclass(slots=True)
+    @message_class
     class ResultsByTopicV3AndBelow:
-        @dataclass(slots=True)
+        @message_class
         class ResultsByPartition:
             partition_index: int = 0
             partition_error_code: int = 0

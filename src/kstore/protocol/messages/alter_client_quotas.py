@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from struct import Struct
 from typing import ClassVar, Self
 
+from kstore.protocol.message_class import message_class
 from kstore.protocol.wire import Reader, Writer
 
 _F64_BOOL = Struct(">d?")
 
 
-@dataclass(slots=True)
+@message_class
 class AlterClientQuotasRequest:
     """AlterClientQuotas request, versions 0 to 1."""
 
@@ -20,9 +21,9 @@ class AlterClientQuotasRequest:
     MAX_VERSION: ClassVar[int] = 1
     FLEXIBLE_FROM: ClassVar[int] = 1
 
-    @dataclass(slots=True)
+    @message_class
     class Entries:
-        @dataclass(slots=True)
+        @message_class
         class Entity:
             entity_type: str = ""
             entity_name: str | None = ""
@@ -44,7 +45,7 @@ class AlterClientQuotasRequest:
                 if flexible:
                     writer.no_tags()
 
-        @dataclass(slots=True)
+        @message_class
         class Ops:
             key: str = ""
             value: float = 0.0
@@ -108,7 +109,7 @@ class AlterClientQuotasRequest:
             writer.no_tags()
 
 
-@dataclass(slots=True)
+@message_class
 class AlterClientQuotasResponse:
     """AlterClientQuotas response, versions 0 to 1."""
 
@@ -117,9 +118,9 @@ class AlterClientQuotasResponse:
     MAX_VERSION: ClassVar[int] = 1
     FLEXIBLE_FROM: ClassVar[int] = 1
 
-    @dataclass(slots=True)
+    @message_class
     class Entries:
-        @dataclass(slots=True)
+        @message_class
         class Entity:
             entity_type: str = ""
             entity_name: str | None = ""

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import ClassVar, Self
 
+from kstore.protocol.message_class import message_class
 from kstore.protocol.wire import Reader, Writer
 
 
-@dataclass(slots=True)
+@message_class
 class AlterConfigsRequest:
     """AlterConfigs request, versions 0 to 2."""
 
@@ -17,9 +18,9 @@ class AlterConfigsRequest:
     MAX_VERSION: ClassVar[int] = 2
     FLEXIBLE_FROM: ClassVar[int] = 2
 
-    @dataclass(slots=True)
+    @message_class
     class Resources:
-        @dataclass(slots=True)
+        @message_class
         class Configs:
             name: str = ""
             value: str | None = ""
@@ -85,7 +86,7 @@ class AlterConfigsRequest:
             writer.no_tags()
 
 
-@dataclass(slots=True)
+@message_class
 class AlterConfigsResponse:
     """AlterConfigs response, versions 0 to 2."""
 
@@ -94,7 +95,7 @@ class AlterConfigsResponse:
     MAX_VERSION: ClassVar[int] = 2
     FLEXIBLE_FROM: ClassVar[int] = 2
 
-    @dataclass(slots=True)
+    @message_class
     class Responses:
         error_code: int = 0
         error_message: str | None = ""

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from struct import Struct
 from typing import ClassVar, Self
 
+from kstore.protocol.message_class import message_class
 from kstore.protocol.wire import Reader, Writer
 
 _I32_I16 = Struct(">ih")
 
 
-@dataclass(slots=True)
+@message_class
 class AlterPartitionReassignmentsRequest:
     """AlterPartitionReassignments request, version 0."""
 
@@ -20,9 +21,9 @@ class AlterPartitionReassignmentsRequest:
     MAX_VERSION: ClassVar[int] = 0
     FLEXIBLE_FROM: ClassVar[int] = 0
 
-    @dataclass(slots=True)
+    @message_class
     class Topics:
-        @dataclass(slots=True)
+        @message_class
         class Partitions:
             partition_index: int = 0
             replicas: list[int] | None = None
@@ -73,7 +74,7 @@ class AlterPartitionReassignmentsRequest:
         writer.no_tags()
 
 
-@dataclass(slots=True)
+@message_class
 class AlterPartitionReassignmentsResponse:
     """AlterPartitionReassignments response, version 0."""
 
@@ -82,9 +83,9 @@ class AlterPartitionReassignmentsResponse:
     MAX_VERSION: ClassVar[int] = 0
     FLEXIBLE_FROM: ClassVar[int] = 0
 
-    @dataclass(slots=True)
+    @message_class
     class Responses:
-        @dataclass(slots=True)
+        @message_class
         class Partitions:
             partition_index: int = 0
             error_code: int = 0

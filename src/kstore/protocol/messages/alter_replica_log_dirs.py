@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from struct import Struct
 from typing import ClassVar, Self
 
+from kstore.protocol.message_class import message_class
 from kstore.protocol.wire import Reader, Writer
 
 _I32_I16 = Struct(">ih")
 
 
-@dataclass(slots=True)
+@message_class
 class AlterReplicaLogDirsRequest:
     """AlterReplicaLogDirs request, versions 0 to 2."""
 
@@ -20,9 +21,9 @@ class AlterReplicaLogDirsRequest:
     MAX_VERSION: ClassVar[int] = 2
     FLEXIBLE_FROM: ClassVar[int] = 2
 
-    @dataclass(slots=True)
+    @message_class
     class Dirs:
-        @dataclass(slots=True)
+        @message_class
         class Topics:
             name: str = ""
             partitions: list[int] = field(default_factory=list)
@@ -82,7 +83,7 @@ class AlterReplicaLogDirsRequest:
             writer.no_tags()
 
 
-@dataclass(slots=True)
+@message_class
 class AlterReplicaLogDirsResponse:
     """AlterReplicaLogDirs response, versions 0 to 2."""
 
@@ -91,9 +92,9 @@ class AlterReplicaLogDirsResponse:
     MAX_VERSION: ClassVar[int] = 2
     FLEXIBLE_FROM: ClassVar[int] = 2
 
-    @dataclass(slots=True)
+    @message_class
     class Results:
-        @dataclass(slots=True)
+        @message_class
         class Partitions:
             partition_index: int = 0
             error_code: int = 0

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from struct import Struct
 from typing import ClassVar, Self
 
+from kstore.protocol.message_class import message_class
 from kstore.protocol.wire import Reader, Writer
 
 _I8_I32 = Struct(">bi")
 
 
-@dataclass(slots=True)
+@message_class
 class AlterUserScramCredentialsRequest:
     """AlterUserScramCredentials request, version 0."""
 
@@ -20,7 +21,7 @@ class AlterUserScramCredentialsRequest:
     MAX_VERSION: ClassVar[int] = 0
     FLEXIBLE_FROM: ClassVar[int] = 0
 
-    @dataclass(slots=True)
+    @message_class
     class Deletions:
         name: str = ""
         mechanism: int = 0
@@ -38,7 +39,7 @@ class AlterUserScramCredentialsRequest:
             writer.int8(self.mechanism)
             writer.no_tags()
 
-    @dataclass(slots=True)
+    @message_class
     class Upsertions:
         name: str = ""
         mechanism: int = 0
@@ -80,7 +81,7 @@ class AlterUserScramCredentialsRequest:
         writer.no_tags()
 
 
-@dataclass(slots=True)
+@message_class
 class AlterUserScramCredentialsResponse:
     """AlterUserScramCredentials response, version 0."""
 
@@ -89,7 +90,7 @@ class AlterUserScramCredentialsResponse:
     MAX_VERSION: ClassVar[int] = 0
     FLEXIBLE_FROM: ClassVar[int] = 0
 
-    @dataclass(slots=True)
+    @message_class
     class Results:
         user: str = ""
         error_code: int = 0

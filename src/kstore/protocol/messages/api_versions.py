@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from struct import Struct
 from typing import ClassVar, Self
 
+from kstore.protocol.message_class import message_class
 from kstore.protocol.wire import Reader, Writer
 
 _I16_I16 = Struct(">hh")
 _I16_I16_I16 = Struct(">hhh")
 
 
-@dataclass(slots=True)
+@message_class
 class ApiVersionsRequest:
     """ApiVersions request, versions 0 to 4."""
 
@@ -44,7 +45,7 @@ class ApiVersionsRequest:
             writer.no_tags()
 
 
-@dataclass(slots=True)
+@message_class
 class ApiVersionsResponse:
     """ApiVersions response, versions 0 to 4."""
 
@@ -53,7 +54,7 @@ class ApiVersionsResponse:
     MAX_VERSION: ClassVar[int] = 4
     FLEXIBLE_FROM: ClassVar[int] = 3
 
-    @dataclass(slots=True)
+    @message_class
     class ApiKeys:
         api_key: int = 0
         min_version: int = 0
@@ -74,7 +75,7 @@ class ApiVersionsResponse:
             if flexible:
                 writer.no_tags()
 
-    @dataclass(slots=True)
+    @message_class
     class SupportedFeatures:
         name: str = ""
         min_version: int = 0
@@ -93,7 +94,7 @@ class ApiVersionsResponse:
             writer.fixed(_I16_I16, self.min_version, self.max_version)
             writer.no_tags()
 
-    @dataclass(slots=True)
+    @message_class
     class FinalizedFeatures:
         name: str = ""
         max_version_level: int = 0

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from struct import Struct
 from typing import ClassVar, Self
 
+from kstore.protocol.message_class import message_class
 from kstore.protocol.wire import ZERO_UUID, Reader, Writer
 
 _I32_I32 = Struct(">ii")
 
 
-@dataclass(slots=True)
+@message_class
 class ConsumerGroupDescribeRequest:
     """ConsumerGroupDescribe request, versions 0 to 1."""
 
@@ -37,7 +38,7 @@ class ConsumerGroupDescribeRequest:
         writer.no_tags()
 
 
-@dataclass(slots=True)
+@message_class
 class ConsumerGroupDescribeResponse:
     """ConsumerGroupDescribe response, versions 0 to 1."""
 
@@ -46,13 +47,13 @@ class ConsumerGroupDescribeResponse:
     MAX_VERSION: ClassVar[int] = 1
     FLEXIBLE_FROM: ClassVar[int] = 0
 
-    @dataclass(slots=True)
+    @message_class
     class Groups:
-        @dataclass(slots=True)
+        @message_class
         class Members:
-            @dataclass(slots=True)
+            @message_class
             class Assignment:
-                @dataclass(slots=True)
+                @message_class
                 class TopicPartitions:
                     topic_id: bytes = ZERO_UUID
                     topic_name: str = ""
@@ -88,9 +89,9 @@ class ConsumerGroupDescribeResponse:
                     writer.structs(self.topic_partitions, version, True)
                     writer.no_tags()
 
-            @dataclass(slots=True)
+            @message_class
             class TargetAssignment:
-                @dataclass(slots=True)
+                @message_class
                 class TopicPartitions:
                     topic_id: bytes = ZERO_UUID
                     topic_name: str = ""

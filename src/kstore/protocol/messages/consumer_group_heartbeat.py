@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from struct import Struct
 from typing import ClassVar, Self
 
+from kstore.protocol.message_class import message_class
 from kstore.protocol.wire import ZERO_UUID, Reader, Writer
 
 _I32_I16 = Struct(">ih")
 _I32_I32 = Struct(">ii")
 
 
-@dataclass(slots=True)
+@message_class
 class ConsumerGroupHeartbeatRequest:
     """ConsumerGroupHeartbeat request, versions 0 to 1."""
 
@@ -21,7 +22,7 @@ class ConsumerGroupHeartbeatRequest:
     MAX_VERSION: ClassVar[int] = 1
     FLEXIBLE_FROM: ClassVar[int] = 0
 
-    @dataclass(slots=True)
+    @message_class
     class TopicPartitions:
         topic_id: bytes = ZERO_UUID
         partitions: list[int] = field(default_factory=list)
@@ -84,7 +85,7 @@ class ConsumerGroupHeartbeatRequest:
         writer.no_tags()
 
 
-@dataclass(slots=True)
+@message_class
 class ConsumerGroupHeartbeatResponse:
     """ConsumerGroupHeartbeat response, versions 0 to 1."""
 
@@ -93,9 +94,9 @@ class ConsumerGroupHeartbeatResponse:
     MAX_VERSION: ClassVar[int] = 1
     FLEXIBLE_FROM: ClassVar[int] = 0
 
-    @dataclass(slots=True)
+    @message_class
     class Assignment:
-        @dataclass(slots=True)
+        @message_class
         class TopicPartitions:
             topic_id: bytes = ZERO_UUID
             partitions: list[int] = field(default_factory=list)

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from struct import Struct
 from typing import ClassVar, Self
 
+from kstore.protocol.message_class import message_class
 from kstore.protocol.wire import Reader, Writer
 
 _I8_I8 = Struct(">bb")
 
 
-@dataclass(slots=True)
+@message_class
 class CreateAclsRequest:
     """CreateAcls request, versions 0 to 3."""
 
@@ -20,7 +21,7 @@ class CreateAclsRequest:
     MAX_VERSION: ClassVar[int] = 3
     FLEXIBLE_FROM: ClassVar[int] = 2
 
-    @dataclass(slots=True)
+    @message_class
     class Creations:
         resource_type: int = 0
         resource_name: str = ""
@@ -75,7 +76,7 @@ class CreateAclsRequest:
             writer.no_tags()
 
 
-@dataclass(slots=True)
+@message_class
 class CreateAclsResponse:
     """CreateAcls response, versions 0 to 3."""
 
@@ -84,7 +85,7 @@ class CreateAclsResponse:
     MAX_VERSION: ClassVar[int] = 3
     FLEXIBLE_FROM: ClassVar[int] = 2
 
-    @dataclass(slots=True)
+    @message_class
     class Results:
         error_code: int = 0
         error_message: str | None = ""

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from struct import Struct
 from typing import ClassVar, Self
 
+from kstore.protocol.message_class import message_class
 from kstore.protocol.wire import Reader, Writer
 
 _I32_BOOL = Struct(">i?")
 
 
-@dataclass(slots=True)
+@message_class
 class CreatePartitionsRequest:
     """CreatePartitions request, versions 0 to 3."""
 
@@ -20,9 +21,9 @@ class CreatePartitionsRequest:
     MAX_VERSION: ClassVar[int] = 3
     FLEXIBLE_FROM: ClassVar[int] = 2
 
-    @dataclass(slots=True)
+    @message_class
     class Topics:
-        @dataclass(slots=True)
+        @message_class
         class Assignments:
             broker_ids: list[int] = field(default_factory=list)
 
@@ -86,7 +87,7 @@ class CreatePartitionsRequest:
             writer.no_tags()
 
 
-@dataclass(slots=True)
+@message_class
 class CreatePartitionsResponse:
     """CreatePartitions response, versions 0 to 3."""
 
@@ -95,7 +96,7 @@ class CreatePartitionsResponse:
     MAX_VERSION: ClassVar[int] = 3
     FLEXIBLE_FROM: ClassVar[int] = 2
 
-    @dataclass(slots=True)
+    @message_class
     class Results:
         name: str = ""
         error_code: int = 0

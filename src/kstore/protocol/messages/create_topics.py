@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from struct import Struct
 from typing import ClassVar, Self
 
+from kstore.protocol.message_class import message_class
 from kstore.protocol.wire import ZERO_UUID, Reader, Writer
 
 _BOOL_I8_BOOL = Struct(">?b?")
 _I32_I16 = Struct(">ih")
 
 
-@dataclass(slots=True)
+@message_class
 class CreateTopicsRequest:
     """CreateTopics request, versions 0 to 7."""
 
@@ -21,9 +22,9 @@ class CreateTopicsRequest:
     MAX_VERSION: ClassVar[int] = 7
     FLEXIBLE_FROM: ClassVar[int] = 5
 
-    @dataclass(slots=True)
+    @message_class
     class Topics:
-        @dataclass(slots=True)
+        @message_class
         class Assignments:
             partition_index: int = 0
             broker_ids: list[int] = field(default_factory=list)
@@ -45,7 +46,7 @@ class CreateTopicsRequest:
                 if flexible:
                     writer.no_tags()
 
-        @dataclass(slots=True)
+        @message_class
         class Configs:
             name: str = ""
             value: str | None = ""
@@ -120,7 +121,7 @@ class CreateTopicsRequest:
             writer.no_tags()
 
 
-@dataclass(slots=True)
+@message_class
 class CreateTopicsResponse:
     """CreateTopics response, versions 0 to 7."""
 
@@ -129,9 +130,9 @@ class CreateTopicsResponse:
     MAX_VERSION: ClassVar[int] = 7
     FLEXIBLE_FROM: ClassVar[int] = 5
 
-    @dataclass(slots=True)
+    @message_class
     class Topics:
-        @dataclass(slots=True)
+        @message_class
         class Configs:
             name: str = ""
             value: str | None = ""

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import ClassVar, Self
 
+from kstore.protocol.message_class import message_class
 from kstore.protocol.wire import Reader, Writer
 
 
-@dataclass(slots=True)
+@message_class
 class DeleteGroupsRequest:
     """DeleteGroups request, versions 0 to 2."""
 
@@ -35,7 +36,7 @@ class DeleteGroupsRequest:
             writer.no_tags()
 
 
-@dataclass(slots=True)
+@message_class
 class DeleteGroupsResponse:
     """DeleteGroups response, versions 0 to 2."""
 
@@ -44,7 +45,7 @@ class DeleteGroupsResponse:
     MAX_VERSION: ClassVar[int] = 2
     FLEXIBLE_FROM: ClassVar[int] = 2
 
-    @dataclass(slots=True)
+    @message_class
     class Results:
         group_id: str = ""
         error_code: int = 0

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from struct import Struct
 from typing import ClassVar, Self
 
+from kstore.protocol.message_class import message_class
 from kstore.protocol.wire import Reader, Writer
 
 _I32_I64 = Struct(">iq")
 _I32_I64_I16 = Struct(">iqh")
 
 
-@dataclass(slots=True)
+@message_class
 class DeleteRecordsRequest:
     """DeleteRecords request, versions 0 to 2."""
 
@@ -21,9 +22,9 @@ class DeleteRecordsRequest:
     MAX_VERSION: ClassVar[int] = 2
     FLEXIBLE_FROM: ClassVar[int] = 2
 
-    @dataclass(slots=True)
+    @message_class
     class Topics:
-        @dataclass(slots=True)
+        @message_class
         class Partitions:
             partition_index: int = 0
             offset: int = 0
@@ -84,7 +85,7 @@ class DeleteRecordsRequest:
             writer.no_tags()
 
 
-@dataclass(slots=True)
+@message_class
 class DeleteRecordsResponse:
     """DeleteRecords response, versions 0 to 2."""
 
@@ -93,9 +94,9 @@ class DeleteRecordsResponse:
     MAX_VERSION: ClassVar[int] = 2
     FLEXIBLE_FROM: ClassVar[int] = 2
 
-    @dataclass(slots=True)
+    @message_class
     class Topics:
-        @dataclass(slots=True)
+        @message_class
         class Partitions:
             partition_index: int = 0
             low_watermark: int = 0

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import ClassVar, Self
 
+from kstore.protocol.message_class import message_class
 from kstore.protocol.wire import ZERO_UUID, Reader, Writer
 
 
-@dataclass(slots=True)
+@message_class
 class DeleteTopicsRequest:
     """DeleteTopics request, versions 0 to 6."""
 
@@ -17,7 +18,7 @@ class DeleteTopicsRequest:
     MAX_VERSION: ClassVar[int] = 6
     FLEXIBLE_FROM: ClassVar[int] = 4
 
-    @dataclass(slots=True)
+    @message_class
     class Topics:
         name: str | None = None
         topic_id: bytes = ZERO_UUID
@@ -63,7 +64,7 @@ class DeleteTopicsRequest:
             writer.no_tags()
 
 
-@dataclass(slots=True)
+@message_class
 class DeleteTopicsResponse:
     """DeleteTopics response, versions 0 to 6."""
 
@@ -72,7 +73,7 @@ class DeleteTopicsResponse:
     MAX_VERSION: ClassVar[int] = 6
     FLEXIBLE_FROM: ClassVar[int] = 4
 
-    @dataclass(slots=True)
+    @message_class
     class Responses:
         name: str | None = ""
         topic_id: bytes = ZERO_UUID

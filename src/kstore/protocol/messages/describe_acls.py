@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from struct import Struct
 from typing import ClassVar, Self
 
+from kstore.protocol.message_class import message_class
 from kstore.protocol.wire import Reader, Writer
 
 _I32_I16 = Struct(">ih")
 _I8_I8 = Struct(">bb")
 
 
-@dataclass(slots=True)
+@message_class
 class DescribeAclsRequest:
     """DescribeAcls request, versions 0 to 3."""
 
@@ -57,7 +58,7 @@ class DescribeAclsRequest:
             writer.no_tags()
 
 
-@dataclass(slots=True)
+@message_class
 class DescribeAclsResponse:
     """DescribeAcls response, versions 0 to 3."""
 
@@ -66,9 +67,9 @@ class DescribeAclsResponse:
     MAX_VERSION: ClassVar[int] = 3
     FLEXIBLE_FROM: ClassVar[int] = 2
 
-    @dataclass(slots=True)
+    @message_class
     class Resources:
-        @dataclass(slots=True)
+        @message_class
         class Acls:
             principal: str = ""
             host: str = ""

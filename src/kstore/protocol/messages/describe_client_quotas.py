@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from struct import Struct
 from typing import ClassVar, Self
 
+from kstore.protocol.message_class import message_class
 from kstore.protocol.wire import Reader, Writer
 
 _I32_I16 = Struct(">ih")
 
 
-@dataclass(slots=True)
+@message_class
 class DescribeClientQuotasRequest:
     """DescribeClientQuotas request, versions 0 to 1."""
 
@@ -20,7 +21,7 @@ class DescribeClientQuotasRequest:
     MAX_VERSION: ClassVar[int] = 1
     FLEXIBLE_FROM: ClassVar[int] = 1
 
-    @dataclass(slots=True)
+    @message_class
     class Components:
         entity_type: str = ""
         match_type: int = 0
@@ -66,7 +67,7 @@ class DescribeClientQuotasRequest:
             writer.no_tags()
 
 
-@dataclass(slots=True)
+@message_class
 class DescribeClientQuotasResponse:
     """DescribeClientQuotas response, versions 0 to 1."""
 
@@ -75,9 +76,9 @@ class DescribeClientQuotasResponse:
     MAX_VERSION: ClassVar[int] = 1
     FLEXIBLE_FROM: ClassVar[int] = 1
 
-    @dataclass(slots=True)
+    @message_class
     class Entries:
-        @dataclass(slots=True)
+        @message_class
         class Entity:
             entity_type: str = ""
             entity_name: str | None = ""
@@ -99,7 +100,7 @@ class DescribeClientQuotasResponse:
                 if flexible:
                     writer.no_tags()
 
-        @dataclass(slots=True)
+        @message_class
         class Values:
             key: str = ""
             value: float = 0.0

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from struct import Struct
 from typing import ClassVar, Self
 
+from kstore.protocol.message_class import message_class
 from kstore.protocol.wire import Reader, Writer
 
 _I32_I16 = Struct(">ih")
 
 
-@dataclass(slots=True)
+@message_class
 class DescribeClusterRequest:
     """DescribeCluster request, versions 0 to 2."""
 
@@ -44,7 +45,7 @@ class DescribeClusterRequest:
         writer.no_tags()
 
 
-@dataclass(slots=True)
+@message_class
 class DescribeClusterResponse:
     """DescribeCluster response, versions 0 to 2."""
 
@@ -53,7 +54,7 @@ class DescribeClusterResponse:
     MAX_VERSION: ClassVar[int] = 2
     FLEXIBLE_FROM: ClassVar[int] = 0
 
-    @dataclass(slots=True)
+    @message_class
     class Brokers:
         broker_id: int = 0
         host: str = ""

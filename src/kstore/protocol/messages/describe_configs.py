@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import ClassVar, Self
 
+from kstore.protocol.message_class import message_class
 from kstore.protocol.wire import Reader, Writer
 
 
-@dataclass(slots=True)
+@message_class
 class DescribeConfigsRequest:
     """DescribeConfigs request, versions 0 to 4."""
 
@@ -17,7 +18,7 @@ class DescribeConfigsRequest:
     MAX_VERSION: ClassVar[int] = 4
     FLEXIBLE_FROM: ClassVar[int] = 4
 
-    @dataclass(slots=True)
+    @message_class
     class Resources:
         resource_type: int = 0
         resource_name: str = ""
@@ -70,7 +71,7 @@ class DescribeConfigsRequest:
             writer.no_tags()
 
 
-@dataclass(slots=True)
+@message_class
 class DescribeConfigsResponse:
     """DescribeConfigs response, versions 0 to 4."""
 
@@ -79,11 +80,11 @@ class DescribeConfigsResponse:
     MAX_VERSION: ClassVar[int] = 4
     FLEXIBLE_FROM: ClassVar[int] = 4
 
-    @dataclass(slots=True)
+    @message_class
     class Results:
-        @dataclass(slots=True)
+        @message_class
         class Configs:
-            @dataclass(slots=True)
+            @message_class
             class Synonyms:
                 name: str = ""
                 value: str | None = ""

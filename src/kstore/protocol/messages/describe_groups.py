@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import ClassVar, Self
 
+from kstore.protocol.message_class import message_class
 from kstore.protocol.wire import Reader, Writer
 
 
-@dataclass(slots=True)
+@message_class
 class DescribeGroupsRequest:
     """DescribeGroups request, versions 0 to 6."""
 
@@ -40,7 +41,7 @@ class DescribeGroupsRequest:
             writer.no_tags()
 
 
-@dataclass(slots=True)
+@message_class
 class DescribeGroupsResponse:
     """DescribeGroups response, versions 0 to 6."""
 
@@ -49,9 +50,9 @@ class DescribeGroupsResponse:
     MAX_VERSION: ClassVar[int] = 6
     FLEXIBLE_FROM: ClassVar[int] = 5
 
-    @dataclass(slots=True)
+    @message_class
     class Groups:
-        @dataclass(slots=True)
+        @message_class
         class Members:
             member_id: str = ""
             group_instance_id: str | None = None

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from struct import Struct
 from typing import ClassVar, Self
 
+from kstore.protocol.message_class import message_class
 from kstore.protocol.wire import Reader, Writer
 
 _I32_I64_I64_BOOL = Struct(">iqq?")
 _I64_I64 = Struct(">qq")
 
 
-@dataclass(slots=True)
+@message_class
 class DescribeLogDirsRequest:
     """DescribeLogDirs request, versions 0 to 4."""
 
@@ -21,7 +22,7 @@ class DescribeLogDirsRequest:
     MAX_VERSION: ClassVar[int] = 4
     FLEXIBLE_FROM: ClassVar[int] = 2
 
-    @dataclass(slots=True)
+    @message_class
     class Topics:
         topic: str = ""
         partitions: list[int] = field(default_factory=list)
@@ -61,7 +62,7 @@ class DescribeLogDirsRequest:
             writer.no_tags()
 
 
-@dataclass(slots=True)
+@message_class
 class DescribeLogDirsResponse:
     """DescribeLogDirs response, versions 0 to 4."""
 
@@ -70,11 +71,11 @@ class DescribeLogDirsResponse:
     MAX_VERSION: ClassVar[int] = 4
     FLEXIBLE_FROM: ClassVar[int] = 2
 
-    @dataclass(slots=True)
+    @message_class
     class Results:
-        @dataclass(slots=True)
+        @message_class
         class Topics:
-            @dataclass(slots=True)
+            @message_class
             class Partitions:
                 partition_index: int = 0
                 partition_size: int = 0

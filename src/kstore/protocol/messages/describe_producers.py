@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from struct import Struct
 from typing import ClassVar, Self
 
+from kstore.protocol.message_class import message_class
 from kstore.protocol.wire import Reader, Writer
 
 _I32_I16 = Struct(">ih")
 _I64_I32_I32_I64_I32_I64 = Struct(">qiiqiq")
 
 
-@dataclass(slots=True)
+@message_class
 class DescribeProducersRequest:
     """DescribeProducers request, version 0."""
 
@@ -21,7 +22,7 @@ class DescribeProducersRequest:
     MAX_VERSION: ClassVar[int] = 0
     FLEXIBLE_FROM: ClassVar[int] = 0
 
-    @dataclass(slots=True)
+    @message_class
     class Topics:
         name: str = ""
         partition_indexes: list[int] = field(default_factory=list)
@@ -53,7 +54,7 @@ class DescribeProducersRequest:
         writer.no_tags()
 
 
-@dataclass(slots=True)
+@message_class
 class DescribeProducersResponse:
     """DescribeProducers response, version 0."""
 
@@ -62,11 +63,11 @@ class DescribeProducersResponse:
     MAX_VERSION: ClassVar[int] = 0
     FLEXIBLE_FROM: ClassVar[int] = 0
 
-    @dataclass(slots=True)
+    @message_class
     class Topics:
-        @dataclass(slots=True)
+        @message_class
         class Partitions:
-            @dataclass(slots=True)
+            @message_class
             class ActiveProducers:
                 producer_id: int = 0
                 producer_epoch: int = 0

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from struct import Struct
 from typing import ClassVar, Self
 
+from kstore.protocol.message_class import message_class
 from kstore.protocol.wire import ZERO_UUID, Reader, Writer
 
 _I32_I16 = Struct(">ih")
@@ -13,7 +14,7 @@ _I32_I32_I64 = Struct(">iiq")
 _I64_I64 = Struct(">qq")
 
 
-@dataclass(slots=True)
+@message_class
 class DescribeQuorumRequest:
     """DescribeQuorum request, versions 0 to 2."""
 
@@ -22,9 +23,9 @@ class DescribeQuorumRequest:
     MAX_VERSION: ClassVar[int] = 2
     FLEXIBLE_FROM: ClassVar[int] = 0
 
-    @dataclass(slots=True)
+    @message_class
     class Topics:
-        @dataclass(slots=True)
+        @message_class
         class Partitions:
             partition_index: int = 0
 
@@ -69,7 +70,7 @@ class DescribeQuorumRequest:
         writer.no_tags()
 
 
-@dataclass(slots=True)
+@message_class
 class DescribeQuorumResponse:
     """DescribeQuorum response, versions 0 to 2."""
 
@@ -78,11 +79,11 @@ class DescribeQuorumResponse:
     MAX_VERSION: ClassVar[int] = 2
     FLEXIBLE_FROM: ClassVar[int] = 0
 
-    @dataclass(slots=True)
+    @message_class
     class Topics:
-        @dataclass(slots=True)
+        @message_class
         class Partitions:
-            @dataclass(slots=True)
+            @message_class
             class CurrentVoters:
                 replica_id: int = 0
                 replica_directory_id: bytes = ZERO_UUID
@@ -115,7 +116,7 @@ class DescribeQuorumResponse:
                         )
                     writer.no_tags()
 
-            @dataclass(slots=True)
+            @message_class
             class Observers:
                 replica_id: int = 0
                 replica_directory_id: bytes = ZERO_UUID
@@ -196,9 +197,9 @@ class DescribeQuorumResponse:
             writer.structs(self.partitions, version, True)
             writer.no_tags()
 
-    @dataclass(slots=True)
+    @message_class
     class Nodes:
-        @dataclass(slots=True)
+        @message_class
         class Listeners:
             name: str = ""
             host: str = ""

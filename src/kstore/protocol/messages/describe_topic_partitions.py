@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from struct import Struct
 from typing import ClassVar, Self
 
+from kstore.protocol.message_class import message_class
 from kstore.protocol.wire import ZERO_UUID, Reader, Writer
 
 _I16_I32_I32_I32 = Struct(">hiii")
 _UUID_BOOL = Struct(">16s?")
 
 
-@dataclass(slots=True)
+@message_class
 class DescribeTopicPartitionsRequest:
     """DescribeTopicPartitions request, version 0."""
 
@@ -21,7 +22,7 @@ class DescribeTopicPartitionsRequest:
     MAX_VERSION: ClassVar[int] = 0
     FLEXIBLE_FROM: ClassVar[int] = 0
 
-    @dataclass(slots=True)
+    @message_class
     class Topics:
         name: str = ""
 
@@ -36,7 +37,7 @@ class DescribeTopicPartitionsRequest:
             writer.string(self.name, True)
             writer.no_tags()
 
-    @dataclass(slots=True)
+    @message_class
     class Cursor:
         topic_name: str = ""
         partition_index: int = 0
@@ -74,7 +75,7 @@ class DescribeTopicPartitionsRequest:
         writer.no_tags()
 
 
-@dataclass(slots=True)
+@message_class
 class DescribeTopicPartitionsResponse:
     """DescribeTopicPartitions response, version 0."""
 
@@ -83,9 +84,9 @@ class DescribeTopicPartitionsResponse:
     MAX_VERSION: ClassVar[int] = 0
     FLEXIBLE_FROM: ClassVar[int] = 0
 
-    @dataclass(slots=True)
+    @message_class
     class Topics:
-        @dataclass(slots=True)
+        @message_class
         class Partitions:
             error_code: int = 0
             partition_index: int = 0
@@ -155,7 +156,7 @@ class DescribeTopicPartitionsResponse:
             writer.int32(self.topic_authorized_operations)
             writer.no_tags()
 
-    @dataclass(slots=True)
+    @message_class
     class NextCursor:
         topic_name: str = ""
         partition_index: int = 0

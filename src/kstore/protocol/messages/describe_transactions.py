@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from struct import Struct
 from typing import ClassVar, Self
 
+from kstore.protocol.message_class import message_class
 from kstore.protocol.wire import Reader, Writer
 
 _I32_I64_I64_I16 = Struct(">iqqh")
 
 
-@dataclass(slots=True)
+@message_class
 class DescribeTransactionsRequest:
     """DescribeTransactions request, version 0."""
 
@@ -34,7 +35,7 @@ class DescribeTransactionsRequest:
         writer.no_tags()
 
 
-@dataclass(slots=True)
+@message_class
 class DescribeTransactionsResponse:
     """DescribeTransactions response, version 0."""
 
@@ -43,9 +44,9 @@ class DescribeTransactionsResponse:
     MAX_VERSION: ClassVar[int] = 0
     FLEXIBLE_FROM: ClassVar[int] = 0
 
-    @dataclass(slots=True)
+    @message_class
     class TransactionStates:
-        @dataclass(slots=True)
+        @message_class
         class Topics:
             topic: str = ""
             partitions: list[int] = field(default_factory=list)

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from struct import Struct
 from typing import ClassVar, Self
 
+from kstore.protocol.message_class import message_class
 from kstore.protocol.wire import Reader, Writer
 
 _I32_I16 = Struct(">ih")
 _I8_I32 = Struct(">bi")
 
 
-@dataclass(slots=True)
+@message_class
 class DescribeUserScramCredentialsRequest:
     """DescribeUserScramCredentials request, version 0."""
 
@@ -21,7 +22,7 @@ class DescribeUserScramCredentialsRequest:
     MAX_VERSION: ClassVar[int] = 0
     FLEXIBLE_FROM: ClassVar[int] = 0
 
-    @dataclass(slots=True)
+    @message_class
     class Users:
         name: str = ""
 
@@ -50,7 +51,7 @@ class DescribeUserScramCredentialsRequest:
         writer.no_tags()
 
 
-@dataclass(slots=True)
+@message_class
 class DescribeUserScramCredentialsResponse:
     """DescribeUserScramCredentials response, version 0."""
 
@@ -59,9 +60,9 @@ class DescribeUserScramCredentialsResponse:
     MAX_VERSION: ClassVar[int] = 0
     FLEXIBLE_FROM: ClassVar[int] = 0
 
-    @dataclass(slots=True)
+    @message_class
     class Results:
-        @dataclass(slots=True)
+        @message_class
         class CredentialInfos:
             mechanism: int = 0
             iterations: int = 0

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from struct import Struct
 from typing import ClassVar, Self
 
+from kstore.protocol.message_class import message_class
 from kstore.protocol.wire import Reader, Writer
 
 _I32_I16 = Struct(">ih")
 
 
-@dataclass(slots=True)
+@message_class
 class ElectLeadersRequest:
     """ElectLeaders request, versions 0 to 2."""
 
@@ -20,7 +21,7 @@ class ElectLeadersRequest:
     MAX_VERSION: ClassVar[int] = 2
     FLEXIBLE_FROM: ClassVar[int] = 2
 
-    @dataclass(slots=True)
+    @message_class
     class TopicPartitions:
         topic: str = ""
         partitions: list[int] = field(default_factory=list)
@@ -70,7 +71,7 @@ class ElectLeadersRequest:
             writer.no_tags()
 
 
-@dataclass(slots=True)
+@message_class
 class ElectLeadersResponse:
     """ElectLeaders response, versions 0 to 2."""
 
@@ -79,9 +80,9 @@ class ElectLeadersResponse:
     MAX_VERSION: ClassVar[int] = 2
     FLEXIBLE_FROM: ClassVar[int] = 2
 
-    @dataclass(slots=True)
+    @message_class
     class ReplicaElectionResults:
-        @dataclass(slots=True)
+        @message_class
         class PartitionResult:
             partition_id: int = 0
             error_code: int = 0

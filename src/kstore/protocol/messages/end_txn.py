@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from struct import Struct
 from typing import ClassVar, Self
 
+from kstore.protocol.message_class import message_class
 from kstore.protocol.wire import Reader, Writer
 
 _I32_I16 = Struct(">ih")
@@ -13,7 +13,7 @@ _I64_I16 = Struct(">qh")
 _I64_I16_BOOL = Struct(">qh?")
 
 
-@dataclass(slots=True)
+@message_class
 class EndTxnRequest:
     """EndTxn request, versions 0 to 5."""
 
@@ -45,7 +45,7 @@ class EndTxnRequest:
             writer.no_tags()
 
 
-@dataclass(slots=True)
+@message_class
 class EndTxnResponse:
     """EndTxn response, versions 0 to 5."""
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from struct import Struct
 from typing import ClassVar, Self
 
+from kstore.protocol.message_class import message_class
 from kstore.protocol.wire import ZERO_UUID, Reader, Records, Writer
 
 _I16_I32 = Struct(">hi")
@@ -16,7 +17,7 @@ _I64_I32 = Struct(">qi")
 _I64_I64 = Struct(">qq")
 
 
-@dataclass(slots=True)
+@message_class
 class FetchRequest:
     """Fetch request, versions 0 to 17."""
 
@@ -25,7 +26,7 @@ class FetchRequest:
     MAX_VERSION: ClassVar[int] = 17
     FLEXIBLE_FROM: ClassVar[int] = 12
 
-    @dataclass(slots=True)
+    @message_class
     class ReplicaState:
         replica_id: int = -1
         replica_epoch: int = -1
@@ -41,9 +42,9 @@ class FetchRequest:
             writer.fixed(_I32_I64, self.replica_id, self.replica_epoch)
             writer.no_tags()
 
-    @dataclass(slots=True)
+    @message_class
     class Topics:
-        @dataclass(slots=True)
+        @message_class
         class Partitions:
             partition: int = 0
             current_leader_epoch: int = -1
@@ -118,7 +119,7 @@ class FetchRequest:
             if flexible:
                 writer.no_tags()
 
-    @dataclass(slots=True)
+    @message_class
     class ForgottenTopicsData:
         topic: str = ""
         topic_id: bytes = ZERO_UUID
@@ -221,7 +222,7 @@ class FetchRequest:
             writer.tags(tags)
 
 
-@dataclass(slots=True)
+@message_class
 class FetchResponse:
     """Fetch response, versions 0 to 17."""
 
@@ -230,11 +231,11 @@ class FetchResponse:
     MAX_VERSION: ClassVar[int] = 17
     FLEXIBLE_FROM: ClassVar[int] = 12
 
-    @dataclass(slots=True)
+    @message_class
     class Responses:
-        @dataclass(slots=True)
+        @message_class
         class Partitions:
-            @dataclass(slots=True)
+            @message_class
             class DivergingEpoch:
                 epoch: int = -1
                 end_offset: int = -1
@@ -250,7 +251,7 @@ class FetchResponse:
                     writer.fixed(_I32_I64, self.epoch, self.end_offset)
                     writer.no_tags()
 
-            @dataclass(slots=True)
+            @message_class
             class CurrentLeader:
                 leader_id: int = -1
                 leader_epoch: int = -1
@@ -266,7 +267,7 @@ class FetchResponse:
                     writer.fixed(_I32_I32, self.leader_id, self.leader_epoch)
                     writer.no_tags()
 
-            @dataclass(slots=True)
+            @message_class
             class SnapshotId:
                 end_offset: int = -1
                 epoch: int = -1
@@ -282,7 +283,7 @@ class FetchResponse:
                     writer.fixed(_I64_I32, self.end_offset, self.epoch)
                     writer.no_tags()
 
-            @dataclass(slots=True)
+            @message_class
             class AbortedTransactions:
                 producer_id: int = 0
                 first_offset: int = 0
@@ -405,7 +406,7 @@ class FetchResponse:
             if flexible:
                 writer.no_tags()
 
-    @dataclass(slots=True)
+    @message_class
     class NodeEndpoints:
         node_id: int = 0
         host: str = ""

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from struct import Struct
 from typing import ClassVar, Self
 
+from kstore.protocol.message_class import message_class
 from kstore.protocol.wire import Reader, Writer
 
 _I32_I16 = Struct(">ih")
 
 
-@dataclass(slots=True)
+@message_class
 class FindCoordinatorRequest:
     """FindCoordinator request, versions 0 to 6."""
 
@@ -50,7 +51,7 @@ class FindCoordinatorRequest:
             writer.no_tags()
 
 
-@dataclass(slots=True)
+@message_class
 class FindCoordinatorResponse:
     """FindCoordinator response, versions 0 to 6."""
 
@@ -59,7 +60,7 @@ class FindCoordinatorResponse:
     MAX_VERSION: ClassVar[int] = 6
     FLEXIBLE_FROM: ClassVar[int] = 3
 
-    @dataclass(slots=True)
+    @message_class
     class Coordinators:
         key: str = ""
         node_id: int = 0

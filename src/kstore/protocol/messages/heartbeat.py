@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import ClassVar, Self
 
+from kstore.protocol.message_class import message_class
 from kstore.protocol.wire import Reader, Writer
 
 
-@dataclass(slots=True)
+@message_class
 class HeartbeatRequest:
     """Heartbeat request, versions 0 to 4."""
 
@@ -46,7 +46,7 @@ class HeartbeatRequest:
             writer.no_tags()
 
 
-@dataclass(slots=True)
+@message_class
 class HeartbeatResponse:
     """Heartbeat response, versions 0 to 4."""
 

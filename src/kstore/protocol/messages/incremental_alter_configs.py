@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import ClassVar, Self
 
+from kstore.protocol.message_class import message_class
 from kstore.protocol.wire import Reader, Writer
 
 
-@dataclass(slots=True)
+@message_class
 class IncrementalAlterConfigsRequest:
     """IncrementalAlterConfigs request, versions 0 to 1."""
 
@@ -17,9 +18,9 @@ class IncrementalAlterConfigsRequest:
     MAX_VERSION: ClassVar[int] = 1
     FLEXIBLE_FROM: ClassVar[int] = 1
 
-    @dataclass(slots=True)
+    @message_class
     class Resources:
-        @dataclass(slots=True)
+        @message_class
         class Configs:
             name: str = ""
             config_operation: int = 0
@@ -88,7 +89,7 @@ class IncrementalAlterConfigsRequest:
             writer.no_tags()
 
 
-@dataclass(slots=True)
+@message_class
 class IncrementalAlterConfigsResponse:
     """IncrementalAlterConfigs response, versions 0 to 1."""
 
@@ -97,7 +98,7 @@ class IncrementalAlterConfigsResponse:
     MAX_VERSION: ClassVar[int] = 1
     FLEXIBLE_FROM: ClassVar[int] = 1
 
-    @dataclass(slots=True)
+    @message_class
     class Responses:
         error_code: int = 0
         error_message: str | None = ""

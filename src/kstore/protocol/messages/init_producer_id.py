@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from struct import Struct
 from typing import ClassVar, Self
 
+from kstore.protocol.message_class import message_class
 from kstore.protocol.wire import Reader, Writer
 
 _I32_I16_I64_I16 = Struct(">ihqh")
 _I64_I16 = Struct(">qh")
 
 
-@dataclass(slots=True)
+@message_class
 class InitProducerIdRequest:
     """InitProducerId request, versions 0 to 5."""
 
@@ -48,7 +48,7 @@ class InitProducerIdRequest:
             writer.no_tags()
 
 
-@dataclass(slots=True)
+@message_class
 class InitProducerIdResponse:
     """InitProducerId response, versions 0 to 5."""
 

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from struct import Struct
 from typing import ClassVar, Self
 
+from kstore.protocol.message_class import message_class
 from kstore.protocol.wire import Reader, Writer
 
 _I16_I32 = Struct(">hi")
 
 
-@dataclass(slots=True)
+@message_class
 class JoinGroupRequest:
     """JoinGroup request, versions 0 to 9."""
 
@@ -20,7 +21,7 @@ class JoinGroupRequest:
     MAX_VERSION: ClassVar[int] = 9
     FLEXIBLE_FROM: ClassVar[int] = 6
 
-    @dataclass(slots=True)
+    @message_class
     class Protocols:
         name: str = ""
         metadata: bytes = b""
@@ -87,7 +88,7 @@ class JoinGroupRequest:
             writer.no_tags()
 
 
-@dataclass(slots=True)
+@message_class
 class JoinGroupResponse:
     """JoinGroup response, versions 0 to 9."""
 
@@ -96,7 +97,7 @@ class JoinGroupResponse:
     MAX_VERSION: ClassVar[int] = 9
     FLEXIBLE_FROM: ClassVar[int] = 6
 
-    @dataclass(slots=True)
+    @message_class
     class Members:
         member_id: str = ""
         group_instance_id: str | None = None

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import ClassVar, Self
 
+from kstore.protocol.message_class import message_class
 from kstore.protocol.wire import Reader, Writer
 
 
-@dataclass(slots=True)
+@message_class
 class LeaveGroupRequest:
     """LeaveGroup request, versions 0 to 5."""
 
@@ -17,7 +18,7 @@ class LeaveGroupRequest:
     MAX_VERSION: ClassVar[int] = 5
     FLEXIBLE_FROM: ClassVar[int] = 4
 
-    @dataclass(slots=True)
+    @message_class
     class Members:
         member_id: str = ""
         group_instance_id: str | None = None
@@ -72,7 +73,7 @@ class LeaveGroupRequest:
             writer.no_tags()
 
 
-@dataclass(slots=True)
+@message_class
 class LeaveGroupResponse:
     """LeaveGroup response, versions 0 to 5."""
 
@@ -81,7 +82,7 @@ class LeaveGroupResponse:
     MAX_VERSION: ClassVar[int] = 5
     FLEXIBLE_FROM: ClassVar[int] = 4
 
-    @dataclass(slots=True)
+    @message_class
     class Members:
         member_id: str = ""
         group_instance_id: str | None = ""

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from struct import Struct
 from typing import ClassVar, Self
 
+from kstore.protocol.message_class import message_class
 from kstore.protocol.wire import Reader, Writer
 
 _I32_I16 = Struct(">ih")
 
 
-@dataclass(slots=True)
+@message_class
 class ListConfigResourcesRequest:
     """ListConfigResources request, versions 0 to 1."""
 
@@ -36,7 +37,7 @@ class ListConfigResourcesRequest:
         writer.no_tags()
 
 
-@dataclass(slots=True)
+@message_class
 class ListConfigResourcesResponse:
     """ListConfigResources response, versions 0 to 1."""
 
@@ -45,7 +46,7 @@ class ListConfigResourcesResponse:
     MAX_VERSION: ClassVar[int] = 1
     FLEXIBLE_FROM: ClassVar[int] = 0
 
-    @dataclass(slots=True)
+    @message_class
     class ConfigResources:
         resource_name: str = ""
         resource_type: int = 16

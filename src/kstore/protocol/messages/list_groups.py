@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import ClassVar, Self
 
+from kstore.protocol.message_class import message_class
 from kstore.protocol.wire import Reader, Writer
 
 
-@dataclass(slots=True)
+@message_class
 class ListGroupsRequest:
     """ListGroups request, versions 0 to 5."""
 
@@ -42,7 +43,7 @@ class ListGroupsRequest:
             writer.no_tags()
 
 
-@dataclass(slots=True)
+@message_class
 class ListGroupsResponse:
     """ListGroups response, versions 0 to 5."""
 
@@ -51,7 +52,7 @@ class ListGroupsResponse:
     MAX_VERSION: ClassVar[int] = 5
     FLEXIBLE_FROM: ClassVar[int] = 3
 
-    @dataclass(slots=True)
+    @message_class
     class Groups:
         group_id: str = ""
         protocol_type: str = ""

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from struct import Struct
 from typing import ClassVar, Self
 
+from kstore.protocol.message_class import message_class
 from kstore.protocol.wire import Reader, Writer
 
 _I32_I16 = Struct(">ih")
 _I64_I64 = Struct(">qq")
 
 
-@dataclass(slots=True)
+@message_class
 class ListOffsetsRequest:
     """ListOffsets request, versions 0 to 10."""
 
@@ -21,9 +22,9 @@ class ListOffsetsRequest:
     MAX_VERSION: ClassVar[int] = 10
     FLEXIBLE_FROM: ClassVar[int] = 6
 
-    @dataclass(slots=True)
+    @message_class
     class Topics:
-        @dataclass(slots=True)
+        @message_class
         class Partitions:
             partition_index: int = 0
             current_leader_epoch: int = -1
@@ -106,7 +107,7 @@ class ListOffsetsRequest:
             writer.no_tags()
 
 
-@dataclass(slots=True)
+@message_class
 class ListOffsetsResponse:
     """ListOffsets response, versions 0 to 10."""
 
@@ -115,9 +116,9 @@ class ListOffsetsResponse:
     MAX_VERSION: ClassVar[int] = 10
     FLEXIBLE_FROM: ClassVar[int] = 6
 
-    @dataclass(slots=True)
+    @message_class
     class Topics:
-        @dataclass(slots=True)
+        @message_class
         class Partitions:
             partition_index: int = 0
             error_code: int = 0

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from struct import Struct
 from typing import ClassVar, Self
 
+from kstore.protocol.message_class import message_class
 from kstore.protocol.wire import Reader, Writer
 
 _I32_I16 = Struct(">ih")
 
 
-@dataclass(slots=True)
+@message_class
 class ListPartitionReassignmentsRequest:
     """ListPartitionReassignments request, version 0."""
 
@@ -20,7 +21,7 @@ class ListPartitionReassignmentsRequest:
     MAX_VERSION: ClassVar[int] = 0
     FLEXIBLE_FROM: ClassVar[int] = 0
 
-    @dataclass(slots=True)
+    @message_class
     class Topics:
         name: str = ""
         partition_indexes: list[int] = field(default_factory=list)
@@ -55,7 +56,7 @@ class ListPartitionReassignmentsRequest:
         writer.no_tags()
 
 
-@dataclass(slots=True)
+@message_class
 class ListPartitionReassignmentsResponse:
     """ListPartitionReassignments response, version 0."""
 
@@ -64,9 +65,9 @@ class ListPartitionReassignmentsResponse:
     MAX_VERSION: ClassVar[int] = 0
     FLEXIBLE_FROM: ClassVar[int] = 0
 
-    @dataclass(slots=True)
+    @message_class
     class Topics:
-        @dataclass(slots=True)
+        @message_class
         class Partitions:
             partition_index: int = 0
             replicas: list[int] = field(default_factory=list)

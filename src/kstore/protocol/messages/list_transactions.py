@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from struct import Struct
 from typing import ClassVar, Self
 
+from kstore.protocol.message_class import message_class
 from kstore.protocol.wire import Reader, Writer
 
 _I32_I16 = Struct(">ih")
 
 
-@dataclass(slots=True)
+@message_class
 class ListTransactionsRequest:
     """ListTransactions request, versions 0 to 1."""
 
@@ -42,7 +43,7 @@ class ListTransactionsRequest:
         writer.no_tags()
 
 
-@dataclass(slots=True)
+@message_class
 class ListTransactionsResponse:
     """ListTransactions response, versions 0 to 1."""
 
@@ -51,7 +52,7 @@ class ListTransactionsResponse:
     MAX_VERSION: ClassVar[int] = 1
     FLEXIBLE_FROM: ClassVar[int] = 0
 
-    @dataclass(slots=True)
+    @message_class
     class TransactionStates:
         transactional_id: str = ""
         producer_id: int = 0

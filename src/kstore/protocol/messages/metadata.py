@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from struct import Struct
 from typing import ClassVar, Self
 
+from kstore.protocol.message_class import message_class
 from kstore.protocol.wire import ZERO_UUID, Reader, Writer
 
 _I16_I32_I32 = Struct(">hii")
 
 
-@dataclass(slots=True)
+@message_class
 class MetadataRequest:
     """Metadata request, versions 0 to 13."""
 
@@ -20,7 +21,7 @@ class MetadataRequest:
     MAX_VERSION: ClassVar[int] = 13
     FLEXIBLE_FROM: ClassVar[int] = 9
 
-    @dataclass(slots=True)
+    @message_class
     class Topics:
         topic_id: bytes = ZERO_UUID
         name: str | None = ""
@@ -89,7 +90,7 @@ class MetadataRequest:
             writer.no_tags()
 
 
-@dataclass(slots=True)
+@message_class
 class MetadataResponse:
     """Metadata response, versions 0 to 13."""
 
@@ -98,7 +99,7 @@ class MetadataResponse:
     MAX_VERSION: ClassVar[int] = 13
     FLEXIBLE_FROM: ClassVar[int] = 9
 
-    @dataclass(slots=True)
+    @message_class
     class Brokers:
         node_id: int = 0
         host: str = ""
@@ -128,9 +129,9 @@ class MetadataResponse:
             if flexible:
                 writer.no_tags()
 
-    @dataclass(slots=True)
+    @message_class
     class Topics:
-        @dataclass(slots=True)
+        @message_class
         class Partitions:
             error_code: int = 0
             partition_index: int = 0

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from struct import Struct
 from typing import ClassVar, Self
 
+from kstore.protocol.message_class import message_class
 from kstore.protocol.wire import Reader, Writer
 
 _I32_I16 = Struct(">ih")
 _I32_I64 = Struct(">iq")
 
 
-@dataclass(slots=True)
+@message_class
 class OffsetCommitRequest:
     """OffsetCommit request, versions 0 to 9."""
 
@@ -21,9 +22,9 @@ class OffsetCommitRequest:
     MAX_VERSION: ClassVar[int] = 9
     FLEXIBLE_FROM: ClassVar[int] = 8
 
-    @dataclass(slots=True)
+    @message_class
     class Topics:
-        @dataclass(slots=True)
+        @message_class
         class Partitions:
             partition_index: int = 0
             committed_offset: int = 0
@@ -115,7 +116,7 @@ class OffsetCommitRequest:
             writer.no_tags()
 
 
-@dataclass(slots=True)
+@message_class
 class OffsetCommitResponse:
     """OffsetCommit response, versions 0 to 9."""
 
@@ -124,9 +125,9 @@ class OffsetCommitResponse:
     MAX_VERSION: ClassVar[int] = 9
     FLEXIBLE_FROM: ClassVar[int] = 8
 
-    @dataclass(slots=True)
+    @message_class
     class Topics:
-        @dataclass(slots=True)
+        @message_class
         class Partitions:
             partition_index: int = 0
             error_code: int = 0

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from struct import Struct
 from typing import ClassVar, Self
 
+from kstore.protocol.message_class import message_class
 from kstore.protocol.wire import Reader, Writer
 
 _I16_I32 = Struct(">hi")
 _I32_I16 = Struct(">ih")
 
 
-@dataclass(slots=True)
+@message_class
 class OffsetDeleteRequest:
     """OffsetDelete request, version 0."""
 
@@ -21,9 +22,9 @@ class OffsetDeleteRequest:
     MAX_VERSION: ClassVar[int] = 0
     FLEXIBLE_FROM: ClassVar[int] = 32767
 
-    @dataclass(slots=True)
+    @message_class
     class Topics:
-        @dataclass(slots=True)
+        @message_class
         class Partitions:
             partition_index: int = 0
 
@@ -65,7 +66,7 @@ class OffsetDeleteRequest:
         writer.structs(self.topics, version, False)
 
 
-@dataclass(slots=True)
+@message_class
 class OffsetDeleteResponse:
     """OffsetDelete response, version 0."""
 
@@ -74,9 +75,9 @@ class OffsetDeleteResponse:
     MAX_VERSION: ClassVar[int] = 0
     FLEXIBLE_FROM: ClassVar[int] = 32767
 
-    @dataclass(slots=True)
+    @message_class
     class Topics:
-        @dataclass(slots=True)
+        @message_class
         class Partitions:
             partition_index: int = 0
             error_code: int = 0

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from struct import Struct
 from typing import ClassVar, Self
 
+from kstore.protocol.message_class import message_class
 from kstore.protocol.wire import Reader, Writer
 
 _I32_I64 = Struct(">iq")
 _I32_I64_I32 = Struct(">iqi")
 
 
-@dataclass(slots=True)
+@message_class
 class OffsetFetchRequest:
     """OffsetFetch request, versions 0 to 9."""
 
@@ -21,7 +22,7 @@ class OffsetFetchRequest:
     MAX_VERSION: ClassVar[int] = 9
     FLEXIBLE_FROM: ClassVar[int] = 6
 
-    @dataclass(slots=True)
+    @message_class
     class Topics:
         name: str = ""
         partition_indexes: list[int] = field(default_factory=list)
@@ -43,9 +44,9 @@ class OffsetFetchRequest:
             if flexible:
                 writer.no_tags()
 
-    @dataclass(slots=True)
+    @message_class
     class Groups:
-        @dataclass(slots=True)
+        @message_class
         class Topics:
             name: str = ""
             partition_indexes: list[int] = field(default_factory=list)
@@ -127,7 +128,7 @@ class OffsetFetchRequest:
             writer.no_tags()
 
 
-@dataclass(slots=True)
+@message_class
 class OffsetFetchResponse:
     """OffsetFetch response, versions 0 to 9."""
 
@@ -136,9 +137,9 @@ class OffsetFetchResponse:
     MAX_VERSION: ClassVar[int] = 9
     FLEXIBLE_FROM: ClassVar[int] = 6
 
-    @dataclass(slots=True)
+    @message_class
     class Topics:
-        @dataclass(slots=True)
+        @message_class
         class Partitions:
             partition_index: int = 0
             committed_offset: int = 0
@@ -189,11 +190,11 @@ class OffsetFetchResponse:
             if flexible:
                 writer.no_tags()
 
-    @dataclass(slots=True)
+    @message_class
     class Groups:
-        @dataclass(slots=True)
+        @message_class
         class Topics:
-            @dataclass(slots=True)
+            @message_class
             class Partitions:
                 partition_index: int = 0
                 committed_offset: int = 0

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from struct import Struct
 from typing import ClassVar, Self
 
+from kstore.protocol.message_class import message_class
 from kstore.protocol.wire import Reader, Writer
 
 _I16_I32 = Struct(">hi")
 
 
-@dataclass(slots=True)
+@message_class
 class OffsetForLeaderEpochRequest:
     """OffsetForLeaderEpoch request, versions 0 to 4."""
 
@@ -20,9 +21,9 @@ class OffsetForLeaderEpochRequest:
     MAX_VERSION: ClassVar[int] = 4
     FLEXIBLE_FROM: ClassVar[int] = 4
 
-    @dataclass(slots=True)
+    @message_class
     class Topics:
-        @dataclass(slots=True)
+        @message_class
         class Partitions:
             partition: int = 0
             current_leader_epoch: int = -1
@@ -92,7 +93,7 @@ class OffsetForLeaderEpochRequest:
             writer.no_tags()
 
 
-@dataclass(slots=True)
+@message_class
 class OffsetForLeaderEpochResponse:
     """OffsetForLeaderEpoch response, versions 0 to 4."""
 
@@ -101,9 +102,9 @@ class OffsetForLeaderEpochResponse:
     MAX_VERSION: ClassVar[int] = 4
     FLEXIBLE_FROM: ClassVar[int] = 4
 
-    @dataclass(slots=True)
+    @message_class
     class Topics:
-        @dataclass(slots=True)
+        @message_class
         class Partitions:
             error_code: int = 0
             partition: int = 0

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from struct import Struct
 from typing import ClassVar, Self
 
+from kstore.protocol.message_class import message_class
 from kstore.protocol.wire import Reader, Records, Writer
 
 _I16_I32 = Struct(">hi")
@@ -13,7 +14,7 @@ _I32_I16_I64 = Struct(">ihq")
 _I32_I32 = Struct(">ii")
 
 
-@dataclass(slots=True)
+@message_class
 class ProduceRequest:
     """Produce request, versions 0 to 11."""
 
@@ -22,9 +23,9 @@ class ProduceRequest:
     MAX_VERSION: ClassVar[int] = 11
     FLEXIBLE_FROM: ClassVar[int] = 9
 
-    @dataclass(slots=True)
+    @message_class
     class TopicData:
-        @dataclass(slots=True)
+        @message_class
         class PartitionData:
             index: int = 0
             records: Records | None = None
@@ -93,7 +94,7 @@ class ProduceRequest:
             writer.no_tags()
 
 
-@dataclass(slots=True)
+@message_class
 class ProduceResponse:
     """Produce response, versions 0 to 11."""
 
@@ -102,11 +103,11 @@ class ProduceResponse:
     MAX_VERSION: ClassVar[int] = 11
     FLEXIBLE_FROM: ClassVar[int] = 9
 
-    @dataclass(slots=True)
+    @message_class
     class Responses:
-        @dataclass(slots=True)
+        @message_class
         class PartitionResponses:
-            @dataclass(slots=True)
+            @message_class
             class RecordErrors:
                 batch_index: int = 0
                 batch_index_error_message: str | None = None
@@ -128,7 +129,7 @@ class ProduceResponse:
                     if flexible:
                         writer.no_tags()
 
-            @dataclass(slots=True)
+            @message_class
             class CurrentLeader:
                 leader_id: int = -1
                 leader_epoch: int = -1
@@ -217,7 +218,7 @@ class ProduceResponse:
             if flexible:
                 writer.no_tags()
 
-    @dataclass(slots=True)
+    @message_class
     class NodeEndpoints:
         node_id: int = 0
         host: str = ""

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import ClassVar, Self
 
+from kstore.protocol.message_class import message_class
 from kstore.protocol.wire import Reader, Writer
 
 
-@dataclass(slots=True)
+@message_class
 class SaslAuthenticateRequest:
     """SaslAuthenticate request, versions 0 to 2."""
 
@@ -35,7 +35,7 @@ class SaslAuthenticateRequest:
             writer.no_tags()
 
 
-@dataclass(slots=True)
+@message_class
 class SaslAuthenticateResponse:
     """SaslAuthenticate response, versions 0 to 2."""
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import ClassVar, Self
 
+from kstore.protocol.message_class import message_class
 from kstore.protocol.wire import Reader, Writer
 
 
-@dataclass(slots=True)
+@message_class
 class SaslHandshakeRequest:
     """SaslHandshake request, versions 0 to 1."""
 
@@ -29,7 +30,7 @@ class SaslHandshakeRequest:
         writer.string(self.mechanism, False)
 
 
-@dataclass(slots=True)
+@message_class
 class SaslHandshakeResponse:
     """SaslHandshake response, versions 0 to 1."""
 

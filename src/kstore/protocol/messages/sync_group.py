@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import ClassVar, Self
 
+from kstore.protocol.message_class import message_class
 from kstore.protocol.wire import Reader, Writer
 
 
-@dataclass(slots=True)
+@message_class
 class SyncGroupRequest:
     """SyncGroup request, versions 0 to 5."""
 
@@ -17,7 +18,7 @@ class SyncGroupRequest:
     MAX_VERSION: ClassVar[int] = 5
     FLEXIBLE_FROM: ClassVar[int] = 4
 
-    @dataclass(slots=True)
+    @message_class
     class Assignments:
         member_id: str = ""
         assignment: bytes = b""
@@ -79,7 +80,7 @@ class SyncGroupRequest:
             writer.no_tags()
 
 
-@dataclass(slots=True)
+@message_class
 class SyncGroupResponse:
     """SyncGroup response, versions 0 to 5."""
 

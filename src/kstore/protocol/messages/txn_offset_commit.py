@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from struct import Struct
 from typing import ClassVar, Self
 
+from kstore.protocol.message_class import message_class
 from kstore.protocol.wire import Reader, Writer
 
 _I32_I16 = Struct(">ih")
@@ -13,7 +14,7 @@ _I32_I64 = Struct(">iq")
 _I64_I16 = Struct(">qh")
 
 
-@dataclass(slots=True)
+@message_class
 class TxnOffsetCommitRequest:
     """TxnOffsetCommit request, versions 0 to 5."""
 
@@ -22,9 +23,9 @@ class TxnOffsetCommitRequest:
     MAX_VERSION: ClassVar[int] = 5
     FLEXIBLE_FROM: ClassVar[int] = 3
 
-    @dataclass(slots=True)
+    @message_class
     class Topics:
-        @dataclass(slots=True)
+        @message_class
         class Partitions:
             partition_index: int = 0
             committed_offset: int = 0
@@ -111,7 +112,7 @@ class TxnOffsetCommitRequest:
             writer.no_tags()
 
 
-@dataclass(slots=True)
+@message_class
 class TxnOffsetCommitResponse:
     """TxnOffsetCommit response, versions 0 to 5."""
 
@@ -120,9 +121,9 @@ class TxnOffsetCommitResponse:
     MAX_VERSION: ClassVar[int] = 5
     FLEXIBLE_FROM: ClassVar[int] = 3
 
-    @dataclass(slots=True)
+    @message_class
     class Topics:
-        @dataclass(slots=True)
+        @message_class
         class Partitions:
             partition_index: int = 0
             error_code: int = 0

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from struct import Struct
 from typing import ClassVar, Self
 
+from kstore.protocol.message_class import message_class
 from kstore.protocol.wire import Reader, Writer
 
 _I32_I16 = Struct(">ih")
 _I64_I16_BOOL = Struct(">qh?")
 
 
-@dataclass(slots=True)
+@message_class
 class WriteTxnMarkersRequest:
     """WriteTxnMarkers request, versions 0 to 1."""
 
@@ -21,9 +22,9 @@ class WriteTxnMarkersRequest:
     MAX_VERSION: ClassVar[int] = 1
     FLEXIBLE_FROM: ClassVar[int] = 1
 
-    @dataclass(slots=True)
+    @message_class
     class Markers:
-        @dataclass(slots=True)
+        @message_class
         class Topics:
             name: str = ""
             partition_indexes: list[int] = field(default_factory=list)
@@ -92,7 +93,7 @@ class WriteTxnMarkersRequest:
             writer.no_tags()
 
 
-@dataclass(slots=True)
+@message_class
 class WriteTxnMarkersResponse:
     """WriteTxnMarkers response, versions 0 to 1."""
 
@@ -101,11 +102,11 @@ class WriteTxnMarkersResponse:
     MAX_VERSION: ClassVar[int] = 1
     FLEXIBLE_FROM: ClassVar[int] = 1
 
-    @dataclass(slots=True)
+    @message_class
     class Markers:
-        @dataclass(slots=True)
+        @message_class
         class Topics:
-            @dataclass(slots=True)
+            @message_class
             class Partitions:
                 partition_index: int = 0
                 error_code: int = 0

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from struct import Struct
 from typing import ClassVar, Self
 
+from kstore.protocol.message_class import message_class
 from kstore.protocol.wire import ZERO_UUID, Reader, Writer
 
 _I32_I32_I8 = Struct(">iib")
 
 
-@dataclass(slots=True)
+@message_class
 class ConsumerGroupCurrentMemberAssignmentKey:
     """ConsumerGroupCurrentMemberAssignmentKey, version 0."""
 
@@ -35,7 +36,7 @@ class ConsumerGroupCurrentMemberAssignmentKey:
         writer.string(self.member_id, False)
 
 
-@dataclass(slots=True)
+@message_class
 class ConsumerGroupCurrentMemberAssignmentValue:
     """ConsumerGroupCurrentMemberAssignmentValue, version 0."""
 
@@ -43,7 +44,7 @@ class ConsumerGroupCurrentMemberAssignmentValue:
     MAX_VERSION: ClassVar[int] = 0
     FLEXIBLE_FROM: ClassVar[int] = 0
 
-    @dataclass(slots=True)
+    @message_class
     class AssignedPartitions:
         topic_id: bytes = ZERO_UUID
         partitions: list[int] = field(default_factory=list)
@@ -69,7 +70,7 @@ class ConsumerGroupCurrentMemberAssignmentValue:
                 tags.append((0, tag))
             writer.tags(tags)
 
-    @dataclass(slots=True)
+    @message_class
     class PartitionsPendingRevocation:
         topic_id: bytes = ZERO_UUID
         partitions: list[int] = field(default_factory=list)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import ClassVar, Self
 
+from kstore.protocol.message_class import message_class
 from kstore.protocol.wire import Reader, Writer
 
 
-@dataclass(slots=True)
+@message_class
 class ConsumerGroupMemberMetadataKey:
     """ConsumerGroupMemberMetadataKey, version 0."""
 
@@ -32,7 +33,7 @@ class ConsumerGroupMemberMetadataKey:
         writer.string(self.member_id, False)
 
 
-@dataclass(slots=True)
+@message_class
 class ConsumerGroupMemberMetadataValue:
     """ConsumerGroupMemberMetadataValue, version 0."""
 
@@ -40,9 +41,9 @@ class ConsumerGroupMemberMetadataValue:
     MAX_VERSION: ClassVar[int] = 0
     FLEXIBLE_FROM: ClassVar[int] = 0
 
-    @dataclass(slots=True)
+    @message_class
     class ClassicMemberMetadata:
-        @dataclass(slots=True)
+        @message_class
         class SupportedProtocols:
             name: str = ""
             metadata: bytes = b""

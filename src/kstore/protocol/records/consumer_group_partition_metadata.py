@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import ClassVar, Self
 
+from kstore.protocol.message_class import message_class
 from kstore.protocol.wire import ZERO_UUID, Reader, Writer
 
 
-@dataclass(slots=True)
+@message_class
 class ConsumerGroupPartitionMetadataKey:
     """ConsumerGroupPartitionMetadataKey, version 0."""
 
@@ -29,7 +30,7 @@ class ConsumerGroupPartitionMetadataKey:
         writer.string(self.group_id, False)
 
 
-@dataclass(slots=True)
+@message_class
 class ConsumerGroupPartitionMetadataValue:
     """ConsumerGroupPartitionMetadataValue, version 0."""
 
@@ -37,9 +38,9 @@ class ConsumerGroupPartitionMetadataValue:
     MAX_VERSION: ClassVar[int] = 0
     FLEXIBLE_FROM: ClassVar[int] = 0
 
-    @dataclass(slots=True)
+    @message_class
     class Topics:
-        @dataclass(slots=True)
+        @message_class
         class PartitionMetadata:
             partition: int = 0
             racks: list[str] = field(default_factory=list)

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from struct import Struct
 from typing import ClassVar, Self
 
+from kstore.protocol.message_class import message_class
 from kstore.protocol.wire import Reader, Writer
 
 _I64_I64 = Struct(">qq")
 
 
-@dataclass(slots=True)
+@message_class
 class ConsumerGroupRegularExpressionKey:
     """ConsumerGroupRegularExpressionKey, version 0."""
 
@@ -35,7 +36,7 @@ class ConsumerGroupRegularExpressionKey:
         writer.string(self.regular_expression, False)
 
 
-@dataclass(slots=True)
+@message_class
 class ConsumerGroupRegularExpressionValue:
     """ConsumerGroupRegularExpressionValue, version 0."""
 

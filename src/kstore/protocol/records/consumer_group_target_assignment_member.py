@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import ClassVar, Self
 
+from kstore.protocol.message_class import message_class
 from kstore.protocol.wire import ZERO_UUID, Reader, Writer
 
 
-@dataclass(slots=True)
+@message_class
 class ConsumerGroupTargetAssignmentMemberKey:
     """ConsumerGroupTargetAssignmentMemberKey, version 0."""
 
@@ -32,7 +33,7 @@ class ConsumerGroupTargetAssignmentMemberKey:
         writer.string(self.member_id, False)
 
 
-@dataclass(slots=True)
+@message_class
 class ConsumerGroupTargetAssignmentMemberValue:
     """ConsumerGroupTargetAssignmentMemberValue, version 0."""
 
@@ -40,7 +41,7 @@ class ConsumerGroupTargetAssignmentMemberValue:
     MAX_VERSION: ClassVar[int] = 0
     FLEXIBLE_FROM: ClassVar[int] = 0
 
-    @dataclass(slots=True)
+    @message_class
     class TopicPartitions:
         topic_id: bytes = ZERO_UUID
         partitions: list[int] = field(default_factory=list)

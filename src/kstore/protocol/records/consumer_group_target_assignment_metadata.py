@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import ClassVar, Self
 
+from kstore.protocol.message_class import message_class
 from kstore.protocol.wire import Reader, Writer
 
 
-@dataclass(slots=True)
+@message_class
 class ConsumerGroupTargetAssignmentMetadataKey:
     """ConsumerGroupTargetAssignmentMetadataKey, version 0."""
 
@@ -29,7 +29,7 @@ class ConsumerGroupTargetAssignmentMetadataKey:
         writer.string(self.group_id, False)
 
 
-@dataclass(slots=True)
+@message_class
 class ConsumerGroupTargetAssignmentMetadataValue:
     """ConsumerGroupTargetAssignmentMetadataValue, version 0."""
 

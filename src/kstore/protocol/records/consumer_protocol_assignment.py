@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import ClassVar, Self
 
+from kstore.protocol.message_class import message_class
 from kstore.protocol.wire import Reader, Writer
 
 
-@dataclass(slots=True)
+@message_class
 class ConsumerProtocolAssignment:
     """ConsumerProtocolAssignment, versions 0 to 3."""
 
@@ -16,7 +17,7 @@ class ConsumerProtocolAssignment:
     MAX_VERSION: ClassVar[int] = 3
     FLEXIBLE_FROM: ClassVar[int] = 32767
 
-    @dataclass(slots=True)
+    @message_class
     class AssignedPartitions:
         topic: str = ""
         partitions: list[int] = field(default_factory=list)

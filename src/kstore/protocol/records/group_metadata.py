@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import ClassVar, Self
 
+from kstore.protocol.message_class import message_class
 from kstore.protocol.wire import Reader, Writer
 
 
-@dataclass(slots=True)
+@message_class
 class GroupMetadataKey:
     """GroupMetadataKey, version 0."""
 
@@ -29,7 +30,7 @@ class GroupMetadataKey:
         writer.string(self.group, False)
 
 
-@dataclass(slots=True)
+@message_class
 class GroupMetadataValue:
     """GroupMetadataValue, versions 0 to 4."""
 
@@ -37,7 +38,7 @@ class GroupMetadataValue:
     MAX_VERSION: ClassVar[int] = 4
     FLEXIBLE_FROM: ClassVar[int] = 4
 
-    @dataclass(slots=True)
+    @message_class
     class Members:
         member_id: str = ""
         group_instance_id: str | None = None

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import ClassVar, Self
 
+from kstore.protocol.message_class import message_class
 from kstore.protocol.wire import ZERO_UUID, Reader, Writer
 
 
-@dataclass(slots=True)
+@message_class
 class OffsetCommitKey:
     """OffsetCommitKey, version 0."""
 
@@ -35,7 +35,7 @@ class OffsetCommitKey:
         writer.int32(self.partition)
 
 
-@dataclass(slots=True)
+@message_class
 class OffsetCommitValue:
     """OffsetCommitValue, versions 0 to 4."""
 

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from struct import Struct
 from typing import ClassVar, Self
 
+from kstore.protocol.message_class import message_class
 from kstore.protocol.wire import Reader, Writer
 
 _I64_I16_I32_I8 = Struct(">qhib")
 _I64_I64 = Struct(">qq")
 
 
-@dataclass(slots=True)
+@message_class
 class TransactionLogKey:
     """TransactionLogKey, version 0."""
 
@@ -33,7 +34,7 @@ class TransactionLogKey:
         writer.string(self.transactional_id, False)
 
 
-@dataclass(slots=True)
+@message_class
 class TransactionLogValue:
     """TransactionLogValue, versions 0 to 1."""
 
@@ -41,7 +42,7 @@ class TransactionLogValue:
     MAX_VERSION: ClassVar[int] = 1
     FLEXIBLE_FROM: ClassVar[int] = 1
 
-    @dataclass(slots=True)
+    @message_class
     class TransactionPartitions:
         topic: str = ""
         partition_ids: list[int] = field(default_factory=list)

@@ -69,10 +69,11 @@ def module_text(messages: list[Message]) -> str:
     imports = [
         "from __future__ import annotations",
         "",
-        f"from dataclasses import dataclass{', field' if 'field(' in body else ''}",
+        *(["from dataclasses import field"] if "field(" in body else []),
         *(["from struct import Struct"] if layouts else []),
         "from typing import ClassVar, Self",
         "",
+        "from kstore.protocol.message_class import message_class",
         f"from kstore.protocol.wire import {', '.join(wire)}",
     ]
     about = f"{first.api}, API key {first.api_key}. Generated from the table of messages."
@@ -149,7 +150,7 @@ class _Struct:
         )
 
     def lines(self) -> Iterator[str]:
-        yield "@dataclass(slots=True)"
+        yield "@message_class"
         yield f"class {self.name}:"
         if self.field is None:
             yield from _indent(self._header())

@@ -1,0 +1,75 @@
+"""Classes of messages: dataclasses whose methods are made at the first use."""
+
+from __future__ import annotations
+
+import copy
+import threading
+from dataclasses import dataclass, field, fields, is_dataclass, replace
+from typing import ClassVar
+
+import pytest
+
+from kstore.protocol.message_class import message_class
+
+
+def new_class():
+    @message_class
+    class Example:
+        """An example."""
+
+        KIND: ClassVar[int] = 7
+
+        number: int = 3
+        names: list[str] = field(default_factory=list)
+
+        def count(self) -> int:
+            return len(self.names)
+
+    return Example
+
+
+def test_a_message_is_a_dataclass_with_slots():
+    kind = new_class()
+    message = kind(number=5)
+    assert (message.number, message.names, message.count(), kind.KIND) == (5, [], 0, 7)
+    assert repr(message) == f"{kind.__qualname__}(number=5, names=[])"
+    assert message == kind(5, []) == replace(message) == copy.deepcopy(message)
+    assert message != kind() != 3
+    assert kind(1).names is not kind(1).names
+    with pytest.raises(AttributeError):
+        message.other = 1
+    with pytest.raises(TypeError):
+        kind(other=1)
+    with pytest.raises(TypeError):
+        hash(message)
+
+
+def test_its_fields_are_known_before_the_first_instance():
+    kind = new_class()
+    assert is_dataclass(kind)
+    assert [each.name for each in fields(kind)] == ["number", "names"]
+    assert kind().names == []
+
+
+def test_a_class_is_made_at_its_first_use_and_once(monkeypatch):
+    made = []
+    monkeypatch.setattr(
+        "kstore.protocol.message_class.dataclass",
+        lambda plain: made.append(plain) or dataclass(plain),
+    )
+    kind = new_class()
+    assert made == []
+    together = threading.Barrier(8)
+    found = []
+
+    def use():
+        together.wait()
+        found.append(kind())
+
+    threads = [threading.Thread(target=use) for _ in range(8)]
+    for each in threads:
+        each.start()
+    for each in threads:
+        each.join()
+    assert len(made) == 1
+    assert found == [kind()] * 8
