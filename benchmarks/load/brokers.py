@@ -5,6 +5,7 @@ import os
 import socket
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -21,6 +22,9 @@ SOURCES = Path(__file__).parents[2] / "src"
 PATIENCE = 60.0  # seconds
 HEAP = ("-Xms1g", "-Xmx1g")  # as kafka-server-start.sh has it
 _TICK = os.sysconf("SC_CLK_TCK")
+# An installed package has compiled modules. A source tree may have none, and compiling them would
+# be most of a start: the first round compiles them into this directory.
+_BYTECODE = Path(tempfile.gettempdir()) / f"kstore-load-bytecode-{os.getuid()}"
 
 
 class Broker(Protocol):
@@ -71,6 +75,11 @@ def wait_for_port(port: int, process: subprocess.Popen[bytes], output: Path) -> 
     raise AssertionError(f"{process.args!r} did not open port {port}:\n{said}")
 
 
+def _environment() -> dict[str, str]:
+    found = {name: each for name, each in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+    return {**found, "PYTHONPATH": os.fspath(SOURCES), "PYTHONPYCACHEPREFIX": os.fspath(_BYTECODE)}
+
+
 class ProcessBroker:
     """A broker that a command line starts on a port chosen in advance."""
 
@@ -97,7 +106,7 @@ class ProcessBroker:
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=output,
-                env={**os.environ, "PYTHONPATH": os.fspath(SOURCES)},
+                env=_environment(),
                 preexec_fn=die_with_parent,
             )
         wait_for_port(self.port, self._process, self._output)

@@ -12,7 +12,9 @@ if TYPE_CHECKING:
 
     Transport = socket.socket | TlsTransport
 
-SEND_LIMIT = 1 << 20  # bytes of one call of send(), so that other connections get their turn
+# Bytes of one call of send() from files, and from memory, so that other connections get their turn.
+# Counted apart: a limit for both would cut the last bytes from the answer to a Fetch of 1 MiB.
+SEND_LIMIT = 1 << 20
 _JOINED_SIZE = 2048  # a chunk up to this size is joined with the next short response
 _MOST_BUFFERS = 256  # per sendmsg
 _BYTES = (bytes, bytearray, memoryview)
@@ -65,31 +67,32 @@ class SendQueue:
         self._chunks.append(answer)
 
     def send(self, connection: "Transport") -> int:
-        """Send what the socket accepts, at most about 1 MiB; return the number of bytes.
+        """Send what the socket accepts, at most 1 MiB from files; return the number of bytes.
 
         Raises ShortFileError, and OSError if the connection is lost.
         """
-        total = 0
+        from_files = from_memory = 0
         self.cold = None
         is_fresh, self.is_fresh = self.is_fresh, False
-        while self._chunks and total < SEND_LIMIT:
+        while self._chunks and from_files < SEND_LIMIT and from_memory < SEND_LIMIT:
             first = self._chunks[0]
             try:
                 if isinstance(first, _BYTES) or not hasattr(first, "send_to"):
                     count = self._send_bytes(connection)
+                    from_memory += count
                 else:
-                    left = min(len(first) - self._sent, SEND_LIMIT - total)
+                    left = min(len(first) - self._sent, SEND_LIMIT - from_files)
                     if not is_fresh and not first.is_resident(self._sent, left):
                         self.cold = first, self._sent, left
                         break
                     count = first.send_to(connection.fileno(), self._sent, left)
                     if count == 0:
                         raise ShortFileError(f"{first.path} is shorter than a slice of it")
+                    from_files += count
             except (BlockingIOError, InterruptedError):
                 break
-            total += count
             self._consume(count)
-        return total
+        return from_files + from_memory
 
     def _send_bytes(self, connection: "Transport") -> int:
         buffers: list[bytes | bytearray | memoryview] = []

@@ -25,7 +25,7 @@ cdef extern from *:
     #ifndef MADV_POPULATE_READ
     #define MADV_POPULATE_READ 22
     #endif
-    enum { PAGES_OF_A_CALL = 256 };
+    enum { PAGES_OF_A_CALL = 264 };  /* a read of 1 MiB, and a walk to it, in one call */
     /* Whether all pages of a range are in memory; true where the system cannot say. */
     static int pages_are_resident(const uint8_t* data, int64_t position, int64_t end) {
         static long page;
