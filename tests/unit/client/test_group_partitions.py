@@ -89,6 +89,29 @@ def test_a_partition_that_stays_keeps_its_position(store: Store) -> None:
             assert [two.position(tp) for tp in two.assignment] == [0, 0]
 
 
+def test_a_position_does_not_outlive_a_generation_that_its_member_has_not_seen(
+    store: Store,
+) -> None:
+    with store.consumer("t", group="g") as one, store.consumer("t", group="g") as two:
+        balance(one, two)
+        mine = one.assignment
+        for tp in mine:
+            one.seek(tp, 4)
+        others = [store.consumer("t", group="g") for _ in range(2)]
+        for each in (one, two, *others):  # one gives up, and does not look at what it gets
+            follow(each)
+        had: set[TopicPartition] = set()
+        for each in (two, *others):
+            assert len(each.poll(100)) == 1
+            had |= each.assignment
+            each.commit()
+        for each in others:
+            each.close()
+        balance(two, one)
+        assert one.assignment == mine
+        assert {one.position(tp) for tp in mine & had} == {RECORDS}
+
+
 def test_a_batch_is_committed_as_long_as_its_consumer_has_not_given_it_up(store: Store) -> None:
     with store.consumer("t", group="g") as one:
         batch = read(one)
