@@ -107,8 +107,7 @@ cdef class BatchRun:
     cdef bint _is_in_sequence(self, const BatchHeader* header) noexcept:
         """Whether an idempotent producer's batch is its next one.
 
-        The table does not know the run's batches, so another one of the same producer must be the
-        last.
+        The table does not know the run's batches: the last one of the same producer counts first.
         """
         cdef const BatchHeader* other
         cdef const KeptBatch* kept = NULL
@@ -117,8 +116,7 @@ cdef class BatchRun:
             other = &self.batches[n].check.header
             if other.producer_id == header.producer_id:
                 return (
-                    n == self.count - 1
-                    and other.producer_epoch == header.producer_epoch
+                    other.producer_epoch == header.producer_epoch
                     and header.base_sequence == sequence_after(other)
                 )
         return self.to.producers.check_batch(header, True, &kept) == ACCEPTED
