@@ -21,6 +21,7 @@ TYPE_CHECKING = False  # not typing's: importing typing alone would cost several
 if TYPE_CHECKING:
     from kstore import errors as errors
     from kstore import jit as jit
+    from kstore import spark as spark
     from kstore import testing as testing
     from kstore.broker.broker import Broker as Broker
     from kstore.broker.broker import serve as serve
@@ -95,7 +96,7 @@ _HOME = {
     "repair": "kstore.maintenance.repair",
     "serve": "kstore.broker.broker",
 }
-_MODULES = ("errors", "jit", "testing", "verify")
+_MODULES = ("errors", "jit", "spark", "testing", "verify")
 
 __all__ = ["__version__", *_MODULES, *_HOME]
 

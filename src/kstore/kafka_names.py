@@ -249,6 +249,7 @@ OF_REPORTS = {
     "raise_for_errors": "use raise_if_corrupt()",
     "raise_if_damaged": "use raise_if_corrupt()",
 }
+_GROUP_OFFSETS = "use alter_group_offsets('billing', 'earliest'), or {('orders', 0): 0}"
 _AT_EACH_CALL = "a reader sees new records and topics at each call, without it"
 OF_STORES = {
     **dict.fromkeys(("get_topic", "open_topic"), "use store['orders']"),
@@ -261,8 +262,16 @@ OF_STORES = {
     "start_offsets": "use start_offsets() of a topic",
     **dict.fromkeys(
         ("reset_group_offsets", "reset_offsets", "seek_group"),
-        "use alter_group_offsets('billing', 'earliest'), or {('orders', 0): 0}",
+        _GROUP_OFFSETS,
     ),
+    **dict.fromkeys(("commit", "commit_offsets", "set_offsets"), _GROUP_OFFSETS),
+    **dict.fromkeys(("create", "new_topic", "add_topic"), "use create_topic()"),
+    **dict.fromkeys(("delete", "drop_topic", "remove_topic"), "use delete_topic()"),
+    **dict.fromkeys(("partitions", "records", "scan"), "use that of a topic: store['orders']"),
+    **dict.fromkeys(("sync", "fsync"), "use flush()"),
+    **dict.fromkeys(("clean", "compact_topic"), "use compact() of a topic or a log"),
+    **dict.fromkeys(("serve", "broker", "start_broker"), "use kstore.Broker(store)"),
+    "size": "use the size of each topic: sum(topic.size for topic in store.values())",
     **dict.fromkeys(("lag", "lags"), "use group('billing').lags, or groups()"),
     "copy_topic": "use extend() of another topic: store['copy'][0].extend(store['orders'][0])",
     "describe": "use topics, and the partitions, config, end_offsets() and size of each",

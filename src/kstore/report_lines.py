@@ -29,7 +29,8 @@ def reindex_line(report: Any) -> str:
 def compaction_line(report: "CompactionReport") -> str:
     """The counts, and the offset up to which the log is compacted."""
     if not report.passes:
-        return f"nothing to compact; the first dirty offset is {report.end_offset}"
+        why = f": {report.reason}" if report.reason else ""
+        return f"nothing to compact; the first dirty offset is {report.end_offset}{why}"
     return (
         f"{report.records_read} records to {report.records_kept}, "
         f"{report.bytes_before} bytes to {report.bytes_after}, "

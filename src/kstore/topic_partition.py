@@ -1,6 +1,7 @@
 """Names of partitions (topic and number) and records (partition and offset)."""
 
-from typing import NamedTuple, Never, TypeVar
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, NamedTuple, Never, TypeVar, overload
 
 from kstore.integers import INT32_MAX, INT32_MIN, check_integer
 from kstore.kafka_names import (
@@ -12,6 +13,8 @@ from kstore.kafka_names import (
 )
 
 T = TypeVar("T")
+T_co = TypeVar("T_co", covariant=True)
+D = TypeVar("D")
 
 
 class Position(NamedTuple):
@@ -49,10 +52,48 @@ class Partitions(frozenset[TopicPartition]):
 
 
 class ByPartition(dict[TopicPartition, T]):
-    """Values by partition. A dict like any other, except that it explains a call."""
+    """Values by partition: ``found["orders", 0]``. A dict, which explains a call."""
+
+    if TYPE_CHECKING:  # a dict finds a pair as it is
+
+        def __getitem__(self, partition: PartitionLike, /) -> T: ...
+        @overload  # type: ignore[override]
+        def get(self, partition: PartitionLike, /) -> T | None: ...
+        @overload
+        def get(self, partition: PartitionLike, default: D, /) -> T | D: ...
+        def get(self, partition: PartitionLike, default: object = None, /) -> object: ...
 
     def __call__(self) -> Never:
         raise TypeError("this is an attribute, a dict by (topic, partition): write it without ()")
+
+
+class PartitionMapping(Mapping[TopicPartition, T_co]):
+    """Values by partition, which cannot be changed: ``found["orders", 0]``."""
+
+    __slots__ = ("_values",)
+
+    def __init__(self, values: Mapping[TopicPartition, T_co]) -> None:
+        self._values = values
+
+    def __getitem__(self, partition: PartitionLike, /) -> T_co:
+        return self._values[partition]  # type: ignore[index]  # a pair equals it
+
+    if TYPE_CHECKING:
+
+        @overload
+        def get(self, partition: PartitionLike, /) -> T_co | None: ...
+        @overload
+        def get(self, partition: PartitionLike, default: D, /) -> T_co | D: ...
+        def get(self, partition: PartitionLike, default: object = None, /) -> object: ...
+
+    def __iter__(self) -> Iterator[TopicPartition]:
+        return iter(self._values)
+
+    def __len__(self) -> int:
+        return len(self._values)
+
+    def __repr__(self) -> str:
+        return repr(self._values)
 
 
 answer_names(PartitionNumber, OF_PARTITION_NUMBERS)

@@ -111,12 +111,33 @@ def _run(words: list[str]) -> int:
         return int(leave.code or 0)
 
 
+# What is done, taken for a tool: Kafka's tools have it as an option.
+_VERBS = {
+    **{verb: f"topics --{verb}" for verb in ("alter", "create", "delete", "describe", "list")},
+    "ls": "topics --list",
+    "rm": "topics --delete",
+    **dict.fromkeys(("append", "produce", "producer", "send", "write"), "console-producer"),
+    **dict.fromkeys(("cat", "consume", "consumer", "head", "read", "tail"), "console-consumer"),
+    **dict.fromkeys(("du", "size", "sizes"), "log-dirs --describe"),
+    **dict.fromkeys(("check", "fsck", "validate"), "verify"),
+    **dict.fromkeys(("broker", "run", "server", "start"), "serve"),
+    **dict.fromkeys(("dump", "dump-log-segments"), "dump-log"),
+    "lag": "consumer-groups --describe --all-groups",
+    "reset-offsets": "consumer-groups --reset-offsets",
+    "replica-verification": "verify",
+    "delete-topic": "topics --delete",
+    "create-topic": "topics --create",
+}
+
+
 def _similar(name: str) -> str:
     """A hint about the intended tool, to append to an error message."""
     from difflib import get_close_matches
 
     if name.startswith("-"):
         return "; the tool comes first, as in: kstore topics --list --log-dir data"
+    if name in _VERBS:
+        return f"; did you mean kstore {_VERBS[name]}?"
     plain = name.lower().removeprefix("kafka-").removesuffix(".sh").replace("_", "-")
     close = [tool for tool in TOOLS if plain in tool] or get_close_matches(plain, TOOLS, n=2)
     return f"; did you mean {' or '.join(close[:2])}?" if close and plain else "."

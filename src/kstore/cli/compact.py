@@ -62,6 +62,11 @@ def describe(parser: ToolParser) -> None:
         metavar="BYTES",
         help="read and written (Kafka's log.cleaner.io.max.bytes.per.second; default: no limit)",
     )
+    parser.add_argument(
+        "--roll",
+        action="store_true",
+        help="roll the active segments first, which are never compacted",
+    )
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -94,5 +99,6 @@ def compact(log: "Log", arguments: argparse.Namespace) -> "CompactionReport":
         return log.compact(
             dedupe_buffer_size=arguments.dedupe_buffer_size,
             max_bytes_per_second=arguments.max_bytes_per_second,
+            roll=arguments.roll,
             progress=lambda done, total: bar.show(done, total, f"{log.topic}-{log.partition}"),
         )

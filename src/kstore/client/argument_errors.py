@@ -72,6 +72,33 @@ def settings_in_a_dict(
     return TypeError(f"settings are keywords: store.{method.__name__}({call})")
 
 
+_SEND = {
+    "timestamp_ms": "timestamp, an aware datetime or milliseconds",
+    **dict.fromkeys(("callback", "on_success", "on_error"), "on_delivery=f: f(error, position)"),
+    "topic": "a producer without a topic: store.producer().send(topic, value)",
+    "timeout": "send(...).result(timeout), in seconds",
+    "offset": "without it: the log assigns the offset",
+}
+
+
+def wrong_send(call: str, topic: str | None, unknown: Mapping[str, object]) -> TypeError:
+    """The error for arguments of ``send`` and ``append`` as in Kafka's clients.
+
+    ``call`` is how it is called, ``send(value, key=...)``; ``topic`` is that of a producer of one
+    topic. Without ``unknown``, the error of arguments that are not named.
+    """
+    for name in unknown:
+        instead = _SEND.get(name, "one of key, headers, timestamp, partition")
+        return TypeError(f"{call.partition('(')[0]}() has no argument {name!r}: use {instead}")
+    sentence = f"key, headers and the other arguments are named: {call}"
+    if topic is None:
+        return TypeError(sentence)
+    return TypeError(
+        f"this producer sends to topic {topic!r}; {sentence}. One of store.producer(), without a "
+        "topic, sends to any: send(topic, value, key=...)"
+    )
+
+
 def wrong_poll(max_records: object, unknown: Mapping[str, object]) -> TypeError:
     """The error for a timeout given as in Kafka's clients."""
     for name in unknown:

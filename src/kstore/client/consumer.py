@@ -13,7 +13,7 @@ from kstore.client.assignment import AssignedPartition, Assignment
 from kstore.client.chosen_partitions import ChosenPartitions
 from kstore.client.consumer_batch import ConsumerBatch, ConsumerRecords, PolledRecords, records_of
 from kstore.client.consumer_positions import ConsumerPositions
-from kstore.client.delivery import run_in_thread
+from kstore.client.delivery import Committed, run_in_thread
 from kstore.client.fetcher import Fetcher
 from kstore.client.group_partitions import GroupPartitions, OnPartitions, RebalanceListener
 from kstore.client.metadata import MetadataView
@@ -22,7 +22,13 @@ from kstore.coordinator.group.reader_offsets_file import TopicIds
 from kstore.errors import ClosedError, InvalidConfigError, UnknownTopicOrPartitionError
 from kstore.integers import INT32_MAX, check_integer, check_integer_setting
 from kstore.kafka_names import CONSUMER_IN_ASYNCIO, OF_CONSUMERS, answer_names, no_asyncio
-from kstore.topic_partition import PartitionLike, Partitions, TopicPartition, as_topic_partition
+from kstore.topic_partition import (
+    ByPartition,
+    PartitionLike,
+    Partitions,
+    TopicPartition,
+    as_topic_partition,
+)
 
 if TYPE_CHECKING:
     from kstore.coordinator.group.store_group import StoreGroup
@@ -171,9 +177,9 @@ class Consumer:
         """
         return self._positions.position(partition)
 
-    def positions(self) -> dict[TopicPartition, int]:
+    def positions(self) -> ByPartition[int]:
         """The positions of the assigned partitions, as far as known."""
-        return self._positions.positions()
+        return ByPartition(self._positions.positions())
 
     @overload
     def seek(self, partition: PartitionLike, offset: int) -> None: ...
@@ -212,7 +218,7 @@ class Consumer:
 
     def poll(
         self, max_records: int | None = None, timeout: float = 0.0, **unknown: Never
-    ) -> dict[TopicPartition, list["Record"]]:
+    ) -> PolledRecords:
         """Up to max_records records by partition; waits up to timeout seconds for the first.
 
         Advances the positions; commit separately. Returns an empty dict after the timeout.
@@ -286,7 +292,7 @@ class Consumer:
             source.position = following
             return True
 
-    def lag(self) -> dict[TopicPartition, int]:
+    def lag(self) -> ByPartition[int]:
         """The lag of each assigned partition in offsets: Kafka's records-lag.
 
         From the position to the log end, or with read_committed to the last stable offset.
@@ -296,7 +302,7 @@ class Consumer:
         with self._lock:
             self._fetcher.check_open()
             self._partitions.follow(self._metadata)
-            return self._positions.lag()
+            return ByPartition(self._positions.lag())
 
     def _next_batch(self, count: int, timeout: float | None) -> ConsumerBatch | None:
         end = None if timeout is None else monotonic() + timeout
@@ -355,8 +361,10 @@ class Consumer:
         *,
         metadata: str = "",
         **unknown: Never,
-    ) -> None:
+    ) -> Committed:
         """Commit the next offset to read, of the given partitions or of all with a position.
+
+        It has committed when it returns; ``await consumer.commit()`` is the same.
 
         Raises InvalidConfigError for a consumer without a group, or metadata beyond 4096 bytes;
         UnknownTopicIdError if a topic was deleted since its records were read: then nothing is
@@ -365,6 +373,7 @@ class Consumer:
         if unknown or not (offsets is None or isinstance(offsets, Mapping)):
             raise wrong_commit(offsets, unknown)
         self._commit(offsets, metadata, None)
+        return Committed()
 
     def _commit_batch(self, tp: TopicPartition, source: AssignedPartition, offset: int) -> None:
         """Commit a batch that was read under this assignment."""

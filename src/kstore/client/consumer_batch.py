@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, SupportsIndex, overload
 from kstore.client.delivery import give_way
 from kstore.errors import ClosedError, UnknownTopicIdError
 from kstore.kafka_names import OF_BATCHES, OF_POLLED_RECORDS, answer_names
-from kstore.topic_partition import TopicPartition
+from kstore.topic_partition import ByPartition, TopicPartition
 
 if TYPE_CHECKING:
     from kstore.client.consumer import Consumer
@@ -99,7 +99,7 @@ class ConsumerBatch:
         )
 
 
-class PolledRecords(dict[TopicPartition, list["Record"]]):
+class PolledRecords(ByPartition[list["Record"]]):
     """Records by partition: a dict whose AttributeErrors for a record's attributes explain it."""
 
 

@@ -94,6 +94,14 @@ class InFlight(int):
         __await__ = no_asyncio(FLUSH_IN_ASYNCIO, "flush()")
 
 
+class Committed:
+    """The result of a ``commit``, which is complete when it returns: awaiting it does not wait."""
+
+    def __await__(self) -> Generator[Any, None, None]:
+        return
+        yield
+
+
 def _finish(waiter: "Future[None]") -> None:
     if not waiter.done():  # the waiter may be cancelled
         waiter.set_result(None)

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Never, Self, cast
 from weakref import finalize
 
 from kstore._native.append.encode import BatchBuffer
+from kstore.client.argument_errors import wrong_send
 from kstore.client.delivery import (
     Delivery,
     OnDelivery,
@@ -128,6 +129,7 @@ class Producer(_OwnsSender):
         timestamp: datetime | int | None = None,
         partition: int | None = None,
         on_delivery: OnDelivery | None = None,
+        **unknown: Never,
     ) -> Delivery:
         """Add a record to its batch and return its delivery.
 
@@ -136,11 +138,8 @@ class Producer(_OwnsSender):
         ``on_delivery(error, position)`` is called in the producer's thread when the result is
         known; one of the two is None.
         """
-        if unexpected:
-            raise TypeError(
-                f"this producer sends to topic {self.topic.name!r}: send(value, key=...). One of "
-                "store.producer(), without a topic, sends to any: send(topic, value, key=...)"
-            )
+        if unexpected or unknown:
+            raise wrong_send("send(value, key=...)", self.topic.name, unknown)
         topic, sender = self._batches, self._sender
         if partition is None:
             if self._partitioner is None:
@@ -229,17 +228,20 @@ class MultiTopicProducer(_OwnsSender):
         self,
         topic: str,
         value: bytes | None,
-        *,
+        *unexpected: Never,
         key: bytes | None = None,
         headers: Headers | None = None,
         timestamp: datetime | int | None = None,
         partition: int | None = None,
         on_delivery: OnDelivery | None = None,
+        **unknown: Never,
     ) -> Delivery:
         """Add a record to its batch and return its delivery; as :meth:`Producer.send`.
 
         Raises UnknownTopicOrPartitionError, and the errors of :meth:`Producer.send`.
         """
+        if unexpected or unknown:
+            raise wrong_send("send(topic, value, key=...)", None, unknown)
         producer = self._producers.get(topic) or self._producer_of(topic)
         return producer.send(
             value,

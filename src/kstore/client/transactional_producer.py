@@ -7,8 +7,9 @@ from contextlib import contextmanager, suppress
 from dataclasses import replace
 from datetime import datetime
 from time import time_ns
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Never
 
+from kstore.client.argument_errors import wrong_send
 from kstore.client.topic_batches import check_batch_settings
 from kstore.config import codec_of_batches, warn_of_codec
 from kstore.coordinator.transaction.transaction_state_records import (
@@ -210,11 +211,12 @@ class TransactionalProducer:
         self,
         topic: str,
         value: bytes | None,
-        *,
+        *unexpected: Never,
         key: bytes | None = None,
         headers: Headers | None = None,
         timestamp: datetime | int | None = None,
         partition: int | None = None,
+        **unknown: Never,
     ) -> TopicPartition:
         """Add a record to the transaction; returns its partition.
 
@@ -222,6 +224,8 @@ class TransactionalProducer:
         InvalidTxnStateError outside a transaction, ProducerFencedError, and the errors of
         :meth:`kstore.Log.append_as_leader`.
         """
+        if unexpected or unknown:
+            raise wrong_send("send(topic, value, key=...)", None, unknown)
         with self._lock:
             self._check_open()
             known = self._store.topic(topic)

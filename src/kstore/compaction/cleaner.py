@@ -150,8 +150,11 @@ def compact(
     progress: Progress | None = None,
     check: Callable[[], None] = lambda: None,
     rounds: int | None = None,
+    roll: bool = False,
 ) -> CompactionReport:
     """Clean the cleanable segments, in rounds, until all are clean or ``rounds`` are done.
+
+    Where nothing may be cleaned, the report's ``passes`` is 0 and its ``reason`` says why.
 
     Parameters
     ----------
@@ -166,6 +169,8 @@ def compact(
         Called with bytes done and bytes in total of each round.
     check
         Called between chunks; may raise to end the compaction. Segments swapped in so far stay.
+    roll
+        Roll the active segment first: Kafka's cleaner never compacts it.
 
     Raises
     ------
@@ -185,6 +190,8 @@ def compact(
         )
     started = time.perf_counter()
     throttle = throttle or Throttle(max_bytes_per_second)
+    if roll:
+        log.roll()
     with writer.state.cleaning:
         report: CompactionReport | None = None
         while rounds is None or rounds > 0:
@@ -192,9 +199,7 @@ def compact(
             writer.replacer.check_cleaning()
             views = log.segments.views  # before the plan, so that a later change is detected
             plan = plan_round(log, writer, files)
-            if report is None:
-                dirty = plan.cleanable.first_dirty_offset
-                report = CompactionReport(first_dirty_offset=dirty, end_offset=dirty)
+            report = report or plan.empty_report
             if plan.is_empty:
                 break
             output = _SwapIntoLog(log, writer, files, check, views)
@@ -239,9 +244,15 @@ class RoundPlan:
     @property
     def is_empty(self) -> bool:
         """Whether the log has nothing to clean."""
-        cleanable = self.cleanable
-        nothing = cleanable.first_dirty_offset >= cleanable.first_uncleanable_offset
-        return nothing or cleanable.cleanable_bytes == 0
+        return self.cleanable.is_empty
+
+    @property
+    def empty_report(self) -> CompactionReport:
+        """The report of a compaction for which this plan is the first, before its first round."""
+        dirty = self.cleanable.first_dirty_offset
+        return CompactionReport(
+            first_dirty_offset=dirty, end_offset=dirty, reason=self.cleanable.blocked
+        )
 
     def view(self, segment: CleanSegment) -> SegmentView:
         base = segment.base_offset

@@ -22,6 +22,7 @@ class CompactionReport:
     segments_before: int = 0
     segments_after: int = 0
     seconds: float = 0.0
+    reason: str = ""  # why nothing was compacted; empty if something was
 
 
 answer_names(CompactionReport, OF_COMPACTION_REPORTS)

@@ -7,7 +7,7 @@ CleanedTransactionMetadata.
 
 import heapq
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 from kstore.config import LogConfig
@@ -39,6 +39,13 @@ class CleanableRange:
     clean_bytes: int
     cleanable_bytes: int
     due: bool  # a dirty record is older than max.compaction.lag.ms
+    blocked: str = ""  # why nothing may be cleaned
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether there is nothing to clean."""
+        nothing = self.first_dirty_offset >= self.first_uncleanable_offset
+        return nothing or self.cleanable_bytes == 0
 
     @property
     def dirty_ratio(self) -> float:
@@ -97,7 +104,7 @@ def cleanable_range(
     begin = min(first_dirty, uncleanable)
     cleanable = [segment for segment in _from(segments, begin) if segment.base_offset < uncleanable]
     first_timestamps = [segment.first_timestamp for segment in dirty if segment.first_timestamp > 0]
-    return CleanableRange(
+    found = CleanableRange(
         first_dirty_offset=first_dirty,
         first_uncleanable_offset=max(uncleanable, first_dirty),
         reset=reset,
@@ -107,6 +114,36 @@ def cleanable_range(
             bool(first_timestamps) and min(first_timestamps) < now_ms - config.max_compaction_lag_ms
         ),
     )
+    if not found.is_empty:
+        return found
+    return replace(
+        found, blocked=_why_nothing(segments, found, config, end_offset, last_stable_offset)
+    )
+
+
+def _why_nothing(
+    segments: Sequence[CleanSegment],
+    found: CleanableRange,
+    config: LogConfig,
+    end_offset: int,
+    last_stable_offset: int,
+) -> str:
+    """Why no segment may be cleaned, and what would change that."""
+    active = segments[-1]
+    first_dirty = found.first_dirty_offset
+    if first_dirty >= end_offset:
+        return "the log has no records that are not compacted"
+    if first_dirty >= active.base_offset or len(segments) == 1:
+        what = "only its active segment" if len(segments) == 1 else "new records only there"
+        return (
+            f"the active segment is never compacted, and the log has {what}: "
+            "roll it first, by roll=True or --roll"
+        )
+    if last_stable_offset < active.base_offset:
+        return f"a transaction that begins at offset {last_stable_offset} is open"
+    if config.min_compaction_lag_ms > 0:
+        return f"records are younger than min.compaction.lag.ms, {config.min_compaction_lag_ms}"
+    return "the segments that are not compacted hold no bytes"
 
 
 def _sealed_from(segments: Sequence[CleanSegment], offset: int) -> Sequence[CleanSegment]:

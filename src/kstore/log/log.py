@@ -246,8 +246,9 @@ class Log(ReadableLog, GuessedNames):
     def compact(self, **options: Any) -> "CompactionReport":
         """Keep the latest record of every key, in all segments but the active one.
 
-        Runs Kafka's log cleaner now; reads and appends continue. For options and errors see
-        :func:`kstore.compaction.cleaner.compact`.
+        Runs Kafka's log cleaner now; reads and appends continue. ``roll=True`` rolls the active
+        segment first. If nothing was to compact, the report's ``reason`` says why. For options
+        and errors see :func:`kstore.compaction.cleaner.compact`.
         """
 
     @abstractmethod

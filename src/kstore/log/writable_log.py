@@ -18,7 +18,7 @@ from kstore.errors import (
 )
 from kstore.files.files import Files
 from kstore.integers import INT32_MAX, INT32_MIN, check_integer
-from kstore.keyword_names import explain_extend, explain_keywords
+from kstore.keyword_names import NO_DRY_RUN, explain_extend, explain_keywords
 from kstore.log import retention, time_lookup
 from kstore.log.append_info import AppendInfo
 from kstore.log.delete_segments import checked_log_start
@@ -237,7 +237,7 @@ class WritableLog(Log):
             deleter.raise_start(checked_log_start(self, before_offset))
         return self.start_offset
 
-    @explain_keywords("it compares timestamps with the present time")
+    @explain_keywords("it compares timestamps with the present time", dry_run=NO_DRY_RUN)
     def apply_retention(self) -> int:
         writer = self._require_writer()
         with writer.state.cleaning.attempt() as idle:  # during a compaction: next time

@@ -1,7 +1,7 @@
 """Records as columns: NumPy views of a run of records, keys and values left where they are."""
 
 from collections.abc import Callable, Iterator
-from typing import Any, overload
+from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
 from numpy.typing import NDArray
@@ -9,7 +9,13 @@ from numpy.typing import NDArray
 from kstore._native.format import ragged_bytes
 from kstore._native.format.record import RecordHeaders
 from kstore._native.read.decode import Block, Scanner
+from kstore.kafka_names import answer_names
 from kstore.record.codec import decompress
+from kstore.record.guessed_names import OF_COLUMNS, OF_RAGGED
+
+if TYPE_CHECKING:
+    import pandas as pd
+    import pyarrow as pa
 
 Rows = slice | NDArray[Any] | list[int] | list[bool]
 _INT64 = np.dtype(np.int64)
@@ -175,6 +181,23 @@ class Columns:
             self.timestamp_type,
         )
 
+    def to_arrow(self) -> "pa.RecordBatch":
+        """These records as a pyarrow.RecordBatch, with the columns of :meth:`Log.to_arrow`.
+
+        Keys and values are not copied. Needs pyarrow (``pip install 'kstore[arrow]'``).
+        """
+        from kstore.record.arrow import to_record_batch
+
+        batch: pa.RecordBatch = to_record_batch(self)
+        return batch
+
+    def to_pandas(self) -> "pd.DataFrame":
+        """These records as a pandas.DataFrame, one row a record; all bytes are copied."""
+        from kstore.record.dataframe import to_dataframe
+
+        frame: pd.DataFrame = to_dataframe([self])
+        return frame
+
     def __repr__(self) -> str:
         if not len(self):
             return "<Columns of 0 records>"
@@ -204,6 +227,10 @@ class Columns:
             Headers(data, column["header_positions"], column["header_counts"]),
             block.timestamp_type,
         )
+
+
+answer_names(Columns, OF_COLUMNS)
+answer_names(Ragged, OF_RAGGED)
 
 
 class ColumnScan:

@@ -34,6 +34,7 @@ def to_milliseconds(when: datetime | SupportsIndex) -> int:
         raise TypeError(
             f"a time is an aware datetime or milliseconds, not {type(when).__name__}"
             + (_NUMPY_ADVICE if type(when).__name__ == "datetime64" else "")
+            + (_TEXT_ADVICE if isinstance(when, str) else "")
         )
     else:
         milliseconds = operator.index(when)
@@ -47,6 +48,7 @@ def to_milliseconds(when: datetime | SupportsIndex) -> int:
 
 # Without the number: Python does not print one of more than 4,300 digits.
 _TOO_LARGE = "a time is milliseconds since 1970, less than 2^63 of them (Kafka's int64)"
+_TEXT_ADVICE = ": datetime.fromisoformat(text)"
 _NUMPY_ADVICE = "; of one in UTC: int(when.astype('datetime64[ms]').astype('int64'))"
 
 

@@ -9,7 +9,7 @@ import weakref
 from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 from kstore._native.append.reentrant_lock import ReentrantLock
 from kstore.background.failures import BackgroundFailures, attempt
@@ -59,6 +59,7 @@ from kstore.store.store_retention import StoreRetention
 from kstore.store.topic_identity import TopicIdentities
 from kstore.store.topic_registry import TopicRegistry
 
+T = TypeVar("T")
 PartitionKey = tuple[str, int]
 _MAX_WAIT, _PAUSE = 1.0, 0.01  # seconds
 _NAMES = 10  # partitions that one error names
@@ -435,16 +436,17 @@ class LogManager:
         if errors:
             raise errors[0]
 
-    def in_log_dir(self, log_dir: LogDir, work: Callable[[], object]) -> None:
-        """Run background work; a directory that goes offline meanwhile does not affect the others.
+    def in_log_dir(self, log_dir: LogDir, work: Callable[[], T]) -> T | None:
+        """Run background work, and return its result; None if the directory went offline meanwhile.
 
-        Its failure was logged, and its own logs raise it to their users.
+        That failure was logged, and its own logs raise it to their users: others are not affected.
         """
         try:
-            work()
+            return work()
         except StorageError:
             if log_dir.offline is None or not self.catalog.live:
                 raise
+            return None
 
     def flush_log(self, log: Log) -> None:
         """Flush for ``flush.ms``."""
@@ -457,14 +459,17 @@ class LogManager:
         with suppress(LogFailedError):
             log.expire_producers()
 
-    def apply_retention(self) -> None:
+    def apply_retention(self) -> int:
         """Apply retention to topics with settings of their own; remove files of dropped segments.
 
-        Continues with the other partitions if one fails, then raises the first error.
+        Continues with the other partitions if one fails, then raises the first error. Returns how
+        many segments were dropped.
         """
-        errors = [error for _, error in self.retention.run() if error is not None]
-        if errors:
-            raise errors[0]
+        outcomes = [outcome for _, outcome in self.retention.run()]
+        for outcome in outcomes:
+            if isinstance(outcome, Exception):
+                raise outcome
+        return sum(outcome for outcome in outcomes if isinstance(outcome, int))
 
     def _states(self, log_dir: LogDir) -> dict[PartitionKey, LogState]:
         return {

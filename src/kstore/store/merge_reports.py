@@ -13,8 +13,13 @@ if TYPE_CHECKING:
 _LARGEST = ("keys", "map_memory")  # of one compaction at a time, so they do not add up
 
 
-def merge_compactions(reports: "Iterable[CompactionReport]") -> "CompactionReport":
-    """The sum of the counts. The offsets are -1 where there is not exactly one report."""
+def merge_compactions(
+    reports: "Iterable[CompactionReport]", no_logs: str = ""
+) -> "CompactionReport":
+    """The sum of the counts. The offsets are -1 where there is not exactly one report.
+
+    If none of them compacted anything, each of their reasons once, or ``no_logs`` for none.
+    """
     from kstore.compaction.compaction_report import CompactionReport
 
     several = list(reports)
@@ -22,9 +27,14 @@ def merge_compactions(reports: "Iterable[CompactionReport]") -> "CompactionRepor
         return several[0]
     counts: dict[str, Any] = {}
     for field in fields(CompactionReport):
+        if field.name == "reason":
+            continue
         values = [getattr(each, field.name) for each in several]
         counts[field.name] = max(values, default=0) if field.name in _LARGEST else sum(values)
     counts |= {"first_dirty_offset": -1, "end_offset": -1}
+    if not counts["passes"]:
+        reasons = dict.fromkeys(each.reason for each in several if each.reason)
+        counts["reason"] = "; ".join(reasons) or no_logs
     return CompactionReport(**counts)
 
 
@@ -57,8 +67,11 @@ def merge_reindexes(reports: "Iterable[ReindexReport]") -> "ReindexReport":
 def compact_topics(topics: "Iterable[Topic]", **options: Any) -> "CompactionReport":
     """Compact the topics whose ``cleanup.policy`` has ``compact``, one partition at a time."""
     return merge_compactions(
-        log.compact(**options)
-        for topic in topics
-        if "compact" in topic.config.cleanup_policy
-        for log in topic
+        (
+            log.compact(**options)
+            for topic in topics
+            if "compact" in topic.config.cleanup_policy
+            for log in topic
+        ),
+        no_logs="no topic has cleanup.policy=compact",
     )

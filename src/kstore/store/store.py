@@ -29,10 +29,11 @@ from kstore.errors import (
     ReadOnlyError,
 )
 from kstore.files import process_lifetime
+from kstore.files.filenames import INTERNAL_TOPICS
 from kstore.files.files import DISK, Files
 from kstore.integers import INT64_MAX, check_integer
 from kstore.kafka_names import OF_STORES, answer_names
-from kstore.keyword_names import explain_keywords
+from kstore.keyword_names import NO_DRY_RUN, explain_keywords
 from kstore.log.log import Log
 from kstore.store.alter_log_dir import MoveInfo
 from kstore.store.finish_interrupted import recover_first
@@ -41,7 +42,7 @@ from kstore.store.parallel_recovery import Progress, StoreRecovery
 from kstore.store.topic import Topic, TopicHandles
 from kstore.store.topic_creation import TopicToCreate
 from kstore.store.topic_names import TopicNames
-from kstore.topic_partition import TopicName, TopicPartition, as_partition
+from kstore.topic_partition import ByPartition, TopicName, TopicPartition, as_partition
 
 if TYPE_CHECKING:
     from kstore.compaction.compaction_report import CompactionReport
@@ -56,6 +57,7 @@ Paths = str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
 
 
 _MISSING_OK = "use missing_ok=True"
+_CREATE = "use create_topic(name, partitions=4, exist_ok=True)"
 
 
 class Store(Mapping[str, Topic]):
@@ -163,9 +165,20 @@ class Store(Mapping[str, Topic]):
 
     @property
     def topics(self) -> TopicNames:
-        """The names of all topics, sorted, as of now; ``store[name]`` is the topic."""
-        return TopicNames(self)
+        """The names of the topics, sorted, as of now; ``store[name]`` is the topic.
 
+        Without Kafka's own, which :attr:`internal_topics` lists; iterating the store gives both.
+        """
+        return TopicNames(name for name in self if name not in INTERNAL_TOPICS)
+
+    @property
+    def internal_topics(self) -> TopicNames:
+        """The names of Kafka's own topics in this store, such as ``__consumer_offsets``."""
+        return TopicNames(name for name in self if name in INTERNAL_TOPICS)
+
+    @explain_keywords(
+        **dict.fromkeys(("create", "exist_ok", "partitions", "config"), _CREATE),
+    )
     def topic(self, name: str) -> Topic:
         """A topic by name; UnknownTopicOrPartitionError (a KeyError) suggests close names."""
         self._follow_writer()
@@ -178,7 +191,8 @@ class Store(Mapping[str, Topic]):
             self._topics.follow()
 
     def __getitem__(self, name: str) -> Topic:
-        return self.topic(name)
+        self._follow_writer()
+        return self._topics.get(name)
 
     def __iter__(self) -> Iterator[str]:
         self._follow_writer()
@@ -417,7 +431,7 @@ class Store(Mapping[str, Topic]):
         self._check()
         return self._logs.of_topic(topic)
 
-    def end_offsets(self, topic: str | None = None) -> dict[TopicPartition, int]:
+    def end_offsets(self, topic: str | None = None) -> ByPartition[int]:
         """The end offset of every partition, or those of one topic, without keeping files open.
 
         Kafka's internal topics, such as ``__consumer_offsets``, are included if they are named.
@@ -428,7 +442,7 @@ class Store(Mapping[str, Topic]):
         """
         self._check()
         ends = self._manager.end_offsets(topic)
-        return {TopicPartition(*key): offset for key, offset in ends.items()}
+        return ByPartition((TopicPartition(*key), offset) for key, offset in ends.items())
 
     # --- upkeep ---------------------------------------------------------------------------
 
@@ -475,13 +489,14 @@ class Store(Mapping[str, Topic]):
         self._check_writable()
         return compact_topics(self.values(), **options)
 
-    def apply_retention(self) -> None:
+    @explain_keywords("it compares timestamps with the present time", dry_run=NO_DRY_RUN)
+    def apply_retention(self) -> int:
         """Delete what retention allows, in topics whose entry in ``kstore.topics`` sets it.
 
-        Removes the files of dropped segments after ``file.delete.delay.ms``.
+        Returns how many segments. Removes their files after ``file.delete.delay.ms``.
         """
         self._check_writable()
-        self._manager.apply_retention()
+        return self._manager.apply_retention()
 
     # --- the end --------------------------------------------------------------------------
 

@@ -29,8 +29,8 @@ class StoreRetention:
         self._manager = manager
         self._deleted: list[tuple[int, Retired]] = []  # (when it may be removed in Unix ms, folder)
 
-    def run(self) -> Iterator[tuple[tuple[str, int], Exception | None]]:
-        """Apply retention to each partition; yields the partition and its error.
+    def run(self) -> Iterator[tuple[tuple[str, int], Exception | int]]:
+        """Apply retention to each partition; yields it with its error, or the segments dropped.
 
         Skips the error of a partition that was deleted or closed meanwhile.
         """
@@ -45,27 +45,28 @@ class StoreRetention:
             loaded = {(log.topic, log.partition) for log in manager.logs}
         for key in sorted(due | loaded):
             log = manager.logs.get(key)
+            dropped = 0
             try:
                 log_dir = manager.catalog.log_dir_of(*key)
                 if log_dir.offline is None:
                     log = log or manager.log(*key)
                     if key in due:
-                        manager.in_log_dir(log_dir, log.apply_retention)
+                        dropped = manager.in_log_dir(log_dir, log.apply_retention) or 0
                     manager.in_log_dir(log_dir, log.remove_retired)
             except Exception as error:
                 if not isinstance(error, ClosedError) and not manager.is_gone(key, log):
                     yield key, error
             else:
-                yield key, None
+                yield key, dropped
         self._remove_deleted_folders()
 
     def run_in_background(self) -> None:
         """As :meth:`run`; reports each partition's failure."""
-        for key, error in self.run():
-            if error is None:
-                self._manager.background.end(_RETENTION, *key)
+        for key, outcome in self.run():
+            if isinstance(outcome, Exception):
+                self._manager.background.report(_RETENTION, outcome, *key)
             else:
-                self._manager.background.report(_RETENTION, error, *key)
+                self._manager.background.end(_RETENTION, *key)
 
     def find_deleted_folders(self) -> None:
         """Schedule the removal of ``-delete`` folders after ``file.delete.delay.ms``, as Kafka.

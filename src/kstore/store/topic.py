@@ -3,14 +3,16 @@
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import datetime
 from itertools import chain
-from typing import TYPE_CHECKING, Any, Unpack
+from typing import TYPE_CHECKING, Any, Never, Unpack
 
+from kstore.client.argument_errors import wrong_send
 from kstore.client.partitioner import Partitioner, StickyPartitioner, as_partitioner, choose
 from kstore.config import LogConfig
 from kstore.errors import TopicExistsError
 from kstore.integers import check_integer
 from kstore.kafka_names import OF_TOPICS, answer_names
 from kstore.keyword_names import (
+    NO_DRY_RUN,
     explain_extend,
     explain_keywords,
     explain_latest,
@@ -147,11 +149,12 @@ class Topic:
     def append(
         self,
         value: bytes | None,
-        *,
+        *unexpected: Never,
         key: bytes | None = None,
         headers: Headers | None = None,
         timestamp: datetime | int | None = None,
         partition: int | None = None,
+        **unknown: Never,
     ) -> Position:
         """Append one record and return its position.
 
@@ -160,6 +163,8 @@ class Topic:
         (:class:`StickyPartitioner`). Errors are those of :meth:`kstore.Log.append`, and
         UnknownTopicOrPartitionError for a missing partition.
         """
+        if unexpected or unknown:
+            raise wrong_send("append(value, key=...)", None, unknown)
         partition = self.partition_for(key, value) if partition is None else as_partition(partition)
         log = self._store._log(self.name, partition)
         return Position(partition, log.append(value, key=key, headers=headers, timestamp=timestamp))
@@ -288,7 +293,7 @@ class Topic:
             checked_log_start(log, before_offsets[number])
         return {n: log.delete_records(before_offsets[n]) for n, log in logs.items()}
 
-    @explain_keywords("it compares timestamps with the present time")
+    @explain_keywords("it compares timestamps with the present time", dry_run=NO_DRY_RUN)
     def apply_retention(self) -> int:
         """Drop the segments that retention allows; :meth:`kstore.Log.apply_retention`.
 

@@ -131,9 +131,14 @@ def test_a_group_is_found_by_name(store: Store) -> None:
     group = store.group("dashboards")
     assert group == store.groups()["dashboards"]
     end = store["orders"][0].end_offset
-    assert group.lags == {("orders", 0): end, ("orders", 1): None}  # nothing is committed there
-    assert group.uncommitted == {("orders", 1)}
-    assert group.lag == end
+    assert group.lags == {("orders", 0): end}
+    assert group.uncommitted == {("orders", 1)}  # it has no lag, and repr() counts it
+    assert f"lag {end}, that of 1 partitions unknown" in repr(group)
+    assert group.lag == sum(group.lags.values()) == end
+    assert group.offsets["orders", 0].offset == 0
+    assert group.offsets.get(("orders", 1)) is None
+    with pytest.raises(TypeError, match="does not support item assignment"):
+        group.offsets["orders", 0] = group.offsets["orders", 0]  # type: ignore[index]
     with pytest.raises(GroupIdNotFoundError, match="no group 'dashboard'; did you mean 'dashboa"):
         store.group("dashboard")
     with pytest.raises(KStoreError, match=r"no group 'x' \(file"):

@@ -72,6 +72,27 @@ def test_not_beyond_the_last_stable_offset_and_complete_segments_only():
     assert found.cleanable_bytes == 0
 
 
+@pytest.mark.parametrize(
+    ("found", "reason"),
+    [
+        (find(segments(0, size=0), end=0, stable=0), "no records that are not compacted"),
+        (find(segments(0)), "only its active segment: roll it first, by roll=True or --roll"),
+        (find(segments(0, 10, 50), checkpoint=50), "new records only there: roll it first"),
+        (find(segments(0, 10, 50), checkpoint=60), "no records that are not compacted"),
+        (find(segments(0, 10, 50), stable=5), "a transaction that begins at offset 5 is open"),
+        (
+            find(segments(0, 10, largest_timestamp=NOW), min_compaction_lag_ms=7),
+            "younger than min.compaction.lag.ms, 7",
+        ),
+        (find(segments(0, 10, size=0)), "hold no bytes"),
+        (find(segments(0, 10, 50)), ""),
+    ],
+)
+def test_a_log_with_nothing_to_clean_says_why(found, reason):
+    assert reason in found.blocked
+    assert found.is_empty == bool(reason) == bool(found.blocked)
+
+
 def test_compaction_lags_bound_what_is_cleanable():
     young = [*segments(0, 10), *segments(20, 30, 50, largest_timestamp=NOW - 10)]
     assert find(young, min_compaction_lag_ms=11).first_uncleanable_offset == 20

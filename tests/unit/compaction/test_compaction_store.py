@@ -240,6 +240,22 @@ def test_a_topic_of_kafka_is_not_compacted(tmp_path):
             store["a"][0].compact()
 
 
+def test_a_compaction_of_nothing_says_why_and_roll_makes_it_possible(tmp_path):
+    with kstore.open(tmp_path, config=StoreConfig(background=False)) as store:
+        topic = store.create_topic("a", partitions=2, config={"cleanup.policy": "compact"})
+        topic[1].extend([(b"k", b"1"), (b"k", b"2")])
+        report = topic[1].compact()
+        assert report.passes == 0
+        assert "has only its active segment: roll it first" in report.reason
+        assert topic.compact().reason.startswith("the log has no records")  # of partition 0
+        assert "; the active segment is never compacted" in store.compact().reason
+        report = topic.compact(roll=True)
+        assert (report.records_read, report.records_kept, report.reason) == (2, 1, "")
+        assert [record.value for record in topic[1]] == [b"2"]
+    with kstore.open(tmp_path / "b", config=StoreConfig(background=False)) as store:
+        assert store.compact().reason == "no topic has cleanup.policy=compact"
+
+
 def test_compact_command(tmp_path, capsys):
     with kstore.open(tmp_path, config=StoreConfig(background=False)) as store:
         fill_topic(store, "a", COMPACT)
@@ -250,7 +266,13 @@ def test_compact_command(tmp_path, capsys):
     assert "compacted up to offset 120" in shown.out
     assert "b: cleanup.policy does not contain 'compact'" in shown.err
     assert main(["compact", "--log-dir", str(tmp_path)]) == 0
-    assert "a-0: nothing to compact" in capsys.readouterr().out
+    assert "a-0: nothing to compact; the first dirty offset is 120: " in capsys.readouterr().out
+    with kstore.open(tmp_path, config=StoreConfig(background=False)) as store:
+        store["a"][0].append(b"new", key=b"k")
+    assert main(["compact", "--log-dir", str(tmp_path)]) == 0
+    assert "roll it first, by roll=True or --roll" in capsys.readouterr().out
+    assert main(["compact", "--roll", "--log-dir", str(tmp_path)]) == 0
+    assert "compacted up to offset 121" in capsys.readouterr().out
     assert main(["compact", "--log-dir", str(tmp_path), "--partitions", "7"]) == 1
     assert "no such partition: 7; the store has 0" in capsys.readouterr().err
     assert main(["compact", "--log-dir", str(tmp_path), "--topic", "c"]) == 1

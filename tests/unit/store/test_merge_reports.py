@@ -23,7 +23,10 @@ def numbered(report: type[Any], start: int, **others: Any) -> Any:
 def test_counts_of_compactions_add_up_except_those_of_the_map() -> None:
     reports = [numbered(CompactionReport, start) for start in (100, 3000, 20)]
     merged = merge_compactions(reports)
+    assert merged.reason == ""  # something was compacted
     for field in fields(CompactionReport):
+        if field.name == "reason":
+            continue
         values = [getattr(each, field.name) for each in reports]
         expected = sum(values)
         if field.name in ("keys", "map_memory"):  # one compaction runs at a time
@@ -31,6 +34,15 @@ def test_counts_of_compactions_add_up_except_those_of_the_map() -> None:
         elif field.name in ("first_dirty_offset", "end_offset"):  # of no single partition
             expected = -1
         assert getattr(merged, field.name) == expected, field.name
+
+
+def test_reasons_for_compacting_nothing_are_kept_each_once() -> None:
+    def nothing(reason: str) -> CompactionReport:
+        return CompactionReport(first_dirty_offset=0, end_offset=0, reason=reason)
+
+    merged = merge_compactions([nothing("a"), nothing("b"), nothing("a")])
+    assert (merged.passes, merged.reason) == (0, "a; b")
+    assert merge_compactions([], "none").reason == "none"
 
 
 def test_one_compaction_stays_as_it_is_and_none_is_empty() -> None:

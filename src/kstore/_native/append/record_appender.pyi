@@ -7,7 +7,13 @@ class RecordAppender(BatchAppender):
     def append_records(self, records: list[Any], start: int, timestamp: Any) -> int: ...
 
 def append(
-    log: Any, value: Any, *, key: Any = None, headers: Any = None, timestamp: Any = None
+    log: Any,
+    value: Any,
+    *,
+    key: Any = None,
+    headers: Any = None,
+    timestamp: Any = None,
+    timestamp_ms: Any = None,
 ) -> int: ...
 def append_as_leader(log: Any, batch: Any, *, flush: bool = True) -> Any: ...
 def append_as_coordinator(log: Any, batch: Any) -> Any: ...

@@ -150,11 +150,14 @@ cdef class RecordAppender(BatchAppender):
 # a small append (decision 25). The log's appender is `log._appender`.
 
 
-def append(log, value, *, key=None, headers=None, timestamp=None):
+def append(log, value, *, key=None, headers=None, timestamp=None, timestamp_ms=None):
     """Log.append: one record as one batch; returns its offset. Acquires the log's lock."""
     cdef RecordAppender to = <RecordAppender?>log._appender
     cdef int64_t offset
     cdef bint flush
+    if timestamp_ms is not None:  # `**unknown` would make a dict for every record
+        raise TypeError("append() has no argument 'timestamp_ms': use timestamp, an aware datetime "
+                        "or milliseconds")
     to.lock.acquire_native(True)
     try:
         if to.busy or not to.ready:

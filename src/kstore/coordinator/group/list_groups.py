@@ -1,11 +1,10 @@
 """Lists consumer groups with their committed offsets, lag and claims."""
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from difflib import get_close_matches
-from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from kstore.coordinator.group.claims import Claims, claimed_groups
@@ -27,7 +26,7 @@ from kstore.errors import (
 )
 from kstore.kafka_names import OF_COMMITTED_OFFSETS, OF_GROUPS, answer_names
 from kstore.protocol.fields import partition_for_name
-from kstore.topic_partition import ByPartition, TopicPartition
+from kstore.topic_partition import ByPartition, PartitionMapping, TopicPartition
 
 if TYPE_CHECKING:
     from kstore.store.store import Store
@@ -75,30 +74,34 @@ class ConsumerGroup:
     """
 
     name: str
-    offsets: Mapping[TopicPartition, CommittedOffset] = field(
-        default_factory=lambda: MappingProxyType({})
-    )
+    offsets: PartitionMapping[CommittedOffset] = field(default_factory=lambda: PartitionMapping({}))
     claimed: frozenset[TopicPartition] = frozenset()
     error: KStoreError | None = None
     uncommitted: frozenset[TopicPartition] = frozenset()
 
     def __repr__(self) -> str:
         failed = "" if self.error is None else f", {self.error}"
+        without = len(self.uncommitted) + len(self.offsets) - len(self.lags)
+        unknown = f", that of {without} partitions unknown" if without else ""
         return (
             f"<kstore.ConsumerGroup {self.name!r} as it was read: {len(self.offsets)} committed "
-            f"offsets, lag {self.lag}{failed}>"
+            f"offsets, lag {self.lag}{unknown}{failed}>"
         )
 
     @property
     def lag(self) -> int:
-        """The sum of the known :attr:`lags`; ``Consumer.lag()`` counts every partition it reads."""
-        return sum(each.lag or 0 for each in self.offsets.values())
+        """The sum of the known :attr:`lags`."""
+        return sum(self.lags.values())
 
     @property
-    def lags(self) -> dict[TopicPartition, int | None]:
-        """The lag of each partition; None if the log end is unknown or there is no commit."""
-        known = [(partition, each.lag) for partition, each in self.offsets.items()]
-        return ByPartition([*known, *((partition, None) for partition in sorted(self.uncommitted))])
+    def lags(self) -> ByPartition[int]:
+        """The lag of each partition that has one, where Kafka's tool shows a number.
+
+        Partitions in :attr:`uncommitted` have none, nor has one whose log end is unknown, since it
+        is not in the store: ``group.offsets[partition].lag`` is None.
+        """
+        known = ((partition, each.lag) for partition, each in self.offsets.items())
+        return ByPartition((partition, lag) for partition, lag in known if lag is not None)
 
     @property
     def is_claimed(self) -> bool:
@@ -212,7 +215,7 @@ class _GroupReader:
         topics = {tp.topic for tp in committed}
         all_of = {TopicPartition(each, n) for each in topics for n in self._topics.get(each, ())}
         uncommitted = frozenset(all_of - committed.keys())
-        return ConsumerGroup(name, MappingProxyType(committed), claimed, unreadable, uncommitted)
+        return ConsumerGroup(name, PartitionMapping(committed), claimed, unreadable, uncommitted)
 
     def _table_of(self, name: str) -> OffsetsTable | None:
         return self._tables.get(partition_for_name(name, self._count)) if self._count else None

@@ -220,10 +220,7 @@ class _Compact(ChangingJob[Log, CompactedPartition]):
 
     def _plan(self, log: Log) -> RoundPlan:
         plan = _plan(log, self.files)
-        dirty = plan.cleanable.first_dirty_offset
-        self._reports.setdefault(
-            log.path, CompactionReport(first_dirty_offset=dirty, end_offset=dirty)
-        )
+        self._reports.setdefault(log.path, plan.empty_report)
         return plan
 
     def _swap_in(self, log: Log, result: _RoundResult) -> None:

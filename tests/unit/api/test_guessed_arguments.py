@@ -1,0 +1,132 @@
+"""Arguments, and names of headers and columns, that are guessed: they work, or the error helps."""
+
+import asyncio
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import kstore
+from kstore import Store, StoreConfig
+from kstore.record.guessed_names import OF_COLUMNS, OF_HEADERS, OF_RAGGED
+
+QUIET = StoreConfig(background=False)
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[Store]:
+    with kstore.open(tmp_path, config=QUIET) as opened:
+        opened.create_topic("orders", 2)
+        yield opened
+
+
+_TIME = r"no argument 'timestamp_ms': use timestamp, an aware datetime or milliseconds"
+
+
+@pytest.mark.parametrize(
+    ("call", "advice"),
+    [
+        (lambda store: store["orders"][0].append(b"v", timestamp_ms=1), _TIME),
+        (lambda store: store["orders"].append(b"v", timestamp_ms=1), _TIME),
+        (lambda store: store["orders"].append(b"v", b"k"), r"append\(value, key=...\)"),
+        (lambda store: store["orders"].append(b"v", topic="x"), "has no argument 'topic'"),
+        (lambda store: store.topic("x", create=True), r"use create_topic\(name, partitions=4"),
+        (lambda store: store.apply_retention(dry_run=True), "has no dry_run=: without it"),
+        (lambda store: store["orders"].apply_retention(dry_run=True), "without it; log.segments"),
+        (
+            lambda store: store["orders"][0].offset_at("2024-01-01"),
+            r"not str: datetime\.fromisoformat\(text\)",
+        ),
+    ],
+)
+def test_an_argument_of_kafkas_clients_is_answered(
+    store: Store, call: Callable[[Any], object], advice: str
+) -> None:
+    with pytest.raises(TypeError, match=advice):
+        call(store)
+    assert store.end_offsets() == {("orders", 0): 0, ("orders", 1): 0}
+
+
+@pytest.mark.parametrize(
+    ("words", "named", "advice"),
+    [
+        ((), {"timestamp_ms": 1}, _TIME),
+        ((), {"callback": print}, r"use on_delivery=f: f\(error, position\)"),
+        ((), {"offset": 3}, "the log assigns the offset"),
+        ((), {"compression": "lz4"}, "use one of key, headers, timestamp, partition"),
+        ((b"key",), {}, "key, headers and the other arguments are named: send"),
+    ],
+)
+def test_an_argument_of_kafkas_producers_is_answered(
+    store: Store, words: tuple[Any, ...], named: dict[str, Any], advice: str
+) -> None:
+    with store.producer() as producer, pytest.raises(TypeError, match=advice):
+        producer.send("orders", b"v", *words, **named)
+    with store.producer("orders") as single, pytest.raises(TypeError, match=advice):
+        single.send(b"v", *words, **named)
+    with store.transaction("t") as transaction, pytest.raises(TypeError, match=advice):
+        transaction.send("orders", b"v", *words, **named)
+    assert store.end_offsets() == {("orders", 0): 0, ("orders", 1): 0}
+
+
+def test_headers_and_columns_answer_names_that_they_lack(store: Store) -> None:
+    log = store["orders"][0]
+    log.append(b"v", key=b"k", headers=[("trace", b"1"), ("trace", b"2")])
+    headers, columns = log[0].headers, next(log.scan())
+    owners: tuple[tuple[Any, dict[str, str]], ...] = (
+        (headers, OF_HEADERS), (columns, OF_COLUMNS), (columns.values, OF_RAGGED),
+    )  # fmt: skip
+    for owner, names in owners:
+        for name, instead in names.items():
+            with pytest.raises(AttributeError, match=f"has no attribute '{name}': ") as caught:
+                getattr(owner, name)
+            assert str(caught.value).endswith(instead)
+    assert dict(headers) == {"trace": b"2"}  # dict() looks for keys()
+    assert [value for name, value in headers if name == "trace"] == [b"1", b"2"]
+
+
+def test_a_block_of_columns_is_an_arrow_batch_and_a_data_frame(store: Store) -> None:
+    pyarrow = pytest.importorskip("pyarrow")
+    log = store["orders"][0]
+    log.extend([b"%d" % number for number in range(100)])
+    tables = [pyarrow.Table.from_batches([columns.to_arrow()]) for columns in log.scan()]
+    assert pyarrow.concat_tables(tables).equals(log.to_arrow())
+    (frame,) = [columns.to_pandas() for columns in log.scan()]
+    assert frame.equals(log.to_pandas())
+
+
+def test_topics_are_the_users_and_internal_topics_are_kafkas(store: Store) -> None:
+    store.alter_group_offsets("billing", {("orders", 0): 0})
+    with store.transaction("t") as transaction:
+        transaction.send("orders", b"v")
+    assert store.topics == ["orders"]
+    assert store.internal_topics == ["__consumer_offsets", "__transaction_state"]
+    assert sorted([*store.topics, *store.internal_topics]) == list(store)
+    with kstore.open(store.paths[0], "r") as reader:
+        assert (reader.topics, reader.internal_topics) == (store.topics, store.internal_topics)
+
+
+def test_a_commit_may_be_awaited(store: Store) -> None:
+    async def read() -> None:
+        async with store.consumer("orders", group="billing", timeout=0) as consumer:
+            async for _ in consumer.records():
+                await consumer.commit()
+
+    store["orders"].extend([b"1", b"2"])
+    asyncio.run(read())
+    assert store.group("billing").lag == 0
+
+
+def test_retention_of_a_store_counts_the_segments_that_it_drops(store: Store) -> None:
+    topic = store.create_topic("old", config={"retention.ms": 1000})
+    for _ in range(3):
+        topic[0].append(b"v", timestamp=1)
+        topic[0].roll()
+    assert store.apply_retention() == 3
+    assert store.apply_retention() == 0
+
+
+def test_the_package_for_spark_needs_no_import_of_its_own() -> None:
+    assert kstore.spark.__name__ == "kstore.spark"
+    assert "spark" in dir(kstore)
