@@ -17,12 +17,14 @@ pyarrow's Parquet writer does not write views inside lists.
 """
 
 from collections.abc import Iterable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from kstore._native.format import ragged_bytes
-from kstore.record.columns import Columns, Headers, Ragged
+
+if TYPE_CHECKING:
+    from kstore.record.columns import Columns, Headers, Ragged
 
 try:
     import pyarrow as pa
@@ -53,7 +55,7 @@ SCHEMA = pa.schema(
 )
 
 
-def to_record_batch(columns: Columns) -> Any:
+def to_record_batch(columns: "Columns") -> Any:
     """A ``pyarrow.RecordBatch`` of :data:`SCHEMA`."""
     missing = columns.timestamps < 0
     return pa.RecordBatch.from_arrays(
@@ -68,12 +70,12 @@ def to_record_batch(columns: Columns) -> Any:
     )
 
 
-def to_table(parts: Iterable[Columns]) -> Any:
+def to_table(parts: Iterable["Columns"]) -> Any:
     """A ``pyarrow.Table`` of :data:`SCHEMA`, one chunk for each of the Columns."""
     return pa.Table.from_batches([to_record_batch(columns) for columns in parts], SCHEMA)
 
 
-def to_table_of_partitions(parts: Iterable[tuple[int, Iterable[Columns]]]) -> Any:
+def to_table_of_partitions(parts: Iterable[tuple[int, Iterable["Columns"]]]) -> Any:
     """A table of (partition, Columns): a column ``partition``, then those of :data:`SCHEMA`."""
     schema = SCHEMA.insert(0, pa.field("partition", pa.int32(), nullable=False))
     batches = []
@@ -97,14 +99,14 @@ def _number_array(kind: Any, values: Any, missing: Any) -> Any:
     return pa.Array.from_buffers(kind, len(values), buffers)
 
 
-def _view_array(rows: Ragged, kind: Any) -> Any:
+def _view_array(rows: "Ragged", kind: Any) -> Any:
     views = np.empty(16 * len(rows), np.uint8)
     ragged_bytes.binary_views(rows.data, rows.positions, rows.lengths, views)
     buffers = [_validity(rows.is_null), pa.py_buffer(views), pa.py_buffer(rows.data)]
     return pa.Array.from_buffers(kind, len(rows), buffers)
 
 
-def _header_array(headers: Headers) -> Any:
+def _header_array(headers: "Headers") -> Any:
     names, values = headers.names_and_values()
     starts = np.zeros(len(headers) + 1, np.int32)
     np.cumsum(headers.counts, out=starts[1:])

@@ -1,11 +1,12 @@
 """Columns as a pandas.DataFrame: one row a record, keys and values copied as bytes."""
 
 from collections.abc import Iterable, Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from kstore.record.columns import Columns
+if TYPE_CHECKING:
+    from kstore.record.columns import Columns
 
 try:
     import pandas as pd
@@ -15,7 +16,7 @@ except ImportError as error:
     ) from error
 
 
-def to_dataframe(blocks: Iterable[Columns]) -> Any:
+def to_dataframe(blocks: Iterable["Columns"]) -> Any:
     """A ``pandas.DataFrame`` with offset, timestamp (UTC), key, value and headers."""
     offsets: list[Any] = [np.empty(0, np.int64)]
     times: list[Any] = [np.empty(0, np.int64)]
@@ -43,11 +44,11 @@ def to_dataframe(blocks: Iterable[Columns]) -> Any:
     )
 
 
-def to_dataframe_of_partitions(parts: Iterable[tuple[int, Iterable[Columns]]]) -> Any:
+def to_dataframe_of_partitions(parts: Iterable[tuple[int, Iterable["Columns"]]]) -> Any:
     """A frame of (partition, Columns): a column ``partition``, then those of a log's frame."""
     numbers: list[Any] = [np.empty(0, np.int32)]
 
-    def blocks() -> Iterator[Columns]:
+    def blocks() -> "Iterator[Columns]":
         for partition, found in parts:
             for columns in found:
                 numbers.append(np.full(len(columns), partition, np.int32))
