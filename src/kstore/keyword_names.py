@@ -51,6 +51,14 @@ explain_follow = explain_keywords(
 explain_latest = explain_keywords(
     "it has the last record of each key; the last records of a log: log.tail(10)"
 )
+_SKIP = "use on_damage='skip'"
+explain_records = explain_keywords(
+    **dict.fromkeys(("errors", "ignore_errors", "on_corrupt", "on_error", "skip_corrupt"), _SKIP),
+    **dict.fromkeys(("end", "offset", "start", "stop"), "use log[start:stop], a view"),
+    **dict.fromkeys(("since", "until"), "use since(when, until), a view"),
+    **dict.fromkeys(("limit", "max_records"), "use head(100), a view"),
+    where="use scan(where=...), which gives columns",
+)
 explain_scan = explain_keywords(
     columns="a scan gives every column, without a copy",
     isolation_level="use view(isolation_level='read_committed').scan()",

@@ -14,7 +14,13 @@ from kstore.config import LogConfig
 from kstore.errors import ClosedError
 from kstore.files.files import Files
 from kstore.integers import INT64_MAX, check_integer
-from kstore.keyword_names import explain_follow, explain_latest, explain_scan, explain_table
+from kstore.keyword_names import (
+    explain_follow,
+    explain_latest,
+    explain_records,
+    explain_scan,
+    explain_table,
+)
 from kstore.log import time_lookup
 from kstore.log.batch_headers import RecordBatchInfo, batches_of
 from kstore.log.follow import Follower, first_to_follow
@@ -189,6 +195,7 @@ class ReadableLog(metaclass=ABCMeta):
             raise ClosedError("the log is closed", path=self.path)
         return LogView(self, start, stop, isolation=isolation)
 
+    @explain_records
     def records(
         self,
         *,

@@ -14,6 +14,7 @@ from kstore.integers import INT32_MAX, check_integer
 from kstore.keyword_names import (
     explain_keywords,
     explain_latest,
+    explain_records,
     explain_scan,
     explain_table,
 )
@@ -214,7 +215,8 @@ class LogView(GuessedNamesOfViews):
         """
         return self._records(self.start, self.stop, True)
 
-    @explain_keywords(where=_WHERE, isolation_level=_ISOLATION)
+    @explain_keywords(isolation_level=_ISOLATION)
+    @explain_records
     def records(
         self, *, check_crc: bool = True, on_damage: str = "raise", skipped: list[Any] | None = None
     ) -> Iterator[Record]:

@@ -16,6 +16,7 @@ from kstore.keyword_names import (
     explain_extend,
     explain_keywords,
     explain_latest,
+    explain_records,
     explain_scan,
     explain_table,
 )
@@ -228,6 +229,7 @@ class Topic:
         predicate: Any = None if where is None else compile_where(where)
         return chain.from_iterable(log.scan(predicate, **options) for log in self)
 
+    @explain_records
     def records(self, **options: Any) -> Iterator[Record]:
         """Records of all partitions; options and errors are those of :meth:`kstore.Log.records`.
 

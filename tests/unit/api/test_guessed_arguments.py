@@ -31,6 +31,9 @@ _TIME = r"no argument 'timestamp_ms': use timestamp, an aware datetime or millis
         (lambda store: store["orders"].append(b"v", timestamp_ms=1), _TIME),
         (lambda store: store["orders"].append(b"v", b"k"), r"append\(value, key=...\)"),
         (lambda store: store["orders"].append(b"v", topic="x"), "has no argument 'topic'"),
+        (lambda store: store["orders"][0].records(skip_corrupt=True), "use on_damage='skip'"),
+        (lambda store: store["orders"].records(start=5), r"use log\[start:stop\], a view"),
+        (lambda store: store["orders"][0].view().records(limit=5), r"use head\(100\), a view"),
         (lambda store: store.topic("x", create=True), r"use create_topic\(name, partitions=4"),
         (lambda store: store.apply_retention(dry_run=True), "has no dry_run=: without it"),
         (lambda store: store["orders"].apply_retention(dry_run=True), "without it; log.segments"),
@@ -84,6 +87,21 @@ def test_headers_and_columns_answer_names_that_they_lack(store: Store) -> None:
             assert str(caught.value).endswith(instead)
     assert dict(headers) == {"trace": b"2"}  # dict() looks for keys()
     assert [value for name, value in headers if name == "trace"] == [b"1", b"2"]
+
+
+def test_a_record_with_another_value(store: Store) -> None:
+    log = store["orders"][0]
+    log.append(b"v", key=b"k", headers={"trace": b"1"}, timestamp=7)
+    changed = log[0].replace(value=b"V", offset=-1)
+    assert (changed.key, changed.value, changed.timestamp) == (b"k", b"V", 7)
+    assert changed.headers["trace"] == b"1"
+    assert log[0].replace() == log[0]
+    log.extend(record.replace(value=b"again") for record in log.head(1))
+    assert log[1].value == b"again"
+    with pytest.raises(TypeError, match=r"replace\(\) takes offset, .*, not 'topic'"):
+        log[0].replace(topic="x")
+    with pytest.raises(TypeError, match="a value is bytes"):
+        log[0].replace(value="text")
 
 
 def test_a_block_of_columns_is_an_arrow_batch_and_a_data_frame(store: Store) -> None:

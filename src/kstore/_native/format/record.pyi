@@ -90,6 +90,13 @@ class Record:
     @property
     def partition(self) -> int:
         """The partition that a consumer read the record from; AttributeError as for ``topic``."""
+    def replace(self, **changes: Any) -> Record:
+        """A record with other values of the named fields: ``record.replace(value=b"12.50")``.
+
+        Also by ``copy.replace`` of Python 3.13. Takes the constructor's arguments and raises its
+        errors. The result knows no topic and partition.
+        """
+    def __replace__(self, **changes: Any) -> Record: ...
     def __hash__(self) -> int: ...
     def __eq__(self, other: object, /) -> bool: ...
     def __reduce__(self) -> tuple[Any, ...]: ...

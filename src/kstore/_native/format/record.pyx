@@ -182,6 +182,14 @@ cdef class Record:
             raise AttributeError(_OF_ITS_LOG)
         return _origins[self.origin][1]
 
+    def replace(self, **changes):
+        for name in changes:
+            if name not in _FIELDS:
+                raise TypeError(f"replace() takes {', '.join(_FIELDS)}, not {name!r}")
+        return Record(**(dict(zip(_FIELDS, _fields(self), strict=True)) | changes))
+
+    __replace__ = replace   # of copy.replace()
+
     def __eq__(self, other):
         if type(other) is not Record:
             return NotImplemented
@@ -202,6 +210,11 @@ cdef class Record:
         if self.headers:
             fields.append(f"headers={self.headers!r}")
         return f"Record({', '.join(fields)})"
+
+
+cdef tuple _FIELDS = (
+    "offset", "timestamp", "key", "value", "headers", "timestamp_type", "leader_epoch",
+)
 
 
 cdef tuple _fields(Record record):
