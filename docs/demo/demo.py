@@ -239,7 +239,7 @@ def main() -> None:
         for speed in measured:
             print(
                 f"  {speed.what:<24} {speed.reached:6.2f} GB/s   {speed.against:<20}"
-                f" {speed.ceiling:6.2f} GB/s   {speed.share:5.0%}"
+                f" {speed.ceiling:6.2f} GB/s   {speed.percent:>7}"
             )
     title("7. A Kafka client reads it over the network")
     read_by_client()

@@ -96,16 +96,16 @@ def speeds_panel(axes: plt.Axes, speeds: Sequence[Speed]) -> None:
     """Bars in percent of what the machine can do with the same bytes."""
     rows = np.arange(len(speeds))[::-1]
     axes.barh(rows, 100, 0.62, color=FAINT)
-    axes.barh(rows, [100 * speed.share for speed in speeds], 0.62, color=GREEN)
+    axes.barh(rows, [100 * min(speed.share, 1) for speed in speeds], 0.62, color=GREEN)
     for row, speed in zip(rows, speeds, strict=True):
         fits = speed.share > SMALL
         axes.text(
             1 if fits else 100 * speed.share + 1, row,
-            f"{speed.share:.0%}   {speed.reached:.3g} GB/s",
+            f"{speed.percent}   {speed.reached:.3g} GB/s",
             va="center", fontsize=11, weight="bold", color="white" if fits else "black",
         )  # fmt: skip
         axes.text(
-            100 * max(speed.share, 1) + 1, row, f"{speed.against}: {speed.ceiling:.3g} GB/s",
+            101, row, f"{speed.against}: {speed.ceiling:.3g} GB/s",
             va="center", fontsize=9,
         )  # fmt: skip
     axes.axvline(100, color="black", linewidth=1)
