@@ -115,6 +115,16 @@ def test_the_table_shows_how_many_rounds_were_planned_and_made():
     assert shown == "1 round of 5, for want of time: no interval"
 
 
+def test_what_was_accepted_before_the_disk_had_it_is_no_share_of_a_durable_ceiling():
+    calls = {"a": lambda: Timed(1.0, also={"accepted": 0.1, "wait": 0.5})}
+    outcome = run(Contest(name="a", calls=calls), rounds=5)
+    tree = results.as_tree("disk", "disk/some", outcome)
+    assert [entry["name"] for entry in tree["contestants"] if "of_ceiling" in entry] == [
+        "a", "a wait",
+    ]  # fmt: skip
+    assert {entry["name"] for entry in tree["contestants"]} == {"a", "a wait", "a accepted"}
+
+
 @pytest.mark.parametrize(("rounds", "has_interval"), [(4, False), (5, True)])
 def test_fewer_than_five_rounds_have_no_interval(rounds, has_interval):
     calls = {"a": lambda: Timed(1.0), "b": lambda: Timed(2.0)}

@@ -43,7 +43,7 @@ def as_tree(group: str, workload: str, outcome: Outcome) -> Tree:
         entry |= _interval("median", estimate(seconds), len(seconds))
         if contest.amount and name == owner:
             entry["rate"] = contest.amount / max(entry["median"], TINY)
-        if not text_table.is_absolute(name) and len(seconds) == len(outcome.times[ceiling]):
+        if _is_share(name) and len(seconds) == len(outcome.times[ceiling]):
             entry["of_ceiling"] = _interval(
                 "median", paired(outcome.times[ceiling], seconds), len(seconds)
             )
@@ -98,6 +98,15 @@ def passed_by(outcome: Outcome) -> dict[str, float]:
         if name in outcome.times and name not in (ceiling, *contest.targets, *contest.easier)
     }
     return {name: ratio.median for name, ratio in ratios.items() if ratio.low > PASSED}
+
+
+def _is_share(name: str) -> bool:
+    """Whether a figure is a fraction of the ceiling's time.
+
+    Processor time and memory are none, nor is the time until calls had returned (``accepted``): a
+    ceiling that waits for the disk is no bound of it.
+    """
+    return not (text_table.is_absolute(name) or name.endswith(" accepted"))
 
 
 def _interval(name: str, found: Estimate, rounds: int) -> dict[str, float | None]:
