@@ -36,6 +36,7 @@ _RETRY_SECONDS = 5.0  # delay before opening a failed log again
 _LOADING_SECONDS = 0.5
 _SECONDS_BETWEEN_REPORTS = 10.0  # about a full or failed disk
 _LOCKED_SECONDS = 0.005  # delay before trying again to lock a log
+_LOG_DIRS_KEY = "log dirs"  # of the disk workers
 _CODES = frozenset(int(code) for code in ErrorCode)
 
 
@@ -49,6 +50,11 @@ def error_code_of(error: BaseException) -> ErrorCode:
         return ErrorCode.KAFKA_STORAGE_ERROR
     _LOGGER.error("a request failed unexpectedly", exc_info=error)
     return ErrorCode.UNKNOWN_SERVER_ERROR
+
+
+def _report_failed_refresh(_: object, error: BaseException | None) -> None:
+    if error is not None:
+        _LOGGER.error("the metadata still has partitions of a failed directory", exc_info=error)
 
 
 def must_begin_epoch(log: "Log") -> bool:
@@ -266,6 +272,7 @@ class Partitions:
         self._beginning: set[Hashable] = set()
         self._report_again_at: dict[str, float] = {}  # by operation
         self._registration = metadata.on_change(self._image_changed)
+        store._manager.on_offline = self._log_dir_failed
 
     def report_storage_error(
         self, hosted: HostedPartition, tried: str, error: BaseException
@@ -287,6 +294,7 @@ class Partitions:
     def close(self) -> None:
         """Stop following the metadata and the logs."""
         self._store._manager.recoveries.on_recovered = None
+        self._store._manager.on_offline = None
         self._registration.close()
         for hosted in self._hosted.values():
             hosted.stop_watching()
@@ -462,6 +470,12 @@ class Partitions:
         self._hosted.pop((hosted.topic, hosted.number), None)
         hosted.drop_log(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
         hosted.wake()
+
+    def _log_dir_failed(self) -> None:
+        """Called on the thread that detected it, which may hold any lock."""
+        self._loop.call_soon_threadsafe(
+            self._workers.submit, _LOG_DIRS_KEY, self._metadata.refresh, _report_failed_refresh
+        )
 
     def _image_changed(self, old: ClusterImage, new: ClusterImage) -> None:
         """Called on the thread that changed the metadata."""

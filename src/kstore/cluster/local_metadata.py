@@ -60,6 +60,7 @@ if TYPE_CHECKING:
     from kstore.store.store import Store
 
 _LOGGER = logging.getLogger("kstore")
+_UNSEEN = (-1, -1)
 
 
 class LocalMetadata:
@@ -123,7 +124,7 @@ class LocalMetadata:
         # Cache by topic: the inputs of its settings (record, own, and the broker's), and the
         # result.
         self._effective: dict[str, tuple[tuple[object, ...], LogConfig]] = {}
-        self._seen = (-1, -1)
+        self._seen, self._seen_failure = _UNSEEN, store._manager.last_failure
         self._image = ClusterImage(self._cluster_id, self.node_id, {}, {})
         self.refresh()
         store._catalog.effective_config = self._effective_config
@@ -186,14 +187,15 @@ class LocalMetadata:
             with self._store._lock:
                 seen = self._versions()
                 names = sorted(catalog.topics)
-            if seen == self._seen:
+            failure = self._store._manager.last_failure  # of a log directory
+            if seen == self._seen and failure is self._seen_failure:
                 return self._image
             topics = {}
             for name in names:
                 found = topic_image(self._store, name, self.node_id, self._record(name))
                 if found is not None:
                     topics[name] = kept_if_equal(self._image.topics.get(name), found)
-            self._seen = seen
+            self._seen, self._seen_failure = seen, failure
             self._publish(topics)
             return self._image
 
@@ -423,7 +425,7 @@ class LocalMetadata:
             if record is None:
                 record = TopicRecord(self._identity(name))
             self._write(self._state.with_topic(name, replace(record, config=beside)))
-            self._seen = (-1, -1)
+            self._seen = _UNSEEN
         changes = {key: value for key, value in kept.items() if present.get(key) != value}
         unset = [key for key in present if key not in kept]
         if changes or unset:
@@ -454,7 +456,7 @@ class LocalMetadata:
                 name
             )  # a topic created by Kafka gets an entry, so that its logs are cleaned
             self._write(self._state.with_topic(name, record))
-            self._seen = (-1, -1)
+            self._seen = _UNSEEN
             self.refresh()
             self._apply([name])
             return self._image.topics[name]

@@ -114,6 +114,9 @@ class Metadata(Protocol):
     def served_since(self) -> int:
         """When a broker first served these log directories, in Unix ms."""
 
+    def refresh(self) -> ClusterImage:
+        """The image with all changes that were made elsewhere; blocks, unlike ``image``."""
+
     def on_change(self, callback: OnChange) -> Registration:
         """Call ``callback(old, new)`` after each change, on the thread that made it."""
 

@@ -108,6 +108,8 @@ class LogManager:
         self._maps = MapBudget(max(config.max_mapped_segments, 1))
         self.loaded: Callable[[Log], None] | None = None  # called with each loaded log
         self.on_epoch_begun: Callable[[str], None] | None = None  # called with the topic
+        self.on_offline: Callable[[], object] | None = None  # a directory failed; must not block
+        self.last_failure: StorageError | None = None  # of a directory
         self._on_synced: Callable[[float], None] | None = None
         self.more_tasks: list[ScheduledTask] = []  # of the layers above
         self._scheduler: Scheduler | None = None
@@ -573,6 +575,9 @@ def _go_offline(manager: "weakref.ref[LogManager]", log_dir: LogDir) -> None:
         for (topic, partition), writer in list(alive._writers.items()):
             if alive.catalog.topics.get(topic, {}).get(partition) is log_dir:
                 writer.state.go_offline(log_dir.refusal())
+        alive.last_failure = log_dir.offline
+        if alive.on_offline is not None:
+            alive.on_offline()
 
 
 def _weak_work(manager: LogManager) -> Callable[[], float | None]:

@@ -5,6 +5,7 @@ import threading
 from pathlib import Path
 
 import kstore
+from kstore.errors import StorageError
 from kstore.protocol.error_codes import ErrorCode
 from kstore.protocol.messages.fetch import FetchRequest, FetchResponse
 from kstore.protocol.messages.list_offsets import ListOffsetsRequest, ListOffsetsResponse
@@ -94,6 +95,35 @@ def test_a_partition_that_needs_a_person_is_a_storage_error(tmp_path: Path) -> N
         broker.store._manager.recoveries.wait_for_all()
         assert ask_end(client, "t", 0)[0] == STORAGE_ERROR
         assert ask_end(client, "t", 1) == (0, 10)
+
+
+def test_partitions_of_a_directory_that_fails_lose_their_leader(tmp_path: Path) -> None:
+    """Without another change of any topic, and for a request that waits."""
+    with kstore.open([tmp_path / "a", tmp_path / "b"], config=QUIET) as store:
+        store.create_topic("t", partitions=4)
+        failed = store._manager._dirs[0]
+        lost = [n for n, each in store._catalog.topics["t"].items() if each is failed]
+        assert len(lost) == 2
+        with (
+            kstore.Broker(store, port=0) as broker,
+            Connection("127.0.0.1", broker.port) as client,
+        ):
+            assert ask_metadata(client, "t") == [(0, 0)] * 4
+            before = broker._services.metadata.image
+            is_published = threading.Event()
+            broker._services.metadata.on_change(lambda old, new: is_published.set())
+            failed.fail(StorageError("planted", errno=5))
+            assert is_published.wait(WAIT)  # no request has asked for it
+            without = (ErrorCode.LEADER_NOT_AVAILABLE, -1)
+            assert ask_metadata(client, "t") == [without if n in lost else (0, 0) for n in range(4)]
+            for number in range(4):
+                error = STORAGE_ERROR if number in lost else ErrorCode.NONE
+                assert ask_end(client, "t", number)[0] == error
+            after = broker._services.metadata.image
+            assert after.topics["t"].topic_id == before.topics["t"].topic_id
+            assert after.version > before.version
+            found = after.topics["t"].partitions[lost[0]]
+            assert found.offline_replicas == (0,)
 
 
 def test_serve_after_a_kill_is_closed_cleanly(killed: Path) -> None:
