@@ -44,16 +44,106 @@ assert again.verify().ok
 print("acknowledged", acknowledged)
 """
 
+BROKER = """
+import os, sys, time
+from pathlib import Path
+import kstore
+from kstore.protocol.messages.delete_records import DeleteRecordsRequest, DeleteRecordsResponse
+from kstore.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicsResponse
+from kstore.protocol.messages.fetch import FetchRequest, FetchResponse
+from kstore.protocol.messages.produce import ProduceRequest, ProduceResponse
+from kstore.record.builder import BatchBuilder
+from kstore.remote.connection import Connection
 
-def test_a_disk_that_is_really_full(tmp_path: Path) -> None:
-    """A tmpfs of one MiB in a mount namespace of its own."""
-    (tmp_path / "fill.py").write_text(FILLER)
+root, way = Path(sys.argv[1]), sys.argv[2]
+data, reserve = root / "data", root / "data" / "kstore.reserve"
+settings = {"segment.bytes": 200_000, "segment.index.bytes": 1000, "file.delete.delay.ms": 0}
+
+def batch(size):
+    builder = BatchBuilder()
+    builder.append(os.urandom(size), timestamp=0)
+    return builder.build(0)
+
+def produce(client, topic, size):
+    Topic = ProduceRequest.TopicData
+    data = [Topic.PartitionData(index=0, records=memoryview(batch(size)))]
+    asked = ProduceRequest(acks=1, timeout_ms=9000, topic_data=[Topic(topic, data)])
+    answer = client.ask(asked, ProduceResponse, highest=8)
+    return answer.responses[0].partition_responses[0].error_code
+
+def fetch(client, topic):
+    Topic = FetchRequest.Topics
+    parts = [Topic.Partitions(partition=0, fetch_offset=0, partition_max_bytes=1 << 20)]
+    asked = FetchRequest(replica_id=-1, max_wait_ms=0, max_bytes=1 << 20, session_epoch=-1,
+                         topics=[Topic(topic=topic, partitions=parts)])
+    found = client.ask(asked, FetchResponse, highest=12).responses[0].partitions[0]
+    return found.error_code, bool(found.records)
+
+def wait_for(condition):
+    until = time.monotonic() + 60
+    while not condition():
+        assert time.monotonic() < until
+        time.sleep(0.02)
+
+def free():
+    return os.statvfs(root).f_bavail
+
+served = kstore.serve(data, port=0, settings={"kstore.delete.existing.topics": True})
+with served as broker, Connection("127.0.0.1", broker.port) as client:
+    for topic in ("kept", "old"):
+        broker.store.create_topic(topic, config=settings)
+    wait_for(lambda: reserve.exists() and reserve.stat().st_size)
+    size = reserve.stat().st_size
+    assert produce(client, "kept", 100) == 0
+    while produce(client, "old", 50_000) == 0:
+        pass
+    with open(root / "ballast", "wb", buffering=0) as ballast:
+        try:
+            while True:
+                ballast.write(b"x" * 512)
+        except OSError:
+            pass
+    assert free() == 0, free()
+    assert produce(client, "kept", 9000) == 56
+    assert fetch(client, "kept") == (0, True)
+    if way == "topic":
+        asked = DeleteTopicsRequest(topic_names=["old"], timeout_ms=60_000)
+        answer = client.ask(asked, DeleteTopicsResponse, highest=5)
+        assert answer.responses[0].error_code == 0, answer
+    else:
+        Topic = DeleteRecordsRequest.Topics
+        asked = DeleteRecordsRequest(
+            topics=[Topic("old", [Topic.Partitions(0, -1)])], timeout_ms=60_000)
+        answer = client.ask(asked, DeleteRecordsResponse)
+        assert answer.topics[0].partitions[0].error_code == 0, answer
+        broker.store.apply_retention()
+    wait_for(lambda: free() > 0)
+    wait_for(lambda: produce(client, "kept", 9000) == 0)
+    broker._loop.call_soon_threadsafe(broker._services.full_disk.start)
+    wait_for(lambda: reserve.stat().st_size == size)
+with kstore.open(data) as store:
+    assert not store.recovery.unclean
+    assert len(list(store["kept"][0])) == 2
+    assert store.verify().ok
+print("acknowledged", 501)
+"""
+
+
+@pytest.mark.parametrize("way", ["log", "topic", "records"])
+def test_a_disk_that_is_really_full(tmp_path: Path, way: str) -> None:
+    """A tmpfs of one MiB, of eight for a broker, in a mount namespace of its own.
+
+    A broker without a free byte answers reads, refuses appends, deletes, and appends again.
+    """
+    (tmp_path / "fill.py").write_text(FILLER if way == "log" else BROKER)
+    size = "1m" if way == "log" else "8m"
     tests = Path(__file__).parents[1]
     source = Path(kstore.__file__).parents[1]
     disk = tmp_path / "disk"
     disk.mkdir()
     shell = (
-        f"mount -t tmpfs -o size=1m tmpfs {disk} && exec {sys.executable} {tmp_path}/fill.py {disk}"
+        f"mount -t tmpfs -o size={size} tmpfs {disk} && "
+        f"exec {sys.executable} {tmp_path}/fill.py {disk} {way}"
     )
     flags = "-m" if os.geteuid() == 0 else "-Urm"
     try:
@@ -67,7 +157,7 @@ def test_a_disk_that_is_really_full(tmp_path: Path) -> None:
         capture_output=True,
         text=True,
         check=False,
-        timeout=60,
+        timeout=300,
         env={**os.environ, "PYTHONPATH": f"{source}:{tests}"},
     )
     assert done.returncode == 0, done.stderr

@@ -8,6 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from kstore.broker.disk_workers import DiskWorkers
+from kstore.broker.full_disk import FullDisk
 from kstore.broker.handlers import handler_classes
 from kstore.broker.listener_set import ListenerSet, advertised_addresses
 from kstore.broker.loop import Loop, Timer
@@ -44,6 +45,7 @@ from kstore.security.security_settings import (
     security_settings,
 )
 from kstore.store.open_store import open_to_serve
+from kstore.store.space_reserve import SpaceReserve
 from kstore.store.store import Paths, Store
 
 if TYPE_CHECKING:
@@ -187,6 +189,8 @@ class Broker:
         self._listeners = listeners
         if self._services.transactions is not None:
             self._services.transactions.take_over()
+        assert self._services.full_disk is not None
+        self._loop.call_soon(self._services.full_disk.start)
         self._loop.call_soon(self._partitions.begin_epochs_after_losses)
         self._loop.call_soon(listeners.start, self._services)
         self._loop.call_soon(self._sweep)
@@ -235,6 +239,7 @@ class Broker:
             security=self._security,
             credentials=Credentials(self._store._manager._dirs),
             counters=None if self._metrics is None else self._metrics.counters,
+            full_disk=FullDisk(SpaceReserve(self._store._manager._dirs), self._loop, self._workers),
         )
         guard = self._guard()
         for handlers in handler_classes():
@@ -311,6 +316,8 @@ class Broker:
                 if transactions is not None:
                     transactions.stop()
                 self._workers.close()
+                if self._services.full_disk is not None:
+                    self._services.full_disk.close()
                 if self._metrics is not None:
                     self._metrics.close(self._services)
                 if transactions is not None:

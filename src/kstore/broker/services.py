@@ -10,6 +10,7 @@ from kstore.broker.purgatory import Purgatory
 if TYPE_CHECKING:
     from kstore.broker.disk_workers import DiskWorkers
     from kstore.broker.durable_commits import DurableCommits
+    from kstore.broker.full_disk import FullDisk
     from kstore.broker.group_service import GroupService
     from kstore.broker.loop import Loop
     from kstore.broker.metrics.counters import BrokerCounters
@@ -45,4 +46,5 @@ class Services:
     delayed_fetches: Purgatory = field(default_factory=Purgatory)
     delayed_produces: Purgatory = field(default_factory=Purgatory)
     throttling: ClientThrottling = field(default_factory=ClientThrottling)
+    full_disk: "FullDisk | None" = None  # None: nothing is reserved
     commits: "DurableCommits | None" = None  # created by the first request that waits for a disk

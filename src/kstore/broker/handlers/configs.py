@@ -8,6 +8,7 @@ from typing import TypeAlias
 
 from kstore.broker import logger_levels
 from kstore.broker.api_table import Api
+from kstore.broker.full_disk import run_freeing
 from kstore.broker.handlers.controller_work import Outcome, run_changes
 from kstore.broker.request import Answer, Request
 from kstore.broker.services import Services
@@ -135,7 +136,8 @@ class ConfigHandlers:
         for resource in asked.resources:
             nulls = [each.name for each in resource.configs if each.value is None]
             refusal = _refusal(resource, nulls, repeated)
-            changes.append(partial(self._replace, resource, asked.validate_only, refusal))
+            change = partial(self._replace, resource, asked.validate_only, refusal)
+            changes.append(partial(run_freeing, self._services, change))
         return run_changes(self._services, changes, respond)
 
     def _replace(
@@ -180,7 +182,8 @@ class ConfigHandlers:
                 if each.value is None and each.config_operation != AlterOp.DELETE
             ]
             refusal = _refusal(resource, nulls, repeated)
-            changes.append(partial(self._alter, resource, asked.validate_only, refusal))
+            change = partial(self._alter, resource, asked.validate_only, refusal)
+            changes.append(partial(run_freeing, self._services, change))
         return run_changes(self._services, changes, respond)
 
     def _alter(

@@ -4,6 +4,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from kstore.broker.api_table import Api
+from kstore.broker.full_disk import run_freeing
 from kstore.broker.partitions import HostedPartition, Partitions, continue_with, error_code_of
 from kstore.broker.request import Answer, Pending, Request
 from kstore.errors import OffsetOutOfRangeError, PolicyViolationError
@@ -82,7 +83,7 @@ class _Call:
 
     def _delete_on_worker(self, hosted: HostedPartition, offset: int) -> tuple["Log", int]:
         log = self._services.partitions.open_log(hosted)
-        return log, delete_records(log, offset)
+        return log, run_freeing(self._services, partial(delete_records, log, offset))
 
     def _deleted(
         self,

@@ -7,6 +7,7 @@ from functools import partial
 from typing import TypeVar
 
 from kstore.broker.api_table import Api
+from kstore.broker.full_disk import run_freeing
 from kstore.broker.handlers.controller_work import Outcome, error_of, run_changes, run_steps
 from kstore.broker.request import Answer, Request
 from kstore.broker.services import Services
@@ -35,7 +36,7 @@ _CONFIGS_FROM = 5  # the first version of CreateTopics that returns the configs
 _STRICT_CREATE, _STRICT_DELETE, _STRICT_ADD = 6, 5, 3
 _EXCEEDED = (ErrorCode.THROTTLING_QUOTA_EXCEEDED, "The throttling quota has been exceeded.")
 
-_Created = tuple[TopicImage, list[ConfigEntry]]
+_Created = tuple[TopicImage, int, list[ConfigEntry]]  # with the number of replicas
 _Deleted = DeleteTopicsResponse.Responses
 _Changed = TypeVar("_Changed")
 
@@ -116,7 +117,8 @@ class TopicHandlers:
                 configs = metadata.describe_new_topic(result)
             elif wants_configs:
                 configs = metadata.describe_topic_config(topic.name)
-            created: _Created = (result, configs)
+            replicas = next((each.replicas for each in result.partitions.values()), ())
+            created: _Created = (result, len(replicas), configs)
             outcomes.append((ErrorCode.NONE, None, created))
         return outcomes
 
@@ -151,8 +153,8 @@ class TopicHandlers:
             ]
             return DeleteTopicsResponse(responses=errors + done)
 
-        delete = self._services.metadata.delete_topic
-        changes = [partial(delete, topic.name) for topic in topics]
+        delete, free = self._services.metadata.delete_topic, partial(run_freeing, self._services)
+        changes = [partial(free, partial(delete, topic.name)) for topic in topics]
         return run_changes(self._services, changes, respond, asked.timeout_ms)
 
     # --- add partitions -------------------------------------------------------------------
@@ -292,11 +294,10 @@ def _created(topic: CreateTopicsRequest.Topics, outcome: Outcome) -> CreateTopic
     error, message, result = outcome
     response = CreateTopicsResponse.Topics(name=topic.name, error_code=error, error_message=message)
     if isinstance(result, tuple):
-        image, configs = result
-        replicas = next((each.replicas for each in image.partitions.values()), ())
+        image, replicas, configs = result
         response.topic_id = image.topic_id
         response.num_partitions = len(image.partitions)
-        response.replication_factor = len(replicas)
+        response.replication_factor = replicas
         response.configs = [
             CreateTopicsResponse.Topics.Configs(
                 name=entry.name,
