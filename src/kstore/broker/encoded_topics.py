@@ -10,15 +10,26 @@ _MOST_BYTES = 1 << 24
 
 
 class EncodedTopic(MetadataResponse.Topics):
-    """A topic of the response that is already encoded."""
+    """A topic of the response that is already encoded. Immutable."""
 
     __slots__ = ("_data",)
 
     def __init__(self, data: bytes) -> None:
         self._data = data
 
+    @property
+    def size(self) -> int:
+        return len(self._data)
+
     def encode(self, writer: Writer, version: int) -> None:
         writer.encoded(self._data)
+
+
+def encode_topic(describe: Callable[[], MetadataResponse.Topics], version: int) -> EncodedTopic:
+    """The encoded topic that ``describe()`` returns. From any thread."""
+    writer = Writer()
+    describe().encode(writer, version)
+    return EncodedTopic(writer.to_bytes())
 
 
 class EncodedTopics:
@@ -42,13 +53,20 @@ class EncodedTopics:
         describe: Callable[[], MetadataResponse.Topics],
     ) -> MetadataResponse.Topics:
         """The topic that ``describe()`` returns for this image, version and key."""
+        found = self.get(image, key, version)
+        if found is None:
+            found = encode_topic(describe, version)
+            self.put(image, key, version, found)
+        return found
+
+    def get(self, image: ClusterImage, key: Hashable, version: int) -> EncodedTopic | None:
+        """The topic for this image, version and key, if it is encoded."""
+        return self._topics.get((version, key)) if image is self._image else None
+
+    def put(self, image: ClusterImage, key: Hashable, version: int, topic: EncodedTopic) -> None:
+        """Keep a topic, which another thread may have encoded; drops those of other images."""
         if image is not self._image or self._size > _MOST_BYTES:
             self._image, self._topics, self._size = image, {}, 0
-        found = self._topics.get((version, key))
-        if found is None:
-            writer = Writer()
-            describe().encode(writer, version)
-            data = writer.to_bytes()
-            found = self._topics[version, key] = EncodedTopic(data)
-            self._size += len(data)
-        return found
+        if (version, key) not in self._topics:
+            self._size += topic.size
+        self._topics[version, key] = topic

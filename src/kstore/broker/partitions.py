@@ -1,12 +1,14 @@
 """The partitions that this broker serves: the log of each, or the error to return instead."""
 
 import logging
-from collections.abc import Callable, Hashable, Iterable
+from collections.abc import Callable, Hashable, Iterable, Iterator
 from functools import partial
+from itertools import islice
 from typing import TYPE_CHECKING, Protocol
 
 from kstore.broker.request import Answer, Pending
-from kstore.cluster.image import ZERO_UUID, ClusterImage, PartitionImage, TopicImage
+from kstore.cluster.image import NO_EPOCH, ZERO_UUID, ClusterImage, PartitionImage, TopicImage
+from kstore.cluster.local_image import LocalPartitions
 from kstore.config import LogConfig
 from kstore.errors import (
     ClosedError,
@@ -36,6 +38,7 @@ _RETRY_SECONDS = 5.0  # delay before opening a failed log again
 _LOADING_SECONDS = 0.5
 _SECONDS_BETWEEN_REPORTS = 10.0  # about a full or failed disk
 _LOCKED_SECONDS = 0.005  # delay before trying again to lock a log
+PARTITIONS_A_TURN = 256  # that follow a new image in one turn of the loop
 _LOG_DIRS_KEY = "log dirs"  # of the disk workers
 _CODES = frozenset(int(code) for code in ErrorCode)
 
@@ -137,8 +140,13 @@ class HostedPartition:
 
     @property
     def leader_epoch(self) -> int:
-        """The current leader epoch, -1 for an unknown partition."""
-        return -1 if self.image is None else self.image.leader_epoch
+        """The current leader epoch, -1 for an unknown partition or an epoch that is not read."""
+        return NO_EPOCH if self.image is None else self.image.leader_epoch
+
+    @property
+    def lacks_epoch(self) -> bool:
+        """Whether the leader epoch of an existing partition is not read yet."""
+        return self.image is not None and self.image.leader_epoch == NO_EPOCH
 
     @property
     def needs_opening(self) -> bool:
@@ -152,6 +160,8 @@ class HostedPartition:
         """FENCED_LEADER_EPOCH for an epoch older than the partition's, UNKNOWN_LEADER_EPOCH for a
         newer one; -1 skips the check (Kafka's Partition.checkCurrentLeaderEpoch)."""
         if current_leader_epoch < 0 or current_leader_epoch == self.leader_epoch:
+            return ErrorCode.NONE
+        if self.lacks_epoch:  # its log is not open either: the request comes back
             return ErrorCode.NONE
         if current_leader_epoch < self.leader_epoch:
             return ErrorCode.FENCED_LEADER_EPOCH
@@ -337,6 +347,8 @@ class Partitions:
         detect the loss. ``opened`` receives the result on the event loop's thread.
         """
         log = hosted.log
+        if hosted.lacks_epoch and hosted.topic_image is not None:
+            hosted.topic_image.partitions.get(hosted.number)  # reads its leader epoch
         if log is None or log.closed:
             log = self._store._log(hosted.topic, hosted.number)
             # read after opening the log, so that it is not that of a later topic
@@ -384,6 +396,8 @@ class Partitions:
         self, hosted: HostedPartition, log: "Log | None", error: BaseException | None
     ) -> None:
         """Apply the result of ``open_log``."""
+        if hosted.lacks_epoch and self._hosted.get((hosted.topic, hosted.number)) is hosted:
+            self._update(hosted.topic, hosted.number, self._metadata.image)
         if log is not None and not log.closed:
             hosted.take_log(log)
         elif hosted.needs_opening:
@@ -428,8 +442,7 @@ class Partitions:
         key = topic, number
         hosted = self._hosted.get(key)
         topic_image = image.topics.get(topic)
-        partition_image = None if topic_image is None else topic_image.partitions.get(number)
-        if topic_image is None or partition_image is None:
+        if topic_image is None or number not in topic_image.partitions:
             if hosted is not None:
                 self._remove(hosted)
             return HostedPartition(self._loop, topic, number)
@@ -440,9 +453,19 @@ class Partitions:
             hosted = self._hosted[key] = HostedPartition(self._loop, topic, number)
             hosted.topic_id = topic_image.topic_id
             hosted.error = ErrorCode.LEADER_NOT_AVAILABLE
-        hosted.topic_image, hosted.image = topic_image, partition_image
+        hosted.topic_image = topic_image
+        partitions = topic_image.partitions
+        if (
+            (hosted.image is None or hosted.lacks_epoch)
+            and isinstance(partitions, LocalPartitions)
+            and not partitions.is_quick(number)
+        ):  # open_log reads the file with the epoch, and the next request looks again
+            hosted.image = partitions.unread(number)
+            hosted.is_recovering = self.is_recovering(topic, number)
+            return hosted
+        hosted.image = partitions[number]
         hosted.version = max(hosted.version, image.version)
-        self._check_leader(hosted, partition_image)
+        self._check_leader(hosted, hosted.image)
         return hosted
 
     def _check_leader(self, hosted: HostedPartition, image: PartitionImage) -> None:
@@ -483,12 +506,24 @@ class Partitions:
 
     def _take_image(self, image: ClusterImage) -> None:
         """Wake the requests parked on partitions that are deleted or have a new leader or epoch."""
-        for (topic, number), hosted in list(self._hosted.items()):
-            before = hosted.image
-            if hosted.version < image.version and image.topics.get(topic) is not hosted.topic_image:
+        self._take_slice(image, iter(list(self._hosted)))
+
+    def _take_slice(self, image: ClusterImage, keys: Iterator[tuple[str, int]]) -> None:
+        """A bounded number of partitions in a turn of the loop, then the others."""
+        few = list(islice(keys, PARTITIONS_A_TURN))
+        for topic, number in few:
+            hosted = self._hosted.get((topic, number))
+            if (
+                hosted is not None
+                and hosted.version < image.version
+                and image.topics.get(topic) is not hosted.topic_image
+            ):
+                before = hosted.image
                 self._update(topic, number, image)
                 if hosted.image is not before:
                     hosted.wake()
+        if len(few) == PARTITIONS_A_TURN:
+            self._loop.call_soon(self._take_slice, image, keys)
 
 
 class _Countdown:

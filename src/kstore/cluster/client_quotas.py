@@ -30,6 +30,7 @@ _MOST_NAME = 32_767  # characters
 MOST_ENTITIES = 100_000
 
 Entity = tuple[tuple[str, str | None], ...]  # types and names, sorted by type
+QuotaChange = tuple[Entity, Mapping[str, float | None]]  # None removes a limit
 Scope = tuple[str | None, str | None]  # user and client id that share a rate; None: any
 
 
@@ -72,20 +73,33 @@ class ClientQuotas:
         """The quotas that any entity has."""
         return frozenset(key for values in self.limits.values() for key in values)
 
-    def altered(self, entity: Entity, changes: Mapping[str, float | None]) -> "ClientQuotas":
-        """With changes of an entity; None removes. Raises InvalidRequestError for too many."""
-        values = dict(self.limits.get(entity, {}))
-        for key, value in changes.items():
-            if value is None:
-                values.pop(key, None)
-            else:
-                values[key] = value
-        limits = {other: found for other, found in self.limits.items() if other != entity}
-        if values:
-            limits[entity] = values
-        if len(limits) > max(MOST_ENTITIES, len(self.limits)):
-            raise InvalidRequestError(f"There are quotas of at most {MOST_ENTITIES} entities.")
-        return ClientQuotas(limits)
+    def altered(
+        self, changes: Iterable[QuotaChange]
+    ) -> "tuple[ClientQuotas, list[InvalidRequestError | None]]":
+        """With changes of entities, and the error of each change that is refused.
+
+        None removes a limit. Refused: values that :func:`check_changes` refuses, too many entities.
+        """
+        limits = dict(self.limits)
+        most = max(MOST_ENTITIES, len(limits))
+        errors: list[InvalidRequestError | None] = []
+        for entity, change in changes:
+            try:
+                check_changes(entity, change)
+                merged = {**limits.get(entity, {}), **change}
+                values = {key: value for key, value in merged.items() if value is not None}
+                if values and entity not in limits and len(limits) >= most:
+                    raise InvalidRequestError(
+                        f"There are quotas of at most {MOST_ENTITIES} entities."
+                    )
+            except InvalidRequestError as error:
+                errors.append(error)
+                continue
+            errors.append(None)
+            limits.pop(entity, None)
+            if values:
+                limits[entity] = values
+        return ClientQuotas(limits), errors
 
 
 def entity_of(parts: Iterable[tuple[str, str | None]]) -> Entity:

@@ -11,6 +11,7 @@ from kstore.cluster.client_quotas import ClientQuotas
 
 ZERO_UUID = bytes(16)  # of a topic without an id, which clients address by name
 NO_LEADER = -1  # Kafka's leader id of a partition that no broker leads
+NO_EPOCH = -1  # of a partition whose leader epoch is not read yet
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from kstore.checkpoint.leader_epochs import LeaderEpochs
 from kstore.checkpoint.log_dir import LogDir
 from kstore.cluster.broker_file import TopicRecord
-from kstore.cluster.image import NO_LEADER, ZERO_UUID, PartitionImage, TopicImage
+from kstore.cluster.image import NO_EPOCH, NO_LEADER, ZERO_UUID, PartitionImage, TopicImage
 from kstore.cluster.settings.topic_settings import TOPIC_SETTINGS
 from kstore.errors import CorruptFileError, KStoreError, StorageError
 from kstore.files.filenames import INTERNAL_TOPICS, LEADER_EPOCHS, partition_directory
@@ -28,8 +28,9 @@ class LocalPartitions(Mapping[int, PartitionImage]):
     """
 
     def __init__(
-        self, numbers: Mapping[int, LogDir | None], make: Callable[[int], PartitionImage]
+        self, numbers: Mapping[int, LogDir | None], make: Callable[[int, bool], PartitionImage]
     ) -> None:
+        """``make`` gets a number, and whether it reads the leader epoch."""
         self._numbers = numbers
         self._offline = {number for number, log_dir in numbers.items() if is_offline(log_dir)}
         self._make = make
@@ -46,6 +47,37 @@ class LocalPartitions(Mapping[int, PartitionImage]):
             and self._offline == other._offline
         )
 
+    @property
+    def is_read(self) -> bool:
+        """Whether the image of each partition exists, so that no access reads a file."""
+        return len(self._made) == len(self._numbers)
+
+    def is_quick(self, partition: int) -> bool:
+        """Whether an access to a partition reads no file."""
+        return (
+            partition in self._made or partition in self._offline or partition not in self._numbers
+        )
+
+    def unread(self, partition: int) -> PartitionImage:
+        """A partition that is not offline, without its leader epoch (-1), which is in a file."""
+        return self._make(partition, False)
+
+    def keep_read(self, other: Mapping[int, PartitionImage], *, but: int | None = None) -> None:
+        """Take over the images of an earlier state of the topic, except one.
+
+        Only of partitions that are in the same directory, which is still in use.
+        """
+        if isinstance(other, LocalPartitions):
+            for partition, image in list(other._made.items()):
+                log_dir = self._numbers.get(partition)
+                if (
+                    partition != but
+                    and log_dir is not None
+                    and log_dir is other._numbers[partition]
+                    and partition not in self._offline | other._offline
+                ):
+                    self._made[partition] = image
+
     def count_offline(self) -> int:
         """How many cannot be used at the moment, without an image of any."""
         return sum(is_offline(log_dir) for log_dir in self._numbers.values())
@@ -55,7 +87,7 @@ class LocalPartitions(Mapping[int, PartitionImage]):
         if found is None:
             if partition not in self._numbers:
                 raise KeyError(partition)
-            found = self._made.setdefault(partition, self._make(partition))
+            found = self._made.setdefault(partition, self._make(partition, True))
         return found
 
     def __iter__(self) -> Iterator[int]:
@@ -75,15 +107,24 @@ def is_offline(log_dir: LogDir | None) -> bool:
 
 def kept_if_equal(old: TopicImage | None, new: TopicImage) -> TopicImage:
     """Return the old image of a topic if the new one is equal, because the old one has its epochs
-    loaded and caches refer to it."""
+    loaded and caches refer to it. Otherwise the new one has the epochs that were loaded."""
+    if old is None or not isinstance(new.partitions, LocalPartitions):
+        return new
+    if new.partitions.is_like(old.partitions) and old == replace(new, partitions=old.partitions):
+        return old
+    keep_epochs(old, new)
+    return new
+
+
+def keep_epochs(old: TopicImage | None, new: TopicImage, *, but: int | None = None) -> None:
+    """Let the new image of a topic have the leader epochs that the old one has loaded, except that
+    of one partition."""
     if (
         old is not None
         and isinstance(new.partitions, LocalPartitions)
-        and new.partitions.is_like(old.partitions)
-        and old == replace(new, partitions=old.partitions)
+        and old.topic_id == new.topic_id != ZERO_UUID
     ):
-        return old
-    return new
+        new.partitions.keep_read(old.partitions, but=but)
 
 
 def topic_image(
@@ -104,9 +145,9 @@ def topic_image(
             _LOGGER.warning("topic %s is served without its settings: %s", name, error)
         topic_id = _topic_id(store, name)
 
-    def make(partition: int) -> PartitionImage:
+    def make(partition: int, reads_epoch: bool) -> PartitionImage:
         log_dir = numbers[partition]
-        epoch = _leader_epoch(log_dir, name, partition)
+        epoch = _leader_epoch(log_dir, name, partition) if reads_epoch else NO_EPOCH
         if is_offline(log_dir):
             return PartitionImage(partition, NO_LEADER, epoch, (node_id,), (node_id,), (node_id,))
         return PartitionImage(partition, node_id, epoch, (node_id,), (node_id,))
@@ -128,7 +169,7 @@ def planned_image(
     nodes = (node_id,)
     partitions = LocalPartitions(
         dict.fromkeys(range(count)),
-        lambda number: PartitionImage(number, node_id, 0, nodes, nodes),
+        lambda number, _: PartitionImage(number, node_id, 0, nodes, nodes),
     )
     is_internal = name in INTERNAL_TOPICS
     return TopicImage(name, uuid_from_text(topic_id), partitions, config, is_internal)

@@ -16,7 +16,7 @@ from kstore.cluster.broker_file import (
     write_broker_file,
 )
 from kstore.cluster.change_callbacks import CallbackRegistration, ChangeCallbacks
-from kstore.cluster.client_quotas import Entity, check_changes
+from kstore.cluster.client_quotas import QuotaChange
 from kstore.cluster.config_changes import (
     altered_broker_config,
     altered_groups,
@@ -34,6 +34,7 @@ from kstore.cluster.effective_config import (
 )
 from kstore.cluster.image import BrokerImage, ClusterImage, Endpoint, TopicImage, names_by_id
 from kstore.cluster.local_image import (
+    keep_epochs,
     kept_if_equal,
     own_settings,
     topic_image,
@@ -51,6 +52,7 @@ from kstore.errors import (
     InvalidRequestError,
     PolicyViolationError,
     ReadOnlyError,
+    StorageError,
     UnknownTopicOrPartitionError,
 )
 from kstore.files.filenames import BROKER_FILE
@@ -199,15 +201,14 @@ class LocalMetadata:
             self._publish(topics)
             return self._image
 
-    def leader_epoch_begun(self, name: str) -> None:
-        """Read the leader epochs of a topic's partitions again, after a log has begun a new epoch.
-
-        Called on the thread that began it, which may be any thread that uses the store.
-        """
+    def leader_epoch_begun(self, name: str, partition: int) -> None:
+        """Read a partition's leader epoch again: its log has begun a new one, on this thread."""
         with self._lock:
             self.refresh()
             found = topic_image(self._store, name, self.node_id, self._record(name))
             if found is not None:
+                keep_epochs(self._image.topics.get(name), found, but=partition)
+                found.partitions.get(partition)  # reads it, rather than the first user
                 self._publish({**self._image.topics, name: found})
 
     def on_change(self, callback: OnChange) -> CallbackRegistration:
@@ -312,7 +313,12 @@ class LocalMetadata:
                 )
             self._store.delete_topic(name, foreign=True)
             if name in self._state.topics:
-                self._write(self._state.with_topic(name, None))
+                try:
+                    self._write(self._state.with_topic(name, None))
+                except StorageError as error:  # harmless: it has the id of the deleted topic
+                    _LOGGER.warning(
+                        "%s still has the deleted topic %s: %s", BROKER_FILE, name, error
+                    )
             self.refresh()
 
     def create_partitions(
@@ -551,19 +557,16 @@ class LocalMetadata:
     # --- quotas ---------------------------------------------------------------------------
 
     def alter_client_quotas(
-        self, entity: Entity, changes: Mapping[str, float | None], *, validate_only: bool = False
-    ) -> None:
-        """Set limits of an entity, and remove those that are None.
-
-        Raises InvalidRequestError; StorageError.
-        """
-        check_changes(entity, changes)
+        self, changes: Sequence[QuotaChange], *, validate_only: bool = False
+    ) -> list[InvalidRequestError | None]:
+        """Set limits of entities with one write; the error of each that is refused, or None."""
         with self._lock:
-            altered = self._state.client_quotas.altered(entity, changes)
-            if validate_only or altered == self._state.client_quotas:
-                return
-            self._write(replace(self._state, client_quotas=altered))
-            self._publish(self._image.topics)
+            before = self._state.client_quotas
+            altered, errors = before.altered(changes)
+            if not validate_only and altered != before:
+                self._write(replace(self._state, client_quotas=altered))
+                self._publish(self._image.topics)
+            return errors
 
     # --- the engine -----------------------------------------------------------------------
 

@@ -9,8 +9,9 @@ from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import Protocol
 
-from kstore.cluster.client_quotas import Entity
+from kstore.cluster.client_quotas import QuotaChange
 from kstore.cluster.image import ClusterImage, TopicImage
+from kstore.errors import InvalidRequestError
 
 OnChange = Callable[[ClusterImage, ClusterImage], object]  # called with the old and new image
 Assignments = Mapping[int, Sequence[int]]  # the brokers of each partition, by its number
@@ -120,9 +121,8 @@ class Metadata(Protocol):
     def on_change(self, callback: OnChange) -> Registration:
         """Call ``callback(old, new)`` after each change, on the thread that made it."""
 
-    def leader_epoch_begun(self, name: str) -> None:
-        """Read the leader epochs of a topic's partitions again, after a log has begun a new
-        epoch."""
+    def leader_epoch_begun(self, name: str, partition: int) -> None:
+        """Read a partition's leader epoch again, after its log has begun a new one."""
 
     def create_topic(
         self,
@@ -199,9 +199,9 @@ class Metadata(Protocol):
         """All settings of a consumer group with their effective values, sorted by name."""
 
     def alter_client_quotas(
-        self, entity: Entity, changes: Mapping[str, float | None], *, validate_only: bool = False
-    ) -> None:
-        """Set limits of an entity of quotas, and remove those that are None."""
+        self, changes: Sequence[QuotaChange], *, validate_only: bool = False
+    ) -> list[InvalidRequestError | None]:
+        """Set limits of entities, and remove those that are None: the error of each, or None."""
 
     def describe_topic_config(self, name: str) -> list[ConfigEntry]:
         """All settings of a topic with their effective values, sorted by name."""

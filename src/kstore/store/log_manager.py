@@ -107,7 +107,7 @@ class LogManager:
         self._store_ref = store_ref
         self._maps = MapBudget(max(config.max_mapped_segments, 1))
         self.loaded: Callable[[Log], None] | None = None  # called with each loaded log
-        self.on_epoch_begun: Callable[[str], None] | None = None  # called with the topic
+        self.on_epoch_begun: Callable[[str, int], None] | None = None  # with the partition
         self.on_offline: Callable[[], object] | None = None  # a directory failed; must not block
         self.last_failure: StorageError | None = None  # of a directory
         self._on_synced: Callable[[float], None] | None = None
@@ -211,7 +211,7 @@ class LogManager:
         writer.flusher.on_synced = self._on_synced
         writer.active_segment.on_open = partial(self.logs.handles_opened, log)
         writer.active_segment.on_roll = partial(self.rolled.request, log)
-        writer.active_segment.on_epoch_begun = partial(self._epoch_begun, topic)
+        writer.active_segment.on_epoch_begun = partial(self._epoch_begun, topic, partition)
         writer.truncator.on_truncated = partial(self._after_truncation, self._store_ref(), log)
         return log
 
@@ -222,9 +222,9 @@ class LogManager:
             for writer in self._writers.values():
                 writer.flusher.on_synced = on_synced
 
-    def _epoch_begun(self, topic: str) -> None:
+    def _epoch_begun(self, topic: str, partition: int) -> None:
         if self.on_epoch_begun is not None:
-            self.on_epoch_begun(topic)
+            self.on_epoch_begun(topic, partition)
 
     def _resolve_log_dir(self, topic: str, partition: int) -> LogDir:
         """The log directory of a partition that the writer, another process, may have moved.

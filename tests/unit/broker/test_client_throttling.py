@@ -146,6 +146,8 @@ def test_what_a_client_has_sent_before_it_left_is_appended(served: Served) -> No
     served.limit("producer_byte_rate", 900, client_id="c")
     log = served.broker.store["orders"][0]
     with served.client() as client, served.client("other") as other:
+        topics = [MetadataRequest.Topics(name="orders")]
+        other.ask(MetadataRequest(topics=topics), 1)  # from now on the loop appends by itself
         for _ in range(3):
             client.send(produce(acks=0), 9)
         other.ask(MetadataRequest(topics=[]), 1)

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 import kstore
+from kstore.cluster.broker_file import read_broker_file
 from kstore.cluster.client_quotas import (
     CLIENT_ID,
     CONNECTION_RATE,
@@ -46,7 +47,7 @@ def test_the_most_special_entity_counts() -> None:
     quotas = ClientQuotas({entity: {KEY: float(n)} for n, (entity, _) in enumerate(ORDER, 1)})
     for number, (entity, scope) in enumerate(ORDER, 1):
         assert quotas.limit(KEY, "u", "c") == (number, scope)
-        quotas = quotas.altered(entity, {KEY: None})
+        quotas, _ = quotas.altered([(entity, {KEY: None})])
     assert quotas.limit(KEY, "u", "c") is None
     assert quotas == ClientQuotas()
 
@@ -62,7 +63,7 @@ def test_addresses() -> None:
     quotas = ClientQuotas({of(ip="10.0.0.1"): {CONNECTION_RATE: 3.0}})
     assert quotas.connection_rate("10.0.0.1") == 3.0
     assert quotas.connection_rate("10.0.0.2") is None
-    quotas = quotas.altered(of(ip=None), {CONNECTION_RATE: 5.0})
+    quotas, _ = quotas.altered([(of(ip=None), {CONNECTION_RATE: 5.0})])
     assert quotas.connection_rate("10.0.0.2") == 5.0
     assert of(ip="::ffff:10.0.0.1") == of(ip="10.0.0.1")
 
@@ -112,14 +113,41 @@ def test_quotas_are_equal_after_a_round_trip_through_json() -> None:
     assert from_json(json.loads(json.dumps(to_json(quotas)))) == quotas
 
 
+def test_changes_of_many_entities_are_one_write(tmp_path: Path) -> None:
+    """Of those that are refused each has its error, and the others count."""
+    changes = [(of(user=f"u{number}"), {KEY: 1.0 + number}) for number in range(100)]
+    changes.insert(50, (of(user="u"), {KEY: -1.0}))
+    changes.append((of(user="u0"), {KEY: None}))
+    with kstore.open(tmp_path / "data", "a") as store:
+        metadata = LocalMetadata(store)
+        before = read_broker_file(store._manager._dirs)
+        assert before is not None
+        errors = metadata.alter_client_quotas(changes)
+        assert [n for n, error in enumerate(errors) if error is not None] == [50]
+        after = read_broker_file(store._manager._dirs)
+        assert after is not None
+        assert after.generation == before.generation + 1
+        assert len(after.client_quotas.limits) == 99
+        assert metadata.image.client_quotas == after.client_quotas
+        metadata.close()
+
+
+def test_more_entities_than_allowed_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("kstore.cluster.client_quotas.MOST_ENTITIES", 2)
+    changes = [(of(user=f"u{number}"), {KEY: 1.0}) for number in range(3)]
+    quotas, errors = ClientQuotas().altered([*changes, changes[0]])
+    assert [error is None for error in errors] == [True, True, False, True]
+    assert len(quotas.limits) == 2
+
+
 def test_quotas_are_in_the_broker_s_file(tmp_path: Path) -> None:
     with kstore.open(tmp_path / "data", "a") as store:
         metadata = LocalMetadata(store)
-        metadata.alter_client_quotas(of(user="u"), {KEY: 7.0}, validate_only=True)
+        metadata.alter_client_quotas([(of(user="u"), {KEY: 7.0})], validate_only=True)
         assert metadata.image.client_quotas == ClientQuotas()
-        metadata.alter_client_quotas(of(user="u"), {KEY: 7.0})
-        metadata.alter_client_quotas(of(user=None), {KEY: 8.0})
-        metadata.alter_client_quotas(of(user=None), {KEY: None})
+        metadata.alter_client_quotas([(of(user="u"), {KEY: 7.0})])
+        metadata.alter_client_quotas([(of(user=None), {KEY: 8.0})])
+        metadata.alter_client_quotas([(of(user=None), {KEY: None})])
         expected = ClientQuotas({of(user="u"): {KEY: 7.0}})
         assert metadata.image.client_quotas == expected
         metadata.close()

@@ -124,7 +124,7 @@ def test_quotas_and_settings_of_groups(tmp_path: Path) -> None:
             ({"user": "al ice", "client-id": None}, {"producer_byte_rate": 2.0**40}),
             ({"ip": "10.0.0.1"}, {"connection_creation_rate": 5.0}),
         ):
-            metadata.alter_client_quotas(entity_of(entity.items()), values)
+            metadata.alter_client_quotas([(entity_of(entity.items()), values)])
         session = (AlterOp.SET, "consumer.session.timeout.ms", "50000")
         metadata.alter_group_config("bil ling", [session])
         metadata.close()

@@ -3,14 +3,14 @@
 Kafka's ClientQuotasImage and ClientQuotaControlManager (KIP-546).
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
 from kstore.broker.api_table import Api
-from kstore.broker.handlers.controller_work import Outcome, error_of, run_changes
-from kstore.broker.request import Answer, Request
-from kstore.cluster.client_quotas import CLIENT_ID, IP, USER, Entity, entity_of
+from kstore.broker.handlers.controller_work import Outcome, error_of, run_steps
+from kstore.broker.request import Answer, Pending, Request
+from kstore.cluster.client_quotas import CLIENT_ID, IP, USER, Entity, QuotaChange, entity_of
 from kstore.errors import InvalidRequestError, KStoreError
 from kstore.protocol.api_keys import ApiKey
 from kstore.protocol.error_codes import ErrorCode
@@ -22,10 +22,13 @@ from kstore.protocol.messages.describe_client_quotas import (
     DescribeClientQuotasRequest,
     DescribeClientQuotasResponse,
 )
+from kstore.protocol.wire import Writer
 
 if TYPE_CHECKING:
     from kstore.broker.services import Services
 
+_KEY = "client quotas"  # of the disk workers
+_THROTTLE_BYTES = 4  # throttle_time_ms, the first field of the response
 _EXACT, _DEFAULT, _ANY = 0, 1, 2  # Kafka's match types
 _Component = DescribeClientQuotasRequest.Components
 _Described = DescribeClientQuotasResponse.Entries
@@ -60,17 +63,20 @@ class ClientQuotaHandlers:
             return DescribeClientQuotasResponse(
                 error_code=code, error_message=message, entries=None
             )
-        return DescribeClientQuotasResponse(
-            error_message=None,
-            entries=[
-                _Described(
-                    [_Described.Entity(kind, name) for kind, name in entity],
-                    [_Described.Values(key, value) for key, value in values.items()],
-                )
-                for entity, values in request.image.client_quotas.limits.items()
-                if _is_selected(entity, asked.components, strict=asked.strict)
-            ],
-        )
+        limits = request.image.client_quotas.limits
+        if not limits:
+            return DescribeClientQuotasResponse(error_message=None, entries=[])
+        pending = Pending()
+
+        def done(found: _EncodedResponse | None, error: BaseException | None) -> None:
+            if found is not None:
+                pending.complete(found)
+            else:
+                pending.fail(error or RuntimeError("no answer"))
+
+        work = partial(_described, limits, asked, request.api_version)
+        self._services.workers.submit(_KEY, work, done)
+        return pending
 
     def alter(self, request: Request) -> Answer:
         """Each entity is altered for itself."""
@@ -92,18 +98,66 @@ class ClientQuotaHandlers:
                 ]
             )
 
-        changes: list[Callable[[], object]] = [
-            partial(self._alter, entry, asked.validate_only) for entry in asked.entries
-        ]
-        return run_changes(self._services, changes, respond)
+        alter = partial(self._alter, asked.entries, asked.validate_only)
+        return run_steps(self._services, [(len(asked.entries), alter)], respond)
 
-    def _alter(self, entry: _Entry, validate_only: bool) -> None:
-        """On a disk worker."""
-        entity = entity_of((each.entity_type, each.entity_name) for each in entry.entity)
-        changes = {each.key: None if each.remove else each.value for each in entry.ops}
-        if len(changes) < len(entry.ops):
-            raise InvalidRequestError("A quota is altered twice in the same entity")
-        self._services.metadata.alter_client_quotas(entity, changes, validate_only=validate_only)
+    def _alter(self, entries: Sequence[_Entry], validate_only: bool) -> list[Outcome]:
+        """On a disk worker: one write of the metadata for all entities."""
+        outcomes: list[Outcome] = [(ErrorCode.NONE, None, None)] * len(entries)
+        changes: dict[int, QuotaChange] = {}
+        for number, entry in enumerate(entries):
+            try:
+                changes[number] = _change(entry)
+            except InvalidRequestError as error:
+                outcomes[number] = (*error_of(error), None)
+        metadata = self._services.metadata
+        errors = metadata.alter_client_quotas([*changes.values()], validate_only=validate_only)
+        for number, refused in zip(changes, errors, strict=True):
+            if refused is not None:
+                outcomes[number] = (*error_of(refused), None)
+        return outcomes
+
+
+def _change(entry: _Entry) -> QuotaChange:
+    entity = entity_of((each.entity_type, each.entity_name) for each in entry.entity)
+    changes = {each.key: None if each.remove else each.value for each in entry.ops}
+    if len(changes) < len(entry.ops):
+        raise InvalidRequestError("A quota is altered twice in the same entity")
+    return entity, changes
+
+
+class _EncodedResponse(DescribeClientQuotasResponse):
+    """A response that a disk worker has encoded, but for the time of throttling."""
+
+    __slots__ = ("_data",)
+
+    def __init__(self, data: bytes) -> None:
+        super().__init__()
+        self._data = data
+
+    def encode(self, writer: Writer, version: int) -> None:
+        writer.int32(self.throttle_time_ms)
+        writer.encoded(self._data)
+
+
+def _described(
+    limits: Mapping[Entity, Mapping[str, float]], asked: DescribeClientQuotasRequest, version: int
+) -> _EncodedResponse:
+    """The entities that a filter selects, with their limits: there may be 100,000."""
+    found = DescribeClientQuotasResponse(
+        error_message=None,
+        entries=[
+            _Described(
+                [_Described.Entity(kind, name) for kind, name in entity],
+                [_Described.Values(key, value) for key, value in values.items()],
+            )
+            for entity, values in limits.items()
+            if _is_selected(entity, asked.components, strict=asked.strict)
+        ],
+    )
+    writer = Writer()
+    found.encode(writer, version)
+    return _EncodedResponse(writer.to_bytes()[_THROTTLE_BYTES:])
 
 
 def _check_filter(components: Sequence[_Component]) -> None:

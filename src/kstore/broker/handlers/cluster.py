@@ -1,5 +1,8 @@
 """DescribeCluster and DescribeTopicPartitions."""
 
+from collections.abc import Iterable, Sequence
+from functools import partial
+
 from kstore.broker.api_table import Api
 from kstore.broker.handlers.metadata import (
     CLUSTER_OPERATIONS,
@@ -7,9 +10,10 @@ from kstore.broker.handlers.metadata import (
     has_endpoint,
     is_topic_name,
 )
+from kstore.broker.partition_images import when_read
 from kstore.broker.request import Answer, Request
 from kstore.broker.services import Services
-from kstore.cluster.image import ClusterImage, PartitionImage
+from kstore.cluster.image import ClusterImage, PartitionImage, TopicImage
 from kstore.protocol.api_keys import ApiKey
 from kstore.protocol.error_codes import ErrorCode
 from kstore.protocol.messages.describe_cluster import (
@@ -78,12 +82,24 @@ class ClusterHandlers:
             )
         most = self._services.settings.max_request_partition_size_limit
         left = max(1, min(most, asked.response_partition_limit))
+        selected = sorted(name for name in names if name >= from_name)
+        page = partial(self._topic_partitions, request, cursor, selected, left)
+        before = 0 if cursor is None else cursor.partition_index
+        return when_read(self._services, _of_page(image, selected, before + left), page)
+
+    def _topic_partitions(
+        self, request: Request, cursor: _Cursor | None, names: Sequence[str], left: int
+    ) -> DescribeTopicPartitionsResponse:
+        """The page of these topics, with at most ``left`` partitions."""
+        image = request.image
         response = DescribeTopicPartitionsResponse()
-        for name in sorted(name for name in names if name >= from_name):
+        for name in names:
             if left == 0:
                 response.next_cursor = DescribeTopicPartitionsResponse.NextCursor(name, 0)
                 break
-            start = cursor.partition_index if cursor is not None and name == from_name else 0
+            start = (
+                cursor.partition_index if cursor is not None and name == cursor.topic_name else 0
+            )
             topic, more_from = _page(image, request.connection.listener, name, start, left)
             topic.topic_authorized_operations = request.operations(
                 ResourceType.TOPIC, name, TOPIC_OPERATIONS
@@ -94,6 +110,18 @@ class ClusterHandlers:
                 response.next_cursor = DescribeTopicPartitionsResponse.NextCursor(name, more_from)
                 break
         return response
+
+
+def _of_page(image: ClusterImage, names: Iterable[str], left: int) -> list[TopicImage]:
+    """The topics whose partitions a page may contain."""
+    found: list[TopicImage] = []
+    for name in names:
+        if left <= 0:
+            break
+        if (topic := image.topic(name)) is not None:
+            found.append(topic)
+            left -= len(topic.partitions)
+    return found
 
 
 def _wrong_endpoint(endpoint_type: int) -> DescribeClusterResponse:

@@ -1,10 +1,13 @@
 """ElectLeaders and partition reassignments. Every partition has one replica, so these return what
 Kafka returns if nothing needs to be elected or moved."""
 
+from functools import partial
+
 from kstore.broker.api_table import Api
+from kstore.broker.partition_images import when_read
 from kstore.broker.request import Answer, Request
 from kstore.broker.services import Services
-from kstore.cluster.image import ClusterImage, PartitionImage
+from kstore.cluster.image import ClusterImage
 from kstore.protocol.api_keys import ApiKey
 from kstore.protocol.error_codes import ErrorCode
 from kstore.protocol.messages.alter_partition_reassignments import (
@@ -40,6 +43,14 @@ class ElectionHandlers:
         """Return ELECTION_NOT_NEEDED for a partition with a leader. Without a list of partitions
         the response names every topic, with only its leaderless partitions, as Kafka's does."""
         asked = ElectLeadersRequest.decode(request.reader, request.api_version)
+        if asked.topic_partitions is None:
+            named = list(request.image.topics.values())
+        else:
+            found = (request.image.topic(each.topic) for each in asked.topic_partitions)
+            named = [topic for topic in found if topic is not None]
+        return when_read(self._services, named, partial(self._elect, request, asked))
+
+    def _elect(self, request: Request, asked: ElectLeadersRequest) -> ElectLeadersResponse:
         unclean = asked.election_type == _UNCLEAN
         refusal: _Error | None = None
         if asked.election_type not in (_PREFERRED, _UNCLEAN):
@@ -124,10 +135,10 @@ def _reassignment_error(
 ) -> _Error:
     """Kafka's ReplicationControlManager.alterPartitionReassignment."""
     unknown, wrong = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.INVALID_REPLICA_ASSIGNMENT
-    if image.topic(topic) is None:
+    found = image.topic(topic)
+    if found is None:
         return unknown, f"Unable to find a topic named {topic}."
-    partition: PartitionImage | None = image.partition(topic, number)
-    if partition is None:
+    if number not in found.partitions:
         return unknown, f"Unable to find partition {topic}:{number}."
     if replicas is None:
         return ErrorCode.NO_REASSIGNMENT_IN_PROGRESS, None

@@ -1,11 +1,13 @@
 """Metadata: brokers, topics, partitions and their leaders, for clients of every version."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from functools import partial
 
 from kstore.broker.api_table import Api
-from kstore.broker.encoded_topics import EncodedTopic, EncodedTopics
+from kstore.broker.encoded_topics import EncodedTopic, EncodedTopics, encode_topic
 from kstore.broker.handlers.auto_create_topics import AutoCreateTopics
+from kstore.broker.partition_images import after, is_read
+from kstore.broker.partitions import PARTITIONS_A_TURN
 from kstore.broker.request import Answer, Request
 from kstore.broker.services import Services
 from kstore.cluster.image import ClusterImage, PartitionImage, TopicImage
@@ -46,22 +48,71 @@ class MetadataHandlers:
             wanted = None
         if wanted is not None and (refused := _refused(wanted, version)) is not None:
             return refused
-        shows_operations = bool(asked.include_topic_authorized_operations)
-        describe = partial(self._topic, request, shows_operations)
+        operations: dict[str, int] | None = None
+        topics = _existing(request.image, wanted)
+        if asked.include_topic_authorized_operations:
+            operations = {
+                topic.name: request.operations(ResourceType.TOPIC, topic.name, TOPIC_OPERATIONS)
+                for topic in topics
+            }
+        found: dict[str, MetadataResponse.Topics] = {}  # encoded, by name
+        respond = partial(self._respond, request, asked, wanted, operations, found)
+        if self._are_quick(request, topics, operations, found):
+            return respond()
+
+        def encode() -> None:
+            for topic in topics:
+                if topic.name not in found:
+                    describe = partial(self._describe, request, operations, topic)
+                    found[topic.name] = encode_topic(describe, version)
+
+        return after(self._services, encode, respond)
+
+    def _are_quick(
+        self,
+        request: Request,
+        topics: Iterable[TopicImage],
+        operations: dict[str, int] | None,
+        found: dict[str, MetadataResponse.Topics],
+    ) -> bool:
+        """Whether a turn of the loop is enough for topics; puts those that are encoded already
+        into ``found``."""
+        partitions, are_read = 0, True
+        for topic in topics:
+            key = _key(request, operations, topic)
+            known = self._encoded.get(request.image, key, request.api_version)
+            if known is None or self._services.partitions.is_any_recovering:
+                partitions += len(topic.partitions)
+                are_read = are_read and is_read(topic)
+            else:
+                found[topic.name] = known
+        return are_read and partitions <= PARTITIONS_A_TURN
+
+    def _respond(
+        self,
+        request: Request,
+        asked: MetadataRequest,
+        wanted: Sequence[MetadataRequest.Topics] | None,
+        operations: dict[str, int] | None,
+        found: dict[str, MetadataResponse.Topics],
+    ) -> MetadataResponse:
+        """The response; topics that are not in ``found`` are described now."""
+        image, version = request.image, request.api_version
+        describe = partial(self._topic, request, operations, found)
         if wanted is None:
-            topics = [describe(topic) for topic in request.image.topics.values()]
+            topics = [describe(topic) for topic in image.topics.values()]
         elif any(each.topic_id != ZERO_UUID for each in wanted):
-            topics = self._by_id(request.image, wanted, describe)
+            topics = self._by_id(image, wanted, describe)
         else:
             may_create = version < 4 or asked.allow_auto_topic_creation
-            topics = self._by_name(request.image, wanted, describe, may_create)
-        if shows_operations:
+            topics = self._by_name(image, wanted, describe, may_create)
+        if operations is not None:
             for topic in topics:
                 if not isinstance(topic, EncodedTopic):  # encoded topics have them already
                     topic.topic_authorized_operations = request.operations(
                         ResourceType.TOPIC, topic.name or "", TOPIC_OPERATIONS
                     )
-        response = _about_cluster(request.image, request.connection.listener)
+        response = _about_cluster(image, request.connection.listener)
         response.topics = topics
         if asked.include_cluster_authorized_operations:
             response.cluster_authorized_operations = request.operations(
@@ -70,26 +121,34 @@ class MetadataHandlers:
         return response
 
     def _topic(
-        self, request: Request, shows_operations: bool, topic: TopicImage
+        self,
+        request: Request,
+        operations: dict[str, int] | None,
+        found: dict[str, MetadataResponse.Topics],
+        topic: TopicImage,
     ) -> MetadataResponse.Topics:
-        """A topic of the image; from the cache of encoded topics, unless a partition is
-        recovering."""
-        partitions = self._services.partitions
-        image, listener, version = request.image, request.connection.listener, request.api_version
-        operations = None
-        if shows_operations:
-            operations = request.operations(ResourceType.TOPIC, topic.name, TOPIC_OPERATIONS)
-
-        def describe() -> MetadataResponse.Topics:
-            found = _topic(image, listener, version, partitions.is_recovering, topic)
-            if operations is not None:
-                found.topic_authorized_operations = operations
-            return found
-
-        if partitions.is_any_recovering:
-            return describe()
-        key = topic.name, listener, operations
+        """A topic of the image; kept encoded, unless a partition is recovering."""
+        image, version = request.image, request.api_version
+        describe = partial(self._describe, request, operations, topic)
+        known = found.get(topic.name)
+        if self._services.partitions.is_any_recovering:
+            return describe() if known is None else known
+        key = _key(request, operations, topic)
+        if isinstance(known, EncodedTopic):
+            self._encoded.put(image, key, version, known)
+            return known
         return self._encoded.find(image, key, version, describe)
+
+    def _describe(
+        self, request: Request, operations: dict[str, int] | None, topic: TopicImage
+    ) -> MetadataResponse.Topics:
+        """From any thread."""
+        is_recovering = self._services.partitions.is_recovering
+        listener, version = request.connection.listener, request.api_version
+        found = _topic(request.image, listener, version, is_recovering, topic)
+        if operations is not None:
+            found.topic_authorized_operations = operations[topic.name]
+        return found
 
     def _by_name(
         self,
@@ -131,6 +190,25 @@ class MetadataHandlers:
                     MetadataResponse.Topics(error_code=error, name=None, topic_id=topic_id)
                 )
         return unknown + known
+
+
+def _existing(
+    image: ClusterImage, wanted: Sequence[MetadataRequest.Topics] | None
+) -> list[TopicImage]:
+    """The topics of the image that a request asks for."""
+    if wanted is None:
+        return list(image.topics.values())
+    if any(each.topic_id != ZERO_UUID for each in wanted):
+        found = {each.topic_id: image.topic_by_id(each.topic_id) for each in wanted}
+        return [topic for topic in found.values() if topic is not None]
+    named = {each.name: image.topic(each.name or "") for each in wanted}
+    return [topic for topic in named.values() if topic is not None]
+
+
+def _key(request: Request, operations: dict[str, int] | None, topic: TopicImage) -> Hashable:
+    """All that a topic's bytes depend on, beside image and version."""
+    allowed = None if operations is None else operations[topic.name]
+    return topic.name, request.connection.listener, allowed
 
 
 def is_topic_name(name: str) -> bool:

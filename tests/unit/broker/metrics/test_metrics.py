@@ -206,7 +206,7 @@ def test_how_long_clients_are_throttled(store: kstore.Store) -> None:
         name = "kafka_server_{}_throttle_time"
         assert Page(broker).value(name.format("produce")) == 0
         limits = {"producer_byte_rate": 10.0}
-        broker._services.metadata.alter_client_quotas(entity_of([("client-id", "c")]), limits)
+        broker._services.metadata.alter_client_quotas([(entity_of([("client-id", "c")]), limits)])
         data = ProduceRequest.TopicData
         partition = data.PartitionData(index=0, records=batch_of(os.urandom(1000)))
         topic = data(name="orders", partition_data=[partition])
