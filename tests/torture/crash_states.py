@@ -42,9 +42,10 @@ from torture.checks import (
 )
 from torture.crash_disk import MODELS, CrashDisk
 from torture.parts import Budget, Figures, quietly, scratch, share
-from torture.scenarios import SCENARIOS
+from torture.scenarios import SCENARIOS, SERVED
 from torture.world import START_OF_TIME, Witness, World, paths_of
 
+ALL = {**SCENARIOS, **SERVED}
 GOAL = ("distinct", 1_000_000)
 APPEND_EVERY = 4  # one state in so many takes an append at once, the others are looked into
 NESTED_EVERY = 40  # one in so many has its own recovery crash, which is a scenario of its own
@@ -60,7 +61,7 @@ def record(name: str, root: str, vary: Random | None = None) -> Trace:
     """Run a scenario on a recording disk."""
     disk = Recorder(root)
     world = World(root, disk, lambda event: disk.note(*event), vary=vary)
-    SCENARIOS[name].run(world)
+    ALL[name].run(world)
     if disk.outside:
         raise Violation(f"{name} touched {disk.outside}")
     return disk.trace
@@ -202,7 +203,7 @@ def explore_all(
     The first rounds are short, so that every scenario has its turn in little time. From the
     third on a scenario is varied: other counts, sizes and settings, which the seed decides.
     """
-    chosen = list(SCENARIOS) if names is None else names
+    chosen = list(ALL) if names is None else names
 
     def work(number: int) -> Figures:
         figures = Figures()

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
+from torture.durable_broker import produce_durably
 from torture.world import World
 
 
@@ -308,6 +309,19 @@ def publication(world: World) -> None:
     world.close()
 
 
+def durable_broker(world: World) -> None:
+    """Over a roll, and after another opening."""
+    begin(world, partitions=2)
+    produce_durably(world, 2, 4)
+    world.append(1)
+    world.roll()
+    produce_durably(world, 2, 2, 500)
+    world.close()
+    world.open()
+    produce_durably(world, 2, 2)
+    world.close()
+
+
 class Scenario(NamedTuple):
     run: Callable[[World], None]
 
@@ -336,3 +350,6 @@ SCENARIOS: dict[str, Scenario] = {
     "seal": Scenario(seal),
     "publication": Scenario(publication),
 }
+
+# Of which only crashes are explored: a broker's clients do not continue behind each failing call.
+SERVED: dict[str, Scenario] = {"durable broker": Scenario(durable_broker)}

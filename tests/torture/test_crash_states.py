@@ -12,13 +12,12 @@ from support.logs import open_log, read_log
 from support.recording import Op, Recorder, Trace, read_tree
 from torture.checks import is_gap_reported
 from torture.crash_disk import CrashDisk
-from torture.crash_states import explore_all, record
+from torture.crash_states import ALL, explore_all, record
 from torture.parts import Budget
-from torture.scenarios import SCENARIOS
 from torture.world import QUIET
 
 
-@pytest.mark.parametrize("name", SCENARIOS)
+@pytest.mark.parametrize("name", ALL)
 def test_the_recorder_misses_nothing(tmp_path: Path, name: str) -> None:
     """The trace, played on a computed disk, ends in the very directory that the kernel has."""
     trace = record(name, str(tmp_path / "data"))
@@ -32,11 +31,11 @@ def test_the_recorder_misses_nothing(tmp_path: Path, name: str) -> None:
 
 
 # One moment in so many of the long ones: `make torture` takes all.
-EVERY = {"compaction": 12, "transactions": 40, "move": 24, "publication": 12}
+EVERY = {"compaction": 12, "transactions": 40, "move": 24, "publication": 12, "durable broker": 60}
 
 
 @pytest.mark.timeout(900)  # work that is counted, not timed: a busy machine takes minutes
-@pytest.mark.parametrize("name", SCENARIOS)
+@pytest.mark.parametrize("name", ALL)
 def test_crash_states(name: str) -> None:
     figures = explore_all(Budget(3600), names=[name], bound=1, rounds=1, every=EVERY.get(name, 4))
     print(figures.line(f"crash-states, {name}", Budget(0), None))
