@@ -5,7 +5,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, TypeVar
 
 from kstore.errors import StorageError
-from kstore.store.space_reserve import FULL, CHUNKS, SpaceReserve
+from kstore.store.space_reserve import CHUNKS, FULL, SpaceReserve
 
 if TYPE_CHECKING:
     from kstore.broker.disk_workers import DiskWorkers

@@ -6,7 +6,7 @@ from pathlib import Path
 import kstore
 from kstore.errors import StorageError
 from kstore.files.files import Files
-from kstore.store.space_reserve import MOST_BYTES, CHUNKS, SpaceReserve
+from kstore.store.space_reserve import CHUNKS, MOST_BYTES, SpaceReserve
 from support.stores import QUIET
 
 GIB = 1 << 30
