@@ -29,7 +29,7 @@ startup_complete, partitions_assigned, records_consumed, offsets_committed after
 partitions_revoked, shutdown_complete, and with --verbose record_data for each record. The member
 uses Kafka's classic protocol and the range assignor. Ctrl-C and SIGTERM leave the group.
 """
-_IDLE = 0.2  # seconds to wait for records, between two looks at the reader of the output
+_IDLE = 0.2  # seconds to wait for records, between two checks of the reader of the output
 _POLLED = 500  # records in an event and a commit, Kafka's max.poll.records
 _RANGE = ("org.apache.kafka.clients.consumer.RangeAssignor", "range")
 _CLASSIC_ONLY = "kstore's consumer for servers has only the classic protocol; leave it out"

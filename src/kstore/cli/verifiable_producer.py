@@ -39,7 +39,7 @@ shutdown_complete, and tool_data with the counts. Settings of the producer are t
 'kstore console-producer'; a record is not sent again after an error. Ctrl-C and SIGTERM deliver
 what was sent. The status is 0 also if records failed, as with Kafka's tool: read tool_data.
 """
-_PAUSE = 0.1  # seconds between two looks at the signals
+_PAUSE = 0.1  # seconds between two checks for a signal
 _METADATA_PATIENCE = 60.0  # seconds, Kafka's max.block.ms
 UNKNOWN_TOPIC = UnknownTopicOrPartitionError.code
 
