@@ -439,16 +439,13 @@ class LogManager:
             raise errors[0]
 
     def in_log_dir(self, log_dir: LogDir, work: Callable[[], T]) -> T | None:
-        """Run background work, and return its result; None if the directory went offline meanwhile.
-
-        That failure was logged, and its own logs raise it to their users: others are not affected.
-        """
+        """Run background work; None, and the error logged, if the directory went offline."""
         try:
             return work()
         except StorageError:
             if log_dir.offline is None or not self.catalog.live:
                 raise
-            return None
+        return None
 
     def flush_log(self, log: Log) -> None:
         """Flush for ``flush.ms``."""
@@ -462,10 +459,9 @@ class LogManager:
             log.expire_producers()
 
     def apply_retention(self) -> int:
-        """Apply retention to topics with settings of their own; remove files of dropped segments.
+        """Apply retention to topics with own settings; returns how many segments it drops.
 
-        Continues with the other partitions if one fails, then raises the first error. Returns how
-        many segments were dropped.
+        An error is the first one, raised after the other partitions had their turn.
         """
         outcomes = [outcome for _, outcome in self.retention.run()]
         for outcome in outcomes:

@@ -57,7 +57,7 @@ class SpaceReserve:
     def release(self) -> bool:
         """Give a part of the space back to each disk; False where nothing is left.
 
-        In parts, because whoever else writes to the disk may take what is released.
+        In parts, because any other process that writes to the disk may take what is released.
         """
         with self._lock:
             released = [self._release(log_dir) for log_dir in self._live()]

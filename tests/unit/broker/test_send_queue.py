@@ -6,7 +6,7 @@ from kstore.broker.send_queue import SEND_LIMIT, SendQueue
 
 
 class FileSlice:
-    """A slice of a segment that a socket takes whole; it notes each sendfile."""
+    """A slice of a segment that a socket takes completely; it notes each sendfile."""
 
     path = "0.log"
 

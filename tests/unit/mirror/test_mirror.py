@@ -1,8 +1,4 @@
-"""Mirroring: what is asked of a source, what is appended, what is refused and why.
-
-The source here is a log of kstore's own that answers as a leader does; real brokers are in
-tests/interop/test_mirror.py.
-"""
+"""Mirroring from a log of kstore that answers as a leader; real brokers: tests/interop."""
 
 import subprocess
 import sys
