@@ -49,7 +49,7 @@ Modules:
   needs them
 - partitions: The hosted partitions: the log of each, or the error to return instead
 - produce_turns: The fast path for Produce requests of one small batch
-- purgatory: How many requests wait
+- purgatory_size: How many requests wait
 - quota_rates: Rates and token buckets of quotas, with the time as a parameter
 - request: One request, and the ways to respond to it
 - request_memory: Limits the request bytes that all connections hold in memory together

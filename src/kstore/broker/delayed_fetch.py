@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from kstore.broker.fetch_reader import FetchParameters, FetchReader, PartitionRead
 from kstore.broker.partitions import HostedPartition, continue_with
-from kstore.broker.purgatory import Purgatory
+from kstore.broker.purgatory_size import PurgatorySize
 from kstore.broker.request import Answer, Pending
 from kstore.cluster.image import ClusterImage
 
@@ -53,7 +53,7 @@ class DelayedFetch:
         reads: list[PartitionRead],
         *,
         loop: "Loop",
-        purgatory: Purgatory,
+        purgatory: PurgatorySize,
         reader: FetchReader,
         parameters: FetchParameters,
         get_image: Callable[[], ClusterImage],
@@ -75,7 +75,7 @@ class DelayedFetch:
     def start(self) -> Pending:
         """Wait for enough bytes, an error, or the expiry of ``max_wait_ms``."""
         pending = self._pending = Pending()
-        self._purgatory.size += 1
+        self._purgatory.requests += 1
         pending.on_cancel = self._stop_waiting
         pending.on_stop = self._complete
         self._timer = self._loop.call_later(self._parameters.max_wait_seconds, self._complete)
@@ -125,7 +125,7 @@ class DelayedFetch:
 
     def _stop_waiting(self) -> None:
         self._pending = None
-        self._purgatory.size -= 1
+        self._purgatory.requests -= 1
         if self._timer is not None:
             self._timer.cancel()
         for hosted in self._by_partition:

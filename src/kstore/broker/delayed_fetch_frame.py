@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from kstore.broker.fetch_frame_reader import FetchFrameReader, WantedFrame
     from kstore.broker.loop import Loop, Timer
     from kstore.broker.partitions import HostedPartition
-    from kstore.broker.purgatory import Purgatory
+    from kstore.broker.purgatory_size import PurgatorySize
 
 
 class DelayedFetchFrame:
@@ -28,7 +28,7 @@ class DelayedFetchFrame:
         hosted: "HostedPartition",
         reader: "FetchFrameReader",
         loop: "Loop",
-        purgatory: "Purgatory",
+        purgatory: "PurgatorySize",
     ) -> None:
         self._wanted = wanted
         self._hosted = hosted
@@ -43,7 +43,7 @@ class DelayedFetchFrame:
         pending = self._pending = Pending()
         pending.on_cancel = self._stop_waiting
         pending.on_stop = self._expire
-        self._purgatory.size += 1
+        self._purgatory.requests += 1
         self._timer = self._loop.call_later(max_wait_seconds, self._expire)
         self._hosted.add_waiter(self)
         self.partition_changed(self._hosted)  # another thread may have appended since the read
@@ -77,7 +77,7 @@ class DelayedFetchFrame:
 
     def _stop_waiting(self) -> None:
         self._pending = None
-        self._purgatory.size -= 1
+        self._purgatory.requests -= 1
         if self._timer is not None:
             self._timer.cancel()
         self._hosted.remove_waiter(self)

@@ -9,7 +9,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from kstore.broker.partitions import HostedPartition, error_code_of
-from kstore.broker.purgatory import Purgatory
+from kstore.broker.purgatory_size import PurgatorySize
 from kstore.broker.request import Pending
 from kstore.protocol.error_codes import ErrorCode
 from kstore.protocol.messages import Message
@@ -59,7 +59,7 @@ class DelayedProduce:
         partitions: list[AppendedPartition],
         *,
         loop: "Loop",
-        purgatory: Purgatory,
+        purgatory: PurgatorySize,
         commits: "DurableCommits | None",
         acks: int,
         is_durable: Callable[[HostedPartition], bool],
@@ -106,7 +106,7 @@ class DelayedProduce:
     def start(self, pending: Pending, respond: Callable[[], Message]) -> None:
         """Complete ``pending`` with ``respond()`` once all partitions are done, or on timeout."""
         self._pending, self._respond = pending, respond
-        self._purgatory.size += 1
+        self._purgatory.requests += 1
         pending.on_cancel = self._stop_waiting
         self._timer = self._loop.call_later(max(self._timeout_ms, 0) / 1000, self._expire)
         for each in list(self._partitions):
@@ -145,7 +145,7 @@ class DelayedProduce:
 
     def _stop_waiting(self) -> None:
         self._pending = None
-        self._purgatory.size -= 1
+        self._purgatory.requests -= 1
         if self._timer is not None:
             self._timer.cancel()
         for each in self._partitions:

@@ -1,7 +1,8 @@
 """Durable acknowledgements: one fsync serves every request that waits for it (group commit).
 
 Requests that append while an fsync runs share the next one. Several partitions sync concurrently,
-because the file system's journal commits once for all of them.
+because the file system's journal commits once for all of them. Without a broker, the appends of one
+log share an fsync by :mod:`kstore.log.group_commit`.
 """
 
 from collections.abc import Callable

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 from kstore.broker.api_table import ApiTable
 from kstore.broker.client_throttling import ClientThrottling
-from kstore.broker.purgatory import Purgatory
+from kstore.broker.purgatory_size import PurgatorySize
 
 if TYPE_CHECKING:
     from kstore.broker.disk_workers import DiskWorkers
@@ -43,8 +43,8 @@ class Services:
     transactions: "TransactionService | None" = None  # created by the first transaction handler
     produce_turns: "ProduceTurns | None" = None  # created by the Produce handler
     counters: "BrokerCounters | None" = None  # None: nothing is counted
-    delayed_fetches: Purgatory = field(default_factory=Purgatory)
-    delayed_produces: Purgatory = field(default_factory=Purgatory)
+    delayed_fetches: PurgatorySize = field(default_factory=PurgatorySize)
+    delayed_produces: PurgatorySize = field(default_factory=PurgatorySize)
     throttling: ClientThrottling = field(default_factory=ClientThrottling)
     full_disk: "FullDisk | None" = None  # None: nothing is reserved
     commits: "DurableCommits | None" = None  # created by the first request that waits for a disk

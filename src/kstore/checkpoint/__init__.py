@@ -9,9 +9,10 @@ Modules:
   those of clients
 - known_gaps: ``kstore.gaps``: offsets that are in no batch of a partition, and are no new loss
 - leader_epochs: Which leader epoch wrote which offsets: Kafka's LeaderEpochFileCache and its file
-- log_dir: One log directory (an element of Kafka's ``log.dirs``): its lock, marker and checkpoints
+- log_dir: One log directory (an element of Kafka's ``log.dirs``): its lock and marker; its
+  checkpoints of recovery points, log starts and high watermarks
 - meta_properties: ``meta.properties``: the cluster, node and directory id of a log directory
-- offset_checkpoint: Kafka's offset checkpoints: small text files
+- offset_checkpoint: The format of Kafka's offset checkpoints; ``log_dir`` writes them
 - partition_metadata: ``partition.metadata``: the topic id of a partition directory
 - quarantine: Quarantined files, by name: bytes that recovery cut, and side files that do not
   parse
@@ -21,7 +22,4 @@ Modules:
 
 Recovery cuts and keeps a torn tail in :mod:`kstore.recovery.torn_tail`, and entire segments in
 :mod:`kstore.recovery.apply`.
-
-The recovery points, log starts and high watermarks of a log directory have one format,
-:mod:`kstore.checkpoint.offset_checkpoint`, and are written by :mod:`kstore.checkpoint.log_dir`.
 """

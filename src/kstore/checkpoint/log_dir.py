@@ -1,4 +1,5 @@
-"""One log directory (an element of Kafka's ``log.dirs``): its lock, marker and checkpoints.
+"""One log directory (an element of Kafka's ``log.dirs``): its lock and its marker of a clean
+shutdown; its checkpoints of recovery points, log starts and high watermarks.
 
 The directory is Kafka's: unrecognized files are reported and not changed, and
 entries of partitions that were never opened stay in the checkpoints.

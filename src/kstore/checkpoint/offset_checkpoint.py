@@ -1,4 +1,4 @@
-"""Kafka's offset checkpoints: small text files.
+"""The format of Kafka's offset checkpoints; :mod:`kstore.checkpoint.log_dir` writes them.
 
 An offset checkpoint is a version line ``0``, a line with the number of entries, then one line
 ``topic partition offset`` each (Kafka's OffsetCheckpointFile and CheckpointFile). A missing file,

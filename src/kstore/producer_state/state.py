@@ -29,7 +29,8 @@ from kstore.files.files import Files
 from kstore.files.open_file import OpenFile
 from kstore.integers import INT64_MIN
 from kstore.producer_state import replay, snapshot
-from kstore.producer_state.replay import AbortedFinder, base_offset_of
+from kstore.producer_state.aborted_transactions import AbortedFinder
+from kstore.producer_state.replay import base_offset_of
 from kstore.producer_state.snapshot import ProducerEntry
 from kstore.segment import transaction_index
 from kstore.segment.transaction_index import ENTRY_SIZE, AbortedTransaction
@@ -495,25 +496,6 @@ def _warn(error: StorageError) -> None:
         "a lost transaction index cannot be rebuilt, and a Kafka broker would return aborted "
         "records until it is: free disk space and open the log again (%s)", error,
     )  # fmt: skip
-
-
-def collect_aborted(
-    state_of: ProducerState, segments: SegmentList, start: int, stop: int
-) -> list[AbortedTransaction]:
-    """Aborted transactions with offsets in [start, stop), earliest abort first.
-
-    Kafka's LocalLog.collectAbortedTransactions and TransactionIndex.collectAbortedTxns: from the
-    segment that contains ``start`` on, until an entry's last stable offset reaches ``stop``.
-    """
-    found: list[AbortedTransaction] = []
-    finder = AbortedFinder(state_of, segments.views)
-    for view in segments.views[max(0, segments.floor(start)) :]:
-        for entry in state_of.aborted_from(start, view, segments, finder):
-            if entry.first_offset < stop:
-                found.append(entry)
-            if entry.last_stable_offset >= stop:
-                return found
-    return found
 
 
 def _by_last_offset(entry: AbortedTransaction) -> int:

@@ -16,8 +16,8 @@ Modules:
   creates
 - swap_files: Finishes or undoes an interrupted compaction, split or deletion in a partition
   directory
-- torn_tail: The torn tail of a segment: cuts it, keeps its bytes as ``kstore.cut.*``, finds those
-  files
+- torn_tail: Cuts the torn tail of a segment, which the scan found; keeps its bytes as
+  ``kstore.cut.*``
 - unsynced: ``kstore.unsynced``: a sync of a partition's files failed, so the disk may lack what
   reads show
 

@@ -110,8 +110,8 @@ class BrokerFamilies:
     def _waiting(self) -> Iterator[Metric]:
         services = self._services
         sizes = {
-            "Fetch": services.delayed_fetches.size,
-            "Produce": services.delayed_produces.size,
+            "Fetch": services.delayed_fetches.requests,
+            "Produce": services.delayed_produces.requests,
             "Rebalance": self._classic_groups()["PreparingRebalance"],
         }
         for suffix in ("purgatorysize", "numdelayedoperations"):

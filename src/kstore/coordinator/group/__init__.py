@@ -17,14 +17,15 @@ Modules:
 - embedded_member: A consumer of this process as a member of its group, by Kafka's classic protocol
   without sockets
 - group_answers: Builds the responses to JoinGroup and SyncGroup
-- group_checks: Checks requests against the state of a group
+- group_checks: Checks requests against the state of a classic group: member, static member
+  (fencing), generation, protocol
 - group_events: The inputs and outputs of the group coordinator
 - group_metadata_records: Encodes and decodes the records of classic groups in
   ``__consumer_offsets``
 - group_migration: Converts a living group between the two protocols
 - group_offsets: A group's committed offsets: a writer keeps them in a log, other processes in a
   file
-- group_timers: All deadlines of the group coordinator, in one heap
+- group_timers: All deadlines of the coordinator of classic groups, in one heap
 - list_groups: Lists consumer groups with their committed offsets, lag and claims
 - local_group: A group among the consumers of one process: they share its claims and, without a
   broker, its partitions
@@ -38,11 +39,11 @@ Modules:
 - reader_offsets_file: ``kstore.offsets.<group>``: the commits of a process that may not write the
   store's logs
 - server_assignors: The assignors of consumer groups, ``uniform`` and ``range``
-- store_group: A group's committed offsets, in ``__consumer_offsets`` or in files beside it
+- store_group: What embedded consumers of a group commit: carries out ``group_offsets``
 - subscription: Encodes and decodes subscriptions and assignments of classic members
 - verify_keys: Extends the audit of ``__consumer_offsets``: decodes the keys of its records
 
 Static members: ``classic_group`` has their table, ``classic_coordinator`` replaces an instance,
 ``group_checks`` fences the one before; in consumer groups all three are in
-``consumer_coordinator`` and ``consumer_group``.
+``consumer_coordinator`` and ``consumer_group``, and ``classic_requests`` fences classic members.
 """

@@ -1,4 +1,5 @@
-"""Checks requests against the current state of a group."""
+"""Checks requests against the state of a classic group: member, static member (fencing),
+generation, protocol."""
 
 from kstore.coordinator.group.classic_group import ClassicGroup, GroupState
 from kstore.coordinator.group.group_events import Sync

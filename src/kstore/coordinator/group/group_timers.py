@@ -1,4 +1,4 @@
-"""All deadlines of the group coordinator, in one heap."""
+"""All deadlines of the coordinator of classic groups, in one heap."""
 
 from typing import NamedTuple
 

@@ -1,4 +1,4 @@
-"""Committed offsets of consumer groups, in ``__consumer_offsets`` or in files beside it."""
+"""What embedded consumers of a group commit, in ``__consumer_offsets`` or in files beside it."""
 
 import logging
 from collections.abc import Collection, Iterable, Mapping
