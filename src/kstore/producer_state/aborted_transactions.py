@@ -1,4 +1,4 @@
-"""Looks up aborted transactions: what a read_committed Fetch is told to skip.
+"""Looks up aborted transactions: the records that a read_committed consumer skips.
 
 Kafka keeps them in transaction indexes (:mod:`kstore.segment.transaction_index`). Where an index is
 missing, :class:`AbortedFinder` finds its entries in the segment's markers.
