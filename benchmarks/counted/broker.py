@@ -1,5 +1,6 @@
 """Requests to a broker: from the bytes of a socket to the bytes of the answer in another."""
 
+import select
 import socket
 from collections.abc import Callable
 from contextlib import closing
@@ -56,6 +57,11 @@ def connected(workspace: Workspace) -> tuple[kstore.Log, Exchange]:
     workspace.stack.callback(connection.close, "")
 
     _finish_start(loop, workers)
+    # A worker reads what the partition's first request needs; it takes more than one turn.
+    client.sendall(produce(TOPIC, 0, one_batch(1)).data)
+    while not select.select([client], [], [], 0)[0]:
+        loop._turn()
+    client.recv(1 << 16)
 
     def exchange(requests: bytes) -> int:
         client.sendall(requests)

@@ -113,6 +113,15 @@ class UnknownTopicOrPartitionError(KStoreError, KeyError):
     __str__ = Exception.__str__
 
 
+class UnknownPartitionError(UnknownTopicOrPartitionError, IndexError):
+    """A number that no partition of the topic has in this store.
+
+    An IndexError too, since a topic is a sequence of logs.
+    """
+
+    __str__ = Exception.__str__
+
+
 class UnknownTopicIdError(UnknownTopicOrPartitionError):
     """The topic was deleted and created again: another topic has its name now."""
 

@@ -146,7 +146,7 @@ OF_LOGS = {
     **dict.fromkeys(_MANY, _EXTEND),
     **dict.fromkeys(("before", "until"), _PERIOD),
     **dict.fromkeys(("committed", "read_committed"), _COMMITTED),
-    "first": "use next(iter(log)), or head(1)",
+    "first": "use next(iter(log))",
     "last": "use log[-1], or tail(1)",
     **dict.fromkeys(("filter", "query", "select", "where"), _SCAN),
     **dict.fromkeys(("count_by_key", "group_by", "groupby"), _GROUP),
@@ -178,7 +178,8 @@ OF_LOGS = {
     "set_config": _ALTER,
     "size_bytes": "use size",
     "size_in_bytes": "use size",
-    "count": "use sum(1 for _ in log), which reads it",
+    "count": "use sum(1 for _ in log), which reads it; with a predicate, "
+    "sum(len(columns) for columns in log.scan(where=...))",
     "num_records": "use sum(1 for _ in log), which reads it",
     "repair": "use kstore.repair(path, output), which writes a new directory",
 }
@@ -402,7 +403,7 @@ OF_TRANSACTIONS = {
 OF_VIEWS = {
     **dict.fromkeys(_ARROW, _TABLES),
     **dict.fromkeys(("before", "until"), _PERIOD),
-    "first": "use next(iter(view)), or head(1)",
+    "first": "use next(iter(view))",
     "last": "use tail(1)",
     **dict.fromkeys(("filter", "query", "select", "where"), _SCAN),
     "between": "use since(when, until) of the log",
@@ -529,12 +530,16 @@ def missing_of_module(
 
 def of_module(name: str) -> str | None:
     """The answer to a name that the module kstore has not; None where it has none."""
-    if name in OF_MODULE or not name.endswith("Error"):
-        return OF_MODULE.get(name)
+    if name in OF_MODULE:
+        return OF_MODULE[name]
     from difflib import get_close_matches
 
     from kstore import errors
 
+    if hasattr(errors, f"{name}Error"):  # as Java's and librdkafka's names end
+        return f"use {name}Error"
+    if not name.endswith("Error"):
+        return None
     names = [each for each in vars(errors) if each.endswith("Error")]
     close = get_close_matches(name, names, 3)
     return f"errors are in kstore.errors: {', '.join(close) or 'KStoreError is the base of all'}"

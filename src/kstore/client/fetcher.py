@@ -1,6 +1,7 @@
 """Reads the records of a consumer's partitions from their logs, each partition in turn."""
 
 import logging
+from contextlib import suppress
 from typing import TYPE_CHECKING, NamedTuple
 
 from kstore._native.format.record import name_partition
@@ -80,8 +81,16 @@ class Fetcher:
         return log.last_stable_offset if self._committed_only else log.end_offset
 
     def fetch(self, count: int) -> Fetched | None:
-        """Up to count records of the next partition that has some."""
+        """Up to count records of the next partition that has some.
+
+        First, every partition gets its position, not only those that are read: a commit covers all
+        of them, as in Kafka (SubscriptionState.allConsumed).
+        """
         active = self._assignment.active()
+        for tp, partition in active:
+            if partition.position is None:
+                with suppress(UnstableOffsetCommitError):  # until the transaction has ended
+                    self.position(tp)
         for step in range(len(active)):
             turn = (self._turn + step) % len(active)
             if (fetched := self._read(*active[turn], count)) is not None:
@@ -100,11 +109,8 @@ class Fetcher:
     def _read(self, tp: TopicPartition, partition: AssignedPartition, count: int) -> Fetched | None:
         log = self.log(tp)
         position = partition.position
-        if position is None:
-            try:
-                position = self.position(tp)
-            except UnstableOffsetCommitError:
-                return None  # until the transaction has ended
+        if position is None:  # another member's transaction may commit it
+            return None
         end = partition.end_offset = log.end_offset
         if not log.start_offset <= position <= end:
             position = self._reset(tp, position)

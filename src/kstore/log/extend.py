@@ -63,6 +63,11 @@ def check_items(values: Iterable[Any]) -> Iterable[Any]:
         raise TypeError("extend takes many values, not one: use append, or put it in a list")
     if isinstance(values, Mapping):
         raise TypeError("extend takes the pairs of a mapping: extend(mapping.items())")
+    if hasattr(values, "columns"):  # a data frame or an Arrow table
+        raise TypeError(
+            "extend takes values or pairs, not a table: extend(json.dumps(row).encode() for row in "
+            "table.to_pylist()), or frame.to_dict('records')"
+        )
     if isinstance(values, Record):
         raise TypeError("extend takes many records, not one: put it in a list")
     return values

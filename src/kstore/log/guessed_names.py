@@ -19,6 +19,9 @@ class GuessedNames:
                 "records"
             )
 
+        def __reversed__(self) -> Never:
+            raise TypeError("a log is read forwards: reversed(list(log.tail(10))), or any slice")
+
         def __bool__(self) -> bool:
             return True
 
@@ -35,6 +38,9 @@ class GuessedNamesOfViews:
                 "a view has no len(), since offsets may have gaps: list(view) has one, and "
                 "sum(1 for _ in view) reads and counts the records"
             )
+
+        def __reversed__(self) -> Never:
+            raise TypeError("a view is read forwards: reversed(list(view))")
 
         def __bool__(self) -> bool:
             return True

@@ -20,6 +20,7 @@ from kstore.errors import (
     InvalidConfigError,
     PolicyViolationError,
     TopicExistsError,
+    UnknownPartitionError,
     UnknownTopicOrPartitionError,
 )
 from kstore.files.filenames import (
@@ -116,7 +117,7 @@ class TopicRegistry:
             if isinstance(partition, int) and 0 <= partition < count:
                 for log_dir in self.offline:
                     raise log_dir.refusal()
-            raise UnknownTopicOrPartitionError(
+            raise UnknownPartitionError(
                 f"topic {topic!r} has no partition {partition!r} here"
                 + self._hint(topic, partition),
                 path=self._dirs[0].path,

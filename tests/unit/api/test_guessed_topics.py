@@ -165,3 +165,11 @@ def test_an_unknown_topic_is_not_verified_as_empty(store: Store) -> None:
     store.delete_topic("t")
     with pytest.raises(UnknownTopicOrPartitionError):
         topic.verify()
+
+
+def test_a_number_beyond_the_partitions_is_an_index_error_too(store: Store) -> None:
+    topic = store.create_topic("numbered", partitions=2)
+    with pytest.raises(IndexError, match="has no partition 7"):
+        topic[7]
+    with pytest.raises(UnknownTopicOrPartitionError):
+        topic[7]

@@ -1,5 +1,6 @@
 """What people get wrong first: each mistake is answered by what to do instead."""
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -9,6 +10,12 @@ from kstore import LogConfig, StoreConfig
 from kstore.errors import InvalidConfigError, OffsetOutOfRangeError
 
 QUIET = StoreConfig(background=False)
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[kstore.Store]:
+    with kstore.open(tmp_path / "data", config=QUIET) as opened:
+        yield opened
 
 
 @pytest.mark.parametrize("config", [3, LogConfig()])
@@ -86,3 +93,31 @@ def test_a_new_store_that_was_closed_is_clean(tmp_path: Path, caplog) -> None:
         assert store["t"][1][0].value == b"x"
     assert "recovery is due" not in caplog.text
     assert (tmp_path / ".kafka_cleanshutdown").exists()
+
+
+def test_reading_backwards_is_explained(store: kstore.Store) -> None:
+    log = store.create_topic("backwards")[0]
+    log.extend([b"a", b"b"])
+    with pytest.raises(TypeError, match=r"reversed\(list\(log.tail\(10\)\)\)"):
+        reversed(log)
+    with pytest.raises(TypeError, match=r"reversed\(list\(view\)\)"):
+        reversed(log[-2:])
+    with pytest.raises(ValueError, match=r"list\(log\[90:95\]\)\[::-1\]"):
+        log[::-1]
+    assert [record.value for record in reversed(list(log.tail(2)))] == [b"b", b"a"]
+
+
+def test_extend_of_a_table_names_its_rows(store: kstore.Store) -> None:
+    log = store.create_topic("tables")[0]
+    log.append(b"a")
+    table = log.to_arrow().select(["offset"])
+    for source in (table, table.to_pandas()):
+        with pytest.raises(TypeError, match=r"not a table: .*to_pylist\(\)"):
+            log.extend(source)
+    assert log.end_offset == 1
+
+
+@pytest.mark.parametrize("name", ["OffsetOutOfRange", "StoreLocked", "UnknownTopicOrPartition"])
+def test_an_exception_of_kafkas_clients_names_ours(name: str) -> None:
+    with pytest.raises(AttributeError, match=f"use {name}Error"):
+        getattr(kstore, name)

@@ -237,6 +237,16 @@ def test_a_batch_that_failed_comes_again(store: Store) -> None:
         assert consumer.position(T0) == 9  # the caller's own seek stands
 
 
+def test_a_commit_covers_partitions_that_were_assigned_but_not_read(store: Store) -> None:
+    """Kafka's SubscriptionState.allConsumed: a poll gives each assigned partition a position."""
+    with store.consumer("t", group="g", max_poll_records=4, timeout=0) as consumer:
+        assert len(consumer.poll()) == 1
+        consumer.commit()
+        assert sorted(consumer.committed(tp) or 0 for tp in (T0, T1)) == [0, 4]
+        assert None not in {consumer.committed(T0), consumer.committed(T1)}
+    assert store.group("g").lag == 26
+
+
 def test_commits_are_kafkas_records(store: Store) -> None:
     group = "my-group"
     with store.consumer("t", group=group) as consumer:
