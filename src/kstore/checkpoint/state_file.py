@@ -10,7 +10,7 @@ writes, or a directory that was missing or offline for a while, does no harm.
 """
 
 import json
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from os.path import join
 from typing import Any, NamedTuple, Protocol, TypeVar
@@ -73,14 +73,15 @@ class StateFile:
                 newest = document.generation, found
         return newest
 
-    def read_all(
-        self, directories: Iterable[Directory]
-    ) -> Iterator[tuple[Directory, StateDocument]]:
+    def read_all(self, directories: Iterable[Directory]) -> list[tuple[Directory, StateDocument]]:
         """The file of each online directory that has one. Raises as :meth:`parse`."""
+        found = []
         for directory in directories:
             path = join(directory.path, self.name)
             if directory.offline is None and directory.files.exists(path):
-                yield directory, self.parse(directory.files.read(path, _MAX_SIZE), path)
+                data = directory.files.read(path, _MAX_SIZE)
+                found.append((directory, self.parse(data, path)))
+        return found
 
     def parse(self, data: bytes, path: str) -> StateDocument:
         """Parse the frame. Raises NewerFormatError, CorruptFileError."""
@@ -90,9 +91,8 @@ class StateFile:
             raise CorruptFileError(
                 f"{self.name} does not parse as JSON: {error}", path=path
             ) from None
-        version, generation = (
-            body.get(key) if isinstance(body, dict) else None for key in ("format", "generation")
-        )
+        frame = body if isinstance(body, dict) else {}
+        version, generation = frame.get("format"), frame.get("generation")
         if type(version) is int and version > self.newest_format:
             raise NewerFormatError(
                 f"{self.name} has format {version} and was written by a newer kstore; this one "
