@@ -170,18 +170,26 @@ class GroupPartitions:
         self._member.settle(_SETTLE_SECONDS)
 
     def _give_up(self) -> None:
-        """Give up all partitions before a rebalance; the caller may commit in ``on_revoke``."""
+        """Give up all partitions before a rebalance; the caller may commit in ``on_revoke``.
+
+        Also if that fails, as Kafka's consumer: else each poll would call it, and fail, again.
+        """
         if not self._assignment:
             return
-        partitions, member = sorted(self._assignment), self._member
+        before = {tp: self._assignment[tp] for tp in self._assignment}
+        try:
+            self._call_revoked()
+        finally:
+            self._kept = {} if self._member.is_lost else before
+            self._revoked.update(before)
+            self._assignment.replace({})
+
+    def _call_revoked(self) -> None:
         call = self._listener.on_revoke
-        if member.is_lost:
+        if self._member.is_lost:
             call = self._listener.on_lost or call
         if call is not None:
-            call(partitions)
-        self._kept = {} if member.is_lost else {tp: self._assignment[tp] for tp in partitions}
-        self._revoked.update(partitions)
-        self._assignment.replace({})
+            call(sorted(self._assignment))
 
     def _install(self) -> None:
         member = self._member
@@ -262,10 +270,14 @@ class GroupPartitions:
         return commit_failed(error or ErrorCode.ILLEGAL_GENERATION, self._group.name, partitions)
 
     def commit(self, commits: Mapping[tuple[str, int], OffsetCommit], topic_ids: TopicIds) -> None:
+        if self._member.is_lost:  # to its owner, which may be a new one
+            raise commit_failed(ErrorCode.UNKNOWN_MEMBER_ID, self._group.name, commits)
         self._member.owner.commit(self._group, self._current, commits, topic_ids)
 
     def check_transaction(self) -> None:
         """Raise CommitFailedError if the member may not commit in a transaction."""
+        if self._member.is_lost:
+            raise commit_failed(ErrorCode.UNKNOWN_MEMBER_ID, self._group.name)
         self._member.owner.check_transaction(self._group.name, self._current)
 
     # --- the end ----------------------------------------------------------------------------
@@ -276,8 +288,8 @@ class GroupPartitions:
             return
         self._is_open = False
         try:
-            if self._assignment and self._listener.on_revoke is not None:
-                self._listener.on_revoke(sorted(self._assignment))
+            if self._assignment:
+                self._call_revoked()
         finally:
             self._member.owner.leave(self._member)
             self._local.release(self._key)

@@ -10,6 +10,7 @@ import pytest
 
 import kstore
 from kstore import Consumer, TopicPartition
+from kstore.broker import embedded_groups
 from kstore.cli import main
 from kstore.errors import CommitFailedError, UnknownTopicIdError
 
@@ -117,6 +118,25 @@ def test_consumers_follow_a_broker_that_starts_and_stops(store: kstore.Store) ->
         with next(one.batches(0.0)):
             pass
     assert sum(each.offset for each in store.group("g").offsets.values()) == 9
+
+
+def test_a_commit_for_the_group_of_this_process_is_refused_at_once_by_a_new_broker(
+    store: kstore.Store,
+) -> None:
+    refused: list[float] = []
+
+    def lose(consumer: Consumer, _: list[TopicPartition]) -> None:
+        began = time.monotonic()
+        with pytest.raises(CommitFailedError):
+            consumer.commit()
+        refused.append(time.monotonic() - began)
+
+    with store.consumer("t", group="g", on_lost=lose) as one:
+        assert one.poll()
+        with kstore.Broker(store, port=0):  # its coordinator does not know the group
+            share(one)
+            assert len(refused) == 1
+            assert refused[0] < embedded_groups._TRIES_SECONDS / 2
 
 
 def test_a_commit_for_a_topic_that_was_recreated_is_refused(

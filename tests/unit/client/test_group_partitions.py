@@ -210,6 +210,25 @@ def test_a_consumer_that_does_not_poll_loses_its_partitions(
         assert one.poll() == {}
 
 
+def test_a_failed_on_revoke_is_raised_by_one_poll(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = 0.0
+    monkeypatch.setattr(local_group, "monotonic", lambda: now)
+    settings = {"max_poll_interval_ms": 60_000}
+    one = store.consumer("t", group="g", on_revoke=lambda one, _: one.commit(), **settings)
+    assert len(one.poll(100)) == PARTITIONS
+    with store.consumer("t", group="g", **settings) as two:
+        now = 61.0
+        assert len(two.poll(100)) == PARTITIONS
+    with pytest.raises(CommitFailedError):  # it may not commit what it has lost
+        one.poll()
+    assert one.assignment == frozenset()
+    assert sum(map(len, one.poll(100).values())) == PARTITIONS * RECORDS
+    one.close()
+    assert {one.offset for one in store.group("g").offsets.values()} == {RECORDS}
+
+
 def test_partitions_that_are_added_are_shared_and_read_from_their_beginning(store: Store) -> None:
     with (
         store.consumer("t", group="g", auto_offset_reset="latest") as one,
