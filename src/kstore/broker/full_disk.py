@@ -9,7 +9,7 @@ from kstore.store.space_reserve import CHUNKS, FULL, SpaceReserve
 
 if TYPE_CHECKING:
     from kstore.broker.disk_workers import DiskWorkers
-    from kstore.broker.loop import Loop
+    from kstore.broker.loop import Loop, Timer
     from kstore.broker.services import Services
 
 _LOGGER = logging.getLogger("kstore.broker")
@@ -27,6 +27,7 @@ class FullDisk:
         self._loop = loop
         self._workers = workers
         self._is_closed = False
+        self._timer: Timer | None = None  # of the next attempt
 
     def start(self) -> None:
         """Fill the reserve, again and again until it is full. Loop's thread."""
@@ -36,8 +37,9 @@ class FullDisk:
     def _filled(self, is_full: bool | None, error: BaseException | None) -> None:
         if error is not None:
             _LOGGER.warning("space for a full disk cannot be reserved: %s", error)
-        if not is_full:
-            self._loop.call_later(_FILL_SECONDS, self.start)
+        if self._timer is not None:  # of an earlier attempt: there is one at a time
+            self._timer.cancel()
+        self._timer = None if is_full else self._loop.call_later(_FILL_SECONDS, self.start)
 
     def run(self, change: Callable[[], Result]) -> Result:
         """Make a change that frees space; again with released space where the disk is full.

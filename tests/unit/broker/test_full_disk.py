@@ -66,6 +66,24 @@ def test_space_is_released_until_the_change_succeeds(failures: int, released: in
     assert reserve.filled == 1
 
 
+def test_a_disk_that_stays_full_is_tried_by_one_timer() -> None:
+    timers: list[str] = []
+
+    def call_later(*_: object) -> Any:
+        timers.append("set")
+        return SimpleNamespace(cancel=timers.pop)
+
+    reserve = Reserve(8)
+    full, called = disk(reserve)
+    full._loop.call_later = call_later  # type: ignore[method-assign]
+    reserve.fill = lambda: False  # type: ignore[method-assign]
+    for _ in range(3):
+        full.run(Change(1))
+    for each in called:
+        each()
+    assert timers == ["set"]
+
+
 def test_nothing_is_released_without_need() -> None:
     reserve = Reserve(4)
     full, called = disk(reserve)
