@@ -33,24 +33,28 @@ def message_class(plain: type[Class]) -> type[Class]:
     body = {name: value for name, value in plain.__dict__.items() if name not in left_out}
     body["__slots__"] = names
     for name in _OF_A_DATACLASS:
-        body[name] = _MadeLater(plain, name)
+        body[name] = _MadeLater(plain)
     return type(plain.__name__, (), body)
 
 
 class _MadeLater:
     """Stands for an attribute of a dataclass; its first use makes all of them."""
 
-    __slots__ = ("_name", "_plain")
+    __slots__ = ("_made", "_name", "_plain")
 
-    def __init__(self, plain: type[Any], name: str) -> None:
+    def __init__(self, plain: type[Any]) -> None:
         self._plain = plain
-        self._name = name
+
+    def __set_name__(self, made: type[Any], name: str) -> None:
+        self._made, self._name = made, name
 
     def __get__(self, instance: object, owner: type[Any]) -> Any:
+        """``owner`` may be a subclass, even one that overrides the attribute and calls this one."""
         with _making:
-            if owner.__dict__[self._name] is self:
+            if self._made.__dict__[self._name] is self:
                 made = dataclass(self._plain)
                 for name in _OF_A_DATACLASS:
-                    setattr(owner, name, made.__dict__[name])
-        found = getattr(owner, self._name)
-        return found if instance is None or found is None else getattr(instance, self._name)
+                    setattr(self._made, name, made.__dict__[name])
+        found = self._made.__dict__[self._name]
+        bind = getattr(type(found), "__get__", None)
+        return found if bind is None else bind(found, instance, owner)

@@ -51,6 +51,22 @@ def test_its_fields_are_known_before_the_first_instance():
     assert kind().names == []
 
 
+def test_a_subclass_may_be_used_first():
+    class Plain(new_class()):
+        __slots__ = ()
+
+    class Own(new_class()):
+        __slots__ = ("more",)
+
+        def __init__(self):
+            super().__init__(number=1)
+            self.more = 2
+
+    assert repr(Plain(5)).endswith("Plain(number=5, names=[])")
+    assert (Own().number, Own().more) == (1, 2)
+    assert Own() == Own()
+
+
 def test_a_class_is_made_at_its_first_use_and_once(monkeypatch):
     made = []
     monkeypatch.setattr(
