@@ -19,6 +19,7 @@ from kstore.coordinator.group.embedded_member import (
 from kstore.coordinator.group.local_group import local_group
 from kstore.coordinator.group.offset_records import OffsetCommit
 from kstore.coordinator.group.reader_offsets_file import TopicIds
+from kstore.errors import CommitFailedError, GroupConflictError
 from kstore.protocol.error_codes import ErrorCode
 from kstore.topic_partition import PartitionLike, TopicPartition, as_topic_partition
 
@@ -270,15 +271,22 @@ class GroupPartitions:
         return commit_failed(error or ErrorCode.ILLEGAL_GENERATION, self._group.name, partitions)
 
     def commit(self, commits: Mapping[tuple[str, int], OffsetCommit], topic_ids: TopicIds) -> None:
-        if self._member.is_lost:  # to its owner, which may be a new one
+        member = self._member
+        if member.is_lost:  # to its owner, which may be a new one
             raise commit_failed(ErrorCode.UNKNOWN_MEMBER_ID, self._group.name, commits)
-        self._member.owner.commit(self._group, self._current, commits, topic_ids)
+        try:
+            member.owner.commit(self._group, self._current, commits, topic_ids)
+        except CommitFailedError:
+            raise
+        except GroupConflictError as error:  # a broker serves the store now, and has members
+            raise commit_failed(ErrorCode.UNKNOWN_MEMBER_ID, self._group.name, commits) from error
 
     def check_transaction(self) -> None:
         """Raise CommitFailedError if the member may not commit in a transaction."""
-        if self._member.is_lost:
+        member = self._member
+        if member.is_lost or member.owner is not self._owner():
             raise commit_failed(ErrorCode.UNKNOWN_MEMBER_ID, self._group.name)
-        self._member.owner.check_transaction(self._group.name, self._current)
+        member.owner.check_transaction(self._group.name, self._current)
 
     # --- the end ----------------------------------------------------------------------------
 

@@ -164,6 +164,25 @@ def test_a_transaction_commits_for_an_embedded_member(
         assert consumer.committed("t", 0) == RECORDS
 
 
+def test_a_member_left_behind_commits_nothing_of_what_a_new_broker_assigns(
+    store: kstore.Store,
+) -> None:
+    with (
+        store.consumer("t", group="g") as one,
+        store.consumer("t", group="g") as two,
+        store.transactional_producer("id") as producer,
+    ):
+        share(one, two)
+        assert two.poll(100)
+        with kstore.Broker(store, port=0):
+            share(one)  # the broker's group does not know the other one yet
+            with pytest.raises(CommitFailedError):
+                two.commit()
+            with pytest.raises(CommitFailedError), producer.transaction():
+                producer.send_offsets_to_transaction(two)
+            assert not store.group("g").offsets
+
+
 # --- confluent-kafka ----------------------------------------------------------------------------
 
 
