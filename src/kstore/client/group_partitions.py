@@ -151,8 +151,8 @@ class GroupPartitions:
                     return
                 continue
             self._give_up()
-            if attempts and monotonic() > until:
-                return
+            if member.has_left or (attempts and monotonic() > until):
+                return  # its broker stops: a later poll joins another group, or tries again
             sleep(_PAUSE if attempts else 0.0)
             attempts += 1
             self._join()

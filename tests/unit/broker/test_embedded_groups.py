@@ -4,6 +4,7 @@ import time
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
+from queue import Empty
 from typing import Any
 
 import pytest
@@ -11,7 +12,9 @@ import pytest
 import kstore
 from kstore import Consumer, TopicPartition
 from kstore.broker import embedded_groups
+from kstore.broker.embedded_groups import EmbeddedGroups
 from kstore.cli import main
+from kstore.coordinator.group.embedded_member import EmbeddedMember
 from kstore.errors import CommitFailedError, UnknownTopicIdError
 
 PARTITIONS, RECORDS = 4, 10  # of each partition
@@ -118,6 +121,28 @@ def test_consumers_follow_a_broker_that_starts_and_stops(store: kstore.Store) ->
         with next(one.batches(0.0)):
             pass
     assert sum(each.offset for each in store.group("g").offsets.values()) == 9
+
+
+def test_a_join_ends_with_the_broker_that_does_not_answer_it(
+    store: kstore.Store, broker: kstore.Broker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def stop(groups: EmbeddedGroups, *_: object) -> None:
+        groups.leave_all()
+
+    waits: list[bool] = []
+
+    def take(member: EmbeddedMember, seconds: float) -> None:
+        with suppress(Empty):
+            member._settled.get(timeout=min(seconds, 1.0))
+            return
+        waits.append(seconds > 0)
+
+    monkeypatch.setattr(EmbeddedGroups, "join", stop)
+    monkeypatch.setattr(EmbeddedMember, "_take_settled", take)
+    with store.consumer("t", group="g") as one:
+        assert one.poll() == {}
+        assert one._partitions._member.has_left
+    assert not any(waits)
 
 
 def test_a_commit_for_the_group_of_this_process_is_refused_at_once_by_a_new_broker(

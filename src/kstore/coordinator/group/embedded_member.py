@@ -168,6 +168,10 @@ class EmbeddedMember:
         return self._member_id
 
     @property
+    def has_left(self) -> bool:
+        return self._has_left
+
+    @property
     def protocols(self) -> tuple[tuple[str, bytes], ...]:
         return ((range_assignor.NAME, self._subscription),)
 
@@ -294,6 +298,8 @@ class EmbeddedMember:
     def end(self) -> None:
         """Note that it leaves; it does not join again."""
         self._has_left = True
+        if self.status is MemberStatus.JOINING:  # a broker that stops does not answer
+            self._end(None)
 
 
 def _refused(error: ErrorCode, group_id: str) -> KStoreError:
