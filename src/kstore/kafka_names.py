@@ -530,8 +530,8 @@ def missing_of_module(
 
 def of_module(name: str) -> str | None:
     """The answer to a name that the module kstore has not; None where it has none."""
-    if name in OF_MODULE:
-        return OF_MODULE[name]
+    if name in OF_MODULE or not name[:1].isupper():
+        return OF_MODULE.get(name)
     from difflib import get_close_matches
 
     from kstore import errors

@@ -147,7 +147,7 @@ class OneBroker:
         answers: list[bytes] = []
         self._settle(answers)
         assert self.memory.used == 0
-        assert self.tester.services.delayed_fetches.size == 0
+        assert self.tester.services.delayed_fetches.requests == 0
         return b"".join(answers)
 
     def _settle(self, answers: list[bytes]) -> None:

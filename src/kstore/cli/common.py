@@ -18,6 +18,7 @@ from kstore.errors import (
     GroupConflictError,
     InvalidConfigError,
     KStoreError,
+    UnknownPartitionError,
     UnknownTopicOrPartitionError,
 )
 from kstore.partition_files import filenames
@@ -413,8 +414,11 @@ class Output:
 
 def exception_name(error: KStoreError) -> str:
     """The name that Kafka's tools print for an error."""
-    conflict = isinstance(error, GroupConflictError)  # Kafka's tools print another name
-    name = "GroupNotEmpty" if conflict else type(error).__name__.removesuffix("Error")
+    name = type(error).__name__.removesuffix("Error")
+    if isinstance(error, GroupConflictError):  # Kafka's tools print another name
+        name = "GroupNotEmpty"
+    elif isinstance(error, UnknownPartitionError):
+        name = "UnknownTopicOrPartition"
     return f"org.apache.kafka.common.errors.{name}Exception"
 
 

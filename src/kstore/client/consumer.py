@@ -324,7 +324,7 @@ class Consumer:
                     continue
                 if self._metadata.is_old:  # the records may be of a deleted topic
                     if fetched is not None:
-                        fetched.source.position = fetched.start_offset
+                        self._fetcher.put_back(fetched)
                     continue
                 if fetched is not None:
                     return ConsumerBatch(self, fetched)

@@ -98,6 +98,11 @@ class Fetcher:
                 return fetched
         return None
 
+    def put_back(self, fetched: Fetched) -> None:
+        """Undo the last fetch: the next one begins with the same partition."""
+        fetched.source.position = fetched.start_offset
+        self._turn -= 1
+
     def single_log(self) -> tuple["Log", int] | None:
         """The log to wait on and its end offset, if only one partition is read."""
         active = self._assignment.active()

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 
 from kstore._native.append.producer_table import ProducerTable
 from kstore._native.read.segment_view import SegmentList, SegmentView
-from kstore.producer_state.replay import base_offset_of, correct_open_transactions, replay_segment
+from kstore.producer_state import replay
+from kstore.producer_state.replay import base_offset_of
 from kstore.segment import transaction_index
 from kstore.segment.transaction_index import AbortedTransaction
 
@@ -65,7 +66,7 @@ class AbortedFinder:
         for replayed in self._views[self._begin(slot) : slot + 1]:
             self._table.begin_segment(replayed.base_offset)
             base, mapped = replayed.base_offset, state._writes
-            size = replay_segment(state._files, self._table, replayed, base, mapped=mapped)
+            size = replay.replay_segment(state._files, self._table, replayed, base, mapped=mapped)
             self._is_complete = self._is_complete and size == replayed.size
         self._slot = slot + 1
         data = self._table.aborted
@@ -92,6 +93,6 @@ class AbortedFinder:
 
     def _correct(self, base: int) -> None:
         state, views = self._state, self._views
-        correct_open_transactions(
+        replay.correct_open_transactions(
             state._files, self._table, views, views[0].base_offset, base, mapped=state._writes
         )

@@ -155,7 +155,7 @@ def test_a_client_that_leaves_is_not_waited_for(brokers):
         each.tester.turn()
         assert each.connection.is_closed
         assert each.memory.used == 0
-        assert each.tester.services.delayed_fetches.size == 0
+        assert each.tester.services.delayed_fetches.requests == 0
 
 
 def test_the_high_watermark_completes_a_parked_request(brokers):

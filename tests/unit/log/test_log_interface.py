@@ -61,9 +61,14 @@ def test_parameters_are_those_of_the_interface(kind: type[Log]) -> None:
 
 
 def parameters_of(function: Callable[..., Any]) -> list[tuple[str, Any, Any]]:
-    """Name, kind and default, but for the first one: ``self``."""
+    """Name, kind and default, but for the first one, ``self``, and for what is always refused.
+
+    ``append`` takes kafka-python's ``timestamp_ms`` in order to name ``timestamp``.
+    """
     parameters = list(inspect.signature(function).parameters.values())[1:]
-    return [(each.name, each.kind, each.default) for each in parameters]
+    return [
+        (each.name, each.kind, each.default) for each in parameters if each.name != "timestamp_ms"
+    ]
 
 
 def test_no_instance_replaces_a_method_of_its_class(tmp_path: Path) -> None:
