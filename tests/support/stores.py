@@ -1,6 +1,7 @@
 """Helpers of store tests: snapshots of directories, child processes, a failing disk."""
 
 import gc
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -38,6 +39,15 @@ def leave_to_kafka(path: Path) -> Path:
         "version=1\nnode.id=1\ncluster.id=AAAAAAAAAAAAAAAAAAABAA\n"
     )
     return path
+
+
+def copy_as_killed(live: Path, killed: Path) -> None:
+    """Copy the directory of a store that is open, which is what a kill would leave.
+
+    A checkpoint that is being written in the background is renamed at any moment: its temporary
+    file, which may be gone before it is copied, is not part of what remains.
+    """
+    shutil.copytree(live, killed, ignore=shutil.ignore_patterns(".lock", "*.tmp"))
 
 
 def scanned(log: Log) -> int:

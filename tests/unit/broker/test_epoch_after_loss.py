@@ -1,7 +1,6 @@
 """A restart that lost acknowledged records begins a leader epoch; no other restart does."""
 
 import os
-import shutil
 from pathlib import Path
 
 import pytest
@@ -11,6 +10,7 @@ from kstore.checkpoint.offset_checkpoint import write_offsets
 from kstore.files.files import DISK
 from kstore.protocol.api_keys import ApiKey
 from support.damage import cut, flip
+from support.stores import copy_as_killed
 from support.wire_client import Connection
 
 SEGMENT = "t-0/00000000000000000000.log"
@@ -26,8 +26,7 @@ def killed(tmp_path: Path) -> Path:
         for epoch in (0, 0, 4):
             log.begin_epoch(epoch)
             log.extend([b"value"] * 3)
-        shutil.copytree(tmp_path / "live", tmp_path / "killed")
-    (tmp_path / "killed" / ".lock").unlink(missing_ok=True)
+        copy_as_killed(tmp_path / "live", tmp_path / "killed")
     return tmp_path / "killed"
 
 

@@ -1,6 +1,5 @@
 """Which partitions a broker serves, and what clients of the others get."""
 
-import shutil
 import threading
 from pathlib import Path
 
@@ -13,7 +12,7 @@ from kstore.protocol.messages.metadata import MetadataRequest, MetadataResponse
 from kstore.remote.connection import Connection
 from kstore.store.open_store import open_to_serve
 from support.damage import flip
-from support.stores import QUIET
+from support.stores import QUIET, copy_as_killed
 from unit.store.test_staged_recovery import WAIT, Waiting, files, killed
 
 __all__ = ["files", "killed"]
@@ -86,7 +85,7 @@ def test_a_partition_that_needs_a_person_is_a_storage_error(tmp_path: Path) -> N
         for log in store.create_topic("t", 2, config=config):
             for _ in range(10):
                 log.append(bytes(300))
-        shutil.copytree(tmp_path / "live", tmp_path / "killed")
+        copy_as_killed(tmp_path / "live", tmp_path / "killed")
     flip(tmp_path / "killed/t-0" / f"{0:020}.log", 100)
     with (
         kstore.serve(tmp_path / "killed", port=0) as broker,

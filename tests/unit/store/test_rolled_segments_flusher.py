@@ -3,7 +3,6 @@
 import errno
 import gc
 import os
-import shutil
 import threading
 import time
 from collections.abc import Callable, Collection, Sequence
@@ -17,7 +16,7 @@ from kstore.errors import BackgroundFailure, LogFailedError, StorageError
 from kstore.files.files import Files
 from kstore.store.rolled_segments_flusher import RolledSegmentsFlusher
 from kstore.store.store import Store
-from support.stores import MARKER, QUIET, drop, scanned
+from support.stores import MARKER, QUIET, copy_as_killed, drop, scanned
 
 CONFIG = LogConfig(segment_bytes=1000, segment_index_bytes=4096)
 RECORD = bytes(300)
@@ -89,7 +88,7 @@ def test_after_a_kill_only_what_was_not_synced_is_read(tmp_path: Path) -> None:
         active = log.segments.views[-1].base_offset
         checkpoint = tmp_path / "live/recovery-point-offset-checkpoint"
         wait_until(lambda: checkpoint.exists() and f"t 0 {active}\n" in checkpoint.read_text())
-        shutil.copytree(tmp_path / "live", tmp_path / "killed")
+        copy_as_killed(tmp_path / "live", tmp_path / "killed")
     with kstore.open(tmp_path / "killed", config=QUIET) as store:
         log = store["t"][0]
         assert log.end_offset == 20

@@ -1,7 +1,6 @@
 """A store that recovers in a thread: each partition is used as soon as it is recovered."""
 
 import os
-import shutil
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,7 +14,7 @@ from kstore.files.files import Files
 from kstore.store.open_store import open_to_serve
 from kstore.store.store import Store
 from support.damage import flip
-from support.stores import MARKER, QUIET
+from support.stores import MARKER, QUIET, copy_as_killed
 
 WAIT = 60
 
@@ -41,7 +40,7 @@ def killed(tmp_path: Path) -> Path:
         for name in ("fast", "slow"):
             for log in store.create_topic(name, 2):
                 log.extend([b"value"] * 10)
-        shutil.copytree(tmp_path / "live", tmp_path / "killed")
+        copy_as_killed(tmp_path / "live", tmp_path / "killed")
     return tmp_path / "killed"
 
 
@@ -149,7 +148,7 @@ def test_a_partition_that_cannot_be_recovered_does_not_keep_the_others(tmp_path:
         for log in store.create_topic("t", 2, config=config):
             for _ in range(10):
                 log.append(bytes(300))
-        shutil.copytree(tmp_path / "live", tmp_path / "killed")
+        copy_as_killed(tmp_path / "live", tmp_path / "killed")
     flip(tmp_path / "killed/t-0" / f"{0:020}.log", 100)
     is_done = threading.Event()
     path = tmp_path / "killed"
