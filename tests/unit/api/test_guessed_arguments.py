@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import pyarrow
 import pytest
 
 import kstore
@@ -105,7 +106,6 @@ def test_a_record_with_another_value(store: Store) -> None:
 
 
 def test_a_block_of_columns_is_an_arrow_batch_and_a_data_frame(store: Store) -> None:
-    pyarrow = pytest.importorskip("pyarrow")
     log = store["orders"][0]
     log.extend([b"%d" % number for number in range(100)])
     tables = [pyarrow.Table.from_batches([columns.to_arrow()]) for columns in log.scan()]

@@ -5,6 +5,7 @@ from pathlib import Path
 from time import monotonic
 from typing import Any
 
+import confluent_kafka
 import pytest
 
 import kstore
@@ -272,8 +273,7 @@ class Readers:
         self.open: list[Any] = []
 
     def start(self, *topics: str, **settings: Any) -> Any:
-        confluent = pytest.importorskip("confluent_kafka")
-        consumer = confluent.Consumer(
+        consumer = confluent_kafka.Consumer(
             {
                 "bootstrap.servers": self.broker.bootstrap_servers,
                 "group.id": "g",

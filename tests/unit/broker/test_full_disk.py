@@ -66,7 +66,7 @@ def test_space_is_released_until_the_change_succeeds(failures: int, released: in
     assert reserve.filled == 1
 
 
-def test_a_disk_that_stays_full_is_tried_by_one_timer() -> None:
+def test_a_disk_that_stays_full_is_tried_by_one_timer(monkeypatch: pytest.MonkeyPatch) -> None:
     timers: list[str] = []
 
     def call_later(*_: object) -> Any:
@@ -75,8 +75,8 @@ def test_a_disk_that_stays_full_is_tried_by_one_timer() -> None:
 
     reserve = Reserve(8)
     full, called = disk(reserve)
-    full._loop.call_later = call_later  # type: ignore[method-assign]
-    reserve.fill = lambda: False  # type: ignore[method-assign]
+    monkeypatch.setattr(full._loop, "call_later", call_later, raising=False)
+    monkeypatch.setattr(reserve, "fill", lambda: False)
     for _ in range(3):
         full.run(Change(1))
     for each in called:

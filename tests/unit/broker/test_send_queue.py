@@ -44,6 +44,9 @@ class Wire:
         return sum(map(len, buffers))
 
 
+WIRE: Any = Wire()
+
+
 def queue_of(*chunks: Any) -> SendQueue:
     queue = SendQueue()
     queue.add(chunks, sum(map(len, chunks)))
@@ -53,7 +56,7 @@ def queue_of(*chunks: Any) -> SendQueue:
 def test_the_head_does_not_cut_the_end_of_an_answer_of_the_limit() -> None:
     records = FileSlice(SEND_LIMIT)
     queue = queue_of(b"h" * 81, records)
-    assert queue.send(Wire()) == 81 + SEND_LIMIT  # type: ignore[arg-type]
+    assert queue.send(WIRE) == 81 + SEND_LIMIT
     assert records.sent == [(0, SEND_LIMIT)]
     assert queue.size == 0
 
@@ -61,9 +64,9 @@ def test_the_head_does_not_cut_the_end_of_an_answer_of_the_limit() -> None:
 def test_a_turn_sends_the_limit_from_files() -> None:
     first, second = FileSlice(SEND_LIMIT - 10), FileSlice(SEND_LIMIT)
     queue = queue_of(b"head", first, b"between", second)
-    assert queue.send(Wire()) == 11 + SEND_LIMIT  # type: ignore[arg-type]
+    assert queue.send(WIRE) == 11 + SEND_LIMIT
     assert second.sent == [(0, 10)]
-    assert queue.send(Wire()) == SEND_LIMIT - 10  # type: ignore[arg-type]
+    assert queue.send(WIRE) == SEND_LIMIT - 10
     assert queue.size == 0
 
 
@@ -71,13 +74,13 @@ def test_a_later_turn_leaves_pages_that_are_not_in_memory_to_another_thread() ->
     records = FileSlice(3 * SEND_LIMIT, resident=2 * SEND_LIMIT)
     queue = queue_of(b"head", records)
     for turn in range(2):
-        queue.send(Wire())  # type: ignore[arg-type]
+        queue.send(WIRE)
         assert records.sent[turn:] == [(turn * SEND_LIMIT, SEND_LIMIT)]
-    assert queue.send(Wire()) == 0  # type: ignore[arg-type]
+    assert queue.send(WIRE) == 0
     assert queue.cold == (records, 2 * SEND_LIMIT, SEND_LIMIT)
 
 
 def test_a_turn_sends_about_the_limit_from_memory() -> None:
     queue = queue_of(*[bytes(1000)] * 4000)
-    sent = queue.send(Wire())  # type: ignore[arg-type]
+    sent = queue.send(WIRE)
     assert SEND_LIMIT <= sent <= SEND_LIMIT + 256 * 1000  # buffers of one sendmsg
