@@ -2,6 +2,7 @@
 
 import os
 import resource
+import shlex
 import shutil
 import signal
 import subprocess
@@ -16,6 +17,7 @@ import kstore
 from kstore.errors import CorruptRecordError, KStoreError, StorageError, StoreLockedError
 from support.damage import write_damaged
 from support.logs import open_log, read_log
+from support.system import unavailable
 
 FILLER = """
 import errno, sys
@@ -41,11 +43,11 @@ assert log.close()
 again = open_log(directory / "t-0")
 assert [record.offset for record in again] == list(range(acknowledged + 1))
 assert again.verify().ok
-print("acknowledged", acknowledged)
+print(acknowledged)
 """
 
 BROKER = """
-import os, sys, time
+import errno, os, sys, time
 from pathlib import Path
 import kstore
 from kstore.protocol.messages.delete_records import DeleteRecordsRequest, DeleteRecordsResponse
@@ -101,8 +103,8 @@ with served as broker, Connection("127.0.0.1", broker.port) as client:
         try:
             while True:
                 ballast.write(b"x" * 512)
-        except OSError:
-            pass
+        except OSError as error:
+            assert error.errno == errno.ENOSPC, error
     assert free() == 0, free()
     assert produce(client, "kept", 9000) == 56
     assert fetch(client, "kept") == (0, True)
@@ -119,39 +121,33 @@ with served as broker, Connection("127.0.0.1", broker.port) as client:
         broker.store.apply_retention()
     wait_for(lambda: free() > 0)
     wait_for(lambda: produce(client, "kept", 9000) == 0)
+    print("appended again")
     broker._loop.call_soon_threadsafe(broker._services.full_disk.start)
     wait_for(lambda: reserve.stat().st_size == size)
 with kstore.open(data) as store:
     assert not store.recovery.unclean
     assert len(list(store["kept"][0])) == 2
     assert store.verify().ok
-print("acknowledged", 501)
 """
 
 
-@pytest.mark.parametrize("way", ["log", "topic", "records"])
-def test_a_disk_that_is_really_full(tmp_path: Path, way: str) -> None:
-    """A tmpfs of one MiB, of eight for a broker, in a mount namespace of its own.
-
-    A broker without a free byte answers reads, refuses appends, deletes, and appends again.
-    """
-    (tmp_path / "fill.py").write_text(FILLER if way == "log" else BROKER)
-    size = "1m" if way == "log" else "8m"
+def run_on_a_small_disk(tmp_path: Path, size: str, program: str, *arguments: str) -> str:
+    """What a program printed that was given a tmpfs of this size, in a mount namespace."""
+    disk, script = tmp_path / "disk", tmp_path / "program.py"
+    disk.mkdir()
+    script.write_text(program)
     tests = Path(__file__).parents[1]
     source = Path(kstore.__file__).parents[1]
-    disk = tmp_path / "disk"
-    disk.mkdir()
-    shell = (
-        f"mount -t tmpfs -o size={size} tmpfs {disk} && "
-        f"exec {sys.executable} {tmp_path}/fill.py {disk} {way}"
-    )
+    command = shlex.join([sys.executable, str(script), str(disk), *arguments])
+    shell = f"mount -t tmpfs -o size={size} tmpfs {shlex.quote(str(disk))} && exec {command}"
     flags = "-m" if os.geteuid() == 0 else "-Urm"
-    try:
-        may = subprocess.run(["unshare", flags, "true"], capture_output=True, check=False)
-    except FileNotFoundError:
-        pytest.skip("no unshare here: a small disk cannot be mounted")
+    if shutil.which("unshare") is None:
+        unavailable("a small disk cannot be mounted: install unshare (util-linux)")
+    may = subprocess.run(["unshare", flags, "true"], capture_output=True, text=True, check=False)
     if may.returncode:
-        pytest.skip(f"no mount namespace here: {may.stderr.decode().strip()}")
+        unavailable(
+            f"a small disk cannot be mounted: allow mount namespaces ({may.stderr.strip()})"
+        )
     done = subprocess.run(
         ["unshare", flags, "sh", "-c", shell],
         capture_output=True,
@@ -161,7 +157,17 @@ def test_a_disk_that_is_really_full(tmp_path: Path, way: str) -> None:
         env={**os.environ, "PYTHONPATH": f"{source}:{tests}"},
     )
     assert done.returncode == 0, done.stderr
-    assert int(done.stdout.split()[1]) > 500
+    return done.stdout
+
+
+def test_a_log_on_a_full_disk_keeps_what_it_acknowledged(tmp_path: Path) -> None:
+    assert int(run_on_a_small_disk(tmp_path, "1m", FILLER)) > 500
+
+
+@pytest.mark.parametrize("way", ["topic", "records"])
+def test_a_broker_without_a_free_byte_deletes_and_appends_again(tmp_path: Path, way: str) -> None:
+    """It answers reads and refuses appends meanwhile."""
+    assert run_on_a_small_disk(tmp_path, "8m", BROKER, way) == "appended again\n"
 
 
 @contextmanager
