@@ -5,7 +5,7 @@ from itertools import count
 from typing import Any
 
 from kstore.coordinator.group.classic_coordinator import ClassicCoordinator, GroupLimits
-from kstore.coordinator.group.group_events import (
+from kstore.coordinator.group.classic_events import (
     GroupSnapshot,
     Join,
     JoinAnswer,

@@ -28,6 +28,7 @@ from tidy.sources import (
 ORDER = (
     "kstore.errors",
     "kstore.integers",
+    "kstore.clock",
     "kstore.kafka_names",
     "kstore.kafka_uuid",
     "kstore.aio",
@@ -75,6 +76,7 @@ THROUGH_THE_DOOR = ("kstore.spark", "kstore.cli", "kstore.handover", "kstore.mir
 VOCABULARY = (
     "kstore.errors",
     "kstore.integers",
+    "kstore.clock",
     "kstore.config",
     "kstore.topic_partition",
     "kstore.record",

@@ -26,9 +26,8 @@ from contextlib import ExitStack, contextmanager
 from random import Random
 from unittest.mock import patch
 
-from kstore import Store
+from kstore import Store, clock
 from kstore.client import producer, transactional_producer
-from kstore.coordinator.group import group_offsets, offsets_table
 from kstore.errors import KStoreError
 from support.recording import Recorder, Trace, Tree
 from torture.checks import (
@@ -237,7 +236,7 @@ def explore_all(
     return figures
 
 
-CLOCKS = (time, producer, transactional_producer, group_offsets, offsets_table)
+CLOCKS = (time, clock, producer, transactional_producer)
 
 
 @contextmanager

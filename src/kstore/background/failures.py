@@ -7,9 +7,9 @@ task succeeds.
 
 import logging
 import threading
-import time
 from collections.abc import Callable
 
+from kstore.clock import now_ms
 from kstore.errors import BackgroundFailure
 
 _LOGGER = logging.getLogger("kstore")
@@ -48,7 +48,7 @@ class BackgroundFailures:
             known = self._current.get(key)
             if known is not None and _is_same(known, error, is_lasting):
                 return
-            since = time.time_ns() // 1_000_000 if known is None else known.since_ms
+            since = now_ms() if known is None else known.since_ms
             failure = BackgroundFailure(work, topic, partition, error, is_lasting, since)
             self._current[key] = failure
         subject = "" if topic is None else f" of {topic}-{partition}"

@@ -36,8 +36,8 @@ Modules:
 - full_disk: Lets requests that free space succeed on a full disk, with the space that the broker
   keeps
 - group_service: Executes the group coordinator's decisions
+- hanging_transactions: Finds transactions open for longer than any may be
 - internal_topic: An internal topic: its creation, and the loading of its partitions
-- late_transactions: Transactions that are open for longer than any may be
 - leader_hints: The current leader in responses of Produce 10 and Fetch 16 (KIP-951)
 - listener: A listening socket and its connections
 - listener_set: The listeners of a broker, and their advertised addresses

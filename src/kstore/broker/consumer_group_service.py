@@ -10,7 +10,19 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
 from kstore.broker.topic_patterns import match_topics
+from kstore.clock import now_ms
 from kstore.cluster.settings.group_settings import HEARTBEAT_INTERVAL, SESSION_TIMEOUT
+from kstore.coordinator.group.classic_events import (
+    Join,
+    JoinAnswer,
+    LeavingMember,
+    Sync,
+    SyncAnswer,
+)
+from kstore.coordinator.group.classic_records import (
+    encode_group_key,
+    encode_group_value,
+)
 from kstore.coordinator.group.classic_requests import ClassicRequests
 from kstore.coordinator.group.consumer_coordinator import (
     ConsumerCoordinator,
@@ -23,11 +35,6 @@ from kstore.coordinator.group.consumer_events import (
     Records,
 )
 from kstore.coordinator.group.consumer_group import ConsumerGroup
-from kstore.coordinator.group.group_events import Join, JoinAnswer, LeavingMember, Sync, SyncAnswer
-from kstore.coordinator.group.group_metadata_records import (
-    encode_group_key,
-    encode_group_value,
-)
 from kstore.coordinator.group.group_migration import (
     CannotUpgradeError,
     MigrationPolicy,
@@ -36,7 +43,6 @@ from kstore.coordinator.group.group_migration import (
     upgraded,
 )
 from kstore.coordinator.group.offset_expiration import RetentionFacts, consumer_retention_facts
-from kstore.coordinator.group.offsets_store import now_ms
 from kstore.coordinator.group.server_assignors import assignors_of
 from kstore.errors import CorruptRecordError, InvalidConfigError
 from kstore.protocol.error_codes import ErrorCode

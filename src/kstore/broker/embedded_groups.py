@@ -10,8 +10,14 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
 from kstore.broker.member_requests import MemberRequests
+from kstore.coordinator.group.classic_events import (
+    Join,
+    JoinAnswer,
+    LeavingMember,
+    Sync,
+    SyncAnswer,
+)
 from kstore.coordinator.group.embedded_member import Assigned, EmbeddedMember, commit_failed
-from kstore.coordinator.group.group_events import Join, JoinAnswer, LeavingMember, Sync, SyncAnswer
 from kstore.coordinator.group.offset_records import OffsetCommit, PartitionKey
 from kstore.coordinator.group.reader_offsets_file import TopicIds
 from kstore.coordinator.group.store_group import check_topic_ids

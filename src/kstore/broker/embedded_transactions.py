@@ -7,6 +7,7 @@ import threading
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, TypeVar
 
+from kstore.clock import now_ms
 from kstore.coordinator.transaction.transaction_events import (
     AddPartitions,
     EndTransaction,
@@ -17,7 +18,6 @@ from kstore.coordinator.transaction.transaction_state_records import (
     PartitionKey,
     TransactionMetadata,
 )
-from kstore.coordinator.transaction.transaction_state_store import now_ms
 from kstore.errors import (
     ClosedError,
     ConcurrentTransactionsError,

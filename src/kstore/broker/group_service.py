@@ -14,9 +14,10 @@ from kstore.broker.durable_commits import durable_commits
 from kstore.broker.embedded_groups import EmbeddedGroups
 from kstore.broker.handlers.controller_work import METADATA_KEY
 from kstore.broker.partitions import error_code_of
+from kstore.clock import now_ms
 from kstore.coordinator.group.classic_coordinator import ClassicCoordinator, GroupLimits
+from kstore.coordinator.group.classic_events import StoreGroupMetadata
 from kstore.coordinator.group.consumer_events import Records
-from kstore.coordinator.group.group_events import StoreGroupMetadata
 from kstore.coordinator.group.offset_expiration import (
     Retention,
     RetentionFacts,
@@ -27,7 +28,6 @@ from kstore.coordinator.group.offsets_store import (
     Appended,
     LoadedPartition,
     OffsetsStore,
-    now_ms,
 )
 from kstore.coordinator.group.offsets_table import OFFSETS_PROPERTIES, OFFSETS_TOPIC
 from kstore.coordinator.group.reader_offsets_file import TopicIds

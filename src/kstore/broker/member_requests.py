@@ -3,7 +3,13 @@
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from kstore.coordinator.group.group_events import Join, JoinAnswer, LeavingMember, Sync, SyncAnswer
+from kstore.coordinator.group.classic_events import (
+    Join,
+    JoinAnswer,
+    LeavingMember,
+    Sync,
+    SyncAnswer,
+)
 from kstore.protocol.error_codes import ErrorCode
 
 if TYPE_CHECKING:

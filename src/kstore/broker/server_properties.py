@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 
 from kstore.broker.settings import BrokerSettings
-from kstore.cluster.effective_config import KNOWN_TO_ENGINE
+from kstore.cluster.engine_config import KNOWN_TO_ENGINE
 from kstore.cluster.settings.broker_settings import BROKER_SETTINGS
 from kstore.cluster.settings.topic_settings import BROKER_SYNONYMS
 from kstore.config import parse_whole_number

@@ -6,12 +6,12 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from kstore.broker.partitions import HostedPartition
+from kstore.coordinator.transaction.end_markers import AppendedMarker, append_marker
 from kstore.coordinator.transaction.transaction_state_records import (
     PartitionKey,
     TransactionMetadata,
     TransactionState,
 )
-from kstore.coordinator.transaction.transaction_state_store import AppendedMarker, append_marker
 from kstore.errors import InvalidProducerEpochError, UnknownTopicOrPartitionError
 from kstore.protocol.error_codes import ErrorCode
 

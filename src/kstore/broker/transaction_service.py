@@ -13,10 +13,16 @@ from typing import TYPE_CHECKING
 
 from kstore.broker.durable_commits import durable_commits
 from kstore.broker.embedded_transactions import EmbeddedTransactions
+from kstore.broker.hanging_transactions import HangingTransactions
 from kstore.broker.internal_topic import InternalTopic
-from kstore.broker.late_transactions import LateTransactions
 from kstore.broker.partitions import error_code_of
 from kstore.broker.transaction_markers import MarkerWriter
+from kstore.clock import now_ms
+from kstore.coordinator.transaction.end_markers import (
+    AppendedMarker,
+    end_unknown_transaction,
+    open_transactions,
+)
 from kstore.coordinator.transaction.transaction_coordinator import TransactionCoordinator
 from kstore.coordinator.transaction.transaction_events import (
     StoreTransaction,
@@ -24,7 +30,6 @@ from kstore.coordinator.transaction.transaction_events import (
     WriteMarkers,
 )
 from kstore.coordinator.transaction.transaction_state_records import (
-    LOWEST_PRODUCER_ID,
     PartitionKey,
     TransactionMetadata,
     TransactionState,
@@ -32,14 +37,11 @@ from kstore.coordinator.transaction.transaction_state_records import (
 from kstore.coordinator.transaction.transaction_state_store import (
     STATE_PROPERTIES,
     STATE_TOPIC,
-    AppendedMarker,
     AppendedState,
     LoadedStates,
     TransactionStateStore,
-    end_unknown_transaction,
-    now_ms,
-    open_transactions,
 )
+from kstore.producer_state.producer_ids import LOWEST_PRODUCER_ID
 from kstore.protocol.error_codes import ErrorCode
 
 if TYPE_CHECKING:
@@ -111,7 +113,7 @@ class TransactionService:
         self._unchecked: list[tuple[Log, list[ProducerEntry]]] = []
         self._is_checking = False
         self._embedded = EmbeddedTransactions(services, self)
-        self.late = LateTransactions(services)
+        self.hanging = HangingTransactions(services)
         services.loop.call_soon(self._start)
 
     def take_over(self) -> None:
@@ -345,7 +347,7 @@ class TransactionService:
             _LOGGER.warning("aborting the transaction of %r, which exceeded its timeout", name)
         self.coordinator.store_again()
         self.carry_out()
-        self.late.look()
+        self.hanging.look()
 
     def _expire(self) -> None:
         settings = self._services.settings

@@ -1,10 +1,10 @@
 """The output of Kafka's verifiable tools: one JSON object on a line for each event."""
 
 import json
-import time
 from collections.abc import Iterable
 
 from kstore.cli.common import Output
+from kstore.clock import now_ms
 from kstore.topic_partition import TopicPartition
 
 
@@ -13,7 +13,7 @@ class EventLines(Output):
 
     def event(self, name: str, **fields: object) -> None:
         """An event: the time in ms, its name, then the fields in their order."""
-        found = {"timestamp": time.time_ns() // 1_000_000, "name": name, **fields}
+        found = {"timestamp": now_ms(), "name": name, **fields}
         self.line(json.dumps(found, separators=(",", ":"), ensure_ascii=False))
 
 

@@ -4,13 +4,13 @@ import argparse
 import csv
 import io
 import re
-import time
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC
 from typing import TYPE_CHECKING, Protocol
 
 from kstore.arguments import parse_time
 from kstore.cli.common import WrongOptionsError, complain
+from kstore.clock import now_ms
 from kstore.config import parse_whole_number
 from kstore.errors import InvalidConfigError, UnknownTopicOrPartitionError
 from kstore.integers import INT32_MAX
@@ -139,7 +139,7 @@ class Planner:
         if arguments.to_datetime is not None:
             self._timestamp = parse_time(arguments.to_datetime, "--to-datetime", UTC)
         elif arguments.by_duration is not None:
-            now = time.time_ns() // 1_000_000
+            now = now_ms()
             self._timestamp = max(0, now - milliseconds_of(arguments.by_duration))
         elif arguments.from_file is not None:
             with open(arguments.from_file, encoding="utf-8", newline="") as file:

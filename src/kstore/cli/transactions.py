@@ -1,13 +1,13 @@
 """``kstore transactions``: Kafka's kafka-transactions on a server."""
 
 import argparse
-import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from kstore.arguments import whole_number
 from kstore.cli.common import ToolParser, WrongOptionsError, open_server
 from kstore.cli.server_options import add_server, check_server, pretty_table
+from kstore.clock import now_ms
 from kstore.errors import KStoreError
 from kstore.integers import INT32_MAX, INT64_MAX
 from kstore.topic_partition import TopicPartition
@@ -129,7 +129,7 @@ def describe_one(store: "RemoteStore", arguments: argparse.Namespace) -> None:
     start, duration = "None", "None"
     if found.start_time_ms is not None:
         start = str(found.start_time_ms)
-        duration = str(_now() - found.start_time_ms)
+        duration = str(now_ms() - found.start_time_ms)
     header = (
         "CoordinatorId", "TransactionalId", "ProducerId", "ProducerEpoch", "TransactionState",
         "TransactionTimeoutMs", "CurrentTransactionStartTimeMs", "TransactionDurationMs",
@@ -165,7 +165,7 @@ def describe_producers(store: "RemoteStore", arguments: argparse.Namespace) -> N
 def find_hanging(store: "RemoteStore", arguments: argparse.Namespace) -> None:
     from kstore.remote import transactions
 
-    oldest = _now() - arguments.max_transaction_timeout * _MINUTE
+    oldest = now_ms() - arguments.max_transaction_timeout * _MINUTE
     described = transactions.describe_producers(
         store.cluster, partitions_to_search(store, arguments), broker=arguments.broker_id
     )
@@ -183,7 +183,7 @@ def find_hanging(store: "RemoteStore", arguments: argparse.Namespace) -> None:
         (
             tp.topic, tp.partition, each.producer_id, each.producer_epoch,
             each.coordinator_epoch, each.start_offset, each.last_timestamp,
-            (_now() - each.last_timestamp) // _MINUTE,
+            (now_ms() - each.last_timestamp) // _MINUTE,
         )
         for tp, each in without_coordinator(store, candidates)
     ]  # fmt: skip
@@ -242,10 +242,6 @@ def abort(store: "RemoteStore", arguments: argparse.Namespace) -> None:
     transactions.abort_transaction(
         store.cluster, tp, producer_id, producer_epoch, max(0, coordinator_epoch)
     )
-
-
-def _now() -> int:
-    return time.time_ns() // 1_000_000
 
 
 _RUN = {

@@ -5,14 +5,10 @@ from typing import TYPE_CHECKING, cast
 from kstore._native.append.encode import BatchBuffer
 from kstore.client.delivery import ProducerBatch
 from kstore.config import CODECS, codec_of_batches, warn_of_codec
-from kstore.coordinator.transaction.transaction_state_records import (
-    SEQUENCES,
-    new_producer_id,
-    next_sequence,
-)
 from kstore.errors import InvalidConfigError
 from kstore.integers import check_integer_setting
 from kstore.log.append_split import append_split
+from kstore.producer_state.producer_ids import SEQUENCES, new_producer_id, next_sequence
 from kstore.record import codec
 from kstore.record.split import NO_PRODUCER
 

@@ -12,11 +12,7 @@ from typing import TYPE_CHECKING, Never
 from kstore.client.argument_errors import wrong_send
 from kstore.client.topic_batches import check_batch_settings
 from kstore.config import codec_of_batches, warn_of_codec
-from kstore.coordinator.transaction.transaction_state_records import (
-    SEQUENCES,
-    TransactionState,
-    next_sequence,
-)
+from kstore.coordinator.transaction.transaction_state_records import TransactionState
 from kstore.coordinator.transaction.transaction_topics import TransactionTopics
 from kstore.errors import (
     ClosedError,
@@ -32,6 +28,7 @@ from kstore.files.filenames import INTERNAL_TOPICS
 from kstore.integers import check_integer
 from kstore.kafka_names import OF_TRANSACTIONS, answer_names, no_asyncio
 from kstore.log.append_split import append_all
+from kstore.producer_state.producer_ids import SEQUENCES, next_sequence
 from kstore.record import Headers
 from kstore.record.builder import BatchBuilder
 from kstore.record.timestamp import to_record_timestamp

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from kstore.cluster.adoption import PlannedTopic, Source, plan_adoption
 from kstore.cluster.broker_file import read_broker_file
 from kstore.cluster.config_changes import check_broker_config
-from kstore.cluster.effective_config import to_log_config
+from kstore.cluster.engine_config import to_log_config
 from kstore.cluster.settings.layers import BrokerConfig
 from kstore.cluster.settings.topic_settings import TOPIC_SETTINGS
 from kstore.config import LogConfig

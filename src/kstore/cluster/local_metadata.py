@@ -25,7 +25,7 @@ from kstore.cluster.config_changes import (
     check_topic_config,
     replacing,
 )
-from kstore.cluster.effective_config import (
+from kstore.cluster.engine_config import (
     ignoring_message_format,
     kept_beside_topics,
     kept_by_topics,

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 
 from kstore.cluster.broker_file import TopicRecord
 from kstore.cluster.config_changes import check_topic_config
-from kstore.cluster.effective_config import kept_beside_topics, kept_by_topics
+from kstore.cluster.engine_config import kept_beside_topics, kept_by_topics
 from kstore.cluster.image import TopicImage
 from kstore.cluster.local_image import planned_image
 from kstore.cluster.metadata import NewTopic

@@ -18,7 +18,7 @@ import weakref
 from collections.abc import Callable, Iterable
 from functools import partial
 from operator import itemgetter
-from time import monotonic, time_ns
+from time import monotonic
 from typing import TYPE_CHECKING, NamedTuple
 
 from kstore.background.scheduler import Scheduler
@@ -27,6 +27,7 @@ from kstore.checkpoint.uncleanable_partitions import (
     read_uncleanable,
     write_uncleanable,
 )
+from kstore.clock import now_ms
 from kstore.compaction import cleaner
 from kstore.errors import (
     ClosedError,
@@ -255,7 +256,7 @@ class LogCleaner:
             path = getattr(error, "path", None)
             known = self._uncleanable.get(key)
             text = str(error) if isinstance(error, KStoreError) else repr(error)
-            since = time_ns() // 1_000_000
+            since = now_ms()
             if known is not None and known.shown.error == text:
                 since = known.shown.since_ms
             shown = UncleanablePartition(*key, text, since)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, TypeVar
 from kstore.cluster.adoption_report import deleted_by_retention
 from kstore.cluster.broker_file import read_broker_file
 from kstore.cluster.client_quotas import CLIENT_ID, IP, USER, ClientQuotas
-from kstore.cluster.effective_config import to_log_config
+from kstore.cluster.engine_config import to_log_config
 from kstore.cluster.local_image import topic_image
 from kstore.cluster.settings.layers import BrokerConfig
 from kstore.cluster.settings.topic_settings import TOPIC_SETTINGS

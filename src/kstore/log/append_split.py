@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from kstore._native.format import batch_fields
 from kstore.errors import MessageTooLargeError, RecordListTooLargeError
+from kstore.producer_state.producer_ids import SEQUENCES
 from kstore.record.split import NO_PRODUCER, encode, records_of
 
 if TYPE_CHECKING:
     from kstore.log.log import Log
 
 _CODEC_AND_TRANSACTIONAL = batch_fields.CODEC_MASK | batch_fields.TRANSACTIONAL_BIT
-_SEQUENCES = 1 << 31  # they wrap
 
 
 class AppendedBatch(NamedTuple):
@@ -59,7 +59,7 @@ def append_split(
             else:
                 appended.append(AppendedBatch(start, -1, _refusal(log, len(split), error)))
         else:
-            sequence = (sequence + stop - start) % _SEQUENCES if producer_id >= 0 else sequence
+            sequence = (sequence + stop - start) % SEQUENCES if producer_id >= 0 else sequence
     return appended
 
 

@@ -10,7 +10,6 @@ files that is consistent with the log.
 
 import itertools
 import os
-import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -18,6 +17,7 @@ from typing import TYPE_CHECKING
 
 from kstore._native.format.status import reason
 from kstore._native.read.segment_view import SegmentList, SegmentView
+from kstore.clock import now_ms
 from kstore.config import LogConfig
 from kstore.errors import StorageError
 from kstore.files import filenames
@@ -188,8 +188,8 @@ def replay_producers(
     log = SegmentList(tuple(views), start)
     state = ProducerState(staged, staged.directory, config.producer_id_expiration_ms)
     quiet = frozenset(indexed.base_offset for indexed in segments if indexed.producer_batches == 0)
-    now_ms = time.time_ns() // 1_000_000 if clock is None else clock()
-    state.load(log, now_ms, unclean=UncleanStop(0, 0, log_start_offset), quiet=quiet)
+    now = now_ms() if clock is None else clock()
+    state.load(log, now, unclean=UncleanStop(0, 0, log_start_offset), quiet=quiet)
     state.take_snapshot(log.end_offset)
     staged_names = staged.listdir(staged.directory)
     unwanted = [name for name in files.listdir(directory) if _is_unwanted(name, log, staged_names)]

@@ -3,6 +3,7 @@
 Modules:
 
 - aborted_transactions: Looks up aborted transactions, as Kafka's collectAbortedTxns
+- producer_ids: Assigns producer ids and sequence numbers
 - reader_producer_state: The producer state of a log that another process writes
 - replay: Replays the batches and markers of segments into a producer table
 - snapshot: Producer snapshots (``N.snapshot``): the state of each producer before offset N

@@ -8,13 +8,13 @@ from typing import NamedTuple
 
 from kstore._native.format.crc import crc32c
 from kstore.errors import CorruptFileError
+from kstore.producer_state.producer_ids import SEQUENCES
 
 _HEADER = Struct(">hIi")  # version, CRC-32C of the bytes after it, number of entries
 _ENTRY = Struct(">qhiqiqiq")
 EMPTY_SIZE = _HEADER.size  # of a snapshot without producers
 _CRC_END = 6
 _VERSION = 1
-_SEQUENCES = 2**31  # after the last of them comes 0
 
 
 class ProducerEntry(NamedTuple):
@@ -32,7 +32,7 @@ class ProducerEntry(NamedTuple):
     @property
     def first_sequence(self) -> int:
         """The first sequence of its last batch; sequences wrap from 2^31 - 1 to 0."""
-        return (self.last_sequence - self.offset_delta) % _SEQUENCES
+        return (self.last_sequence - self.offset_delta) % SEQUENCES
 
 
 def parse(data: bytes, *, path: str | None = None) -> list[ProducerEntry]:

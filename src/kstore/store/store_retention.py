@@ -3,11 +3,11 @@
 The rules are in :mod:`kstore.log.retention`, their application in :mod:`kstore.log.writable_log`.
 """
 
-import time
 from collections.abc import Iterator
 from functools import partial
 from typing import TYPE_CHECKING
 
+from kstore.clock import now_ms
 from kstore.config import LogConfig
 from kstore.errors import ClosedError
 from kstore.files.filenames import DELETE
@@ -73,7 +73,7 @@ class StoreRetention:
 
         Only for topics with settings of their own; a broker removes those of its topics.
         """
-        now = time.time_ns() // 1_000_000
+        now = now_ms()
         catalog = self._manager.catalog
         for retired in catalog.retired:
             if retired.name.state == DELETE and catalog.is_own(retired.name.topic):
@@ -83,7 +83,7 @@ class StoreRetention:
     def _remove_deleted_folders(self) -> None:
         manager = self._manager
         with manager.lock:
-            now = time.time_ns() // 1_000_000
+            now = now_ms()
             for due, retired in list(self._deleted):
                 if due <= now:
                     self._deleted.remove((due, retired))

@@ -4,7 +4,7 @@ import logging
 from os.path import dirname
 from typing import TYPE_CHECKING
 
-from kstore.coordinator.group.group_offsets import GroupOffsets
+from kstore.coordinator.group.embedded_offsets import EmbeddedOffsets
 from kstore.coordinator.group.offsets_table import OFFSETS_TOPIC
 from kstore.coordinator.group.reader_offsets_file import group_files, read_group_file
 from kstore.coordinator.group.store_group import find_table
@@ -90,7 +90,7 @@ def _forget_in_file(store: "Store", path: str, topic: str) -> int:
         if filed is None:
             return 0
         is_same = store._manager.identities.is_same
-        offsets = GroupOffsets(store._files, lambda: [dirname(path)], filed.group, is_same)
+        offsets = EmbeddedOffsets(store._files, lambda: [dirname(path)], filed.group, is_same)
         return offsets.forget_topic(topic)
     except (CorruptFileError, NewerFormatError, StoreLockedError) as error:
         _LOGGER.warning("committed offsets of topic %s were left in a file: %s", topic, error)

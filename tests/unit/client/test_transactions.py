@@ -10,7 +10,6 @@ import pytest
 import kstore
 from kstore import TopicPartition
 from kstore.coordinator.transaction.transaction_state_records import (
-    LOWEST_PRODUCER_ID,
     TransactionMetadata,
     TransactionState,
     decode_value,
@@ -29,6 +28,7 @@ from kstore.errors import (
     StorageError,
     UnknownTopicOrPartitionError,
 )
+from kstore.producer_state.producer_ids import LOWEST_PRODUCER_ID
 from kstore.record.builder import BatchBuilder
 from support.stores import QUIET
 

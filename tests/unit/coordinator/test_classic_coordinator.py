@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from kstore.coordinator.group.group_events import (
+from kstore.coordinator.group.classic_events import (
     GroupSnapshot,
     JoinAnswer,
     MemberSnapshot,

@@ -6,7 +6,7 @@ from types import FrameType
 
 import pytest
 
-from kstore.coordinator.group.group_events import JoinAnswer
+from kstore.coordinator.group.classic_events import JoinAnswer
 from support.group_driver import Driver
 
 INTERVAL = 3  # seconds between two heartbeats of a member

@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from kstore.coordinator.group.classic_events import Join, JoinAnswer, LeavingMember, Sync
 from kstore.coordinator.group.classic_group import ClassicGroup, GroupState
 from kstore.coordinator.group.classic_member import Member
 from kstore.coordinator.group.classic_requests import ClassicRequests
@@ -11,7 +12,6 @@ from kstore.coordinator.group.consumer_coordinator import ConsumerCoordinator
 from kstore.coordinator.group.consumer_events import ClassicMetadata
 from kstore.coordinator.group.consumer_group import ConsumerGroup
 from kstore.coordinator.group.consumer_member import ConsumerMember
-from kstore.coordinator.group.group_events import Join, JoinAnswer, LeavingMember, Sync
 from kstore.coordinator.group.group_migration import (
     CannotUpgradeError,
     MigrationPolicy,

@@ -20,9 +20,9 @@ from hypothesis.stateful import (
     rule,
 )
 
+from kstore.coordinator.group.classic_checks import check_commit
 from kstore.coordinator.group.classic_coordinator import ClassicCoordinator, GroupLimits
-from kstore.coordinator.group.group_checks import check_commit
-from kstore.coordinator.group.group_events import JoinAnswer, Sync, SyncAnswer
+from kstore.coordinator.group.classic_events import JoinAnswer, Sync, SyncAnswer
 from kstore.protocol.error_codes import ErrorCode
 from support.group_driver import Driver
 

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 import kstore
 from kstore.coordinator.group import offsets_table
 from kstore.coordinator.group.claims import Claims
-from kstore.coordinator.group.group_offsets import GroupOffsets
+from kstore.coordinator.group.embedded_offsets import EmbeddedOffsets
 from kstore.coordinator.group.offset_records import (
     OffsetCommit,
     OffsetKey,
@@ -88,10 +88,10 @@ class FakeLog:
         raise AssertionError("few records are read one by one")
 
 
-def group_offsets(directory: Path, group: str, *gone: str) -> GroupOffsets:
+def embedded_offsets(directory: Path, group: str, *gone: str) -> EmbeddedOffsets:
     """Offsets of a group where all topics are what they were, but for those that are named."""
     log_dirs = [str(directory)]
-    return GroupOffsets(DISK, lambda: log_dirs, group, lambda topic, known: topic not in gone)
+    return EmbeddedOffsets(DISK, lambda: log_dirs, group, lambda topic, known: topic not in gone)
 
 
 # --- messages -------------------------------------------------------------------------------
@@ -194,10 +194,10 @@ def test_metadata_and_names_have_limits() -> None:
 
 def test_commits_go_to_the_log_and_are_read_on(tmp_path: Path) -> None:
     log = FakeLog()
-    writer = group_offsets(tmp_path, "g")
+    writer = embedded_offsets(tmp_path, "g")
     table = OffsetsTable(log)
     writer.commit({("t", 0): OffsetCommit(5, -1, "note")}, table, {}, to_log=True)
-    reader = group_offsets(tmp_path, "g")
+    reader = embedded_offsets(tmp_path, "g")
     other = OffsetsTable(log)
     assert reader.fetch(other)["t", 0]._replace(commit_timestamp=0) == OffsetCommit(5, 0, "note")
     writer.commit(
@@ -256,9 +256,9 @@ def test_a_shortened_log_is_read_again() -> None:
 
 def test_the_file_counts_where_it_is_newer_and_is_folded_in(tmp_path: Path) -> None:
     log = FakeLog()
-    writer = group_offsets(tmp_path, "g/1")
+    writer = embedded_offsets(tmp_path, "g/1")
     writer.commit({("t", 0): OffsetCommit(5, -1)}, OffsetsTable(log), {}, to_log=True)
-    reader = group_offsets(tmp_path, "g/1")
+    reader = embedded_offsets(tmp_path, "g/1")
     reader.commit(
         {("t", 0): OffsetCommit(3, -1), ("u", 9): OffsetCommit(8, -1, "x", 4)},
         OffsetsTable(log),
@@ -267,7 +267,7 @@ def test_the_file_counts_where_it_is_newer_and_is_folded_in(tmp_path: Path) -> N
     )
     file = tmp_path / group_file_name("g/1")
     assert json.loads(file.read_bytes())["group"] == "g/1"
-    late = group_offsets(tmp_path, "g/1")
+    late = embedded_offsets(tmp_path, "g/1")
     seen = late.fetch(OffsetsTable(log))
     assert seen["t", 0].offset == 3  # the later commit, though the smaller offset
     assert late.fold(OffsetsTable(log), {"t", "u"}.__contains__) == (2, {}, {}, ())
@@ -283,8 +283,8 @@ def test_committed_offsets_in_the_file_are_dropped_if_their_topic_was_recreated(
     log = FakeLog()
     ids = {"t": "id of t", "u": None, "v": "id of v"}
     commits = {(topic, 0): OffsetCommit(5, -1) for topic in ids}
-    group_offsets(tmp_path, "g").commit(commits, OffsetsTable(log), ids, to_log=False)
-    late = group_offsets(tmp_path, "g", "t", "v")
+    embedded_offsets(tmp_path, "g").commit(commits, OffsetsTable(log), ids, to_log=False)
+    late = embedded_offsets(tmp_path, "g", "t", "v")
     assert set(late.fetch(OffsetsTable(log))) == {("u", 0)}
     folded = late.fold(OffsetsTable(log), {"t", "u"}.__contains__)
     assert folded.moved == 1
@@ -298,13 +298,13 @@ def test_committed_offsets_in_the_file_are_dropped_if_their_topic_was_recreated(
 
 def test_a_commit_in_a_recreated_topic_replaces_those_of_the_old_one(tmp_path: Path) -> None:
     partitions = [("t", 0), ("t", 1), ("u", 0)]
-    group_offsets(tmp_path, "g").commit(
+    embedded_offsets(tmp_path, "g").commit(
         dict.fromkeys(partitions, OffsetCommit(5, -1)), None, {"t": "old", "u": "u"}, to_log=False
     )
-    group_offsets(tmp_path, "g", "t").commit(
+    embedded_offsets(tmp_path, "g", "t").commit(
         {("t", 0): OffsetCommit(1, -1)}, None, {"t": "new"}, to_log=False
     )
-    found = group_offsets(tmp_path, "g").fetch(None)
+    found = embedded_offsets(tmp_path, "g").fetch(None)
     assert {tp: each.offset for tp, each in found.items()} == {("t", 0): 1, ("u", 0): 5}
 
 
@@ -312,7 +312,7 @@ def test_offsets_of_format_1_count_as_before(tmp_path: Path) -> None:
     text = """{"format": 1, "group": "g",
         "offsets": {"t": {"0": {"offset": 4, "commit_timestamp": 7}}}}"""
     (tmp_path / group_file_name("g")).write_text(text)
-    offsets = group_offsets(tmp_path, "g", "t")
+    offsets = embedded_offsets(tmp_path, "g", "t")
     assert offsets.fetch(None)["t", 0].offset == 4
     assert offsets.forget_topic("other") == 0
     assert (tmp_path / group_file_name("g")).read_text() == text
@@ -343,9 +343,9 @@ def test_later_is_later_whatever_the_clock_says(tmp_path: Path) -> None:
     log = FakeLog()
     ahead = OffsetCommit(5, 2**62)
     log.append(encode_offset_value(ahead), key=encode_offset_key(OffsetKey("g", "t", 0)))
-    offsets = group_offsets(tmp_path, "g")
+    offsets = embedded_offsets(tmp_path, "g")
     offsets.commit({("t", 0): OffsetCommit(9, -1)}, OffsetsTable(log), {}, to_log=False)
-    assert group_offsets(tmp_path, "g").fetch(OffsetsTable(log))["t", 0].offset == 9
+    assert embedded_offsets(tmp_path, "g").fetch(OffsetsTable(log))["t", 0].offset == 9
 
 
 def test_the_newest_wins_and_the_later_table_a_tie() -> None:
@@ -379,14 +379,14 @@ def test_a_damaged_file_is_named(tmp_path: Path, text: str) -> None:
     path = tmp_path / group_file_name("g")
     path.write_text(text)
     with pytest.raises(CorruptFileError) as caught:
-        group_offsets(tmp_path, "g").fetch(None)
+        embedded_offsets(tmp_path, "g").fetch(None)
     assert caught.value.path == str(path)
 
 
 def test_a_newer_file_is_refused(tmp_path: Path) -> None:
     (tmp_path / group_file_name("g")).write_text('{"format": 3}')
     with pytest.raises(NewerFormatError):
-        group_offsets(tmp_path, "g").fetch(None)
+        embedded_offsets(tmp_path, "g").fetch(None)
 
 
 @pytest.mark.parametrize("group", ["a", "a.tmp", "a/b", "../../etc/passwd", "ü" * 300, "~" * 65])

@@ -10,9 +10,9 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, MultipleResults, initialize, invariant, multiple, rule
 
+from kstore.coordinator.group.classic_events import Join, LeavingMember, Sync
 from kstore.coordinator.group.classic_requests import ClassicRequests
 from kstore.coordinator.group.consumer_group import ConsumerGroup
-from kstore.coordinator.group.group_events import Join, LeavingMember, Sync
 from kstore.coordinator.group.subscription import decode_assignment
 from kstore.protocol.error_codes import ErrorCode
 from unit.coordinator.test_consumer_coordinator import A

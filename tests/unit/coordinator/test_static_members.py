@@ -2,7 +2,7 @@
 
 import pytest
 
-from kstore.coordinator.group.group_events import JoinAnswer
+from kstore.coordinator.group.classic_events import JoinAnswer
 from kstore.protocol.error_codes import ErrorCode
 from support.group_driver import REBALANCE, SESSION, Driver
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 from kstore.broker.api_table import Api
 from kstore.broker.group_service import group_service
 from kstore.broker.request import Answer, Pending, Request
-from kstore.coordinator.group.group_events import GroupDescription
+from kstore.coordinator.group.classic_events import GroupDescription
 from kstore.coordinator.group.offset_records import PartitionKey
 from kstore.coordinator.group.subscription import CONSUMER
 from kstore.protocol.api_keys import ApiKey

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 from kstore.broker.api_table import Api
 from kstore.broker.group_service import group_service
 from kstore.broker.request import Answer, Pending, Request
+from kstore.clock import now_ms
 from kstore.cluster.image import ClusterImage
 from kstore.coordinator.group.offset_records import Commits, OffsetCommit, PartitionKey
-from kstore.coordinator.group.offsets_store import now_ms
 from kstore.protocol.api_keys import ApiKey
 from kstore.protocol.error_codes import ErrorCode
 from kstore.protocol.messages.offset_commit import OffsetCommitRequest, OffsetCommitResponse

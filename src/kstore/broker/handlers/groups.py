@@ -7,7 +7,7 @@ from kstore.broker.api_table import Api
 from kstore.broker.group_service import group_service
 from kstore.broker.member_requests import MemberRequests
 from kstore.broker.request import Answer, Pending, Request
-from kstore.coordinator.group.group_events import (
+from kstore.coordinator.group.classic_events import (
     Join,
     JoinAnswer,
     LeavingMember,

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING
 from kstore.broker.api_table import Api
 from kstore.broker.request import Answer, Pending, Request
 from kstore.broker.transaction_service import transaction_service
+from kstore.clock import now_ms
 from kstore.coordinator.transaction.transaction_events import InitProducerId, TransactionAnswer
-from kstore.coordinator.transaction.transaction_state_records import new_producer_id
-from kstore.coordinator.transaction.transaction_state_store import now_ms
+from kstore.producer_state.producer_ids import new_producer_id
 from kstore.protocol.api_keys import ApiKey
 from kstore.protocol.error_codes import ErrorCode
 from kstore.protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse

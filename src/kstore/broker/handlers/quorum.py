@@ -1,10 +1,9 @@
 """DescribeQuorum: a quorum with one voter, this node."""
 
-import time
-
 from kstore.broker.api_table import Api
 from kstore.broker.request import Answer, Request
 from kstore.broker.services import Services
+from kstore.clock import now_ms
 from kstore.cluster.image import ClusterImage
 from kstore.protocol.api_keys import ApiKey
 from kstore.protocol.error_codes import ErrorCode
@@ -50,7 +49,7 @@ class QuorumHandlers:
 
 
 def _quorum(image: ClusterImage) -> _Partition:
-    now = time.time_ns() // 1_000_000
+    now = now_ms()
     voter = _Partition.CurrentVoters(
         replica_id=image.controller_id,
         log_end_offset=image.version,

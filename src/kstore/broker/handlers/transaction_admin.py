@@ -10,8 +10,9 @@ from kstore.broker.partitions import HostedPartition, error_code_of
 from kstore.broker.produce_turns import is_durable
 from kstore.broker.request import Answer, Pending, Request
 from kstore.broker.transaction_service import transaction_service
+from kstore.clock import now_ms
+from kstore.coordinator.transaction.end_markers import AppendedMarker
 from kstore.coordinator.transaction.transaction_state_records import TransactionState
-from kstore.coordinator.transaction.transaction_state_store import AppendedMarker, now_ms
 from kstore.protocol.api_keys import ApiKey
 from kstore.protocol.error_codes import ErrorCode
 from kstore.protocol.messages.describe_transactions import (

@@ -12,6 +12,7 @@ from kstore.broker.api_table import Api
 from kstore.broker.group_service import group_service
 from kstore.broker.request import Answer, Pending, Request
 from kstore.broker.transaction_service import transaction_service
+from kstore.clock import now_ms
 from kstore.cluster.image import ClusterImage
 from kstore.coordinator.group.offsets_table import OFFSETS_TOPIC
 from kstore.coordinator.transaction.transaction_events import (
@@ -20,7 +21,6 @@ from kstore.coordinator.transaction.transaction_events import (
     TransactionAnswer,
 )
 from kstore.coordinator.transaction.transaction_state_records import PartitionKey
-from kstore.coordinator.transaction.transaction_state_store import now_ms
 from kstore.protocol.api_keys import ApiKey
 from kstore.protocol.error_codes import ErrorCode
 from kstore.protocol.messages.add_offsets_to_txn import (

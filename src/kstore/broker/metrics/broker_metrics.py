@@ -43,7 +43,7 @@ class BrokerMetrics:
         is_stopping: "Callable[[], bool]",
     ) -> None:
         """Start serving. ``loop_thread``: the ident of the event loop's thread."""
-        from kstore.broker.metrics.families import BrokerFamilies
+        from kstore.broker.metrics.kafka_metrics import BrokerFamilies
         from kstore.broker.metrics.partition_lines import PartitionLines
 
         manager = services.store._manager

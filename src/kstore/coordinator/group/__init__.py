@@ -4,10 +4,17 @@ Modules:
 
 - alter_groups: Changes and deletes the committed offsets of groups, as Kafka's admin client does
 - claims: Claims that keep two consumers of one group from reading the same partition
+- classic_answers: Builds the responses to JoinGroup and SyncGroup
+- classic_checks: Checks requests against the state of a classic group: member, static member
+  (fencing), generation, protocol
 - classic_coordinator: The coordinator of classic groups, without I/O and clock
+- classic_events: The inputs and outputs of the group coordinator
 - classic_group: A classic group: state, members, protocol votes
 - classic_member: A member of a classic group
+- classic_records: Encodes and decodes the records of classic groups in
+  ``__consumer_offsets``
 - classic_requests: Requests of the classic protocol to a consumer group
+- classic_timers: All deadlines of the coordinator of classic groups, in one heap
 - consumer_coordinator: The coordinator of consumer groups (KIP-848), without I/O and clock
 - consumer_events: The inputs and outputs of the coordinator of consumer groups
 - consumer_group: A consumer group: members, epochs, target assignments
@@ -16,16 +23,9 @@ Modules:
 - deadline_heap: A heap of deadlines
 - embedded_member: A consumer of this process as a member of its group, by Kafka's classic protocol
   without sockets
-- group_answers: Builds the responses to JoinGroup and SyncGroup
-- group_checks: Checks requests against the state of a classic group: member, static member
-  (fencing), generation, protocol
-- group_events: The inputs and outputs of the group coordinator
-- group_metadata_records: Encodes and decodes the records of classic groups in
-  ``__consumer_offsets``
-- group_migration: Converts a living group between the two protocols
-- group_offsets: A group's committed offsets: a writer keeps them in a log, other processes in a
+- embedded_offsets: A group's committed offsets: a writer keeps them in a log, other processes in a
   file
-- group_timers: All deadlines of the coordinator of classic groups, in one heap
+- group_migration: Converts a living group between the two protocols
 - list_groups: Lists consumer groups with their committed offsets, lag and claims
 - local_group: A group among the consumers of one process: they share its claims and, without a
   broker, its partitions
@@ -39,11 +39,11 @@ Modules:
 - reader_offsets_file: ``kstore.offsets.<group>``: the commits of a process that may not write the
   store's logs
 - server_assignors: The assignors of consumer groups, ``uniform`` and ``range``
-- store_group: What embedded consumers of a group commit: carries out ``group_offsets``
+- store_group: What embedded consumers of a group commit: carries out ``embedded_offsets``
 - subscription: Encodes and decodes subscriptions and assignments of classic members
 - verify_keys: Extends the audit of ``__consumer_offsets``: decodes the keys of its records
 
 Static members: ``classic_group`` has their table, ``classic_coordinator`` replaces an instance,
-``group_checks`` fences the one before; in consumer groups all three are in
+``classic_checks`` fences the one before; in consumer groups all three are in
 ``consumer_coordinator`` and ``consumer_group``, and ``classic_requests`` fences classic members.
 """

@@ -9,17 +9,15 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from uuid import uuid4
 
-from kstore.coordinator.group.classic_group import ClassicGroup, GroupState
-from kstore.coordinator.group.classic_member import Member, Protocols
-from kstore.coordinator.group.group_answers import joined, synced
-from kstore.coordinator.group.group_checks import (
+from kstore.coordinator.group.classic_answers import joined, synced
+from kstore.coordinator.group.classic_checks import (
     check_commit,
     check_delete,
     check_delete_offsets,
     check_member,
     check_sync,
 )
-from kstore.coordinator.group.group_events import (
+from kstore.coordinator.group.classic_events import (
     NO_MEMBER,
     Effect,
     GroupDescription,
@@ -31,7 +29,9 @@ from kstore.coordinator.group.group_events import (
     Sync,
     SyncAnswer,
 )
-from kstore.coordinator.group.group_timers import (
+from kstore.coordinator.group.classic_group import ClassicGroup, GroupState
+from kstore.coordinator.group.classic_member import Member, Protocols
+from kstore.coordinator.group.classic_timers import (
     GroupTimers,
     JoinEnds,
     MemberIdExpires,

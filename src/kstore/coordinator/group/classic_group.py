@@ -4,13 +4,13 @@ from collections import Counter
 from collections.abc import Iterator
 from enum import Enum
 
-from kstore.coordinator.group.classic_member import Member, Protocols
-from kstore.coordinator.group.group_events import (
+from kstore.coordinator.group.classic_events import (
     GroupDescription,
     GroupSnapshot,
     JoinedMember,
     MemberSnapshot,
 )
+from kstore.coordinator.group.classic_member import Member, Protocols
 from kstore.coordinator.group.subscription import CONSUMER, subscribed_topics
 
 

@@ -9,6 +9,13 @@ broker computes the assignment.
 from collections.abc import Iterable
 from math import inf
 
+from kstore.coordinator.group.classic_events import (
+    Join,
+    JoinAnswer,
+    LeavingMember,
+    Sync,
+    SyncAnswer,
+)
 from kstore.coordinator.group.consumer_coordinator import ConsumerCoordinator
 from kstore.coordinator.group.consumer_events import (
     JOIN_EPOCH,
@@ -20,13 +27,6 @@ from kstore.coordinator.group.consumer_events import (
 )
 from kstore.coordinator.group.consumer_group import ConsumerGroup
 from kstore.coordinator.group.consumer_member import ConsumerMember, MemberState
-from kstore.coordinator.group.group_events import (
-    Join,
-    JoinAnswer,
-    LeavingMember,
-    Sync,
-    SyncAnswer,
-)
 from kstore.coordinator.group.subscription import (
     CONSUMER,
     assignment_version,

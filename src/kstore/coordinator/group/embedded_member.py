@@ -11,7 +11,7 @@ from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from kstore.coordinator.group import range_assignor
-from kstore.coordinator.group.group_events import NO_MEMBER, Join, JoinAnswer, Sync, SyncAnswer
+from kstore.coordinator.group.classic_events import NO_MEMBER, Join, JoinAnswer, Sync, SyncAnswer
 from kstore.coordinator.group.offset_records import OffsetCommit, PartitionKey
 from kstore.coordinator.group.range_assignor import Subscriber
 from kstore.coordinator.group.reader_offsets_file import TopicIds

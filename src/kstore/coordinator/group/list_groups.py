@@ -8,7 +8,7 @@ from difflib import get_close_matches
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from kstore.coordinator.group.claims import Claims, claimed_groups
-from kstore.coordinator.group.group_offsets import GroupOffsets
+from kstore.coordinator.group.embedded_offsets import EmbeddedOffsets
 from kstore.coordinator.group.offset_records import OffsetCommit
 from kstore.coordinator.group.offsets_table import OFFSETS_TOPIC, OffsetsTable
 from kstore.coordinator.group.reader_offsets_file import group_files, read_group_file
@@ -199,7 +199,7 @@ class _GroupReader:
     def read(self, name: str) -> ConsumerGroup:
         claimed = self._claimed_partitions(name)
         is_same = self._store._manager.identities.is_same
-        offsets = GroupOffsets(self._files, self._log_dirs, name, is_same)
+        offsets = EmbeddedOffsets(self._files, self._log_dirs, name, is_same)
         committed: dict[TopicPartition, CommittedOffset] = {}
         errors: list[KStoreError] = []
         try:

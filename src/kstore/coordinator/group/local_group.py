@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING
 
 from kstore.coordinator.group.claims import Claims
 from kstore.coordinator.group.classic_coordinator import ClassicCoordinator, GroupLimits
-from kstore.coordinator.group.embedded_member import Assigned, EmbeddedMember, commit_failed
-from kstore.coordinator.group.group_events import (
+from kstore.coordinator.group.classic_events import (
     Join,
     JoinAnswer,
     LeavingMember,
@@ -18,6 +17,7 @@ from kstore.coordinator.group.group_events import (
     Sync,
     SyncAnswer,
 )
+from kstore.coordinator.group.embedded_member import Assigned, EmbeddedMember, commit_failed
 from kstore.coordinator.group.offset_records import OffsetCommit, PartitionKey
 from kstore.coordinator.group.reader_offsets_file import TopicIds
 from kstore.coordinator.group.store_group import live_log_dirs

@@ -6,11 +6,11 @@ It shares the tables of embedded consumers, so that committed offsets have one o
 import logging
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
-from time import time_ns
 from typing import TYPE_CHECKING, cast
 
-from kstore.coordinator.group.group_events import GroupSnapshot
-from kstore.coordinator.group.group_metadata_records import (
+from kstore.clock import now_ms
+from kstore.coordinator.group.classic_events import GroupSnapshot
+from kstore.coordinator.group.classic_records import (
     decode_group_value,
     encode_group_value,
 )
@@ -205,8 +205,3 @@ class OffsetsStore:
 def _appended(table: OffsetsTable, refused: frozenset[PartitionKey] = frozenset()) -> Appended:
     log = cast("Log", table.log)
     return Appended(log, log.end_offset, refused)
-
-
-def now_ms() -> int:
-    """Unix time in ms."""
-    return time_ns() // 1_000_000

@@ -6,11 +6,11 @@ Kafka's records have no field for a topic id: a deleted topic's commits get tomb
 import logging
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
-from time import time_ns
 from typing import Any, Protocol
 
+from kstore.clock import now_ms
+from kstore.coordinator.group.classic_records import encode_group_key
 from kstore.coordinator.group.consumer_records import group_key as consumer_group_key
-from kstore.coordinator.group.group_metadata_records import encode_group_key
 from kstore.coordinator.group.offset_records import (
     Commits,
     OffsetCommit,
@@ -74,7 +74,7 @@ class OffsetsLog(Protocol):
 
 def commit_records(group: str, commits: Mapping[PartitionKey, OffsetCommit]) -> list[Record]:
     """Records for ``__consumer_offsets``."""
-    now = time_ns() // 1_000_000
+    now = now_ms()
     return [
         Record(0, now, encode_offset_key(OffsetKey(group, *tp)), encode_offset_value(commit))
         for tp, commit in commits.items()
@@ -231,7 +231,7 @@ class OffsetsTable:
         return self._log
 
     def _delete(self, keys: Iterable[bytes]) -> int:
-        now = time_ns() // 1_000_000
+        now = now_ms()
         tombstones = [Record(0, now, key, None) for key in sorted(keys)]
         if tombstones:
             self._log.extend(tombstones)
@@ -260,12 +260,12 @@ class OffsetsTable:
 
     def append_group(self, group: str, value: bytes | None) -> None:
         """Append a group's record, or its tombstone if None, without a flush."""
-        now = time_ns() // 1_000_000
+        now = now_ms()
         self._append([Record(0, now, encode_group_key(group), value)])
 
     def append_records(self, records: Iterable[tuple[bytes, bytes | None]]) -> None:
         """Append group records, with tombstones for None values, without a flush."""
-        now = time_ns() // 1_000_000
+        now = now_ms()
         self._append([Record(0, now, key, value) for key, value in records])
 
     def _append(self, records: list[Record]) -> None:

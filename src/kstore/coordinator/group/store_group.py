@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from kstore.config import LogConfig
 from kstore.coordinator.group.claims import LogDirs
-from kstore.coordinator.group.group_offsets import Folded, GroupOffsets
+from kstore.coordinator.group.embedded_offsets import EmbeddedOffsets, Folded
 from kstore.coordinator.group.offset_records import Commits, OffsetCommit
 from kstore.coordinator.group.offsets_table import (
     OFFSETS_PARTITIONS,
@@ -62,7 +62,7 @@ class StoreGroup:
             raise InvalidGroupError(f"a group name is 1 to 32767 bytes of text, not {group!r}")
         self.name = group
         self._store = store
-        self._offsets = GroupOffsets(
+        self._offsets = EmbeddedOffsets(
             store._files,
             log_dirs or live_log_dirs(store),
             group,

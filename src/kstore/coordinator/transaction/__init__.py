@@ -3,12 +3,13 @@
 Modules:
 
 - embedded_coordinator: The transaction coordinator of embedded producers, which blocks
+- end_markers: Ends transactions in the logs of their partitions
 - store_transactions: Implements the embedded coordinator's effects on a store
 - transaction_coordinator: A broker's transaction coordinator, without I/O and clock
 - transaction_events: The inputs and outputs of a broker's transaction coordinator
 - transaction_owner: The coordinator's interface for embedded producers
 - transaction_state_records: Encodes and decodes the records of ``__transaction_state``, byte for
   byte as Kafka
-- transaction_state_store: Reads and appends states and markers for a broker
+- transaction_state_store: Reads and appends states for a broker
 - transaction_topics: Checks that no topic of a transaction is deleted before its commit
 """

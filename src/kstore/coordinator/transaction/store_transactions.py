@@ -9,20 +9,18 @@ import logging
 import weakref
 from collections.abc import Iterable
 from functools import partial
-from time import time_ns
 from typing import TYPE_CHECKING
 
 from kstore.background.scheduler import ScheduledTask
+from kstore.clock import now_ms
 from kstore.config import LogConfig
 from kstore.coordinator.internal_topics import filled_partitions
 from kstore.coordinator.transaction.embedded_coordinator import EmbeddedCoordinator
 from kstore.coordinator.transaction.transaction_state_records import (
-    LOWEST_PRODUCER_ID,
     PartitionKey,
     TransactionMetadata,
     encode_key,
     encode_value,
-    new_producer_id,
 )
 from kstore.coordinator.transaction.transaction_state_store import (
     STATE_PARTITIONS,
@@ -38,6 +36,7 @@ from kstore.errors import (
     UnknownTopicOrPartitionError,
 )
 from kstore.log.read_committed import began_after
+from kstore.producer_state.producer_ids import LOWEST_PRODUCER_ID, new_producer_id
 from kstore.protocol.fields import partition_for_name
 
 if TYPE_CHECKING:
@@ -172,7 +171,7 @@ class StoreTransactions:
     # --- effects of the coordinator ---------------------------------------------------------
 
     def now_ms(self) -> int:
-        return time_ns() // 1_000_000
+        return now_ms()
 
     def new_producer_id(self) -> int:
         return new_producer_id()

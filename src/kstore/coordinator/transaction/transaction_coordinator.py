@@ -24,8 +24,8 @@ from kstore.coordinator.transaction.transaction_state_records import (
     PartitionKey,
     TransactionMetadata,
     TransactionState,
-    new_producer_id,
 )
+from kstore.producer_state.producer_ids import new_producer_id
 from kstore.protocol.error_codes import ErrorCode
 
 LARGEST_EPOCH = 2**15 - 1

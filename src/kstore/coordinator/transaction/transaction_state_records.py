@@ -5,26 +5,18 @@ written as version 0, which every Kafka since 0.11 reads; version 1 (transaction
 above) is read too; its previous producer id is kept in memory.
 """
 
-from collections.abc import Iterable
 from enum import IntEnum
-from random import randrange
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from kstore.errors import CorruptRecordError
 from kstore.protocol.records import decode_record, encode_record, prefix_of
 from kstore.protocol.records.transaction_log import TransactionLogKey, TransactionLogValue
-
-if TYPE_CHECKING:
-    from kstore.producer_state.snapshot import ProducerEntry
 
 KEY_VERSION = 0
 VALUE_VERSION = 0
 HIGHEST_VALUE_VERSION = 1
 
 _STATE_AT = 16  # after version, producer id, epoch and timeout
-
-LOWEST_PRODUCER_ID = 2**62  # a Kafka cluster assigns ids upwards from 0 and never reaches this
-SEQUENCES = 2**31  # sequence numbers of a producer in a partition wrap to 0
 
 PartitionKey = tuple[str, int]  # topic, partition
 
@@ -54,23 +46,6 @@ class TransactionMetadata(NamedTuple):
     last_update_ms: int = -1
     start_ms: int = -1
     previous_producer_id: int = -1
-
-
-def new_producer_id() -> int:
-    """A random producer id, above all ids that a Kafka broker assigns."""
-    return LOWEST_PRODUCER_ID + randrange(LOWEST_PRODUCER_ID)
-
-
-def next_sequence(known: Iterable["ProducerEntry"], producer_id: int, producer_epoch: int) -> int:
-    """The sequence number after a producer's last one in a log; 0 if it has none.
-
-    For a producer that does not know whether its last append succeeded: the log ignores a batch
-    with a repeated number as a duplicate.
-    """
-    for entry in known:
-        if (entry.producer_id, entry.producer_epoch) == (producer_id, producer_epoch):
-            return (entry.last_sequence + 1) % SEQUENCES
-    return 0
 
 
 def encode_key(transactional_id: str) -> bytes:

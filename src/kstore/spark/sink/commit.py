@@ -8,12 +8,12 @@ records visible also creates this file, so the two always agree. A repetition is
 import logging
 import os
 import re
-import time
 import uuid
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from operator import attrgetter
 
+from kstore.clock import now_ms
 from kstore.config import codec_of_batches
 from kstore.errors import (
     InvalidConfigError,
@@ -128,7 +128,7 @@ def _publish_once(
         job,
         None if identity is None else identity.name,
         0 if identity is None else identity.batch,
-        time.time_ns() // 1_000_000,
+        now_ms(),
         partitions,
         None if identity is None else options.progress_retention_ms,
         {} if identity is None else binding(identity, content_of(messages, store), last),
@@ -345,7 +345,7 @@ def new_job(options: SinkOptions) -> str:
 def sweep(options: SinkOptions, files: Files = DISK) -> None:
     """Remove staged files older than their job's ``stagingRetention``, and progress files older
     than their ``progressRetention``."""
-    now = time.time_ns() // 1_000_000
+    now = now_ms()
     # A commit does not read progress files that are younger than this.
     min_age_ms = min(options.progress_retention_ms, PROGRESS_RETENTION_MS)
     for directory in options.paths:

@@ -12,7 +12,6 @@ segment without a copy, so the task syncs it while it writes.
 import os
 import random
 import socket
-import time
 import uuid
 from collections.abc import Iterable
 from concurrent.futures import Executor, Future, ThreadPoolExecutor, wait
@@ -28,6 +27,7 @@ from kstore._native.append.encode import BatchBuffer
 from kstore._native.format.crc import crc32
 from kstore._native.format.murmur2 import partitions_for_keys
 from kstore._native.spark.encode_arrow import ArrowBinary, ArrowHeaders, put_rows, sum_row_hashes
+from kstore.clock import now_ms
 from kstore.config import LogConfig, codec_of_batches
 from kstore.errors import (
     InvalidConfigError,
@@ -345,9 +345,9 @@ class Stager:
     def _timestamps(self, batch: Any) -> Any:
         """The timestamp of each row in ms; the current time for a row without, as a producer."""
         if "timestamp" not in batch.schema.names:
-            return np.full(batch.num_rows, _now(), np.int64)
+            return np.full(batch.num_rows, now_ms(), np.int64)
         column = batch.column("timestamp")
-        micros = pc.fill_null(column.cast(pa.int64()), _now() * 1000)
+        micros = pc.fill_null(column.cast(pa.int64()), now_ms() * 1000)
         times: Any = np.floor_divide(micros.to_numpy(zero_copy_only=False), 1000)
         return np.ascontiguousarray(times, np.int64)
 
@@ -356,7 +356,7 @@ class Stager:
         if not len(times):
             return
         low, high = int(times.min()), int(times.max())
-        config, now = target.config, _now()
+        config, now = target.config, now_ms()
         if low < 0:
             raise InvalidTimestampError(f"a row for {topic} has a timestamp before 1970: {low} ms")
         if high > LAST_RECORD_TIMESTAMP:
@@ -534,10 +534,6 @@ def stage(
 
 
 # --- helpers --------------------------------------------------------------------------------
-
-
-def _now() -> int:
-    return time.time_ns() // 1_000_000
 
 
 def _group_by_partition(numbers: Any, rows: Any) -> Iterable[tuple[int, Any]]:

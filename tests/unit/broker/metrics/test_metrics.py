@@ -17,7 +17,7 @@ from prometheus_client.parser import text_string_to_metric_families
 import kstore
 from kstore.broker.metrics import partition_lines
 from kstore.broker.metrics.counters import BrokerCounters
-from kstore.broker.metrics.families import BrokerFamilies
+from kstore.broker.metrics.kafka_metrics import BrokerFamilies
 from kstore.broker.metrics.partition_lines import SLICE, PartitionLines
 from kstore.cluster.client_quotas import entity_of
 from kstore.errors import AddressError, InvalidConfigError, StorageError

@@ -170,7 +170,7 @@ class BrokerFamilies:
         yield GaugeMetricFamily(
             "kafka_server_replicamanager_partitionswithlatetransactionscount",
             "Partitions whose last stable offset hangs: `kstore transactions abort` ends that",
-            0 if transactions is None else transactions.late.partition_count,
+            0 if transactions is None else transactions.hanging.partition_count,
         )
         yield GaugeMetricFamily(
             "kafka_controller_kafkacontroller_activecontrollercount", "The only node controls", 1

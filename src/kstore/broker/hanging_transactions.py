@@ -8,7 +8,8 @@ clocks, so a transaction that this broker has seen open for that long counts, to
 import logging
 from typing import TYPE_CHECKING, NamedTuple
 
-from kstore.coordinator.transaction.transaction_state_store import now_ms, open_transactions
+from kstore.clock import now_ms
+from kstore.coordinator.transaction.end_markers import open_transactions
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
 
 _LOGGER = logging.getLogger("kstore.broker")
 _BUFFER_MS = 300_000  # Kafka's LateTransactionBufferMs
-_KEY = "late transactions"  # of the disk workers
+_KEY = "hanging transactions"  # of the disk workers
 
 
 class _Opened(NamedTuple):
@@ -27,9 +28,11 @@ class _Opened(NamedTuple):
     first_offset: int
 
 
-class LateTransactions:
-    """Looks for late transactions in the open logs. Loop's thread only, except ``partition_count``,
-    which any thread may read."""
+class HangingTransactions:
+    """Looks for hanging transactions in the open logs.
+
+    Loop's thread only, except ``partition_count``, which any thread may read.
+    """
 
     def __init__(self, services: "Services", clock: "Callable[[], int]" = now_ms) -> None:
         self._services = services
@@ -66,9 +69,9 @@ class LateTransactions:
         now = self._clock()
         limit = self._services.settings.transaction_max_timeout_ms + _BUFFER_MS
         self._seen = {each: self._seen.get(each, now) for each in found}
-        late = {each for each in found if min(found[each], self._seen[each]) < now - limit}
-        self.partition_count = len({each[:2] for each in late})
-        for each in sorted(late - self._warned):
+        hanging = {each for each in found if min(found[each], self._seen[each]) < now - limit}
+        self.partition_count = len({each[:2] for each in hanging})
+        for each in sorted(hanging - self._warned):
             _LOGGER.warning(
                 "%s-%d: a transaction hangs: producer id %d has it open from offset %d on, for "
                 "longer than transaction.max.timeout.ms, and read_committed consumers stop there. "
@@ -76,4 +79,4 @@ class LateTransactions:
                 "--start-offset %d` ends it",
                 *each, each.topic, each.partition, each.first_offset,
             )  # fmt: skip
-        self._warned = late
+        self._warned = hanging

@@ -4,7 +4,7 @@ A key of version 2 has the group's name. Values are written as version 3, like t
 since 2.3; versions 0 to 4 are read.
 """
 
-from kstore.coordinator.group.group_events import GroupSnapshot, MemberSnapshot
+from kstore.coordinator.group.classic_events import GroupSnapshot, MemberSnapshot
 from kstore.errors import CorruptRecordError
 from kstore.protocol.records import decode_record, encode_record, prefix_of
 from kstore.protocol.records.group_metadata import GroupMetadataKey, GroupMetadataValue

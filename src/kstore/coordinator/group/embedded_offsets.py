@@ -10,9 +10,9 @@ backwards, so that "newer" never depends on a clock.
 """
 
 from collections.abc import Callable, Collection, Mapping
-from time import time_ns
 from typing import NamedTuple
 
+from kstore.clock import now_ms
 from kstore.coordinator.group.claims import Claims, LogDirs
 from kstore.coordinator.group.offset_records import (
     Commits,
@@ -28,7 +28,7 @@ from kstore.integers import INT64_MAX
 from kstore.record import Record
 
 
-class GroupOffsets:
+class EmbeddedOffsets:
     """A group's committed offsets, from log and file. Not thread-safe.
 
     ``is_same_topic`` checks the topic identities in the file.
@@ -97,7 +97,7 @@ class GroupOffsets:
         return commit_records(self.group, self._stamped(commits, self._known or {}))
 
     def _stamped(self, commits: Mapping[PartitionKey, OffsetCommit], known: Commits) -> Commits:
-        now = time_ns() // 1_000_000
+        now = now_ms()
         stamped: Commits = {}
         for tp, commit in commits.items():
             last = known.get(tp)

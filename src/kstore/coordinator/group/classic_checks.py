@@ -1,8 +1,8 @@
 """Checks requests against the state of a classic group: member, static member (fencing),
 generation, protocol."""
 
+from kstore.coordinator.group.classic_events import Sync
 from kstore.coordinator.group.classic_group import ClassicGroup, GroupState
-from kstore.coordinator.group.group_events import Sync
 from kstore.coordinator.group.subscription import CONSUMER
 from kstore.protocol.error_codes import ErrorCode
 

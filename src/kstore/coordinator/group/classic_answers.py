@@ -1,8 +1,8 @@
 """Builds the responses to JoinGroup and SyncGroup."""
 
+from kstore.coordinator.group.classic_events import NO_MEMBER, JoinAnswer, SyncAnswer
 from kstore.coordinator.group.classic_group import ClassicGroup
 from kstore.coordinator.group.classic_member import Member
-from kstore.coordinator.group.group_events import NO_MEMBER, JoinAnswer, SyncAnswer
 
 
 def joined(

@@ -1,0 +1,88 @@
+"""Ends transactions in the logs of their partitions: appends control records, commit or abort."""
+
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING
+
+from kstore.clock import now_ms
+from kstore.coordinator.transaction.transaction_state_records import TransactionMetadata
+from kstore.errors import TransactionCoordinatorFencedError
+from kstore.log.read_committed import began_after
+
+if TYPE_CHECKING:
+    from kstore.log.log import Log
+    from kstore.producer_state.snapshot import ProducerEntry
+
+
+@dataclass(frozen=True, slots=True)
+class AppendedMarker:
+    """An appended marker, with the coordinator epoch that the log required."""
+
+    log: "Log"
+    end_offset: int
+    coordinator_epoch: int
+
+
+def append_marker(
+    log: "Log",
+    producer_id: int,
+    producer_epoch: int,
+    *,
+    is_commit: bool,
+    coordinator_epoch: int,
+    timestamp: int,
+) -> AppendedMarker:
+    """Append a marker with a coordinator epoch that the log accepts.
+
+    An earlier broker may have ended this producer's transactions with a higher epoch. The process
+    that holds the directory's lock is the only coordinator, so no other needs to be fenced. Raises
+    InvalidProducerEpochError if the log has a later epoch of the producer.
+    """
+    append = partial(
+        log.append_end_marker, producer_id, producer_epoch, commit=is_commit, timestamp=timestamp
+    )
+    try:
+        append(coordinator_epoch=coordinator_epoch)
+    except TransactionCoordinatorFencedError:
+        seen = [e.coordinator_epoch for e in log.producers() if e.producer_id == producer_id]
+        coordinator_epoch = max(coordinator_epoch, *seen)
+        append(coordinator_epoch=coordinator_epoch)
+    return AppendedMarker(log, log.end_offset, coordinator_epoch)
+
+
+def open_transactions(log: "Log") -> "list[ProducerEntry]":
+    """The producers that have an open transaction in a log."""
+    if log.last_stable_offset == log.end_offset:
+        return []
+    return [each for each in log.producers() if each.current_transaction_first_offset >= 0]
+
+
+def end_unknown_transaction(
+    log: "Log", entry: "ProducerEntry", commits: list[TransactionMetadata], coordinator_epoch: int
+) -> AppendedMarker | None:
+    """End an open transaction without a state, unless it has changed meanwhile.
+
+    A power failure may lose the state and keep the records. They were never committed, unless the
+    power failure lost the marker of the last commit (one of ``commits``, of the same producer and
+    partition), which is then written again.
+    """
+    if entry not in open_transactions(log):
+        return None
+    for decided in commits:
+        if not began_after(log, entry, decided.last_update_ms):
+            return append_marker(
+                log,
+                entry.producer_id,
+                entry.producer_epoch,
+                is_commit=True,
+                coordinator_epoch=coordinator_epoch,
+                timestamp=decided.last_update_ms,
+            )
+    return append_marker(
+        log,
+        entry.producer_id,
+        entry.producer_epoch,
+        is_commit=False,
+        coordinator_epoch=coordinator_epoch,
+        timestamp=now_ms(),
+    )
