@@ -32,8 +32,11 @@ if TYPE_CHECKING:
     from kstore.checkpoint.partition_metadata import write_topic_id as write_topic_id
     from kstore.compaction import cleaner as cleaner
     from kstore.compaction.cleaner import RoundOutput as RoundOutput
-    from kstore.compaction.cleaner import RoundPlan as RoundPlan
     from kstore.compaction.compaction_report import CompactionReport as CompactionReport
+    from kstore.compaction.round_plan import RoundPlan as RoundPlan
+    from kstore.compaction.round_plan import plan_round as plan_round
+    from kstore.compaction.throttler import NO_LIMIT as NO_LIMIT
+    from kstore.compaction.throttler import Throttler as Throttler
     from kstore.coordinator.group.offset_records import Commits as Commits
     from kstore.coordinator.group.offset_records import OffsetKey as OffsetKey
     from kstore.coordinator.group.offset_records import decode_offset_key as decode_offset_key
@@ -222,7 +225,9 @@ _NAMES = {
     "kstore.maintenance.rewrite": "REWRITE_ERRORS RewritePlan RewriteReport RewriteTarget"
     " RewrittenSegment conversion damage_of plan_rewrite rewrite_segment swap_in",
     # Rounds of compaction.
-    "kstore.compaction.cleaner": "RoundOutput RoundPlan",
+    "kstore.compaction.cleaner": "RoundOutput",
+    "kstore.compaction.round_plan": "RoundPlan plan_round",
+    "kstore.compaction.throttler": "NO_LIMIT Throttler",
     "kstore.compaction.compaction_report": "CompactionReport",
     "kstore.segment.cleaned_segment": "CleanedSegment FinishedSegment",
     "kstore._native.compaction.offset_map": "OffsetMap",

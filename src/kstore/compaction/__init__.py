@@ -6,6 +6,8 @@ Modules:
 - compaction_report: The result of a compaction
 - log_cleaner: The cleaner threads: each repeatedly compacts the dirtiest log (Kafka's LogCleaner)
 - policy: Which segments the cleaner may clean and how it groups them: Kafka's rules without I/O
+- round_plan: Plans a round of a log's compaction
+- throttler: Limits the bytes per second that compactions read and write (Kafka's Throttler)
 
 Both passes are native: ``_native/compaction`` has the offset map, the key indexer and the record
 filter, which sets the delete horizon of tombstones.

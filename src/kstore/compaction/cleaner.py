@@ -6,13 +6,11 @@ segments into a new segment and swaps it in at once. If the map is full before t
 section, the round ends there and another one follows.
 """
 
-import math
 import os
-import threading
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from kstore._native.compaction.key_indexer import KeyIndexer
@@ -20,16 +18,15 @@ from kstore._native.compaction.offset_map import OffsetMap
 from kstore._native.compaction.record_filter import RecordFilter
 from kstore._native.read.batch_walk import BatchWalk
 from kstore._native.read.segment_view import SegmentView
-from kstore.checkpoint.cleaner_offsets import read_cleaner_offset, write_cleaner_offset
+from kstore.checkpoint.cleaner_offsets import write_cleaner_offset
 from kstore.compaction.compaction_report import CompactionReport
 from kstore.compaction.policy import (
-    CleanableRange,
     CleanedTransactions,
     CleanSegment,
-    cleanable_range,
     group_segments,
 )
-from kstore.config import LogConfig
+from kstore.compaction.round_plan import RoundPlan, plan_round
+from kstore.compaction.throttler import NO_LIMIT, Throttler
 from kstore.errors import (
     CompactionAbandonedError,
     CorruptRecordError,
@@ -37,13 +34,9 @@ from kstore.errors import (
     PolicyViolationError,
     StorageError,
 )
-from kstore.files import filenames
 from kstore.files.files import Files
 from kstore.record.codec import compress, decompress
-from kstore.segment import segment as segments_on_disk
 from kstore.segment.cleaned_segment import CleanedSegment
-from kstore.segment.largest_timestamp import largest_timestamp
-from kstore.segment.transaction_index import AbortedTransaction
 
 if TYPE_CHECKING:
     from kstore.log.log import Log
@@ -51,91 +44,9 @@ if TYPE_CHECKING:
 
 BUFFER_SIZE = 1 << 19  # bytes read at a time, and written
 LOAD_FACTOR = 0.9
-NO_LIMIT = math.inf
-_LONGEST_SLEEP = 0.1  # seconds between two checks whether the compaction is to end
 _ASK, _FULL = 1, 2  # events of a pass besides 0, the end of the bytes
 
 Progress = Callable[[int, int], None]
-
-
-class Throttle:
-    """Limits a byte rate by sleeping after each chunk. Threads that share one share its rate."""
-
-    def __init__(
-        self,
-        bytes_per_second: float,
-        *,
-        clock: Callable[[], float] = time.monotonic,
-        sleep: Callable[[float], None] = time.sleep,
-    ) -> None:
-        self._rate = bytes_per_second
-        self._clock = clock
-        self._sleep = sleep
-        self._free_at = -math.inf
-        self._lock = threading.Lock()
-
-    def set_rate(self, bytes_per_second: float) -> None:
-        """Limit what passes from now on to another rate."""
-        with self._lock:
-            self._rate, self._free_at = bytes_per_second, -math.inf
-
-    def passed(self, size: int, check: Callable[[], None] = lambda: None) -> None:
-        """Account for ``size`` bytes and sleep to keep the rate; ``check`` may raise meanwhile."""
-        if self._rate == math.inf:
-            return
-        with self._lock:
-            until = self._free_at = max(self._free_at, self._clock()) + size / self._rate
-        # A shorter sleep is not worth a system call; a longer one would delay a store's close.
-        while (left := until - self._clock()) > 0.001:
-            check()
-            self._sleep(min(left, _LONGEST_SLEEP))
-
-
-def facts_of(log: "Log", files: Files) -> list[CleanSegment]:
-    """The facts that the policy reads, oldest segment first."""
-    return _facts_and_next_offsets(log, files)[0]
-
-
-def _facts_and_next_offsets(log: "Log", files: Files) -> tuple[list[CleanSegment], dict[int, int]]:
-    """Both from one list of segments: a truncation may come between two reads of the list."""
-    return log._source.on_current_segments(
-        lambda segments: (
-            [_facts_of(log, files, view) for view in segments.views],
-            {view.base_offset: view.next_offset for view in segments.views},
-        )
-    )
-
-
-def _facts_of(log: "Log", files: Files, view: SegmentView) -> CleanSegment:
-    base = view.base_offset
-    names = filenames.index_name(base), filenames.time_index_name(base)
-    paths = [os.path.join(log.path, name) for name in names]
-    sizes = [files.size_of(path) if files.kind(path) is not None else 0 for path in paths]
-    return CleanSegment(
-        base_offset=base,
-        size=view.size,
-        index_size=sizes[0],
-        time_index_size=sizes[1],
-        largest_timestamp=largest_timestamp(log._source, files, view),
-        first_timestamp=segments_on_disk.rolling_timestamp(files, view),
-        modified_ms=files.modified_ns(view.path) // 1_000_000,
-    )
-
-
-def range_of(log: "Log", facts: Sequence[CleanSegment], files: Files, now: int) -> CleanableRange:
-    """The offsets of a log that may be cleaned now."""
-    return cleanable_range(
-        facts,
-        log.config,
-        checkpoint=read_cleaner_offset(files, log.path, (log.topic, log.partition)),
-        log_start_offset=log.start_offset,
-        end_offset=log.end_offset,
-        last_stable_offset=log.last_stable_offset,
-        now_ms=now,
-    )
-
-
-# --- compaction -----------------------------------------------------------------------------
 
 
 def compact(
@@ -146,7 +57,7 @@ def compact(
     dedupe_buffer_size: int = 134_217_728,
     load_factor: float = LOAD_FACTOR,
     max_bytes_per_second: float = NO_LIMIT,
-    throttle: Throttle | None = None,
+    throttle: Throttler | None = None,
     progress: Progress | None = None,
     check: Callable[[], None] = lambda: None,
     rounds: int | None = None,
@@ -164,7 +75,7 @@ def compact(
     max_bytes_per_second
         Limit of bytes read plus bytes written.
     throttle
-        Instead of this limit: a throttle that several compactions share.
+        Instead of this limit: a throttler that several compactions share.
     progress
         Called with bytes done and bytes in total of each round.
     check
@@ -189,7 +100,7 @@ def compact(
             path=log.path,
         )
     started = time.perf_counter()
-    throttle = throttle or Throttle(max_bytes_per_second)
+    throttle = throttle or Throttler(max_bytes_per_second)
     if roll:
         log.roll()
     with writer.state.cleaning:
@@ -225,69 +136,6 @@ def add_rounds(first: CompactionReport, second: CompactionReport) -> CompactionR
         segments_before=first.segments_before
         + max(second.segments_before - first.segments_after, 0),
     )
-
-
-@dataclass(frozen=True, slots=True)
-class RoundPlan:
-    """The input of one round, complete, so that another process may run it."""
-
-    path: str
-    config: LogConfig
-    facts: tuple[CleanSegment, ...]
-    next_offsets: dict[int, int]  # by base offset
-    cleanable: CleanableRange
-    now: int
-    aborted: tuple[AbortedTransaction, ...]  # up to the first uncleanable offset
-    last_epochs: dict[int, int]  # by producer id, of producers without a batch in the log
-    last_offsets: dict[int, int]  # by producer id, the last batch's offset of all others
-
-    @property
-    def is_empty(self) -> bool:
-        """Whether the log has nothing to clean."""
-        return self.cleanable.is_empty
-
-    @property
-    def empty_report(self) -> CompactionReport:
-        """The report of a compaction for which this plan is the first, before its first round."""
-        dirty = self.cleanable.first_dirty_offset
-        return CompactionReport(
-            first_dirty_offset=dirty, end_offset=dirty, reason=self.cleanable.blocked
-        )
-
-    def view(self, segment: CleanSegment) -> SegmentView:
-        base = segment.base_offset
-        path = os.path.join(self.path, filenames.log_name(base))
-        return SegmentView(base, path, size=segment.size, next_offset=self.next_offsets[base])
-
-    def aborted_in(self, start: int, stop: int) -> list[AbortedTransaction]:
-        """As Log.aborted_transactions."""
-        return [a for a in self.aborted if a.last_offset >= start and a.first_offset < stop]
-
-
-def plan_round(log: "Log", writer: "LogWriter", files: Files) -> RoundPlan:
-    """Plan the next round. The caller holds ``writer.state.cleaning``."""
-    now = writer.state.now_ms()
-    facts, next_offsets = _facts_and_next_offsets(log, files)
-    cleanable = range_of(log, facts, files, now)
-    if cleanable.reset:
-        offset = cleanable.first_dirty_offset
-        write_cleaner_offset(files, log.path, (log.topic, log.partition), offset)
-    stop = cleanable.first_uncleanable_offset
-    producers = log.producers()
-    plan = RoundPlan(
-        path=log.path,
-        config=log.config,
-        facts=tuple(facts),
-        next_offsets=next_offsets,
-        cleanable=cleanable,
-        now=now,
-        aborted=(),
-        last_epochs={e.producer_id: e.producer_epoch for e in producers if e.last_offset < 0},
-        last_offsets={e.producer_id: e.last_offset for e in producers if e.last_offset >= 0},
-    )
-    if plan.is_empty:
-        return plan
-    return replace(plan, aborted=tuple(log.aborted_transactions(facts[0].base_offset, stop)))
 
 
 class RoundOutput(ABC):
@@ -373,7 +221,7 @@ class Round:
         plan: RoundPlan,
         files: Files,
         output: RoundOutput,
-        throttle: Throttle,
+        throttle: Throttler,
         progress: Progress | None = None,
     ) -> None:
         self._plan = plan

@@ -29,6 +29,8 @@ from kstore.checkpoint.uncleanable_partitions import (
 )
 from kstore.clock import now_ms
 from kstore.compaction import cleaner
+from kstore.compaction.round_plan import facts_of, range_of
+from kstore.compaction.throttler import Throttler
 from kstore.errors import (
     ClosedError,
     CompactionAbandonedError,
@@ -100,7 +102,7 @@ class LogCleaner:
         self._manager = weakref.ref(manager)
         self._files = files
         rate = manager.config.log_cleaner_io_max_bytes_per_second
-        self._throttle = cleaner.Throttle(rate)  # shared by all threads, as in Kafka
+        self._throttle = Throttler(rate)  # shared by all threads, as in Kafka
         self._lock = threading.Lock()
         self._threads: list[CleanerThread] = []
         self._ending: list[CleanerThread] = []  # were too many after a change of settings
@@ -326,9 +328,9 @@ class LogCleaner:
             try:
                 log = manager.log(*key)
                 views = log.segments.views
-                facts = cleaner.facts_of(log, self._files)
+                facts = facts_of(log, self._files)
                 now = log._require_writer().state.now_ms()
-                cleanable = cleaner.range_of(log, facts, self._files, now)
+                cleanable = range_of(log, facts, self._files, now)
             except Exception as error:
                 has_changed = log is not None and log.segments.views is not views
                 self._failed(manager, key, log, error, is_race=has_changed)

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from kstore.checkpoint import offset_checkpoint as checkpoint
 from kstore.compaction import cleaner
-from kstore.compaction.cleaner import Throttle
+from kstore.compaction.throttler import Throttler
 from kstore.errors import (
     CompactionAbandonedError,
     CorruptRecordError,
@@ -268,12 +268,12 @@ def test_the_throttle_limits_bytes_per_second():
         slept.append(seconds)
         now[0] += seconds
 
-    throttle = Throttle(1000, clock=lambda: now[0], sleep=sleep)
+    throttle = Throttler(1000, clock=lambda: now[0], sleep=sleep)
     for _ in range(10):
         throttle.passed(500)
     assert now[0] == pytest.approx(5.0)
     assert max(slept) <= 0.1 + 1e-9
-    free = Throttle(float("inf"), sleep=sleep)
+    free = Throttler(float("inf"), sleep=sleep)
     free.passed(1 << 40)
     assert now[0] == pytest.approx(5.0)
 
@@ -288,7 +288,7 @@ def test_a_slow_compaction_ends_when_it_is_stopped(tmp_path):
             raise CompactionAbandonedError("enough")
 
     clock = iter(range(10**9))
-    throttle = Throttle(1e-9, clock=lambda: next(clock), sleep=slept.append)
+    throttle = Throttler(1e-9, clock=lambda: next(clock), sleep=slept.append)
     with pytest.raises(CompactionAbandonedError, match="enough"):
         log.compact(throttle=throttle, check=check)
     assert slept == [0.1] * 3

@@ -12,6 +12,7 @@ from kstore.arguments import whole_number
 from kstore.errors import CorruptRecordError, InvalidConfigError, KStoreError, StorageError
 from kstore.log.log import Log
 from kstore.partition_files import (
+    NO_LIMIT,
     CleanedSegment,
     CompactionReport,
     Files,
@@ -20,7 +21,9 @@ from kstore.partition_files import (
     RoundOutput,
     RoundPlan,
     StagingArea,
+    Throttler,
     cleaner,
+    plan_round,
     remove_staged,
     write_cleaner_offset,
 )
@@ -128,7 +131,7 @@ def _plan(log: Log, files: Files) -> RoundPlan:
     """Plan the next round of a log."""
     writer = log._require_writer()
     with writer.state.cleaning:
-        return cleaner.plan_round(log, writer, files)
+        return plan_round(log, writer, files)
 
 
 def report_lines(reports: Sequence[CompactedPartition]) -> list[str]:
@@ -291,9 +294,7 @@ def _run_round(task: _Task) -> _RoundResult:
     keys = OffsetMap(task.dedupe_buffer_size, cleaner.LOAD_FACTOR, os.urandom(16))
     report, error = None, None
     try:
-        report = cleaner.Round(
-            task.plan, task.files, output, cleaner.Throttle(cleaner.NO_LIMIT)
-        ).run(keys)
+        report = cleaner.Round(task.plan, task.files, output, Throttler(NO_LIMIT)).run(keys)
         report = replace(report, seconds=time.perf_counter() - started)
     except (CorruptRecordError, InvalidConfigError) as problem:  # other partitions continue
         error = str(problem)
