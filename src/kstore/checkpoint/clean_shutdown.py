@@ -1,4 +1,7 @@
-"""Kafka's marker of a clean shutdown, ``.kafka_cleanshutdown``."""
+"""Reads and writes Kafka's marker of a clean shutdown, ``.kafka_cleanshutdown``.
+
+``LogDir`` decides when.
+"""
 
 from os import PathLike
 from pathlib import Path

@@ -1,5 +1,6 @@
 """One log directory (an element of Kafka's ``log.dirs``): its lock and its marker of a clean
-shutdown; its checkpoints of recovery points, log starts and high watermarks.
+shutdown; its checkpoints of recovery points, log starts and high watermarks; and whether it is
+offline after a failure of its disk.
 
 The directory is Kafka's: unrecognized files are reported and not changed, and
 entries of partitions that were never opened stay in the checkpoints.

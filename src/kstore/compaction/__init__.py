@@ -2,10 +2,13 @@
 
 Modules:
 
+- cleanable_segments: Which segments the cleaner may clean and how it groups them: Kafka's rules,
+  without I/O
+- cleaned_transactions: Which batches and markers of transactions a compaction removes (Kafka's
+  CleanedTransactionMetadata)
 - cleaner: Compacts one log: keeps the latest record of each key (Kafka's Cleaner)
 - compaction_report: The result of a compaction
 - log_cleaner: The cleaner threads: each repeatedly compacts the dirtiest log (Kafka's LogCleaner)
-- policy: Which segments the cleaner may clean and how it groups them: Kafka's rules without I/O
 - round_plan: Plans a round of a log's compaction
 - throttler: Limits the bytes per second that compactions read and write (Kafka's Throttler)
 

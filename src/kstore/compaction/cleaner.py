@@ -19,12 +19,9 @@ from kstore._native.compaction.record_filter import RecordFilter
 from kstore._native.read.batch_walk import BatchWalk
 from kstore._native.read.segment_view import SegmentView
 from kstore.checkpoint.cleaner_offsets import write_cleaner_offset
+from kstore.compaction.cleanable_segments import CleanSegment, group_segments
+from kstore.compaction.cleaned_transactions import CleanedTransactions
 from kstore.compaction.compaction_report import CompactionReport
-from kstore.compaction.policy import (
-    CleanedTransactions,
-    CleanSegment,
-    group_segments,
-)
 from kstore.compaction.round_plan import RoundPlan, plan_round
 from kstore.compaction.throttler import NO_LIMIT, Throttler
 from kstore.errors import (

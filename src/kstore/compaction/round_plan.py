@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 from kstore._native.read.segment_view import SegmentView
 from kstore.checkpoint.cleaner_offsets import read_cleaner_offset, write_cleaner_offset
+from kstore.compaction.cleanable_segments import CleanableRange, CleanSegment, cleanable_range
 from kstore.compaction.compaction_report import CompactionReport
-from kstore.compaction.policy import CleanableRange, CleanSegment, cleanable_range
 from kstore.config import LogConfig
 from kstore.files import filenames
 from kstore.files.files import Files
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 def facts_of(log: "Log", files: Files) -> list[CleanSegment]:
-    """The facts that the policy reads, oldest segment first."""
+    """The facts that the rules read, oldest segment first."""
     return _facts_and_next_offsets(log, files)[0]
 
 

@@ -1,4 +1,4 @@
-"""Detects I/O failures of a disk and takes its log directory offline, while others continue.
+"""Detects I/O failures of a disk and reports them; ``LogDir.fail`` takes the directory offline.
 
 Each log directory has a detector between itself and the real disk. A full disk, a lack of
 descriptors or a missing file is no failure; an input/output error or a disk that vanished

@@ -25,6 +25,7 @@ from kstore.log.segment_access import SegmentAccess
 from kstore.log.watch import LogEvents
 from kstore.log.writer_state import WriterState
 from kstore.record import codec
+from kstore.record.convert import with_codec
 from kstore.segment import preallocate
 from kstore.segment import segment as segments_on_disk
 
@@ -110,7 +111,7 @@ class ActiveSegment:
             message_magic=config.message_magic,
             compress=codec.compress,
             decompress=codec.decompress,
-            recompress=leader_errors.recompress,
+            recompress=with_codec,
             clock=self._state.clock,
         )
 

@@ -4,13 +4,10 @@ The checks are native (:mod:`kstore._native.append.validate_batch`); this module
 messages. Rules: Kafka's LogValidator and UnifiedLog.analyzeAndValidateRecords.
 """
 
-import struct
 from contextlib import suppress
 from typing import Any
 
-from kstore._native.format import batch_fields
 from kstore._native.format import status as native_status
-from kstore._native.format.crc import crc32c
 from kstore.errors import (
     CorruptRecordError,
     InvalidProducerEpochError,
@@ -29,7 +26,6 @@ from kstore.errors import (
     UnsupportedForMessageFormatError,
 )
 from kstore.log.record_errors import RefusedBatch, list_record_errors
-from kstore.record import codec
 from kstore.record.timestamp import refuse_record_timestamp
 
 # Of a record; the others make the batch corrupt.
@@ -141,17 +137,3 @@ def refuse_own(what: str, value: int, limit: int) -> None:
             "message.timestamp.before.max.ms and message.timestamp.after.max.ms allow"
         )
     refuse_record_timestamp(value)
-
-
-def recompress(header: Any, records: Any, codec_id: int) -> bytes:
-    """The same batch, its uncompressed records in another codec, with a new checksum."""
-    body = codec.compress(codec_id, 2, records) if codec_id else bytes(records)
-    out = bytearray(header)
-    size = len(header) + len(body) - batch_fields.LOG_OVERHEAD
-    struct.pack_into(">i", out, batch_fields.SIZE_POSITION, size)
-    attributes = batch_fields.attributes(out) & ~batch_fields.CODEC_MASK | codec_id
-    struct.pack_into(">h", out, batch_fields.V2_ATTRIBUTES_POSITION, attributes)
-    out += body
-    crc = crc32c(memoryview(out)[batch_fields.V2_CRC_START :])
-    struct.pack_into(">I", out, batch_fields.V2_CRC_POSITION, crc)
-    return bytes(out)

@@ -104,7 +104,7 @@ class _Walker:
 class LastStableOffset:
     """The last stable offset of a log, updated by walking the batches appended since.
 
-    For a log of another process, whose producer state is out of reach.
+    For a log without a current producer state: another process writes it, or it was truncated.
     Starts from the newest valid producer snapshot, else from the log start. Thread
     safe. Memory: one entry for each open transaction, and a slice of the log during a walk.
     """

@@ -1,6 +1,6 @@
 """Producer snapshots (``N.snapshot``): the state of each producer before offset N.
 
-Layout and rules: Kafka's ProducerStateManager.
+Parses them; ``ProducerTable.snapshot`` writes them. Layout and rules: Kafka's ProducerStateManager.
 """
 
 from struct import Struct

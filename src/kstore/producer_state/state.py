@@ -1,4 +1,5 @@
-"""The producer state of a log, its expiry, its files: snapshots and transaction indexes.
+"""The producer state of a log: its last stable offset, its expiry, its files (snapshots and
+transaction indexes).
 
 Kafka's ProducerStateManager. The table itself is native
 (:mod:`kstore._native.append.producer_table`) and changes with the appends. This module loads it

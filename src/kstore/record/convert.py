@@ -5,9 +5,12 @@ Kafka 4 (old messages become batches), ``LogValidator`` (one new batch on append
 functions may be called from any thread.
 """
 
+import struct
 from functools import partial
 
+from kstore._native.format import batch_fields
 from kstore._native.format.converter import Converter
+from kstore._native.format.crc import crc32c
 from kstore.errors import InvalidTimestampError
 from kstore.record.codec import codec_id, compress, decompress
 
@@ -65,6 +68,20 @@ def recompress(
         batches, magic, codec=codec_id(compression), level=level, keep_smaller=True
     )
     return converter.convert(), converter.kept_count
+
+
+def with_codec(header: Data, records: Data, codec: int) -> bytes:
+    """A batch v2 of this header, its uncompressed records in another codec, with a new checksum."""
+    body = compress(codec, 2, records) if codec else bytes(records)
+    out = bytearray(header)
+    size = len(header) + len(body) - batch_fields.LOG_OVERHEAD
+    struct.pack_into(">i", out, batch_fields.SIZE_POSITION, size)
+    attributes = batch_fields.attributes(out) & ~batch_fields.CODEC_MASK | codec
+    struct.pack_into(">h", out, batch_fields.V2_ATTRIBUTES_POSITION, attributes)
+    out += body
+    crc = crc32c(memoryview(out)[batch_fields.V2_CRC_START :])
+    struct.pack_into(">I", out, batch_fields.V2_CRC_POSITION, crc)
+    return bytes(out)
 
 
 def merge(

@@ -11,7 +11,7 @@ import pytest
 import kstore
 from kstore import LogConfig
 from kstore._native.append.producer_table import ProducerTable
-from kstore.compaction.policy import ABORT, COMMIT, CleanedTransactions
+from kstore.compaction.cleaned_transactions import ABORT, COMMIT, CleanedTransactions
 from kstore.files.filenames import snapshot_name, transaction_index_name
 from kstore.log.log import Log
 from kstore.producer_state import snapshot as producer_snapshot

@@ -16,7 +16,7 @@ from kstore._native.format.layout cimport (
     CODEC_MASK, HEADER_UP_TO_MAGIC, LEGACY_ATTRIBUTES_POSITION, LEGACY_CRC_POSITION,
     LEGACY_CRC_START, LOG_APPEND_TIME_BIT, MAGIC_POSITION, V0_OVERHEAD, V1_TIMESTAMP_POSITION,
 )
-from kstore._native.format.record_rows cimport parse_legacy
+from kstore._native.format.legacy_message cimport parse_legacy
 from kstore._native.format.record_span cimport RecordSpan
 from kstore._native.format.status cimport (
     BAD_ATTRIBUTES, BAD_CODEC, BAD_COUNT, BAD_CRC, BAD_LENGTH, BAD_OFFSET, BAD_RECORD_SIZE,

@@ -23,8 +23,8 @@ from kstore._native.format.batch_assembly cimport (
 )
 from kstore._native.format.batch_header cimport BatchHeader, crc_matches, read_header, write_header
 from kstore._native.format.layout cimport *
+from kstore._native.format.legacy_message cimport parse_legacy
 from kstore._native.format.record_rows cimport Rows, fill_legacy, fill_v2, fill_wrapped
-from kstore._native.format.record_rows cimport parse_legacy
 from kstore._native.format.record_span cimport RecordSpan
 from kstore._native.format.status cimport (
     Status, OK, BAD_CODEC, BAD_CRC, BAD_LENGTH, BAD_OFFSET, raise_for_status, raise_named,

@@ -11,6 +11,7 @@ from libc.string cimport memcpy
 from kstore._native.format.batch_header cimport BatchHeader, crc_matches, read_header
 from kstore._native.format.cursor cimport Cursor, get_i32, get_i64
 from kstore._native.format.layout cimport *
+from kstore._native.format.legacy_message cimport parse_legacy
 from kstore._native.format.record_span cimport (
     NO_GUESS, RecordSpan, likely, plain_guess, plain_record, read_plain_record, parse_record,
 )
@@ -191,39 +192,6 @@ cdef inline Status fill_v2(
 
 
 # --- messages v0 and v1 -------------------------------------------------------------------
-
-cdef inline Status parse_legacy(
-    const uint8_t* entry, const BatchHeader* batch, RecordSpan* out
-) noexcept nogil:
-    """Parse key and value of one v0 or v1 message, given its header."""
-    cdef const uint8_t* at = entry + (
-        V1_KEY_SIZE_POSITION if batch.magic == 1 else V0_KEY_SIZE_POSITION
-    )
-    cdef const uint8_t* end = entry + batch.size
-    cdef int32_t size
-    # V0_OVERHEAD and V1_OVERHEAD include the length fields, so four bytes are present.
-    size = get_i32(at)
-    at += 4
-    out.key = at
-    out.key_size = size if size >= 0 else -1
-    if size > 0:
-        if size > end - at:
-            return BAD_LENGTH
-        at += size
-    if end - at < 4:
-        return BAD_LENGTH
-    size = get_i32(at)
-    at += 4
-    out.value = at
-    out.value_size = size if size >= 0 else -1
-    out.headers = at            # v0 and v1 have none
-    out.header_count = 0
-    if size > 0:
-        if size > end - at:
-            return BAD_LENGTH
-        at += size
-    return OK if at == end else BAD_RECORD_SIZE
-
 
 cdef inline Status fill_legacy(
     const uint8_t* entry, int64_t shift, const BatchHeader* batch, Rows* rows

@@ -12,7 +12,8 @@ from libc.stdlib cimport free
 from kstore._native.format.batch_header cimport crc_matches, read_header
 from kstore._native.format.cursor cimport get_i16
 from kstore._native.format.layout cimport CODEC_MASK, CONTROL_BIT, TRANSACTIONAL_BIT, V2_HEADER_SIZE
-from kstore._native.format.record_rows cimport fill_legacy, fill_v2, fill_wrapped, parse_legacy
+from kstore._native.format.legacy_message cimport parse_legacy
+from kstore._native.format.record_rows cimport fill_legacy, fill_v2, fill_wrapped
 from kstore._native.format.record_span cimport RecordSpan
 from kstore._native.format.status cimport (
     Status, OK, TRUNCATED, BAD_CODEC, BAD_CRC, BAD_LENGTH, BAD_OFFSET, raise_for_status,

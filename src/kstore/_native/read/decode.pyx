@@ -17,9 +17,9 @@ from kstore._native.format.argument cimport HeldBytes, hold_bytes
 from kstore._native.format.batch_header cimport BatchHeader, crc_matches, read_header
 from kstore._native.format.layout cimport *
 from kstore._native.format.record cimport Record, parse_headers
+from kstore._native.format.legacy_message cimport parse_legacy
 from kstore._native.format.record_rows cimport (
     ROW_SIZE, SPAN_ROW_SIZE, Rows, fill_legacy, fill_v2, fill_wrapped, keep_window, lay_out_rows,
-    parse_legacy,
 )
 from kstore._native.format.record_span cimport RecordSpan
 from kstore._native.format.status cimport (

@@ -1,24 +1,20 @@
 """Which segments the cleaner may clean and how it groups them: Kafka's rules without I/O.
 
 Pure functions over facts; the clock is a parameter. The rules are those of
-LogCleanerManager.cleanableOffsets, LogToClean, Cleaner.groupSegmentsBySize and
-CleanedTransactionMetadata.
+LogCleanerManager.cleanableOffsets, LogToClean and Cleaner.groupSegmentsBySize.
 """
 
-import heapq
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from kstore.config import LogConfig
-from kstore.segment.transaction_index import AbortedTransaction
 
 INT32_MAX = 2**31 - 1
-ABORT, COMMIT = 0, 1  # of a control batch
 
 
 class CleanSegment(NamedTuple):
-    """The facts about one segment that the policy needs."""
+    """The facts about one segment that the rules read."""
 
     base_offset: int
     size: int  # bytes of the log file
@@ -191,68 +187,3 @@ def group_segments(
         index_size += segment.index_size
         time_index_size += segment.time_index_size
     return groups
-
-
-@dataclass(slots=True)
-class CleanedTransactions:
-    """Which batches belong to an aborted transaction, while a pass reads a log in order.
-
-    ``written`` collects the entries of the new segment's transaction index: the aborted
-    transactions of which the pass has met a batch, even if it removes that batch.
-    """
-
-    written: list[AbortedTransaction] = field(default_factory=list)
-    _waiting: list[tuple[int, int, AbortedTransaction]] = field(default_factory=list)
-    _aborted: dict[int, AbortedTransaction] = field(default_factory=dict)
-    _met: set[int] = field(default_factory=set)  # producers with a met batch of an aborted one
-    _committed: set[int] = field(default_factory=set)
-    _count: int = 0
-
-    def add(self, aborted: Iterable[AbortedTransaction]) -> None:
-        """Add aborted transactions of the next segments; the same one may be added twice."""
-        for transaction in aborted:
-            self._count += 1
-            heapq.heappush(self._waiting, (transaction.first_offset, self._count, transaction))
-
-    def is_aborted(self, producer_id: int, last_offset: int, *, transactional: bool) -> bool:
-        """Whether a batch of records belongs to an aborted transaction (onBatchRead)."""
-        self._begin_up_to(last_offset)
-        if not transactional:
-            return False
-        if producer_id in self._aborted:
-            self._met.add(producer_id)
-            return True
-        self._committed.add(producer_id)
-        return False
-
-    def is_removable_marker(self, producer_id: int, last_offset: int, kind: int | None) -> bool:
-        """Whether no batch of a marker's transaction is left (Kafka's onControlBatchRead).
-
-        ``kind`` is None for a control batch without records.
-        """
-        self._begin_up_to(last_offset)
-        if kind is None and producer_id in self._committed:
-            # Another cleaner emptied the marker before the records were replicated to this log:
-            # this batch is the only evidence that they were not committed, so it stays until the
-            # records are removed.
-            self._committed.discard(producer_id)
-            return False
-        if kind is None and producer_id not in self._aborted:  # cleaned before
-            return True
-        if kind is None or kind == ABORT:
-            transaction = self._aborted.pop(producer_id, None)
-            if transaction is None or producer_id not in self._met:
-                return True
-            self._met.discard(producer_id)
-            self.written.append(transaction)
-            return False
-        if kind == COMMIT:
-            has_batches = producer_id in self._committed
-            self._committed.discard(producer_id)
-            return not has_batches
-        return False
-
-    def _begin_up_to(self, offset: int) -> None:
-        while self._waiting and self._waiting[0][0] <= offset:
-            transaction = heapq.heappop(self._waiting)[2]
-            self._aborted.setdefault(transaction.producer_id, transaction)

@@ -2,14 +2,8 @@
 
 import pytest
 
-from kstore.compaction.policy import (
-    ABORT,
-    COMMIT,
-    CleanedTransactions,
-    CleanSegment,
-    cleanable_range,
-    group_segments,
-)
+from kstore.compaction.cleanable_segments import CleanSegment, cleanable_range, group_segments
+from kstore.compaction.cleaned_transactions import ABORT, COMMIT, CleanedTransactions
 from kstore.config import LogConfig
 from kstore.errors import InvalidConfigError
 from kstore.segment.transaction_index import AbortedTransaction
