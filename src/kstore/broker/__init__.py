@@ -33,8 +33,8 @@ Modules:
 - fetch_reader: Reads the partitions of one Fetch request
 - fetch_session: Incremental fetch sessions (KIP-227)
 - frame_cutter: Splits a connection's bytes into frames
-- full_disk: Lets requests that free space succeed on a full disk, with the space that the broker
-  keeps
+- full_disk: Lets requests that free space succeed on a full disk, with space that the broker has
+  reserved
 - group_service: Executes the group coordinator's decisions
 - hanging_transactions: Finds transactions open for longer than any may be
 - internal_topic: An internal topic: its creation, and the loading of its partitions

@@ -23,8 +23,8 @@ class Api:
 
     ``handle_frame(frame, version, correlation_id)`` is an optional fast path that the connection
     tries first, and only while the connection has no outstanding request. It returns the complete
-    response frame, as bytes (empty: send nothing) or as chunks; or a Pending that these or an
-    Attempt complete; or an Attempt, whose outcome ``handle`` then reports; or None if it did
+    response frame, as bytes (empty: send nothing) or as chunks; an Attempt, whose outcome
+    ``handle`` then reports; a Pending that is completed with one of these; or None if it did
     nothing.
     """
 

@@ -1,8 +1,8 @@
 """A Fetch request of one partition that waits for records on the fast path.
 
 As :class:`kstore.broker.delayed_fetch.DelayedFetch`, without the objects of the general handler: an
-append wakes it, and it encodes its response natively. Where it cannot answer, because of an error,
-the connection calls the general handler with the time that is left.
+append wakes it, and it encodes its response natively. If it cannot respond because of an error, the
+connection calls the general handler with the rest of the request's wait.
 """
 
 from typing import TYPE_CHECKING
@@ -39,7 +39,7 @@ class DelayedFetchFrame:
         self._timer: Timer | None = None
 
     def start(self, max_wait_seconds: float) -> Pending:
-        """Wait for enough bytes, an error, or the expiry of the request's wait."""
+        """Wait for enough bytes, an error, or the end of the request's wait."""
         pending = self._pending = Pending()
         pending.on_cancel = self._stop_waiting
         pending.on_stop = self._expire
@@ -58,11 +58,11 @@ class DelayedFetchFrame:
         self._answer(is_due=True)
 
     def _answer(self, *, is_due: bool) -> None:
-        hosted = self._reader.hosted(self._wanted)  # wakes, and so completes, if it is deleted
+        hosted = self._reader.hosted(self._wanted)  # of a deleted partition: completes this request
         pending, timer = self._pending, self._timer
         if pending is None or timer is None:
             return
-        is_same = hosted is self._hosted  # else the topic was deleted, and perhaps created again
+        is_same = hosted is self._hosted  # else the topic was deleted, and perhaps recreated
         answer = self._reader.read(
             self._wanted, hosted, is_due=is_due or not is_same, may_wait=True
         )

@@ -77,7 +77,7 @@ class DiskWorkers:
 
     @property
     def busy_keys(self) -> dict[Hashable, int]:
-        """The keys that are busy, with the number of their unfinished works; always one object."""
+        """The busy keys, with the number of unfinished calls of each; always the same dict."""
         return self._unfinished
 
     @property

@@ -2,7 +2,7 @@
 
 Requests that append while an fsync runs share the next one. Several partitions sync concurrently,
 because the file system's journal commits once for all of them. Without a broker, the appends of one
-log share an fsync by :mod:`kstore.log.group_commit`.
+log share an fsync through :mod:`kstore.log.group_commit`.
 """
 
 from collections.abc import Callable

@@ -50,7 +50,7 @@ _REFUSED = frozenset(
 class EmbeddedGroups:
     """Implements GroupOwner with a broker's coordinator. Thread safe.
 
-    Its context is the event loop's thread, which must not call the methods that block.
+    Its context is the event loop's thread, on which the blocking methods must not be called.
     """
 
     def __init__(self, services: "Services", groups: "GroupService") -> None:
@@ -77,7 +77,7 @@ class EmbeddedGroups:
             self._leave(member)
 
     def close(self) -> None:
-        """After the loop has ended: its consumers continue without a broker."""
+        """Call it after the loop has ended. Embedded consumers continue without a broker."""
         self._closed.set()
         if self._services.store._group_owner is self:
             self._services.store._group_owner = None
@@ -88,7 +88,7 @@ class EmbeddedGroups:
         self._services.loop.call_soon_threadsafe(work)
 
     def nudge(self) -> None:
-        """Deadlines pass on the loop."""
+        """Does nothing: the loop's timers handle deadlines."""
 
     def add(self, member: EmbeddedMember) -> None:
         self.submit(lambda: self._add(member))
@@ -99,7 +99,7 @@ class EmbeddedGroups:
             self._beat()
 
     def _beat(self) -> None:
-        """Keep the sessions, as a client's heartbeat thread does."""
+        """Keep the members' sessions alive, as a client's heartbeat thread does."""
         self._timer = None
         while self._abandoned:
             self._leave(self._abandoned.popleft())
@@ -169,7 +169,7 @@ class EmbeddedGroups:
                 reply(JoinAnswer(reply=None, error=error, member_id=request.member_id))
                 return
             self._requests.join(request, self._services.metadata.image, reply)
-            waiting()  # no effect if it is answered
+            waiting()  # no effect if the join is already answered
 
         self._groups.with_topic(checked)
 
@@ -273,6 +273,6 @@ class EmbeddedGroups:
 
 def _stopped(group_id: str) -> ClosedError:
     return ClosedError(
-        f"the broker that coordinated group {group_id!r} has stopped: poll, and process again what "
-        "is not committed"
+        f"the broker that coordinated group {group_id!r} has stopped: poll, and process again the "
+        "records that are not committed"
     )

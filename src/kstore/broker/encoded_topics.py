@@ -26,7 +26,7 @@ class EncodedTopic(MetadataResponse.Topics):
 
 
 def encode_topic(describe: Callable[[], MetadataResponse.Topics], version: int) -> EncodedTopic:
-    """The encoded topic that ``describe()`` returns. From any thread."""
+    """Encode the topic that ``describe()`` returns. Thread safe."""
     writer = Writer()
     describe().encode(writer, version)
     return EncodedTopic(writer.to_bytes())
@@ -64,7 +64,7 @@ class EncodedTopics:
         return self._topics.get((version, key)) if image is self._image else None
 
     def put(self, image: ClusterImage, key: Hashable, version: int, topic: EncodedTopic) -> None:
-        """Keep a topic, which another thread may have encoded; drops those of other images."""
+        """Cache a topic, which another thread may have encoded; drops those of other images."""
         if image is not self._image or self._size > _MOST_BYTES:
             self._image, self._topics, self._size = image, {}, 0
         if (version, key) not in self._topics:

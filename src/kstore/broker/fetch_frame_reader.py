@@ -1,7 +1,6 @@
 """Reads one partition for a Fetch request on the fast path, and encodes the response.
 
-Everything that is not usual is left to :mod:`kstore.broker.fetch_read`: errors, and records that a
-disk worker must load.
+Errors, and records that a disk worker must load, are left to :mod:`kstore.broker.fetch_reader`.
 """
 
 from dataclasses import dataclass
@@ -91,7 +90,7 @@ class FetchFrameReader:
         if (
             size < wanted.min_bytes
             and not is_due
-            # the log continues in the next segment: the client gets the end of this one
+            # a read ends with its segment: more bytes would not follow however long it waits
             and (records is None or records.segment.next_offset >= high_watermark)
         ):
             return NoAnswer.TOO_FEW_BYTES
@@ -109,6 +108,6 @@ class FetchFrameReader:
             start,
         )
         if size <= _COPIED_SIZE:
-            return fetch_frame.whole_answer(*fields, b"" if records is None else records)
+            return fetch_frame.complete_answer(*fields, b"" if records is None else records)
         assert records is not None
         return [fetch_frame.answer_head(*fields, size), records]

@@ -1,4 +1,4 @@
-"""Lets requests that free space succeed on a full disk, with the space that the broker keeps."""
+"""Lets requests that free space succeed on a full disk, with space that the broker has reserved."""
 
 import logging
 from collections.abc import Callable
@@ -30,21 +30,21 @@ class FullDisk:
         self._timer: Timer | None = None  # of the next attempt
 
     def start(self) -> None:
-        """Fill the reserve, again and again until it is full. Loop's thread."""
+        """Fill the reserve, with retries until it is complete. Loop's thread."""
         if not self._is_closed:
             self._workers.submit(_KEY, self._reserve.fill, self._filled)
 
     def _filled(self, is_full: bool | None, error: BaseException | None) -> None:
         if error is not None:
             _LOGGER.warning("space for a full disk cannot be reserved: %s", error)
-        if self._timer is not None:  # of an earlier attempt: there is one at a time
+        if self._timer is not None:  # of an earlier attempt: only one timer runs at a time
             self._timer.cancel()
         self._timer = None if is_full else self._loop.call_later(_FILL_SECONDS, self.start)
 
     def run(self, change: Callable[[], Result]) -> Result:
-        """Make a change that frees space; again with released space where the disk is full.
+        """Make a change that frees space; if the disk is full, release reserved space and retry.
 
-        On a disk worker. The change must be one that can be repeated.
+        On a disk worker. A change that failed must be safe to repeat.
         """
         try:
             return change()
@@ -66,7 +66,7 @@ class FullDisk:
             self._loop.call_soon_threadsafe(self.start)
 
     def close(self) -> None:
-        """Give the space back. After the workers have ended."""
+        """Release all reserved space. Call it after the workers have ended."""
         self._is_closed = True
         try:
             self._reserve.remove()

@@ -73,7 +73,7 @@ class Listener:
 
     def open(self, host: str, port: int) -> tuple[str, int]:
         """Listen; return the bound host and port. Raises OSError, socket.gaierror."""
-        # Names of ASCII as bytes: for a text, getaddrinfo loads Python's codec for all others.
+        # An ASCII name as bytes: for a str, getaddrinfo imports the codec of international names.
         name = host.encode() if host.isascii() else host
         found = socket.getaddrinfo(
             name or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE

@@ -36,7 +36,7 @@ class OutstandingRequest:
         self.received = received  # Loop.time() when its last byte arrived
         self.is_answered = False
         self.response: Message | bytes | list[Chunk] | None = None
-        # while a fast-path handler waits: calls the general handler instead
+        # set while a fast-path handler waits: calls the general handler in its stead
         self.resume: Callable[[Attempt], None] | None = None
         self.pending: Pending | None = None
         self.usage: Usage | None = None  # where a quota is set

@@ -21,34 +21,36 @@ _KEY = "partition images"  # of the disk workers
 
 
 def is_read(topic: TopicImage) -> bool:
-    """Whether no partition's image needs a file any more."""
+    """Whether the images of all partitions exist, so that no access reads a file."""
     return not isinstance(topic.partitions, LocalPartitions) or topic.partitions.is_read
 
 
-def read(topics: Iterable[TopicImage]) -> None:
+def read_partitions(topics: Iterable[TopicImage]) -> None:
     """Create the images of all partitions. Blocks: for disk workers."""
     for topic in topics:
         for _ in topic.partitions.values():
             pass
 
 
-def when_read(
+def call_when_read(
     services: "Services", topics: Iterable[TopicImage], handle: Callable[[], Answer]
 ) -> Answer:
     """Call ``handle()`` for the response once all partitions of these topics are read.
 
-    If they are already, it is called immediately. Loop's thread.
+    If they are read already, it is called immediately. Loop's thread.
     """
     unread = [topic for topic in topics if not is_read(topic)]
     if not unread:
         return handle()
-    return after(services, partial(read, unread), handle)
+    return call_after(services, partial(read_partitions, unread), handle)
 
 
-def after(services: "Services", work: Callable[[], object], handle: Callable[[], Answer]) -> Answer:
+def call_after(
+    services: "Services", work: Callable[[], object], handle: Callable[[], Answer]
+) -> Answer:
     """Call ``work()`` on a disk worker, then ``handle()`` on the loop for the response.
 
-    An error of the work is logged: ``handle`` meets it again, or does the work itself.
+    An error of ``work`` is only logged, because ``handle`` raises it again or does the work itself.
     """
     pending = Pending()
 

@@ -38,7 +38,7 @@ _RETRY_SECONDS = 5.0  # delay before opening a failed log again
 _LOADING_SECONDS = 0.5
 _SECONDS_BETWEEN_REPORTS = 10.0  # about a full or failed disk
 _LOCKED_SECONDS = 0.005  # delay before trying again to lock a log
-PARTITIONS_A_TURN = 256  # that follow a new image in one turn of the loop
+PARTITIONS_A_TURN = 256  # that one turn of the loop updates to a new image, or describes
 _LOG_DIRS_KEY = "log dirs"  # of the disk workers
 _CODES = frozenset(int(code) for code in ErrorCode)
 
@@ -161,7 +161,7 @@ class HostedPartition:
         newer one; -1 skips the check (Kafka's Partition.checkCurrentLeaderEpoch)."""
         if current_leader_epoch < 0 or current_leader_epoch == self.leader_epoch:
             return ErrorCode.NONE
-        if self.lacks_epoch:  # its log is not open either: the request comes back
+        if self.lacks_epoch:  # its log is not open either: the request is checked again once it is
             return ErrorCode.NONE
         if current_leader_epoch < self.leader_epoch:
             return ErrorCode.FENCED_LEADER_EPOCH
@@ -298,7 +298,7 @@ class Partitions:
 
     @property
     def by_key(self) -> dict[tuple[str, int], HostedPartition]:
-        """The existing partitions that were asked for, as they were then; always one object."""
+        """The existing partitions that were looked up, as of that lookup; always the same dict."""
         return self._hosted
 
     def close(self) -> None:
@@ -459,7 +459,7 @@ class Partitions:
             (hosted.image is None or hosted.lacks_epoch)
             and isinstance(partitions, LocalPartitions)
             and not partitions.is_quick(number)
-        ):  # open_log reads the file with the epoch, and the next request looks again
+        ):  # open_log reads the file with the epoch; the next lookup finds it
             hosted.image = partitions.unread(number)
             hosted.is_recovering = self.is_recovering(topic, number)
             return hosted
@@ -495,7 +495,7 @@ class Partitions:
         hosted.wake()
 
     def _log_dir_failed(self) -> None:
-        """Called on the thread that detected it, which may hold any lock."""
+        """Called on the thread that detected the failure, which may hold any lock."""
         self._loop.call_soon_threadsafe(
             self._workers.submit, _LOG_DIRS_KEY, self._metadata.refresh, _report_failed_refresh
         )
@@ -506,10 +506,10 @@ class Partitions:
 
     def _take_image(self, image: ClusterImage) -> None:
         """Wake the requests parked on partitions that are deleted or have a new leader or epoch."""
-        self._take_slice(image, iter(list(self._hosted)))
+        self._update_some(image, iter(list(self._hosted)))
 
-    def _take_slice(self, image: ClusterImage, keys: Iterator[tuple[str, int]]) -> None:
-        """A bounded number of partitions in a turn of the loop, then the others."""
+    def _update_some(self, image: ClusterImage, keys: Iterator[tuple[str, int]]) -> None:
+        """Update a bounded number of partitions now, and the others in later turns of the loop."""
         few = list(islice(keys, PARTITIONS_A_TURN))
         for topic, number in few:
             hosted = self._hosted.get((topic, number))
@@ -523,7 +523,7 @@ class Partitions:
                 if hosted.image is not before:
                     hosted.wake()
         if len(few) == PARTITIONS_A_TURN:
-            self._loop.call_soon(self._take_slice, image, keys)
+            self._loop.call_soon(self._update_some, image, keys)
 
 
 class _Countdown:

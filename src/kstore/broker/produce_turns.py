@@ -1,9 +1,10 @@
 """The fast path for Produce requests of one small batch.
 
 A producer typically sends small batches, each for one partition, several ahead of their responses.
-Native code reads a connection, appends such batches, those of one partition with one write, and
-sends the responses together (:mod:`kstore._native.broker.produce_turn`). It leaves all other cases
-to :mod:`kstore.broker.handlers.produce`: requests that are rejected, wait, or need a disk worker.
+Native code reads a connection, appends such batches (consecutive ones of a partition with one
+write), and sends the responses together (:mod:`kstore._native.broker.produce_turn`). It leaves all
+other cases to :mod:`kstore.broker.handlers.produce`: requests that are rejected, that wait, or that
+need a disk worker.
 Both give the same responses.
 """
 
@@ -64,7 +65,7 @@ class ProduceTurns:
         memory: "RequestMemory",
         holder: "Holder",
     ) -> int:
-        """Read a connection once and handle the usual requests at the front; buffer what is left.
+        """Read a connection once, handle the plain requests at the front, and buffer the rest.
 
         Returns the byte count, 0 at the end of the stream or for a lost connection. Raises
         BlockingIOError, OSError.

@@ -63,7 +63,8 @@ class RequestMemory:
             self._make_room()
 
     def handled_at_once(self, holder: Holder, buffered: int) -> None:
-        """Complete frames were handled as they came, which changed the buffered bytes by this."""
+        """Account for frames that were handled on arrival: ``buffered`` more bytes are buffered, or
+        fewer if it is negative."""
         self.used += buffered
         if holder is self._favoured:
             self._favoured = None

@@ -12,8 +12,8 @@ if TYPE_CHECKING:
 
     Transport = socket.socket | TlsTransport
 
-# Bytes of one call of send() from files, and from memory, so that other connections get their turn.
-# Counted apart: a limit for both would cut the last bytes from the answer to a Fetch of 1 MiB.
+# Bytes that one call of send() takes from files, and as many from memory, so that other connections
+# get their turn. One limit for both would cut the end of the answer to a Fetch of 1 MiB.
 SEND_LIMIT = 1 << 20
 _JOINED_SIZE = 2048  # a chunk up to this size is joined with the next short response
 _MOST_BUFFERS = 256  # per sendmsg

@@ -16,7 +16,7 @@ Modules:
 - partition_metadata: ``partition.metadata``: the topic id of a partition directory
 - quarantine: Quarantined files, by name: bytes that recovery cut, and side files that do not
   parse
-- state_file: JSON files of state that all log directories of a store have
+- state_file: JSON state files, of which every log directory of a store has a copy
 - topics_file: ``kstore.topics``: the settings of the topics of a log directory
 - uncleanable_partitions: ``kstore.uncleanable``: partitions that the log cleaner skips, and why
 

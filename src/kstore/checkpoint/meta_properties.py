@@ -41,7 +41,7 @@ def read_meta_properties(files: Files, directory: str | PathLike[str]) -> MetaPr
 
 def parse_meta_properties(data: bytes, path: str | PathLike[str]) -> MetaProperties:
     properties = parse_properties(data, path)
-    version = _whole(properties.pop("version", "0"), "version", path)
+    version = _number(properties.pop("version", "0"), "version", path)
     if version not in (0, 1):
         raise CorruptFileError(f"unknown version {version} of meta.properties", path=fspath(path))
     node_key = "node.id" if version == 1 else "broker.id"
@@ -49,7 +49,7 @@ def parse_meta_properties(data: bytes, path: str | PathLike[str]) -> MetaPropert
     meta = MetaProperties(
         version=version,
         cluster_id=properties.pop("cluster.id", None),
-        node_id=None if node_text is None else _whole(node_text, node_key, path),
+        node_id=None if node_text is None else _number(node_text, node_key, path),
         directory_id=properties.pop("directory.id", None),
         other=properties,
     )
@@ -63,7 +63,7 @@ def parse_meta_properties(data: bytes, path: str | PathLike[str]) -> MetaPropert
     return meta
 
 
-def _whole(text: str, key: str, path: str | PathLike[str]) -> int:
+def _number(text: str, key: str, path: str | PathLike[str]) -> int:
     if re.fullmatch(r"[0-9]{1,10}", text) is None or int(text) > INT32_MAX:
         raise CorruptFileError(f"{key} must be a whole number, not {text[:40]!r}", path=path)
     return int(text)

@@ -1,12 +1,12 @@
-"""JSON files of state that all log directories of a store have: ``kstore.topics``,
+"""JSON state files, of which every log directory of a store has a copy: ``kstore.topics``,
 ``kstore.broker``, ``kstore.acls``, ``kstore.credentials``.
 
 Such a file has a format version and a generation, which grows with every write::
 
     {"format": 1, "generation": 7, ...}
 
-Every log directory has the same file, and the highest generation counts. So a crash between two
-writes, or a directory that was missing or offline for a while, does no harm.
+The copy with the highest generation counts. So a crash between two writes, or a directory that was
+missing or offline for a while, does no harm.
 """
 
 import json
@@ -25,7 +25,7 @@ Value = TypeVar("Value")
 
 
 class Directory(Protocol):
-    """A log directory, as far as this module uses it."""
+    """The part of a log directory that this module uses."""
 
     path: str
     files: FailureDetectingFiles
@@ -33,7 +33,7 @@ class Directory(Protocol):
 
 
 class StateDocument(NamedTuple):
-    """What one file contains; ``body`` has the frame's keys, too."""
+    """The content of one file; ``body`` includes ``format`` and ``generation``."""
 
     generation: int
     body: dict[str, Any]
@@ -42,10 +42,10 @@ class StateDocument(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class StateFile:
-    """A file of state, by its name. Immutable.
+    """A state file, by its name. Immutable.
 
-    ``newest_format`` is the newest format that this kstore knows. Of a private file only its owner
-    can read the content, and no error shows it.
+    ``newest_format`` is the newest format that this version of kstore reads. Only its owner can
+    read a private file, and no error message quotes it.
     """
 
     name: str

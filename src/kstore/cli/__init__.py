@@ -111,7 +111,7 @@ def _run(words: list[str]) -> int:
         return int(leave.code or 0)
 
 
-# What is done, taken for a tool: Kafka's tools have it as an option.
+# Verbs that users type as the name of a tool; in Kafka's tools they are options.
 _VERBS = {
     **{verb: f"topics --{verb}" for verb in ("alter", "create", "delete", "describe", "list")},
     "ls": "topics --list",

@@ -73,7 +73,7 @@ def describe(parser: ToolParser) -> None:
     parser.add_argument("--alter", action="store_true", help="change settings")
     parser.add_argument("--all", action="store_true", help="--describe: also those at the default")
     parser.add_argument("--entity-type", action=EntityOption, metavar="TYPE",
-        help="topics; of a server brokers, groups, users, clients and ips, too")  # fmt: skip
+        help="topics; on a server also brokers, groups, users, clients, ips")  # fmt: skip
     parser.add_argument(
         "--entity-name", "--topic", action=EntityOption, metavar="NAME",
         help="the topic (--describe: default all), broker, group, user, client id or address",

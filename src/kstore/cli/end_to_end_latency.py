@@ -28,10 +28,11 @@ examples:
       --record-size 100 --bootstrap-server localhost:9092
   kstore end-to-end-latency localhost:9092 orders 1000 all 100
 
-Sends one record at a time, reads it, and prints how long both took together, as Kafka's tool does
-(4.2's options, or the words of those before: server, topic, number of records, acks, size, and a
-file of settings): a line for every thousandth record, the mean in ms, and percentiles. A topic
-that does not exist is created with one partition. It measures this tool, too, a Python program.
+Sends one record at a time, reads it, and prints how long both took together, as Kafka's tool does:
+a line for every thousandth record, the mean in ms, and percentiles. It takes the options of Kafka
+4.2, or the positional arguments of earlier versions: server, topic, number of records, acks, size,
+and a file of settings. A topic that does not exist is created with one partition. The times
+include those of this tool, which is a Python program.
 """
 _WORDS = ("bootstrap_server", "topic", "num_records", "producer_acks", "record_size")
 _PATIENCE = 60.0  # seconds to wait for a record
@@ -81,7 +82,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def take_words(arguments: argparse.Namespace) -> None:
-    """Read the words of Kafka before 4.2 as the options of today."""
+    """Parse the positional arguments of Kafka before 4.2 into today's options."""
     words = arguments.words
     if len(words) not in (len(_WORDS), len(_WORDS) + 1):
         raise WrongOptionsError(
@@ -121,7 +122,7 @@ def create_missing(store: "RemoteStore", name: str) -> None:
 
 
 def readers(store: "RemoteStore", topic: str) -> "dict[int, RemoteConsumer]":
-    """A consumer of each partition, at its end."""
+    """A consumer for each partition, positioned at its end."""
     found = {}
     for partition in store[topic].partitions:
         consumer = store.consumer(assignment=[(topic, partition)], auto_offset_reset="latest")
@@ -180,7 +181,7 @@ def read_back(consumer: "RemoteConsumer", value: bytes) -> None:
 
 
 def letters(chooser: random.Random, count: int) -> bytes:
-    """This many random letters."""
+    """``count`` random letters."""
     return "".join(chooser.choices(string.ascii_uppercase, k=count)).encode()
 
 

@@ -9,10 +9,10 @@ from kstore.topic_partition import TopicPartition
 
 
 class EventLines(Output):
-    """Prints events. Collected until ``flush``, as all output of the tools."""
+    """Prints events; they are buffered until ``flush``, like all output of the tools."""
 
     def event(self, name: str, **fields: object) -> None:
-        """An event: the time in ms, its name, then the fields in their order."""
+        """Print an event: the time in ms, its name, then the fields in their order."""
         found = {"timestamp": now_ms(), "name": name, **fields}
         self.line(json.dumps(found, separators=(",", ":"), ensure_ascii=False))
 

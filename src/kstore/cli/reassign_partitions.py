@@ -184,7 +184,7 @@ def execute(store: "RemoteStore", arguments: argparse.Namespace, moves: list[Mov
 
 
 def print_current(store: "RemoteStore", moves: list[Move]) -> None:
-    """Print the present replicas of the partitions, as a file for a rollback."""
+    """Print the current replicas of the partitions, in the format of a file for a rollback."""
     entries = []
     for tp in sorted(move.tp for move in moves):
         replicas = store[tp.topic].entries[tp.partition].replica_nodes
@@ -242,7 +242,7 @@ def cancel(store: "RemoteStore", arguments: argparse.Namespace, moves: list[Move
             if tp in future and tp in current:
                 back.setdefault(broker, {})[tp] = current[tp]
     if back:
-        begin(store, back)  # a move to where a partition is ends the other one
+        begin(store, back)  # moving a partition to its current directory cancels its move
     else:
         print("None of the specified partition moves are active.", end="")
     if not arguments.preserve_throttles:

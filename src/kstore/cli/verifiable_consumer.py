@@ -29,7 +29,7 @@ startup_complete, partitions_assigned, records_consumed, offsets_committed after
 partitions_revoked, shutdown_complete, and with --verbose record_data for each record. The member
 uses Kafka's classic protocol and the range assignor. Ctrl-C and SIGTERM leave the group.
 """
-_IDLE = 0.2  # seconds to wait for records, between two checks of the reader of the output
+_IDLE = 0.2  # seconds to wait for records before the next check that the output has a reader
 _POLLED = 500  # records in an event and a commit, Kafka's max.poll.records
 _RANGE = ("org.apache.kafka.clients.consumer.RangeAssignor", "range")
 _CLASSIC_ONLY = "kstore's consumer for servers has only the classic protocol; leave it out"
@@ -107,7 +107,7 @@ def consume(consumer: "GroupConsumer", events: "ReadEvents", lines: EventLines) 
 
 
 def polls(batch: "RemoteBatch") -> Iterator[Sequence["Record"]]:
-    """The records of a batch in parts of a size that Kafka's consumer returns."""
+    """The records of a batch, at most as many at once as Kafka's consumer returns."""
     for first in range(0, len(batch.records), _POLLED):
         yield batch.records[first : first + _POLLED]
 

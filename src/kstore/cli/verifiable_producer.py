@@ -134,7 +134,7 @@ def await_topic(store: "RemoteStore", name: str, stop: StopRequest) -> bool:
 def produce(
     producer: "Producer", arguments: argparse.Namespace, events: "SendEvents", stop: StopRequest
 ) -> None:
-    """Send the records, and print what became of each."""
+    """Send the records, and print the outcome of each."""
     started = time.monotonic()
     for number, record in enumerate(records(arguments), 1):
         if stop.number:
@@ -189,7 +189,7 @@ class SendEvents:
         self._delivered.put((record, error, found))
 
     def print_delivered(self, wait: float) -> None:
-        """Print all events that there are, after at most ``wait`` seconds without any."""
+        """Print the available events; without any, wait up to ``wait`` seconds for the first."""
         with suppress(queue.Empty):
             delivered = self._delivered.get(wait > 0, wait)
             while True:

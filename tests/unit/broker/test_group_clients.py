@@ -17,8 +17,8 @@ from kstore.protocol.messages.find_coordinator import FindCoordinatorRequest
 from kstore.protocol.messages.offset_commit import OffsetCommitRequest
 from support.raw_client import RawClient
 
-# kafka-python leaves the socket of a refused connection to the collector, which warns in
-# whatever test runs by then.
+# kafka-python leaves the socket of a refused connection to the garbage collector, whose warning may
+# appear in any later test.
 pytestmark = pytest.mark.filterwarnings(
     r"ignore:unclosed <socket.*laddr=\('0\.0\.0\.0':ResourceWarning"
 )

@@ -8,7 +8,7 @@ from kstore._native.format.batch_header cimport BatchHeader
 from kstore._native.format.layout cimport V2_HEADER_SIZE
 
 cdef enum:
-    MOST_OF_A_RUN = 64          # batches
+    MAX_RUN_BATCHES = 64
 
 
 cdef struct RunBatch:
@@ -22,7 +22,7 @@ cdef struct RunBatch:
 cdef class BatchRun:
     cdef BatchAppender to       # None: not begun
     cdef LeaderRules rules
-    cdef RunBatch[MOST_OF_A_RUN] batches
+    cdef RunBatch[MAX_RUN_BATCHES] batches
     cdef int count
     cdef int64_t size           # bytes of these batches
     cdef int64_t next_offset    # after these batches

@@ -35,9 +35,9 @@ cdef class BatchRun:
     """`begin`, `add` and `write` as often as needed, `end`. The log's lock is held in between."""
 
     cdef bint begin(self, BatchAppender to) except -1:
-        """Lock a log and prepare it; False, without any effect, if it takes no batch at once.
+        """Lock a log and prepare it; False, without any effect, if it cannot append at once.
 
-        Raises what a log raises that may not be written.
+        Raises the error of a log that cannot be written.
         """
         if to.busy or not to.native or not to.keeps_client_batches:
             return False
@@ -62,13 +62,13 @@ cdef class BatchRun:
     cdef RunBatch* add(self, const uint8_t* data, int64_t size) except? NULL:
         """Add a batch; NULL, without any effect, if the run does not take it.
 
-        The bytes must stay as they are until `write`; offsets are assigned now. An empty run may
-        take a batch that a longer one does not.
+        The bytes must not change until `write`; offsets are assigned now. An empty run may take a
+        batch that a longer one refuses.
         """
-        cdef RunBatch* batch = &self.batches[self.count % MOST_OF_A_RUN]
+        cdef RunBatch* batch = &self.batches[self.count % MAX_RUN_BATCHES]
         cdef Status status
         cdef BatchHeader* header = &batch.check.header
-        if self.count == MOST_OF_A_RUN:
+        if self.count == MAX_RUN_BATCHES:
             return NULL
         if size >= GIL_THRESHOLD:
             with nogil:
@@ -107,7 +107,7 @@ cdef class BatchRun:
     cdef bint _is_in_sequence(self, const BatchHeader* header) noexcept:
         """Whether an idempotent producer's batch is its next one.
 
-        The table does not know the run's batches: the last one of the same producer counts first.
+        The producer table does not have the run's batches yet, so the run is searched first.
         """
         cdef const BatchHeader* other
         cdef const KeptBatch* kept = NULL
@@ -122,13 +122,13 @@ cdef class BatchRun:
         return self.to.producers.check_batch(header, True, &kept) == ACCEPTED
 
     cdef int write(self) except -1:
-        """Write and publish the run's batches; the run is empty then.
+        """Write and publish the run's batches, and empty the run.
 
         Unless `is_published` is True afterwards, none of them is in the log: the write failed, or
         the log has become unusable since `begin`.
         """
         cdef BatchAppender to = self.to
-        cdef iovec[2 * MOST_OF_A_RUN] buffers
+        cdef iovec[2 * MAX_RUN_BATCHES] buffers
         cdef RunBatch* batch
         cdef int64_t position = to.active.size
         cdef int64_t size = self.size
@@ -167,7 +167,7 @@ cdef class BatchRun:
         return 0
 
     cdef int _stamp(self, RunBatch* batch) noexcept:
-        """Make the first bytes of the batch as the log stores them; returns their number."""
+        """Make the first bytes of the batch as the log stores them; returns how many."""
         cdef BatchAppender to = self.to
         cdef int16_t attributes = batch.check.header.attributes & 0x7F & ~LOG_APPEND_TIME_BIT
         if not batch.check.restamp:

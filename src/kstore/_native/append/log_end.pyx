@@ -159,8 +159,8 @@ cdef class LogEnd:
     ) except -1:
         """Whether a batch belongs to the next segment (Kafka's LogSegment.shouldRoll).
 
-        The active segment has `held` bytes before it, and up to `more_entries` index entries more
-        than are added.
+        The active segment has `held` bytes before it. `more_entries` bounds the index entries of
+        batches that are not written yet.
         """
         cdef int64_t waited
         if (

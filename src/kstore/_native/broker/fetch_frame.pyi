@@ -1,8 +1,8 @@
 from _typeshed import ReadableBuffer
 
 def parse(frame: ReadableBuffer) -> tuple[str, int, int, int, int, int, int, int] | None:
-    """(topic, partition, leader epoch, offset, most bytes of the partition, most bytes, least
-    bytes, milliseconds to wait for them) of a request; None for a request of another form.
+    """(topic, partition, leader epoch, offset, partition max bytes, max bytes, min bytes, max wait
+    in ms) of a request; None for a request of another form.
 
     The frame is a request without its size.
     """
@@ -23,7 +23,7 @@ def answer_head(
     ASCII (ValueError).
     """
 
-def whole_answer(
+def complete_answer(
     version: int,
     correlation_id: int,
     topic: str,

@@ -105,8 +105,8 @@ cdef bint parse_partition(const uint8_t* at, const uint8_t* end, Wanted* out) no
 
 
 def parse(frame):
-    """(topic, partition, leader epoch, offset, most bytes of the partition, most bytes, least
-    bytes, milliseconds to wait for them) of a request; None for a request of another form.
+    """(topic, partition, leader epoch, offset, partition max bytes, max bytes, min bytes, max wait
+    in ms) of a request; None for a request of another form.
 
     The frame is a request without its size.
     """
@@ -129,7 +129,8 @@ cdef Py_ssize_t put_head(
     uint8_t* out, int version, int32_t correlation_id, str topic, int32_t partition,
     int64_t high_watermark, int64_t last_stable_offset, int64_t log_start, Py_ssize_t size,
 ) except -1:
-    """Write what stands before `size` bytes of records, with the answer's size; its own size."""
+    """Write an answer's size prefix, and all before its `size` bytes of records; returns how many
+    bytes it wrote."""
     cdef uint8_t* at = out
     cdef Py_ssize_t name_size
     cdef const char* name = PyUnicode_AsUTF8AndSize(topic, &name_size)
@@ -164,7 +165,7 @@ def answer_head(
     int version, int32_t correlation_id, str topic not None, int32_t partition,
     int64_t high_watermark, int64_t last_stable_offset, int64_t log_start, int32_t size,
 ):
-    """What stands before the records of an answer of one partition, with the answer's size.
+    """The answer for one partition up to its records, with its size prefix.
 
     `size` is that of the records. Versions 7 to 11; the topic has at most 249 characters, all
     ASCII (ValueError).
@@ -176,7 +177,7 @@ def answer_head(
     return PyBytes_FromStringAndSize(<char*>out, head)
 
 
-def whole_answer(
+def complete_answer(
     int version, int32_t correlation_id, str topic not None, int32_t partition,
     int64_t high_watermark, int64_t last_stable_offset, int64_t log_start, records,
 ):

@@ -5,7 +5,7 @@ from libc.stdint cimport int16_t, int32_t, int64_t, uint8_t
 cdef enum:
     LAST_VERSION = 11           # of Produce
     LONGEST_NAME = 249          # of a topic
-    LONGEST_ANSWER = 384        # more bytes than an answer has
+    LONGEST_ANSWER = 384        # bytes; no answer is longer
 
 
 cdef struct PlainProduce:

@@ -140,8 +140,8 @@ cdef bint parse_frame(const uint8_t* start, Py_ssize_t size, PlainProduce* out) 
 
 
 def parse(frame):
-    """What parse_frame finds: (topic, partition, acks, start, end) of a request's batch in its
-    frame, or None."""
+    """(topic, partition, acks, start, end) of a request's batch in its frame; None for a request
+    of another form."""
     cdef Py_buffer view
     cdef PlainProduce found
     PyObject_GetBuffer(frame, &view, PyBUF_SIMPLE)

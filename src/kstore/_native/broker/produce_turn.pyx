@@ -3,8 +3,8 @@
 A plain request has one small uncompressed batch for one partition, which is appended at once and
 acknowledged then (:mod:`kstore._native.broker.produce_frame`,
 :mod:`kstore._native.append.batch_run`). Consecutive batches of a partition are written together,
-and all answers leave in one send. The first request of another kind, or that fails, ends the turn:
-the caller handles it, and the requests behind it.
+and all answers leave in one send. The first request that is not plain, or that fails, ends the
+turn: the caller handles it and the requests after it.
 """
 
 from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_Release, PyObject_GetBuffer
@@ -33,7 +33,7 @@ cdef extern from "<sys/socket.h>" nogil:
     int MSG_NOSIGNAL
 
 cdef enum:
-    RECEIVE_SIZE = 1 << 17      # of a turn: 0.7 ms of the smallest requests
+    RECEIVE_SIZE = 1 << 17      # bytes of a turn; the smallest requests in them take 0.7 ms
     SIZE_PREFIX = 4
 
 
@@ -61,7 +61,7 @@ cdef class ProduceTurn:
     cdef readonly bytes rest        # received bytes that are not handled
     cdef readonly bytes unsent      # answers that the socket did not take
     cdef readonly int handled       # requests of the turn
-    cdef readonly bint is_complete  # the rest is at most a part of a short request
+    cdef readonly bint is_complete  # the rest is empty, or the beginning of a short request
     cdef object metadata, find_target
     cdef dict hosted, busy
     cdef Py_ssize_t largest_batch, longest_part
@@ -76,7 +76,7 @@ cdef class ProduceTurn:
     cdef int32_t partition
     cdef bint acknowledges_all
     cdef int64_t log_start
-    # Requests by version, and answers: up to the last one, and up to the last written run.
+    # Requests by version, and bytes of answers: up to the last request, and to the last written run
     cdef int[LAST_VERSION + 1] versions, versions_done
     cdef Py_ssize_t answer_size, answer_size_done
     cdef Py_ssize_t run_end, position_done
@@ -87,7 +87,8 @@ cdef class ProduceTurn:
     ):
         """hosted: partitions by (topic, number), with `log` and `produce_target`; busy: the keys
         of partitions with work on other threads; find_target(topic, number, image): a
-        ProduceTarget, or None; longest_part: of a request that `receive` takes as `left`."""
+        ProduceTarget, or None; longest_part: bytes of an incomplete request that `receive` accepts
+        as `left`."""
         self.hosted, self.busy = hosted, busy
         self.metadata, self.find_target = metadata, find_target
         self.largest_batch, self.longest_part = largest_batch, longest_part
@@ -103,7 +104,7 @@ cdef class ProduceTurn:
         free(self.answers)
 
     def receive(self, int fd, bytes left not None, Py_ssize_t max_frame):
-        """Read once, behind `left`; handle requests, and send their answers.
+        """Read once, append the bytes to `left`, handle the requests, and send their answers.
 
         Returns the number of bytes read, 0 at the end of the stream or for a lost connection, -1
         if there are none yet.
@@ -127,9 +128,9 @@ cdef class ProduceTurn:
         return count
 
     def handle_frame(self, frame, int version, correlation_id):
-        """The answer to one request, empty for acks=0; None if it is left to the caller.
+        """The answer to one request, empty for acks=0; None if the caller must handle it.
 
-        The frame is a request without its size.
+        The frame is a request without its size prefix.
         """
         cdef Py_buffer view
         self._begin_turn()
@@ -182,7 +183,7 @@ cdef class ProduceTurn:
         return 0
 
     cdef bint _take(self, const uint8_t* frame, Py_ssize_t size, Py_ssize_t end) except -1:
-        """Add a request, which ends at `end`, to the run; False if it is left to the caller."""
+        """Add a request, which ends at `end`, to the run; False if the caller must handle it."""
         cdef PlainProduce request
         cdef RunBatch* batch
         if not parse_frame(frame, size, &request) or request.size > self.largest_batch:
@@ -219,7 +220,7 @@ cdef class ProduceTurn:
         )
 
     cdef bint _begin_run(self, const PlainProduce* request) except -1:
-        """Begin a run for the request's partition; False if its batches are left to the caller."""
+        """Begin a run for the request's partition; False if the caller must append its batches."""
         cdef PyObject* found
         cdef object topic, key, image, hosted, target = None
         cdef SegmentList segments
@@ -245,7 +246,7 @@ cdef class ProduceTurn:
         try:
             if not self.run.begin(self.target.appender):
                 return False
-        except Exception:               # the caller meets it again, and reports it
+        except Exception:               # the caller gets the same error, and reports it
             return False
         self.is_running = True
         self.name_size, self.partition = request.name_size, request.partition
@@ -297,7 +298,7 @@ cdef class ProduceTurn:
         cdef size_t size = self.answer_size
         with nogil:
             sent = send(fd, self.answers, size, MSG_NOSIGNAL)
-        if sent < <ssize_t>size:        # after an error, the caller's own send meets it again
+        if sent < <ssize_t>size:        # after an error, the caller's own send gets it again
             sent = max(sent, 0)
             self.unsent = PyBytes_FromStringAndSize(<char*>self.answers + sent, size - sent)
         return 0

@@ -93,8 +93,8 @@ class Record:
     def replace(self, **changes: Any) -> Record:
         """A record with other values of the named fields: ``record.replace(value=b"12.50")``.
 
-        Also by ``copy.replace`` of Python 3.13. Takes the constructor's arguments and raises its
-        errors. The result knows no topic and partition.
+        Also for ``copy.replace`` of Python 3.13. Takes the constructor's arguments and raises its
+        errors. The result has no topic and partition.
         """
     def __replace__(self, **changes: Any) -> Record: ...
     def __hash__(self) -> int: ...

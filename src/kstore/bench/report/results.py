@@ -103,8 +103,8 @@ def passed_by(outcome: Outcome) -> dict[str, float]:
 def _is_share(name: str) -> bool:
     """Whether a figure is a fraction of the ceiling's time.
 
-    Processor time and memory are none, nor is the time until calls had returned (``accepted``): a
-    ceiling that waits for the disk is no bound of it.
+    Processor time and memory are not, nor is the time until the calls had returned (``accepted``),
+    which a ceiling that waits for the disk does not bound.
     """
     return not (text_table.is_absolute(name) or name.endswith(" accepted"))
 

@@ -127,7 +127,7 @@ def _change(entry: _Entry) -> QuotaChange:
 
 
 class _EncodedResponse(DescribeClientQuotasResponse):
-    """A response that a disk worker has encoded, but for the time of throttling."""
+    """A response that a disk worker has encoded, except for ``throttle_time_ms``."""
 
     __slots__ = ("_data",)
 
@@ -143,7 +143,7 @@ class _EncodedResponse(DescribeClientQuotasResponse):
 def _described(
     limits: Mapping[Entity, Mapping[str, float]], asked: DescribeClientQuotasRequest, version: int
 ) -> _EncodedResponse:
-    """The entities that a filter selects, with their limits: there may be 100,000."""
+    """The entities that a filter selects, with their limits; up to 100,000."""
     found = DescribeClientQuotasResponse(
         error_message=None,
         entries=[

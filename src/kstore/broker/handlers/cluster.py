@@ -10,7 +10,7 @@ from kstore.broker.handlers.metadata import (
     has_endpoint,
     is_topic_name,
 )
-from kstore.broker.partition_images import when_read
+from kstore.broker.partition_images import call_when_read
 from kstore.broker.request import Answer, Request
 from kstore.broker.services import Services
 from kstore.cluster.image import ClusterImage, PartitionImage, TopicImage
@@ -85,12 +85,12 @@ class ClusterHandlers:
         selected = sorted(name for name in names if name >= from_name)
         page = partial(self._topic_partitions, request, cursor, selected, left)
         before = 0 if cursor is None else cursor.partition_index
-        return when_read(self._services, _of_page(image, selected, before + left), page)
+        return call_when_read(self._services, _topics_of_page(image, selected, before + left), page)
 
     def _topic_partitions(
         self, request: Request, cursor: _Cursor | None, names: Sequence[str], left: int
     ) -> DescribeTopicPartitionsResponse:
-        """The page of these topics, with at most ``left`` partitions."""
+        """One page of these topics, with at most ``left`` partitions."""
         image = request.image
         response = DescribeTopicPartitionsResponse()
         for name in names:
@@ -112,7 +112,7 @@ class ClusterHandlers:
         return response
 
 
-def _of_page(image: ClusterImage, names: Iterable[str], left: int) -> list[TopicImage]:
+def _topics_of_page(image: ClusterImage, names: Iterable[str], left: int) -> list[TopicImage]:
     """The topics whose partitions a page may contain."""
     found: list[TopicImage] = []
     for name in names:

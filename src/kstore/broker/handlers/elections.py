@@ -4,7 +4,7 @@ Kafka returns if nothing needs to be elected or moved."""
 from functools import partial
 
 from kstore.broker.api_table import Api
-from kstore.broker.partition_images import when_read
+from kstore.broker.partition_images import call_when_read
 from kstore.broker.request import Answer, Request
 from kstore.broker.services import Services
 from kstore.cluster.image import ClusterImage
@@ -48,7 +48,7 @@ class ElectionHandlers:
         else:
             found = (request.image.topic(each.topic) for each in asked.topic_partitions)
             named = [topic for topic in found if topic is not None]
-        return when_read(self._services, named, partial(self._elect, request, asked))
+        return call_when_read(self._services, named, partial(self._elect, request, asked))
 
     def _elect(self, request: Request, asked: ElectLeadersRequest) -> ElectLeadersResponse:
         unclean = asked.election_type == _UNCLEAN

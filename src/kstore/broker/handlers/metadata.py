@@ -6,7 +6,7 @@ from functools import partial
 from kstore.broker.api_table import Api
 from kstore.broker.encoded_topics import EncodedTopic, EncodedTopics, encode_topic
 from kstore.broker.handlers.auto_create_topics import AutoCreateTopics
-from kstore.broker.partition_images import after, is_read
+from kstore.broker.partition_images import call_after, is_read
 from kstore.broker.partitions import PARTITIONS_A_TURN
 from kstore.broker.request import Answer, Request
 from kstore.broker.services import Services
@@ -57,7 +57,7 @@ class MetadataHandlers:
             }
         found: dict[str, MetadataResponse.Topics] = {}  # encoded, by name
         respond = partial(self._respond, request, asked, wanted, operations, found)
-        if self._are_quick(request, topics, operations, found):
+        if self._fits_a_turn(request, topics, operations, found):
             return respond()
 
         def encode() -> None:
@@ -66,17 +66,17 @@ class MetadataHandlers:
                     describe = partial(self._describe, request, operations, topic)
                     found[topic.name] = encode_topic(describe, version)
 
-        return after(self._services, encode, respond)
+        return call_after(self._services, encode, respond)
 
-    def _are_quick(
+    def _fits_a_turn(
         self,
         request: Request,
         topics: Iterable[TopicImage],
         operations: dict[str, int] | None,
         found: dict[str, MetadataResponse.Topics],
     ) -> bool:
-        """Whether a turn of the loop is enough for topics; puts those that are encoded already
-        into ``found``."""
+        """Whether one turn of the loop is enough to describe the topics; adds those that are
+        already encoded to ``found``."""
         partitions, are_read = 0, True
         for topic in topics:
             key = _key(request, operations, topic)
@@ -127,7 +127,7 @@ class MetadataHandlers:
         found: dict[str, MetadataResponse.Topics],
         topic: TopicImage,
     ) -> MetadataResponse.Topics:
-        """A topic of the image; kept encoded, unless a partition is recovering."""
+        """A topic of the image; cached in encoded form, unless a partition is recovering."""
         image, version = request.image, request.api_version
         describe = partial(self._describe, request, operations, topic)
         known = found.get(topic.name)
@@ -142,7 +142,7 @@ class MetadataHandlers:
     def _describe(
         self, request: Request, operations: dict[str, int] | None, topic: TopicImage
     ) -> MetadataResponse.Topics:
-        """From any thread."""
+        """Thread safe."""
         is_recovering = self._services.partitions.is_recovering
         listener, version = request.connection.listener, request.api_version
         found = _topic(request.image, listener, version, is_recovering, topic)
@@ -206,7 +206,7 @@ def _existing(
 
 
 def _key(request: Request, operations: dict[str, int] | None, topic: TopicImage) -> Hashable:
-    """All that a topic's bytes depend on, beside image and version."""
+    """All that a topic's bytes depend on, besides image and version."""
     allowed = None if operations is None else operations[topic.name]
     return topic.name, request.connection.listener, allowed
 
