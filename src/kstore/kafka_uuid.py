@@ -39,6 +39,11 @@ def random_uuid(random: Callable[[int], bytes] = os.urandom) -> str:
             return text
 
 
+def random_hex(random: Callable[[int], bytes] = os.urandom) -> str:
+    """Random 32 hexadecimal digits, for names that must not repeat."""
+    return random(16).hex()
+
+
 def is_reserved_uuid(text: str) -> bool:
     """Whether Kafka reserves this id (as it does the all-zero id)."""
     return int.from_bytes(uuid_from_text(text), "big") < _RESERVED_UUIDS

@@ -22,6 +22,31 @@ numpy numba llvmlite pyarrow pyspark cramjam crc32c asyncio multiprocessing ssl 
 socketserver email html stringprep argparse tempfile prometheus_client cryptography
 """
 MOST_OF_A_START = 545  # modules, Python's own included
+# Not before the port is open: loaded by the first use, or behind the open port.
+NOT_BEFORE_THE_PORT = (
+    "difflib",
+    "hashlib",
+    "hmac",
+    "secrets",
+    "uuid",
+    "kstore.client.consumer",
+    "kstore.client.producer",
+    "kstore.cluster.adoption",
+    "kstore.compaction.cleaner",
+    "kstore.coordinator.group.list_groups",
+    "kstore.coordinator.group.offsets_table",
+    "kstore.coordinator.transaction",
+    "kstore.protocol.records",
+    "kstore.protocol.schema.table",
+    "kstore.security.jaas",
+    "kstore.security.mapping_rules",
+    "kstore.security.scram",
+    "kstore.segment.cleaned_segment",
+    "kstore.segment.salvage",
+    "kstore.store.atomic_publish",
+    "kstore.store.topic_deletion",
+)
+MOST_BEFORE_THE_PORT = 350
 
 
 def run(code: str, *flags: str) -> subprocess.CompletedProcess[str]:
@@ -82,6 +107,28 @@ def test_the_start_of_a_broker_loads_what_it_needs(tmp_path: Path) -> None:
     )
     assert not {name.partition(".")[0] for name in loaded} & set(NOT_FOR_A_START.split())
     assert len(loaded) <= MOST_OF_A_START, len(loaded)
+
+
+def test_the_port_opens_before_anything_else_is_loaded(tmp_path: Path) -> None:
+    loaded = loaded_by(
+        "import kstore\n"
+        "from kstore.broker.listener_set import ListenerSet\n"
+        "at_the_port = set()\n"
+        "opens = ListenerSet.open\n"
+        "def open_ports(self):\n"
+        "    opens(self)\n"
+        "    at_the_port.update(sys.modules)\n"
+        "ListenerSet.open = open_ports\n"
+        f"kstore.serve({os.fspath(tmp_path)!r}, port=0).close()\n"
+        "for name in set(sys.modules) - at_the_port: del sys.modules[name]"
+    )
+    early = [
+        name
+        for name in loaded
+        if any(name == each or name.startswith(f"{each}.") for each in NOT_BEFORE_THE_PORT)
+    ]
+    assert early == []
+    assert 200 < len(loaded) <= MOST_BEFORE_THE_PORT, len(loaded)
 
 
 def test_errors_and_settings_load_no_third_party() -> None:

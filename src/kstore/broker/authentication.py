@@ -1,19 +1,20 @@
-"""The SASL exchange of one connection (Kafka's SaslServerAuthenticator)."""
+"""The SASL exchange of one connection (Kafka's SaslServerAuthenticator).
 
-import secrets
+Each mechanism is loaded when a client first uses it.
+"""
+
 from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING
 
 from kstore.protocol.api_keys import ApiKey
 from kstore.protocol.error_codes import ErrorCode
-from kstore.security.plain import PlainError, check_plain
 from kstore.security.principal import Principal, user
-from kstore.security.scram import ScramError, ScramExchange
 from kstore.security.security_settings import PLAIN
 
 if TYPE_CHECKING:
     from kstore.security.credentials import Credentials
+    from kstore.security.scram import ScramExchange
     from kstore.security.security_settings import SaslSettings
 
 ALLOWED_BEFORE = frozenset((ApiKey.SASL_HANDSHAKE, ApiKey.API_VERSIONS, ApiKey.SASL_AUTHENTICATE))
@@ -72,6 +73,10 @@ class Authentication:
         if mechanism == PLAIN:
             self._exchange = self._plain
         else:
+            import secrets
+
+            from kstore.security.scram import ScramExchange
+
             exchange = ScramExchange(
                 mechanism,
                 partial(self._credentials.find, mechanism),
@@ -104,12 +109,16 @@ class Authentication:
         return min(self._sasl.max_reauth_ms.get(self.mechanism, 0), _MOST_LIFETIME_MS)
 
     def _plain(self, token: bytes) -> tuple[bytes, str | None]:
+        from kstore.security.plain import PlainError, check_plain
+
         try:
             return b"", check_plain(token, self._sasl.plain_users)
         except PlainError as error:
             raise AuthenticationError(str(error)) from None
 
-    def _scram(self, exchange: ScramExchange, token: bytes) -> tuple[bytes, str | None]:
+    def _scram(self, exchange: "ScramExchange", token: bytes) -> tuple[bytes, str | None]:
+        from kstore.security.scram import ScramError
+
         try:
             answer = exchange.step(token)
         except ScramError:

@@ -16,7 +16,6 @@ from kstore.broker.partitions import Partitions
 from kstore.broker.request_memory import RequestMemory
 from kstore.broker.services import Services
 from kstore.broker.settings import METRICS_OFF, BrokerSettings
-from kstore.cluster.adoption import adopt_topics, read_source
 from kstore.cluster.config_changes import check_broker_config
 from kstore.cluster.image import ClusterImage
 from kstore.cluster.local_metadata import LocalMetadata
@@ -135,7 +134,11 @@ class Broker:
         self._config = check_broker_config(
             {name: value for name, value in given.items() if name in BROKER_SETTINGS}
         )
-        self._source = None if adopt is None else read_source(adopt)
+        self._source = None
+        if adopt is not None:
+            from kstore.cluster.adoption import read_source
+
+            self._source = read_source(adopt)
         self._owns_store = False
         self._lock = threading.Lock()  # of start and close
         self._thread: threading.Thread | None = None
@@ -225,6 +228,8 @@ class Broker:
             can_delete_existing=self._settings.kstore_delete_existing_topics,
         )
         if self._source is not None:
+            from kstore.cluster.adoption import adopt_topics
+
             adopt_topics(self._store, self._metadata, self._source)
         self._metadata.on_change(partial(self._follow_settings, listeners))
         self._follow_settings(listeners, None, self._metadata.image)

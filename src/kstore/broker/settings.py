@@ -2,7 +2,6 @@
 
 from collections.abc import Container, Mapping
 from dataclasses import MISSING, dataclass, field, fields
-from difflib import get_close_matches
 from itertools import pairwise
 from typing import Any
 
@@ -170,6 +169,8 @@ class BrokerSettings:
             if name not in kinds:
                 if name in others:
                     continue
+                from difflib import get_close_matches  # loaded to name a mistake only
+
                 close = get_close_matches(name, kinds, n=1)
                 hint = f"; did you mean {close[0]}?" if close else ""
                 raise UnknownSettingError(f"the broker has no setting {name!r}{hint}")

@@ -1,10 +1,11 @@
 """``kstore serve``: serves a log directory as a Kafka broker."""
 
 import argparse
+import gc
 import logging
 import select
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING
@@ -156,8 +157,12 @@ def _run(arguments: argparse.Namespace) -> int:
         )
     if arguments.dry_run:
         return _report_adoption(arguments, settings)
-    with StopRequest() as stop, _short_turns_of_threads():
-        return _serve(arguments, settings, stop)
+    with (
+        StopRequest() as stop,
+        _short_turns_of_threads(),
+        _uncollected_start() as started,
+    ):
+        return _serve(arguments, settings, stop, started)
 
 
 @contextmanager
@@ -176,6 +181,27 @@ def _short_turns_of_threads() -> Iterator[None]:
         sys.setswitchinterval(before)
 
 
+@contextmanager
+def _uncollected_start() -> Iterator[Callable[[], None]]:
+    """Keep the garbage collector from traversing what the start of a broker creates.
+
+    The imported modules have 70,000 objects, of which none is garbage: collections take a tenth of
+    a start, and each full one later would stop the broker's loop for 20 ms. Yields a function to
+    be called once the broker has started.
+    """
+
+    def started() -> None:
+        gc.freeze()
+        gc.enable()
+
+    gc.disable()
+    try:
+        yield started
+    finally:
+        gc.unfreeze()
+        gc.enable()
+
+
 def _report_adoption(arguments: argparse.Namespace, settings: dict[str, str]) -> int:
     from kstore.cluster.adoption import read_source
     from kstore.cluster.adoption_report import report_adoption
@@ -191,7 +217,12 @@ def _report_adoption(arguments: argparse.Namespace, settings: dict[str, str]) ->
     return 0
 
 
-def _serve(arguments: argparse.Namespace, settings: dict[str, str], stop: StopRequest) -> int:
+def _serve(
+    arguments: argparse.Namespace,
+    settings: dict[str, str],
+    stop: StopRequest,
+    started: Callable[[], None],
+) -> int:
     from kstore.broker.broker import Broker
     from kstore.cluster.store_settings import with_store_settings
 
@@ -207,6 +238,7 @@ def _serve(arguments: argparse.Namespace, settings: dict[str, str], stop: StopRe
             adopt=arguments.adopt,
         )
         with broker:
+            started()
             stop.defer()
             directories = ", ".join(split_names(arguments.log_dir))
             print(f"kstore serves {directories} on {_address(broker)}", flush=True)

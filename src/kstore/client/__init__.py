@@ -12,6 +12,7 @@ Modules:
 - consumer_positions: The positions of a consumer: asked, and moved by offset, time or commit
 - delivery: The result of sending a record, and its batch
 - fetcher: Reads the records of a consumer's partitions from their logs, each partition in turn
+- group_methods: Methods of a store that show and change consumer groups
 - group_partitions: The partitions that a consumer gets from its group, which shares its topics
   among its members
 - metadata: Decides when a consumer refreshes its topics and partitions

@@ -1,7 +1,6 @@
 """Errors for arguments that Kafka's clients take, with kstore's equivalent."""
 
 from collections.abc import Callable, Mapping
-from difflib import get_close_matches
 
 from kstore.errors import InvalidConfigError
 
@@ -50,6 +49,8 @@ def unknown_setting(method: Callable[..., object], name: str) -> TypeError:
     spelled = name.replace(".", "_")
     instead = _INSTEAD.get(spelled)
     if instead is None:
+        from difflib import get_close_matches  # loaded to name a mistake only
+
         close = get_close_matches(spelled, settings, 1)
         instead = close[0] if close else f"one of {', '.join(settings)}"
     return TypeError(f"{method.__name__}() has no setting {name!r}: use {instead}")

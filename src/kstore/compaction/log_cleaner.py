@@ -28,8 +28,6 @@ from kstore.checkpoint.uncleanable_partitions import (
     write_uncleanable,
 )
 from kstore.clock import now_ms
-from kstore.compaction import cleaner
-from kstore.compaction.round_plan import facts_of, range_of
 from kstore.compaction.throttler import Throttler
 from kstore.errors import (
     ClosedError,
@@ -319,6 +317,8 @@ class LogCleaner:
 
         Kafka's grabFilthiestCompactedLog. The caller removes the log from ``_busy``.
         """
+        from kstore.compaction.round_plan import facts_of, range_of  # once a topic is compacted
+
         found: list[tuple[float, Log]] = []
         for key in _compacted(manager):
             is_busy = key in self._busy or manager.is_moving(*key)
@@ -348,6 +348,8 @@ class LogCleaner:
             return log
 
     def _clean(self, manager: "LogManager", log: "Log") -> None:
+        from kstore.compaction import cleaner
+
         config = manager.config
         started, key = monotonic(), _key_of(log)
         try:

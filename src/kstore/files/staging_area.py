@@ -12,13 +12,13 @@ attempts left.
 """
 
 import os
-import uuid
 from collections.abc import Callable, Collection, Sequence
 from functools import wraps
 from typing import Any, TypeVar, cast
 
 from kstore.files.filenames import REWRITE_PREFIX, STAGED_SUFFIX
 from kstore.files.files import Files
+from kstore.kafka_uuid import random_hex
 
 Path = str | os.PathLike[str]
 Method = TypeVar("Method", bound=Callable[..., Any])
@@ -55,7 +55,7 @@ class StagingArea(Files):
     def __init__(self, files: Files, folder: str | os.PathLike[str], token: str = "") -> None:
         self.inner = files
         self.native = files.native
-        self.token = token or uuid.uuid4().hex
+        self.token = token or random_hex()
         self.folder = os.fspath(folder)
         self.directory = os.path.join(self.folder, REWRITE_PREFIX + self.token)
 

@@ -34,12 +34,11 @@ from kstore.files.files import Files
 from kstore.files.map_budget import MapBudget
 from kstore.files.modification_time import is_settled
 from kstore.files.publish_barrier import PublishBarrier, read_barrier
-from kstore.integers import INT64_MAX, check_integer
+from kstore.integers import INT32_MAX, INT64_MAX, check_integer
 from kstore.log.followed_directory import FollowedDirectory
 from kstore.log.rolled_segments import RolledSegments, find_live
 from kstore.recovery.lost_segments import LostRecords, LostRecordsFinder
 from kstore.segment import segment as segments_on_disk
-from kstore.segment.salvage import INT32_MAX, find_next
 
 _LOGGER = logging.getLogger("kstore")
 Result = TypeVar("Result")
@@ -363,6 +362,8 @@ class LogReader:
         first = active.next_offset
         if first >= self._durable:
             return 0, first
+        from kstore.segment.salvage import find_next  # rarely needed
+
         size = scan_valid_batches(data, 0).stop_size
         high = active.base_offset + INT32_MAX
         position = find_next(data, 0, size, first - 1, high)

@@ -9,6 +9,7 @@ that no file system can reorder the steps.
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from heapq import heappush
+from typing import TYPE_CHECKING
 
 from kstore._native.read.segment_view import SegmentList, SegmentView
 from kstore.errors import ClosedError, CompactionAbandonedError, StorageError
@@ -18,7 +19,9 @@ from kstore.log.delete_segments import SegmentDeleter
 from kstore.log.segment_access import SegmentAccess
 from kstore.log.writer_state import WriterState
 from kstore.segment import segment as segments_on_disk
-from kstore.segment.cleaned_segment import CleanedSegment
+
+if TYPE_CHECKING:
+    from kstore.segment.cleaned_segment import CleanedSegment
 
 
 class SegmentReplacer:
@@ -64,7 +67,7 @@ class SegmentReplacer:
             )
 
     def replace_segments(
-        self, new: Sequence[CleanedSegment], old: Sequence[SegmentView]
+        self, new: "Sequence[CleanedSegment]", old: Sequence[SegmentView]
     ) -> tuple[SegmentView, ...]:
         """Replace adjacent rolled segments by finished ones.
 
@@ -124,7 +127,7 @@ class SegmentReplacer:
         assert old[-1] is not state.active
         return first
 
-    def _undo(self, new: Sequence[CleanedSegment], error: BaseException) -> None:
+    def _undo(self, new: "Sequence[CleanedSegment]", error: BaseException) -> None:
         """Remove the new files; where that fails, a later loader could find them complete."""
         state = self._state
         try:
@@ -137,7 +140,7 @@ class SegmentReplacer:
         except StorageError:
             state.fail(error)
 
-    def _swap(self, new: Sequence[CleanedSegment], old: Sequence[SegmentView]) -> None:
+    def _swap(self, new: "Sequence[CleanedSegment]", old: Sequence[SegmentView]) -> None:
         state = self._state
         due = state.now_ms() + state.config.file_delete_delay_ms
         bases = {each.base_offset for each in new}
@@ -151,7 +154,7 @@ class SegmentReplacer:
             each.rename(SWAP_SUFFIX, "")
         state.files.sync_directory(state.directory)
 
-    def abandon(self, cleaned: CleanedSegment) -> None:
+    def abandon(self, cleaned: "CleanedSegment") -> None:
         """Remove an output that is not going to be swapped in, as far as the disk allows."""
         with suppress(StorageError):
             cleaned.close()

@@ -7,15 +7,14 @@ of that segment, as for repair, and reading continues normally with the next seg
 
 from collections.abc import Callable, Iterator
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from kstore._native.read.segment_view import SegmentList, Slice
+from kstore._native.read.segment_view import SegmentList, SegmentView, Slice
 from kstore.errors import CorruptRecordError, UnsupportedCompressionTypeError
-from kstore.segment.salvage import LIVE, Source, known_boundaries, salvage
 
 if TYPE_CHECKING:
     from kstore.log.readable_log import ReadableLog
+    from kstore.segment.salvage import Salvaged
 
 Item = TypeVar("Item")
 Items = Iterator[tuple[Item, int]]  # each with the offset after it
@@ -57,12 +56,7 @@ def read_past_corruption(
             partial(_read_segment_of, log, offset)
         )
         following = (*segments.views[number + 1 :], None)[0]
-        base = segments.views[number].base_offset
-        marks = partial(known_boundaries, log._files, Path(data.path), base)
-        known = [Source(Path(data.path), LIVE, base, memoryview(data), boundaries=marks)]
-        if following is not None:  # where this one has to end
-            known.append(Source(Path(following.path), LIVE, following.base_offset))
-        found = salvage(known)
+        found = _salvage_segment(log, segments.views[number].base_offset, data, following)
         if skipped is not None:
             notes = [
                 (note.path, note.position, note.size, _or(note.first_offset, -1), note.reason)
@@ -80,6 +74,22 @@ def read_past_corruption(
                     offset = after
                     yield item
         offset = stop if following is None else max(offset, following.base_offset)
+
+
+def _salvage_segment(
+    log: "ReadableLog", base_offset: int, data: Slice, following: SegmentView | None
+) -> "Salvaged":
+    """Find the valid batches of a segment; ``following`` is where it has to end."""
+    from pathlib import Path
+
+    from kstore.segment.salvage import LIVE, Source, known_boundaries, salvage
+
+    path = Path(data.path)
+    marks = partial(known_boundaries, log._files, path, base_offset)
+    known = [Source(path, LIVE, base_offset, memoryview(data), boundaries=marks)]
+    if following is not None:
+        known.append(Source(Path(following.path), LIVE, following.base_offset))
+    return salvage(known)
 
 
 def _read_segment_of(

@@ -11,24 +11,25 @@ which salts for nonexistent users are derived. Every log directory of a store ha
 one with the highest ``generation`` is used, as for ``kstore.broker``.
 """
 
-import hmac
-import secrets
+import os
 import threading
 from base64 import b64decode, b64encode
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from kstore.checkpoint.log_dir import LogDir
 from kstore.checkpoint.state_file import StateDocument, StateFile
 from kstore.files.filenames import CREDENTIALS
-from kstore.security.scram import HASHES, LEAST_ITERATIONS, ScramCredential
+
+if TYPE_CHECKING:
+    from kstore.security.scram import ScramCredential
 
 _FILE = StateFile(CREDENTIALS, newest_format=1, is_private=True)
 _SALT_SIZE = 16
 _SECRET_SIZE = 32
 
-Users = Mapping[str, Mapping[str, ScramCredential]]  # by name, then by mechanism
-Change = tuple[str, str, ScramCredential | None]  # user, mechanism; None: removed
+Users = Mapping[str, Mapping[str, "ScramCredential"]]  # by name, then by mechanism
+Change = tuple[str, str, "ScramCredential | None"]  # user, mechanism; None: removed
 
 
 class Credentials:
@@ -42,29 +43,33 @@ class Credentials:
         self._log_dirs = log_dirs
         self._lock = threading.Lock()  # of changes
         self._generation, found = _FILE.read_newest(log_dirs, _parsed)
-        self._secret, self._users = found or (secrets.token_bytes(_SECRET_SIZE), {})
+        self._secret, self._users = found or (os.urandom(_SECRET_SIZE), {})
 
     @property
     def users(self) -> Users:
         """All users; a change replaces this mapping and never modifies it."""
         return self._users
 
-    def find(self, mechanism: str, user: str) -> ScramCredential:
+    def find(self, mechanism: str, user: str) -> "ScramCredential":
         """The credential of a user; for a user without one, a credential that no password
         matches."""
         found = self._users.get(user, {}).get(mechanism)
         return found or self._unknown(mechanism, user)
 
-    def _unknown(self, mechanism: str, user: str) -> ScramCredential:
+    def _unknown(self, mechanism: str, user: str) -> "ScramCredential":
         """A fake credential for an unknown user: always the same salt, with usual iterations."""
+        import hmac
+
+        from kstore.security.scram import HASHES, LEAST_ITERATIONS, ScramCredential
+
         salt = hmac.digest(self._secret, f"{mechanism} {user}".encode(), "sha256")[:_SALT_SIZE]
         others = (each[mechanism] for each in self._users.values() if mechanism in each)
         known = next(others, None)
         size = 64 if HASHES[mechanism] == "sha512" else 32
         return ScramCredential(
             salt if known is None else _of_size(salt, len(known.salt), self._secret),
-            secrets.token_bytes(size),
-            secrets.token_bytes(size),
+            os.urandom(size),
+            os.urandom(size),
             LEAST_ITERATIONS if known is None else known.iterations,
         )
 
@@ -85,6 +90,8 @@ class Credentials:
 
 def _of_size(salt: bytes, size: int, secret: bytes) -> bytes:
     """A salt as long as those that Kafka's tools generate."""
+    import hmac
+
     while len(salt) < size:
         salt += hmac.digest(secret, salt, "sha256")
     return salt[:size]
@@ -120,7 +127,9 @@ def _parsed(found: StateDocument) -> tuple[bytes, Users]:
     return b64decode(found.body["unknown_users"], validate=True), users
 
 
-def _credential(mechanism: str, body: Mapping[str, Any]) -> ScramCredential:
+def _credential(mechanism: str, body: Mapping[str, Any]) -> "ScramCredential":
+    from kstore.security.scram import HASHES, ScramCredential
+
     iterations = body["iterations"]
     if mechanism not in HASHES or not isinstance(iterations, int) or iterations < 1:
         raise ValueError

@@ -6,13 +6,12 @@ Kafka's default. A configured protection is therefore never silently missing.
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from difflib import get_close_matches
 from types import MappingProxyType
+from typing import TYPE_CHECKING
 
 from kstore.cluster.settings.broker_settings import BROKER_SETTINGS
 from kstore.config import setting_text
 from kstore.errors import InvalidConfigError, UnknownSettingError
-from kstore.security import jaas
 from kstore.security.listeners import (
     ADVERTISED_LISTENERS,
     LISTENERS,
@@ -22,6 +21,9 @@ from kstore.security.listeners import (
 )
 from kstore.security.setting_texts import LISTENER_PREFIX, SettingTexts, listener_setting
 from kstore.security.tls import TLS_SETTINGS, TlsSettings, read_tls_settings
+
+if TYPE_CHECKING:
+    from kstore.security.jaas import JaasConfig
 
 PLAIN, SCRAM_SHA_256, SCRAM_SHA_512 = "PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"
 MECHANISMS = (PLAIN, SCRAM_SHA_256, SCRAM_SHA_512)
@@ -39,11 +41,6 @@ _JAAS = "sasl.jaas.config"
 _ENABLED, _REAUTH = "sasl.enabled.mechanisms", "connections.max.reauth.ms"
 _FAILED_DELAY = "connection.failed.authentication.delay.ms"
 _MAX_RECEIVE = "sasl.server.max.receive.size"
-_MODULES = {
-    PLAIN: jaas.PLAIN_MODULE,
-    SCRAM_SHA_256: jaas.SCRAM_MODULE,
-    SCRAM_SHA_512: jaas.SCRAM_MODULE,
-}
 # Settings of Kafka's authorizer or of kstore, not of Kafka's broker, with defaults.
 _OTHERS = MappingProxyType(
     {
@@ -220,6 +217,8 @@ class _Settings:
             return
         setting = BROKER_SETTINGS.get(name)
         if setting is None:
+            from difflib import get_close_matches  # loaded to name a mistake only
+
             close = get_close_matches(name, [*_OTHERS, *BROKER_SETTINGS], n=1)
             hint = f"; did you mean {close[0]}?" if close else ""
             raise UnknownSettingError(f"the broker has no setting {name!r}{hint}")
@@ -297,17 +296,20 @@ class _Settings:
         own = listener_setting(listener, f"{mechanism.lower()}.{_REAUTH}")
         return self._texts.number(own if self._texts.is_set(own) else _REAUTH, 0, listener)
 
-    def _jaas(self, listener: str, mechanism: str) -> jaas.JaasConfig | None:
+    def _jaas(self, listener: str, mechanism: str) -> "JaasConfig | None":
         name = listener_setting(listener, f"{mechanism.lower()}.{_JAAS}")
         if not self._texts.is_set(name):
             return None
-        config = jaas.parse_jaas(name, self._texts.text(name))
-        if config.module != _MODULES[mechanism]:
-            raise InvalidConfigError(f"{name}: the login module is {_MODULES[mechanism]}")
+        from kstore.security.jaas import PLAIN_MODULE, SCRAM_MODULE, parse_jaas
+
+        config = parse_jaas(name, self._texts.text(name))
+        expected = PLAIN_MODULE if mechanism == PLAIN else SCRAM_MODULE
+        if config.module != expected:
+            raise InvalidConfigError(f"{name}: the login module is {expected}")
         return config
 
     def _plain_users(
-        self, where: ListenerAddress, config: jaas.JaasConfig | None
+        self, where: ListenerAddress, config: "JaasConfig | None"
     ) -> Mapping[str, str]:
         if not where.uses_tls and not self._texts.flag(PLAIN_WITHOUT_TLS):
             raise InvalidConfigError(
@@ -316,10 +318,12 @@ class _Settings:
             )
         users = {} if config is None else config.users
         if not users:
+            from kstore.security.jaas import PLAIN_MODULE
+
             name = listener_setting(where.name, f"plain.{_JAAS}")
             raise InvalidConfigError(
                 f"listener {where.name} has PLAIN but no users: set {name}="
-                f'{jaas.PLAIN_MODULE} required user_<name>="<password>";'
+                f'{PLAIN_MODULE} required user_<name>="<password>";'
             )
         return users
 

@@ -12,11 +12,12 @@ from typing import TYPE_CHECKING, Any
 from kstore.errors import InvalidConfigError
 from kstore.files.files import outside_stamp
 from kstore.security.listeners import ListenerAddress
-from kstore.security.mapping_rules import PrincipalMapper
 from kstore.security.setting_texts import SettingTexts
 
 if TYPE_CHECKING:
     import ssl
+
+    from kstore.security.mapping_rules import PrincipalMapper
 
 KEYSTORE, KEYSTORE_TYPE = "ssl.keystore.location", "ssl.keystore.type"
 KEYSTORE_PASSWORD, KEY_PASSWORD = "ssl.keystore.password", "ssl.key.password"
@@ -46,7 +47,7 @@ class TlsSettings:
     """The TLS settings of one listener."""
 
     keystore: str
-    mapper: PrincipalMapper
+    mapper: "PrincipalMapper"
     key_password: str = field(default="", repr=False)
     truststore: str = ""
     trusted: str = field(default="", repr=False)  # certificates, PEM
@@ -65,6 +66,8 @@ def read_tls_settings(texts: SettingTexts, where: ListenerAddress) -> TlsSetting
     As in Kafka, a listener with SASL requests client certificates only if
     ``listener.name.<listener>.ssl.client.auth`` is set.
     """
+    from kstore.security.mapping_rules import PrincipalMapper  # which compiles patterns
+
     listener = where.name
 
     def text(name: str) -> str:

@@ -443,11 +443,6 @@ def undo_unfinished(
     return count
 
 
-def has_unfinished(loose: Iterable[str]) -> bool:
-    """Whether a crash interrupted a publication; ``loose`` is as for :func:`undo_unfinished`."""
-    return any(os.path.basename(path).startswith(PUBLISHING_PREFIX) for path in loose)
-
-
 def sync_progress(files: Files, directory: str, identity: str | None) -> None:
     """Sync the visibility of a publication to disk; UnsyncedError if that fails."""
     try:

@@ -1,10 +1,11 @@
 """Finishes, where a store is opened for writing, what a crash of its last writer interrupted."""
 
+import os
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
-from kstore.store.atomic_publish import has_unfinished, undo_unfinished
+from kstore.files.filenames import PUBLISHING_PREFIX
 
 if TYPE_CHECKING:
     from kstore.store.parallel_recovery import Progress
@@ -17,7 +18,10 @@ def finish_interrupted(store: "Store") -> None:
     The store has recovered its logs; no other thread uses it yet.
     """
     catalog, manager = store._catalog, store._manager
-    undo_unfinished(store._files, catalog.loose_files, store._log, catalog.live_paths)
+    if _has_unfinished_publication(catalog.loose_files):
+        from kstore.store.atomic_publish import undo_unfinished
+
+        undo_unfinished(store._files, catalog.loose_files, store._log, catalog.live_paths)
     if files_of_groups := manager.reader_offset_files:
         from kstore.coordinator.group.store_group import fold_files
 
@@ -43,7 +47,7 @@ def recover_while_in_use(store: "Store", *, on_recovered: "Callable[[Store], obj
     """
     catalog = store._catalog
     if (
-        has_unfinished(catalog.loose_files)
+        _has_unfinished_publication(catalog.loose_files)
         or store._manager.reader_offset_files
         or catalog.being_deleted()
     ):
@@ -59,3 +63,8 @@ def recover_while_in_use(store: "Store", *, on_recovered: "Callable[[Store], obj
         on_recovered(alive)
 
     store._manager.recoveries.start(finish)
+
+
+def _has_unfinished_publication(loose: Iterable[str]) -> bool:
+    """Whether a crash interrupted a publication; ``loose`` are files of the log directories."""
+    return any(os.path.basename(path).startswith(PUBLISHING_PREFIX) for path in loose)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from kstore.background.failures import attempt
 from kstore.checkpoint.log_dir import absolute_paths
-from kstore.client import open_clients
+from kstore.client import group_methods, open_clients
 from kstore.client.delivery import run_in_thread
 from kstore.config import (
     LogConfig,
@@ -20,7 +20,6 @@ from kstore.config import (
     check_log_config,
     warn_of_replacing,
 )
-from kstore.coordinator.group import alter_groups, list_groups
 from kstore.errors import (
     BackgroundFailure,
     ClosedError,
@@ -396,11 +395,11 @@ class Store(Mapping[str, Topic]):
     transactional_producer = open_clients.transactional_producer
     transaction = open_clients.transaction
 
-    groups = list_groups.groups
-    group = list_groups.group
-    alter_group_offsets = alter_groups.alter_group_offsets
-    delete_group_offsets = alter_groups.delete_group_offsets
-    delete_group = alter_groups.delete_group
+    groups = group_methods.groups
+    group = group_methods.group
+    alter_group_offsets = group_methods.alter_group_offsets
+    delete_group_offsets = group_methods.delete_group_offsets
+    delete_group = group_methods.delete_group
 
     def _transaction_coordinator(self) -> "TransactionOwner":
         """What decides about transactions: the broker that serves the store, else the store."""

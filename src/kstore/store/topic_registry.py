@@ -2,10 +2,8 @@
 
 import logging
 import os
-import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from difflib import get_close_matches
 
 from kstore.checkpoint.log_dir import LogDir
 from kstore.checkpoint.partition_metadata import read_topic_id
@@ -32,6 +30,7 @@ from kstore.files.filenames import (
     partition_directory,
     retired_directory,
 )
+from kstore.kafka_uuid import random_hex
 from kstore.store.list_log_dirs import Retired, list_log_dirs
 from kstore.store.remove_tree import remove_tree
 from kstore.store.topic_arguments import check_partitions
@@ -180,6 +179,8 @@ class TopicRegistry:
                 yield topic, partition, log_dir
 
     def unknown(self, topic: str) -> UnknownTopicOrPartitionError:
+        from difflib import get_close_matches  # loaded to name a mistake only
+
         close = get_close_matches(str(topic), self.topics, n=3)
         hint = f"; did you mean {' or '.join(map(repr, close))}?" if close else ""
         hint = self._hint(topic) or hint
@@ -331,7 +332,7 @@ class TopicRegistry:
         :meth:`finish_delete`.
         """
         entry = self.settings.get(topic) or TopicEntry(partitions=max(self.topics[topic]) + 1)
-        entry = self.settings.mark(topic, entry, DELETING, uuid.uuid4().hex)
+        entry = self.settings.mark(topic, entry, DELETING, random_hex())
         self._retire(topic, entry)
 
     def finish_delete(self, topic: str) -> None:
@@ -435,7 +436,7 @@ class TopicRegistry:
         for retired in self.futures(key):
             if retired.log_dir is target:
                 return target.join(retired.folder)
-        unique = uuid.uuid4().hex
+        unique = random_hex()
         folder = f"{partition_directory(*key)}.{unique}-{FUTURE}"
         target.files.make_directory(target.join(folder))
         target.partition_count += 1
@@ -468,7 +469,7 @@ class TopicRegistry:
         return retired
 
     def _rename_away(self, log_dir: LogDir, folder: str, key: tuple[str, int]) -> Retired:
-        unique = uuid.uuid4().hex
+        unique = random_hex()
         name = retired_directory(*key, DELETE, unique)
         log_dir.files.rename(log_dir.join(folder), log_dir.join(name))
         log_dir.files.sync_directory(log_dir.path)

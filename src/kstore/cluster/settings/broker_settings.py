@@ -2,7 +2,6 @@
 kstore's own settings."""
 
 from collections.abc import Mapping
-from dataclasses import replace
 from types import MappingProxyType
 
 from kstore.cluster.settings.broker_table import BROKER_TABLE
@@ -28,34 +27,38 @@ KSTORE_DEFAULTS = MappingProxyType(
 )
 
 
+_DEFAULT_OF = {
+    name: topic_setting
+    for topic_setting, chain in reversed(list(BROKER_SYNONYMS.items()))
+    for name, _ in chain
+}
+
+
 def _documentation(name: str) -> str:
     """A setting's documentation: that of the topic setting whose default it is."""
-    for topic_setting, chain in BROKER_SYNONYMS.items():
-        if any(name == each for each, _ in chain):
-            text = TOPIC_SETTINGS[topic_setting].documentation
-            return f"The default of the topic setting {topic_setting}. {text}"
-    return _LISTED
+    topic_setting = _DEFAULT_OF.get(name)
+    if topic_setting is None:
+        return _LISTED
+    text = TOPIC_SETTINGS[topic_setting].documentation
+    return f"The default of the topic setting {topic_setting}. {text}"
 
 
 def _settings() -> tuple[Mapping[str, Setting], frozenset[str]]:
-    listed = parse_settings(BROKER_TABLE)
-    dynamic = {name.removeprefix(_DYNAMIC) for name in listed if name.startswith(_DYNAMIC)}
-    own = [
-        replace(
-            each,
-            name=name.removeprefix(_DYNAMIC),
-            documentation=each.documentation or _documentation(name.removeprefix(_DYNAMIC)),
-        )
-        for name, each in listed.items()
-    ]
-    unused = [
-        replace(each, documentation=_UNUSED) for each in parse_settings(UNUSED_TABLE).values()
-    ]
-    by_name = {
-        each.name: replace(each, default=KSTORE_DEFAULTS.get(each.name, each.default))
-        for each in sorted((*own, *unused), key=lambda each: each.name)
-    }
-    return MappingProxyType(by_name), frozenset(dynamic)
+    dynamic: set[str] = set()
+    found: dict[str, Setting] = {}
+    for table, unused in ((BROKER_TABLE, None), (UNUSED_TABLE, _UNUSED)):
+        for listed, each in parse_settings(table).items():
+            name = listed.removeprefix(_DYNAMIC)
+            if name is not listed:
+                dynamic.add(name)
+            found[name] = Setting(
+                name,
+                each.type,
+                KSTORE_DEFAULTS.get(name, each.default),
+                each.valid,
+                unused or each.documentation or _documentation(name),
+            )
+    return MappingProxyType(dict(sorted(found.items()))), frozenset(dynamic)
 
 
 BROKER_SETTINGS, DYNAMIC_BROKER_SETTINGS = _settings()

@@ -112,34 +112,24 @@ class ConsumerGroup:
 answer_names(ConsumerGroup, OF_GROUPS)
 
 
-def groups(self: "Store") -> dict[str, ConsumerGroup]:
-    """The consumer groups by name, sorted: offsets, lag, metadata, claimed partitions.
-
-    Reads ``__consumer_offsets``, also one that a broker wrote (with groups that have members but
-    no offsets, as ``kafka-consumer-groups --list`` shows them), the files of commits by other
-    processes, and locks. A group whose commits do not decode has an ``error``. Takes one pass
-    over ``__consumer_offsets``, the first time. Raises the errors of reading a log. Thread-safe.
-    """
-    return _read(self, lambda found: {name: found.read(name) for name in sorted(found.names())})
+def read_groups(store: "Store") -> dict[str, ConsumerGroup]:
+    """As :meth:`kstore.Store.groups`."""
+    return _read(store, lambda found: {name: found.read(name) for name in sorted(found.names())})
 
 
-def group(self: "Store", name: str) -> ConsumerGroup:
-    """One consumer group: offsets, lag, metadata, claimed partitions, like :func:`groups`.
-
-    Raises GroupIdNotFoundError, which suggests close names, for a group without committed
-    offsets, open consumers and members. Thread-safe.
-    """
+def read_group(store: "Store", name: str) -> ConsumerGroup:
+    """As :meth:`kstore.Store.group`."""
 
     def find(found: _GroupReader) -> tuple[ConsumerGroup | None, set[str]]:
         names = found.names()
         return (found.read(name) if name in names else None), names
 
-    known, names = _read(self, find)
+    known, names = _read(store, find)
     if known is not None:
         return known
     close = get_close_matches(str(name), names, n=3)
     hint = f"; did you mean {' or '.join(map(repr, close))}?" if close else ""
-    raise GroupIdNotFoundError(f"there is no group {name!r}{hint}", path=self.paths[0])
+    raise GroupIdNotFoundError(f"there is no group {name!r}{hint}", path=store.paths[0])
 
 
 def group_names(store: "Store") -> set[str]:

@@ -7,19 +7,22 @@ topics with the same partition count go to the same member.
 
 from collections.abc import Callable, Mapping
 from heapq import heapify, heappop, heappush
+from typing import TYPE_CHECKING
 
-from kstore.coordinator.group.consumer_events import Assignment
 from kstore.errors import InvalidConfigError
+
+if TYPE_CHECKING:
+    from kstore.coordinator.group.consumer_events import Assignment
 
 Subscriptions = Mapping[str, frozenset[bytes]]  # topic ids by member id
 Counts = Mapping[bytes, int]  # partitions by topic id
-Assignments = dict[str, Assignment]
-Assignor = Callable[[Subscriptions, Counts, Mapping[str, Assignment]], Assignments]
+Assignments = dict[str, "Assignment"]
+Assignor = Callable[[Subscriptions, Counts, Mapping[str, "Assignment"]], Assignments]
 Partition = tuple[bytes, int]
 
 
 def assign_range(
-    subscriptions: Subscriptions, counts: Counts, previous: Mapping[str, Assignment]
+    subscriptions: Subscriptions, counts: Counts, previous: "Mapping[str, Assignment]"
 ) -> Assignments:
     """Give each subscriber of a topic consecutive partitions; the first members get one more."""
     del previous
@@ -36,7 +39,7 @@ def assign_range(
 
 
 def assign_uniform(
-    subscriptions: Subscriptions, counts: Counts, previous: Mapping[str, Assignment]
+    subscriptions: Subscriptions, counts: Counts, previous: "Mapping[str, Assignment]"
 ) -> Assignments:
     """Balance the partitions, keeping as many as possible with their current members."""
     subscribers = _subscribers(subscriptions, counts)
