@@ -103,8 +103,8 @@ def describe(parser: ToolParser) -> None:
     parser.add_argument(
         "--verbose",
         action="store_true",
-        help="--describe --members: with the partitions of each member; --members and --state: "
-        "with the epochs of a group of KIP-848",
+        help="--describe: with the leader epochs of committed offsets; --members: with the "
+        "partitions of each member; --members and --state: with the epochs of a group of KIP-848",
     )
     parser.add_argument(
         "--timeout",
@@ -188,8 +188,8 @@ def check(arguments: argparse.Namespace) -> str:
         raise WrongOptionsError(
             "Option [describe] takes at most one of these options: [members], [offsets], [state]"
         )
-    if arguments.verbose and not (arguments.members or arguments.state is not None):
-        raise WrongOptionsError("--verbose goes with --describe --members and --describe --state")
+    if arguments.verbose and action != "describe":
+        raise WrongOptionsError("--verbose goes with --describe")
     for name in ("execute", "dry_run", "export", "all_topics"):
         if getattr(arguments, name):
             raise WrongOptionsError(f"--{name.replace('_', '-')} goes with --reset-offsets")
@@ -249,7 +249,7 @@ def describe_groups(store: "Store", arguments: argparse.Namespace) -> int:
         elif arguments.members:
             print("\n".join(group_lines.members(group)))
         else:
-            print("\n".join(group_lines.offsets(group)))
+            print("\n".join(group_lines.offsets(group, verbose=arguments.verbose)))
     return status
 
 

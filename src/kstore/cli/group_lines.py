@@ -27,11 +27,15 @@ def _width(texts: Iterable[str], least: int = 15) -> int:
 
 
 class OffsetRow(NamedTuple):
-    """A partition of a group: committed offset and log end, if any, and member."""
+    """A partition of a group: committed offset and log end, if any, and member.
+
+    ``leader_epoch`` is the one that was committed with the offset; -1 if there is none.
+    """
 
     tp: TopicPartition
     offset: int | None
     end_offset: int | None
+    leader_epoch: int = -1
     member_id: str = NONE
     host: str = NONE
     client_id: str = NONE
@@ -43,12 +47,15 @@ def listed(header: Sequence[str], groups: Sequence[Sequence[str]]) -> list[str]:
     return _table([header, *groups], (width, *[20] * (len(header) - 1)))
 
 
-def group_offsets(group: str, rows: Sequence[OffsetRow]) -> list[str]:
-    """``--describe``: an empty line, then a row for each partition."""
-    header = (
+def group_offsets(group: str, rows: Sequence[OffsetRow], *, verbose: bool) -> list[str]:
+    """``--describe``: an empty line, then a row for each partition.
+
+    ``verbose`` adds the leader epochs of the committed offsets, as Kafka 4 does.
+    """
+    header = [
         "GROUP", "TOPIC", "PARTITION", "CURRENT-OFFSET", "LOG-END-OFFSET", "LAG", "CONSUMER-ID",
         "HOST", "CLIENT-ID",
-    )  # fmt: skip
+    ]  # fmt: skip
     lines = []
     for row in rows:
         lag = None
@@ -56,15 +63,20 @@ def group_offsets(group: str, rows: Sequence[OffsetRow]) -> list[str]:
             lag = row.end_offset - row.offset
         shown = (NONE if each is None else str(each) for each in (row.offset, row.end_offset, lag))
         about = (row.member_id, row.host, row.client_id)
-        lines.append((group, row.tp.topic, str(row.tp.partition), *shown, *about))
-    widths = (
+        lines.append([group, row.tp.topic, str(row.tp.partition), *shown, *about])
+    widths = [
         _width([group]), _width(row.tp.topic for row in rows), 10, 15, 15, 15,
         _width(row.member_id for row in rows), _width(row.host for row in rows), 9,
-    )  # fmt: skip
+    ]  # fmt: skip
+    if verbose:
+        header.insert(3, "LEADER-EPOCH")
+        widths.insert(3, 15)
+        for line, row in zip(lines, rows, strict=True):
+            line.insert(3, NONE if row.leader_epoch < 0 else str(row.leader_epoch))
     return ["", *_trimmed(_table([header, *lines], widths))]
 
 
-def offsets(group: "ConsumerGroup") -> list[str]:
+def offsets(group: "ConsumerGroup", *, verbose: bool) -> list[str]:
     """``--describe`` of a directory's group; claimed partitions without a commit have no offset."""
     rows = []
     for tp in sorted({*group.offsets, *group.claimed}):
@@ -72,9 +84,9 @@ def offsets(group: "ConsumerGroup") -> list[str]:
         rows.append(
             OffsetRow(tp, None, None)
             if found is None
-            else OffsetRow(tp, found.offset, found.end_offset)
+            else OffsetRow(tp, found.offset, found.end_offset, found.leader_epoch)
         )
-    return group_offsets(group.name, rows)
+    return group_offsets(group.name, rows, verbose=verbose)
 
 
 def assignment(partitions: Iterable[TopicPartition]) -> str:

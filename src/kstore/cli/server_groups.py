@@ -126,7 +126,7 @@ def describe_groups(store: "RemoteStore", arguments: argparse.Namespace) -> int:
             coordinator = f"{host}:{port}  ({group.coordinator})"
             print("\n".join(group_lines.group_state(group, coordinator, verbose=arguments.verbose)))
         else:
-            describe_offsets(store, group)
+            describe_offsets(store, group, verbose=arguments.verbose)
     return 0
 
 
@@ -142,7 +142,7 @@ def is_described(group: "GroupDescription") -> bool:
     return True
 
 
-def describe_offsets(store: "RemoteStore", group: "GroupDescription") -> None:
+def describe_offsets(store: "RemoteStore", group: "GroupDescription", *, verbose: bool) -> None:
     """Print members with the most partitions first, then partitions with only an offset."""
     from kstore.remote import groups
     from kstore.remote.offsets import list_offsets
@@ -156,13 +156,14 @@ def describe_offsets(store: "RemoteStore", group: "GroupDescription") -> None:
         for tp in sorted(partitions):
             found = committed.get(tp)
             offset = None if found is None else found.offset
-            rows.append(group_lines.OffsetRow(tp, offset, ends.get(tp), *about))
+            epoch = -1 if found is None else found.leader_epoch
+            rows.append(group_lines.OffsetRow(tp, offset, ends.get(tp), epoch, *about))
 
     for member in sorted(group.members, key=lambda each: -len(each.assignment)):
         add(member.assignment, member.member_id, member.host, member.client_id)
     add(committed.keys() - owned)
     if rows:
-        print("\n".join(group_lines.group_offsets(group.group_id, rows)))
+        print("\n".join(group_lines.group_offsets(group.group_id, rows, verbose=verbose)))
 
 
 # --- delete -----------------------------------------------------------------------------------

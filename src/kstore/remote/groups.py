@@ -69,10 +69,14 @@ class GroupDescription(NamedTuple):
 
 
 class CommittedOffset(NamedTuple):
-    """A committed offset with its metadata."""
+    """A committed offset with its metadata, and the leader epoch that was committed with it.
+
+    ``leader_epoch`` is -1 if there is none.
+    """
 
     offset: int
     metadata: str
+    leader_epoch: int
 
 
 def list_groups(
@@ -253,7 +257,9 @@ def committed_offsets(
                 raise_for(each.error_code, None, f"{topic.name}-{each.partition_index}")
                 if each.committed_offset >= 0:
                     tp = TopicPartition(topic.name, each.partition_index)
-                    found[tp] = CommittedOffset(each.committed_offset, each.metadata or "")
+                    found[tp] = CommittedOffset(
+                        each.committed_offset, each.metadata or "", each.committed_leader_epoch
+                    )
         return found
 
     return cluster.retrying(attempt, forget=None)

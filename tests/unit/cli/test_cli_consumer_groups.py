@@ -1,6 +1,7 @@
 """consumer-groups on a directory: the tables, texts and rules of kafka-consumer-groups."""
 
 from collections.abc import Callable
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -8,10 +9,10 @@ import pytest
 
 import kstore
 from kstore import Store, Topic
-from kstore.cli import main
+from kstore.cli import group_lines, main
 from kstore.cli.reset_offsets import from_csv, milliseconds_of, to_csv
 from kstore.errors import KStoreError
-from kstore.topic_partition import TopicPartition
+from kstore.topic_partition import PartitionMapping, TopicPartition
 
 Outcome = tuple[int, list[str], list[str]]
 Tool = Callable[..., Outcome]
@@ -90,6 +91,29 @@ def test_describe_prints_kafkas_table_of_offsets_and_lag(tool: Tool) -> None:
         ],
         ["", "Consumer group 'g' has no active members."],
     )
+
+
+def test_verbose_shows_the_leader_epochs_of_committed_offsets(tool: Tool) -> None:
+    header = [
+        "GROUP", "TOPIC", "PARTITION", "LEADER-EPOCH", "CURRENT-OFFSET", "LOG-END-OFFSET", "LAG",
+        "CONSUMER-ID", "HOST", "CLIENT-ID",
+    ]  # fmt: skip
+    for words in (["--verbose"], ["--verbose", "--offsets"]):
+        _, lines, _ = tool("--describe", "--group", "g", *words)
+        assert [line.split() for line in lines[1:]] == [
+            header,
+            ["g", "logs", "0", "-", "0", "1", "1", "-", "-", "-"],
+            ["g", "orders", "0", "-", "5", "10", "5", "-", "-", "-"],
+        ]
+    tp = TopicPartition("orders", 0)
+    committed = kstore.CommittedOffset(5, 10, "", datetime.now(UTC), 3)
+    lines = group_lines.offsets(
+        kstore.ConsumerGroup("g", PartitionMapping({tp: committed})), verbose=True
+    )
+    assert [line.split() for line in lines[1:]] == [
+        header,
+        ["g", "orders", "0", "3", "5", "10", "5", "-", "-", "-"],
+    ]
 
 
 def test_describe_all_groups(tool: Tool) -> None:

@@ -99,7 +99,7 @@ def test_list(tool: Tool, group: str) -> None:
     [
         (["--state", "tired"], "Invalid state list 'tired'. Valid states are: Assigning, "),
         (["--type", "small"], "Invalid types list 'small'. Valid types are: Classic, Consumer"),
-        (["--verbose"], "--verbose goes with --describe --members and --describe --state"),
+        (["--verbose"], "--verbose goes with --describe"),
     ],
 )
 def test_wrong_lists(tool: Tool, words: list[str], text: str) -> None:
@@ -116,6 +116,12 @@ def test_describe_without_members(tool: Tool, group: str) -> None:
         OFFSETS_HEADER,
         [group, "logs", "0", "0", "1", "1", "-", "-", "-"],
         [group, "orders", "0", "5", "10", "5", "-", "-", "-"],
+    ]
+    _, lines, _ = tool("consumer-groups", "--describe", "--group", group, "--verbose")
+    assert [line.split() for line in lines[1:]] == [
+        [*OFFSETS_HEADER[:3], "LEADER-EPOCH", *OFFSETS_HEADER[3:]],
+        [group, "logs", "0", "-", "0", "1", "1", "-", "-", "-"],
+        [group, "orders", "0", "-", "5", "10", "5", "-", "-", "-"],
     ]
     _, lines, _ = tool("consumer-groups", "--describe", "--all-groups", "--state")
     name, _, _, state, members = lines[2].split()
