@@ -68,6 +68,10 @@ class Setting:
         The fraction of the level's size that ``size`` is: below 1 in a late run.
     seconds
         How long a contest should take, rounds included; infinite without a limit.
+    in_turns
+        Whether each call is followed by the same call of another installation: calls are short,
+        so that both meet the same neighbours, and their lengths do not depend on a probe, so that
+        both do the same work.
     missing
         Contestants that cannot take part, each with the reason; workloads add to it.
     """
@@ -77,6 +81,7 @@ class Setting:
     level: str = "default"
     part: float = 1.0
     seconds: float = inf
+    in_turns: bool = False
     missing: dict[str, str] = field(default_factory=dict)
 
     def pick(self, quick: T, default: T, full: T) -> T:

@@ -16,8 +16,8 @@ ABOUT = """\
 compare judges each figure of kstore by its rounds in both runs, beside the contestants that are not
 kstore's: what those share is the machine's and is not charged to kstore (--absolute: it is). Of
 fifty comparisons of equal runs at most two have a false alarm. What failed or is missing in the
-second run is listed. compare --run measures two installations in one run, in which their rounds
-take turns; it finds smaller changes, also on a busy machine. Each is a Python interpreter in whose
+second run is listed. compare --run measures two installations in one run, in which their calls take
+turns; it finds smaller changes, also on a busy machine. Each is a Python interpreter in whose
 environment kstore is installed, or a checkout with built kernels.
 Exit status: 0, nothing is slower (compare) or nothing failed; 3, something is slower; 4, it cannot
 say: most contestants have too few rounds, or rounds that differ too much; 1, a contestant failed

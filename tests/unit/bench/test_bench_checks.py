@@ -6,6 +6,7 @@ import math
 import mmap
 import os
 import sys
+from contextlib import closing
 
 import pytest
 
@@ -251,6 +252,32 @@ def test_a_full_run_has_more_durable_writes(monkeypatch, tmp_path):
     assert setting.missing["the slowest of durable writes"] == (
         "256 of the 10000 writes that a p99.9 takes"
     )
+
+
+def test_calls_that_take_turns_have_a_length_that_no_probe_decides(monkeypatch, tmp_path):
+    """Two installations would probe a disk at different moments, and then do different work."""
+    monkeypatch.setattr(disk.disk_loops, "write_at", lambda *given, **named: None)
+    clock = itertools.count(step=7.0)
+    monkeypatch.setattr(disk, "perf_counter", clock.__next__)
+    setting = Setting(tmp_path, 64 * MIB, "quick", in_turns=True)
+    assert disk.Writing(setting, 4096).synced == disk.SYNCED_IN_TURN
+    assert next(clock) == 0
+
+
+def test_a_log_of_commits_stays_open_between_rounds(tmp_path):
+    """A new store costs more syncs than the commits of a round that is followed by another's."""
+    work = disk.Writing(Setting(tmp_path, MIB, in_turns=True), 4096)
+    with closing(work.log(preallocate=True)) as log:
+        first, second = log.commit(1), log.commit(3)
+        (store,) = tmp_path.iterdir()
+        segment = store / "commits-0" / "00000000000000000000.log"
+        assert segment.read_bytes()[3 * 4096 : 4 * 4096] != bytes(4096)
+        assert segment.read_bytes()[4 * 4096 :].strip(b"\0") == b""
+    assert first.result == second.result == 4096
+    assert [len(each.samples) for each in (first, second)] == [1, 3]
+    assert "mean" not in first.also
+    assert "mean" in second.also
+    assert list(tmp_path.iterdir()) == []
 
 
 # --- nothing is dirty when the first round begins ---------------------------------------------

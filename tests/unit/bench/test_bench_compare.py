@@ -70,6 +70,18 @@ def test_runs_that_did_not_take_turns_show_larger_changes_only(took_turns, facto
     assert verdicts(*runs)["kstore"] == verdict
 
 
+def test_contestants_that_took_turns_are_not_judged_beside_each_other():
+    """All of kstore may have become slower; without turns that would be the machine's."""
+    before, after = run_like(1.0, 1.0), run_like(1.3, 1.3)
+    for tree in (before, after):
+        for entry in tree["results"][0]["contestants"]:
+            entry["name"] = entry["contestant"] = f"kstore, {entry['name']}"
+    expected = {"kstore, roof": "same", "kstore, kstore": "same"}
+    assert verdicts(before, after) == expected
+    before["paired"] = after["paired"] = "a"
+    assert verdicts(before, after) == dict.fromkeys(expected, "slower")
+
+
 def test_two_runs_of_other_pairs_did_not_take_turns():
     before, after = run_like(2.0, 1.0) | {"paired": "a"}, run_like(2.3, 1.0) | {"paired": "b"}
     assert verdicts(before, after)["kstore"] == "same"

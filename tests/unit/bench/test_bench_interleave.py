@@ -13,6 +13,7 @@ from kstore.bench.contest import Contest
 from kstore.bench.report import compare, results
 from kstore.bench.runner import interleave, turns
 from kstore.bench.runner.interleave import Installation
+from kstore.bench.runner.rounds import LEAST_ROUNDS
 from kstore.cli import main
 from kstore.errors import KStoreError
 
@@ -20,37 +21,73 @@ CHECKOUT = Path(kstore.__file__).parents[2]
 
 
 class Side(interleave._Side):
-    """A process that takes its steps from a list: titles before contests, empty before rounds."""
+    """A process that takes its steps from a list: titles before contests, round numbers before
+    calls. ``calls``: of a round."""
 
-    def __init__(self, name, *contests, steps):
+    def __init__(self, name, *contests, steps, calls=1):
         super().__init__(Installation(Path(name)), None)
         self.name, self.steps = name, steps
-        self.left = deque(step for title, rounds in contests for step in (title, *[""] * rounds))
+        self.left = deque(
+            (title, number // calls)
+            for name, rounds in contests
+            for number, title in [(0, name), *((each, "") for each in range(rounds * calls))]
+        )
         self.listen()
 
     def step(self, word=""):
         self.steps.append((self.name, self.title if word == "" else f"{word} {self.title}"))
         if word:
-            while self.left and self.left[0] == "":
+            while self.left and self.left[0][0] == "":
                 self.left.popleft()
         self.listen()
 
     def listen(self):
         self.is_done = not self.left
-        self.title = self.left.popleft() if self.left else ""
+        self.title, self.round = self.left.popleft() if self.left else ("", 0)
 
 
-def steps_of(one, other):
+def steps_of(one, other, calls=(1, 1), seconds=60.0):
     steps = []
-    sides = Side("a", *one, steps=steps), Side("b", *other, steps=steps)
-    interleave._take_turns(*sides, lambda text: None)
+    sides = [
+        Side(name, *contests, steps=steps, calls=count)
+        for name, contests, count in zip("ab", (one, other), calls, strict=True)
+    ]
+    interleave._take_turns(*sides, seconds, lambda text: None)
     return steps
 
 
-def test_rounds_alternate_and_every_second_pair_is_in_the_other_order():
-    steps = steps_of([("one", 4)], [("one", 4)])
+def names(steps):
+    return "".join(name for name, _ in steps)
+
+
+def test_each_call_is_followed_by_the_same_call_of_the_other():
+    steps = steps_of([("one", 40)], [("one", 40)])
     assert steps[:2] == [("a", "one"), ("b", "one")]
-    assert "".join(name for name, _ in steps[2:]) == "abbaabba"
+    pairs = [names(steps[at : at + 2]) for at in range(2, len(steps), 2)]
+    assert len(pairs) == 40
+    assert set(pairs) == {"ab", "ba"}
+
+
+@pytest.mark.parametrize("contestants", [1, 2, 3, 4, 6])
+def test_both_orders_of_a_contestant_are_equally_frequent(contestants):
+    """The second of two calls may find a cache that the first one filled."""
+    steps = steps_of([("one", 100)], [("one", 100)], calls=(contestants,) * 2)
+    pairs = [names(steps[at : at + 2]) for at in range(2, len(steps), 2)]
+    for at in range(contestants):
+        assert 35 <= pairs[at::contestants].count("ab") <= 65
+
+
+def test_an_installation_with_more_contestants_ends_its_round_alone():
+    steps = steps_of([("one", 2)], [("one", 2)], calls=(3, 1))
+    rounds = names(steps[2:6]), names(steps[6:])
+    assert all(sorted(each[:2]) == ["a", "b"] and each[2:] == "aa" for each in rounds)
+
+
+def test_a_contest_ends_after_its_seconds_with_the_rounds_of_an_interval():
+    steps = steps_of([("one", 20), ("two", 3)], [("one", 20), ("two", 3)], seconds=0.0)
+    ends = [number for number, step in enumerate(steps) if step[1].startswith("end")]
+    assert ends == [2 + 2 * LEAST_ROUNDS, 3 + 2 * LEAST_ROUNDS]
+    assert names(steps[ends[-1] + 3 :]).count("a") == 3
 
 
 def test_a_contest_starts_when_both_have_ended_the_one_before():
@@ -149,17 +186,19 @@ def test_which_contestants_are_of_kstore(workload, names, goals, ours):
     assert turns.of_kstore(workload, names, goals) == set(ours.split("|"))
 
 
-def test_a_turn_has_few_peers_and_the_ceiling():
-    calls = dict.fromkeys(["a", "b", "c", "d", "kstore", "roof", "goal"], lambda: None)
+def test_only_the_contestants_of_kstore_take_turns():
+    calls = dict.fromkeys(["a", "kstore", "kstore, b", "roof", "goal"], lambda: None)
     contest = Contest(name="one", calls=calls, ceiling="roof", targets=frozenset({"goal"}))
-    assert list(turns.fewer("disk/a", contest).calls) == ["a", "b", "kstore", "roof"]
+    assert list(turns.only_kstore("disk/a", contest).calls) == ["kstore", "kstore, b"]
+    raw = Contest(name="two", calls={"write": lambda: None, "mmap": lambda: None})
+    assert turns.only_kstore("disk/a", raw).calls == raw.calls
 
 
 def test_messages_are_lines_of_json(tmp_path, monkeypatch):
     monkeypatch.setenv("KSTORE_BENCH_SCALE", "0.001")
     monkeypatch.setattr(sys, "stdin", io.StringIO("skip\n" * 10))
     channel = io.StringIO()
-    turns.in_turn(["memory/bandwidth"], "quick", 1.0, channel)
+    turns.in_turn(["memory/bandwidth"], "quick", channel)
     messages = [json.loads(line) for line in channel.getvalue().splitlines()]
     assert len(messages) == 1
     assert all(message["waits"].startswith("memory/bandwidth: ") for message in messages)

@@ -26,6 +26,35 @@ def test_too_few_rounds_have_no_interval():
     assert shift.shift([1.0] * 7, [2.0] * 7, 0.001) == shift.Shift(2.0, 2.0, 2.0)
 
 
+def test_too_few_pairs_have_no_interval():
+    assert shift.pairs_needed(0.001) == 10
+    assert shift.shift_of_pairs([1.0] * 9, [2.0] * 9, 0.001) is None
+    assert shift.shift_of_pairs([1.0] * 10, [2.0] * 10, 0.001) == shift.Shift(2.0, 2.0, 2.0)
+
+
+def test_neighbours_that_disturb_both_of_a_pair_do_not_widen_its_interval():
+    """As a disk with neighbours does: a commit takes 0.15 ms or 15, for milliseconds at a time."""
+    draw = np.random.default_rng(8)
+    disk = np.where(draw.random(300) < 0.5, 1.0, 100.0) * np.exp(draw.normal(0, 0.5, 300))
+    was, now = (disk * np.exp(draw.normal(0, 0.1, 300)) for _ in range(2))
+    found = shift.shift_of_pairs(was, 1.3 * now, 0.001)
+    assert 1.2 < found.low < 1.3 < found.high < 1.4
+    assert shift.ratio_of_pairs(was, 1.3 * now) == pytest.approx(found.ratio)
+    apart = shift.shift(was, 1.3 * now, 0.001)
+    assert apart.high / apart.low > found.high / found.low
+
+
+@pytest.mark.parametrize("pairs", [10, 50])
+def test_an_interval_of_pairs_is_wrong_as_seldom_as_its_risk(pairs):
+    draw = np.random.default_rng(4)
+    wrong = 0
+    for _ in range(1000):
+        was, now = np.exp(draw.standard_cauchy((2, pairs)).clip(-50, 50))
+        found = shift.shift_of_pairs(was, now, 0.05)
+        wrong += found.low > 1
+    assert 5 <= wrong <= 70  # of 50, or fewer since the chances have steps
+
+
 def test_the_fastest_round_of_a_group_counts():
     was = [1.0, 5.0, 9.0] * shift.GROUPS
     now = [9.0, 5.0, 1.3] * shift.GROUPS

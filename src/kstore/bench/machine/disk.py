@@ -8,19 +8,15 @@ blocks need no allocation. Figures are durable (they include a last ``fdatasync`
 
 import mmap
 import os
-import shutil
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from tempfile import mkdtemp
-from time import perf_counter, perf_counter_ns
+from time import perf_counter
 
 import numpy as np
 
-import kstore
-from kstore._native.append.encode import BatchBuffer
 from kstore._native.bench import disk_loops
 from kstore.bench.contest import Contest, Timed
 from kstore.bench.data.raw_files import (
@@ -37,15 +33,18 @@ from kstore.bench.data.raw_files import (
     refusal,
     sequential,
 )
+from kstore.bench.machine.log_commits import LogCommits
 from kstore.bench.machine.overwrites import overwrites
 from kstore.bench.machine.sizes import KIB, MIB, fitted, size_text
 from kstore.bench.workload import Setting, Workload
-from kstore.config import LogConfig, StoreConfig
 
 # Per round, the most writes that each wait for the disk, and the seconds that they may take: quick,
 # default, full. The nine rounds of a full run have a p99.9.
 SYNCED = (400, 400, 1200)
 SYNC_SECONDS = (0.2, 0.2, 2.0)
+# Of a call that is followed by the same call of another installation. A disk with neighbours is
+# calm or busy for milliseconds: single writes are compared best.
+SYNCED_IN_TURN = 1
 CALLS = 60  # about how many of a contest wait for the disk like this
 TAIL = 10_000  # writes in a round of which ten are beyond the p99.9
 CHECKED = 64  # blocks that are read back after a round
@@ -148,6 +147,8 @@ class Writing:
 
     def _how_many_syncs(self) -> int:
         """As many as the disk can do in their share of the time."""
+        if self.setting.in_turns:
+            return SYNCED_IN_TURN
         with fresh(self.setting.directory / "probe") as fd:
             started = perf_counter()
             disk_loops.write_at(fd, self.memory, sequential(5, self.block), sync_every=1)
@@ -212,34 +213,9 @@ class Writing:
             return Timed(float(np.median(took)) / 1e9, result=self.block, samples=took)
         return Timed(seconds / count, result=self.block, also={"accepted": accepted / count})
 
-    def commit_to_log(self, *, preallocate: bool, count: int = 0) -> Timed:
-        """Append batches of a block's size, header included, and flush each; by default as many as
-        the raw methods write.
-
-        With ``preallocate``, the time to write the zeros is included, as it is in use.
-        """
-        config = LogConfig(preallocate=preallocate, max_message_bytes=2 * self.block)
-        value = bytes(self.memory[: self.block - _batch_overhead(self.block)])
-        folder = Path(mkdtemp(dir=self.setting.directory))
-        count = count or self.setting.blocks(self.block, self.synced)
-        took = np.zeros(count, np.int64)
-        try:
-            with kstore.open(folder, config=StoreConfig(background=False)) as store:
-                log = store.create_topic("commits", config=config)[0]
-                log.flush()
-                for n in range(count):
-                    started = perf_counter_ns()
-                    log.append(value)
-                    log.flush()
-                    took[n] = perf_counter_ns() - started
-                if log.size != count * self.block or log[-1].value != value:
-                    raise AssertionError(f"{log.size} bytes are in the log")
-        finally:
-            shutil.rmtree(folder)
-        mean = float(took.mean()) / 1e9
-        return Timed(
-            float(np.median(took)) / 1e9, result=self.block, also={"mean": mean}, samples=took
-        )
+    def log(self, *, preallocate: bool = False) -> LogCommits:
+        """A log whose batches have a block's size."""
+        return LogCommits(self.setting.directory, self.memory, preallocate=preallocate)
 
     def map_and_store(self, positions: Positions) -> Timed:
         """Stores into a shared mapping of a new file, then msync and fdatasync."""
@@ -299,13 +275,6 @@ class Writing:
                 yield fd
 
 
-def _batch_overhead(block: int) -> int:
-    """Bytes of a one-record batch of a block's size that are not its value."""
-    buffer = BatchBuffer()
-    buffer.put(bytes(block - 80), None, None, 1_700_000_000_000)
-    return len(buffer.to_bytes()) - (block - 80)
-
-
 Calls = dict[str, Callable[[], object]]
 LOG = "kstore, append and flush"
 PREWRITTEN_LOG = f"{LOG}, preallocate"
@@ -347,35 +316,8 @@ def commits(setting: Setting) -> Iterator[Contest]:
     """Single durable writes, each timed."""
     for block in setting.pick((4 * KIB,), (4 * KIB, 64 * KIB), (4 * KIB, 64 * KIB, MIB)):
         work = Writing(setting, block)
-        calls: Calls = {}
-        for method in COMMITS:
-            if not work.why_not(method):
-                positions = work.positions(method)
-                calls[method.name] = partial(work.write, method, positions, each=True)
-        calls[LOG] = partial(work.commit_to_log, preallocate=False)
-        calls[PREWRITTEN_LOG] = partial(work.commit_to_log, preallocate=True)
-        best = "O_DIRECT|O_DSYNC over zeros"
-        bars: list[tuple[str, str, float | None]] = []
-        if best in calls:
-            bars = [(name, best, None) for name in calls if name not in (best, PREWRITTEN_LOG)]
-        wanted = 1 / 1.1 if block == 4 * KIB else None
-        bars += [
-            (PREWRITTEN_LOG, each.name, wanted)
-            for each in COMMITS
-            if each.name in calls and each.zeros
-        ]
-        bars += [
-            (PREWRITTEN_LOG, "write, fdatasync", 1 / 0.65 if block == 4 * KIB else None),
-            (PREWRITTEN_LOG, LOG, None),
-        ]
-        yield Contest(
-            name=f"one durable write of {size_text(block)}",
-            calls=calls,
-            amount=block,
-            size=block,
-            bars=tuple(bars),
-            rounds=setting.pick(5, 7, 9),
-        )
+        with closing(work.log()) as log, closing(work.log(preallocate=True)) as prewritten:
+            yield single_commits(work, log, prewritten)
     yield group_commits(setting)
     if setting.level != "full":
         return
@@ -383,21 +325,53 @@ def commits(setting: Setting) -> Iterator[Contest]:
         reason = f"{count} of the {TAIL} writes that a p99.9 takes"
         setting.missing["the slowest of durable writes"] = reason
     else:
-        yield tail(setting)
+        work = Writing(setting, 4 * KIB)
+        with closing(work.log(preallocate=True)) as log:
+            yield tail(work, log)
 
 
-def tail(setting: Setting) -> Contest:
+def single_commits(work: Writing, log: LogCommits, prewritten: LogCommits) -> Contest:
+    """Every method for one block size."""
+    setting, block = work.setting, work.block
+    calls: Calls = {}
+    for method in COMMITS:
+        if not work.why_not(method):
+            calls[method.name] = partial(work.write, method, work.positions(method), each=True)
+    count = setting.blocks(block, work.synced)
+    calls[LOG] = partial(log.commit, count)
+    calls[PREWRITTEN_LOG] = partial(prewritten.commit, count)
+    best = "O_DIRECT|O_DSYNC over zeros"
+    bars: list[tuple[str, str, float | None]] = []
+    if best in calls:
+        bars = [(name, best, None) for name in calls if name not in (best, PREWRITTEN_LOG)]
+    wanted = 1 / 1.1 if block == 4 * KIB else None
+    bars += [
+        (PREWRITTEN_LOG, each.name, wanted) for each in COMMITS if each.name in calls and each.zeros
+    ]
+    bars += [
+        (PREWRITTEN_LOG, "write, fdatasync", 1 / 0.65 if block == 4 * KIB else None),
+        (PREWRITTEN_LOG, LOG, None),
+    ]
+    return Contest(
+        name=f"one durable write of {size_text(block)}",
+        calls=calls,
+        amount=block,
+        size=block,
+        bars=tuple(bars),
+        rounds=setting.pick(5, 7, 9),
+    )
+
+
+def tail(work: Writing, log: LogCommits) -> Contest:
     """Enough durable writes per round for a p99.9 in each."""
-    block = 4 * KIB
-    work = Writing(setting, block)
     bare = next(method for method in COMMITS if method.waits and method.zeros)
 
-    ours = partial(work.commit_to_log, preallocate=True, count=TAIL)
-    raw = partial(work.write, bare, sequential(TAIL, block), each=True)
+    ours = partial(log.commit, TAIL)
+    raw = partial(work.write, bare, sequential(TAIL, work.block), each=True)
     return Contest(
-        name=f"the slowest of {TAIL} durable writes of {size_text(block)}",
+        name=f"the slowest of {TAIL} durable writes of {size_text(work.block)}",
         calls={PREWRITTEN_LOG: ours, bare.name: raw},
-        amount=block,
+        amount=work.block,
         bars=(
             (f"{PREWRITTEN_LOG} p99.9", PREWRITTEN_LOG, 1 / 3),
             (f"{bare.name} p99.9", bare.name, None),

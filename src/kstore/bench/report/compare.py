@@ -1,10 +1,11 @@
 """Compare two runs: which of kstore's figures are slower or faster.
 
-A figure is judged by its own rounds in both runs, with an exact interval (``shift``). It is slower
-if the complete interval lies beyond a least change, and beyond the change of the other contestants
-of its contest by as much: those run code that is not kstore's, so what they share is the machine's
-(its clock speed, its disk, its neighbours). They are never slower themselves. In a contest without
-kstore every contestant is judged beside the others.
+A figure is judged by its own rounds in both runs, with an exact interval (``shift``): by pairs if
+the two took turns. It is slower if the complete interval lies beyond a least change, and beyond the
+change of the other contestants of its contest by as much: those run code that is not kstore's, so
+what they share is the machine's (its clock speed, its disk, its neighbours). They are never slower
+themselves. In a contest without kstore every contestant is judged beside the others. Installations
+that took turns share the machine call by call, and are measured without other contestants.
 
 A run has hundreds of figures. The risk of an interval is ``RISK`` divided by their number, and the
 least change makes false alarms much rarer still. It is larger for two runs that were made one after
@@ -13,7 +14,7 @@ calls by a fifth, for as long as the process lives. Installations measured in on
 processes. Only contests of the same size are compared.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from statistics import median
@@ -21,7 +22,15 @@ from typing import Literal
 
 from kstore.bench.report import text_table
 from kstore.bench.report.results import Tree
-from kstore.bench.report.shift import Shift, ratio, rounds_needed, shift
+from kstore.bench.report.shift import (
+    Shift,
+    pairs_needed,
+    ratio,
+    ratio_of_pairs,
+    rounds_needed,
+    shift,
+    shift_of_pairs,
+)
 from kstore.bench.runner.turns import of_kstore
 
 LEAST, LEAST_APART = 0.1, 0.2  # of a change: of runs that took turns, and of others
@@ -118,6 +127,25 @@ class _Rounds:
         return self.name.removeprefix(self.owner).strip()
 
 
+@dataclass(frozen=True)
+class _Method:
+    """How the rounds of two runs are compared.
+
+    ``beside_each_other``: in a contest of judged contestants alone, whether each is judged beside
+    the others.
+    """
+
+    shift: Callable[[Sequence[float], Sequence[float], float], Shift | None]
+    ratio: Callable[[Sequence[float], Sequence[float]], float]
+    needed: Callable[[float], int]
+    least: float
+    beside_each_other: bool
+
+
+PAIRED = _Method(shift_of_pairs, ratio_of_pairs, pairs_needed, LEAST, beside_each_other=False)
+APART = _Method(shift, ratio, rounds_needed, LEAST_APART, beside_each_other=True)
+
+
 def compare(before: Tree, after: Tree, *, absolute: bool = False) -> Comparison:
     """Compare every figure of kstore that both runs have of a contest of the same size.
 
@@ -128,11 +156,12 @@ def compare(before: Tree, after: Tree, *, absolute: bool = False) -> Comparison:
     judged = [list(_judged(rounds, absolute)) for rounds in contests]
     number = sum(map(len, judged))
     risk = RISK / max(1, number)
+    method = PAIRED if took_turns else APART
     figures = chain.from_iterable(
-        _figures(own, [] if absolute else rounds, risk, LEAST if took_turns else LEAST_APART)
+        _figures(own, [] if absolute else rounds, risk, method)
         for own, rounds in zip(judged, contests, strict=True)
     )
-    return Comparison(list(figures), rounds_needed(risk))
+    return Comparison(list(figures), method.needed(risk))
 
 
 def _same_contests(before: Tree, after: Tree) -> Iterator[list[_Rounds]]:
@@ -157,13 +186,15 @@ def _judged(rounds: list[_Rounds], absolute: bool) -> Iterator[_Rounds]:
 
 
 def _figures(
-    judged: list[_Rounds], rounds: list[_Rounds], risk: float, least: float
+    judged: list[_Rounds], rounds: list[_Rounds], risk: float, method: _Method
 ) -> Iterator[Figure]:
     ours = {each.owner for each in judged}
-    peers = [each for each in rounds if each.owner not in ours] or rounds
+    peers = [each for each in rounds if each.owner not in ours]
+    if not peers and method.beside_each_other:
+        peers = rounds
     moved: dict[str, dict[str, float]] = {}  # by kind of figure and contestant
     for each in peers:
-        moved.setdefault(each.kind, {})[each.owner] = ratio(each.was, each.now)
+        moved.setdefault(each.kind, {})[each.owner] = method.ratio(each.was, each.now)
     for each in judged:
         others = [new for owner, new in moved.get(each.kind, {}).items() if owner != each.owner]
         yield Figure(
@@ -171,10 +202,10 @@ def _figures(
             contest=each.result["contest"],
             name=each.name,
             rounds=min(len(each.was), len(each.now)),
-            ratio=ratio(each.was, each.now),
+            ratio=method.ratio(each.was, each.now),
             others=median(others) if others else 1.0,
-            shift=shift(each.was, each.now, risk),
-            least=least,
+            shift=method.shift(each.was, each.now, risk),
+            least=method.least,
             is_main=each.kind == "",
         )
 

@@ -1,15 +1,20 @@
-"""How much longer one run took than another, with an exact interval.
+"""How much longer one run took than another, with an exact interval that assumes no distribution.
 
-Noise only slows down, and lasts: on a machine with neighbours most rounds may be twice as long as
-the undisturbed ones, for seconds. So the rounds are cut into at most ``GROUPS`` groups of
-consecutive rounds, and the fastest round of each group counts. The interval is that of Mann and
-Whitney's test, which assumes no distribution.
+The rounds of two installations that took turns are pairs: both met the same neighbours, since one
+followed the other within milliseconds. The median of the pairs' ratios counts, and the interval is
+that of the sign test, which a pair that a neighbour disturbed moves no more than any other.
+
+Two runs that were made one after the other have no pairs. Noise only slows down, and lasts: on a
+machine with neighbours most rounds may be twice as long as the undisturbed ones, for seconds. So
+the rounds are cut into at most ``GROUPS`` groups of consecutive rounds, and the fastest round of
+each group counts. The interval is that of Mann and Whitney's test.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import accumulate, count
+from math import comb
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,6 +33,38 @@ class Shift:
     ratio: float
     low: float
     high: float
+
+
+def shift_of_pairs(was: Sequence[float], now: Sequence[float], risk: float) -> Shift | None:
+    """The shift between rounds that took turns; None if they are too few for the risk.
+
+    ``risk``: the chance that one end of the interval is wrong.
+    """
+    logs = np.sort(np.log(at_least_tiny(now)) - np.log(at_least_tiny(was)))
+    outside = _beyond(logs.size, risk)
+    if logs.size < LEAST_ROUNDS or outside == 0:
+        return None
+    ends = logs[outside - 1], logs[logs.size - outside]
+    low, middle, high = np.exp([ends[0], np.median(logs), ends[1]]).tolist()
+    return Shift(middle, low, high)
+
+
+def ratio_of_pairs(was: Sequence[float], now: Sequence[float]) -> float:
+    """The ratio of :func:`shift_of_pairs` alone, of any number of pairs."""
+    return float(np.median(at_least_tiny(now) / at_least_tiny(was)))
+
+
+def pairs_needed(risk: float) -> int:
+    """The least number of pairs with which an interval has this risk."""
+    return next(number for number in count(LEAST_ROUNDS) if _beyond(number, risk))
+
+
+@lru_cache(maxsize=64)
+def _beyond(pairs: int, risk: float) -> int:
+    """How many of the smallest ratios of some pairs lie outside of an interval with this risk: of
+    equal runs, so many or fewer signs are positive with the chance ``risk`` at most."""
+    chances = accumulate(comb(pairs, positive) for positive in range(pairs // 2))
+    return sum(1 for ways in chances if ways / 2**pairs <= risk)
 
 
 def shift(was: Sequence[float], now: Sequence[float], risk: float) -> Shift | None:

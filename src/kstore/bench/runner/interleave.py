@@ -1,9 +1,10 @@
-"""Two installations measured in one run: their rounds take turns.
+"""Two installations measured in one run: their calls take turns.
 
-Each installation runs in processes of its own, of which one is always waiting. A round of one is
-followed by the same round of the other, and every second pair is in the other order, so that both
-meet the same neighbours, clock speeds and disks. Several sittings start new processes, since the
-layout of a process's memory and files changes its speed for as long as it lives.
+Each installation runs in processes of its own, of which one is always waiting. A call of a
+contestant in one is followed by the same call in the other, within milliseconds, and half of the
+pairs are in the other order, so that both meet the same neighbours, clock speeds and disks. Several
+sittings start new processes, since the layout of a process's memory and files changes its speed for
+as long as it lives.
 """
 
 import json
@@ -15,13 +16,18 @@ from collections.abc import Callable, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
 from importlib.util import find_spec
+from math import inf
 from pathlib import Path
+from random import Random
+from time import perf_counter
 from uuid import uuid4
 
 from kstore.bench.report.results import FORMAT, Tree
+from kstore.bench.runner.rounds import LEAST_ROUNDS
 from kstore.errors import KStoreError
 
 SKIP = "skip"  # the answer to a contest that the other installation does not have
+END = "end"  # the answer before the first call of a round when the time of a contest is up
 
 
 @dataclass(frozen=True)
@@ -62,11 +68,12 @@ class Installation:
 @dataclass
 class _Side:
     """One installation's process. ``title``: the contest before whose start it waits, or empty
-    before a round."""
+    before a call; ``round``: the round of that call."""
 
     installation: Installation
     process: "subprocess.Popen[str]"
     title: str = ""
+    round: int = 0
     is_done: bool = False
     results: list[Tree] = field(default_factory=list)
     failed: list[Tree] = field(default_factory=list)
@@ -86,7 +93,7 @@ class _Side:
         for line in self.process.stdout:
             message = json.loads(line)
             if "waits" in message:
-                self.title = message["waits"]
+                self.title, self.round = message["waits"], message["round"]
                 return
             for name, kept in (("result", self.results), ("failed", self.failed)):
                 if name in message:
@@ -112,8 +119,9 @@ def interleave(
     """Run the contests of the words with both installations, and return the results of each.
 
     The results are those of ``kstore bench --json``, and round ``n`` of a contest in one is the
-    neighbour of round ``n`` in the other. ``seconds`` is the time of a contest in one sitting, for
-    both installations together.
+    neighbour of round ``n`` in the other. ``seconds`` is the time of a contest's rounds in one
+    sitting, for both installations together, without their preparation; a contest has at least five
+    rounds.
 
     Raises
     ------
@@ -157,7 +165,7 @@ def _sitting(
         for installation in pair:
             folder = Path(stack.enter_context(tempfile.TemporaryDirectory(dir=directory)))
             process = subprocess.Popen(
-                [*installation.command(), "-P", "-c", source, level, str(seconds), *words],
+                [*installation.command(), "-P", "-c", source, level, *words],
                 env=installation.environment(folder),
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
@@ -167,25 +175,31 @@ def _sitting(
             sides.append(_Side(installation, process))
         for side in sides:
             side.listen()
-        _take_turns(sides[0], sides[1], on_progress)
+        _take_turns(sides[0], sides[1], seconds, on_progress)
     return sides[0], sides[1]
 
 
-def _take_turns(one: _Side, other: _Side, on_progress: OnProgress) -> None:
+def _take_turns(one: _Side, other: _Side, seconds: float, on_progress: OnProgress) -> None:
     """Let two processes take their steps until both have ended."""
-    number = 0
+    # Drawn: to turn every second pair would give the contestants of some contests one order alone.
+    draw, number, until = Random(17), 0, inf
     while not (one.is_done and other.is_done):
         waiting = [each for each in (one, other) if not each.is_done]
         # Before a contest one waits for the other, which is in its last rounds.
         in_rounds = [each for each in waiting if not each.title]
         if in_rounds:
-            for side in in_rounds if number % 2 == 0 else in_rounds[::-1]:
-                side.step()
-            number += 1
+            # One may have more contestants: the other waits for it at the end of the round.
+            first = min(each.round for each in in_rounds)
+            behind = [each for each in in_rounds if each.round == first]
+            is_new, number = first > number, first
+            is_up = is_new and number >= LEAST_ROUNDS and perf_counter() > until
+            for side in draw.sample(behind, len(behind)):
+                side.step(END if is_up else "")
         elif one.title == other.title:
             on_progress(one.title)
             one.step()
             other.step()
+            number, until = 0, perf_counter() + seconds
         else:
             _skip_one(one, other)
 

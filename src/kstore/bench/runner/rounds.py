@@ -125,6 +125,7 @@ def run(
     seconds: float | None = None,
     most: float | None = None,
     on_progress: Callable[[int, int], None] | None = None,
+    before_call: Callable[[int], bool] | None = None,
     keep_going: bool = False,
 ) -> Outcome:
     """Check every result, then time the rounds.
@@ -141,6 +142,9 @@ def run(
         If not even one round fits, all contestants are skipped: a warm-up is no figure.
     on_progress
         Called with the number of rounds done and planned.
+    before_call
+        Called before each contestant's call of a round, with the number of the round. False, which
+        it may return at the beginning of a round, ends the contest.
     keep_going
         Whether the others continue when a contestant fails; RuntimeError if none is left.
     """
@@ -156,8 +160,8 @@ def run(
             if on_progress is not None:
                 on_progress(number, outcome.wanted)
             started = perf_counter()
-            for name in _in_turn(list(calls), number):
-                _round(outcome, name, calls, keep_going)
+            if not _a_round(outcome, number, calls, keep_going, before_call):
+                break
             now = perf_counter()
             limits = (most, seconds if number + 1 >= LEAST_ROUNDS else None)
             next_end = now - began + (now - started)
@@ -200,13 +204,28 @@ def _how_often(
     return calls
 
 
+def _a_round(
+    outcome: Outcome,
+    number: int,
+    calls: dict[str, int],
+    keep_going: bool,
+    before_call: Callable[[int], bool] | None,
+) -> bool:
+    """Call each contestant; False if ``before_call`` ended the contest."""
+    for name in _in_turn(list(calls), number):
+        if before_call is not None and not before_call(number):
+            return False
+        _call(outcome, name, calls, keep_going)
+    return True
+
+
 def _in_turn(names: list[str], number: int) -> list[str]:
     """Start each round with another contestant: each leaves dirty pages or a warm cache behind."""
     first = number % len(names) if names else 0
     return names[first:] + names[:first]
 
 
-def _round(outcome: Outcome, name: str, calls: dict[str, int], keep_going: bool) -> None:
+def _call(outcome: Outcome, name: str, calls: dict[str, int], keep_going: bool) -> None:
     call, repeat = outcome.contest.calls[name], range(calls[name])
     result: object = None
     try:

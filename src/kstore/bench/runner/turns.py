@@ -1,10 +1,11 @@
-"""The contests of one installation, a round at a time: what ``interleave`` starts twice.
+"""The contests of one installation, a call at a time: what ``interleave`` starts twice.
 
 Runs in the interpreter of the installation that it measures, from its source text. Every line on
-standard input allows the next step, a contest's start or one round; ``skip`` skips the contest.
+standard input allows the next step, a contest's start or one call; ``skip`` skips the contest, and
+``end``, before the first call of a round, ends it.
 Every line of standard output is a JSON object: ``{"waits": title}`` before a contest,
-``{"waits": ""}`` before a round, ``{"result": ...}`` after a contest, ``{"failed": ...}`` for one
-that failed.
+``{"waits": "", "round": n}`` before a call, ``{"result": ...}`` after a contest,
+``{"failed": ...}`` for one that failed.
 """
 
 import json
@@ -24,8 +25,7 @@ from kstore.bench.runner.rounds import run
 from kstore.bench.workload import Setting, Workload, workloads
 
 MOST_ROUNDS = 1000
-SKIP = "skip"
-PEERS = 3  # contestants that are not kstore's, beside which its own are judged
+SKIP, END = "skip", "end"
 
 
 def of_kstore(workload: str, names: Collection[str], goals: Collection[str]) -> set[str]:
@@ -39,14 +39,10 @@ def of_kstore(workload: str, names: Collection[str], goals: Collection[str]) -> 
     return ours or set(names)
 
 
-def fewer(workload: str, contest: Contest) -> Contest:
-    """A contest with kstore's contestants, its ceiling, and a few of the others: more rounds fit
-    into the time."""
+def only_kstore(workload: str, contest: Contest) -> Contest:
+    """A contest of kstore's contestants: the others are the same code in both installations."""
     ours = of_kstore(workload, contest.calls, [ours for ours, _, _ in contest.bars])
-    real = [name for name in contest.calls if name not in ours | contest.targets]
-    real.sort(key=lambda name: name != contest.ceiling)
-    kept = ours | set(real[:PEERS])
-    calls = {name: call for name, call in contest.calls.items() if name in kept}
+    calls = {name: call for name, call in contest.calls.items() if name in ours}
     return replace(contest, calls=calls)
 
 
@@ -57,35 +53,34 @@ def chosen(words: Sequence[str]) -> list[Workload]:
     return workloads(words)
 
 
-def in_turn(words: Sequence[str], level: str, seconds: float, channel: TextIO) -> None:
-    """Run the contests of the words, each for so many seconds, waiting before every round."""
+def in_turn(words: Sequence[str], level: str, channel: TextIO) -> None:
+    """Run the contests of the words, waiting before every call."""
 
     def send(message: dict[str, object]) -> None:
         channel.write(json.dumps(message) + "\n")
         channel.flush()
 
-    def wait(title: str = "") -> str:
-        send({"waits": title})
+    def wait(title: str = "", number: int = 0) -> str:
+        send({"waits": title, "round": number})
         if not (answer := sys.stdin.readline()):
             raise SystemExit(1)  # the one that started it has ended
         return answer.strip()
 
-    def before_round(done: int, wanted: int) -> None:
-        wait()
+    def before_call(number: int) -> bool:
+        return wait(number=number) != END
 
     for workload in chosen(words):
         folder = Path(tempfile.mkdtemp(dir=tempfile.gettempdir()))
-        setting = Setting(folder, workload.size(level), level)
+        setting = Setting(folder, workload.size(level), level, in_turns=True)
         for contest in workload.contests(setting):
             title = f"{workload.title}: {contest.name}"
             if wait(title) == SKIP:
                 continue
             try:
                 outcome = run(
-                    fewer(workload.title, contest),
+                    only_kstore(workload.title, contest),
                     rounds=MOST_ROUNDS,
-                    seconds=seconds,
-                    on_progress=before_round,
+                    before_call=before_call,
                     keep_going=True,
                 )
             except Exception as error:
@@ -104,4 +99,4 @@ if __name__ == "__main__":
     logging.getLogger("kstore").setLevel(logging.ERROR)  # the contests recover logs on purpose
     private = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)  # what contests print does not disturb the messages
-    in_turn(sys.argv[3:], sys.argv[1], float(sys.argv[2]), private)
+    in_turn(sys.argv[2:], sys.argv[1], private)
