@@ -23,9 +23,9 @@ def run_here(spark: Any, tasks: Any, work: Any, description: str) -> Iterator[An
 @pytest.fixture
 def job(monkeypatch: pytest.MonkeyPatch) -> Any:
     """The job with its tasks done here: Spark is tests/spark's matter."""
-    from kstore.spark.jobs import restore, restore_plan
+    from kstore.spark.jobs import restore, restore_driver, restore_plan
 
-    monkeypatch.setattr(restore, "run_tasks", run_here)
+    monkeypatch.setattr(restore_driver, "run_tasks", run_here)
     monkeypatch.setattr(restore, "check_executors", lambda *_: None)
     monkeypatch.setattr(restore_plan, "_CHUNK", 3000)
     return restore
@@ -93,9 +93,11 @@ def test_a_broker_gets_all_records_in_order_also_after_a_kill(
     kafka: str, tmp_path: Path, source: Path, job: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """In order, to the same partitions; after a stop at least once, from what was noted on."""
+    from kstore.spark.jobs.restore_driver import RestoreDriver
+
     expected = rows_of(source)
     state = str(tmp_path / "state.json")
-    original, count = job._Driver._save_progress, 0
+    original, count = RestoreDriver._save_progress, 0
 
     class Dead(BaseException):
         pass
@@ -119,7 +121,7 @@ def test_a_broker_gets_all_records_in_order_also_after_a_kill(
             )  # fmt: skip
 
         with monkeypatch.context() as patched:
-            patched.setattr(job._Driver, "_save_progress", note)
+            patched.setattr(RestoreDriver, "_save_progress", note)
             with pytest.raises(Dead):
                 send()
         reports = send()

@@ -8,7 +8,7 @@ import pytest
 
 import kstore
 from kstore.cli import main
-from kstore.spark.jobs import export, restore_plan
+from kstore.spark.jobs import export, restore_driver, restore_plan
 from kstore.spark.jobs import restore as job
 from support.jobs import make_store
 
@@ -57,9 +57,9 @@ def fail_once(task: Any) -> Any:
     mark = Path(encoding.log_dirs[0]).parent / name
     if not mark.exists():
         mark.touch()
-        job.encode(task)
+        restore_driver.encode(task)
         raise RuntimeError("this attempt dies")
-    return job.encode(task)
+    return restore_driver.encode(task)
 
 
 def test_parquet_that_spark_wrote_and_tasks_that_are_tried_again(
@@ -69,12 +69,14 @@ def test_parquet_that_spark_wrote_and_tasks_that_are_tried_again(
 
     frame = read(registered, source, topics="clicks", headers=True)
     frame.repartition(3).write.partitionBy("topic").parquet(str(tmp_path / "export"))
-    original = job.run_tasks
+    original = restore_driver.run_tasks
 
     def run(spark: Any, tasks: Any, given: Any, description: str) -> Any:
-        return original(spark, tasks, fail_once if given is job.encode else given, description)
+        return original(
+            spark, tasks, fail_once if given is restore_driver.encode else given, description
+        )
 
-    monkeypatch.setattr(job, "run_tasks", run)
+    monkeypatch.setattr(restore_driver, "run_tasks", run)
     job.restore(registered, tmp_path / "to", parquet=str(tmp_path / "export"))
     assert list(tmp_path.glob("failed-clicks-*"))
     expected = {

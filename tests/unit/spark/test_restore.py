@@ -15,7 +15,7 @@ from kstore.cli import main
 from kstore.errors import InvalidConfigError, InvalidRecordError, MessageTooLargeError
 from kstore.files.files import Files
 from kstore.spark.jobs import restore as job
-from kstore.spark.jobs import restore_plan
+from kstore.spark.jobs import restore_driver, restore_plan
 from kstore.spark.jobs.restore_types import Filter
 from oracle.plain import PlainRecord
 from oracle.writer import batch
@@ -33,7 +33,7 @@ def run_here(spark: Any, tasks: Any, work: Any, description: str) -> Iterator[An
 
 @pytest.fixture(autouse=True)
 def here(monkeypatch: pytest.MonkeyPatch) -> None:
-    for module in (job, restore_plan):
+    for module in (restore_driver, restore_plan):
         monkeypatch.setattr(module, "run_tasks", run_here)
     monkeypatch.setattr(job, "check_executors", lambda *_: None)
     monkeypatch.setattr(restore_plan, "_CHUNK", 6000)
@@ -204,7 +204,7 @@ def test_killed_between_two_chunks(
 ) -> None:
     """The target has a prefix; the next run with the same file continues behind it."""
     state, count = tmp_path / "state.json", 0
-    original = job.append_staged
+    original = restore_driver.append_staged
 
     def append(*arguments: Any) -> None:
         nonlocal count
@@ -214,7 +214,7 @@ def test_killed_between_two_chunks(
         original(*arguments)
 
     with monkeypatch.context() as patched:
-        patched.setattr(job, "append_staged", append)
+        patched.setattr(restore_driver, "append_staged", append)
         with pytest.raises(Dead):
             restore(tmp_path / "to", log_dirs=source, keep_offsets=True, resume=str(state))
     expected = rows_of(source)
@@ -232,7 +232,7 @@ def test_killed_between_two_chunks(
 def test_appended_with_new_offsets_is_all_or_nothing_and_once(
     source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    original, count = job.encode, 0
+    original, count = restore_driver.encode, 0
 
     def encode(task: Any) -> Any:
         nonlocal count
@@ -243,7 +243,7 @@ def test_appended_with_new_offsets_is_all_or_nothing_and_once(
 
     state = str(tmp_path / "state.json")
     with monkeypatch.context() as patched:
-        patched.setattr(job, "encode", encode)
+        patched.setattr(restore_driver, "encode", encode)
         with pytest.raises(RuntimeError):
             restore(tmp_path / "to", log_dirs=source, resume=state)
     assert rows_of(tmp_path / "to") == [[], []]
@@ -344,7 +344,7 @@ def test_a_source_that_grows_while_the_driver_is_dead(
 ) -> None:
     """It died just before or just after everything showed, and had noted nothing of that."""
     to, state = tmp_path / "to", tmp_path / "state.json"
-    original = job.publish
+    original = restore_driver.publish
 
     def publish(*arguments: Any, **named: Any) -> bool:
         if published:
@@ -352,7 +352,7 @@ def test_a_source_that_grows_while_the_driver_is_dead(
         raise Dead
 
     with monkeypatch.context() as patched:
-        patched.setattr(job, "publish", publish)
+        patched.setattr(restore_driver, "publish", publish)
         with pytest.raises(Dead):
             restore(to, log_dirs=source, resume=str(state))
     assert (sum(map(len, rows_of(to))) > 0) is published
@@ -376,13 +376,13 @@ def test_killed_before_anything_was_noted(
     """What was begun stands in the file before the first record does in the log."""
     state = tmp_path / "state.json"
     kept: list[bytes] = []
-    original = job.append_staged
+    original = restore_driver.append_staged
 
     def append(*arguments: Any) -> None:
         kept.append(state.read_bytes())
         original(*arguments)
 
-    monkeypatch.setattr(job, "append_staged", append)
+    monkeypatch.setattr(restore_driver, "append_staged", append)
     restore(tmp_path / "to", log_dirs=source, keep_offsets=True, resume=str(state))
     state.write_bytes(kept[0])
     reports = restore(tmp_path / "to", log_dirs=source, keep_offsets=True, resume=str(state))
@@ -396,7 +396,7 @@ def test_a_failed_job_leaves_nothing_staged(
     def fail(*arguments: Any) -> None:
         raise InvalidRecordError("never")
 
-    monkeypatch.setattr(job, "append_staged", fail)
+    monkeypatch.setattr(restore_driver, "append_staged", fail)
     with pytest.raises(InvalidRecordError):
         restore(tmp_path / "to", log_dirs=source, keep_offsets=True)
     assert not list((tmp_path / "to").glob("kstore.staged.*"))

@@ -13,6 +13,7 @@ import kstore
 from kstore.errors import StorageError
 from kstore.files.files import Files
 from kstore.spark.jobs import restore as job
+from kstore.spark.jobs import restore_driver
 
 # One process that has everything imported makes a child for each step.
 CHILD = """
@@ -20,9 +21,11 @@ import json, os, shutil, sys, logging
 logging.getLogger("kstore").setLevel(logging.CRITICAL)
 import kstore
 from kstore.files.files import Files
-from kstore.spark.jobs import restore as job, restore_tasks
+from kstore.spark.jobs import restore as job, restore_driver, restore_tasks
 
-job.run_tasks = lambda spark, tasks, work, what: ((n, work(task)) for n, task in enumerate(tasks))
+restore_driver.run_tasks = lambda spark, tasks, work, what: (
+    (n, work(task)) for n, task in enumerate(tasks)
+)
 job.check_executors = lambda *_: None
 
 def child(work):
@@ -117,7 +120,7 @@ def test_what_cannot_be_undone_now_keeps_what_it_is_undone_by(
 ) -> None:
     """The switch fails, and so does undoing, on a full disk: the next writer undoes all of it."""
     monkeypatch.setattr(
-        job,
+        restore_driver,
         "run_tasks",
         lambda spark, tasks, work, what: (each for each in enumerate(map(work, tasks))),
     )

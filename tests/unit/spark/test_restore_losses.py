@@ -12,7 +12,7 @@ import kstore
 from kstore.cli import main
 from kstore.errors import CorruptRecordError, OffsetOutOfRangeError
 from kstore.spark.jobs import restore as job
-from kstore.spark.jobs import restore_plan
+from kstore.spark.jobs import restore_driver, restore_plan
 from support.stores import QUIET
 from support.tasks_here import NO_SPARK, use_tasks_here
 
@@ -22,7 +22,7 @@ ADVICE = "set failOnDataLoss to false"
 
 @pytest.fixture(autouse=True)
 def here(monkeypatch: pytest.MonkeyPatch) -> None:
-    use_tasks_here(monkeypatch, job, restore_plan)
+    use_tasks_here(monkeypatch, job, restore_driver, restore_plan)
 
 
 @pytest.fixture
@@ -84,14 +84,14 @@ def test_only_a_restore_of_lost_offsets_fails(source: Path, tmp_path: Path) -> N
 def test_offsets_that_retention_deletes_during_a_restore_fail_it(
     source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    encode = job.encode
+    encode = restore_driver.encode
 
     def encode_late(task: Any) -> Any:
         with kstore.open(source, config=QUIET) as store:
             store["t"][0].delete_records(25)
         return encode(task)
 
-    monkeypatch.setattr(job, "encode", encode_late)
+    monkeypatch.setattr(restore_driver, "encode", encode_late)
     with pytest.raises(OffsetOutOfRangeError, match=f"the log has 25 to 50.*{ADVICE}"):
         job.restore(NO_SPARK, tmp_path / "to", log_dirs=source)
     assert values(tmp_path / "to") == []
@@ -107,17 +107,17 @@ def test_a_publication_that_finished_is_not_repeated_from_a_source_with_fewer_re
     source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fails_on_loss: bool
 ) -> None:
     """The run was killed after the records showed, before the resume file had the entry."""
-    publish = job.publish
+    publish = restore_driver.publish
 
     def killed(*arguments: Any, **options: Any) -> None:
         publish(*arguments, **options)
         raise KeyboardInterrupt
 
     to, state = tmp_path / "to", str(tmp_path / "state")
-    monkeypatch.setattr(job, "publish", killed)
+    monkeypatch.setattr(restore_driver, "publish", killed)
     with pytest.raises(KeyboardInterrupt):
         job.restore(NO_SPARK, to, log_dirs=source, resume=state)
-    monkeypatch.setattr(job, "publish", publish)
+    monkeypatch.setattr(restore_driver, "publish", publish)
     before = values(to)
     assert before == list(range(SEGMENTS * EACH))
     with kstore.open(source, config=QUIET) as store:

@@ -14,7 +14,7 @@ from kstore.cli import main
 from kstore.errors import InvalidConfigError
 from kstore.spark.jobs import export as export_job
 from kstore.spark.jobs import restore as job
-from kstore.spark.jobs import restore_plan
+from kstore.spark.jobs import restore_driver, restore_plan
 from kstore.spark.jobs.cluster_sender import Sender
 from support import metadata
 from support.stores import QUIET, leave_to_kafka
@@ -33,7 +33,7 @@ CONFIG = kstore.LogConfig(
 
 @pytest.fixture(autouse=True)
 def here(monkeypatch: pytest.MonkeyPatch) -> None:
-    use_tasks_here(monkeypatch, job, restore_plan, export_job)
+    use_tasks_here(monkeypatch, job, restore_driver, restore_plan, export_job)
 
 
 def make(log_dir: Path, **configs: kstore.LogConfig) -> Path:

@@ -14,6 +14,7 @@ from kstore.spark.jobs import (
     recompress,
     reindex,
     restore,
+    restore_driver,
     restore_plan,
     stats,
     verify,
@@ -37,7 +38,16 @@ JOBS: dict[str, Callable[..., Any]] = {
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    modules = (partition_job, compact, reindex, restore, restore_plan, stats, verify)
+    modules = (
+        partition_job,
+        compact,
+        reindex,
+        restore,
+        restore_driver,
+        restore_plan,
+        stats,
+        verify,
+    )
     use_tasks_here(monkeypatch, *modules)
     return unpack_spark_state(tmp_path)
 

@@ -10,8 +10,9 @@ driver, which alone changes the store: it renames the files that executors have 
 - ``export`` (``export_target``, ``parquet_files``): records to Parquet
 - ``store_changes``: shared by the jobs that change a store: ``compact``, ``reindex``,
   ``recompress`` and ``convert`` (``rewrite``)
-- ``restore`` (``restore_plan``, ``restore_settings``, ``restore_target``, ``restore_tasks``,
-  ``restore_types``, ``cluster_sender``): segments or Parquet back into a store, or into a cluster
+- ``restore`` (``restore_driver``, ``restore_plan``, ``restore_settings``, ``restore_target``,
+  ``restore_tasks``, ``restore_types``, ``cluster_sender``): segments or Parquet back into a store,
+  or into a cluster
 """
 
 JOBS = {
