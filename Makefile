@@ -11,6 +11,8 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet --retries 10 --timeout 60
 JOBS ?= 2
+# Tests wait for disks, brokers and other processes: one more than two cores keeps the cores busy.
+TEST_JOBS ?= 3
 PYTEST_ARGS ?=
 PIPELINE_ARGS ?=
 GOALS_ARGS ?=
@@ -83,7 +85,7 @@ pipeline: build $(VENV)/.group-demo $(VENV)/.group-spark  ## real log data throu
 
 .PHONY: test
 test: build $(VENV)/.group-test  ## every test that needs no Java
-	@$(BIN)/python -m pytest -n $(JOBS) -m 'not interop and not spark and not counted' tests $(PYTEST_ARGS)
+	@$(BIN)/python -m pytest -n $(TEST_JOBS) -m 'not interop and not spark and not counted' tests $(PYTEST_ARGS)
 
 # ---- more ------------------------------------------------------------------------------------------
 
@@ -93,11 +95,11 @@ unit: build $(VENV)/.group-test  ## the quick tests only
 
 .PHONY: interop
 interop: build $(VENV)/.group-test  ## real Apache Kafka reads what kstore wrote and the other way (Java 17, Maven)
-	@KSTORE_INTEROP=require $(BIN)/python -m pytest -n $(JOBS) tests/interop $(PYTEST_ARGS)
+	@KSTORE_INTEROP=require $(BIN)/python -m pytest -n $(TEST_JOBS) tests/interop $(PYTEST_ARGS)
 
 .PHONY: interop-all
 interop-all: build $(VENV)/.group-test  ## the same with every version of Kafka, 0.8.2 and 0.10.2 to 2.8 included (ten minutes)
-	@KSTORE_INTEROP=require KSTORE_INTEROP_ALL=1 $(BIN)/python -m pytest -n $(JOBS) tests/interop $(PYTEST_ARGS)
+	@KSTORE_INTEROP=require KSTORE_INTEROP_ALL=1 $(BIN)/python -m pytest -n $(TEST_JOBS) tests/interop $(PYTEST_ARGS)
 
 .PHONY: interop-jars
 interop-jars: build $(VENV)/.group-test  ## fetch Kafka's jars from Maven Central, once
