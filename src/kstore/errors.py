@@ -114,9 +114,9 @@ class UnknownTopicOrPartitionError(KStoreError, KeyError):
 
 
 class UnknownPartitionError(UnknownTopicOrPartitionError, IndexError):
-    """A number that no partition of the topic has in this store.
+    """A partition number that the topic does not have in this store.
 
-    An IndexError too, since a topic is a sequence of logs.
+    Also an IndexError, since a topic is a sequence of logs.
     """
 
     __str__ = Exception.__str__

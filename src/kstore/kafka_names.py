@@ -529,7 +529,7 @@ def missing_of_module(
 
 
 def of_module(name: str) -> str | None:
-    """The answer to a name that the module kstore has not; None where it has none."""
+    """The advice for a name that the module kstore does not have; None without one."""
     if name in OF_MODULE or not name[:1].isupper():
         return OF_MODULE.get(name)
     from difflib import get_close_matches

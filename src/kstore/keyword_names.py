@@ -36,7 +36,7 @@ def explain_keywords(
     return decorate
 
 
-NO_DRY_RUN = "without it; log.segments are what retention.ms and retention.bytes judge"
+NO_DRY_RUN = "omit it; log.segments are what retention.ms and retention.bytes apply to"
 _BATCH_SIZE = "batches have batch.size bytes: topic.alter({'batch.size': 1 << 20})"
 explain_extend = explain_keywords(
     **dict.fromkeys(("batch_size", "chunk_size", "max_batch_size"), _BATCH_SIZE),

@@ -52,9 +52,9 @@ class Partitions(frozenset[TopicPartition]):
 
 
 class ByPartition(dict[TopicPartition, T]):
-    """Values by partition: ``found["orders", 0]``. A dict, which explains a call."""
+    """Values by partition: ``found["orders", 0]``. A dict whose call is a TypeError with advice."""
 
-    if TYPE_CHECKING:  # a dict finds a pair as it is
+    if TYPE_CHECKING:  # at run time a dict finds pairs anyway
 
         def __getitem__(self, partition: PartitionLike, /) -> T: ...
         @overload  # type: ignore[override]
@@ -68,7 +68,7 @@ class ByPartition(dict[TopicPartition, T]):
 
 
 class PartitionMapping(Mapping[TopicPartition, T_co]):
-    """Values by partition, which cannot be changed: ``found["orders", 0]``."""
+    """An immutable mapping of values by partition: ``found["orders", 0]``."""
 
     __slots__ = ("_values",)
 
@@ -76,7 +76,7 @@ class PartitionMapping(Mapping[TopicPartition, T_co]):
         self._values = values
 
     def __getitem__(self, partition: PartitionLike, /) -> T_co:
-        return self._values[partition]  # type: ignore[index]  # a pair equals it
+        return self._values[partition]  # type: ignore[index]  # a pair equals a TopicPartition
 
     if TYPE_CHECKING:
 

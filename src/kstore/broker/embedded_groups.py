@@ -17,7 +17,7 @@ from kstore.coordinator.group.classic_events import (
     Sync,
     SyncAnswer,
 )
-from kstore.coordinator.group.embedded_member import Assigned, EmbeddedMember, commit_failed
+from kstore.coordinator.group.embedded_member import EmbeddedMember, MemberAssignment, commit_failed
 from kstore.coordinator.group.offset_records import OffsetCommit, PartitionKey
 from kstore.coordinator.group.reader_offsets_file import TopicIds
 from kstore.coordinator.group.store_group import check_topic_ids
@@ -33,8 +33,8 @@ if TYPE_CHECKING:
 _LOGGER = logging.getLogger("kstore.broker")
 _SESSION_TIMEOUT_MS = 45_000  # Kafka's session.timeout.ms of a consumer
 _HEARTBEAT_SECONDS = 1.0  # at most; also how soon a collected consumer leaves
-_TRIES_SECONDS = 30.0  # time limit for retries of a commit
-_AGAIN_SECONDS = 0.02
+_RETRY_LIMIT_SECONDS = 30.0  # time limit for retries of a commit
+_RETRY_SECONDS = 0.02
 _COMMIT_VERSION = 9  # of OffsetCommit: the newest checks
 _REFUSED = frozenset(
     (
@@ -193,12 +193,12 @@ class EmbeddedGroups:
     def commit(
         self,
         group: "StoreGroup",
-        assigned: Assigned,
+        assigned: MemberAssignment,
         commits: Mapping[PartitionKey, OffsetCommit],
         topic_ids: TopicIds,
     ) -> None:
         store = self._services.store
-        name, deadline = group.name, self._services.loop.time() + _TRIES_SECONDS
+        name, deadline = group.name, self._services.loop.time() + _RETRY_LIMIT_SECONDS
         check_topic_ids(store, topic_ids, {topic for topic, _ in commits})
         while True:
             error, refused = self._commit(name, assigned, commits, topic_ids)
@@ -213,13 +213,13 @@ class EmbeddedGroups:
                 raise StorageError(
                     f"the offsets of group {name!r} were not committed: {error.name}"
                 )
-            if self._closed.wait(_AGAIN_SECONDS):
+            if self._closed.wait(_RETRY_SECONDS):
                 raise _stopped(name)
 
     def _commit(
         self,
         name: str,
-        assigned: Assigned,
+        assigned: MemberAssignment,
         commits: Mapping[PartitionKey, OffsetCommit],
         topic_ids: TopicIds,
     ) -> tuple[ErrorCode, frozenset[PartitionKey]]:
@@ -241,7 +241,7 @@ class EmbeddedGroups:
         self._wait(done, name)
         return answers[0]
 
-    def check_transaction(self, group_id: str, assigned: Assigned) -> None:
+    def check_transaction(self, group_id: str, assigned: MemberAssignment) -> None:
         errors: list[ErrorCode] = []
         done = threading.Event()
 
@@ -254,7 +254,9 @@ class EmbeddedGroups:
         if errors[0] != ErrorCode.NONE:
             raise commit_failed(errors[0], group_id)
 
-    def _check(self, group_id: str, assigned: Assigned, *, is_transactional: bool) -> ErrorCode:
+    def _check(
+        self, group_id: str, assigned: MemberAssignment, *, is_transactional: bool
+    ) -> ErrorCode:
         error = self._groups.check(group_id)
         if error != ErrorCode.NONE:
             return error

@@ -35,8 +35,8 @@ if TYPE_CHECKING:
     from kstore.broker.services import Services
     from kstore.broker.transaction_service import TransactionService
 
-_AGAIN_SECONDS = 0.02  # delay before a retry
-_TRIES_SECONDS = 60.0  # time limit for retries
+_RETRY_SECONDS = 0.02  # delay before a retry
+_RETRY_LIMIT_SECONDS = 60.0  # time limit for retries
 _RETRIABLE = frozenset(
     (
         ErrorCode.CONCURRENT_TRANSACTIONS,
@@ -181,7 +181,7 @@ class EmbeddedTransactions:
 
     def _repeat(self, transactional_id: str, ask: Callable[[Reply], object]) -> TransactionAnswer:
         """Send a request, retrying it while a transaction is being completed."""
-        deadline = self._services.loop.time() + _TRIES_SECONDS
+        deadline = self._services.loop.time() + _RETRY_LIMIT_SECONDS
         while True:
             answer = self._ask(transactional_id, ask)
             if answer.error == ErrorCode.NONE:
@@ -189,7 +189,7 @@ class EmbeddedTransactions:
             is_late = self._services.loop.time() > deadline
             if answer.error not in _RETRIABLE or is_late:
                 raise _error(answer.error, transactional_id)
-            if self._closed.wait(_AGAIN_SECONDS):
+            if self._closed.wait(_RETRY_SECONDS):
                 raise _closed()
 
     def _ask(self, transactional_id: str, ask: Callable[[Reply], object]) -> TransactionAnswer:

@@ -50,7 +50,7 @@ if TYPE_CHECKING:
     from kstore.producer_state.snapshot import ProducerEntry
 
 _LOGGER = logging.getLogger("kstore.broker")
-_AGAIN_SECONDS = 1.0  # delay before a completed state is stored again after an error
+_RETRY_SECONDS = 1.0  # delay before a completed state is stored again after an error
 _LOADING_SECONDS = 0.5  # between checks whether all states are loaded
 _VERIFICATION = "transaction.partition.verification.enable"
 
@@ -312,7 +312,7 @@ class TransactionService:
                 "the state of transactional id %r was not stored: %s",
                 effect.transactional_id, error,
             )  # fmt: skip
-            self._services.loop.call_later(_AGAIN_SECONDS, self._store_again)
+            self._services.loop.call_later(_RETRY_SECONDS, self._store_again)
         self.coordinator.stored(effect, code)
         self.carry_out()
 

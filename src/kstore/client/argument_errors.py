@@ -83,10 +83,10 @@ _SEND = {
 
 
 def wrong_send(call: str, topic: str | None, unknown: Mapping[str, object]) -> TypeError:
-    """The error for arguments of ``send`` and ``append`` as in Kafka's clients.
+    """The error for arguments that ``send`` and ``append`` have in Kafka's clients only.
 
-    ``call`` is how it is called, ``send(value, key=...)``; ``topic`` is that of a producer of one
-    topic. Without ``unknown``, the error of arguments that are not named.
+    ``call`` is the right call, ``send(value, key=...)``; ``topic`` is that of a producer of one
+    topic. Without ``unknown``, it is the error for positional arguments.
     """
     for name in unknown:
         instead = _SEND.get(name, "one of key, headers, timestamp, partition")

@@ -23,7 +23,7 @@ _LOGGER = logging.getLogger("kstore")
 class ChosenPartitions:
     """Assigns partitions, and claims each for the group if there is one.
 
-    The caller holds the consumer's lock. ``topics`` are those whose later partitions are read, too.
+    The caller holds the consumer's lock. Partitions that ``topics`` get later are read, too.
     """
 
     is_member = False
@@ -51,7 +51,7 @@ class ChosenPartitions:
         self._assign(dict.fromkeys([*own, *self._first]))
 
     def assign(self, partitions: Iterable[TopicPartition]) -> None:
-        """Read these partitions, and no longer the later ones of topics."""
+        """Read only these partitions, and none that a topic gets later."""
         self._assign(dict.fromkeys(partitions))
         self._topics = ()
 
@@ -144,11 +144,11 @@ class ChosenPartitions:
 
     def check_source(self, tp: TopicPartition, source: AssignedPartition) -> None:
         """Raise UnknownTopicOrPartitionError if a batch's partition is no longer assigned."""
-        del source  # a commit of what was read before a recreation is refused by the topic's id
+        del source  # the check of the topic's id refuses what was read before it was recreated
         self._assignment.known((tp,))
 
     def check_assigned(self, partitions: Iterable[PartitionLike]) -> None:
-        """Raise UnknownTopicOrPartitionError for one that is not assigned."""
+        """Raise UnknownTopicOrPartitionError for a partition that is not assigned."""
         self._assignment.known(partitions)
 
     def commit(self, commits: Mapping[tuple[str, int], OffsetCommit], topic_ids: TopicIds) -> None:

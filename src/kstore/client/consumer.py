@@ -118,7 +118,7 @@ class Consumer:
         on_revoke: "OnRebalance | None",
         on_lost: "OnRebalance | None",
     ) -> RebalanceListener:
-        """The caller's functions without a reference to this consumer, which would keep it open."""
+        """The caller's callbacks, without a reference to this consumer that would keep it open."""
         own = weakref.ref(self)
 
         def bound(function: "OnRebalance | None") -> OnPartitions | None:
@@ -148,8 +148,8 @@ class Consumer:
             self._fetcher.check_open()
             if isinstance(self._partitions, GroupPartitions):
                 raise InvalidConfigError(
-                    "the group assigns the partitions of this consumer's topics: without topics, "
-                    "store.consumer(group=..., assignment=[...]), the caller does"
+                    "the group assigns the partitions of this consumer's topics; to choose them "
+                    "yourself, use store.consumer(group=..., assignment=[...]) without topics"
                 )
             self._partitions.assign(as_topic_partition(tp) for tp in partitions)
 
@@ -364,7 +364,7 @@ class Consumer:
     ) -> Committed:
         """Commit the next offset to read, of the given partitions or of all with a position.
 
-        It has committed when it returns; ``await consumer.commit()`` is the same.
+        The commit is complete when the call returns; ``await consumer.commit()`` works, too.
 
         Raises InvalidConfigError for a consumer without a group, or metadata beyond 4096 bytes;
         UnknownTopicIdError if a topic was deleted since its records were read: then nothing is
@@ -439,7 +439,7 @@ class Consumer:
 
     @property
     def _closed(self) -> bool:
-        """Also True as long as not everything is initialized."""
+        """Also True until ``__init__`` has set everything that ``close`` uses."""
         return "_positions" not in self.__dict__ or self._assignment.is_closed
 
     if not TYPE_CHECKING:  # which would take it for a method that works

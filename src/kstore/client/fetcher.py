@@ -83,8 +83,8 @@ class Fetcher:
     def fetch(self, count: int) -> Fetched | None:
         """Up to count records of the next partition that has some.
 
-        First, every partition gets its position, not only those that are read: a commit covers all
-        of them, as in Kafka (SubscriptionState.allConsumed).
+        First it gives every partition a position, also those that it does not read, because a
+        commit covers all of them, as in Kafka (SubscriptionState.allConsumed).
         """
         active = self._assignment.active()
         for tp, partition in active:

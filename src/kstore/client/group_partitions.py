@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from kstore.store.store import Store
 
 _LOGGER = logging.getLogger("kstore")
-_SETTLE_SECONDS = 5.0  # how long a poll waits for its own join, not for other members
+_JOIN_SECONDS = 5.0  # how long a poll waits for its own join; it does not wait for other members
 _PAUSE = 0.01  # seconds before joining again
 
 OnPartitions = Callable[[list[TopicPartition]], object]
@@ -83,7 +83,7 @@ class GroupPartitions:
         self._installed = 0  # joins of the member
         self._current = NOTHING_ASSIGNED
         self._kept: dict[TopicPartition, AssignedPartition] = {}  # given up for a rebalance
-        self._revoked: set[TopicPartition] = set()  # what it had, and has no longer
+        self._revoked: set[TopicPartition] = set()  # assigned earlier, and no longer
         self._has_changed = False  # its subscription, or the partitions of its topics
         self._is_open = False
         self._member = self._new_member()
@@ -141,7 +141,7 @@ class GroupPartitions:
 
     def _reconcile(self) -> None:
         """Join if necessary, and take what the group assigns; waits for no other member."""
-        member, until, attempts = self._member, monotonic() + _SETTLE_SECONDS, 0
+        member, until, attempts = self._member, monotonic() + _JOIN_SECONDS, 0
         while (status := member.status) is not MemberStatus.CURRENT or self._has_changed:
             if member.failure is not None:
                 raise member.failure
@@ -152,7 +152,7 @@ class GroupPartitions:
                 continue
             self._give_up()
             if member.has_left or (attempts and monotonic() > until):
-                return  # its broker stops: a later poll joins another group, or tries again
+                return  # its broker is stopping: a later poll joins at the next owner, or retries
             sleep(_PAUSE if attempts else 0.0)
             attempts += 1
             self._join()
@@ -160,20 +160,21 @@ class GroupPartitions:
 
     def _join(self) -> None:
         for topic in self._topics:
-            if topic in self._store._catalog.topics:  # else reading raises
+            if topic in self._store._catalog.topics:  # of a deleted topic, the next read raises
                 self._seen[topic] = self._present(topic)
         for reason in self._local.try_claim(self._key, self._topic_partitions()):
             _LOGGER.warning("a new partition is skipped: %s", reason)
         self._has_changed = False
-        # Other members rejoin as soon as one sees other partitions: its subscription differs.
+        # In the subscription, so that a member that sees other partitions starts a rebalance.
         seen = [(topic, *sorted(found)) for topic, found in sorted(self._seen.items())]
         self._member.rejoin(self._topics, repr(seen).encode())
-        self._member.settle(_SETTLE_SECONDS)
+        self._member.wait_for_join(_JOIN_SECONDS)
 
     def _give_up(self) -> None:
         """Give up all partitions before a rebalance; the caller may commit in ``on_revoke``.
 
-        Also if that fails, as Kafka's consumer: else each poll would call it, and fail, again.
+        They are given up even if it fails, as in Kafka's consumer; otherwise every poll would call
+        it again, and fail again.
         """
         if not self._assignment:
             return
@@ -242,7 +243,7 @@ class GroupPartitions:
         """Join the group of a broker that has begun to serve the store, or of this process."""
         self._member.owner.leave(self._member)
         self._member = self._new_member()
-        self._member.is_lost = True  # until it has joined, others may
+        self._member.is_lost = True  # until it has joined, others may have its partitions
         self._installed = 0
         self._member.owner.add(self._member)
 
@@ -258,8 +259,8 @@ class GroupPartitions:
             raise self._refusal(ErrorCode.REBALANCE_IN_PROGRESS if is_kept else None, [tp])
 
     def check_assigned(self, partitions: Iterable[PartitionLike]) -> None:
-        """Raise CommitFailedError for one that was given up, UnknownTopicOrPartitionError for one
-        that the consumer never had."""
+        """Raise CommitFailedError for a partition that was given up, UnknownTopicOrPartitionError
+        for one that the consumer never had."""
         wanted = [as_topic_partition(tp) for tp in partitions]
         revoked = [tp for tp in wanted if tp in self._revoked]
         if revoked:
@@ -272,13 +273,13 @@ class GroupPartitions:
 
     def commit(self, commits: Mapping[tuple[str, int], OffsetCommit], topic_ids: TopicIds) -> None:
         member = self._member
-        if member.is_lost:  # to its owner, which may be a new one
+        if member.is_lost:  # its owner, which may be a new one, does not know it
             raise commit_failed(ErrorCode.UNKNOWN_MEMBER_ID, self._group.name, commits)
         try:
             member.owner.commit(self._group, self._current, commits, topic_ids)
         except CommitFailedError:
             raise
-        except GroupConflictError as error:  # a broker serves the store now, and has members
+        except GroupConflictError as error:  # a broker serves the store now; its group has members
             raise commit_failed(ErrorCode.UNKNOWN_MEMBER_ID, self._group.name, commits) from error
 
     def check_transaction(self) -> None:

@@ -214,7 +214,7 @@ def consumer(
         Only False: ``with batch:`` or ``commit`` commit what was processed.
     assignment
         Individual partitions to read, as pairs of topic and number. The group does not share them,
-        nor the topics of a call that has both.
+        nor, if a call has both, the topics.
     auto_offset_reset
         Where to begin without a committed offset, or with one outside the log:
         ``"earliest"`` (Kafka's clients say ``latest`` by default), ``"latest"``, or
@@ -231,10 +231,10 @@ def consumer(
         How long the group's other members wait in a rebalance for this consumer to poll; then they
         get its partitions.
     on_assign, on_revoke, on_lost
-        Called in a poll as ``on_revoke(consumer, partitions)``, like Kafka's
-        ConsumerRebalanceListener: when the group has assigned partitions, before a rebalance (or
-        ``close``) takes them, and (``on_revoke`` if None) when they are lost already. ``on_revoke``
-        may commit what was processed.
+        Kafka's ConsumerRebalanceListener, called in a poll as ``on_revoke(consumer, partitions)``.
+        ``on_assign``: after the group has assigned partitions. ``on_revoke``: before a rebalance or
+        ``close`` takes them; it may commit what was processed. ``on_lost``: when other members may
+        have them already; if None, ``on_revoke`` is called.
     """
     self._check()
     for name in unknown:

@@ -62,16 +62,18 @@ class LocalPartitions(Mapping[int, PartitionImage]):
         """A partition that is not offline, without its leader epoch (-1), which is in a file."""
         return self._make(partition, False)
 
-    def keep_read(self, other: Mapping[int, PartitionImage], *, but: int | None = None) -> None:
-        """Take over the images of an earlier state of the topic, except one.
+    def keep_read(
+        self, other: Mapping[int, PartitionImage], *, excluded: int | None = None
+    ) -> None:
+        """Take over the images of an earlier state of the topic, except one partition's.
 
-        Only of partitions that are in the same directory, which is still in use.
+        Only those of partitions that are in the same directory, which is still in use.
         """
         if isinstance(other, LocalPartitions):
             for partition, image in list(other._made.items()):
                 log_dir = self._numbers.get(partition)
                 if (
-                    partition != but
+                    partition != excluded
                     and log_dir is not None
                     and log_dir is other._numbers[partition]
                     and partition not in self._offline | other._offline
@@ -116,7 +118,7 @@ def kept_if_equal(old: TopicImage | None, new: TopicImage) -> TopicImage:
     return new
 
 
-def keep_epochs(old: TopicImage | None, new: TopicImage, *, but: int | None = None) -> None:
+def keep_epochs(old: TopicImage | None, new: TopicImage, *, excluded: int | None = None) -> None:
     """Let the new image of a topic have the leader epochs that the old one has loaded, except that
     of one partition."""
     if (
@@ -124,7 +126,7 @@ def keep_epochs(old: TopicImage | None, new: TopicImage, *, but: int | None = No
         and isinstance(new.partitions, LocalPartitions)
         and old.topic_id == new.topic_id != ZERO_UUID
     ):
-        new.partitions.keep_read(old.partitions, but=but)
+        new.partitions.keep_read(old.partitions, excluded=excluded)
 
 
 def topic_image(

@@ -207,8 +207,8 @@ class LocalMetadata:
             self.refresh()
             found = topic_image(self._store, name, self.node_id, self._record(name))
             if found is not None:
-                keep_epochs(self._image.topics.get(name), found, but=partition)
-                found.partitions.get(partition)  # reads it, rather than the first user
+                keep_epochs(self._image.topics.get(name), found, excluded=partition)
+                found.partitions.get(partition)  # reads the epoch now, not at the first use
                 self._publish({**self._image.topics, name: found})
 
     def on_change(self, callback: OnChange) -> CallbackRegistration:
@@ -315,7 +315,7 @@ class LocalMetadata:
             if name in self._state.topics:
                 try:
                     self._write(self._state.with_topic(name, None))
-                except StorageError as error:  # harmless: it has the id of the deleted topic
+                except StorageError as error:  # harmless: the entry has the deleted topic's id
                     _LOGGER.warning(
                         "%s still has the deleted topic %s: %s", BROKER_FILE, name, error
                     )
@@ -559,7 +559,7 @@ class LocalMetadata:
     def alter_client_quotas(
         self, changes: Sequence[QuotaChange], *, validate_only: bool = False
     ) -> list[InvalidRequestError | None]:
-        """Set limits of entities with one write; the error of each that is refused, or None."""
+        """Set limits of entities with one write; returns each entity's error, or None."""
         with self._lock:
             before = self._state.client_quotas
             altered, errors = before.altered(changes)

@@ -201,7 +201,7 @@ class Metadata(Protocol):
     def alter_client_quotas(
         self, changes: Sequence[QuotaChange], *, validate_only: bool = False
     ) -> list[InvalidRequestError | None]:
-        """Set limits of entities, and remove those that are None: the error of each, or None."""
+        """Set limits of entities, and remove those that are None; each entity's error, or None."""
 
     def describe_topic_config(self, name: str) -> list[ConfigEntry]:
         """All settings of a topic with their effective values, sorted by name."""

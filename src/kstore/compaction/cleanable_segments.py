@@ -113,11 +113,11 @@ def cleanable_range(
     if not found.is_empty:
         return found
     return replace(
-        found, blocked=_why_nothing(segments, found, config, end_offset, last_stable_offset)
+        found, blocked=_why_blocked(segments, found, config, end_offset, last_stable_offset)
     )
 
 
-def _why_nothing(
+def _why_blocked(
     segments: Sequence[CleanSegment],
     found: CleanableRange,
     config: LogConfig,

@@ -86,7 +86,7 @@ class RoundPlan:
 
     @property
     def empty_report(self) -> CompactionReport:
-        """The report of a compaction for which this plan is the first, before its first round."""
+        """The report with which a compaction that begins with this plan starts."""
         dirty = self.cleanable.first_dirty_offset
         return CompactionReport(
             first_dirty_offset=dirty, end_offset=dirty, reason=self.cleanable.blocked

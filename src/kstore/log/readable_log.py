@@ -1,7 +1,7 @@
-"""A log as its readers use it: the interface for reading a partition.
+"""The interface for reading a partition: all that views, lookups by time and followers need.
 
-Reading takes no lock: it sees an immutable list of segments and an end that was published after its
-bytes. Views, lookups by time and followers need no more of a log than this.
+Reading takes no lock: it uses an immutable list of segments, and an end that was published after
+its bytes.
 """
 
 from abc import ABCMeta, abstractmethod
@@ -84,14 +84,14 @@ class ReadableLog(metaclass=ABCMeta):
     def last_stable_offset(self) -> int:
         """Where read_committed ends: first offset of the earliest open transaction, or the end.
 
-        The writer tracks it. A reader walks the headers behind the newest producer snapshot the
+        The writer tracks it. A reader walks the headers after the newest producer snapshot the
         first time, and later only those of new batches.
         """
 
     @property
     @abstractmethod
     def high_watermark(self) -> int:
-        """The offset below which records are replicated: the log end until someone sets it.
+        """The offset below which records are replicated: the log end, unless a broker has set it.
 
         It bounds ``last_stable_offset``, retention and ``delete_records``. A reader of another
         process does not know it, and returns the log end.
@@ -105,7 +105,7 @@ class ReadableLog(metaclass=ABCMeta):
     @property
     @abstractmethod
     def recovery_point(self) -> int:
-        """A writer's recovery point: all below is on disk. A reader returns the log start."""
+        """A writer's recovery point: all below it is on disk. A reader returns the log start."""
 
     @property
     def size(self) -> int:
@@ -133,16 +133,16 @@ class ReadableLog(metaclass=ABCMeta):
         up_to: int | None = None,
         min_one_batch: bool = True,
     ) -> Slice | None:
-        """File bytes from the batch that holds offset on, not copied; never of two segments.
+        """File bytes from the batch that contains offset onwards, not copied, of one segment.
 
         The slice may begin with records before offset and end in an incomplete batch, as a fetch
         from Kafka does. None at the log end, or where compaction removed everything from offset
         on. Thread safe; takes no lock.
 
-        With ``up_to`` (a last stable offset, a high watermark) it has complete batches only, of
-        offsets below that; None where none are. With ``min_one_batch`` the first batch is complete
-        even where it exceeds max_bytes (Kafka's minOneMessage); without, the slice has at most
-        max_bytes, perhaps none, and ``first_batch_size`` is what the first batch needs.
+        With ``up_to`` (a last stable offset, a high watermark) it has only complete batches with
+        offsets below that; None if there are none. With ``min_one_batch`` the first batch is
+        complete even if it exceeds max_bytes (Kafka's minOneMessage); without, the slice has at
+        most max_bytes, perhaps none, and ``first_batch_size`` is what the first batch needs.
 
         Raises
         ------
@@ -187,7 +187,7 @@ class ReadableLog(metaclass=ABCMeta):
 
         With ``isolation="read_committed"`` it ends at the last stable offset and omits the
         records of aborted transactions, as Kafka's consumer does; the default shows both.
-        ``isolation_level``, a consumer's name of it, is the same.
+        ``isolation_level``, the consumers' name for it, means the same.
         """
         if isolation_level is not None:
             isolation = isolation_of(isolation=isolation, isolation_level=isolation_level)
@@ -206,7 +206,7 @@ class ReadableLog(metaclass=ABCMeta):
     ) -> Iterator[Record]:
         """All records: ``log.records(isolation_level="read_committed")``.
 
-        As iterating the log, with a level, and options that are :meth:`LogView.records`'s.
+        Like iterating the log, with an isolation level and the options of :meth:`LogView.records`.
         """
         return self.view(**isolation).records(
             check_crc=check_crc, on_damage=on_damage, skipped=skipped
@@ -252,13 +252,13 @@ class ReadableLog(metaclass=ABCMeta):
     def settled(self, start: int) -> LogView:
         """From start to the log end, without the records of transactions not committed so far.
 
-        Unlike read_committed it continues behind open transactions, whose records appear in the
-        same view once committed. For state by key, such as Kafka's group offsets.
+        Unlike read_committed it continues beyond open transactions, whose records appear in the
+        same view once they are committed. For state by key, such as Kafka's group offsets.
         """
         return LogView(self, start, self.end_offset, isolation=COMMITTED, beyond_stable=True)
 
     def _settled_columns(self, start: int, stop: int) -> "Iterator[Columns]":
-        """The same records below an offset, as columns."""
+        """The records of such a view, below ``stop``, as columns."""
         return LogView(self, start, stop, isolation=COMMITTED, beyond_stable=True).scan()
 
     @explain_latest
@@ -279,10 +279,10 @@ class ReadableLog(metaclass=ABCMeta):
         ``start`` is an offset, an aware datetime, or Kafka's "earliest" or "latest".
 
         ``for`` and ``async for`` both work. Ends after timeout seconds without a new record; None
-        waits until the log is closed. With read_committed, records come at their commit.
+        waits until the log is closed. With read_committed, records appear when they are committed.
 
-        Iterating raises OffsetOutOfRangeError where the log starts behind the next offset
-        (retention, ``delete_records``), or was truncated below it.
+        Iterating raises OffsetOutOfRangeError if the log starts after the next offset (retention,
+        ``delete_records``), or was truncated below it.
         """
         level = isolation_of(**isolation)
         return Follower(self, first_to_follow(self, start, level), timeout, level)
@@ -291,9 +291,10 @@ class ReadableLog(metaclass=ABCMeta):
     def watch(self, callback: Callback) -> Watch:
         """Call ``callback(log, events)`` after each change of the log, until ``Watch.close()``.
 
-        On the thread that made the change, without the log's lock; so it must not block. ``events``
-        are :class:`LogEvents` of one or several changes. What it raises is logged. ReadOnlyError
-        for the log of another process, whose reader sees changes only when it looks.
+        It is called on the thread that made the change, without the log's lock, and must not block.
+        ``events`` are :class:`LogEvents` of one or several changes. Its exceptions are logged.
+        Raises ReadOnlyError for the log of another process, whose changes a reader sees only when
+        it reads.
         """
 
     @abstractmethod
@@ -308,21 +309,22 @@ class ReadableLog(metaclass=ABCMeta):
         until: datetime | int | None = None,
         **isolation: Unpack[Isolation],
     ) -> LogView:
-        """A view from the first record at or after a time on (empty where none is).
+        """A view that begins with the first record at or after a time (empty if there is none).
 
-        It ends before the first one at or after ``until``; at the log end of now where none is.
+        It ends before the first record at or after ``until``, or at the present log end if there is
+        none.
         """
         start = self.offset_at(when)
         stop = None if until is None else self.offset_at(until)
         return self.view(start, stop, **isolation)
 
     def offset_at(self, when: datetime | int, **isolation: Unpack[Isolation]) -> int:
-        """Offset of the first record whose timestamp is at or after when; the end if none is.
+        """Offset of the first record whose timestamp is at or after when; else the end.
 
-        Equals a scan of the entire log: transaction markers and records of aborted
+        The result is that of a scan of the entire log: transaction markers and records of aborted
         transactions count, as for Kafka's offsetsForTimes, and records without a timestamp never
         match. With ``isolation="read_committed"`` the end is the last stable offset. Raises
-        CorruptRecordError where corrupt or lost records may be the answer.
+        CorruptRecordError if the answer may be among corrupt or lost records.
         """
         end = end_at(self, isolation_of(**isolation))
         ms = timestamp.to_milliseconds(when)
@@ -334,13 +336,12 @@ class ReadableLog(metaclass=ABCMeta):
     def find_time(
         self, when: datetime | int, *, up_to: int | None = None, **isolation: Unpack[Isolation]
     ) -> OffsetAndTimestamp | None:
-        """The first record whose timestamp is at or after when; None where none is readable.
+        """The first record whose timestamp is at or after when; None if it may not be read.
 
-        As ListOffsets of a broker: that record, if its offset lies below what the caller may read,
-        and no later one instead. The limit is the log end, with
-        ``isolation="read_committed"`` the last stable offset, and ``up_to`` (a high watermark)
-        where it is lower. Control records count. Raises CorruptRecordError where corrupt or lost
-        records may be the answer.
+        As ListOffsets of a broker: that record if its offset is below the limit, and no later one
+        instead. The limit is the log end, with ``isolation="read_committed"`` the last stable
+        offset, or ``up_to`` (a high watermark) if that is lower. Control records count. Raises
+        CorruptRecordError if the answer may be among corrupt or lost records.
         """
         limit = _limit(self, up_to, isolation_of(**isolation))
         found = time_lookup.find_record_at_time(self, timestamp.to_milliseconds(when))
@@ -349,12 +350,12 @@ class ReadableLog(metaclass=ABCMeta):
     def max_timestamp(
         self, *, up_to: int | None = None, **isolation: Unpack[Isolation]
     ) -> OffsetAndTimestamp | None:
-        """The first record with the largest timestamp; None where no record has a timestamp.
+        """The first record with the largest timestamp; None if no record has a timestamp.
 
         As ListOffsets with timestamp -3 in Kafka 3.9 (UnifiedLog.fetchOffsetByTimestamp): the
         first batch with the largest timestamp of the log, and in it the first record that has it.
-        None also where that record is not below the limit, which is that of :meth:`find_time`.
-        Raises CorruptRecordError where lost records may be the answer.
+        None also if that record is not below the limit of :meth:`find_time`. Raises
+        CorruptRecordError if the answer may be among lost records.
         """
         limit = _limit(self, up_to, isolation_of(**isolation))
         found = time_lookup.find_newest(self)
@@ -365,9 +366,9 @@ class ReadableLog(metaclass=ABCMeta):
     @property
     @abstractmethod
     def leader_epoch(self) -> int:
-        """The latest leader epoch of ``leader-epoch-checkpoint``; -1 where none is known.
+        """The latest leader epoch of ``leader-epoch-checkpoint``; -1 if none is known.
 
-        An append stamps it on its batches. The first append to a log without one begins epoch 0.
+        Appended batches are stamped with it. The first append to a log without one begins epoch 0.
         """
 
     @abstractmethod
@@ -381,7 +382,7 @@ class ReadableLog(metaclass=ABCMeta):
 
     @abstractmethod
     def epoch_at(self, offset: int) -> int:
-        """The leader epoch in which an offset was written; -1 where it is unknown.
+        """The leader epoch in which an offset was written; -1 if it is unknown.
 
         From ``leader-epoch-checkpoint``, as Kafka's epochForOffset. Takes no lock.
         """
@@ -392,16 +393,16 @@ class ReadableLog(metaclass=ABCMeta):
     def producers(self) -> list[ProducerEntry]:
         """The state of each idempotent or transactional producer, unordered.
 
-        A reader derives it from the newest snapshot and the batches behind it.
+        A reader derives it from the newest snapshot and the batches after it.
         """
 
     @abstractmethod
     def aborted_transactions(self, start: int, stop: int) -> list[AbortedTransaction]:
         """Aborted transactions that may have records in [start, stop), oldest abort first.
 
-        What a broker adds to a read_committed fetch: from the transaction indexes, as
-        Kafka's UnifiedLog.collectAbortedTransactions. A lost index is rebuilt from the log; a
-        reader, which changes no file, rebuilds it in memory only.
+        What a broker adds to a read_committed fetch, from the transaction indexes, as Kafka's
+        UnifiedLog.collectAbortedTransactions. A lost index is rebuilt from the log; a reader, which
+        changes no file, rebuilds it in memory only.
         """
 
     # --- files -----------------------------------------------------------------------------
@@ -409,7 +410,7 @@ class ReadableLog(metaclass=ABCMeta):
     def verify(self, **options: Any) -> "VerifyReport":
         """Check every batch, record, offset and index entry; see kstore.verify.partition.
 
-        Starts again where the partition is moved to another log directory meanwhile.
+        Starts again if the partition is moved to another log directory meanwhile.
         """
         from kstore.verify.beside_moves import verify_beside_moves
 
@@ -423,7 +424,7 @@ class ReadableLog(metaclass=ABCMeta):
     def park(self) -> bool:
         """Release descriptors and mappings until the next use (a store does so when it has many).
 
-        False, with nothing changed, where the log is busy.
+        False, with nothing changed, if the log is busy.
         """
 
     @abstractmethod
@@ -435,7 +436,7 @@ class ReadableLog(metaclass=ABCMeta):
     @property
     @abstractmethod
     def _source(self) -> SegmentSource:
-        """Accesses the segments: the writer's, or that of a reader of another process's files."""
+        """What accesses the segments: the writer's, or a reader's for another process's files."""
 
     @abstractmethod
     def _read_whole(self, view: SegmentView) -> Slice:

@@ -101,7 +101,7 @@ class LogView(GuessedNamesOfViews):
                 "the one with an offset"
             )
         if window.step not in (None, 1):
-            raise ValueError("a view of a log has no step: list(log[90:95])[::-1] is a list's")
+            raise ValueError("a view of a log has no step, but a list has: list(log[90:95])[::-1]")
         start = None if window.start is None else check_integer("start", window.start)
         stop = None if window.stop is None else check_integer("stop", window.stop)
         if (start is not None and start < 0) or (stop is not None and stop < 0):

@@ -7,7 +7,7 @@ Modules:
 - fields: Maps a name to its partition of an internal topic
 - headers: Headers of requests and responses
 - kafka_messages: Decodes records of Kafka's internal topics to JSON values
-- message_class: ``@message_class``, a dataclass whose methods are made at its first use
+- message_class: ``@message_class``, a dataclass whose methods are generated at its first use
 - wire: Kafka's primitive types: a bounds-checked reader, and a writer of chunks
 
 ``messages`` has a generated module for each API, and ``records`` one for each record type of the

@@ -1,8 +1,8 @@
-"""``@message_class``: a dataclass with slots, whose methods are made at its first use.
+"""``@message_class``: a dataclass with slots, whose methods are generated at its first use.
 
 ``dataclasses.dataclass`` compiles a class's methods, which takes most of a millisecond. Kafka's
-messages have 310 classes, of which a process uses a few: making all was a third of the processor
-time of a broker's start.
+messages have 310 classes, of which a process uses a few; to compile the methods of all of them was
+a third of the processor time of a broker's start.
 """
 
 import threading
@@ -12,7 +12,7 @@ from typing import Any, TypeVar, dataclass_transform
 
 Class = TypeVar("Class")
 
-_OF_A_DATACLASS = (
+_DATACLASS_ATTRIBUTES = (
     "__dataclass_fields__",
     "__dataclass_params__",
     "__eq__",
@@ -21,24 +21,24 @@ _OF_A_DATACLASS = (
     "__match_args__",
     "__repr__",
 )
-_making = threading.Lock()  # a class is made once: dataclass() changes the class that it is given
+_lock = threading.Lock()  # held while methods are generated: dataclass() changes its argument
 
 
 @dataclass_transform(field_specifiers=(field,))
 def message_class(plain: type[Class]) -> type[Class]:
-    """As ``dataclass(slots=True)``, for a class without bases whose annotations are strings."""
+    """Like ``dataclass(slots=True)``, for a class without bases whose annotations are strings."""
     kinds = get_annotations(plain)
     names = tuple(name for name, kind in kinds.items() if not kind.startswith("ClassVar"))
-    left_out = {*names, "__dict__", "__weakref__"}
-    body = {name: value for name, value in plain.__dict__.items() if name not in left_out}
+    omitted = {*names, "__dict__", "__weakref__"}
+    body = {name: value for name, value in plain.__dict__.items() if name not in omitted}
     body["__slots__"] = names
-    for name in _OF_A_DATACLASS:
-        body[name] = _MadeLater(plain)
+    for name in _DATACLASS_ATTRIBUTES:
+        body[name] = _LazyAttribute(plain)
     return type(plain.__name__, (), body)
 
 
-class _MadeLater:
-    """Stands for an attribute of a dataclass; its first use makes all of them."""
+class _LazyAttribute:
+    """Placeholder for a generated attribute of a dataclass; its first use generates all of them."""
 
     __slots__ = ("_made", "_name", "_plain")
 
@@ -50,10 +50,10 @@ class _MadeLater:
 
     def __get__(self, instance: object, owner: type[Any]) -> Any:
         """``owner`` may be a subclass, even one that overrides the attribute and calls this one."""
-        with _making:
+        with _lock:
             if self._made.__dict__[self._name] is self:
                 made = dataclass(self._plain)
-                for name in _OF_A_DATACLASS:
+                for name in _DATACLASS_ATTRIBUTES:
                     setattr(self._made, name, made.__dict__[name])
         found = self._made.__dict__[self._name]
         bind = getattr(type(found), "__get__", None)

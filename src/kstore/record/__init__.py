@@ -8,7 +8,7 @@ Modules:
 - columns: Records as columns: NumPy views of a run of records, keys and values left where they are
 - convert: Batches of one message format turned into another: v0, v1 and v2, up and down
 - dataframe: Columns as a pandas.DataFrame: one row a record, keys and values copied as bytes
-- guessed_names: What headers and columns answer to names of Kafka's clients and of data frames
+- guessed_names: Advice for names of Kafka's clients and data frames that headers and columns lack
 - memory_size: How much memory an unwritten record is counted with
 - scan: From file bytes to records, batch after batch, decompressing where needed
 - split: A batch v2 as several smaller ones, where it is larger than a topic takes

@@ -1,4 +1,4 @@
-"""What headers and columns answer to names of Kafka's clients and of data frames."""
+"""Advice for names of Kafka's clients and data frames that headers and columns lack."""
 
 from kstore._native.format.record import RecordHeaders
 from kstore.kafka_names import answer_names

@@ -90,7 +90,7 @@ def list_groups(
 def list_all_groups(
     cluster: Cluster, *, states: Iterable[str] = (), types: Iterable[str] = ()
 ) -> list[ListedGroup]:
-    """The groups of all brokers, also those that are not of consumers."""
+    """The groups of all brokers and of any protocol type, not only consumer groups."""
     wanted, kinds = list(states), list(types)
     cluster.metadata([])
     request = ListGroupsRequest(states_filter=wanted, types_filter=kinds)

@@ -29,7 +29,8 @@ Modules:
 - remove_tree: Removes a directory of a deleted partition
 - rolled_segments_flusher: Syncs rolled segments of a store in a thread, so that recovery points
   follow the log ends
-- space_reserve: Disk space that a broker keeps, so that a full disk can be emptied through it
+- space_reserve: Disk space that a broker reserves, so that topics and records can be deleted on a
+  full disk
 - staged_recovery: Recovers the partitions of a store: before its first use, or while it is in use
 - store: A store: one or several Kafka log directories, opened by one writer and many readers
 - store_retention: Applies retention to all partitions of a store, then removes ``-delete`` folders

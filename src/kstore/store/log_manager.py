@@ -461,7 +461,7 @@ class LogManager:
     def apply_retention(self) -> int:
         """Apply retention to topics with own settings; returns how many segments it drops.
 
-        An error is the first one, raised after the other partitions had their turn.
+        Raises the first error, after it has tried all partitions.
         """
         outcomes = [outcome for _, outcome in self.retention.run()]
         for outcome in outcomes:

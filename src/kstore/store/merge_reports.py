@@ -18,7 +18,8 @@ def merge_compactions(
 ) -> "CompactionReport":
     """The sum of the counts. The offsets are -1 where there is not exactly one report.
 
-    If none of them compacted anything, each of their reasons once, or ``no_logs`` for none.
+    If none of them compacted anything, the reason consists of their reasons, each once; without any
+    report it is ``no_logs``.
     """
     from kstore.compaction.compaction_report import CompactionReport
 

@@ -1,7 +1,7 @@
-"""Disk space that a broker keeps, so that a full disk can be emptied through it.
+"""Disk space that a broker reserves, so that topics and records can be deleted on a full disk.
 
-To delete a topic writes first: the intent, so that a crash does not leave half a topic. On a disk
-without a free byte nothing could be deleted.
+Deleting a topic first writes the intent, so that a crash does not leave half a topic. Without a
+free byte on the disk, nothing could be deleted.
 """
 
 import errno
@@ -16,9 +16,11 @@ from kstore.files.filenames import RESERVE
 from kstore.files.open_file import OpenFile
 
 FULL = frozenset({errno.ENOSPC, errno.EDQUOT})
-MOST_BYTES = 4 << 20  # for checkpoints and settings, which are written beside the old ones
-_SHARE = 64  # at most this part of a disk
-CHUNKS = 4  # in which the space is released
+MOST_BYTES = (
+    4 << 20
+)  # for checkpoints and settings: a new file is written before it replaces the old
+_SHARE = 64  # at most 1/64 of a disk is reserved
+CHUNKS = 4  # the space is released in this many parts
 
 _LOGGER = logging.getLogger("kstore")
 
@@ -31,7 +33,7 @@ class SpaceReserve:
         self._lock = threading.Lock()
 
     def fill(self) -> bool:
-        """Reserve the space that is missing; False where a disk does not have it now."""
+        """Reserve the space that is missing; False if a disk does not have it now."""
         with self._lock:
             filled = [self._fill(log_dir) for log_dir in self._live()]
         return all(filled)
@@ -55,9 +57,9 @@ class SpaceReserve:
         return True
 
     def release(self) -> bool:
-        """Give a part of the space back to each disk; False where nothing is left.
+        """Release a part of the space on each disk; False if nothing is left.
 
-        In parts, because any other process that writes to the disk may take what is released.
+        In parts, because other processes that write to the disk may use what is released.
         """
         with self._lock:
             released = [self._release(log_dir) for log_dir in self._live()]
@@ -73,7 +75,7 @@ class SpaceReserve:
         return found > 0
 
     def remove(self) -> None:
-        """Give all space back, for the files that a clean stop writes."""
+        """Release all space, for the files that a clean stop writes."""
         with self._lock:
             for log_dir in self._live():
                 path = log_dir.join(RESERVE)

@@ -166,13 +166,14 @@ class Store(Mapping[str, Topic]):
     def topics(self) -> TopicNames:
         """The names of the topics, sorted, as of now; ``store[name]`` is the topic.
 
-        Without Kafka's own, which :attr:`internal_topics` lists; iterating the store gives both.
+        Without Kafka's internal topics, which :attr:`internal_topics` lists; iterating the store
+        gives both.
         """
         return TopicNames(name for name in self if name not in INTERNAL_TOPICS)
 
     @property
     def internal_topics(self) -> TopicNames:
-        """The names of Kafka's own topics in this store, such as ``__consumer_offsets``."""
+        """The names of Kafka's internal topics in this store, such as ``__consumer_offsets``."""
         return TopicNames(name for name in self if name in INTERNAL_TOPICS)
 
     @explain_keywords(

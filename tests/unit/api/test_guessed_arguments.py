@@ -36,8 +36,8 @@ _TIME = r"no argument 'timestamp_ms': use timestamp, an aware datetime or millis
         (lambda store: store["orders"].records(start=5), r"use log\[start:stop\], a view"),
         (lambda store: store["orders"][0].view().records(limit=5), r"use head\(100\), a view"),
         (lambda store: store.topic("x", create=True), r"use create_topic\(name, partitions=4"),
-        (lambda store: store.apply_retention(dry_run=True), "has no dry_run=: without it"),
-        (lambda store: store["orders"].apply_retention(dry_run=True), "without it; log.segments"),
+        (lambda store: store.apply_retention(dry_run=True), "has no dry_run=: omit it"),
+        (lambda store: store["orders"].apply_retention(dry_run=True), "omit it; log.segments"),
         (
             lambda store: store["orders"][0].offset_at("2024-01-01"),
             r"not str: datetime\.fromisoformat\(text\)",

@@ -134,12 +134,12 @@ def test_a_join_ends_with_the_broker_that_does_not_answer_it(
 
     def take(member: EmbeddedMember, seconds: float) -> None:
         with suppress(Empty):
-            member._settled.get(timeout=min(seconds, 1.0))
+            member._join_signals.get(timeout=min(seconds, 1.0))
             return
         waits.append(seconds > 0)
 
     monkeypatch.setattr(EmbeddedGroups, "join", stop)
-    monkeypatch.setattr(EmbeddedMember, "_take_settled", take)
+    monkeypatch.setattr(EmbeddedMember, "_take_signal", take)
     with store.consumer("t", group="g") as one:
         assert one.poll() == {}
         assert one._partitions._member.has_left

@@ -27,15 +27,15 @@ Modules:
   file
 - group_migration: Converts a living group between the two protocols
 - list_groups: Lists consumer groups with their committed offsets, lag and claims
-- local_group: A group among the consumers of one process: they share its claims and, without a
+- local_group: A group of the consumers of one process, which share its claims and, without a
   broker, its partitions
 - offset_expiration: Decides which committed offsets expire
 - offset_records: Encodes and decodes the offset commits of ``__consumer_offsets``, byte for byte as
   Kafka
 - offsets_store: Reads and appends to ``__consumer_offsets`` for a broker
 - offsets_table: The commits in a partition of ``__consumer_offsets``, as Kafka's own records
-- range_assignor: Kafka's range assignor for classic members: consecutive partitions of each topic
-  for each
+- range_assignor: Kafka's range assignor for classic members: each gets consecutive partitions of
+  each topic
 - reader_offsets_file: ``kstore.offsets.<group>``: the commits of a process that may not write the
   store's logs
 - server_assignors: The assignors of consumer groups, ``uniform`` and ``range``

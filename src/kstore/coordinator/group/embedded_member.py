@@ -34,7 +34,7 @@ CLIENT_HOST = "/127.0.0.1"  # as Kafka shows the address of a member on the brok
 
 Partitions = Callable[[str], Sequence[int]]  # the partitions of a topic to assign
 _LOST = frozenset((ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.ILLEGAL_GENERATION))
-_AGAIN = _LOST | {
+_RETRIABLE = _LOST | {
     ErrorCode.REBALANCE_IN_PROGRESS,
     ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
     ErrorCode.COORDINATOR_NOT_AVAILABLE,
@@ -48,15 +48,15 @@ class MemberStatus(Enum):
     CURRENT = "current"  # it has the assignment of the current generation
 
 
-class Assigned(NamedTuple):
-    """What a generation gave a member."""
+class MemberAssignment(NamedTuple):
+    """The partitions that a member got in one generation."""
 
     member_id: str
     generation: int
     partitions: tuple[TopicPartition, ...]
 
 
-NOTHING_ASSIGNED = Assigned(NO_MEMBER, -1, ())
+NOTHING_ASSIGNED = MemberAssignment(NO_MEMBER, -1, ())
 
 
 class GroupOwner(Protocol):
@@ -68,13 +68,13 @@ class GroupOwner(Protocol):
         """Run ``work()`` in the owner's context, now or soon. Any thread."""
 
     def nudge(self) -> None:
-        """Let deadlines pass that a waiting member waits for. Any thread."""
+        """Handle expired deadlines, for which a member may be waiting. Any thread."""
 
     def join(
         self, request: Join, reply: Callable[[JoinAnswer], object], waiting: Callable[[], object]
     ) -> None:
-        """Join; calls ``waiting`` if the answer depends on other members. In its context, as the
-        next two."""
+        """Join; calls ``waiting`` if the answer depends on other members. This method and the next
+        two are called in the owner's context."""
 
     def sync(self, request: Sync, reply: Callable[[SyncAnswer], object]) -> None: ...
     def heartbeat(self, group_id: str, member_id: str, generation: int) -> ErrorCode: ...
@@ -83,21 +83,22 @@ class GroupOwner(Protocol):
         """Keep a member's session until it leaves. Any thread."""
 
     def leave(self, member: "EmbeddedMember") -> None:
-        """Remove a member from its group; on return others can have its partitions. Any thread."""
+        """Remove a member from its group; on return others can get its partitions. Any thread."""
 
     def abandon(self, member: "EmbeddedMember") -> None:
-        """Remove a member whose consumer was collected, soon. Any thread, with any lock held."""
+        """Soon remove a member whose consumer was garbage-collected. Any thread, which may hold any
+        lock."""
 
     def commit(
         self,
         group: "StoreGroup",
-        assigned: Assigned,
+        assigned: MemberAssignment,
         commits: Mapping[PartitionKey, OffsetCommit],
         topic_ids: TopicIds,
     ) -> None:
         """Commit for a member with this assignment; blocks. Raises CommitFailedError."""
 
-    def check_transaction(self, group_id: str, assigned: Assigned) -> None:
+    def check_transaction(self, group_id: str, assigned: MemberAssignment) -> None:
         """Raise CommitFailedError if a member may not commit in a transaction; blocks."""
 
 
@@ -137,7 +138,7 @@ class EmbeddedMember:
         self._is_answered = False
         self._subscription = b""
         # Reentrant, unlike an Event: a finalizer may interrupt the thread that uses it.
-        self._settled: SimpleQueue[None] = SimpleQueue()
+        self._join_signals: SimpleQueue[None] = SimpleQueue()
 
     # --- on its consumer's thread -----------------------------------------------------------
 
@@ -146,18 +147,19 @@ class EmbeddedMember:
         self._subscription = encode_subscription(topics, user_data)
         self.is_lost = False
         self.status = MemberStatus.JOINING
-        while not self._settled.empty():
-            self._take_settled(0.0)
+        while not self._join_signals.empty():
+            self._take_signal(0.0)
         self.owner.submit(self._join)
 
-    def settle(self, seconds: float) -> None:
-        """Wait until the join has ended, or waits for other members, for up to ``seconds``."""
+    def wait_for_join(self, seconds: float) -> None:
+        """Wait up to ``seconds`` until the join has ended, or must wait for other members."""
         if self.status is MemberStatus.JOINING:
-            self._take_settled(seconds)
+            self._take_signal(seconds)
 
-    def _take_settled(self, seconds: float) -> None:
+    def _take_signal(self, seconds: float) -> None:
+        signals = self._join_signals
         try:
-            self._settled.get(timeout=seconds) if seconds > 0 else self._settled.get_nowait()
+            signals.get(timeout=seconds) if seconds > 0 else signals.get_nowait()
         except Empty:
             return
 
@@ -228,7 +230,7 @@ class EmbeddedMember:
             partial(self._synced, attempt),
         )
         if answer.leader != answer.member_id:
-            self._settle()  # it waits for the leader
+            self._signal()  # it waits for the leader
 
     def _assign(self, answer: JoinAnswer) -> dict[str, bytes]:
         subscribers = [
@@ -257,27 +259,29 @@ class EmbeddedMember:
             self._end(KStoreError(f"an assignment of group {self.group_id!r} is invalid: {error}"))
             return
         partitions = [TopicPartition(each.topic, n) for each in found for n in each.partitions]
-        self.assigned = Assigned(self._member_id, self._generation, tuple(sorted(partitions)))
+        self.assigned = MemberAssignment(
+            self._member_id, self._generation, tuple(sorted(partitions))
+        )
         self.joins += 1
         self.status = MemberStatus.CURRENT
-        self._settle()
+        self._signal()
 
     def _fail(self, error: ErrorCode) -> None:
         if error == ErrorCode.UNKNOWN_MEMBER_ID:
             self._member_id = NO_MEMBER
-        self._end(None if error in _AGAIN else _refused(error, self.group_id))
+        self._end(None if error in _RETRIABLE else _refused(error, self.group_id))
 
     def _end(self, failure: KStoreError | None) -> None:
         self.failure = failure
         self.status = MemberStatus.OUT
-        self._settle()
+        self._signal()
 
     def _waits_for_others(self) -> None:
         if not self._is_answered:
-            self._settle()
+            self._signal()
 
-    def _settle(self) -> None:
-        self._settled.put(None)
+    def _signal(self) -> None:
+        self._join_signals.put(None)
 
     def check(self) -> None:
         """Send a heartbeat, and notice a rebalance."""
@@ -290,20 +294,20 @@ class EmbeddedMember:
             self.status = MemberStatus.OUT
 
     def lose(self) -> None:
-        """Note that it is no longer a member; it joins as a new one."""
+        """Record that it is no longer a member; it joins as a new one."""
         self.is_lost = True
         self._member_id = NO_MEMBER
         self.status = MemberStatus.OUT
 
     def end(self) -> None:
-        """Note that it leaves; it does not join again."""
+        """Record that it leaves; it does not join again."""
         self._has_left = True
-        if self.status is MemberStatus.JOINING:  # a broker that stops does not answer
+        if self.status is MemberStatus.JOINING:  # a stopping broker does not answer the join
             self._end(None)
 
 
 def _refused(error: ErrorCode, group_id: str) -> KStoreError:
-    """Why a member cannot join, whatever it does."""
+    """The error of a member that cannot join, however often it tries."""
     what = {
         ErrorCode.INCONSISTENT_GROUP_PROTOCOL: (
             "its members have no assignor in common with an embedded consumer, which has 'range': "

@@ -1,4 +1,4 @@
-"""A group among the consumers of one process: they share its claims and, without a broker, its
+"""A group of the consumers of one process, which share its claims and, without a broker, its
 partitions."""
 
 from collections import deque
@@ -17,7 +17,7 @@ from kstore.coordinator.group.classic_events import (
     Sync,
     SyncAnswer,
 )
-from kstore.coordinator.group.embedded_member import Assigned, EmbeddedMember, commit_failed
+from kstore.coordinator.group.embedded_member import EmbeddedMember, MemberAssignment, commit_failed
 from kstore.coordinator.group.offset_records import OffsetCommit, PartitionKey
 from kstore.coordinator.group.reader_offsets_file import TopicIds
 from kstore.coordinator.group.store_group import live_log_dirs
@@ -34,11 +34,11 @@ if TYPE_CHECKING:
 class LocalGroup:
     """A group of one store. Implements GroupOwner with the coordinator of a broker's groups.
 
-    Its lock is the coordinator's context. Thread safe. Other processes stay out: while consumers
-    subscribe to a topic, the group has claims on all its partitions.
+    Its lock is the coordinator's context. Thread safe. Other processes are excluded: while
+    consumers subscribe to a topic, the group has claims on all its partitions.
     """
 
-    session_timeout_ms = INT32_MAX  # a consumer of this process cannot end alone
+    session_timeout_ms = INT32_MAX  # a consumer cannot die without its process
 
     def __init__(self, store: "Store", name: str) -> None:
         self.name = name
@@ -47,7 +47,7 @@ class LocalGroup:
         self._claimed_for: dict[object, frozenset[TopicPartition]] = {}
         self._coordinator = ClassicCoordinator(GroupLimits(0, INT32_MAX, 0))
         self._members: list[EmbeddedMember] = []
-        self._departed: deque[object] = deque()  # consumers that were collected, and members
+        self._departed: deque[object] = deque()  # members, and consumers that were collected
 
     # --- claims -----------------------------------------------------------------------------
 
@@ -75,7 +75,7 @@ class LocalGroup:
         self._tidy()
 
     def try_claim(self, consumer: object, partitions: Iterable[TopicPartition]) -> list[str]:
-        """Like ``claim``, without the partitions that others have; the reasons of those."""
+        """Like ``claim``, but skip partitions that others have; returns the reason for each."""
         wanted = frozenset(partitions)
         had = self.claimed_by(consumer) & wanted
         failures: list[str] = []
@@ -92,7 +92,7 @@ class LocalGroup:
         return self._claimed_for.get(consumer, frozenset())
 
     def claimed_partitions(self, topic: str) -> Sequence[int]:
-        """The partitions of a topic that this process may read. In the group's context."""
+        """The partitions of a topic that this process may read. Called in the group's context."""
         return sorted({tp.partition for tp in self._held() if tp.topic == topic})
 
     def _held(self) -> set[TopicPartition]:
@@ -103,8 +103,8 @@ class LocalGroup:
             self._claims.release(tp)
 
     def release(self, consumer: object) -> None:
-        """Release the claims of a consumer that no other consumer needs, soon. With any lock
-        held."""
+        """Soon release the claims of a consumer that no other consumer needs. The caller may hold
+        any lock."""
         self._departed.append(consumer)
         self._tidy()
 
@@ -147,7 +147,7 @@ class LocalGroup:
     def _carry_out(self) -> None:
         while True:
             for member in self._members:
-                member.check()  # before deadlines pass: they are alive
+                member.check()  # a heartbeat before the deadlines, since these members are alive
             self._coordinator.advance(monotonic())
             effects = self._coordinator.take_effects()
             if not effects:
@@ -196,7 +196,7 @@ class LocalGroup:
     def commit(
         self,
         group: "StoreGroup",
-        assigned: Assigned,
+        assigned: MemberAssignment,
         commits: Mapping[PartitionKey, OffsetCommit],
         topic_ids: TopicIds,
     ) -> None:
@@ -205,12 +205,12 @@ class LocalGroup:
             group.commit(commits, topic_ids)
         self._tidy()
 
-    def check_transaction(self, group_id: str, assigned: Assigned) -> None:
+    def check_transaction(self, group_id: str, assigned: MemberAssignment) -> None:
         with self._lock:
             self._check(assigned, is_transactional=True)
         self._tidy()
 
-    def _check(self, assigned: Assigned, *, is_transactional: bool) -> None:
+    def _check(self, assigned: MemberAssignment, *, is_transactional: bool) -> None:
         error = self._coordinator.check_commit(
             self.name,
             assigned.member_id,
@@ -224,7 +224,7 @@ class LocalGroup:
 
 
 def local_group(store: "Store", name: str) -> LocalGroup:
-    """The group of this name in this process; it lasts while a consumer has it."""
+    """The group of this name in this process; it exists as long as a consumer refers to it."""
     with store._lock:
         group = store._local_groups.get(name)
         if group is None:

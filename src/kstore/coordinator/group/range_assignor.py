@@ -1,4 +1,4 @@
-"""Kafka's range assignor for classic members: consecutive partitions of each topic for each."""
+"""Kafka's range assignor for classic members: each gets consecutive partitions of each topic."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple

@@ -9,7 +9,7 @@ from kstore.protocol.records.consumer_protocol_subscription import ConsumerProto
 from kstore.protocol.wire import Reader, Writer
 
 CONSUMER = "consumer"  # the type of the protocol that consumers use
-_VERSION = 1  # of what members of this project send; every client since 0.9 reads it
+_VERSION = 1  # of the bytes that kstore writes; every client since 0.9 reads them
 
 
 def encode_subscription(topics: Iterable[str], user_data: bytes | None = None) -> bytes:
