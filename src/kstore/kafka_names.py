@@ -127,6 +127,7 @@ _TO_FILES = (
 )
 _NAMES = ("read_batches", "batch_headers", "record_batches")
 _TABLES = "use to_arrow(), a pyarrow.Table (its to_batches() are record batches), or scan()"
+_COUNT = "use count(), which reads the records"
 _LAG = "use lag() of a consumer, or store.group('billing').lags"
 OF_LOGS = {
     **dict.fromkeys(
@@ -162,7 +163,7 @@ OF_LOGS = {
     "get": "use log[offset], or latest().get(key), which reads the log",
     "last_offset": "use end_offset, the offset of the next record",
     "latest_offset": "use end_offset",
-    "length": "use end_offset - start_offset, or sum(1 for _ in log)",
+    "length": "use count(), which reads the log, or end_offset - start_offset",
     "log_end_offset": "use end_offset",
     "log_start_offset": "use start_offset",
     "nbytes": "use size",
@@ -178,9 +179,7 @@ OF_LOGS = {
     "set_config": _ALTER,
     "size_bytes": "use size",
     "size_in_bytes": "use size",
-    "count": "use sum(1 for _ in log), which reads it; with a predicate, "
-    "sum(len(columns) for columns in log.scan(where=...))",
-    "num_records": "use sum(1 for _ in log), which reads it",
+    **dict.fromkeys(("len", "num_records", "record_count"), _COUNT),
     "repair": "use kstore.repair(path, output), which writes a new directory",
 }
 _ASYNC_CONSUMER = (
@@ -327,7 +326,7 @@ OF_TOPICS = {
     "repair": "use kstore.repair(path, output), which writes a new directory",
     "segments": "use the segments of a log: topic[0].segments",
     **dict.fromkeys(_MANY, _EXTEND),
-    **dict.fromkeys(("count", "num_records"), "use sum(1 for log in topic for _ in log)"),
+    **dict.fromkeys(("num_records", "record_count"), _COUNT),
     **dict.fromkeys(("filter", "query", "select", "where"), _SCAN),
     **dict.fromkeys(("count_by_key", "group_by", "groupby"), _GROUP),
     **{
@@ -407,13 +406,12 @@ OF_VIEWS = {
     "last": "use tail(1)",
     **dict.fromkeys(("filter", "query", "select", "where"), _SCAN),
     "between": "use since(when, until) of the log",
-    "count": "use sum(1 for _ in view)",
     "end_offset": "use stop",
     "get": "use latest().get(key), which reads the view",
     "offset_at": "use offset_at() of the log",
     "since": "use since(when, until) of the log",
     "start_offset": "use start",
-    "num_records": "use sum(1 for _ in view)",
+    **dict.fromkeys(("num_records", "record_count"), _COUNT),
     "high_watermark": "use stop",
 }
 

@@ -38,6 +38,9 @@ def explain_keywords(
 
 NO_DRY_RUN = "omit it; log.segments are what retention.ms and retention.bytes apply to"
 _BATCH_SIZE = "batches have batch.size bytes: topic.alter({'batch.size': 1 << 20})"
+explain_count = explain_keywords(
+    "it counts records, or those that a predicate accepts: count(lambda row: row.key is None)"
+)
 explain_extend = explain_keywords(
     **dict.fromkeys(("batch_size", "chunk_size", "max_batch_size"), _BATCH_SIZE),
     compression="use alter({'batch.compression': 'zstd'}) of the topic, or a producer",

@@ -25,9 +25,9 @@ _INSTEAD = {
     "isolation": "isolation_level",
     "linger": "linger_ms",
     "bootstrap_servers": "nothing: a store needs no broker",
-    "value_serializer": "send(value.encode()): values are bytes",
+    "value_serializer": "send(json.dumps(value).encode()), send(text.encode()): values are bytes",
     "key_serializer": "send(value, key=key.encode()): keys are bytes",
-    "value_deserializer": "record.value.decode(): values are bytes",
+    "value_deserializer": "json.loads(record.value), record.value.decode(): values are bytes",
     "key_deserializer": "record.key.decode(): keys are bytes",
 }
 # Accepted since Kafka's clients have them; no setting that one would look for.

@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING, Any, Never, overload
 
 from kstore.client.argument_errors import nothing_to_read, wrong_commit, wrong_poll
 from kstore.client.assignment import AssignedPartition, Assignment
+from kstore.client.block_errors import close_block, close_block_in_thread
 from kstore.client.chosen_partitions import ChosenPartitions
 from kstore.client.consumer_batch import ConsumerBatch, ConsumerRecords, PolledRecords, records_of
 from kstore.client.consumer_positions import ConsumerPositions
-from kstore.client.delivery import Committed, run_in_thread
+from kstore.client.delivery import Committed
 from kstore.client.fetcher import Fetcher
 from kstore.client.group_partitions import GroupPartitions, OnPartitions, RebalanceListener
 from kstore.client.metadata import MetadataView
@@ -453,15 +454,15 @@ class Consumer:
     def __enter__(self) -> "Consumer":
         return self
 
-    def __exit__(self, *_: object) -> None:
-        self.close()
+    def __exit__(self, _: object, error: BaseException | None, __: object) -> None:
+        close_block(error, self.close)
 
     async def __aenter__(self) -> "Consumer":
         return self
 
-    async def __aexit__(self, *_: object) -> None:
+    async def __aexit__(self, _: object, error: BaseException | None, __: object) -> None:
         """Close it without blocking the event loop."""
-        await run_in_thread(self.close)
+        await close_block_in_thread(error, self.close)
 
     def __reduce__(self) -> str | tuple[object, ...]:
         raise TypeError("a Consumer cannot be pickled; create one where it is needed")

@@ -7,12 +7,12 @@ from weakref import finalize
 
 from kstore._native.append.encode import BatchBuffer
 from kstore.client.argument_errors import wrong_send
+from kstore.client.block_errors import close_block, close_block_in_thread
 from kstore.client.delivery import (
     Delivery,
     OnDelivery,
     ProducerBatch,
     report_delivery,
-    run_in_thread,
 )
 from kstore.client.partitioner import Partitioner, choose
 from kstore.client.sender import Sender
@@ -63,15 +63,15 @@ class _OwnsSender:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, *_: object) -> None:
-        self.close()
+    def __exit__(self, _: object, error: BaseException | None, __: object) -> None:
+        close_block(error, self.close)
 
     async def __aenter__(self) -> Self:
         return self
 
-    async def __aexit__(self, *_: object) -> None:
+    async def __aexit__(self, _: object, error: BaseException | None, __: object) -> None:
         """Close it without blocking the event loop."""
-        await run_in_thread(self.close)
+        await close_block_in_thread(error, self.close)
 
     def __reduce__(self) -> str | tuple[object, ...]:
         raise TypeError(f"a {type(self).__name__} cannot be pickled; create one where it is needed")

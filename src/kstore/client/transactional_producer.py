@@ -10,6 +10,7 @@ from time import time_ns
 from typing import TYPE_CHECKING, Never
 
 from kstore.client.argument_errors import wrong_send
+from kstore.client.block_errors import close_block
 from kstore.client.topic_batches import check_batch_settings
 from kstore.config import codec_of_batches, warn_of_codec
 from kstore.coordinator.transaction.transaction_state_records import TransactionState
@@ -398,8 +399,8 @@ class TransactionalProducer:
     def __enter__(self) -> "TransactionalProducer":
         return self
 
-    def __exit__(self, *_: object) -> None:
-        self.close()
+    def __exit__(self, _: object, error: BaseException | None, __: object) -> None:
+        close_block(error, self.close)
 
     if not TYPE_CHECKING:  # type checkers would treat them as usable methods
         __aenter__ = __aexit__ = no_asyncio("use `with`, in asyncio.to_thread()")

@@ -14,9 +14,8 @@ class GuessedNames:
 
         def __len__(self) -> Never:
             raise TypeError(
-                "a log and its slices have no len(), since offsets may have gaps: end_offset - "
-                "start_offset is the number of offsets, sum(1 for _ in log) reads and counts the "
-                "records"
+                "a log has no len(): log.count() reads and counts its records, "
+                "log.end_offset - log.start_offset are its offsets, which may have gaps"
             )
 
         def __reversed__(self) -> Never:
@@ -35,8 +34,7 @@ class GuessedNamesOfViews:
 
         def __len__(self) -> Never:
             raise TypeError(
-                "a view has no len(), since offsets may have gaps: list(view) has one, and "
-                "sum(1 for _ in view) reads and counts the records"
+                "a view has no len(): view.count() reads and counts its records; list(view) has one"
             )
 
         def __reversed__(self) -> Never:

@@ -26,7 +26,7 @@ from kstore.errors import (
     UnsupportedForMessageFormatError,
 )
 from kstore.log.record_errors import RefusedBatch, list_record_errors
-from kstore.record.timestamp import refuse_record_timestamp
+from kstore.record.timestamp import refuse_record_timestamp, show_time
 
 # Of a record; the others make the batch corrupt.
 _OF_RECORDS = ("MISSING_KEY", "BAD_TIMESTAMP", "BAD_OFFSET", "BAD_ATTRIBUTES", "OTHER_MAGIC")
@@ -132,8 +132,9 @@ def refuse_own(what: str, value: int, limit: int) -> None:
             "add a key, or remove 'compact' from the topic's cleanup.policy"
         )
     if what == "age":
+        setting = "after" if value > limit else "before"
         raise InvalidTimestampError(
-            f"timestamp {value} is further from now ({limit}) than "
-            "message.timestamp.before.max.ms and message.timestamp.after.max.ms allow"
+            f"timestamp {value} ({show_time(value)}) is {abs(value - limit)} ms {setting} now, "
+            f"more than message.timestamp.{setting}.max.ms allows"
         )
     refuse_record_timestamp(value)

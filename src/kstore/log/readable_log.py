@@ -15,6 +15,7 @@ from kstore.errors import ClosedError
 from kstore.files.files import Files
 from kstore.integers import INT64_MAX, check_integer
 from kstore.keyword_names import (
+    explain_count,
     explain_follow,
     explain_latest,
     explain_records,
@@ -241,6 +242,13 @@ class ReadableLog(metaclass=ABCMeta):
         """All records as a pandas.DataFrame; see :meth:`LogView.to_pandas`."""
         return self.view().to_pandas()
 
+    @explain_count
+    def count(
+        self, where: Callable[[Any], Any] | None = None, **isolation: Unpack[Isolation]
+    ) -> int:
+        """How many records the log has, which it reads; see :meth:`LogView.count`."""
+        return self.view(**isolation).count(where)
+
     def head(self, count: int = 5) -> LogView:
         """The first records; see :meth:`LogView.head`."""
         return self.view().head(count)
@@ -321,6 +329,7 @@ class ReadableLog(metaclass=ABCMeta):
     def offset_at(self, when: datetime | int, **isolation: Unpack[Isolation]) -> int:
         """Offset of the first record whose timestamp is at or after when; else the end.
 
+        At the end there is no record yet: :meth:`find_time` is None there, :meth:`since` empty.
         The result is that of a scan of the entire log: transaction markers and records of aborted
         transactions count, as for Kafka's offsetsForTimes, and records without a timestamp never
         match. With ``isolation="read_committed"`` the end is the last stable offset. Raises

@@ -12,6 +12,7 @@ from kstore._native.read.segment_view import Slice
 from kstore.errors import OffsetOutOfRangeError
 from kstore.integers import INT32_MAX, check_integer
 from kstore.keyword_names import (
+    explain_count,
     explain_keywords,
     explain_latest,
     explain_records,
@@ -165,6 +166,15 @@ class LogView(GuessedNamesOfViews):
             if len(offsets) == count or low == start:
                 return self[offsets[0] if offsets else stop : stop]
             size *= 2
+
+    @explain_count
+    def count(self, where: Callable[[Any], Any] | None = None) -> int:
+        """How many records the view has, or how many of them ``where`` accepts: :meth:`scan`'s.
+
+        Reads the window and checks every CRC, as offsets may have gaps. Errors are those of
+        :meth:`scan`, memory is too.
+        """
+        return sum(map(len, self.scan(where)))
 
     @explain_latest
     def latest(self) -> dict[bytes, Record]:

@@ -25,9 +25,8 @@ def to_milliseconds(when: datetime | SupportsIndex) -> int:
     if isinstance(when, datetime):
         if when.utcoffset() is None:
             raise InvalidTimestampError(
-                f"{when!r} has no time zone: when.astimezone() takes it for local time, as "
-                "datetime.now() gives it (datetime.now(UTC) has a zone); only a time that is "
-                "UTC already takes when.replace(tzinfo=UTC)"
+                f"{when!r} has no time zone: use datetime.now(UTC), or when.astimezone() for "
+                "local time, or when.replace(tzinfo=UTC) for a time that is UTC already"
             )
         milliseconds = (when - _EPOCH) // _MILLISECOND
     elif isinstance(when, bool) or not hasattr(when, "__index__"):
@@ -35,6 +34,7 @@ def to_milliseconds(when: datetime | SupportsIndex) -> int:
             f"a time is an aware datetime or milliseconds, not {type(when).__name__}"
             + (_NUMPY_ADVICE if type(when).__name__ == "datetime64" else "")
             + (_TEXT_ADVICE if isinstance(when, str) else "")
+            + (_SECONDS_ADVICE if isinstance(when, float) else "")
         )
     else:
         milliseconds = operator.index(when)
@@ -49,6 +49,7 @@ def to_milliseconds(when: datetime | SupportsIndex) -> int:
 # Without the number: Python does not print one of more than 4,300 digits.
 _TOO_LARGE = "a time is milliseconds since 1970, less than 2^63 of them (Kafka's int64)"
 _TEXT_ADVICE = ": datetime.fromisoformat(text)"
+_SECONDS_ADVICE = ": int(time.time() * 1000), datetime.fromtimestamp(seconds, UTC)"
 _NUMPY_ADVICE = "; of one in UTC: int(when.astype('datetime64[ms]').astype('int64'))"
 
 
@@ -84,6 +85,11 @@ def unit_advice(milliseconds: int) -> str:
             date = (_EPOCH + timedelta(milliseconds=milliseconds // divisor)).date()
             return f"; these look like {unit} ({date}): divide by {divisor:,}"
     return ""
+
+
+def show_time(milliseconds: int) -> str:
+    """A time up to the year 9999 as people read it, in UTC."""
+    return (_EPOCH + timedelta(milliseconds=milliseconds)).isoformat(timespec="seconds")
 
 
 def warn_nothing_that_late(milliseconds: int) -> None:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from kstore.background.failures import attempt
 from kstore.checkpoint.log_dir import absolute_paths
 from kstore.client import group_methods, open_clients
-from kstore.client.delivery import run_in_thread
+from kstore.client.block_errors import close_block, close_block_in_thread
 from kstore.config import (
     LogConfig,
     StoreConfig,
@@ -537,15 +537,15 @@ class Store(Mapping[str, Topic]):
     def __enter__(self) -> "Store":
         return self
 
-    def __exit__(self, *_: object) -> None:
-        self.close()
+    def __exit__(self, _: object, error: BaseException | None, __: object) -> None:
+        close_block(error, self.close)
 
     async def __aenter__(self) -> "Store":
         return self
 
-    async def __aexit__(self, *_: object) -> None:
+    async def __aexit__(self, _: object, error: BaseException | None, __: object) -> None:
         """Close it without blocking the event loop."""
-        await run_in_thread(self.close)
+        await close_block_in_thread(error, self.close)
 
     def __del__(self) -> None:
         """Warn and release files. A finalizer may interrupt any locked code: nothing is closed.

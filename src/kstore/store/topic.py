@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import datetime
 from itertools import chain
-from typing import TYPE_CHECKING, Any, Never, Unpack
+from typing import TYPE_CHECKING, Any, Never, Unpack, overload
 
 from kstore.client.argument_errors import wrong_send
 from kstore.client.partitioner import Partitioner, StickyPartitioner, as_partitioner, choose
@@ -13,6 +13,7 @@ from kstore.integers import check_integer
 from kstore.kafka_names import OF_TOPICS, answer_names
 from kstore.keyword_names import (
     NO_DRY_RUN,
+    explain_count,
     explain_extend,
     explain_keywords,
     explain_latest,
@@ -137,11 +138,19 @@ class Topic:
     def __contains__(self, log: object) -> bool:
         return any(log is own for own in self)
 
-    def __getitem__(self, partition: int) -> "Log":
-        """The log of a partition; -1 is the last one.
+    @overload
+    def __getitem__(self, partition: int) -> "Log": ...
+    @overload
+    def __getitem__(self, partition: slice) -> "list[Log]": ...
+    def __getitem__(self, partition: int | slice) -> "Log | list[Log]":
+        """The log of a partition; -1 is the last one. A slice is a list of logs.
 
-        Raises UnknownTopicOrPartitionError for a missing partition.
+        Raises UnknownTopicOrPartitionError for a missing partition, which a slice omits.
         """
+        if isinstance(partition, slice):
+            present = set(self.partitions)
+            numbers = range(*partition.indices(len(self)))
+            return [self[number] for number in numbers if number in present]
         partition = as_partition(partition)
         if partition < 0:
             partition += len(self)
@@ -211,7 +220,10 @@ class Topic:
         return {log.partition: log.start_offset for log in self}
 
     def offsets_at(self, when: datetime | int, **isolation: Unpack[Isolation]) -> dict[int, int]:
-        """The offset of a time in every partition; as :meth:`kstore.Log.offset_at`."""
+        """The offset of a time in every partition, its end where no record is that late.
+
+        As :meth:`kstore.Log.offset_at`.
+        """
         return {log.partition: log.offset_at(when, **isolation) for log in self}
 
     # --- reading all partitions, one after the other ------------------------------------------
@@ -237,6 +249,16 @@ class Topic:
         logs where that matters, or read with a consumer.
         """
         return chain.from_iterable(log.records(**options) for log in self)
+
+    @explain_count
+    def count(
+        self, where: Callable[[Any], Any] | None = None, **isolation: Unpack[Isolation]
+    ) -> int:
+        """How many records all partitions have, which it reads; :meth:`kstore.LogView.count`."""
+        from kstore.log.view import compile_where
+
+        predicate: Any = None if where is None else compile_where(where)
+        return sum(log.count(predicate, **isolation) for log in self)
 
     @explain_latest
     def latest(self, **isolation: Unpack[Isolation]) -> dict[bytes, Record]:

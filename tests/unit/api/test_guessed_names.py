@@ -187,7 +187,7 @@ def test_a_predicate_belongs_to_a_scan(store: Store) -> None:
 
 def test_a_log_has_no_len_and_says_why(store: Store) -> None:
     log = store["orders"][0]
-    with pytest.raises(TypeError, match=r"offsets may have gaps: end_offset - start_offset"):
+    with pytest.raises(TypeError, match=r"log.count\(\) .*end_offset - log.start_offset"):
         len(log)  # type: ignore[arg-type]
     assert log
     assert [record.value for record in list(log)] == [record.value for record in log]
@@ -398,7 +398,7 @@ def test_following_starts_at_an_offset_a_time_or_kafkas_words(store: Store) -> N
 
 def test_a_view_has_no_len_and_says_why(store: Store) -> None:
     view = store["orders"][0].view()
-    with pytest.raises(TypeError, match=r"a view has no len\(\).*: list\(view\) has one"):
+    with pytest.raises(TypeError, match=r"a view has no len\(\): view.count\(\) .* list\(view\)"):
         len(view)  # type: ignore[arg-type]
     assert view  # it is not its number of records
     assert len(list(view)) + len(list(store["orders"][1].view())) == 2

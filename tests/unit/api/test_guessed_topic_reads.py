@@ -161,3 +161,35 @@ def test_an_iteration_that_a_deletion_overtakes_raises(store: Store) -> None:
         list(follower)
     with pytest.raises(IndexError):
         list(log[0:2])
+
+
+def test_records_are_counted_by_reading_them(store: Store) -> None:
+    topic = store.create_topic("counted", 2, config={"cleanup.policy": "compact"})
+    topic[0].extend([(b"k%d" % (n % 3), b"%d" % n) for n in range(9)])
+    topic[1].append(b"other", key=b"k")
+    with store.transaction("counts") as transaction:
+        transaction.send("counted", b"dropped", key=b"k", partition=0)
+        transaction.flush()
+        transaction.abort_transaction()
+    topic[0].compact(roll=True)
+    log = topic[0]
+    assert log.end_offset - log.start_offset == 11, "9, an aborted one and its marker"
+    assert log.count() == len(list(log)) == 3
+    assert log[:8].count() == 2
+    assert topic.count() == 4
+    assert topic.count(lambda row: row.value_length > 1) == 1
+    assert log.count(lambda row: row.offset == 8) == 1
+    with pytest.raises(TypeError, match=r"count\(\) reads and counts its records"):
+        len(log)  # type: ignore[arg-type]
+
+
+def test_aborted_records_count_unless_a_reader_of_committed_ones_asks(store: Store) -> None:
+    log = store.create_topic("aborted")[0]
+    log.append(b"kept")
+    with store.transaction("counts") as transaction:
+        transaction.send("aborted", b"dropped")
+        transaction.flush()
+        transaction.abort_transaction()
+    assert log.count() == 2
+    assert log.count(isolation_level="read_committed") == 1
+    assert store["aborted"].count(isolation_level="read_committed") == 1

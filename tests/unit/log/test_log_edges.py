@@ -2,6 +2,7 @@
 
 import os
 import struct
+import time
 from pathlib import Path
 
 import pytest
@@ -59,8 +60,15 @@ def test_no_offset_comes_after_the_last(tmp_path: Path) -> None:
 
 def test_records_of_an_extend_are_held_to_the_allowed_age(tmp_path: Path) -> None:
     log = open_log(tmp_path, message_timestamp_before_max_ms=1000)
-    with pytest.raises(InvalidTimestampError):
+    said = r"^timestamp 5 \(1970-01-01T00:00:00\+00:00\) is \d+ ms before now, more than "
+    with pytest.raises(
+        InvalidTimestampError, match=said + r"message.timestamp.before.max.ms allows"
+    ):
         log.extend([Record(0, 5, None, b"old")])
+    log.configure(LogConfig(message_timestamp_after_max_ms=1000))
+    late = r"^timestamp \d+ \(2[\d:T+-]+\) is \d+ ms after now, more than message.timestamp.after"
+    with pytest.raises(InvalidTimestampError, match=late):
+        log.append(b"late", timestamp=int(time.time() * 1000) + 3_600_000)
     assert log.end_offset == 0
     log.close()
 
