@@ -187,9 +187,11 @@ class Broker:
             self._loop.close()
             if self._metadata is not None:
                 self._metadata.close()
-            self._store._has_group_members = self._store._group_owner = None
+            self._store._has_group_members = None
             raise
         self._listeners = listeners
+        if self._services.groups is not None:  # not earlier: members wait for a loop that runs
+            self._store._group_owner = self._services.groups.embedded
         if self._services.transactions is not None:
             self._services.transactions.take_over()
         assert self._services.full_disk is not None

@@ -96,7 +96,6 @@ class GroupService:
         self._topic_waiters: list[Callable[[ErrorCode], object]] = []
         self.embedded = EmbeddedGroups(services, self)
         services.store._has_group_members = self.has_members
-        services.store._group_owner = self.embedded
         services.loop.call_soon(self._start)
         services.loop.call_soon(self._expire_later)
 

@@ -124,6 +124,23 @@ def test_consumers_follow_a_broker_that_starts_and_stops(store: kstore.Store) ->
     assert sum(each.offset for each in store.group("g").offsets.values()) == 9
 
 
+def test_a_broker_that_does_not_start_gets_no_members(
+    store: kstore.Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They would wait for answers of an event loop that never runs."""
+    found: list[bool] = []
+
+    def fail(_: kstore.Broker) -> None:
+        with store.consumer("t", group="g") as consumer:
+            found.append(bool(consumer.poll()))
+        raise MemoryError
+
+    monkeypatch.setattr(kstore.Broker, "_apply_quotas", fail)
+    with pytest.raises(MemoryError):
+        kstore.Broker(store, port=0).start()
+    assert found == [True]
+
+
 def test_a_join_ends_with_the_broker_that_does_not_answer_it(
     store: kstore.Store, broker: kstore.Broker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
