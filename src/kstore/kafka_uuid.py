@@ -31,17 +31,22 @@ def uuid_from_text(text: str) -> bytes:
 def random_uuid(random: Callable[[int], bytes] = os.urandom) -> str:
     """A new UUID in text form; never a reserved one, never one that starts with ``-``."""
     while True:
-        value = bytearray(random(16))
-        value[6] = value[6] & 0x0F | 0x40  # version 4, variant 2, as Java's UUID.randomUUID
-        value[8] = value[8] & 0x3F | 0x80
-        text = uuid_to_text(bytes(value))
+        text = uuid_to_text(_random_bytes(random))
         if not text.startswith("-"):
             return text
 
 
 def random_hex(random: Callable[[int], bytes] = os.urandom) -> str:
-    """Random 32 hexadecimal digits, for names that must not repeat."""
-    return random(16).hex()
+    """A new UUID as 32 hexadecimal digits, as Kafka has it in names of directories."""
+    return _random_bytes(random).hex()
+
+
+def _random_bytes(random: Callable[[int], bytes]) -> bytes:
+    """A UUID of version 4, variant 2, as Java's UUID.randomUUID."""
+    value = bytearray(random(16))
+    value[6] = value[6] & 0x0F | 0x40
+    value[8] = value[8] & 0x3F | 0x80
+    return bytes(value)
 
 
 def is_reserved_uuid(text: str) -> bool:
