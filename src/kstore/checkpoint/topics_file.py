@@ -72,6 +72,8 @@ class TopicsFile:
         self._path = join(self._directories[0].path, TOPICS_FILE)
         self._generation = 0
         self._documents: dict[str, object] = {}
+        # with the document that each was parsed from: a topic has many partitions
+        self._parsed: dict[str, tuple[object, TopicEntry]] = {}
         self._stamps: dict[str, str] = {}
         self.exists = False  # in one directory at least
         self.are_stamps_behind = False  # a file lacks a stamp, or has one that does not count
@@ -86,6 +88,7 @@ class TopicsFile:
         that does not parse.
         """
         self._generation, self._documents, self._stamps = 0, {}, {}
+        self._parsed.clear()
         self.exists = False
         files: dict[str, tuple[int, Mapping[str, str]]] = {}  # by directory: generation, stamps
         for directory, found in _FILE.read_all(self._directories):
@@ -113,7 +116,12 @@ class TopicsFile:
         Raises CorruptFileError for an entry that is not valid.
         """
         document = self._documents.get(topic)
-        return None if document is None else _entry(topic, document, self._path)
+        if document is None:
+            return None
+        parsed = self._parsed.get(topic)
+        if parsed is None or parsed[0] is not document:
+            parsed = self._parsed[topic] = document, _entry(topic, document, self._path)
+        return parsed[1]
 
     def topic_id(self, topic: str) -> str | None:
         """The id in a topic's entry, which is not validated further."""

@@ -18,7 +18,7 @@ import itertools
 import logging
 import os
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from contextlib import suppress
 from typing import NamedTuple
 
@@ -97,6 +97,7 @@ class ProducerState:
         *,
         unclean: UncleanStop | None = None,
         quiet: frozenset[int] = frozenset(),
+        names: Collection[str] | None = None,
     ) -> None:
         """Load the state at the log's end: the newest valid snapshot, then a replay of the log.
 
@@ -112,6 +113,8 @@ class ProducerState:
             end on are compared with the log, because they may not have been synced.
         quiet
             Base offsets of segments in which recovery found no batch of a producer id.
+        names
+            A listing of the directory; None: it is listed.
         """
         views, start, end = segments.views, segments.start_offset, segments.end_offset
         bases = [view.base_offset for view in views]
@@ -119,7 +122,9 @@ class ProducerState:
         if unclean is not None:
             newest = first_read = max(unclean.first_read, bases[0])
             oldest = unclean.log_start_offset
-        offsets = self._remove_stray_snapshots(bases, oldest, newest)
+        if names is None:
+            names = self._files.listdir(self._directory)
+        offsets = self._remove_stray_snapshots(names, bases, oldest, newest)
         self.table.clear()
         self.table.begin_segment(-1)
         self.replayed = 0
@@ -142,7 +147,9 @@ class ProducerState:
         self._begin(segments)
         self.stale = False
 
-    def _remove_stray_snapshots(self, bases: Sequence[int], start: int, end: int) -> list[int]:
+    def _remove_stray_snapshots(
+        self, names: Iterable[str], bases: Sequence[int], start: int, end: int
+    ) -> list[int]:
         """Remove stray snapshots (as Kafka); returns the offsets of the others, ascending.
 
         A snapshot at no segment's base offset comes from a close of the log: only the newest of
@@ -150,7 +157,7 @@ class ProducerState:
         """
         found = [
             parsed.base_offset
-            for parsed in map(filenames.parse, self._files.listdir(self._directory))
+            for parsed in map(filenames.parse, names)
             if parsed is not None and parsed.kind == filenames.SNAPSHOT and not parsed.suffix
         ]
         on_base = frozenset(bases)
@@ -238,6 +245,9 @@ class ProducerState:
         active = segments.views[-1]
         path = os.path.join(self._directory, filenames.transaction_index_name(active.base_offset))
         exists = self._files.kind(path) is not None
+        if not exists and not self._has_markers() and not self.table.aborted:
+            self.table.begin_segment(active.base_offset)  # most logs have no transactions
+            return
         if exists or not self._has_markers():
             entries = self._read(active, segments) if exists else []
         else:

@@ -6,11 +6,11 @@ as ``kstore.cut.*``. The next recovery repeats any step that was interrupted.
 
 import os
 from dataclasses import dataclass, field
-from pathlib import Path
+from os.path import join
 
 from kstore._native.format import batch_fields
 from kstore._native.recovery.segment_scan import SegmentScan
-from kstore.checkpoint.leader_epochs import LeaderEpochs
+from kstore.checkpoint.leader_epochs import EpochEntry, LeaderEpochs
 from kstore.checkpoint.quarantine import free_name, keep_unreadable
 from kstore.config import LogConfig
 from kstore.errors import CorruptFileError
@@ -33,7 +33,7 @@ from kstore.segment.transaction_index import ENTRY_SIZE
 class Plan:
     """What was found before any segment is changed, and then what was done."""
 
-    directory: Path
+    directory: str
     sizes: dict[int, int]  # base offset to size of the log file
     names: set[str] = field(default_factory=set)  # of everything in the directory
     scans: dict[int, SegmentScan] = field(default_factory=dict)
@@ -81,10 +81,10 @@ def quarantine_segments(files: Files, plan: Plan) -> list[str]:
         if found.kind == LOG and plan.sizes[found.base_offset] > 0:
             aside = free_name(plan.names, found.base_offset, 0)
             plan.names.add(aside)
-            files.rename(plan.directory / name, plan.directory / aside)
+            files.rename(join(plan.directory, name), join(plan.directory, aside))
             plan.kept.append(aside)
         else:
-            files.remove(plan.directory / name)
+            files.remove(join(plan.directory, name))
     return gone
 
 
@@ -102,10 +102,10 @@ def apply(files: Files, plan: Plan) -> None:
                 files, plan.directory, scan, plan.names, is_last=base == last, sync=plan.sync
             )
             if kept is not None:
-                plan.kept_in = str(plan.directory / kept)
+                plan.kept_in = join(plan.directory, kept)
                 plan.kept.append(kept)
         for name, data in zip(names, (scan.index, scan.time_index), strict=True):
-            if _replace(files, plan.directory / name, data, plan.sync):
+            if _replace(files, join(plan.directory, name), data, plan.sync):
                 plan.rebuilt.append(name)
         if base in to_cut:
             _cut_transactions(files, plan, base, scan.next_offset)
@@ -113,11 +113,11 @@ def apply(files: Files, plan: Plan) -> None:
         _cut_snapshots(files, plan, plan.end_offset)
 
 
-def _replace(files: Files, path: Path, data: bytes, sync: bool) -> bool:
+def _replace(files: Files, path: str, data: bytes, sync: bool) -> bool:
     """Write an index under a temporary name and rename it: readers may have the old one mapped."""
     if files.exists(path) and files.size_of(path) == len(data) and files.read(path) == data:
         return False
-    temporary = Path(f"{path}{TEMPORARY_SUFFIX}")
+    temporary = f"{path}{TEMPORARY_SUFFIX}"
     with OpenFile(files, temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND) as fd:
         files.write(fd, data)
         if sync:
@@ -128,7 +128,7 @@ def _replace(files: Files, path: Path, data: bytes, sync: bool) -> bool:
 
 def _cut_transactions(files: Files, plan: Plan, base: int, end_offset: int) -> None:
     """Remove aborted transactions of a segment that end behind the truncation."""
-    path = plan.directory / filenames.transaction_index_name(base)
+    path = join(plan.directory, filenames.transaction_index_name(base))
     if not files.exists(path):
         return
     entries, fault = transaction_index.load(files, path)
@@ -144,29 +144,33 @@ def _cut_snapshots(files: Files, plan: Plan, end_offset: int) -> None:
     for name in files.listdir(plan.directory):
         found = filenames.parse(name)
         if found is not None and found.kind == SNAPSHOT and found.base_offset > end_offset:
-            files.remove(plan.directory / name)
+            files.remove(join(plan.directory, name))
 
 
 # --- leader epochs ---------------------------------------------------------------------------
 
 
-def recover_epochs(files: Files, plan: Plan, config: LogConfig) -> LeaderEpochs:
-    """Epochs from the file, plus those of the scans, without those behind a truncation.
+def recover_epochs(
+    files: Files, plan: Plan, config: LogConfig
+) -> tuple[LeaderEpochs, EpochEntry | None]:
+    """Epochs from the file, plus those of the scans, without those behind a truncation; and the
+    latest one of the file, as the last writer left it.
 
     A file that is missing or does not parse is rebuilt from the batches: Kafka treats a
     missing one as empty, and does not start on one that does not parse. The unreadable
     one is quarantined.
     """
-    path = plan.directory / LEADER_EPOCHS
-    lost = not files.exists(path) and any(plan.sizes.values())
+    path = join(plan.directory, LEADER_EPOCHS)
+    exists = LEADER_EPOCHS in plan.names
+    lost = not exists and any(plan.sizes.values())
     try:
-        epochs = LeaderEpochs.load(files, path)
+        epochs = LeaderEpochs.parse(files.read(path), path) if exists else LeaderEpochs()
     except CorruptFileError as error:
         epochs = LeaderEpochs()
         lost = True
         plan.notes.append(f"{LEADER_EPOCHS} does not parse ({error.reason})")
         plan.kept.append(keep_unreadable(files, plan.directory, LEADER_EPOCHS))
-    changed = lost
+    before, changed = epochs.latest, lost
     for epoch, start_offset in _epochs_in_log(files, plan, config, entire=lost):
         if epochs.latest is None or epoch > epochs.latest.epoch:
             changed |= epochs.assign(epoch, start_offset)
@@ -177,7 +181,7 @@ def recover_epochs(files: Files, plan: Plan, config: LogConfig) -> LeaderEpochs:
         plan.rebuilt.append(LEADER_EPOCHS)
         if lost and len(epochs):
             plan.notes.append(f"{LEADER_EPOCHS} was lost and rebuilt from the batches")
-    return epochs
+    return epochs, before
 
 
 def _epochs_in_log(
@@ -199,7 +203,7 @@ def _epochs_in_log(
             continue
         scan = plan.scans.get(base)
         if scan is None:
-            path = plan.directory / filenames.log_name(base)
+            path = join(plan.directory, filenames.log_name(base))
             scan = scan_segment(files, path, base, config)
         found += scan.epochs
     return found
@@ -207,7 +211,7 @@ def _epochs_in_log(
 
 def _first_epoch(files: Files, plan: Plan, base: int) -> tuple[int, int]:
     """(leader epoch, base offset) of a segment's first batch; -1 before v2, or without one."""
-    with OpenFile(files, plan.directory / filenames.log_name(base)) as fd:
+    with OpenFile(files, join(plan.directory, filenames.log_name(base))) as fd:
         header = files.pread(fd, batch_fields.HEADER_UP_TO_MAGIC, 0)
     if len(header) < batch_fields.HEADER_UP_TO_MAGIC or batch_fields.magic(header) != 2:
         return -1, base

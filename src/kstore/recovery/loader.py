@@ -21,7 +21,7 @@ from kstore.files import filenames
 from kstore.files.files import Files
 from kstore.files.open_file import OpenFile
 from kstore.producer_state.state import ProducerState, UncleanStop
-from kstore.recovery.epoch_after_loss import epoch_after_loss, latest_epoch
+from kstore.recovery.epoch_after_loss import epoch_after_loss
 from kstore.recovery.lost_segments import LostRange
 from kstore.recovery.recover_partition import recover_partition, unflushed_from
 from kstore.recovery.report import Recovered, RecoveredSegment, RecoveryReport
@@ -81,7 +81,6 @@ def load(
         Corruption below the recovery point, or before intact segments. Nothing was changed.
     """
     durable = scanned_from = recovery_point()
-    last_epoch = latest_epoch(files, directory)
     is_synced = not has_failed_sync(files, directory)
     clean = clean and is_synced
 
@@ -98,17 +97,24 @@ def load(
         )
 
     recovered = recover(None if clean else durable)
+    last_epoch = recovered.epoch_before
     bases = [segment.base_offset for segment in recovered.segments]
-    if clean and bases and _has_torn_end(files, directory, bases[-1]):
+    active, is_torn = _load_last(files, directory, recovered)
+    if clean and is_torn:
         # A clean stop does not leave this: the marker is wrong, or the files were changed.
         clean = False
         # No evidence contradicts the marker for the other segments.
         scanned_from = max(durable, bases[-1])
         recovered = recover(scanned_from)
+        active, _ = _load_last(files, directory, recovered)
     if not is_synced:
         write_again(files, directory, unflushed_from(bases, durable))
-    segments, data_end = _open_segments(files, directory, recovered.segments, log_start_offset)
-    truncate_gaps(files, directory, segments.end_offset)  # a kill may have followed the cut
+    segments, data_end = _open_segments(
+        files, directory, recovered.segments, active, log_start_offset
+    )
+    names = recovered.names or frozenset(files.listdir(directory))
+    if filenames.KNOWN_GAPS in names:  # a kill may have followed the cut
+        truncate_gaps(files, directory, segments.end_offset)
     epochs = recovered.epochs
     # An epoch that begins at the log end was begun, and has no batch yet: Kafka drops it here.
     shorter = epochs.truncate_from_end(segments.end_offset + 1)
@@ -124,6 +130,7 @@ def load(
         quiet=frozenset(
             segment.base_offset for segment in recovered.segments if segment.producer_batches == 0
         ),
+        names=names,
     )
     producers.restore_indexes(segments)
     report = recovered.report.and_end(segments.end_offset, durable)
@@ -138,21 +145,35 @@ def load(
     return LoadedLog(segments, epochs, known, report, producers, data_end, recovered.lost, shorter)
 
 
+def _load_last(
+    files: Files, directory: str, recovered: Recovered
+) -> tuple[SegmentView | None, bool]:
+    """The last segment of a recovered directory, and whether its file ends in bytes that are not a
+    complete batch; None where no segment exists."""
+    if not recovered.segments:
+        return None, False
+    last = recovered.segments[-1]
+    return _load_active(files, directory, last.base_offset, last)
+
+
 def _open_segments(
-    files: Files, directory: str, recovered: Sequence[RecoveredSegment], log_start_offset: int
+    files: Files,
+    directory: str,
+    recovered: Sequence[RecoveredSegment],
+    active: SegmentView | None,
+    log_start_offset: int,
 ) -> tuple[SegmentList, int]:
     """The segments of a recovered directory, with a new one where none exists; the offset
     after the last batch."""
     bases = [segment.base_offset for segment in recovered]
-    if not bases:
+    if active is None:
         bases = [log_start_offset]
-        segments_on_disk.create(files, directory, log_start_offset)
+        active = segments_on_disk.create(files, directory, log_start_offset)
         files.sync_directory(directory)
     views = [
         segments_on_disk.sealed(files, directory, base, following)
         for base, following in itertools.pairwise(bases)
     ]
-    active = load_active(files, directory, bases[-1], recovered[-1] if recovered else None)
     data_end = active.next_offset
     start = max(log_start_offset, bases[0])
     if start > active.next_offset:
@@ -169,19 +190,25 @@ def base_offsets(files: Files, directory: str) -> list[int]:
     )
 
 
-def load_active(
-    files: Files, directory: str, base_offset: int, recovered: RecoveredSegment | None = None
-) -> SegmentView:
-    """The last segment, with its entries; its end is found by walking from the last entry.
+def load_active(files: Files, directory: str, base_offset: int) -> SegmentView:
+    """The last segment, with its entries; its end is found by walking from the last entry, its
+    largest timestamp by reading headers."""
+    return _load_active(files, directory, base_offset)[0]
 
-    Its largest timestamp is known where recovery scanned it; else its headers are read.
+
+def _load_active(
+    files: Files, directory: str, base_offset: int, recovered: RecoveredSegment | None = None
+) -> tuple[SegmentView, bool]:
+    """As :func:`load_active`, and whether bytes follow the last complete batch.
+
+    The largest timestamp is known where recovery scanned the segment.
     """
     path = os.path.join(directory, filenames.log_name(base_offset))
     size = files.size_of(path)
     view = SegmentView(base_offset, path)
     if size == 0:
         view.is_largest_known = True
-        return view
+        return view, False
     segments_on_disk.load_indexes(files, directory, view)
     position, next_offset = segments_on_disk.walk_end(files, view, size)
     view.publish(position, next_offset)
@@ -190,23 +217,12 @@ def load_active(
         assert recovered.max_timestamp_offset is not None
         view.note_timestamp(recovered.max_timestamp, recovered.max_timestamp_offset)
         view.is_largest_known = True
-        return view
+        return view, position != size
     with OpenFile(files, path) as fd:
         segments_on_disk.learn_active_times(
             view, lambda position, count: files.pread(fd, count, position)
         )
-    return view
-
-
-def _has_torn_end(files: Files, directory: str, base_offset: int) -> bool:
-    """Whether the last segment ends in bytes that are not a complete batch."""
-    path = os.path.join(directory, filenames.log_name(base_offset))
-    size = files.size_of(path)
-    if size == 0:
-        return False
-    view = SegmentView(base_offset, path)
-    segments_on_disk.load_indexes(files, directory, view)
-    return segments_on_disk.walk_end(files, view, size)[0] != size
+    return view, position != size
 
 
 def is_empty(files: Files, path: str) -> bool:

@@ -333,6 +333,9 @@ def clip(ranges: Iterable[LostRange], log_start: int, sizes: Mapping[int, int]) 
     Drops what lies below the log start or was truncated, and ranges that contain a segment: its
     files were restored.
     """
+    ranges = list(ranges)
+    if not ranges:
+        return ranges
     last = max(sizes, default=0)
     filled = sorted(base for base, size in sizes.items() if size)
     return [

@@ -12,8 +12,8 @@ changes.
 
 import logging
 import os
-from collections.abc import Callable
-from pathlib import Path
+from collections.abc import Callable, Mapping
+from os.path import basename, join
 from time import perf_counter
 
 from kstore._native.format import batch_fields
@@ -25,7 +25,7 @@ from kstore._native.recovery.segment_scan import SegmentScan
 from kstore.config import LogConfig
 from kstore.errors import CorruptFileError, RecoveryNeededError
 from kstore.files import filenames
-from kstore.files.filenames import INDEX, LOG, TIME_INDEX, TRANSACTION_INDEX
+from kstore.files.filenames import INDEX, LOG, TIME_INDEX, TRANSACTION_INDEX, Parsed
 from kstore.files.files import Files
 from kstore.files.open_file import OpenFile
 from kstore.recovery import apply
@@ -92,9 +92,12 @@ def recover_partition(
     before segments that hold data: then no segment has been changed.
     """
     started = perf_counter()
-    directory = Path(directory)
-    removed, swapped = finish_swaps(files, directory, config)
-    plan, orphans = _find_segments(files, directory)
+    directory = os.fspath(directory)
+    parsed = _list_parsed(files, directory)
+    removed, swapped = finish_swaps(files, directory, config, parsed)
+    if removed or swapped:
+        parsed = _list_parsed(files, directory)
+    plan, orphans = _find_segments(files, directory, parsed)
     plan.sync = sync
     stop = StopState(
         is_clean=recovery_point is None,
@@ -115,8 +118,8 @@ def recover_partition(
     gone = apply.quarantine_segments(files, plan)
     apply.apply(files, plan)
     for name in orphans:
-        files.remove(directory / name)
-    epochs = apply.recover_epochs(files, plan, config)
+        files.remove(join(directory, name))
+    epochs, epoch_before = apply.recover_epochs(files, plan, config)
     if sync and (removed or swapped or orphans or gone or plan.rebuilt):
         files.sync_directory(directory)
     removed += [*orphans, *gone]
@@ -125,13 +128,15 @@ def recover_partition(
         level = logging.WARNING if report.alarming else logging.INFO
         _LOGGER.log(level, "%s", report)
         for did, names in (("removed", report.removed), ("rebuilt", report.rebuilt)):
-            _LOGGER.debug("%s: %s: %s", directory.name, did, ", ".join(names) or "nothing")
+            _LOGGER.debug("%s: %s: %s", basename(directory), did, ", ".join(names) or "nothing")
     dropped = set(plan.dropped)
     segments = tuple(_facts(plan, base) for base in sorted(plan.sizes) if base not in dropped)
     return Recovered(
         report=report,
         segments=segments,
         epochs=epochs,
+        epoch_before=epoch_before,
+        names=frozenset(parsed) if report.steps == () else None,
         lost=tuple(lost),
         has_cut_batches=_has_cut_batches(plan),
     )
@@ -181,7 +186,7 @@ def _report(
         steps.append(f"{sentence}: {many}{some_of(names)}")
     steps += [*plan.notes, *plan.remarks]
     if cut is not None:
-        kept = f"kept in {os.path.basename(plan.kept_in)}" if plan.kept_in else "all zero"
+        kept = f"kept in {basename(plan.kept_in)}" if plan.kept_in else "all zero"
         steps.append(
             f"cut {cut.file_size - cut.valid_size:,} bytes ({kept}) off "
             f"{filenames.log_name(cut.base_offset)} at position {cut.valid_size}: "
@@ -190,7 +195,7 @@ def _report(
     if plan.rebuilt:
         steps.append(f"rebuilt {len(plan.rebuilt)} side files: {some_of(plan.rebuilt)}")
     return RecoveryReport(
-        path=str(plan.directory),
+        path=plan.directory,
         clean=clean,
         segments_scanned=len(scanned),
         batches=sum(scan.batches for scan in scanned),
@@ -215,22 +220,27 @@ def _report(
 # --- checking -------------------------------------------------------------------------------
 
 
-def _find_segments(files: Files, directory: Path) -> tuple[Plan, list[str]]:
+def _list_parsed(files: Files, directory: str) -> dict[str, Parsed | None]:
+    """The names in a directory, sorted, each with what it says if it is a segment's."""
+    return {name: filenames.parse(name) for name in files.listdir(directory)}
+
+
+def _find_segments(
+    files: Files, directory: str, parsed: Mapping[str, Parsed | None]
+) -> tuple[Plan, list[str]]:
     """The segments of a directory, and index files whose log is missing."""
-    names = files.listdir(directory)
-    parsed = [(name, filenames.parse(name)) for name in names]
-    live = [(name, found) for name, found in parsed if found is not None and not found.suffix]
+    live = [(name, found) for name, found in parsed.items() if found and not found.suffix]
     bases = {found.base_offset for _, found in live if found.kind == LOG}
     orphans = [
         name
         for name, found in live
         if found.kind in (INDEX, TIME_INDEX, TRANSACTION_INDEX) and found.base_offset not in bases
     ]
-    sizes = {base: _size(files, directory / filenames.log_name(base)) for base in bases}
-    return Plan(directory, sizes, set(names)), orphans
+    sizes = {base: _size(files, join(directory, filenames.log_name(base))) for base in bases}
+    return Plan(directory, sizes, set(parsed)), orphans
 
 
-def _size(files: Files, path: Path) -> int:
+def _size(files: Files, path: str) -> int:
     with OpenFile(files, path) as fd:
         return files.size(fd)
 
@@ -254,7 +264,7 @@ def _scan_segments(
     if recovery_point is not None:
         first = unflushed_from(bases, recovery_point)
     for slot, base in enumerate(bases):
-        path = plan.directory / filenames.log_name(base)
+        path = join(plan.directory, filenames.log_name(base))
         following = bases[slot + 1] if slot + 1 < len(bases) else None
         if recovery_point is None or base < first:
             thorough = recovery_point is not None
@@ -290,9 +300,9 @@ def _check_empty_end(files: Files, plan: Plan, bases: list[int], config: LogConf
     filled = [base for base in bases if plan.sizes[base]]
     if not filled or filled[-1] == bases[-1] or filled[-1] in plan.scans:
         return
-    path = plan.directory / filenames.log_name(filled[-1])
-    view = SegmentView(filled[-1], str(path))
-    load_indexes(files, str(plan.directory), view)
+    path = join(plan.directory, filenames.log_name(filled[-1]))
+    view = SegmentView(filled[-1], path)
+    load_indexes(files, plan.directory, view)
     if walk_end(files, view, plan.sizes[filled[-1]])[1] > bases[-1]:
         # An index may be wrong: scan the log.
         _check_overlap(path, scan_segment(files, path, filled[-1], config), bases[-1])
@@ -314,19 +324,19 @@ def _scan_for_indexes(
     whose offset index is missing at its first bad batch, and leaves the later ones: a gap.
     """
     size = plan.sizes[base]
-    fault = find_index_fault(files, plan.directory, base, size, every_entry=every_entry)
+    fault = find_index_fault(files, plan.directory, base, size, plan.names, every_entry=every_entry)
     if fault is None:
         return
-    path = plan.directory / filenames.log_name(base)
+    path = join(plan.directory, filenames.log_name(base))
     scan = scan_segment(files, path, base, config)
     if scan.status == 0:
         plan.scans[base] = scan
         plan.faults.setdefault(fault.sentence, []).append(fault.name)
-    elif mode == "kafka" and not files.exists(plan.directory / filenames.index_name(base)):
+    elif mode == "kafka" and filenames.index_name(base) not in plan.names:
         plan.scans[base] = scan
         plan.gapped.append(base)
         plan.notes.append(
-            f"{fault.name} {fault.sentence}, and {path.name} is corrupt at position "
+            f"{fault.name} {fault.sentence}, and {basename(path)} is corrupt at position "
             f"{scan.valid_size} ({reason(scan.status)}): cut there, "
             f"{scan.file_size - scan.valid_size:,} bytes; later segments stay"
         )
@@ -334,15 +344,15 @@ def _scan_for_indexes(
         raise _needed(path, scan, "below the recovery point, so it was on disk before")
     else:
         plan.notes.append(
-            f"{fault.name} {fault.sentence} and is not rebuilt: {path.name} is corrupt at position "
-            f"{scan.valid_size} ({reason(scan.status)}), below the recovery point"
+            f"{fault.name} {fault.sentence} and is not rebuilt: {basename(path)} is corrupt at "
+            f"position {scan.valid_size} ({reason(scan.status)}), below the recovery point"
         )
 
 
 def _check_cut(
     files: Files,
     plan: Plan,
-    path: Path,
+    path: str,
     scan: SegmentScan,
     recovery_point: int | None,
     later: list[int],
@@ -354,7 +364,7 @@ def _check_cut(
         raise _needed(path, scan, "before later segments that hold data")
 
 
-def _cuts_valid_batch(files: Files, path: Path, scan: SegmentScan, recovery_point: int) -> bool:
+def _cuts_valid_batch(files: Files, path: str, scan: SegmentScan, recovery_point: int) -> bool:
     """Whether the scan stopped at a valid batch, because the base offset before it is corrupt.
 
     No checksum covers base offsets. One that is too large puts the end of the scan above the
@@ -373,7 +383,7 @@ def _cuts_valid_batch(files: Files, path: Path, scan: SegmentScan, recovery_poin
     return gap_start <= batch.base_offset[0] < gap_end
 
 
-def _check_overlap(path: Path, scan: SegmentScan, following: int) -> None:
+def _check_overlap(path: str, scan: SegmentScan, following: int) -> None:
     if scan.next_offset > following:
         name = filenames.log_name(following)
         raise RecoveryNeededError(
@@ -392,10 +402,10 @@ def _note_lost(files: Files, plan: Plan, log_start: int, stop: StopState) -> lis
 
     The report names them at every opening, until retention passes them or the file is removed.
     """
-    directory = str(plan.directory)
+    directory = plan.directory
     known: list[LostRange] = []
     try:
-        known = read_lost(files, directory)
+        known = read_lost(files, directory) if filenames.LOST_SEGMENTS in plan.names else []
     except CorruptFileError as error:
         plan.notes.append(str(error))
     found = find_lost_segments(
@@ -439,7 +449,7 @@ def _note_gap(
         plan.notes.append(f"{gap}: records between them may be lost")
 
 
-def _needed(path: Path, scan: SegmentScan, where: str) -> RecoveryNeededError:
+def _needed(path: str, scan: SegmentScan, where: str) -> RecoveryNeededError:
     return RecoveryNeededError(
         f"{reason(scan.status)}; the corruption is {where}, where kstore never cuts by itself: "
         "skip it with mode='r', restore the file, or let it be cut as Kafka does, with "

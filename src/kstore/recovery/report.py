@@ -4,7 +4,7 @@ import os
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from kstore.checkpoint.leader_epochs import LeaderEpochs
+from kstore.checkpoint.leader_epochs import EpochEntry, LeaderEpochs
 from kstore.recovery.lost_segments import LostRange
 
 _FEW = 3  # names in a sentence
@@ -104,5 +104,7 @@ class Recovered:
     report: RecoveryReport
     segments: tuple[RecoveredSegment, ...]  # by base offset
     epochs: LeaderEpochs
+    epoch_before: EpochEntry | None = None  # the latest of the file that the last writer left
+    names: frozenset[str] | None = None  # of the directory; None: recovery changed some
     lost: tuple[LostRange, ...] = ()  # records lost with their segments
     has_cut_batches: bool = False  # off the log's end; an incomplete last batch is none

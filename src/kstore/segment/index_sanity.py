@@ -9,7 +9,8 @@ begins at or below the offset, and otherwise walks from the segment's start.
 
 import os
 from bisect import bisect_left
-from pathlib import Path
+from collections.abc import Container
+from os.path import join
 from typing import NamedTuple
 
 from kstore._native.format import batch_fields
@@ -67,7 +68,13 @@ def used_size(files: Files, path: str | os.PathLike[str], entry_size: int) -> in
 
 
 def find_index_fault(
-    files: Files, directory: Path, base: int, log_size: int, *, every_entry: bool
+    files: Files,
+    directory: str,
+    base: int,
+    log_size: int,
+    names: Container[str],
+    *,
+    every_entry: bool,
 ) -> IndexFault | None:
     """A fault in the indexes of a segment that is not scanned otherwise; None if they are fine.
 
@@ -75,14 +82,16 @@ def find_index_fault(
     ----------
     log_size
         Bytes of the segment's log file.
+    names
+        A listing of the directory.
     every_entry
         Check all entries; otherwise some at each end, which costs the same for any size. Then
         zeros at the end are a fault, too: a rolled segment's indexes have none, unless the power
         failed before they were synced.
     """
     name = filenames.index_name(base)
-    path = directory / name
-    if not files.exists(path):
+    path = join(directory, name)
+    if name not in names:
         return IndexFault(name, "is missing", True)
     data = _read(files, path, OFFSET_ENTRY_SIZE, every_entry)
     if data is None:
@@ -95,15 +104,20 @@ def find_index_fault(
         return IndexFault(name, "ends in entries of zeros", False)
     if index.count and not _leads_to_batch(files, directory, base, index[index.count - 1]):
         return IndexFault(name, "the last entry does not lead to its batch", False)
-    return _time_fault(files, directory, base, log_size, every_entry)
+    return _time_fault(files, directory, base, log_size, names, every_entry)
 
 
 def _time_fault(
-    files: Files, directory: Path, base: int, log_size: int, every_entry: bool
+    files: Files,
+    directory: str,
+    base: int,
+    log_size: int,
+    names: Container[str],
+    every_entry: bool,
 ) -> IndexFault | None:
     name = filenames.time_index_name(base)
-    path = directory / name
-    if not files.exists(path):
+    path = join(directory, name)
+    if name not in names:
         return IndexFault(name, "is missing", False)
     data = _read(files, path, TIME_ENTRY_SIZE, every_entry)
     if data is None:
@@ -114,7 +128,9 @@ def _time_fault(
         return IndexFault(name, fault[0], False)
     first = 0
     if index.count == 0 and log_size > 0:
-        head = _pread(files, directory / filenames.log_name(base), batch_fields.V2_HEADER_SIZE, 0)
+        head = _pread(
+            files, join(directory, filenames.log_name(base)), batch_fields.V2_HEADER_SIZE, 0
+        )
         first = first_batch_timestamp(head)
         if first == 0 and data == bytes(TIME_ENTRY_SIZE):
             return None  # a real entry: timestamp 0, at the base offset
@@ -126,14 +142,14 @@ def _time_fault(
     return None
 
 
-def _leads_to_batch(files: Files, directory: Path, base: int, entry: tuple[int, int]) -> bool:
+def _leads_to_batch(files: Files, directory: str, base: int, entry: tuple[int, int]) -> bool:
     """Whether a batch that may hold the entry's offset begins at its position.
 
     Brokers before 2.0 write the first offset of an append, later ones the last; some write the
     position of the append's first message with it. So this is all that can be required.
     """
     offset, position = entry
-    path, wanted = directory / filenames.log_name(base), batch_fields.HEADER_UP_TO_MAGIC
+    path, wanted = join(directory, filenames.log_name(base)), batch_fields.HEADER_UP_TO_MAGIC
     header = _pread(files, path, wanted, position)
     if len(header) < wanted or (magic := batch_fields.magic(header)) > 2:
         return False
@@ -144,7 +160,7 @@ def _leads_to_batch(files: Files, directory: Path, base: int, entry: tuple[int, 
     return first >= base and (magic < 2 or first <= offset)
 
 
-def _read(files: Files, path: Path, entry_size: int, every_entry: bool) -> bytes | None:
+def _read(files: Files, path: str, entry_size: int, every_entry: bool) -> bytes | None:
     """The entries, or some from both ends; None where the size is no multiple of an entry."""
     with OpenFile(files, path) as fd:
         size = files.size(fd)
@@ -159,6 +175,6 @@ def _read(files: Files, path: Path, entry_size: int, every_entry: bool) -> bytes
         return files.pread(fd, end, 0) + last
 
 
-def _pread(files: Files, path: Path, size: int, position: int) -> bytes:
+def _pread(files: Files, path: str, size: int, position: int) -> bytes:
     with OpenFile(files, path) as fd:
         return files.pread(fd, size, position)
