@@ -11,7 +11,7 @@ import pytest
 import kstore
 from kstore.bench.contest import Contest
 from kstore.bench.report import compare, results
-from kstore.bench.runner import interleave, turns
+from kstore.bench.runner import interleave, rounds, turns
 from kstore.bench.runner.interleave import Installation
 from kstore.bench.runner.rounds import LEAST_ROUNDS
 from kstore.cli import main
@@ -36,7 +36,7 @@ class Side(interleave._Side):
 
     def step(self, word=""):
         self.steps.append((self.name, self.title if word == "" else f"{word} {self.title}"))
-        if word:
+        if word in (interleave.SKIP, interleave.END):
             while self.left and self.left[0][0] == "":
                 self.left.popleft()
         self.listen()
@@ -66,6 +66,43 @@ def test_each_call_is_followed_by_the_same_call_of_the_other():
     pairs = [names(steps[at : at + 2]) for at in range(2, len(steps), 2)]
     assert len(pairs) == 40
     assert set(pairs) == {"ab", "ba"}
+
+
+def test_both_call_a_contestant_as_often_in_a_round_as_the_first_one_measured():
+    """A neighbour that interrupts the measurement of one would give it shorter rounds, whose
+    caches are cold."""
+    steps = []
+    sides = Side("a", ("one", 1), steps=steps), Side("b", ("one", 1), steps=steps)
+    sides[0].calls = {"kstore": 64}
+    interleave._take_turns(*sides, 60.0, lambda text: None)
+    assert steps[:2] == [("a", "one"), ("b", '{"kstore": 64} one')]
+
+
+def test_how_often_to_call_is_given_or_measured():
+    told = []
+    contest = Contest(name="one", calls={"kstore": lambda: 1, "other": lambda: 1})
+
+    def before_call(number, calls):
+        told.append((number, dict(calls)))
+        return number < 1
+
+    outcome = rounds.run(contest, calls={"kstore": 7}, before_call=before_call)
+    assert [number for number, _ in told] == [0, 0, 1]
+    assert told[0][1]["kstore"] == 7
+    assert told[0][1]["other"] > 7
+    assert len(outcome.times["kstore"]) == 1
+
+
+def test_one_interruption_does_not_shorten_a_round(monkeypatch):
+    """Of several tries the fastest one decides."""
+    clock = [0.0]
+    waits = iter([5.0])
+
+    def call():
+        clock[0] += next(waits, 1e-5)
+
+    monkeypatch.setattr(rounds, "perf_counter", lambda: clock[0])
+    assert rounds._calls_for(call) == 256
 
 
 @pytest.mark.parametrize("contestants", [1, 2, 3, 4, 6])

@@ -68,12 +68,14 @@ class Installation:
 @dataclass
 class _Side:
     """One installation's process. ``title``: the contest before whose start it waits, or empty
-    before a call; ``round``: the round of that call."""
+    before a call; ``round``: the round of that call; ``calls``: how often each contestant is called
+    in a round."""
 
     installation: Installation
     process: "subprocess.Popen[str]"
     title: str = ""
     round: int = 0
+    calls: dict[str, int] = field(default_factory=dict)
     is_done: bool = False
     results: list[Tree] = field(default_factory=list)
     failed: list[Tree] = field(default_factory=list)
@@ -94,6 +96,7 @@ class _Side:
             message = json.loads(line)
             if "waits" in message:
                 self.title, self.round = message["waits"], message["round"]
+                self.calls = message["calls"]
                 return
             for name, kept in (("result", self.results), ("failed", self.failed)):
                 if name in message:
@@ -198,7 +201,8 @@ def _take_turns(one: _Side, other: _Side, seconds: float, on_progress: OnProgres
         elif one.title == other.title:
             on_progress(one.title)
             one.step()
-            other.step()
+            # Both measure how many calls make a round: beside neighbours, with different results.
+            other.step(json.dumps(one.calls) if one.calls else "")
             number, until = 0, perf_counter() + seconds
         else:
             _skip_one(one, other)

@@ -8,7 +8,7 @@ holds however slow the machine is: fewer rounds are made, and a contest without 
 figure at all.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from statistics import median
 from time import perf_counter
@@ -22,11 +22,13 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 LEAST_SECONDS = 0.002  # a faster contestant is called several times per round
+TRIES = 3
 LONG_SECONDS = 1.0  # a contestant whose first call took longer is called once per round
 LEAST_ROUNDS = LEAST_VALUES  # made even if they exceed the contest's own time
 TAILS = (99.0, 99.9)  # percentiles of each round that has enough samples
 NO_TIME = "skipped: the time was up"
 NO_ROUND = "no figure: the time was up after the warm-up"
+BeforeCall = Callable[[int, Mapping[str, int]], bool]
 
 
 @dataclass
@@ -108,14 +110,19 @@ class Outcome:
 
 
 def _calls_for(call: Callable[[], object]) -> int:
+    """How often to call a contestant in a round. The fastest of several tries counts, since a
+    neighbour that interrupts one would leave a round of a single call."""
     calls = 1
-    while True:
-        started = perf_counter()
-        for _ in range(calls):
-            call()
-        if perf_counter() - started >= LEAST_SECONDS or calls >= 1 << 20:
-            return calls
+    while calls < 1 << 20 and min(_taken(call, calls) for _ in range(TRIES)) < LEAST_SECONDS:
         calls *= 4
+    return calls
+
+
+def _taken(call: Callable[[], object], calls: int) -> float:
+    started = perf_counter()
+    for _ in range(calls):
+        call()
+    return perf_counter() - started
 
 
 def run(
@@ -125,7 +132,8 @@ def run(
     seconds: float | None = None,
     most: float | None = None,
     on_progress: Callable[[int, int], None] | None = None,
-    before_call: Callable[[int], bool] | None = None,
+    calls: Mapping[str, int] | None = None,
+    before_call: BeforeCall | None = None,
     keep_going: bool = False,
 ) -> Outcome:
     """Check every result, then time the rounds.
@@ -142,9 +150,12 @@ def run(
         If not even one round fits, all contestants are skipped: a warm-up is no figure.
     on_progress
         Called with the number of rounds done and planned.
+    calls
+        How often to call contestants in a round, by name, instead of measuring it.
     before_call
-        Called before each contestant's call of a round, with the number of the round. False, which
-        it may return at the beginning of a round, ends the contest.
+        Called before each contestant's turn in a round, with the number of the round and how often
+        each contestant is called in one. False, which it may return at the beginning of a round,
+        ends the contest.
     keep_going
         Whether the others continue when a contestant fails; RuntimeError if none is left.
     """
@@ -155,12 +166,12 @@ def run(
     if most is not None and perf_counter() - began + a_round > most:
         outcome.left_out = dict.fromkeys(first, NO_ROUND) | outcome.left_out
     else:
-        calls = _how_often(outcome, first, keep_going)
+        often = _how_often(outcome, first, keep_going, calls or {})
         for number in range(outcome.wanted):
             if on_progress is not None:
                 on_progress(number, outcome.wanted)
             started = perf_counter()
-            if not _a_round(outcome, number, calls, keep_going, before_call):
+            if not _a_round(outcome, number, often, keep_going, before_call):
                 break
             now = perf_counter()
             limits = (most, seconds if number + 1 >= LEAST_ROUNDS else None)
@@ -189,14 +200,18 @@ def _first_calls(
 
 
 def _how_often(
-    outcome: Outcome, first: dict[str, tuple[float, object]], keep_going: bool
+    outcome: Outcome,
+    first: dict[str, tuple[float, object]],
+    keep_going: bool,
+    given: Mapping[str, int],
 ) -> dict[str, int]:
     """How often to call each contestant per round; once if it times itself."""
     calls = {}
     for name, (taken, result) in first.items():
         try:
             once = isinstance(result, Timed) or taken > LONG_SECONDS
-            calls[name] = 1 if once else _calls_for(outcome.contest.calls[name])
+            call = outcome.contest.calls[name]
+            calls[name] = 1 if once else given.get(name) or _calls_for(call)
         except Exception as error:
             if not keep_going:
                 raise
@@ -209,11 +224,11 @@ def _a_round(
     number: int,
     calls: dict[str, int],
     keep_going: bool,
-    before_call: Callable[[int], bool] | None,
+    before_call: BeforeCall | None,
 ) -> bool:
     """Call each contestant; False if ``before_call`` ended the contest."""
     for name in _in_turn(list(calls), number):
-        if before_call is not None and not before_call(number):
+        if before_call is not None and not before_call(number, calls):
             return False
         _call(outcome, name, calls, keep_going)
     return True

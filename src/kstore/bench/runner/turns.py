@@ -1,10 +1,11 @@
 """The contests of one installation, a call at a time: what ``interleave`` starts twice.
 
 Runs in the interpreter of the installation that it measures, from its source text. Every line on
-standard input allows the next step, a contest's start or one call; ``skip`` skips the contest, and
-``end``, before the first call of a round, ends it.
+standard input allows the next step, a contest's start or one contestant's calls of a round:
+``skip`` skips the contest, and ``end``, before the first call of a round, ends it. A start may have
+a JSON object, how often to call contestants in a round: the other installation measured it.
 Every line of standard output is a JSON object: ``{"waits": title}`` before a contest,
-``{"waits": "", "round": n}`` before a call, ``{"result": ...}`` after a contest,
+``{"waits": "", "round": n, "calls": ...}`` before a call, ``{"result": ...}`` after a contest,
 ``{"failed": ...}`` for one that failed.
 """
 
@@ -13,7 +14,7 @@ import logging
 import os
 import sys
 import tempfile
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
@@ -60,26 +61,27 @@ def in_turn(words: Sequence[str], level: str, channel: TextIO) -> None:
         channel.write(json.dumps(message) + "\n")
         channel.flush()
 
-    def wait(title: str = "", number: int = 0) -> str:
-        send({"waits": title, "round": number})
+    def wait(title: str = "", number: int = 0, calls: Mapping[str, int] | None = None) -> str:
+        send({"waits": title, "round": number, "calls": dict(calls or {})})
         if not (answer := sys.stdin.readline()):
             raise SystemExit(1)  # the one that started it has ended
         return answer.strip()
 
-    def before_call(number: int) -> bool:
-        return wait(number=number) != END
+    def before_call(number: int, calls: Mapping[str, int]) -> bool:
+        return wait(number=number, calls=calls) != END
 
     for workload in chosen(words):
         folder = Path(tempfile.mkdtemp(dir=tempfile.gettempdir()))
         setting = Setting(folder, workload.size(level), level, in_turns=True)
         for contest in workload.contests(setting):
             title = f"{workload.title}: {contest.name}"
-            if wait(title) == SKIP:
+            if (answer := wait(title)) == SKIP:
                 continue
             try:
                 outcome = run(
                     only_kstore(workload.title, contest),
                     rounds=MOST_ROUNDS,
+                    calls=json.loads(answer or "{}"),
                     before_call=before_call,
                     keep_going=True,
                 )
