@@ -218,7 +218,7 @@ class Writing:
         return LogCommits(self.setting.directory, self.memory, preallocate=preallocate)
 
     def map_and_store(self, positions: Positions) -> Timed:
-        """Stores into a shared mapping of a new file, then msync and fdatasync."""
+        """Stores into a shared mapping of a new file, then msync, fdatasync and munmap."""
         count = len(positions)
         with fresh(self.file) as fd:
             salt = self._next_salt()
@@ -229,7 +229,7 @@ class Writing:
                 accepted = perf_counter() - started
                 mapping.flush()
                 os.fdatasync(fd)
-                seconds = perf_counter() - started
+            seconds = perf_counter() - started
             check_stamps(self.file, positions, salt, CHECKED)
         return Timed(seconds / count, result=self.block, also={"accepted": accepted / count})
 

@@ -1,4 +1,4 @@
-"""Where the clocks of the engine's contests stand: around the same work for every contestant.
+"""Where the clocks of contests stand: around the same work for every contestant.
 
 A contestant that opens or maps its files before its clock starts, or closes and unmaps them after
 it stops, is compared only with contestants that do so, too. The test inspects this process at the
@@ -20,14 +20,18 @@ import pytest
 from engine import clock
 from engine.workloads import WORKLOADS
 from kstore.bench.contest import Contest, Timed
-from kstore.bench.workload import Setting
+from kstore.bench.workload import Setting, workloads
 from kstore.files.filenames import DELETED_SUFFIX
 
 CLOCKS = {"perf_counter": perf_counter, "perf_counter_ns": perf_counter_ns}
 
 FEW = 50  # readings; of more, from a clock for each call, one in so many is noted
 # Contestants that have no file below the folder, and why.
-ELSEWHERE = {"confluent-kafka": "its mock broker keeps messages in memory"}
+ELSEWHERE = {
+    "confluent-kafka": "its mock broker keeps messages in memory",
+    "random memory": "items of memory stand beside items of a file",
+    "sequential memory": "the same",
+}
 
 
 @dataclass(frozen=True)
@@ -161,6 +165,7 @@ def test_a_clock_that_stops_before_an_unmapping_is_found(tmp_path, monkeypatch):
     assert problems == ["reads: 'less' leaves files mapped when the clock stops, 'all' does not"]
 
 
+MACHINE_GROUPS = ("disk", "memory", "page-cache", "sockets")  # those with contests
 SLOW = ("engine/stream",)  # its batches of 1 MiB are 200,000 records at least
 
 
@@ -168,7 +173,7 @@ SLOW = ("engine/stream",)  # its batches of 1 MiB are 200,000 records at least
     "workload",
     [
         pytest.param(each, id=each.title, marks=[pytest.mark.slow] * (each.title in SLOW))
-        for each in WORKLOADS
+        for each in (*WORKLOADS, *workloads(MACHINE_GROUPS))
     ],
 )
 def test_the_clocks_of_a_contest_stand_around_the_same_work(workload, tmp_path, monkeypatch):
