@@ -19,6 +19,10 @@ from pathlib import Path
 HERE = Path(__file__).resolve().parent
 VERSIONS = ("3.9.2", "4.3.0")
 OLD_VERSIONS = ("0.8.2.2", "0.10.2.2", "0.11.0.3", "2.8.2")  # with ZooKeeper; `make interop-all`
+# Programs on Kafka's clients, and clients alone: a name, whose pom-NAME.xml lists the jars, and the
+# version.
+STREAMS, CONNECT = "streams-4.3.0", "connect-4.3.0"
+OLD_CLIENTS = ("clients-0.10.2.2", "clients-1.1.1", "clients-2.0.1")
 # Spark's own Kafka connector, for `make spark-all`, and the versions of Spark that it works in.
 CONNECTOR, CONNECTOR_SPARK = "spark-connector-4.2.0", "4.2."
 CONNECTOR_JARS = "spark-sql-kafka-0-10_*.jar"
@@ -46,24 +50,36 @@ def _directory(version: str) -> Path:
     root = os.environ.get("KSTORE_KAFKA_LIBS")
     if root:
         return Path(root) / version
-    name = version if version == CONNECTOR else f"kafka-{version}"
+    name = f"kafka-{version}" if _is_kafka(version) else version
     return Path.home() / ".cache" / "kstore" / name
+
+
+def _is_kafka(version: str) -> bool:
+    """A broker and its tools, not a program with a name."""
+    return version[0].isdigit()
 
 
 def _complete(directory: Path, version: str) -> bool:
     """Maven copied everything: the directory then gets its final name."""
-    jars = CONNECTOR_JARS if version == CONNECTOR else f"kafka_*-{version}.jar"
+    if version == CONNECTOR:
+        jars = CONNECTOR_JARS
+    else:
+        jars = f"kafka_*-{version}.jar" if _is_kafka(version) else "kafka-clients-*.jar"
     return any(directory.glob(jars))
 
 
 def _download(version: str, target: Path, attempts: int = 3) -> str | None:
     """Fetch a version's jars; None when they are, else why not."""
     part = target.with_name(target.name + ".part")
-    pom = HERE / ("pom-old.xml" if version in OLD_VERSIONS else "pom.xml")
+    number = version.rpartition("-")[2]
     if version == CONNECTOR:
         pom = HERE / "pom-spark.xml"
+    elif _is_kafka(version):
+        pom = HERE / ("pom-old.xml" if version in OLD_VERSIONS else "pom.xml")
+    else:
+        pom = HERE / f"pom-{version.partition('-')[0]}.xml"
     scala = "2.11" if version.startswith("0.") else "2.13"
-    command = ["mvn", "-q", "-B", "-f", str(pom), f"-Dkafka.version={version}"]
+    command = ["mvn", "-q", "-B", "-f", str(pom), f"-Dkafka.version={number}"]
     command += [f"-Dscala.version={scala}"]
     command += ["dependency:copy-dependencies", "-DincludeScope=runtime"]
     output = ""
