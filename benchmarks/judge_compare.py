@@ -1,4 +1,4 @@
-"""How often ``kstore bench compare`` errs on this machine: pairs A/A and A/B.
+"""Measures how often ``kstore bench compare`` errs on this machine, by A/A and A/B pairs.
 
     python benchmarks/judge_compare.py                      # every plant, 10 pairs; 50 equal pairs
     python benchmarks/judge_compare.py --busy --plants commit --pairs 3 --equal 5

@@ -170,7 +170,7 @@ def test_lines_of_performance(both: Both, served: Served) -> None:
 def test_open_and_hanging_transactions(
     which: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    """One transaction that its coordinator knows, and two that none does: each tool ends one."""
+    """One transaction that its coordinator knows, and two hanging ones: each tool aborts one."""
     import kafka
 
     libs(VERSION)
@@ -206,7 +206,7 @@ def test_open_and_hanging_transactions(
         assert found == {1: "0", 2: "0"}
         same("describe-producers", "--topic", "orders", "--partition", 1)
         end = ("abort", "--topic", "orders", "--start-offset", 0, "--partition")
-        # Both end one without a word, and refuse to end it twice.
+        # Both abort one without any output, and refuse to abort it twice.
         assert both.ours("transactions", *end, 1) == (0, "")
         assert both.theirs(TRANSACTIONS, *end, 2, first=True) == ""
         assert same(*hanging) == []
@@ -221,8 +221,8 @@ def test_open_and_hanging_transactions(
 
 
 def send_without_coordinator(address: str, partition: int) -> None:
-    """A transactional batch for a partition of orders, of a producer that no coordinator has in
-    a transaction."""
+    """Send a transactional batch to a partition of orders for a producer that has no transaction
+    at its coordinator."""
     with RemoteStore(address) as store:
         cluster = store.cluster
         answer = cluster.ask(

@@ -101,7 +101,7 @@ def committed(node: KstoreNode | Node, count: int) -> list[str | None]:
     return [each.value for each in node.consume("t", count, "read_committed")]
 
 
-def test_a_transaction_goes_on_at_the_next_broker(tmp_path: Path) -> None:
+def test_an_open_transaction_can_be_continued_at_the_next_broker(tmp_path: Path) -> None:
     """Begun at Kafka 3.9 and ended at kstore, begun at kstore and ended at Kafka 3.9."""
     (tmp_path / "kafka").mkdir()
     kafka = Node("3.9.2", tmp_path / "kafka")

@@ -91,7 +91,7 @@ def test_moves(served: Served, tmp_path: Path, capfd: pytest.CaptureFixture[str]
         assert [folder_of(served, f"{who}-{n}") for n in (0, 1)] == targets
         assert folder_of(served, f"{who}-2") == start[2]
         assert len(served.consume(who, 20)) == 20
-        # Nothing is left to end.
+        # No move is left to cancel.
         assert ours(served, "--cancel", path, capfd) == theirs(served, "--cancel", path)
         for number, target in enumerate(targets):
             printed = printed.replace(f"to {target} for replica {who}-{number}", f"to {number}")
@@ -106,7 +106,7 @@ def folder_of(served: Served, name: str) -> Path:
 
 
 def test_a_move_that_is_not_complete(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    """On Kafka, whose moves can be slowed: both say so, and both end one."""
+    """On Kafka, whose moves can be throttled: both tools report the move, and both cancel one."""
     libs(VERSION)
     node = Node(VERSION, tmp_path, dirs=2)
     try:

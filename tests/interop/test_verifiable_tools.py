@@ -41,7 +41,7 @@ def served(
 
 
 def command(who: str, tool: str, *words: object) -> list[str]:
-    """The words of Kafka's tool, or of its counterpart."""
+    """The command line of Kafka's tool, or of ours."""
     if who == "theirs":
         return java_command(VERSION, f"{TOOLS}.{tool}", *words)
     return [sys.executable, "-m", "kstore", OURS[tool], *map(str, words)]
@@ -61,7 +61,7 @@ def printed(who: str, tool: str, *words: object, status: int = 0) -> list[str]:
 
 
 def events(lines: Sequence[str]) -> list[Event]:
-    """Events without what differs from run to run, their fields in order."""
+    """The events without the fields that differ from run to run."""
     found: list[Event] = [json.loads(line) for line in lines]
     for each in found:
         assert abs(each.pop("timestamp") / 1000 - time.time()) < 300
@@ -71,7 +71,7 @@ def events(lines: Sequence[str]) -> list[Event]:
 
 
 def both(tool: str, *words: object) -> list[Event]:
-    """The events of ours, which are Kafka's, of topics that are theirs and ours."""
+    """Run both tools, each on its own topic (WHO); their events must be equal, and are returned."""
     texts = []
     for who in WHO:
         named = [str(word).replace("WHO", who) for word in words]
@@ -106,7 +106,7 @@ def test_events_of_a_consumer(served: Node | KstoreNode) -> None:
         "startup_complete", "partitions_assigned", *["record_data"] * 3, "records_consumed",
         "offsets_committed", "partitions_revoked", "shutdown_complete",
     ]  # fmt: skip
-    # Another member of the group continues there; this one is static and commits on its own.
+    # Another member of the group continues there: a static one, which commits automatically.
     static = ("--group-instance-id", "one", "--enable-autocommit", "--session-timeout", 10_000)
     read = both("VerifiableConsumer", *at, *static, "--max-messages", 5)
     assert "offsets_committed" not in {each["name"] for each in read}
@@ -170,7 +170,7 @@ def test_a_signal_ends_them_cleanly(served: Node | KstoreNode) -> None:
 
 
 def test_latency(served: Node | KstoreNode) -> None:
-    """Of a topic that it creates, and again."""
+    """The first run creates the topic, the second one finds it."""
     found = []
     for who in WHO:
         for count in (1, 1001):

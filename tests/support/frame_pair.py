@@ -143,7 +143,7 @@ class OneBroker:
         assert self.connection.is_waiting
 
     def answer(self) -> bytes:
-        """The response of the parked request, once it no longer waits."""
+        """The response to the parked request, after it has been completed."""
         answers: list[bytes] = []
         self._settle(answers)
         assert self.memory.used == 0
@@ -176,8 +176,8 @@ class FramePair:
         self.quick = OneBroker(path / "quick", *handlers, by_frame=True, **settings)
         self.plain = OneBroker(path / "plain", *handlers, by_frame=False, **settings)
         self.both = self.quick, self.plain
-        # Else a request that takes long on a busy machine decides whether the next one is handled
-        # before or after it fails on a worker.
+        # Otherwise the order of a request and of a failure on a worker would depend on whether the
+        # machine is busy.
         self._long_request, connection._LONG_REQUEST = connection._LONG_REQUEST, math.inf
 
     def create(self, topic: str, partitions: int = 1, **config: Any) -> None:

@@ -42,10 +42,10 @@ def leave_to_kafka(path: Path) -> Path:
 
 
 def copy_as_killed(live: Path, killed: Path) -> None:
-    """Copy the directory of a store that is open, which is what a kill would leave.
+    """Copy the directory of an open store as a kill would leave it.
 
-    A checkpoint that is being written in the background is renamed at any moment: its temporary
-    file, which may be gone before it is copied, is not part of what remains.
+    Temporary files are omitted: a checkpoint that is written in the background may be renamed
+    before it is copied.
     """
     shutil.copytree(live, killed, ignore=shutil.ignore_patterns(".lock", "*.tmp"))
 

@@ -65,7 +65,8 @@ def describe_class(name: str, value: type) -> Iterator[str]:
 
 
 def is_unnamed(base: type) -> bool:
-    """Whether a class of kstore is known to users only by the public classes that extend it."""
+    """Whether a class of kstore is visible to users only through the public classes that extend
+    it."""
     import kstore
 
     home = base.__module__

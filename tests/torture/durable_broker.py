@@ -15,7 +15,7 @@ _SETTINGS = {"kstore.acks.durable": "true"}
 
 
 class Sent(NamedTuple):
-    """A batch that waits for its answer; ``values`` are none of one that is sent again."""
+    """A batch that waits for its answer; ``values`` is empty for a repeated batch."""
 
     tp: TopicPartition
     base: int
@@ -24,9 +24,10 @@ class Sent(NamedTuple):
 
 
 def produce_durably(world: World, partitions: int, rounds: int, size: int = 40) -> None:
-    """Batches of two records to each partition, and each round's last once more, all in flight.
+    """Send batches of two records to each partition, and repeat the last of each round, all in
+    flight.
 
-    Each answer says that what is below the batch's end is on disk, also that to the repeated one.
+    Every answer, also that to the repeated batch, means that all below the batch's end is on disk.
     """
     store = world.store
     assert store is not None

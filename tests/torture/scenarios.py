@@ -310,7 +310,7 @@ def publication(world: World) -> None:
 
 
 def durable_broker(world: World) -> None:
-    """Over a roll, and after another opening."""
+    """Across a roll, and again after the store is reopened."""
     begin(world, partitions=2)
     produce_durably(world, 2, 4)
     world.append(1)
@@ -351,5 +351,5 @@ SCENARIOS: dict[str, Scenario] = {
     "publication": Scenario(publication),
 }
 
-# Of which only crashes are explored: a broker's clients do not continue behind each failing call.
+# Only crashes of these are explored: a broker's clients do not continue after each failing call.
 SERVED: dict[str, Scenario] = {"durable broker": Scenario(durable_broker)}

@@ -241,7 +241,7 @@ def _native_requests(data: bytes) -> None:
 
 
 def _produce_turn(data: bytes) -> None:
-    """Every partition is another's: what was received is left for the handlers, to the byte."""
+    """No partition is hosted, so all received bytes must be left for the general handlers."""
     asked: list[tuple[str, int]] = []
 
     def find_target(topic: str, partition: int, image: object) -> None:

@@ -44,7 +44,7 @@ _TIME = r"no argument 'timestamp_ms': use timestamp, an aware datetime or millis
         ),
     ],
 )
-def test_an_argument_of_kafkas_clients_is_answered(
+def test_arguments_of_kafkas_clients_are_errors_with_advice(
     store: Store, call: Callable[[Any], object], advice: str
 ) -> None:
     with pytest.raises(TypeError, match=advice):
@@ -62,7 +62,7 @@ def test_an_argument_of_kafkas_clients_is_answered(
         ((b"key",), {}, "key, headers and the other arguments are named: send"),
     ],
 )
-def test_an_argument_of_kafkas_producers_is_answered(
+def test_arguments_of_kafkas_producers_are_errors_with_advice(
     store: Store, words: tuple[Any, ...], named: dict[str, Any], advice: str
 ) -> None:
     with store.producer() as producer, pytest.raises(TypeError, match=advice):
@@ -74,7 +74,7 @@ def test_an_argument_of_kafkas_producers_is_answered(
     assert store.end_offsets() == {("orders", 0): 0, ("orders", 1): 0}
 
 
-def test_headers_and_columns_answer_names_that_they_lack(store: Store) -> None:
+def test_headers_and_columns_give_advice_for_names_that_they_lack(store: Store) -> None:
     log = store["orders"][0]
     log.append(b"v", key=b"k", headers=[("trace", b"1"), ("trace", b"2")])
     headers, columns = log[0].headers, next(log.scan())
@@ -114,7 +114,7 @@ def test_a_block_of_columns_is_an_arrow_batch_and_a_data_frame(store: Store) -> 
     assert frame.equals(log.to_pandas())
 
 
-def test_topics_are_the_users_and_internal_topics_are_kafkas(store: Store) -> None:
+def test_topics_are_listed_without_kafkas_internal_topics(store: Store) -> None:
     store.alter_group_offsets("billing", {("orders", 0): 0})
     with store.transaction("t") as transaction:
         transaction.send("orders", b"v")
@@ -145,6 +145,6 @@ def test_retention_of_a_store_counts_the_segments_that_it_drops(store: Store) ->
     assert store.apply_retention() == 0
 
 
-def test_the_package_for_spark_needs_no_import_of_its_own() -> None:
+def test_kstore_spark_needs_no_import_of_its_own() -> None:
     assert kstore.spark.__name__ == "kstore.spark"
     assert "spark" in dir(kstore)

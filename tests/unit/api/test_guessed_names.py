@@ -48,7 +48,7 @@ def owners(store: Store) -> Iterator[tuple[Any, dict[str, str]]]:
     yield group.offsets["orders", 0], kafka_names.OF_COMMITTED_OFFSETS
 
 
-def test_a_name_of_kafkas_is_answered_with_kstores(store: Store) -> None:
+def test_a_name_of_kafkas_clients_is_an_error_with_kstores_name(store: Store) -> None:
     for owner, names in owners(store):
         members = {name: getattr(type(owner), name, None) for name in names}
         assert all(each is None or kafka_names.is_answer(each) for each in members.values())
@@ -59,7 +59,7 @@ def test_a_name_of_kafkas_is_answered_with_kstores(store: Store) -> None:
             assert str(caught.value) == f"{kind!r} object has no attribute {name!r}: {instead}"
 
 
-def test_dir_lists_no_name_that_is_only_answered(store: Store) -> None:
+def test_dir_lists_no_name_that_only_raises_an_error(store: Store) -> None:
     for owner, names in owners(store):
         listed = dir(owner)
         assert not [name for name in listed if name in names and not hasattr(owner, name)]
@@ -79,7 +79,7 @@ def test_other_names_are_missing_as_usual(store: Store) -> None:
         assert getattr(owner, "_nothing", 3) == 3
 
 
-def test_a_class_of_kafkas_clients_is_answered_by_the_module() -> None:
+def test_a_class_of_kafkas_clients_is_an_error_with_advice() -> None:
     assert not set(kafka_names.OF_MODULE) & set(kstore.__all__)
     for name, instead in kafka_names.OF_MODULE.items():
         with pytest.raises(ImportError) as caught:
@@ -99,7 +99,7 @@ def test_a_class_of_kafkas_clients_is_answered_by_the_module() -> None:
     "statement",
     ["import kstore.aio", "from kstore import aio", "from kstore.aio import AsyncProducer"],
 )
-def test_the_module_for_asyncio_that_is_guessed_is_answered(statement: str) -> None:
+def test_importing_a_guessed_module_for_asyncio_is_an_error_with_advice(statement: str) -> None:
     with pytest.raises(
         ImportError, match=r"use `import kstore`: `await producer\.send\("
     ) as caught:
@@ -404,7 +404,7 @@ def test_a_view_has_no_len_and_says_why(store: Store) -> None:
     assert len(list(view)) + len(list(store["orders"][1].view())) == 2
 
 
-def test_what_is_given_to_latest_settings_and_keys_is_explained(store: Store) -> None:
+def test_wrong_arguments_of_latest_settings_and_keys_are_explained(store: Store) -> None:
     topic = store["orders"]
     for owner in (topic, topic[0], topic[0].view()):
         with pytest.raises(TypeError, match=r"the last records of a log: log.tail\(10\)"):

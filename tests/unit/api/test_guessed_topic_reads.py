@@ -108,7 +108,7 @@ def test_a_store_flushes_the_logs_of_all_topics(store: Store, tmp_path: Path) ->
         reader.flush()
 
 
-def test_a_flush_of_a_store_goes_on_behind_an_error(
+def test_a_flush_of_a_store_continues_after_an_error(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     first, second = fill(store, 2)

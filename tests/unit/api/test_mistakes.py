@@ -118,6 +118,6 @@ def test_extend_of_a_table_names_its_rows(store: kstore.Store) -> None:
 
 
 @pytest.mark.parametrize("name", ["OffsetOutOfRange", "StoreLocked", "UnknownTopicOrPartition"])
-def test_an_exception_of_kafkas_clients_names_ours(name: str) -> None:
+def test_the_error_for_an_exception_of_kafkas_clients_names_ours(name: str) -> None:
     with pytest.raises(AttributeError, match=f"use {name}Error"):
         getattr(kstore, name)

@@ -90,7 +90,7 @@ def test_a_topic_deleted_between_the_listing_and_its_turn_is_no_error(tmp_path: 
         assert logs[2].append(b"y") >= 1
 
 
-def test_a_partition_whose_retention_fails_keeps_no_other_from_it(
+def test_a_partition_whose_retention_fails_does_not_stop_that_of_others(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     seen: list[BackgroundFailure] = []
@@ -125,7 +125,7 @@ def test_a_partition_whose_retention_fails_keeps_no_other_from_it(
         assert logs[1].start_offset == 10
 
 
-def test_a_chore_that_fails_ends_when_it_succeeds(
+def test_a_failure_of_a_background_task_ends_when_the_task_succeeds(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     failed, ended = threading.Event(), threading.Event()
@@ -160,7 +160,7 @@ def test_a_chore_that_fails_ends_when_it_succeeds(
         (StorageError("full"), True),
     ],
 )
-def test_a_chore_over_all_of_the_store_may_lose_a_race_too(
+def test_a_background_task_of_the_store_may_lose_a_race_too(
     tmp_path: Path, error: Exception, is_failure: bool
 ) -> None:
     def fail() -> None:

@@ -129,7 +129,7 @@ def test_a_store_may_be_collected_while_another_thread_holds_its_locks(tmp_path:
     collector.join()
 
 
-def test_a_finalizer_asks_nothing_of_the_disk(tmp_path: Path) -> None:
+def test_a_finalizer_does_not_access_the_disk(tmp_path: Path) -> None:
     calls: list[str] = []
 
     class Recording(Files):
@@ -175,7 +175,7 @@ def test_a_dropped_store_releases_its_resources(tmp_path: Path) -> None:
         store.consumer("t", group="group").close()
 
 
-def test_a_dropped_store_lets_go_where_warnings_are_errors(
+def test_a_dropped_store_is_released_even_if_warnings_are_errors(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As under ``python -W error``: the warning is raised, and reported by the interpreter."""

@@ -211,7 +211,7 @@ def test_a_wanted_ratio_heeds_its_interval(low, high, verdict):
         (None, None, "a against b: 1.02x"),
     ],
 )
-def test_a_ratio_whose_interval_has_one_is_as_fast_as(low, high, text):
+def test_a_ratio_whose_interval_contains_one_is_shown_as_fast(low, high, text):
     assert text_table.compared(ratio(1.02, low, high)) == text
 
 

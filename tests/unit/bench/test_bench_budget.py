@@ -115,7 +115,7 @@ def test_the_table_shows_how_many_rounds_were_planned_and_made():
     assert shown == "1 round of 5, for want of time: no interval"
 
 
-def test_what_was_accepted_before_the_disk_had_it_is_no_share_of_a_durable_ceiling():
+def test_accepted_records_are_not_compared_with_a_durable_ceiling():
     calls = {"a": lambda: Timed(1.0, also={"accepted": 0.1, "wait": 0.5})}
     outcome = run(Contest(name="a", calls=calls), rounds=5)
     tree = results.as_tree("disk", "disk/some", outcome)

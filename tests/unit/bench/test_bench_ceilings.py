@@ -20,7 +20,7 @@ def table(ours, floor, *, ceiling="floor", rounds=7, **more):
     return tree, "\n".join(text_table.lines(tree))
 
 
-def test_a_ceiling_that_is_passed_is_called_none():
+def test_a_ceiling_that_a_contestant_exceeds_is_not_called_a_ceiling():
     tree, text = table([1.0, 1.1, 0.9, 1.0, 1.0, 1.1, 1.0], [2.0] * 7)
     assert tree["passed_by"] == {"kstore": 2.0}
     assert "NO CEILING: kstore is 2.00 times as fast as floor" in text

@@ -210,7 +210,7 @@ def test_cold_reads_that_are_impossible_are_reported_as_missing(monkeypatch, tmp
     assert setting.missing["cold reads"] == "256 of 256 pages stayed in the cache"
 
 
-def test_huge_pages_that_do_not_come_are_reported_as_missing(monkeypatch, tmp_path):
+def test_huge_pages_that_the_system_does_not_provide_are_reported(monkeypatch, tmp_path):
     for huge in (0, 2 * MIB):
         setting = Setting(tmp_path, MIB)
         monkeypatch.setattr(page_cache, "huge_bytes", lambda mapping, huge=huge: huge)

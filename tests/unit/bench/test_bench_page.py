@@ -52,7 +52,7 @@ def test_the_page_shows_the_command_level_and_scale(tmp_path, monkeypatch):
     assert "was interrupted" not in html
 
 
-def test_the_page_of_an_interrupted_run_starts_with_that(tmp_path):
+def test_the_page_of_an_interrupted_run_begins_by_saying_so(tmp_path):
     running = of(interrupted, tmp_path)
     with pytest.raises(KeyboardInterrupt):
         running.run()

@@ -82,7 +82,7 @@ def test_no_warm_read_names_a_ceiling_that_could_be_passed(setting):
 
 
 @pytest.mark.parametrize(("cache", "may_hold"), [(2 << 20, True), (1 << 19, False), (0, False)])
-def test_warm_reads_that_caches_may_hold_say_so(setting, monkeypatch, cache, may_hold):
+def test_warm_reads_that_fit_into_the_caches_are_labelled_so(setting, monkeypatch, cache, may_hold):
     monkeypatch.setattr(page_cache, "last_level_cache", lambda: cache)
     contest = next(page_cache.warm_reads(setting))
     assert contest.name.endswith("which caches may hold") == may_hold

@@ -280,7 +280,9 @@ def test_start_and_close_without_with(store: kstore.Store) -> None:
     broker.close()
 
 
-def test_what_is_guessed_of_a_broker_is_answered(store: kstore.Store, tmp_path: Path) -> None:
+def test_guessed_arguments_and_names_of_a_broker_are_errors_with_advice(
+    store: kstore.Store, tmp_path: Path
+) -> None:
     with pytest.raises(TypeError, match=r"not str: kstore.serve\('data'\) opens directories"):
         kstore.Broker("data")  # type: ignore[arg-type]
     with pytest.raises(TypeError, match=r"settings={'num.partitions': 3}"):

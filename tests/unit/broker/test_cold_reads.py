@@ -141,7 +141,7 @@ def test_a_disk_that_cannot_read_is_an_error_of_its_partition(
     assert not partition.records
 
 
-def test_a_first_batch_beyond_the_limit_is_loaded_whole(store: kstore.Store) -> None:
+def test_a_first_batch_beyond_the_limit_is_loaded_completely(store: kstore.Store) -> None:
     log = store.create_topic("t", config={"batch.size": 900_000})[0]
     log.extend(VALUES * 3)
     log.roll()

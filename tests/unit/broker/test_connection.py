@@ -135,7 +135,9 @@ def test_a_wrong_size_behind_produce_closes_after_its_answer(
     assert not any(record.exc_info for record in caplog.records)
 
 
-def test_no_answer_leaves_the_others_in_order(server: Server, client: Client) -> None:
+def test_a_request_without_an_answer_leaves_the_others_in_order(
+    server: Server, client: Client
+) -> None:
     client.send("park 1", "none", "echo 3", key=PRODUCE)
     server.wait_for(lambda: len(server.seen) == 3)
     server.complete("park 1", None)

@@ -141,7 +141,7 @@ def test_a_broker_that_does_not_start_gets_no_members(
     assert found == [True]
 
 
-def test_a_join_ends_with_the_broker_that_does_not_answer_it(
+def test_a_join_ends_when_its_broker_stops_without_an_answer(
     store: kstore.Store, broker: kstore.Broker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def stop(groups: EmbeddedGroups, *_: object) -> None:
@@ -209,7 +209,7 @@ def test_a_transaction_commits_for_an_embedded_member(
         assert consumer.committed("t", 0) == RECORDS
 
 
-def test_a_member_left_behind_commits_nothing_of_what_a_new_broker_assigns(
+def test_a_member_of_the_former_group_commits_nothing_in_the_new_brokers_group(
     store: kstore.Store,
 ) -> None:
     with (

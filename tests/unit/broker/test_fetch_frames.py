@@ -109,7 +109,7 @@ def test_other_requests_are_left_to_the_other_handler(brokers, version, message)
 
 @pytest.mark.parametrize("version", VERSIONS)
 @pytest.mark.parametrize("message", [fetch(120), fetch(partition=1), fetch(min_bytes=100_000)])
-def test_too_few_records_for_a_request_that_does_not_wait(brokers, version, message):
+def test_a_request_that_does_not_wait_may_get_too_few_records(brokers, version, message):
     brokers.ask(request_frame(message, version))
     assert brokers.quick.by_frame == 1
 
@@ -124,7 +124,7 @@ def test_an_append_of_any_size_completes_a_parked_request(brokers, version):
     assert brokers.quick.by_frame == 3
 
 
-def test_a_parked_request_waits_for_its_least_bytes(brokers):
+def test_a_parked_request_waits_for_its_min_bytes(brokers):
     park(brokers, fetch(120, max_wait_ms=600_000, min_bytes=1000))
     for size in (200, 200, 2000):
         assert all(each.connection.is_waiting for each in brokers.both)
@@ -132,7 +132,7 @@ def test_a_parked_request_waits_for_its_least_bytes(brokers):
     assert len(answer(brokers)) > 1000
 
 
-def test_the_time_of_a_parked_request_is_over(brokers):
+def test_a_parked_request_is_answered_when_its_wait_ends(brokers):
     park(brokers, fetch(119, max_wait_ms=30, min_bytes=100_000))
     answer(brokers)
     park(brokers, fetch(120, max_wait_ms=30))
@@ -147,7 +147,7 @@ def test_a_stop_answers_a_parked_request(brokers):
     answer(brokers)
 
 
-def test_a_client_that_leaves_is_not_waited_for(brokers):
+def test_a_parked_request_ends_when_its_client_leaves(brokers):
     park(brokers, fetch(120, max_wait_ms=600_000))
     for each in brokers.both:
         each.client.close()
@@ -170,7 +170,7 @@ def test_the_high_watermark_completes_a_parked_request(brokers):
     answer(brokers)
 
 
-def test_the_end_of_a_segment_is_enough(brokers):
+def test_the_end_of_a_segment_completes_a_parked_request(brokers):
     size = len(brokers.quick.store["t"][0].read(0))
     park(brokers, fetch(0, max_wait_ms=600_000, min_bytes=size + 1))
     for each in brokers.both:
@@ -186,7 +186,7 @@ def test_a_truncation_below_a_parked_request_is_an_error(brokers):
     assert OFFSET_OUT_OF_RANGE in answer(brokers)
 
 
-def test_a_topic_that_is_deleted_while_a_request_waits(brokers):
+def test_a_parked_request_for_a_deleted_topic_is_an_error(brokers):
     park(brokers, fetch(120, max_wait_ms=600_000))
     for each in brokers.both:
         each.store.delete_topic("t")

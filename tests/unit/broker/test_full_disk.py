@@ -1,4 +1,4 @@
-"""Changes that free space on a full disk get the space that the broker keeps."""
+"""Changes that free space on a full disk may use the space that the broker has reserved."""
 
 import errno
 import time
@@ -66,7 +66,9 @@ def test_space_is_released_until_the_change_succeeds(failures: int, released: in
     assert reserve.filled == 1
 
 
-def test_a_disk_that_stays_full_is_tried_by_one_timer(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_reserve_of_a_full_disk_is_retried_by_one_timer(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     timers: list[str] = []
 
     def call_later(*_: object) -> Any:
@@ -94,7 +96,7 @@ def test_nothing_is_released_without_need() -> None:
     assert not called
 
 
-def test_the_error_is_raised_when_all_space_is_released() -> None:
+def test_the_error_is_raised_if_releasing_all_space_is_not_enough() -> None:
     reserve, change = Reserve(2), Change(100)
     full, called = disk(reserve)
     with pytest.raises(StorageError):
@@ -103,7 +105,7 @@ def test_the_error_is_raised_when_all_space_is_released() -> None:
     assert len(called) == 1
 
 
-def test_a_broker_keeps_space_while_it_runs(tmp_path: Path) -> None:
+def test_a_broker_reserves_space_while_it_runs(tmp_path: Path) -> None:
     path = tmp_path / "kstore.reserve"
     with kstore.serve(tmp_path, port=0) as broker:
         deadline = time.monotonic() + WAIT

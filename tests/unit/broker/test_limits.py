@@ -83,7 +83,7 @@ def backlog_of(server: Server) -> int:
     return int(struct.unpack_from("=6I", info, 8)[5])
 
 
-def test_as_many_connections_wait_as_the_system_lets() -> None:
+def test_the_accept_backlog_is_the_limit_of_the_system_unless_set() -> None:
     with serving() as server:
         assert backlog_of(server) == int(Path("/proc/sys/net/core/somaxconn").read_text())
     with serving(socket_listen_backlog_size=7) as server:

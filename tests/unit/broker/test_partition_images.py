@@ -1,4 +1,4 @@
-"""What requests about many partitions leave to the disk workers, by the threads that do it."""
+"""Requests about many partitions leave their work to disk workers, not to the loop's thread."""
 
 import os
 import threading
@@ -151,7 +151,9 @@ def test_many_partitions_are_described_by_a_disk_worker(
     assert encoders[0] != LOOP
 
 
-def test_a_new_image_is_followed_in_turns(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_new_image_is_applied_in_several_turns(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     count = 2 * PARTITIONS_A_TURN + 1
     with (
         kstore.Store(tmp_path, config=QUIET, files=HastyDisk()) as store,

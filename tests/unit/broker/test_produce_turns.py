@@ -1,5 +1,5 @@
-"""Produce requests handled by their frames, alone and as they arrive together: answers, logs and
-counters are those of the other handler."""
+"""Produce requests on the fast path, alone and several at once: answers, logs and counters are
+those of the general handler."""
 
 import random
 import resource
@@ -42,7 +42,7 @@ ONE_BATCH = batch(rows(3))
 
 @pytest.mark.parametrize("acks", [0, 1, -1])
 @pytest.mark.parametrize("version", VERSIONS)
-def test_usual_requests_are_answered_by_their_frames(brokers, version, acks):
+def test_plain_requests_are_handled_by_the_fast_path(brokers, version, acks):
     frames = [
         request_frame(produce(ONE_BATCH, acks=acks), version, number=number, client_id=name)
         for number, name in enumerate(["", "me", None, "x" * 300])
@@ -85,7 +85,7 @@ def test_usual_requests_are_answered_by_their_frames(brokers, version, acks):
     ],
     ids=repr,
 )
-def test_unusual_requests_are_left_to_the_generated_module(brokers, version, message):
+def test_requests_that_are_not_plain_are_left_to_the_general_handler(brokers, version, message):
     brokers.ask(request_frame(message, version))
     assert brokers.quick.by_frame == 0
     brokers.log_bytes("t")
@@ -324,7 +324,7 @@ def test_more_than_one_read_arrives(brokers):
 
 @pytest.mark.parametrize("acks", [1, 0])
 def test_a_write_that_fails_is_reported_and_leaves_nothing(brokers, acks):
-    """The limit of a file's size, in the middle of batches that are written together."""
+    """The limit of the file size is reached amongst batches that are written together."""
     frames = numbered([batch(rows(1)), batch([PlainRecord(0, NOW, b"k", bytes(3000))])] * 2, acks=1)
     brokers.ask(frames[0])
     size = brokers.quick.store["t"][0].segments.views[-1].size
@@ -341,7 +341,7 @@ def test_a_write_that_fails_is_reported_and_leaves_nothing(brokers, acks):
     brokers.log_bytes("t")
 
 
-def test_an_answer_that_the_socket_does_not_take_leaves_later(brokers):
+def test_an_answer_that_the_socket_does_not_accept_is_sent_later(brokers):
     """A slow reader: the connection is not read until its answers have left."""
     quick = brokers.quick
     quick.connection._socket.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 1)
@@ -373,7 +373,7 @@ def test_an_answer_that_the_socket_does_not_take_leaves_later(brokers):
     assert quick.memory.used == 0
 
 
-def test_a_turn_that_fails_closes_its_connection_and_holds_nothing(brokers, monkeypatch):
+def test_a_turn_that_fails_closes_its_connection_and_releases_its_memory(brokers, monkeypatch):
     quick = brokers.quick
     frames = b"".join(numbered([ONE_BATCH] * 3))
     quick.ask(frames, frames[:20])
@@ -424,7 +424,7 @@ def counting(tmp_path):
         yield pair
 
 
-def test_requests_are_counted_as_without_frames(counting):
+def test_the_fast_path_counts_requests_as_the_general_handler_does(counting):
     refused = batch(rows(2), last_offset=7)
     batches = [ONE_BATCH, of_producer(0), of_producer(0), refused, ONE_BATCH]
     counting.ask(*numbered(batches, versions=(8, 8, 11)))

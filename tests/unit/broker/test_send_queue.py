@@ -53,7 +53,7 @@ def queue_of(*chunks: Any) -> SendQueue:
     return queue
 
 
-def test_the_head_does_not_cut_the_end_of_an_answer_of_the_limit() -> None:
+def test_the_head_of_an_answer_does_not_count_against_the_limit_of_files() -> None:
     records = FileSlice(SEND_LIMIT)
     queue = queue_of(b"h" * 81, records)
     assert queue.send(WIRE) == 81 + SEND_LIMIT
@@ -61,7 +61,7 @@ def test_the_head_does_not_cut_the_end_of_an_answer_of_the_limit() -> None:
     assert queue.size == 0
 
 
-def test_a_turn_sends_the_limit_from_files() -> None:
+def test_a_turn_sends_at_most_the_limit_from_files() -> None:
     first, second = FileSlice(SEND_LIMIT - 10), FileSlice(SEND_LIMIT)
     queue = queue_of(b"head", first, b"between", second)
     assert queue.send(WIRE) == 11 + SEND_LIMIT

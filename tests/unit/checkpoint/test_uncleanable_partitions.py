@@ -277,7 +277,7 @@ def test_a_compaction_by_hand_does_not_end_the_background_one(
         assert is_compacted(log)
 
 
-def test_a_corrupt_batch_makes_a_partition_uncleanable_for_everybody_to_see(
+def test_a_partition_with_a_corrupt_batch_is_listed_as_uncleanable(
     tmp_path: Path, store: Store, seen: list[BackgroundFailure], capsys: pytest.CaptureFixture[str]
 ) -> None:
     log, sound = make(store), make(store, "sound")
@@ -364,7 +364,7 @@ def test_other_settings_have_the_partition_tried_again(
     assert store.log_dirs[0].uncleanable == store.background_failures == ()
 
 
-def test_who_opens_the_store_next_shows_it_and_tries_again(
+def test_the_next_opening_shows_an_uncleanable_partition_and_tries_it_again(
     tmp_path: Path, config: StoreConfig
 ) -> None:
     with kstore.open(tmp_path, config=config) as store:
@@ -385,7 +385,9 @@ def test_who_opens_the_store_next_shows_it_and_tries_again(
         assert is_compacted(store["t"][0])
 
 
-def test_a_partition_is_only_shown_where_it_is(tmp_path: Path, config: StoreConfig) -> None:
+def test_an_uncleanable_partition_is_listed_in_its_own_directory_only(
+    tmp_path: Path, config: StoreConfig
+) -> None:
     paths = [tmp_path / "a", tmp_path / "b"]
     with kstore.open(paths, config=config) as store:
         logs = list(store.create_topic("t", 2, config=COMPACT))

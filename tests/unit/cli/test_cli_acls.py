@@ -151,7 +151,7 @@ def test_invalid_options_of_acls_are_errors(run: Run, words: list[str], text: st
     assert text in error.splitlines()[0]
 
 
-def test_what_a_broker_refuses_is_said_as_kafka_says_it(
+def test_refusals_of_a_broker_are_printed_as_kafkas_tools_print_them(
     run: Run, tmp_path: Path, capsys: Any
 ) -> None:
     assert run("--add", "--allow-principal", "alice", "--topic", "a")[:2] == (

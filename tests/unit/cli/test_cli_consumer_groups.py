@@ -221,7 +221,7 @@ def test_offsets_that_cannot_be_read_are_no_base_for_a_reset(
     assert committed(data) == {("orders", 0): 5, ("logs", 0): 0}
 
 
-def test_a_topic_that_is_deleted_meanwhile_is_none(
+def test_a_topic_that_is_deleted_meanwhile_is_omitted(
     data: Path, tool: Tool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It exists when the tool finds its name, and no more when the tool asks for its partitions."""

@@ -90,7 +90,7 @@ def test_a_second_signal_stops_at_once(tmp_path: Path) -> None:
         assert process.wait(WAIT) == -signal.SIGTERM
 
 
-def test_retention_is_checked_as_often_as_the_broker_is_told(tmp_path: Path) -> None:
+def test_retention_is_checked_at_the_brokers_interval(tmp_path: Path) -> None:
     words = ("--override", "log.retention.check.interval.ms=50", "--override", "log.roll.ms=1")
     with kstore.open(tmp_path) as store:
         old = store.create_topic("t", config={"retention.ms": 1, "file.delete.delay.ms": 0})[0]

@@ -288,7 +288,9 @@ def consume(tool: Tool, group: str, *words: object) -> list[str]:
     return lines
 
 
-def test_a_group_goes_on_where_it_was(tool: Tool, store: RemoteStore, group: str) -> None:
+def test_a_group_continues_at_its_committed_offsets(
+    tool: Tool, store: RemoteStore, group: str
+) -> None:
     lines = consume(tool, group, "--topic", "orders")
     assert sorted(lines) == ["5", "6", "7", "8", "9", "other 0", "other 1", "other 2"]
     assert consume(tool, group, "--topic", "orders") == []

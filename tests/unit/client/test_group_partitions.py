@@ -1,4 +1,4 @@
-"""Consumers of one group in one process: they share its partitions, and hand them over."""
+"""Consumers of one group in one process share its partitions and pass them on in rebalances."""
 
 import random
 import threading
@@ -42,7 +42,7 @@ def follow(consumer: Consumer) -> None:
 
 
 def balance(*consumers: Consumer) -> None:
-    """Let each notice the rebalance, and then take what it gets; nothing is read."""
+    """Let each consumer notice the rebalance, then install its assignment; nothing is read."""
     for each in (*consumers, *consumers):
         follow(each)
 
@@ -89,7 +89,7 @@ def test_a_partition_that_stays_keeps_its_position(store: Store) -> None:
             assert [two.position(tp) for tp in two.assignment] == [0, 0]
 
 
-def test_a_position_does_not_outlive_a_generation_that_its_member_has_not_seen(
+def test_a_member_that_missed_a_generation_does_not_keep_its_position(
     store: Store,
 ) -> None:
     with store.consumer("t", group="g") as one, store.consumer("t", group="g") as two:
@@ -112,7 +112,7 @@ def test_a_position_does_not_outlive_a_generation_that_its_member_has_not_seen(
         assert {one.position(tp) for tp in mine & had} == {RECORDS}
 
 
-def test_a_batch_is_committed_as_long_as_its_consumer_has_not_given_it_up(store: Store) -> None:
+def test_a_batch_can_be_committed_until_its_partition_is_given_up(store: Store) -> None:
     with store.consumer("t", group="g") as one:
         batch = read(one)
         assert batch is not None
@@ -135,7 +135,7 @@ def given_up(store: Store, one: Consumer) -> tuple[ConsumerBatch, Consumer]:
     return next(each for each in held if (each.topic, each.partition) in two.assignment), two
 
 
-def test_a_batch_of_a_partition_that_moved_is_refused_and_read_by_its_new_owner(
+def test_a_commit_for_a_moved_partition_is_refused_and_its_new_owner_reads_the_batch(
     store: Store,
 ) -> None:
     with store.consumer("t", group="g") as one:
@@ -157,12 +157,12 @@ def test_a_batch_of_a_partition_that_moved_is_refused_and_read_by_its_new_owner(
             assert len(two.poll(100)[tp]) == RECORDS
             two.commit()
         balance(one)
-        with pytest.raises(CommitFailedError), batch:  # it came back: at another position
+        with pytest.raises(CommitFailedError), batch:  # the partition is back, at another position
             pass
         assert (one.position(tp), one.committed(tp)) == (RECORDS, RECORDS)
 
 
-def test_a_commit_in_on_revoke_prevents_that_records_are_read_again(store: Store) -> None:
+def test_after_a_commit_in_on_revoke_no_record_is_read_again(store: Store) -> None:
     calls: list[tuple[str, int]] = []
 
     def revoke(consumer: Consumer, partitions: list[TopicPartition]) -> None:
@@ -210,7 +210,7 @@ def test_a_consumer_that_does_not_poll_loses_its_partitions(
         assert one.poll() == {}
 
 
-def test_a_failed_on_revoke_is_raised_by_one_poll(
+def test_an_error_in_on_revoke_is_raised_by_only_one_poll(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     now = 0.0
@@ -254,7 +254,7 @@ def test_a_dropped_member_leaves(store: Store) -> None:
         assert one.assignment == TPS
 
 
-def test_a_member_may_be_collected_by_the_thread_that_is_in_its_group(store: Store) -> None:
+def test_a_member_may_be_collected_on_a_thread_that_holds_the_groups_lock(store: Store) -> None:
     """A finalizer runs anywhere: here while the group's lock is held by the same thread."""
     with store.consumer("t", group="g") as one:
         kept = [store.consumer("t", group="g")]
@@ -269,7 +269,7 @@ def test_a_member_may_be_collected_by_the_thread_that_is_in_its_group(store: Sto
         assert one.assignment == TPS
 
 
-def test_who_has_chosen_partitions_does_not_share_them(store: Store) -> None:
+def test_a_consumer_with_an_assignment_does_not_share_it(store: Store) -> None:
     with store.consumer(group="g", assignment=[("t", 0)]), pytest.raises(GroupConflictError):
         store.consumer("t", group="g")
     with store.consumer("t", group="g") as one:
@@ -282,7 +282,7 @@ def test_who_has_chosen_partitions_does_not_share_them(store: Store) -> None:
     store.alter_group_offsets("g", {("t", 0): 1})
 
 
-def test_a_transaction_of_another_member_is_awaited(store: Store) -> None:
+def test_a_member_waits_for_the_open_transaction_of_another(store: Store) -> None:
     with (
         store.consumer("t", group="g") as one,
         store.transactional_producer("id") as producer,
@@ -322,7 +322,7 @@ def test_threads_read_each_record_once(store: Store) -> None:
 
 
 class Model:
-    """Random members of a group; what is committed of each partition must follow what was."""
+    """Random members of a group; each commit of a partition must continue the previous one."""
 
     def __init__(self, store: Store, seed: int) -> None:
         self.store = store
@@ -400,7 +400,7 @@ def test_random_members_commit_each_record_once(store: Store, seed: int) -> None
 
 
 def test_the_model_meets_refused_commits(store: Store) -> None:
-    """Otherwise it would prove little."""
+    """Without any, the test above would prove little."""
     model = Model(store, 1)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ResourceWarning)

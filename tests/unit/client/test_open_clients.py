@@ -85,7 +85,7 @@ def test_a_group_where_a_topic_belongs(store: Store, names: tuple[Any, ...]) -> 
         ({"xyz": 1}, "use one of group, topics, assignment, auto_offset"),
     ],
 )
-def test_an_unknown_setting_is_answered_by_the_right_one(
+def test_an_unknown_setting_is_an_error_with_the_right_one(
     store: Store, options: dict[str, Any], advice: str
 ) -> None:
     with pytest.raises(TypeError, match=advice):

@@ -114,7 +114,7 @@ def test_quotas_are_equal_after_a_round_trip_through_json() -> None:
 
 
 def test_changes_of_many_entities_are_one_write(tmp_path: Path) -> None:
-    """Of those that are refused each has its error, and the others count."""
+    """Each refused change has its error, and the others are applied."""
     changes = [(of(user=f"u{number}"), {KEY: 1.0 + number}) for number in range(100)]
     changes.insert(50, (of(user="u"), {KEY: -1.0}))
     changes.append((of(user="u0"), {KEY: None}))

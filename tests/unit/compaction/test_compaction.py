@@ -246,7 +246,7 @@ def test_the_report_and_the_checkpoint(tmp_path):
     log.close()
 
 
-def test_a_checkpoint_of_others_is_kept_and_a_broken_one_is_no_matter(tmp_path):
+def test_other_entries_of_the_cleaner_checkpoint_are_kept_and_a_corrupt_file_is_replaced(tmp_path):
     path = tmp_path / "cleaner-offset-checkpoint"
     (tmp_path / "other-3").mkdir()
     log = fill(tmp_path / "t-0")
@@ -344,7 +344,7 @@ def test_unmapped_old_views_are_still_read(tmp_path):
     log.close()
 
 
-def test_a_reader_elsewhere_sees_before_or_after(tmp_path):
+def test_a_separate_reader_sees_the_log_before_or_after_a_compaction(tmp_path):
     log = fill(tmp_path / "t-0")
     before = contents(log)
     reader = read_log(tmp_path / "t-0")
@@ -470,7 +470,7 @@ def test_a_damaged_batch_is_not_rebuilt(tmp_path):
     log.close()
 
 
-def test_records_without_a_key_are_counted_wherever_they_stand(tmp_path):
+def test_records_without_a_key_are_counted_wherever_they_are(tmp_path):
     """In a batch of which nothing stays, which is skipped unread, and beside the latest."""
     with closing(open_log(tmp_path / "t-0", clock=lambda: NOW)) as log:  # not compacted yet
         log.extend([Record(-1, NOW, b"k", b"1"), Record(-1, NOW, None, b"lost")])

@@ -240,7 +240,7 @@ def test_a_topic_of_kafka_is_not_compacted(tmp_path):
             store["a"][0].compact()
 
 
-def test_a_compaction_of_nothing_says_why_and_roll_makes_it_possible(tmp_path):
+def test_a_compaction_with_nothing_to_do_says_why_and_roll_solves_it(tmp_path):
     with kstore.open(tmp_path, config=StoreConfig(background=False)) as store:
         topic = store.create_topic("a", partitions=2, config={"cleanup.policy": "compact"})
         topic[1].extend([(b"k", b"1"), (b"k", b"2")])

@@ -85,7 +85,7 @@ def take_all(claims: Claims) -> None:
 
 
 @pytest.mark.parametrize("take", [take_a_partition, take_all])
-def test_the_end_of_an_alteration_is_awaited(
+def test_a_consumer_waits_for_the_end_of_an_alteration(
     a: Path, take: Callable[[Claims], None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with ExitStack() as alteration:

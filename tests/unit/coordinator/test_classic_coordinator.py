@@ -471,7 +471,7 @@ def test_description_shows_metadata_of_a_stable_group_only() -> None:
     assert {each.subscription for each in found.members} == {b""}
 
 
-def test_loaded_group_goes_on_with_its_generation() -> None:
+def test_loaded_group_continues_with_its_generation() -> None:
     driver = Driver()
     member = MemberSnapshot("m", None, "c", "/host", SESSION, REBALANCE, b"one", b"assigned")
     driver.coordinator.load(

@@ -43,7 +43,7 @@ def find_log(store: Store, topic: str) -> kstore.Log:
 # --- records that do not decode -------------------------------------------------------------
 
 
-def test_a_deletion_takes_along_a_committed_offset_that_does_not_decode(
+def test_a_deletion_also_removes_a_committed_offset_that_does_not_decode(
     store: Store, tmp_path: Path
 ) -> None:
     commit(store, "g", "t")
@@ -59,7 +59,7 @@ def test_a_deletion_takes_along_a_committed_offset_that_does_not_decode(
             assert consumer.committed(T0) is None
 
 
-def test_a_committed_offset_that_does_not_decode_hinders_its_group_only(store: Store) -> None:
+def test_a_committed_offset_that_does_not_decode_affects_only_its_group(store: Store) -> None:
     commit(store, "g", "t")
     log = find_log(store, OFFSETS)
     key = next(iter(log)).key

@@ -339,7 +339,7 @@ def test_tombstones_have_the_keys_of_the_commits_and_come_once(tmp_path: Path) -
     assert table.group("h") == {}
 
 
-def test_later_is_later_whatever_the_clock_says(tmp_path: Path) -> None:
+def test_a_later_commit_wins_even_if_the_clock_went_back(tmp_path: Path) -> None:
     log = FakeLog()
     ahead = OffsetCommit(5, 2**62)
     log.append(encode_offset_value(ahead), key=encode_offset_key(OffsetKey("g", "t", 0)))
@@ -348,7 +348,7 @@ def test_later_is_later_whatever_the_clock_says(tmp_path: Path) -> None:
     assert embedded_offsets(tmp_path, "g").fetch(OffsetsTable(log))["t", 0].offset == 9
 
 
-def test_the_newest_wins_and_the_later_table_a_tie() -> None:
+def test_the_newest_commit_wins_and_the_later_table_wins_a_tie() -> None:
     old, new, tie = OffsetCommit(1, 10), OffsetCommit(2, 20), OffsetCommit(3, 20)
     tp = ("t", 0)
     assert newest_commits({tp: new}, {tp: old}) == {tp: new}

@@ -11,7 +11,7 @@ def numbers(found: dict[str, list[TopicPartition]], topic: str) -> dict[str, lis
     }
 
 
-def test_consecutive_partitions_and_the_rest_for_the_first_members() -> None:
+def test_members_get_consecutive_partitions_and_the_first_ones_the_rest() -> None:
     members = [Subscriber(name, None, ("a", "b")) for name in ("m2", "m1", "m3")]
     found = assign(members, {"a": range(7), "b": range(2)})
     assert numbers(found, "a") == {"m1": [0, 1, 2], "m2": [3, 4], "m3": [5, 6]}
@@ -30,6 +30,6 @@ def test_only_subscribers_of_a_topic_get_it() -> None:
     assert found["b"] == [TopicPartition("t", 1), TopicPartition("u", 0), TopicPartition("u", 1)]
 
 
-def test_partitions_that_are_not_here_are_not_assigned() -> None:
+def test_only_the_given_partitions_are_assigned() -> None:
     members = [Subscriber(name, None, ("t",)) for name in "ab"]
     assert numbers(assign(members, {"t": (1, 4, 9)}), "t") == {"a": [1, 4], "b": [9]}

@@ -256,7 +256,7 @@ def test_an_end_may_be_asked_for_again_but_not_another(coordinator, hands, commi
     assert hands.take() == []
 
 
-def test_there_is_nothing_to_end_before_a_beginning(coordinator) -> None:
+def test_a_transaction_cannot_end_before_it_begins(coordinator) -> None:
     owner = coordinator.init("t", 60_000)
     for commit in (True, False):
         with pytest.raises(InvalidTxnStateError, match="EMPTY"):
@@ -303,7 +303,7 @@ def test_a_transaction_that_was_decided_before_a_crash_is_finished(
     assert not coordinator.is_open(6, B)
 
 
-def test_an_operation_of_another_coordinator_is_left_to_it(hands) -> None:
+def test_transactions_of_another_coordinator_are_not_changed_until_their_id_is_used(hands) -> None:
     coordinator = EmbeddedCoordinator(hands, max_timeout_ms=900_000, lowest_producer_id=2**62)
     for name, state in (
         ("p", TransactionState.PREPARE_COMMIT),

@@ -33,7 +33,7 @@ def full(*_: object, **__: object) -> None:
 
 
 @pytest.mark.parametrize("step", ["mark", "flush"])
-def test_a_commit_that_failed_once_it_was_decided_is_finished_by_what_comes_next(
+def test_a_commit_that_failed_after_its_decision_is_finished_by_the_next_call(
     store: kstore.Store, monkeypatch: pytest.MonkeyPatch, step: str
 ) -> None:
     producer = store.transactional_producer("id")
@@ -86,7 +86,7 @@ def test_a_producer_that_is_closed_finishes_what_was_decided(
 
 
 @pytest.mark.parametrize("step", ["mark", "store"])
-def test_an_abort_that_failed_rewinds_the_consumer_once_it_came_through(
+def test_an_abort_that_succeeds_on_retry_rewinds_the_consumer(
     store: kstore.Store, monkeypatch: pytest.MonkeyPatch, step: str
 ) -> None:
     store["a"][0].append(b"input")
@@ -115,7 +115,7 @@ def test_an_abort_that_failed_rewinds_the_consumer_once_it_came_through(
         producer.abort_transaction()
 
 
-def test_an_abort_does_not_mind_that_the_consumer_is_closed(store: kstore.Store) -> None:
+def test_an_abort_succeeds_although_the_consumer_is_closed(store: kstore.Store) -> None:
     producer = store.transactional_producer("id")
     producer.begin_transaction()
     with store.consumer(group="g", assignment=[("a", 0)]) as consumer:

@@ -248,7 +248,7 @@ def test_an_end_in_each_state(
     assert driver.end((7, 3), commit=commit) == error
 
 
-def test_the_answer_comes_with_the_decision_and_51_until_the_markers_are_written(
+def test_an_end_is_answered_once_decided_and_gives_51_until_markers_are_written(
     driver: TransactionDriver,
 ) -> None:
     producer = driver.producer()
@@ -329,7 +329,9 @@ def test_what_an_earlier_broker_decided_is_finished(
     )
 
 
-def test_what_an_earlier_broker_left_open_goes_on_or_times_out(driver: TransactionDriver) -> None:
+def test_a_transaction_that_an_earlier_broker_left_open_continues_or_times_out(
+    driver: TransactionDriver,
+) -> None:
     driver.coordinator.load(metadata(TransactionState.ONGOING))
     assert driver.add((7, 3), [T1]) == NONE
     driver.now = 1_010_000
@@ -347,7 +349,7 @@ def test_what_an_earlier_broker_left_open_goes_on_or_times_out(driver: Transacti
     assert answer.error == FENCED
 
 
-def test_a_given_up_id_answers_whom_it_kept_waiting(driver: TransactionDriver) -> None:
+def test_a_pending_end_of_an_unloaded_id_gets_not_coordinator(driver: TransactionDriver) -> None:
     producer = driver.producer()
     driver.add(producer)
     driver.held_stores = []

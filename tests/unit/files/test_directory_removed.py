@@ -64,7 +64,7 @@ def test_the_next_flush_notices(tmp_path: Path, take_away: Callable[[Path], None
 
 
 @pytest.mark.parametrize("take_away", TAKE_AWAY)
-def test_a_flush_with_nothing_to_do_notices(
+def test_a_flush_without_new_records_notices_a_removed_directory(
     tmp_path: Path, take_away: Callable[[Path], None]
 ) -> None:
     log = open_log(tmp_path / "t-0")
@@ -108,7 +108,7 @@ def test_close_reports_the_failure_that_an_append_noticed(tmp_path: Path) -> Non
         log.close()
 
 
-def test_a_parked_log_notices_at_the_next_append(tmp_path: Path) -> None:
+def test_the_next_append_to_a_parked_log_notices_a_removed_directory(tmp_path: Path) -> None:
     log = open_log(tmp_path / "t-0")
     log.append(b"value")
     assert log.park()
@@ -135,7 +135,7 @@ def test_other_partitions_take_appends_and_the_store_does_not_close_as_clean(
         assert store["t"][1].end_offset == 2
 
 
-def test_an_append_asks_nothing_more_of_the_disk(tmp_path: Path) -> None:
+def test_an_append_is_a_single_call_to_the_disk(tmp_path: Path) -> None:
     disk = CountingDisk()
     log = open_log(tmp_path / "t-0", files=disk)
     log.append(b"value")

@@ -169,7 +169,7 @@ def test_nothing_of_a_failed_append_stays_behind_a_shorter_one(tmp_path: Path, w
     assert again.recovery.kept == ()
 
 
-def test_a_log_whose_tail_cannot_be_cut_takes_no_more(tmp_path: Path) -> None:
+def test_a_log_whose_tail_cannot_be_cut_refuses_appends(tmp_path: Path) -> None:
     class Stubborn(HalfDisk):
         stubborn = False
 
@@ -194,7 +194,7 @@ def test_a_log_whose_tail_cannot_be_cut_takes_no_more(tmp_path: Path) -> None:
 # --- the file is cut ------------------------------------------------------------------------------
 
 
-def test_a_rolled_segment_is_cut_for_good_before_the_next_one_has_a_name(tmp_path: Path) -> None:
+def test_a_rolled_segment_is_cut_and_synced_before_the_next_one_is_created(tmp_path: Path) -> None:
     disk = Recorder(tmp_path)
     log = open_log(tmp_path, files=disk, **ON)
     log.append(b"a")

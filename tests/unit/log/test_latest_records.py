@@ -55,7 +55,7 @@ def test_of_equal_times_the_last_partition_counts(store: Store) -> None:
     assert latest_values(topic) == {b"k": b"1", b"deleted in 0": b"1"}
 
 
-def test_the_order_of_partitions_is_of_no_account(store: Store) -> None:
+def test_the_result_does_not_depend_on_the_order_of_partitions(store: Store) -> None:
     for number, order in enumerate(permutations([(10, b"a"), (20, None), (30, b"c")])):
         topic = store.create_topic(f"t{number}", 3)
         for log, (time, value) in zip(topic, order, strict=True):

@@ -55,7 +55,7 @@ def check(data: bytes, **rules) -> str:
 
 
 @given(rows=record_lists)
-def test_a_right_batch_passes_and_its_largest_timestamp_is_found(rows):
+def test_a_valid_batch_passes_and_its_largest_timestamp_is_found(rows):
     data = batch(rows)
     report = kernel.validate_leader(data, now=NOW)
     assert (report.status_name, report.ok) == ("OK", True)
@@ -191,7 +191,7 @@ def test_records_that_are_refused(body, count, status, index):
         assert report.bad_position == alone.bad_position + BODY
 
 
-def test_every_cut_and_flip_of_the_records_alone_ends_well():
+def test_every_truncation_and_flip_of_the_records_is_valid_or_an_error():
     """Without a checksum in the way: any bytes give a status and nothing outside is read."""
     rows = [PlainRecord(n, NOW, b"k" * n, b"v" * 70, (("h", b"x"), ("", None))) for n in range(3)]
     body = batch(rows)[BODY:]

@@ -222,7 +222,7 @@ def test_deleting_records_raises_the_start(directory: Path) -> None:
         log.delete_records(32)
 
 
-def test_what_does_not_fit_leaves_the_log_as_it_was(directory: Path) -> None:
+def test_an_append_that_does_not_fit_leaves_the_log_unchanged(directory: Path) -> None:
     log = open_log(directory, max_message_bytes=200, segment_bytes=10_000)
     log.append(b"ok")
     with pytest.raises(MessageTooLargeError):
@@ -366,7 +366,7 @@ def test_another_process_sees_what_was_appended(directory: Path, own: bool) -> N
         reader.flush()
 
 
-def test_a_torn_tail_is_not_there_yet(directory: Path) -> None:
+def test_a_reader_does_not_see_a_torn_tail(directory: Path) -> None:
     writer = open_log(directory)
     writer.extend([b"x" * 100] * 10)
     reader = read_log(directory)

@@ -35,7 +35,7 @@ def directory(tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize("codec", range(5))
-def test_a_clients_batch_is_stored_as_it_came_but_for_its_offset(
+def test_a_client_batch_is_stored_unchanged_except_for_its_offset(
     directory: Path, codec: int
 ) -> None:
     log = open_log(directory)

@@ -61,7 +61,7 @@ def test_parameters_are_those_of_the_interface(kind: type[Log]) -> None:
 
 
 def parameters_of(function: Callable[..., Any]) -> list[tuple[str, Any, Any]]:
-    """Name, kind and default, but for the first one, ``self``, and for what is always refused.
+    """Name, kind and default of each, without ``self`` and arguments that are always refused.
 
     ``append`` takes kafka-python's ``timestamp_ms`` in order to name ``timestamp``.
     """

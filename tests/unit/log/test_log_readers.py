@@ -167,7 +167,7 @@ def test_readers_that_are_kept_do_not_keep_their_files(tmp_path: Path) -> None:
         assert len(os.listdir("/proc/self/fd")) <= before + 5
 
 
-def test_looking_for_a_time_does_not_keep_every_index(tmp_path: Path) -> None:
+def test_a_lookup_by_time_does_not_keep_every_index_mapped(tmp_path: Path) -> None:
     log = open_log(tmp_path, segment_bytes=20_000, index_interval_bytes=100)
     for number in range(200):
         log.append(b"x" * 500, timestamp=1000 + number)
@@ -260,7 +260,7 @@ def test_a_follower_sees_a_truncation(tmp_path: Path) -> None:
 # --- promises ---------------------------------------------------------------------------------
 
 
-def test_what_comes_after_a_truncation_is_durable_only_when_synced(tmp_path: Path) -> None:
+def test_records_after_a_truncation_are_durable_only_once_synced(tmp_path: Path) -> None:
     log = open_log(tmp_path)
     with Committer(log) as committer:
         for _ in range(100):

@@ -102,7 +102,7 @@ def test_a_range_is_sent(tmp_path: Path, sockets: Sockets) -> None:
 
 
 @pytest.mark.parametrize("mapped", [True, False])
-def test_a_full_socket_takes_what_it_can(tmp_path: Path, sockets: Sockets, mapped: bool) -> None:
+def test_a_full_socket_accepts_what_fits(tmp_path: Path, sockets: Sockets, mapped: bool) -> None:
     near, far = sockets
     near.setblocking(False)
     fill(tmp_path / "t-0").close()

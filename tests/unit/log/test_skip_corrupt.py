@@ -183,7 +183,7 @@ def test_above_the_recovery_point_a_torn_end_is_cut_with_the_marker_too(tmp_path
     assert any("kstore.cut." in name for name in snapshot(tmp_path).keys() - before.keys())
 
 
-def test_what_lies_between_two_ruined_headers_is_shown(tmp_path: Path) -> None:
+def test_records_between_two_corrupt_headers_are_read(tmp_path: Path) -> None:
     """Nothing of the second leads on: an entry of the offset index shows that batches begin
     between, and no value holds them."""
     path = made(tmp_path, v2(60))

@@ -262,9 +262,7 @@ class CountedFiles(Files):
 
 
 @pytest.mark.parametrize("opener", [open_log, read_log, read_foreign])
-def test_segments_are_looked_into_once_and_at_their_ends_only(
-    tmp_path: Path, opener: Opener
-) -> None:
+def test_segments_are_read_once_and_only_at_their_ends(tmp_path: Path, opener: Opener) -> None:
     log = open_log(tmp_path, segment_bytes=600_000)
     for batch in range(800):
         log.extend([b"x" * 1000] * 10, timestamp=1000 + batch)

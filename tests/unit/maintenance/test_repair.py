@@ -384,7 +384,7 @@ def test_a_tail_that_was_cut(size, partition, tmp_path):
     assert found.end_offset == 51
 
 
-def test_a_segment_that_is_missing_one_that_is_doubled_and_one_misnamed(partition, tmp_path):
+def test_repair_reports_missing_duplicate_and_misnamed_segments(partition, tmp_path):
     (partition / filenames.log_name(18)).rename(partition / "copy of a segment.log")
     shutil.copy(partition / filenames.log_name(0), partition / filenames.log_name(9))
     found, saved = repaired(partition, tmp_path)

@@ -277,7 +277,7 @@ def test_unsorted_seeds_and_seeds_of_another_kind():
         st.tuples(st.integers(0, len(LONG) - 1), st.integers(0, 255)), min_size=1, max_size=5
     )
 )
-def test_damage_is_met_the_same_way_by_all(damage):
+def test_all_scans_stop_at_the_same_damage(damage):
     data = bytearray(LONG)
     for position, value in damage:
         data[position] = value

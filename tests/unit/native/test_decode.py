@@ -405,7 +405,7 @@ def test_every_byte_of_a_record_between_others(key, size):
     assert right >= 9
 
 
-def test_a_claimed_count_asks_for_no_memory():
+def test_a_count_that_the_bytes_contradict_allocates_no_memory():
     from oracle.crc import crc32c
 
     data = bytearray(writer.batch(plain(1)))
@@ -429,7 +429,7 @@ def test_blocks_keep_their_data_and_their_memory():
     assert scanner.next_block() is None
 
 
-def test_a_closed_scanner_lets_its_map_go():
+def test_a_closed_scanner_releases_its_map():
     with mmap.mmap(-1, 4096) as mapped:
         mapped[: len(SAMPLES["v2"])] = SAMPLES["v2"]
         scanner = scan(mapped, 0, len(SAMPLES["v2"]))

@@ -111,7 +111,7 @@ def test_text_is_refused_with_the_remedy():
         BatchBuffer().put_values(["text"], 0, T, 1 << 20)
 
 
-def test_values_before_a_bad_one_are_in():
+def test_values_before_an_invalid_one_are_in_the_batch():
     batch = BatchBuffer()
     with pytest.raises(TypeError):
         batch.put_values([b"a", b"b", 3, b"c"], 0, T, 1 << 20)

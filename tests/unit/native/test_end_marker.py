@@ -51,6 +51,6 @@ def test_a_commit_or_abort_marker_ends_a_transaction(kind, longer):
         (None, struct.pack(">hi", 0, 3)),
     ],
 )
-def test_any_other_control_record_leaves_it_open(key, value):
+def test_any_other_control_record_leaves_the_transaction_open(key, value):
     """Kafka's ControlRecordType and EndTransactionMarker refuse these."""
     assert not is_ended(control(key, value))

@@ -45,7 +45,7 @@ def test_only_the_owning_thread_can_unlock():
         assert lock._is_owned()
 
 
-def test_an_attempt_takes_it_only_where_it_is_free():
+def test_an_attempt_acquires_the_lock_only_if_it_is_free():
     lock = ReentrantLock()
     with lock.attempt() as taken:
         assert taken is True
@@ -82,7 +82,7 @@ def test_threads_take_turns():
     assert (total, max(most)) == ([800], 1)
 
 
-def test_a_condition_waits_with_it_however_often_it_was_taken():
+def test_a_condition_waits_with_a_lock_that_was_acquired_repeatedly():
     lock = ReentrantLock()
     changed = threading.Condition(lock)
     ready = []
@@ -121,7 +121,7 @@ def test_a_signal_ends_the_wait():
     assert lock.acquire(blocking=False)
 
 
-def test_a_forked_child_gets_a_new_one():
+def test_a_forked_child_gets_a_new_lock():
     lock = ReentrantLock()
     thread = threading.Thread(target=lock.acquire)  # never given back, as by a thread that is gone
     thread.start()

@@ -68,7 +68,7 @@ def test_recovery_uses_the_snapshots_below_the_segments_it_reads(tmp_path: Path)
     assert known(21, 18) == []  # nothing is left of the log
 
 
-def test_recovery_forgets_who_was_idle_as_a_start_does(tmp_path: Path) -> None:
+def test_recovery_expires_idle_producers_as_a_clean_start_does(tmp_path: Path) -> None:
     """Also those that it met in what it read: Kafka ends its recovery with a snapshot, and loads
     it. Who has a transaction open is remembered."""
     log = opened(tmp_path / "t-0")
@@ -208,7 +208,7 @@ class FullForIndexes(Files):
         return super().open(path, flags)
 
 
-def test_a_full_disk_does_not_keep_a_log_shut_for_an_index_that_was_lost(
+def test_a_full_disk_does_not_prevent_opening_a_log_that_lost_an_index(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     folder = tmp_path / "t-0"
@@ -228,7 +228,7 @@ def test_a_full_disk_does_not_keep_a_log_shut_for_an_index_that_was_lost(
     assert {path: path.read_bytes() for path in kept} == kept
 
 
-def test_that_nothing_was_aborted_is_noted_without_a_sync(
+def test_an_empty_transaction_index_is_written_without_a_sync(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folder = tmp_path / "t-0"

@@ -59,7 +59,7 @@ def test_a_repeated_batch_is_answered_and_not_written(log: Log) -> None:
     assert log.append_as_leader(sent(7, 0, 60)).first_offset == 60
 
 
-def test_a_part_of_a_batch_is_no_repetition(log: Log) -> None:
+def test_a_part_of_a_batch_is_not_a_duplicate(log: Log) -> None:
     log.append_as_leader(sent(7, 0, 0, 10))
     with pytest.raises(OutOfOrderSequenceError):
         log.append_as_leader(sent(7, 0, 0, 5))
@@ -99,7 +99,7 @@ def test_an_older_epoch_is_refused_and_a_newer_one_begins_at_0(log: Log) -> None
         log.append_as_leader(sent(7, 5, 0, 3))  # a repetition, but of an epoch that is over
 
 
-def test_an_epoch_that_is_over_is_no_duplicate_source(log: Log) -> None:
+def test_a_batch_is_compared_only_with_batches_of_its_epoch(log: Log) -> None:
     log.append_as_leader(sent(7, 0, 0))
     log.append_as_leader(sent(7, 1, 0))
     assert log.append_as_leader(sent(7, 1, 0)).first_offset == 1
@@ -281,7 +281,7 @@ def test_idle_producers_are_forgotten_but_not_their_transactions(tmp_path: Path)
     assert log.last_stable_offset == 1
 
 
-def test_a_log_that_is_opened_expires_by_its_own_clock(tmp_path: Path) -> None:
+def test_an_opening_expires_producers_by_the_logs_clock(tmp_path: Path) -> None:
     now = [NOW]
 
     def reopened():

@@ -44,7 +44,7 @@ def test_a_message_is_a_dataclass_with_slots():
         hash(message)
 
 
-def test_its_fields_are_known_before_the_first_instance():
+def test_the_fields_of_a_class_are_known_before_its_first_instance():
     kind = new_class()
     assert is_dataclass(kind)
     assert [each.name for each in fields(kind)] == ["number", "names"]
@@ -67,7 +67,7 @@ def test_a_subclass_may_be_used_first():
     assert Own() == Own()
 
 
-def test_a_class_is_made_at_its_first_use_and_once(monkeypatch):
+def test_the_methods_of_a_class_are_generated_once_at_its_first_use(monkeypatch):
     made = []
     monkeypatch.setattr(
         "kstore.protocol.message_class.dataclass",

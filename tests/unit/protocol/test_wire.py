@@ -170,7 +170,7 @@ def test_short_records_are_copied_into_the_chunk_around_them() -> None:
     assert writer.chunks() == [b"\x04abc\x01"]
 
 
-def test_a_writer_goes_on_behind_its_chunks() -> None:
+def test_a_writer_continues_after_its_chunks() -> None:
     writer = Writer()
     writer.int8(1)
     assert writer.chunks() == [b"\x01"]

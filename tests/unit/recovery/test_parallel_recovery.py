@@ -105,7 +105,9 @@ def test_each_directory_has_its_threads(killed: Path, threads: int) -> None:
     assert waits == [2 * threads]
 
 
-def test_one_that_cannot_be_recovered_keeps_no_other_from_it(killed: Path, caplog) -> None:
+def test_a_partition_that_cannot_be_recovered_does_not_stop_the_others(
+    killed: Path, caplog
+) -> None:
     segment = folder_of(killed, 3) / LOG
     data = segment.read_bytes()
     segment.write_bytes(data[:-1])

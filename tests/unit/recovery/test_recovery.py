@@ -192,7 +192,7 @@ def test_cut_files_never_replace_one_another(tmp_path):
     assert [found[name] for name in names] == [b"torn 0", b"torn 1", b"torn 2"]
 
 
-def test_damage_in_front_of_later_data_is_refused(tmp_path):
+def test_damage_before_later_data_is_refused(tmp_path):
     write_segment(tmp_path, 0, [*batches(0, 5), b"torn"])
     write_segment(tmp_path, 5, batches(5, 5))
     before = contents(tmp_path)

@@ -68,7 +68,7 @@ def test_wrong_index_entries_are_seen_at_open(tmp_path, how, clean):
     assert recover_partition(DISK, tmp_path, None, CONFIG).report.steps == ()
 
 
-def test_between_its_ends_a_large_index_is_looked_at_after_a_kill_only(tmp_path):
+def test_only_after_a_kill_is_a_large_index_checked_between_its_ends(tmp_path):
     """A clean open costs the same for every size; reads do not depend on it."""
     _, expected = sealed_log(tmp_path, 400)
     assert len(expected.index) > 150
@@ -91,7 +91,7 @@ def test_a_lost_time_index_is_rebuilt(tmp_path, left):
     check_indexes(tmp_path, 0, data)
 
 
-def test_a_lost_time_index_of_a_damaged_segment_keeps_nothing_from_opening(tmp_path):
+def test_a_lost_time_index_of_a_damaged_segment_does_not_prevent_opening(tmp_path):
     data, _ = sealed_log(tmp_path)
     (tmp_path / filenames.time_index_name(0)).unlink()
     bad = data[:-1] + bytes([data[-1] ^ 1])

@@ -115,7 +115,7 @@ def test_killed_at_every_step_and_run_again(source: Path) -> None:
     assert {(0, 0), (50, 50)} <= shown
 
 
-def test_what_cannot_be_undone_now_keeps_what_it_is_undone_by(
+def test_a_publication_that_cannot_be_undone_now_is_undone_by_the_next_writer(
     source: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The switch fails, and so does undoing, on a full disk: the next writer undoes all of it."""

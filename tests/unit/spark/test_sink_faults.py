@@ -225,7 +225,7 @@ class Behind(Files):
 @pytest.mark.parametrize(
     "methods", [["listdir"], ["write_atomically", "write_all_atomically"], ["write", "open"]]
 )
-def test_an_error_behind_the_switch_fails_nothing(
+def test_an_error_after_the_switch_does_not_fail_the_publication(
     one: Path, identity: str | None, methods: list[str], caplog: pytest.LogCaptureFixture
 ) -> None:
     """A caller that gets an error would write it again."""

@@ -224,7 +224,9 @@ def visible(path: Path) -> list[str]:
     )
 
 
-def test_wherever_it_dies_nothing_is_lost_or_there_twice(log_dir: Path, tmp_path: Path) -> None:
+def test_a_kill_at_any_step_neither_loses_nor_doubles_records(
+    log_dir: Path, tmp_path: Path
+) -> None:
     plan, rows = plan_all(log_dir)
     task = plan.tasks[0]
     for after in range(60):

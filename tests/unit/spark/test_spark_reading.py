@@ -66,7 +66,7 @@ def test_no_byte_is_read_twice(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     assert sum(sizes) == found.size
 
 
-def test_a_file_cut_while_it_is_read_is_no_endless_loop(tmp_path: Path) -> None:
+def test_reading_a_file_that_is_truncated_meanwhile_ends(tmp_path: Path) -> None:
     with kstore.open(tmp_path, config=QUIET) as store:
         log = store.create_topic("t")[0]
         for n in range(40):
@@ -225,7 +225,7 @@ def test_a_batch_at_the_planned_position_that_is_another_one(tmp_path: Path) -> 
     assert run(tmp_path / "planned", found) == [(1, b"z"), (2, b"y" * 50)]
 
 
-def test_a_host_without_the_directory_is_no_empty_store(tmp_path: Path) -> None:
+def test_a_host_without_the_directory_is_an_error_and_not_an_empty_store(tmp_path: Path) -> None:
     """With failOnDataLoss=false too: an executor without the mount must not count as deleted."""
     fill(tmp_path / "here")
     found = plan(tmp_path / "here", topics="t")

@@ -334,7 +334,7 @@ def test_a_cut_log_drops_its_unfinished_copy(dirs: tuple[Path, Path]) -> None:
         assert store.log_dirs[1].futures == ()
 
 
-def test_a_move_to_where_it_is_drops_the_unfinished_copy(dirs: tuple[Path, Path]) -> None:
+def test_a_move_to_the_current_directory_drops_the_unfinished_copy(dirs: tuple[Path, Path]) -> None:
     with filled(dirs) as store:
         interrupted(store, dirs[1], 4000)
         assert store.move("t", 0, dirs[0]).size == 0
@@ -384,7 +384,7 @@ def two_copies(dirs: tuple[Path, Path], sign: int | None) -> None:
         (dirs[sign] / "t-0" / "kstore.moved").write_bytes(b'{"format":1}\n')
 
 
-def test_without_a_marker_no_copy_is_known_to_count(dirs: tuple[Path, Path]) -> None:
+def test_two_copies_without_a_marker_are_refused(dirs: tuple[Path, Path]) -> None:
     two_copies(dirs, None)
     for mode in ("r", "a"):
         with pytest.raises(CorruptFileError, match="Kafka does not start either"):
@@ -402,7 +402,7 @@ def test_the_copy_marked_complete_is_used(dirs: tuple[Path, Path], sign: int) ->
         assert not list(dirs[sign].rglob("kstore.moved"))
 
 
-def test_a_sign_on_the_shorter_copy_is_not_believed(dirs: tuple[Path, Path]) -> None:
+def test_a_marker_on_the_shorter_copy_is_not_trusted(dirs: tuple[Path, Path]) -> None:
     two_copies(dirs, 1)
     with kstore.open(dirs[0], config=QUIET) as store:
         store["t"][0].append(b"more")
@@ -420,7 +420,7 @@ def test_an_old_marker_is_removed_when_the_log_is_opened(dirs: tuple[Path, Path]
     assert not sign.exists()
 
 
-def test_a_sign_of_a_newer_kstore_is_not_guessed_at(dirs: tuple[Path, Path]) -> None:
+def test_a_marker_of_a_newer_kstore_is_refused_and_kept(dirs: tuple[Path, Path]) -> None:
     two_copies(dirs, 1)
     sign = dirs[1] / "t-0" / "kstore.moved"
     for data, error in ((b'{"format":2}\n', NewerFormatError), (b"moved", CorruptFileError)):

@@ -160,7 +160,7 @@ def test_the_cleaner_that_meets_a_compaction_by_hand_reports_no_failure(tmp_path
         assert store.background_failures == ()
 
 
-def test_no_warning_of_checksums_for_a_segment_that_left_the_log(
+def test_a_segment_that_left_the_log_gives_no_warning_about_checksums(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     with caplog.at_level(logging.WARNING, "kstore"):

@@ -92,7 +92,7 @@ def test_a_number_of_numpy_is_a_partition(store: kstore.Store, way: str) -> None
     assert found.partition == 1
 
 
-def test_a_partitioner_may_answer_by_a_comparison(store: kstore.Store) -> None:
+def test_a_partitioner_may_return_a_bool(store: kstore.Store) -> None:
     topic = store["t"]
     topic.partition_by(lambda key, value, count: key is not None and key > b"m")
     for key, partition in ((b"a", 0), (b"z", 1)):

@@ -1,4 +1,4 @@
-"""The space that is kept on each disk: allocated, released in parts, removed."""
+"""The reserved space on each disk is allocated, released in parts, and removed."""
 
 import errno
 from pathlib import Path
@@ -56,7 +56,7 @@ def test_a_small_disk_keeps_little(tmp_path: Path) -> None:
         assert (tmp_path / "kstore.reserve").stat().st_size == 1_000_000
 
 
-def test_what_does_not_fit_is_not_kept_and_tried_again(tmp_path: Path) -> None:
+def test_a_reserve_that_does_not_fit_is_released_and_can_be_filled_later(tmp_path: Path) -> None:
     files = Disk(100 * GIB)
     path = tmp_path / "kstore.reserve"
     with kstore.Store(tmp_path, config=QUIET, files=files) as store:

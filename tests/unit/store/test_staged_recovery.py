@@ -142,7 +142,7 @@ def test_settings_that_change_during_the_recovery_reach_the_log(
         assert store["slow"][1].config.max_message_bytes == 1234
 
 
-def test_a_partition_that_cannot_be_recovered_does_not_keep_the_others(tmp_path: Path) -> None:
+def test_a_partition_that_cannot_be_recovered_does_not_block_the_others(tmp_path: Path) -> None:
     config = LogConfig(segment_bytes=1000, segment_index_bytes=4096)
     with kstore.open(tmp_path / "live", config=QUIET) as store:
         for log in store.create_topic("t", 2, config=config):

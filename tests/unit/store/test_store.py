@@ -442,7 +442,7 @@ def test_a_partition_in_two_directories_is_refused(tmp_path: Path) -> None:
         kstore.open([])
 
 
-def test_an_unclean_directory_does_not_spoil_a_clean_one(tmp_path: Path) -> None:
+def test_an_unclean_directory_does_not_cause_recovery_of_a_clean_one(tmp_path: Path) -> None:
     paths = [tmp_path / "a", tmp_path / "b"]
     with kstore.open(paths) as store:
         for log in store.create_topic("t", 4):
@@ -526,7 +526,7 @@ def test_unrecognized_directories_are_named_and_left(
     assert (tmp_path / "lost+found" / "x").read_bytes() == b"x"
 
 
-def test_damage_in_front_of_later_data_needs_a_word(tmp_path: Path) -> None:
+def test_damage_before_later_data_is_cut_only_with_recovery_kafka(tmp_path: Path) -> None:
     with kstore.open(tmp_path, config=QUIET) as store:
         settings = LogConfig(segment_bytes=1000, batch_size=300)
         log = store.create_topic("t", config=settings)[0]

@@ -73,7 +73,7 @@ def snapshot(path: Path) -> dict[str, bytes]:
 # --- topics come and go ---------------------------------------------------------------------
 
 
-def test_a_topic_is_directories_an_id_and_an_entry(tmp_path: Path) -> None:
+def test_a_created_topic_has_directories_an_id_and_an_entry(tmp_path: Path) -> None:
     registry = catalog(tmp_path)
     registry.create("orders", 3, LogConfig(retention_ms=1000), None)
     assert sorted(each.name for each in tmp_path.iterdir()) == [
@@ -171,7 +171,7 @@ def test_a_foreign_topic_is_not_deleted_by_mistake(tmp_path: Path) -> None:
     assert not (tmp_path / "kafka-0").exists()
 
 
-def test_a_foreign_topic_keeps_everything_whatever_the_store_says(tmp_path: Path) -> None:
+def test_a_foreign_topic_ignores_the_stores_retention_and_cleanup_policy(tmp_path: Path) -> None:
     (tmp_path / "kafka-0").mkdir()
     dirs = [LogDir(DISK, str(tmp_path), writable=False)]
     default = LogConfig(retention_ms=1, retention_bytes=1, cleanup_policy="compact", segment_ms=5)
@@ -206,7 +206,7 @@ class Failing(Files):
 
 
 @pytest.mark.parametrize("fail_at", range(1, 12))
-def test_a_creation_cut_short_is_carried_through(tmp_path: Path, fail_at: int) -> None:
+def test_an_interrupted_creation_is_completed_when_it_resumes(tmp_path: Path, fail_at: int) -> None:
     try:
         catalog(tmp_path, files=Failing(fail_at)).create("t", 3, None, TOPIC_ID)
     except StorageError:
@@ -229,7 +229,9 @@ OTHER_ID = "BBBBBBBBQBCBBBBBBBBBqg"
 
 @pytest.mark.parametrize("stays_full", [False, True], ids=["once", "while undoing"])
 @pytest.mark.parametrize("fail_at", range(40))
-def test_a_full_disk_leaves_the_name_free(tmp_path: Path, fail_at: int, stays_full: bool) -> None:
+def test_a_creation_on_a_full_disk_leaves_the_name_available(
+    tmp_path: Path, fail_at: int, stays_full: bool
+) -> None:
     """A broker's next attempt has another topic id."""
     disk = FaultyDisk()
     registry = catalog(tmp_path, files=disk)
@@ -256,7 +258,7 @@ def test_a_full_disk_leaves_the_name_free(tmp_path: Path, fail_at: int, stays_fu
 
 @pytest.mark.parametrize("is_killed", [False, True], ids=["full", "killed"])
 @pytest.mark.parametrize("fail_at", range(64))
-def test_of_several_topics_each_is_there_whole_or_not_at_all(
+def test_each_of_several_topics_is_created_completely_or_not_at_all(
     tmp_path: Path, fail_at: int, is_killed: bool
 ) -> None:
     disk = FaultyDisk()
@@ -318,7 +320,7 @@ def test_a_second_attempt_with_another_id_replaces_a_half_made_topic(tmp_path: P
     assert reopened.topic_id("t") == OTHER_ID
 
 
-def test_directories_of_another_id_end_no_start(
+def test_directories_with_another_id_do_not_prevent_opening(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     """As two attempts with different ids have left it before: the directories' id counts."""
@@ -336,7 +338,7 @@ def test_directories_of_another_id_end_no_start(
     assert "the former counts" in caplog.text
 
 
-def test_a_creation_that_cannot_be_finished_ends_no_start(
+def test_a_creation_that_cannot_be_finished_does_not_prevent_opening(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     catalog(tmp_path).create("good", 1, None, None)
@@ -353,7 +355,7 @@ def test_a_creation_that_cannot_be_finished_ends_no_start(
 
 
 @pytest.mark.parametrize("fail_at", range(1, 9))
-def test_a_deletion_cut_short_is_carried_through(tmp_path: Path, fail_at: int) -> None:
+def test_an_interrupted_deletion_is_completed_when_it_resumes(tmp_path: Path, fail_at: int) -> None:
     catalog(tmp_path).create("t", 2, None, None)
     try:
         catalog(tmp_path, files=Failing(fail_at)).delete("t")

@@ -290,7 +290,7 @@ def test_a_truncated_log_has_lost_nothing(root: Path) -> None:
         assert verdict(root) == (0, [], []), offset
 
 
-def test_a_truncation_that_is_cut_short_leaves_no_loss(tmp_path: Path) -> None:
+def test_an_interrupted_truncation_is_not_reported_as_a_loss(tmp_path: Path) -> None:
     """At every change of the disk: no seal names a segment that is gone already."""
     recorder = Recorder(tmp_path / NAME)
     log = open_log(tmp_path / NAME, files=recorder)

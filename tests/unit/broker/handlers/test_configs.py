@@ -240,7 +240,7 @@ def test_what_kafka_says_to_single_changes(client: Client) -> None:
     assert change(client) == alter(client) == []
 
 
-def test_throttles_that_there_are_none_of_can_be_removed(client: Client) -> None:
+def test_throttles_that_kstore_does_not_have_can_be_removed(client: Client) -> None:
     """kafka-reassign-partitions does so after each move; setting one is refused."""
     names = [f"{who}.replication.throttled.rate" for who in ("leader", "follower")]
     names.append("replica.alter.log.dirs.io.max.bytes.per.second")

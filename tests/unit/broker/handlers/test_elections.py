@@ -69,7 +69,7 @@ def test_every_partition() -> None:
         assert (name, number, code) == ("a", 1, error)
 
 
-def test_requests_that_are_refused_as_a_whole() -> None:
+def test_requests_that_are_refused_completely() -> None:
     wanted = Wanted("a", [0])
     assert elect(client(), 2, wanted, election_type=5) == (
         42,

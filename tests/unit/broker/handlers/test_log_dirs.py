@@ -144,7 +144,7 @@ def test_the_last_directory_of_a_request_counts(
     assert os.path.dirname(store["a"][0].path) == source
 
 
-def test_a_move_in_work_is_shown_and_can_be_cancelled(
+def test_a_running_move_is_shown_and_can_be_cancelled(
     client: Client, store: kstore.Store, dirs: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The move is held where its first bytes are copied; then the client asks for the partition's

@@ -198,7 +198,7 @@ def test_no_time_at_all(client: Client, timeout_ms: int) -> None:
     assert not client.workers.waiting
 
 
-def test_the_time_is_over_before_a_worker_is_free(client: Client) -> None:
+def test_a_creation_whose_timeout_expires_before_a_worker_is_free(client: Client) -> None:
     asked = CreateTopicsRequest([New("t", 1, 1)], timeout_ms=500)
     pending = client.send(asked, 7)
     client.clock.pass_time(0.4)
