@@ -19,6 +19,8 @@ if not getattr(sys, "_is_gil_enabled", lambda: True)():
 
 TYPE_CHECKING = False  # not typing's: importing typing alone would cost several milliseconds
 if TYPE_CHECKING:
+    from types import FrameType
+
     from kstore import errors as errors
     from kstore import jit as jit
     from kstore import spark as spark
@@ -118,14 +120,19 @@ def __getattr__(name: str) -> object:
         return import_module(f"kstore.{name}")
     home = _HOME.get(name)
     if home is None and name.endswith(("Error", "Warning")):
-        home = "kstore.errors" if hasattr(import_module("kstore.errors"), name) else None
+        home = "kstore.errors" if name in vars(import_module("kstore.errors")) else None
     if home is None:
-        from kstore.kafka_names import missing_of_module, of_module
-
-        raise missing_of_module("kstore", name, of_module(name), sys._getframe(1))
+        raise _missing("kstore", name, sys._getframe(1))
     value: object = getattr(import_module(home), name)
     globals()[name] = value
     return value
+
+
+def _missing(module: str, name: str, caller: "FrameType") -> AttributeError | ImportError:
+    """The error for a name that the module has not; ``caller`` is the frame that asked for it."""
+    from kstore.kafka_names import missing_of_module, of_module
+
+    return missing_of_module(module, name, of_module(name), caller)
 
 
 def __dir__() -> list[str]:

@@ -6,7 +6,8 @@ each None if it does not apply.
 """
 
 from os import PathLike, fspath
-from typing import NamedTuple
+from sys import _getframe, modules
+from typing import TYPE_CHECKING, NamedTuple, Never
 
 
 class RecordError(NamedTuple):
@@ -140,12 +141,6 @@ class InvalidTopicError(KStoreError, ValueError):
     code = 17
 
 
-class InvalidPartitionsError(KStoreError, ValueError):
-    """A number of partitions that a topic cannot have."""
-
-    code = 37
-
-
 class InvalidReplicationFactorError(KStoreError, ValueError):
     """A replication factor below 1, or beyond the number of brokers."""
 
@@ -168,6 +163,12 @@ class InvalidConfigError(KStoreError, ValueError):
     """A setting or argument that is unknown, or outside its range."""
 
     code = 40
+
+
+class InvalidPartitionsError(InvalidConfigError):
+    """A number of partitions that a topic cannot have."""
+
+    code = 37
 
 
 class UnknownSettingError(InvalidConfigError, KeyError):
@@ -444,3 +445,10 @@ class BackgroundFailure(NamedTuple):
     error: Exception
     is_lasting: bool  # not retried until the cause is removed
     since_ms: int  # when the work first failed, ms since 1970
+
+
+if not TYPE_CHECKING:  # type checkers would take every name for valid
+
+    def __getattr__(name: str) -> Never:
+        """Explain a name that this module lacks, by a function of the package that stands above."""
+        raise modules["kstore"]._missing(__name__, name, _getframe(1))

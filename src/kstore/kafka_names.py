@@ -10,6 +10,10 @@ if TYPE_CHECKING:
 FLUSH_IN_ASYNCIO = "use `await asyncio.to_thread(producer.flush)`, or `await` each delivery"
 _OF_A_RECORD = ("datetime", "headers", "key", "timestamp", "value")
 _STORE_OF_BROKER = "use broker.store, which is a kstore.Store"
+_METRICS = (
+    "a store has no metrics of its own: {}; a broker has Kafka's, kstore serve --metrics-port"
+)
+_MEASURES = ("metrics", "statistics", "stats")
 OF_BROKERS = {
     **dict.fromkeys(
         ("address", "bootstrap_server", "bootstrap_url", "host", "url"),
@@ -29,6 +33,10 @@ OF_BROKERS = {
         _STORE_OF_BROKER,
     ),
 }  # fmt: skip
+OF_BROKER_PROCESSES = dict.fromkeys(
+    ("consumer", "groups", "producer", "store", "topics"),
+    "it is another process: use clients, or the fixture in_process_kafka_broker, which has `store`",
+)
 OF_BATCH_INFOS = {
     "batch_size": "use size, in bytes",
     **dict.fromkeys(("codec", "compression_codec", "compression_type"), "use compression"),
@@ -60,6 +68,7 @@ OF_CONFIGS = {
     "values": "use dict(config).values()",
 }
 OF_CONSUMERS = {
+    **dict.fromkeys(_MEASURES, _METRICS.format("use lag() and position()")),
     "beginning_offsets": "use the start_offset of a log",
     "commit_async": "use commit()",
     "commit_sync": "use commit()",
@@ -130,6 +139,14 @@ _TABLES = "use to_arrow(), a pyarrow.Table (its to_batches() are record batches)
 _COUNT = "use count(), which reads the records"
 _LAG = "use lag() of a consumer, or store.group('billing').lags"
 OF_LOGS = {
+    **dict.fromkeys(
+        ("earliest_timestamp", "first_timestamp", "min_timestamp"),
+        "use next(iter(log)).timestamp; that of the earliest offset may not be the smallest",
+    ),
+    **dict.fromkeys(
+        ("last_timestamp", "latest_timestamp"),
+        "use log.max_timestamp().timestamp, or next(iter(log.tail(1))).timestamp",
+    ),
     **dict.fromkeys(
         (*_OF_A_RECORD, "offset"),
         "iterating a topic gives its logs: `for log in topic: for record in log`",
@@ -208,7 +225,9 @@ OF_MODULE = {
     "KafkaConsumer": "use store.consumer('orders', group='billing')",
     "KafkaError": "use KStoreError",
     "KafkaException": "use KStoreError",
-    "RecordTooLargeError": "use MessageTooLargeError",
+    **dict.fromkeys(
+        ("MessageSizeTooLargeError", "RecordTooLargeError"), "use MessageTooLargeError"
+    ),
     "KafkaProducer": "use store.producer('orders')",
     "NewTopic": "use store.create_topic('orders', partitions=4)",
     "TopicConfig": "use LogConfig, or a dict of settings",
@@ -221,6 +240,7 @@ OF_MODULE = {
     "open_store": _OPEN,
 }
 OF_PRODUCERS = {
+    **dict.fromkeys(_MEASURES, _METRICS.format("use on_delivery=, or the end_offset of a log")),
     **dict.fromkeys(_MANY, "use send() for each record; without a thread: extend() of a topic"),
     "abort_transaction": "use `with store.transaction('id') as transaction`",
     "append": "use send(); without a thread: append() of a topic",
@@ -252,6 +272,9 @@ OF_REPORTS = {
 _GROUP_OFFSETS = "use alter_group_offsets('billing', 'earliest'), or {('orders', 0): 0}"
 _AT_EACH_CALL = "a reader sees new records and topics at each call, without it"
 OF_STORES = {
+    **dict.fromkeys(
+        _MEASURES, _METRICS.format("use end_offsets(), groups(), and the size of a topic")
+    ),
     **dict.fromkeys(("get_topic", "open_topic"), "use store['orders']"),
     **dict.fromkeys(("follow", "tail"), "use follow() of each log, or consumer('orders')"),
     **dict.fromkeys(("backup", "copy", "snapshot"), _BACKUP),
@@ -521,9 +544,19 @@ def missing_of_module(
     sentence = f"module {module!r} has no attribute {name!r}"
     if not instead:
         return AttributeError(sentence)
-    if caller.f_code.co_name == "_handle_fromlist":  # hasattr() passes on all other errors
+    if _is_import_from(caller):  # hasattr() passes on all other errors
         return ImportError(f"{module} has no {name!r}: {instead}", name=module)
     return AttributeError(f"{sentence}: {instead}")
+
+
+def _is_import_from(caller: "FrameType") -> bool:
+    """Whether a frame runs ``from module import``: importlib for a package, the program itself."""
+    from opcode import opmap
+
+    code = caller.f_code
+    return (
+        code.co_name == "_handle_fromlist" or code.co_code[caller.f_lasti] == opmap["IMPORT_FROM"]
+    )
 
 
 def of_module(name: str) -> str | None:
@@ -534,7 +567,7 @@ def of_module(name: str) -> str | None:
 
     from kstore import errors
 
-    if hasattr(errors, f"{name}Error"):  # as Java's and librdkafka's names end
+    if f"{name}Error" in vars(errors):  # as Java's and librdkafka's names end
         return f"use {name}Error"
     if not name.endswith("Error"):
         return None

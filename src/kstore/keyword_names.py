@@ -37,12 +37,23 @@ def explain_keywords(
 
 
 NO_DRY_RUN = "omit it; log.segments are what retention.ms and retention.bytes apply to"
+_DURABLE = (
+    "use flush() after it, or config={'flush.messages': 1}, or store.producer(), whose records "
+    "are on disk when they are acknowledged (acks='all')"
+)
+_SYNC = ("acks", "durability", "durable", "flush", "fsync", "sync")
+explain_open = explain_keywords(
+    **dict.fromkeys(_SYNC, _DURABLE),
+    write="mode='a' writes, mode='r' reads",
+    settings="use config={'log.retention.ms': 3600000}",
+)
 _BATCH_SIZE = "batches have batch.size bytes: topic.alter({'batch.size': 1 << 20})"
 explain_count = explain_keywords(
     "it counts records, or those that a predicate accepts: count(lambda row: row.key is None)"
 )
 explain_extend = explain_keywords(
     **dict.fromkeys(("batch_size", "chunk_size", "max_batch_size"), _BATCH_SIZE),
+    **dict.fromkeys(_SYNC, _DURABLE),
     compression="use alter({'batch.compression': 'zstd'}) of the topic, or a producer",
     partition="use extend() of a log: topic[0].extend(...)",
 )

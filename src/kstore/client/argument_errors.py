@@ -74,6 +74,11 @@ def settings_in_a_dict(
 
 
 _SEND = {
+    **dict.fromkeys(
+        ("acks", "durable", "flush", "fsync", "sync"),
+        "flush() after it, or config={'flush.messages': 1} of the topic, or "
+        "store.producer(acks='all')",
+    ),
     "timestamp_ms": "timestamp, an aware datetime or milliseconds",
     **dict.fromkeys(("callback", "on_success", "on_error"), "on_delivery=f: f(error, position)"),
     "topic": "a producer without a topic: store.producer().send(topic, value)",

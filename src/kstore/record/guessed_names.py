@@ -25,7 +25,15 @@ OF_COLUMNS = {
     **dict.fromkeys(("filter", "select", "where"), "index it: columns[columns.offsets > 5]"),
 }
 _TEXTS = "use [value.decode() for value in columns.values], or to_pandas()"
+IN_A_PREDICATE = (
+    "use scan(where=lambda row: kstore.jit.starts_with(row.value, b'...')), equals or contains; or "
+    "[value.startswith(b'...') for value in columns.values.tolist()]"
+)
 OF_RAGGED = {
+    **dict.fromkeys(
+        ("contains", "endswith", "ends_with", "equals", "startswith", "starts_with"),
+        IN_A_PREDICATE,
+    ),
     **dict.fromkeys(("decode", "str", "to_strings"), _TEXTS),
     **dict.fromkeys(("to_numpy", "to_bytes", "to_arrow"), "use to_list(), or data with positions"),
     **dict.fromkeys(("size", "count"), "use len(), or lengths.sum() for bytes"),

@@ -9,7 +9,7 @@ from kstore.checkpoint.log_dir import absolute_paths
 from kstore.config import StoreConfig
 from kstore.errors import InvalidConfigError, StorageError
 from kstore.files.files import DISK, Files
-from kstore.keyword_names import explain_keywords
+from kstore.keyword_names import explain_open
 from kstore.store.finish_interrupted import recover_while_in_use
 from kstore.store.parallel_recovery import Progress
 from kstore.store.store import Paths, Store
@@ -18,10 +18,7 @@ if TYPE_CHECKING:
     from kstore.verify.partition import VerifyReport
 
 
-@explain_keywords(
-    write="mode='a' writes, mode='r' reads",
-    settings="use config={'log.retention.ms': 3600000}",
-)
+@explain_open
 def open(
     path: Paths,
     mode: str = "a",

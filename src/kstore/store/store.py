@@ -279,7 +279,8 @@ class Store(Mapping[str, Topic]):
         """Give a topic more partitions, so that it has this many (Kafka's CreatePartitions).
 
         Existing records stay in their partitions; later ones with the same key may go to another
-        one. Open handles, producers and consumers continue with the new number.
+        one. Open handles, producers and consumers continue with the new number. The present
+        number changes nothing; InvalidPartitionsError for a lower one.
         """
         self._check_writable()
         with self._lock:

@@ -1,6 +1,6 @@
 """Checks the arguments with which a topic is created."""
 
-from kstore.errors import InvalidConfigError
+from kstore.errors import InvalidConfigError, InvalidPartitionsError
 from kstore.integers import check_integer, show_value
 from kstore.kafka_uuid import is_reserved_uuid
 
@@ -8,11 +8,11 @@ MAX_PARTITIONS = 1_000_000
 
 
 def check_partitions(partitions: object) -> int:
-    """Check a topic's number of partitions; raises InvalidConfigError."""
+    """Check a topic's number of partitions; raises InvalidPartitionsError."""
     try:
         return check_integer("partitions", partitions, 1, MAX_PARTITIONS)
     except (TypeError, InvalidConfigError):
-        raise InvalidConfigError(
+        raise InvalidPartitionsError(
             f"a topic has 1 to {MAX_PARTITIONS} partitions, not {show_value(partitions)}: a "
             "number, len(topic) for as many as another topic has"
         ) from None

@@ -16,6 +16,7 @@ from kstore.config import (
 from kstore.errors import (
     CorruptFileError,
     InvalidConfigError,
+    InvalidPartitionsError,
     PolicyViolationError,
     TopicExistsError,
     UnknownPartitionError,
@@ -296,7 +297,7 @@ class TopicRegistry:
             raise log_dir.refusal()
         count = self.partition_count(topic)
         if partitions < count:
-            raise InvalidConfigError(
+            raise InvalidPartitionsError(
                 f"topic {topic!r} has {count} partitions: it cannot have fewer"
             )
         if not self.is_own(topic):

@@ -10,6 +10,7 @@ from contextlib import suppress
 from typing import Self
 
 from kstore.errors import KStoreError
+from kstore.kafka_names import OF_BROKER_PROCESSES, answer_names
 from kstore.remote.store import RemoteStore
 
 _READY = " on "
@@ -174,3 +175,6 @@ class BrokerProcess:
     def __repr__(self) -> str:
         state = "running" if self.is_running else "not running"
         return f"<BrokerProcess {self.bootstrap_servers} of {self.log_dir}, {state}>"
+
+
+answer_names(BrokerProcess, OF_BROKER_PROCESSES)

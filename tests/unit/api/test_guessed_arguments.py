@@ -23,6 +23,7 @@ def store(tmp_path: Path) -> Iterator[Store]:
 
 
 _TIME = r"no argument 'timestamp_ms': use timestamp, an aware datetime or milliseconds"
+_ON_DISK = r"use flush\(\) after it, or config={'flush.messages': 1}.* store\.producer\("
 
 
 @pytest.mark.parametrize(
@@ -32,6 +33,10 @@ _TIME = r"no argument 'timestamp_ms': use timestamp, an aware datetime or millis
         (lambda store: store["orders"].append(b"v", timestamp_ms=1), _TIME),
         (lambda store: store["orders"].append(b"v", b"k"), r"append\(value, key=...\)"),
         (lambda store: store["orders"].append(b"v", topic="x"), "has no argument 'topic'"),
+        (lambda store: store["orders"].append(b"v", fsync=True), _ON_DISK),
+        (lambda store: store["orders"].extend([b"v"], durable=True), _ON_DISK),
+        (lambda store: store["orders"][0].extend([b"v"], acks="all"), _ON_DISK),
+        (lambda store: kstore.open("no directory", durability="fsync"), _ON_DISK),
         (lambda store: store["orders"][0].records(skip_corrupt=True), "use on_damage='skip'"),
         (lambda store: store["orders"].records(start=5), r"use log\[start:stop\], a view"),
         (lambda store: store["orders"][0].view().records(limit=5), r"use head\(100\), a view"),
@@ -86,6 +91,8 @@ def test_headers_and_columns_give_advice_for_names_that_they_lack(store: Store) 
             with pytest.raises(AttributeError, match=f"has no attribute '{name}': ") as caught:
                 getattr(owner, name)
             assert str(caught.value).endswith(instead)
+    with pytest.raises(TypeError, match="take one row, not a Ragged: use scan"):
+        kstore.jit.starts_with(columns.values, b"v")  # type: ignore[arg-type]
     assert dict(headers) == {"trace": b"2"}  # dict() looks for keys()
     assert [value for name, value in headers if name == "trace"] == [b"1", b"2"]
 

@@ -1,5 +1,6 @@
 """What people get wrong first: each mistake is answered by what to do instead."""
 
+import importlib
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -7,7 +8,7 @@ import pytest
 
 import kstore
 from kstore import LogConfig, StoreConfig
-from kstore.errors import InvalidConfigError, OffsetOutOfRangeError
+from kstore.errors import InvalidConfigError, InvalidPartitionsError, OffsetOutOfRangeError
 
 QUIET = StoreConfig(background=False)
 
@@ -121,3 +122,37 @@ def test_extend_of_a_table_names_its_rows(store: kstore.Store) -> None:
 def test_the_error_for_an_exception_of_kafkas_clients_names_ours(name: str) -> None:
     with pytest.raises(AttributeError, match=f"use {name}Error"):
         getattr(kstore, name)
+
+
+@pytest.mark.parametrize("module", ["kstore", "kstore.errors"])
+@pytest.mark.parametrize(
+    ("name", "advice"),
+    [
+        ("RecordTooLargeError", "use MessageTooLargeError"),
+        ("UnknownTopicError", "errors are in kstore.errors: .*UnknownTopicOrPartitionError"),
+        ("TopicExists", "use TopicExistsError"),
+    ],
+)
+def test_an_import_of_an_exception_of_kafkas_clients_names_ours(
+    module: str, name: str, advice: str
+) -> None:
+    with pytest.raises(ImportError, match=f"^{module} has no '{name}': {advice}"):
+        exec(f"from {module} import {name}")
+    found = importlib.import_module(module)
+    with pytest.raises(AttributeError, match=advice):
+        getattr(found, name)
+    assert not hasattr(found, name)
+    with pytest.raises(ImportError, match="cannot import name 'nothing'"):
+        exec(f"from {module} import nothing")
+
+
+def test_a_number_of_partitions_that_a_topic_cannot_have(store: kstore.Store) -> None:
+    topic = store.create_topic("numbered", 2)
+    for wrong in (1, 0):
+        with pytest.raises(InvalidPartitionsError) as caught:
+            topic.add_partitions(wrong)
+        assert isinstance(caught.value, InvalidConfigError), "as it was before"
+    with pytest.raises(InvalidPartitionsError, match="1 to 1000000 partitions, not 0"):
+        store.create_topic("none", partitions=0)
+    assert len(topic.add_partitions(2)) == 2
+    assert "none" not in store
