@@ -15,6 +15,7 @@ _METRICS = (
 )
 _MEASURES = ("metrics", "statistics", "stats")
 OF_BROKERS = {
+    **dict.fromkeys(("is_ready", "wait_until_ready"), "it listens once start() returns"),
     **dict.fromkeys(
         ("address", "bootstrap_server", "bootstrap_url", "host", "url"),
         "use bootstrap_servers, 'host:port', or port",
@@ -38,6 +39,7 @@ OF_BROKER_PROCESSES = dict.fromkeys(
     "it is another process: use clients, or the fixture in_process_kafka_broker, which has `store`",
 )
 OF_BATCH_INFOS = {
+    **dict.fromkeys(("compute_crc", "is_valid", "verify"), "use log.verify(), which reads them"),
     "batch_size": "use size, in bytes",
     **dict.fromkeys(("codec", "compression_codec", "compression_type"), "use compression"),
     **dict.fromkeys(("first_offset", "offset", "start_offset"), "use base_offset"),
@@ -137,8 +139,21 @@ _TO_FILES = (
 _NAMES = ("read_batches", "batch_headers", "record_batches")
 _TABLES = "use to_arrow(), a pyarrow.Table (its to_batches() are record batches), or scan()"
 _COUNT = "use count(), which reads the records"
+_CLIENTS = ("consumer", "producer")
+_OF_STORE = "use store.consumer('orders', group='billing'), or store.producer('orders')"
+_ROWS = "use list(log), columns by scan(), or to_pandas()"
 _LAG = "use lag() of a consumer, or store.group('billing').lags"
 OF_LOGS = {
+    **dict.fromkeys(("alter", "alter_config", "alter_configs", "set_config"), _ALTER),
+    **dict.fromkeys(
+        ("offset_for_time", "offset_for_timestamp", "offsets_at", "offsets_for_times"), _OFFSET_AT
+    ),
+    **dict.fromkeys(("nbytes", "size_bytes", "size_in_bytes"), "use size"),
+    **dict.fromkeys(("produce", "publish", "send"), "use append()"),
+    **dict.fromkeys(("commit", "fsync", "sync"), "use flush()"),
+    **dict.fromkeys(("iloc", "loc", "shape", "to_list", "tolist", "values"), _ROWS),
+    **dict.fromkeys(_CLIENTS, _OF_STORE),
+    "time_range": "use next(iter(log)).timestamp and max_timestamp().timestamp",
     **dict.fromkeys(
         ("earliest_timestamp", "first_timestamp", "min_timestamp"),
         "use next(iter(log)).timestamp; that of the earliest offset may not be the smallest",
@@ -168,9 +183,6 @@ OF_LOGS = {
     "last": "use log[-1], or tail(1)",
     **dict.fromkeys(("filter", "query", "select", "where"), _SCAN),
     **dict.fromkeys(("count_by_key", "group_by", "groupby"), _GROUP),
-    "alter": _ALTER,
-    "alter_config": _ALTER,
-    "alter_configs": _ALTER,
     "beginning_offset": "use start_offset",
     "between": "use since(when, until)",
     "name": "use topic and partition",
@@ -183,19 +195,8 @@ OF_LOGS = {
     "length": "use count(), which reads the log, or end_offset - start_offset",
     "log_end_offset": "use end_offset",
     "log_start_offset": "use start_offset",
-    "nbytes": "use size",
-    "offset_for_time": _OFFSET_AT,
-    "offset_for_timestamp": _OFFSET_AT,
-    "offsets_at": _OFFSET_AT,
-    "offsets_for_times": _OFFSET_AT,
     "poll": "use follow(), or iterate the log",
-    "produce": "use append()",
-    "publish": "use append()",
     "seek": "use view(offset)",
-    "send": "use append()",
-    "set_config": _ALTER,
-    "size_bytes": "use size",
-    "size_in_bytes": "use size",
     **dict.fromkeys(("len", "num_records", "record_count"), _COUNT),
     "repair": "use kstore.repair(path, output), which writes a new directory",
 }
@@ -272,6 +273,7 @@ OF_REPORTS = {
 _GROUP_OFFSETS = "use alter_group_offsets('billing', 'earliest'), or {('orders', 0): 0}"
 _AT_EACH_CALL = "a reader sees new records and topics at each call, without it"
 OF_STORES = {
+    **dict.fromkeys(("exists", "has", "has_topic", "topic_exists"), "use 'orders' in store"),
     **dict.fromkeys(
         _MEASURES, _METRICS.format("use end_offsets(), groups(), and the size of a topic")
     ),
@@ -332,6 +334,16 @@ OF_STORES = {
 _OF_EACH_LOG = "use {}() of each log: `for log in topic`"
 _OFFSETS_AT = "use offsets_at(when), by partition"
 OF_TOPICS = {
+    **dict.fromkeys(
+        ("alter_config", "alter_configs", "configure", "set_config"),
+        "use alter({'retention.ms': 3600000})",
+    ),
+    **dict.fromkeys(
+        ("offset_at", "offset_for_time", "offset_for_timestamp", "offsets_for_times"), _OFFSETS_AT
+    ),
+    **dict.fromkeys(("produce", "publish", "send"), "use append()"),
+    **dict.fromkeys(("consume", "subscribe", *_CLIENTS), _OF_STORE),
+    **dict.fromkeys(("cleanup_policy", "retention_bytes", "retention_ms"), "use config"),
     **dict.fromkeys(_FILES, _TO_FILES),
     **dict.fromkeys(("lag", "lags"), _LAG),
     **dict.fromkeys(("get_partition", "partition"), "use topic[0], the log of partition 0"),
@@ -344,7 +356,6 @@ OF_TOPICS = {
     **dict.fromkeys(_ARROW, _TABLES),
     **dict.fromkeys(("batches", *_NAMES), "use batches() of each log: `for log in topic`"),
     "merge": "use heapq.merge(*topic, key=lambda record: record.timestamp)",
-    "publish": "use append()",
     "describe": "use partitions, config, end_offsets() and size",
     "repair": "use kstore.repair(path, output), which writes a new directory",
     "segments": "use the segments of a log: topic[0].segments",
@@ -365,10 +376,6 @@ OF_TOPICS = {
             "view",
         )
     },
-    "alter_config": "use alter({'retention.ms': 3600000})",
-    "alter_configs": "use alter({'retention.ms': 3600000})",
-    "configure": "use alter({'retention.ms': 3600000})",
-    "set_config": "use alter({'retention.ms': 3600000})",
     "beginning_offsets": "use start_offsets(), by partition",
     "create_partitions": "use add_partitions()",
     **dict.fromkeys(("delete", "remove", "tombstone"), _DELETE),
@@ -380,12 +387,6 @@ OF_TOPICS = {
     "partition_count": "use len(topic)",
     "rename": "a topic keeps its name, as in Kafka: copy its records by extend()",
     "nbytes": "use size",
-    "offset_at": _OFFSETS_AT,
-    "offset_for_time": _OFFSETS_AT,
-    "offset_for_timestamp": _OFFSETS_AT,
-    "offsets_for_times": _OFFSETS_AT,
-    "produce": "use append()",
-    "send": "use append()",
     "size_bytes": "use size",
     "size_in_bytes": "use size",
     "start_offset": "use start_offsets(), by partition",

@@ -24,6 +24,7 @@ _INSTEAD = {
     "request_timeout_ms": "delivery.result(timeout), in seconds",
     "isolation": "isolation_level",
     "linger": "linger_ms",
+    "client_id": "nothing: a consumer or producer of a store has no name",
     "bootstrap_servers": "nothing: a store needs no broker",
     "value_serializer": "send(json.dumps(value).encode()), send(text.encode()): values are bytes",
     "key_serializer": "send(value, key=key.encode()): keys are bytes",

@@ -103,8 +103,11 @@ class LogView(GuessedNamesOfViews):
             )
         if window.step not in (None, 1):
             raise ValueError("a view of a log has no step, but a list has: list(log[90:95])[::-1]")
-        start = None if window.start is None else check_integer("start", window.start)
-        stop = None if window.stop is None else check_integer("stop", window.stop)
+        try:
+            start = None if window.start is None else check_integer("start", window.start)
+            stop = None if window.stop is None else check_integer("stop", window.stop)
+        except TypeError as error:
+            raise TypeError(f"{error}; times are for log.since(when, until)") from None
         if (start is not None and start < 0) or (stop is not None and stop < 0):
             end = self.stop
             start = start + end if start is not None and start < 0 else start

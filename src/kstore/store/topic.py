@@ -290,6 +290,7 @@ class Topic:
     # --- maintenance of all partitions, one after the other -----------------------------------
 
     @explain_keywords(
+        "offsets differ by partition: delete_records({0: 1000}), or -1 for all records",
         before="use before_offsets: delete_records({0: 1000})",
         before_offset="use before_offsets: delete_records({0: 1000})",
     )

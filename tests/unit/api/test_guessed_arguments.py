@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +31,8 @@ _ON_DISK = r"use flush\(\) after it, or config={'flush.messages': 1}.* store\.pr
     ("call", "advice"),
     [
         (lambda store: store["orders"][0].append(b"v", timestamp_ms=1), _TIME),
+        (lambda store: store["orders"][0][datetime.now(UTC) :], r"log.since\(when, until\)"),
+        (lambda store: store["orders"].delete_records(), "or -1 for all records"),
         (lambda store: store["orders"].append(b"v", timestamp_ms=1), _TIME),
         (lambda store: store["orders"].append(b"v", b"k"), r"append\(value, key=...\)"),
         (lambda store: store["orders"].append(b"v", topic="x"), "has no argument 'topic'"),
