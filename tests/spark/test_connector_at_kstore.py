@@ -111,7 +111,7 @@ def test_a_stream_of_several_batches(
     assert sum(end[written].values()) == COUNT
 
 
-def test_a_stream_into_another_topic_goes_on_after_a_restart(
+def test_a_stream_into_another_topic_continues_after_a_restart(
     spark: Any, served: KstoreNode, tmp_path: Path
 ) -> None:
     create(served, "from", "to")

@@ -36,7 +36,7 @@ Modules:
 - full_disk: Lets requests that free space succeed on a full disk, with space that the broker has
   reserved
 - group_service: Executes the group coordinator's decisions
-- hanging_transactions: Finds transactions open for longer than any may be
+- hanging_transactions: Finds transactions that are open for longer than the maximum timeout
 - internal_topic: An internal topic: its creation, and the loading of its partitions
 - leader_hints: The current leader in responses of Produce 10 and Fetch 16 (KIP-951)
 - listener: A listening socket and its connections

@@ -4,7 +4,7 @@ Modules:
 
 - argument_errors: Errors for arguments that Kafka's clients take, with kstore's equivalent
 - assignment: The partitions that a consumer reads now, with its position in each
-- block_errors: an error of closing at the end of a `with` block that failed
+- block_errors: Closes the object of a ``with`` block without hiding an error of the block itself
 - chosen_partitions: The partitions that a consumer reads because its caller chose them or their
   topics
 - consumer: A consumer: its assigned partitions, their positions, and the committed offsets of a

@@ -1,4 +1,4 @@
-"""The end of a ``with`` block whose object does not close without an error."""
+"""Closes the object of a ``with`` block without hiding an error of the block itself."""
 
 from collections.abc import Callable
 
@@ -6,10 +6,10 @@ from kstore.client.delivery import run_in_thread
 
 
 def close_block(error: BaseException | None, close: Callable[[], None]) -> None:
-    """Close at the end of a block; after an error in the block, that error stays the one raised.
+    """Close at the end of a block; if the block failed, its error is the one that is raised.
 
-    What ``close`` raises then is a note of it: a second error would hide the first, and a program
-    that ends with both prints two tracebacks.
+    An error of ``close`` is then added to it as a note: a second exception would hide the first,
+    and a program that ends with both prints two tracebacks.
     """
     try:
         close()
@@ -26,7 +26,7 @@ async def close_block_in_thread(error: BaseException | None, close: Callable[[],
 
 
 def _note(error: BaseException | None, failure: Exception) -> None:
-    """Add the failure to the block's error; raise it again where that is the same or none."""
+    """Add the failure to the block's error; raise it if there is none, or it is the same error."""
     if error is None or error is failure:
         raise failure
     error.add_note(f"closing failed too: {type(failure).__name__}: {failure}")

@@ -246,7 +246,7 @@ class ReadableLog(metaclass=ABCMeta):
     def count(
         self, where: Callable[[Any], Any] | None = None, **isolation: Unpack[Isolation]
     ) -> int:
-        """How many records the log has, which it reads; see :meth:`LogView.count`."""
+        """The number of records, which it finds by reading them; see :meth:`LogView.count`."""
         return self.view(**isolation).count(where)
 
     def head(self, count: int = 5) -> LogView:

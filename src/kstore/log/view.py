@@ -172,10 +172,10 @@ class LogView(GuessedNamesOfViews):
 
     @explain_count
     def count(self, where: Callable[[Any], Any] | None = None) -> int:
-        """How many records the view has, or how many of them ``where`` accepts: :meth:`scan`'s.
+        """The number of records of the view; with ``where``, of those that it accepts in a scan.
 
-        Reads the window and checks every CRC, as offsets may have gaps. Errors are those of
-        :meth:`scan`, memory is too.
+        Offsets may have gaps, so it reads the window and checks every CRC. Errors and memory use
+        are those of :meth:`scan`.
         """
         return sum(map(len, self.scan(where)))
 

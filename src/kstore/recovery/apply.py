@@ -153,8 +153,8 @@ def _cut_snapshots(files: Files, plan: Plan, end_offset: int) -> None:
 def recover_epochs(
     files: Files, plan: Plan, config: LogConfig
 ) -> tuple[LeaderEpochs, EpochEntry | None]:
-    """Epochs from the file, plus those of the scans, without those behind a truncation; and the
-    latest one of the file, as the last writer left it.
+    """The epochs of the file and of the scans, without those after a truncation; and the latest
+    epoch that the last writer left in the file.
 
     A file that is missing or does not parse is rebuilt from the batches: Kafka treats a
     missing one as empty, and does not start on one that does not parse. The unreadable

@@ -221,7 +221,7 @@ def _report(
 
 
 def _list_parsed(files: Files, directory: str) -> dict[str, Parsed | None]:
-    """The names in a directory, sorted, each with what it says if it is a segment's."""
+    """The sorted names in a directory, each parsed; None for a name that is not a segment's."""
     return {name: filenames.parse(name) for name in files.listdir(directory)}
 
 

@@ -254,7 +254,7 @@ class Topic:
     def count(
         self, where: Callable[[Any], Any] | None = None, **isolation: Unpack[Isolation]
     ) -> int:
-        """How many records all partitions have, which it reads; :meth:`kstore.LogView.count`."""
+        """The number of records, found by reading all partitions; :meth:`kstore.LogView.count`."""
         from kstore.log.view import compile_where
 
         predicate: Any = None if where is None else compile_where(where)

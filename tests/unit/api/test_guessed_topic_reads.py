@@ -183,7 +183,7 @@ def test_records_are_counted_by_reading_them(store: Store) -> None:
         len(log)  # type: ignore[arg-type]
 
 
-def test_aborted_records_count_unless_a_reader_of_committed_ones_asks(store: Store) -> None:
+def test_count_includes_aborted_records_unless_isolation_is_read_committed(store: Store) -> None:
     log = store.create_topic("aborted")[0]
     log.append(b"kept")
     with store.transaction("counts") as transaction:

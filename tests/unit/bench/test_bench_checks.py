@@ -254,7 +254,7 @@ def test_a_full_run_has_more_durable_writes(monkeypatch, tmp_path):
     )
 
 
-def test_calls_that_take_turns_have_a_length_that_no_probe_decides(monkeypatch, tmp_path):
+def test_the_length_of_calls_that_take_turns_is_fixed(monkeypatch, tmp_path):
     """Two installations would probe a disk at different moments, and then do different work."""
     monkeypatch.setattr(disk.disk_loops, "write_at", lambda *given, **named: None)
     clock = itertools.count(step=7.0)

@@ -68,7 +68,7 @@ def test_each_call_is_followed_by_the_same_call_of_the_other():
     assert set(pairs) == {"ab", "ba"}
 
 
-def test_both_call_a_contestant_as_often_in_a_round_as_the_first_one_measured():
+def test_both_use_the_number_of_calls_that_the_first_one_measured():
     """A neighbour that interrupts the measurement of one would give it shorter rounds, whose
     caches are cold."""
     steps = []
@@ -78,18 +78,18 @@ def test_both_call_a_contestant_as_often_in_a_round_as_the_first_one_measured():
     assert steps[:2] == [("a", "one"), ("b", '{"kstore": 64} one')]
 
 
-def test_how_often_to_call_is_given_or_measured():
-    told = []
+def test_the_number_of_calls_is_given_or_measured():
+    calls_seen = []
     contest = Contest(name="one", calls={"kstore": lambda: 1, "other": lambda: 1})
 
     def before_call(number, calls):
-        told.append((number, dict(calls)))
+        calls_seen.append((number, dict(calls)))
         return number < 1
 
     outcome = rounds.run(contest, calls={"kstore": 7}, before_call=before_call)
-    assert [number for number, _ in told] == [0, 0, 1]
-    assert told[0][1]["kstore"] == 7
-    assert told[0][1]["other"] > 7
+    assert [number for number, _ in calls_seen] == [0, 0, 1]
+    assert calls_seen[0][1]["kstore"] == 7
+    assert calls_seen[0][1]["other"] > 7
     assert len(outcome.times["kstore"]) == 1
 
 

@@ -32,7 +32,7 @@ def test_too_few_pairs_have_no_interval():
     assert shift.shift_of_pairs([1.0] * 10, [2.0] * 10, 0.001) == shift.Shift(2.0, 2.0, 2.0)
 
 
-def test_neighbours_that_disturb_both_of_a_pair_do_not_widen_its_interval():
+def test_a_disturbance_of_both_calls_of_a_pair_does_not_widen_the_interval():
     """As a disk with neighbours does: a commit takes 0.15 ms or 15, for milliseconds at a time."""
     draw = np.random.default_rng(8)
     disk = np.where(draw.random(300) < 0.5, 1.0, 100.0) * np.exp(draw.normal(0, 0.5, 300))
@@ -45,7 +45,7 @@ def test_neighbours_that_disturb_both_of_a_pair_do_not_widen_its_interval():
 
 
 @pytest.mark.parametrize("pairs", [10, 50])
-def test_an_interval_of_pairs_is_wrong_as_seldom_as_its_risk(pairs):
+def test_an_interval_of_pairs_is_wrong_no_more_often_than_its_risk(pairs):
     draw = np.random.default_rng(4)
     wrong = 0
     for _ in range(1000):
@@ -71,7 +71,7 @@ def test_groups_of_two_runs_have_equal_lengths():
     assert abs(np.log(found.ratio)) < 0.2
 
 
-def test_an_interval_is_wrong_as_seldom_as_its_risk():
+def test_an_interval_is_wrong_no_more_often_than_its_risk():
     draw = np.random.default_rng(3)
     wrong = 0
     for _ in range(1000):

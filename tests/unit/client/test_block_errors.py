@@ -1,4 +1,4 @@
-"""An error in a ``with`` block is the one that a program gets, also where closing fails."""
+"""A program gets the error of its ``with`` block, also if closing fails."""
 
 import asyncio
 from collections.abc import Callable, Iterator
@@ -39,7 +39,7 @@ def of_a_store(store: Store) -> tuple[Any, Callable[[], object]]:
 
 @pytest.mark.parametrize("kind", [of_a_topic, of_topics, of_a_store])
 @pytest.mark.parametrize("is_async", [False, True])
-def test_the_error_of_a_block_stays_and_that_of_closing_is_its_note(
+def test_the_error_of_a_block_is_raised_with_that_of_closing_as_a_note(
     store: Store, kind: Callable[[Store], tuple[Any, Callable[[], object]]], is_async: bool
 ) -> None:
     owner, send = kind(store)

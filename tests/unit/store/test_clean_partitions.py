@@ -1,4 +1,4 @@
-"""What opening a cleanly closed partition asks of the disk: a store may have thousands of them."""
+"""Opening a cleanly closed partition makes few calls to the disk: a store may have thousands."""
 
 from collections import Counter
 from pathlib import Path
