@@ -325,7 +325,7 @@ def test_without_an_answer_the_connection_is_closed() -> None:
 
 
 @pytest.mark.parametrize("version", [0, 1, 4, 13])
-def test_all_topics_are_those_that_may_be_described(version: int) -> None:
+def test_a_request_for_all_topics_gets_those_that_may_be_described(version: int) -> None:
     everything = {"topics": [] if version == 0 else None}
     _, seen, _ = ask(ApiKey.METADATA, version, everything, Denying({(T, A.DESCRIBE, "a")}))
     assert [each.name for each in seen.topics] == ["b"]
@@ -347,7 +347,7 @@ def test_topics_are_created_on_demand_with_create_only() -> None:
         assert bool(seen.topics) is may
 
 
-def test_lists_leave_out_what_may_not_be_described() -> None:
+def test_lists_omit_what_may_not_be_described() -> None:
     kind: Any = message_types(ApiKey.LIST_GROUPS)[1]
 
     def groups() -> Any:

@@ -121,7 +121,7 @@ def test_listeners_exclude_host_and_port(tmp_path: Path) -> None:
         kstore.serve(tmp_path / "data", port=0, settings=SETTINGS)
 
 
-def test_a_port_that_is_taken_leaves_none_open(tmp_path: Path) -> None:
+def test_if_one_port_is_in_use_no_listener_stays_open(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken, socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         first, second = free.getsockname()[1], taken.getsockname()[1]

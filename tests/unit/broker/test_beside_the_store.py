@@ -67,7 +67,7 @@ def answer(key: int, version: int, received: bytes | None) -> Any:
     return message_types(key)[1].decode(Reader(received, 4), version)
 
 
-def test_a_waiting_produce_is_not_appended_to_a_later_topic_of_the_name(
+def test_a_waiting_produce_is_not_appended_to_a_recreated_topic(
     store: kstore.Store, broker: kstore.Broker, connection: Connection
 ) -> None:
     log = store.create_topic("t")[0]
@@ -154,7 +154,7 @@ def test_clients_see_an_epoch_that_the_stores_user_begins(
 
 
 @pytest.mark.parametrize("is_offline", [False, True], ids=["failed sync", "failed disk"])
-def test_a_log_that_failed_closes_no_connection(
+def test_a_failed_log_does_not_close_connections(
     store: kstore.Store, connection: Connection, is_offline: bool
 ) -> None:
     """A consumer waits for records of a log that failed: the others that it reads are served."""

@@ -77,7 +77,7 @@ def test_a_client_with_many_long_requests_leaves_others_their_turn(
     assert all(sorted(order[at : at + 3]) == ["0", "1", "2"] for at in range(0, 30, 3))
 
 
-def test_a_frame_that_comes_byte_by_byte(client: Client) -> None:
+def test_a_frame_that_arrives_byte_by_byte(client: Client) -> None:
     for byte in frame("echo slow"):
         client.socket.sendall(bytes([byte]))
     assert client.receive() == (1, b"echo slow")
@@ -94,7 +94,9 @@ def test_a_waiting_request_blocks_what_follows_on_its_connection(
     assert [client.receive()[1], client.receive()[1]] == [b"done", b"echo b"]
 
 
-def test_what_comes_during_a_wait_is_handled_after_it(server: Server, client: Client) -> None:
+def test_requests_that_arrive_during_a_wait_are_handled_after_it(
+    server: Server, client: Client
+) -> None:
     client.send("park a")
     server.wait_for(lambda: len(server.parked) == 1)
     client.send("echo b", "echo c")

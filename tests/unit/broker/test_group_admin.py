@@ -198,7 +198,7 @@ def test_commit_is_refused_per_partition(client: RawClient) -> None:
     assert fetch(client) == {("t", 1): 2}
 
 
-def test_error_of_the_group_goes_before_that_of_the_metadata(client: RawClient) -> None:
+def test_error_of_the_group_takes_precedence_over_that_of_the_metadata(client: RawClient) -> None:
     commit(client)
     partitions = [
         OffsetCommitRequest.Topics.Partitions(0, 1, -1, -1, "m" * 4097),

@@ -265,7 +265,7 @@ def test_group_with_members_refuses_consumers_with_partitions_of_their_own(
     assert store.group("readers").offsets["orders", 0].offset == 1
 
 
-def test_file_of_another_process_never_beats_a_commit_of_the_broker(tmp_path: Path) -> None:
+def test_file_of_another_process_never_replaces_a_commit_of_the_broker(tmp_path: Path) -> None:
     path = tmp_path / "data"
     with kstore.open(path) as store:
         store.create_topic("orders", 2)

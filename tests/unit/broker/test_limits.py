@@ -297,7 +297,7 @@ def test_frames_of_all_sizes_in_chunks_of_all_sizes(step: int) -> None:
     assert [bytes(each) for each in found] == bodies
 
 
-def test_a_buffer_grows_with_what_comes_only() -> None:
+def test_a_buffer_grows_only_with_the_bytes_that_arrive() -> None:
     cutter = FrameCutter(1 << 30)
     source = Chunks(struct.pack(">i", 1 << 30) + bytes(100), bytes(50_000), b"")
     for _ in range(2):
@@ -307,7 +307,7 @@ def test_a_buffer_grows_with_what_comes_only() -> None:
     assert len(cutter._long) <= 4 * 65_536
 
 
-def test_a_negative_size_is_refused_before_the_body_comes() -> None:
+def test_a_negative_size_is_refused_before_the_body_arrives() -> None:
     cutter = FrameCutter(100)
     cutter.receive(Chunks(struct.pack(">i", -5)))  # type: ignore[arg-type]
     with pytest.raises(FrameError):

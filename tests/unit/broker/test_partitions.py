@@ -79,7 +79,7 @@ def test_the_port_is_open_while_a_partition_is_recovered(killed: Path, files: Wa
         assert ask_fetch(client, "slow") == ErrorCode.NONE
 
 
-def test_a_partition_that_needs_a_person_is_a_storage_error(tmp_path: Path) -> None:
+def test_a_partition_that_needs_manual_recovery_is_a_storage_error(tmp_path: Path) -> None:
     config = kstore.LogConfig(segment_bytes=1000, segment_index_bytes=4096)
     with kstore.open(tmp_path / "live", config=QUIET) as store:
         for log in store.create_topic("t", 2, config=config):

@@ -277,7 +277,7 @@ def test_sequences_of_idempotent_producers(brokers, batches, by_frame):
     brokers.log_bytes("t")
 
 
-def test_a_rejected_batch_leaves_those_around_it(brokers):
+def test_a_rejected_batch_does_not_affect_its_neighbours(brokers):
     good, bad = ONE_BATCH, ONE_BATCH[:-1] + bytes([ONE_BATCH[-1] ^ 1])
     brokers.ask(*numbered([good, bad, good, good, bad]))
     assert brokers.quick.by_frame == 3
@@ -323,7 +323,7 @@ def test_more_than_one_read_arrives(brokers):
 
 
 @pytest.mark.parametrize("acks", [1, 0])
-def test_a_write_that_fails_is_reported_and_leaves_nothing(brokers, acks):
+def test_a_write_that_fails_is_reported_and_leaves_nothing_in_the_log(brokers, acks):
     """The limit of the file size is reached amongst batches that are written together."""
     frames = numbered([batch(rows(1)), batch([PlainRecord(0, NOW, b"k", bytes(3000))])] * 2, acks=1)
     brokers.ask(frames[0])

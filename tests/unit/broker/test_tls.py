@@ -265,7 +265,7 @@ def serial(broker: kstore.Broker, authority: Authority) -> object:
         return (client._socket.getpeercert() or {})["serialNumber"]
 
 
-def test_new_certificates_are_taken_and_bad_ones_are_not(
+def test_new_certificates_are_loaded_and_invalid_ones_are_not(
     serve: Serve, authority: Authority, monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,
 ) -> None:  # fmt: skip

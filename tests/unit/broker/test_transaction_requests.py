@@ -450,7 +450,9 @@ def test_an_open_transaction_continues_at_the_next_broker(store: kstore.Store) -
     assert len(list(store["t"][0].view(isolation="read_committed"))) == 2
 
 
-def test_one_damaged_partition_of_the_states_spares_the_others(tmp_path: Path) -> None:
+def test_a_damaged_partition_of_transaction_states_does_not_affect_the_others(
+    tmp_path: Path,
+) -> None:
     path = tmp_path / "data"
     with kstore.open(path) as store:
         store.create_topic("t", 2)
@@ -505,7 +507,7 @@ def test_embedded_producers_and_clients_fence_each_other(
     assert store["t"][0].last_stable_offset == store["t"][0].end_offset
 
 
-def test_an_embedded_producer_lives_through_the_broker(store: kstore.Store) -> None:
+def test_an_embedded_producer_survives_start_and_stop_of_a_broker(store: kstore.Store) -> None:
     with store.transactional_producer("x") as embedded:
         with embedded.transaction():
             embedded.send("t", b"1", partition=0)
@@ -538,7 +540,7 @@ def test_a_topic_that_is_deleted_and_created_again_gets_no_marker(
 # --- durable acknowledgement ----------------------------------------------------------------
 
 
-def test_records_decision_and_markers_are_on_disk_one_after_the_other(
+def test_records_decision_and_markers_are_synced_in_this_order(
     store: kstore.Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Where acknowledgements of transactions are durable, and those of records are not."""

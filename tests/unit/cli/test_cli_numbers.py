@@ -149,7 +149,7 @@ def test_a_setting_accepts_an_integer_of_any_length() -> None:
             LogConfig.from_properties({"segment.bytes": text})
 
 
-def test_a_complaint_shows_the_beginning_of_a_long_number() -> None:
+def test_an_error_shows_only_the_beginning_of_a_long_number() -> None:
     with pytest.raises(InvalidConfigError, match=r"x must be .* from 1 to 9, not '9{40}\.\.\. "):
         parse_whole_number("9" * 5000, 1, 9, name="x")
     assert parse_whole_number("9", 1, 9) == 9

@@ -69,7 +69,7 @@ def test_a_time_without_an_offset_may_be_one_of_another_zone() -> None:
 
 
 @pytest.mark.parametrize("text", ["noon", "2026-13-01", "2026-01-31T25:00", "1969-12-31", "", "²"])
-def test_no_time_is_a_sentence_with_the_option(text: str) -> None:
+def test_an_invalid_time_is_an_error_that_names_the_option(text: str) -> None:
     with pytest.raises(InvalidConfigError, match=r"^--time"):
         parse_time(text, "--time")
 
@@ -151,7 +151,7 @@ def test_an_option_that_a_tool_does_not_have_is_explained(
          "--command-config", "none.properties"],
     ],
 )  # fmt: skip
-def test_a_file_that_does_not_exist_is_called_that(
+def test_a_missing_file_is_reported_as_missing(
     words: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any
 ) -> None:
     monkeypatch.chdir(tmp_path)

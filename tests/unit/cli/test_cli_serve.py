@@ -104,7 +104,7 @@ def test_retention_is_checked_at_the_brokers_interval(tmp_path: Path) -> None:
             time.sleep(0.05)
 
 
-def test_the_line_has_the_port_of_the_socket_beside_an_advertised_one(tmp_path: Path) -> None:
+def test_the_start_line_names_the_sockets_port_and_the_advertised_one(tmp_path: Path) -> None:
     words = ("--log-dir", tmp_path, "--advertised", "kafka.example.org:9092")
     with serving(*words) as (_, port), connect(f"127.0.0.1:{port}") as connection:
         assert ask_versions(connection)[:6] == struct.pack(">ih", 5, 0)
@@ -130,7 +130,9 @@ def test_a_directory_is_created(tmp_path: Path) -> None:
         assert sorted(os.listdir(tmp_path)) == ["a", "b"]
 
 
-def test_a_port_in_use_is_a_sentence(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_a_port_in_use_is_a_one_line_error(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
@@ -144,7 +146,7 @@ def test_a_port_in_use_is_a_sentence(tmp_path: Path, capfd: pytest.CaptureFixtur
     )
 
 
-def test_a_directory_in_use_is_a_sentence(
+def test_a_directory_in_use_is_a_one_line_error(
     tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     with serving("--log-dir", tmp_path) as (process, _):
@@ -183,7 +185,7 @@ def test_the_advertised_address_is_printed(tmp_path: Path) -> None:
             assert ask_versions(connection)
 
 
-def test_an_address_of_the_network_is_warned_of(tmp_path: Path) -> None:
+def test_serving_on_a_network_address_gives_a_warning(tmp_path: Path) -> None:
     with serving("--log-dir", tmp_path, "--listen", "0.0.0.0") as (process, _):
         process.terminate()
         assert process.wait(WAIT) == 0

@@ -55,7 +55,7 @@ def notify_socket(manager: socket.socket) -> str:
     return name if isinstance(name, str) else f"@{name[1:].decode()}"
 
 
-def test_a_service_manager_hears_the_start_and_the_stop(
+def test_the_service_manager_is_notified_of_start_and_stop(
     tmp_path: Path, manager: socket.socket
 ) -> None:
     data = tmp_path / "data"
@@ -85,7 +85,7 @@ def test_without_a_manager_nothing_happens(address: str, monkeypatch: pytest.Mon
     assert found._address in ("", "vsock:2:1")
 
 
-def test_the_log_is_one_object_a_line(tmp_path: Path) -> None:
+def test_the_log_has_one_json_object_on_each_line(tmp_path: Path) -> None:
     words = ("--log-dir", tmp_path, "--log-format", "json", "--verbose", "--listen", "0.0.0.0")
     with serving(*words) as process:
         process.terminate()
@@ -101,7 +101,7 @@ def test_the_log_is_one_object_a_line(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("kind", ["json", "text"])
-def test_errors_of_the_start_are_in_the_logs_format(
+def test_errors_at_the_start_have_the_format_of_the_log(
     kind: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     words = ["--log-dir", str(tmp_path), "--port", "0", "--override", "num.partitions=none"]

@@ -122,7 +122,7 @@ def typed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Any:
 
 
 @pytest.mark.parametrize("number", [*ENDINGS, signal.SIGINT])
-def test_lines_behind_the_one_that_is_sent_are_appended_too(
+def test_lines_after_the_one_being_sent_are_appended_too(
     data: Path, typed: Any, monkeypatch: pytest.MonkeyPatch, number: int
 ) -> None:
     typed(b"".join(b"%d\n" % n for n in range(1000)))

@@ -431,7 +431,7 @@ def test_the_folder_of_a_partition_is_no_log_dir(filled, capfd):
 
 
 @pytest.mark.parametrize("name", ["console-producer", "topics"])
-def test_a_directory_that_is_not_there_is_not_made(tool, name):
+def test_a_missing_directory_is_not_created(tool, name):
     words = ["--delete"] if name == "topics" else []
     status, lines, errors = tool(name, *words, "--topic", "a")
     assert status == 1

@@ -62,7 +62,7 @@ def test_both_closed_and_an_error(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("words", [["--help"], ["--version"], ["verify", "--help"]])
-def test_output_that_cannot_be_written_is_one_sentence(words: list[str]) -> None:
+def test_output_that_cannot_be_written_is_a_one_line_error(words: list[str]) -> None:
     done = run_in_shell(words, ">/dev/full")
     assert done.returncode == 1
     assert done.stderr.startswith("kstore")
@@ -70,7 +70,7 @@ def test_output_that_cannot_be_written_is_one_sentence(words: list[str]) -> None
     assert done.stderr.count("\n") == 1
 
 
-def test_a_report_that_cannot_be_written_is_one_sentence(store_dir: Path) -> None:
+def test_a_report_that_cannot_be_written_is_a_one_line_error(store_dir: Path) -> None:
     done = run_in_shell(["topics", "--list", "--log-dir", str(store_dir)], ">/dev/full")
     assert done.returncode == 1
     assert done.stderr == "kstore topics: No space left on device\n"

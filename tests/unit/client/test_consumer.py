@@ -368,7 +368,7 @@ def test_one_partition_has_one_reader_of_a_group(store: Store, path: Path) -> No
         assert consumer.assignment == {T0, T1}
 
 
-def test_a_damaged_file_of_offsets_is_left_and_named(
+def test_a_damaged_offsets_file_is_kept_and_named(
     path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     damaged, newer = path / "kstore.offsets.a", path / "kstore.offsets.b"

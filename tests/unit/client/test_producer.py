@@ -552,7 +552,7 @@ def test_a_refused_batch_uses_no_sequence_numbers(store: Store) -> None:
     assert [sequence for _, _, sequence, _ in sequences(store["t"][0])] == [0, 1]
 
 
-def test_numbers_of_an_append_that_failed_afterwards_are_not_used_again(store: Store) -> None:
+def test_sequence_numbers_of_an_append_that_failed_later_are_not_reused(store: Store) -> None:
     """Else the next batch of as many records is taken for a repetition, and not written."""
     log = store["t"][0]
     append = log.append_as_leader
@@ -577,7 +577,7 @@ def test_a_plain_producer_has_no_id(store: Store) -> None:
     assert sequences(store["t"][0]) == [(-1, -1, -1, 1)]
 
 
-def test_a_failed_sync_reaches_everybody_who_waits(tmp_path: Path) -> None:
+def test_a_failed_sync_is_an_error_of_all_waiting_callers(tmp_path: Path) -> None:
     files = Slow()
     store = Store(tmp_path, config=QUIET, files=files)
     log = store.create_topic("t")[0]

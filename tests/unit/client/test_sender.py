@@ -80,7 +80,7 @@ def test_a_batch_is_done_while_the_callback_of_another_runs(store: Store) -> Non
         assert producer.flush() == 0
 
 
-def test_flush_raises_no_error_that_a_callback_is_still_to_get(store: Store) -> None:
+def test_flush_does_not_raise_errors_that_callbacks_will_get(store: Store) -> None:
     first, second = HangingCallback(), HangingCallback()
     errors: list[BaseException | None] = []
     with store.producer("t", linger_ms=60_000) as producer:

@@ -46,7 +46,7 @@ def test_a_claim_holds_in_every_log_dir(a: Path, b: Path) -> None:
     claims_of(a, b).take(T0)
 
 
-def test_a_claim_that_fails_in_one_log_dir_is_left_in_none(a: Path, b: Path) -> None:
+def test_a_claim_that_fails_in_one_log_dir_is_released_in_all(a: Path, b: Path) -> None:
     only = claims_of(b)
     only.take(T0)
     both = claims_of(a, b)

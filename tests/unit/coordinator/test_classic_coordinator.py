@@ -124,7 +124,7 @@ def test_group_has_a_largest_size() -> None:
     assert error_of(driver.join("a")) == ErrorCode.GROUP_MAX_SIZE_REACHED
 
 
-def test_during_a_rebalance_those_who_wait_count() -> None:
+def test_during_a_rebalance_waiting_members_count_against_the_group_size() -> None:
     driver = Driver(group_max_size=2, group_initial_rebalance_delay_ms=3000)
     driver.join("a")
     driver.join("b")
@@ -148,7 +148,7 @@ def test_new_members_extend_the_initial_delay_up_to_the_rebalance_timeout() -> N
     assert len(driver.answers) == 3
 
 
-def test_rebalance_waits_for_the_largest_timeout_and_removes_who_is_missing() -> None:
+def test_rebalance_waits_for_the_largest_timeout_and_removes_missing_members() -> None:
     driver = Driver()
     (leader,) = stable(driver, rebalance_timeout_ms=20_000, session_timeout_ms=100_000)
     driver.join("new", rebalance_timeout_ms=30_000)
@@ -200,7 +200,7 @@ def test_leader_that_rejoins_begins_a_rebalance() -> None:
     assert driver.state == "PreparingRebalance"
 
 
-def test_join_during_the_wait_for_assignments_sends_members_back() -> None:
+def test_a_join_while_assignments_are_awaited_makes_members_rejoin() -> None:
     driver = Driver()
     leader, follower = stable(driver, 2)
     driver.join("l", leader.member_id)

@@ -126,7 +126,7 @@ def test_members_keep_their_partitions_until_they_give_them_up() -> None:
     assert driver.state == "Stable"
 
 
-def test_eager_members_have_given_all_up_when_they_join() -> None:
+def test_eager_members_have_given_up_all_partitions_when_they_join() -> None:
     driver = Migrating(classic_group(("x", (0, 1, 2, 3))))
     driver.join("y")
     assert driver.join_classic("x").generation == 6

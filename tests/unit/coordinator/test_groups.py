@@ -254,7 +254,7 @@ def test_a_shortened_log_is_read_again() -> None:
     assert table.group("g")["t", 0].offset == 5
 
 
-def test_the_file_counts_where_it_is_newer_and_is_folded_in(tmp_path: Path) -> None:
+def test_the_file_of_commits_counts_if_it_is_newer_and_is_merged(tmp_path: Path) -> None:
     log = FakeLog()
     writer = embedded_offsets(tmp_path, "g/1")
     writer.commit({("t", 0): OffsetCommit(5, -1)}, OffsetsTable(log), {}, to_log=True)
@@ -320,7 +320,7 @@ def test_offsets_of_format_1_count_as_before(tmp_path: Path) -> None:
     assert not (tmp_path / group_file_name("g")).exists()
 
 
-def test_tombstones_have_the_keys_of_the_commits_and_come_once(tmp_path: Path) -> None:
+def test_tombstones_have_the_keys_of_the_commits_and_are_written_once(tmp_path: Path) -> None:
     log = FakeLog()
     value = encode_offset_value(OffsetCommit(5, 1))
     keys = [encode_offset_key(OffsetKey(g, "t", n)) for g in ("g", "h") for n in (0, 1)]
@@ -390,7 +390,7 @@ def test_a_newer_file_is_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("group", ["a", "a.tmp", "a/b", "../../etc/passwd", "ü" * 300, "~" * 65])
-def test_a_group_makes_a_safe_file_name(group: str) -> None:
+def test_a_group_name_becomes_a_safe_file_name(group: str) -> None:
     name = group_file_name(group)
     assert "/" not in name
     assert len(name.encode()) < 250

@@ -191,7 +191,7 @@ def test_other_file_names_give_no_group(name: str) -> None:
 # --- what others do meanwhile -------------------------------------------------------------------
 
 
-def test_an_odd_commit_timestamp_is_an_error_of_its_group_only(
+def test_an_invalid_commit_timestamp_is_an_error_of_its_group_only(
     store: Store, tmp_path: Path
 ) -> None:
     """2**62 ms is beyond what a datetime holds."""

@@ -246,7 +246,7 @@ def test_a_transaction_with_the_last_epoch_can_still_be_fenced(coordinator, hand
 
 
 @pytest.mark.parametrize("commit", [True, False])
-def test_an_end_may_be_asked_for_again_but_not_another(coordinator, hands, commit: bool) -> None:
+def test_an_end_may_be_repeated_but_not_changed(coordinator, hands, commit: bool) -> None:
     owner = begun(coordinator, hands, A)
     coordinator.end("t", *owner, commit=commit)
     hands.take()
@@ -264,7 +264,7 @@ def test_a_transaction_cannot_end_before_it_begins(coordinator) -> None:
 
 
 @pytest.mark.parametrize("failing", ["flush", "store", "flush state", "mark"])
-def test_a_commit_that_failed_on_the_way_is_asked_for_again(coordinator, hands, failing) -> None:
+def test_a_commit_that_failed_midway_can_be_retried(coordinator, hands, failing) -> None:
     owner = begun(coordinator, hands, A)
     hands.failing = failing
     with pytest.raises(OSError, match=failing):

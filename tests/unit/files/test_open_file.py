@@ -50,7 +50,7 @@ def test_a_failing_close_raises_its_error(path: Path) -> None:
 
 
 @pytest.mark.parametrize("error", [ValueError, StorageError, KeyboardInterrupt])
-def test_an_error_of_the_block_comes_before_that_of_the_close(
+def test_an_error_of_the_block_takes_precedence_over_that_of_the_close(
     path: Path, error: type[BaseException]
 ) -> None:
     before = open_files()

@@ -490,7 +490,7 @@ def test_zeros_below_the_recovery_point_are_damage_unless_their_owner_lives(
     reader.close()
 
 
-def test_verify_beside_a_writer_finds_no_damage_in_what_comes_meanwhile(tmp_path: Path) -> None:
+def test_verify_beside_a_writer_finds_no_damage_in_new_records(tmp_path: Path) -> None:
     """A batch that comes into the zeros between two looks, or was read while it was written."""
     log = open_log(tmp_path, **ON)
     log.extend([b"x" * 100] * 20)

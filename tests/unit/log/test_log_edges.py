@@ -90,7 +90,7 @@ def filled(directory: Path, count: int = 100) -> list[int]:
     return positions
 
 
-def test_a_size_that_leaps_over_the_end_of_a_segment_is_damage(tmp_path: Path) -> None:
+def test_a_batch_size_beyond_the_end_of_a_segment_is_damage(tmp_path: Path) -> None:
     positions = filled(tmp_path)
     path = tmp_path / f"{FIRST}.log"
     data = bytearray(path.read_bytes())
@@ -115,7 +115,7 @@ def test_a_size_that_leaps_over_the_end_of_a_segment_is_damage(tmp_path: Path) -
 
 
 @pytest.mark.parametrize("mode", ["writer", "own"])
-def test_an_index_entry_into_the_middle_of_a_batch_is_seen_through(
+def test_an_index_entry_into_the_middle_of_a_batch_does_not_mislead_reads(
     tmp_path: Path, mode: str
 ) -> None:
     filled(tmp_path)

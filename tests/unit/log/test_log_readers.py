@@ -138,7 +138,7 @@ def test_damage_in_a_brokers_segment_is_named(tmp_path: Path) -> None:
     reader.close()
 
 
-def test_an_index_that_misleads_a_reader_of_a_brokers_log_is_seen_through(tmp_path: Path) -> None:
+def test_a_wrong_index_does_not_mislead_a_reader_of_a_brokers_log(tmp_path: Path) -> None:
     log = open_log(tmp_path, segment_bytes=20_000)
     for _ in range(100):
         log.append(b"x" * 300)

@@ -98,7 +98,7 @@ def test_acks_other_than_minus_one_to_one(broker, version):
     assert broker.store["t"][0].end_offset == 0
 
 
-def test_other_errors_come_before_that_of_acks(broker):
+def test_other_errors_take_precedence_over_that_of_acks(broker):
     assert only(broker.ask(produce(records_for(8), topic="x", acks=7), 8)).error_code == 3
     assert only(broker.ask(produce(ONE, acks=7), 8)).error_code == 87
 
@@ -126,13 +126,13 @@ def test_other_errors_come_before_that_of_acks(broker):
         (batch(rows(1), producer_id=9, producer_epoch=0, base_sequence=-1), 87),
     ],
 )
-def test_what_is_not_exactly_one_valid_batch(broker, version, records, code):
+def test_each_partition_of_a_request_takes_exactly_one_valid_batch(broker, version, records, code):
     assert only(broker.ask(produce(records), version)).error_code == code
     assert broker.store["t"][0].end_offset == (1 if code == 0 else 0)
 
 
 @pytest.mark.parametrize("name", sorted(ODD | WRONG))
-def test_old_sets_of_messages_are_judged_by_the_log(broker, name):
+def test_old_message_sets_are_validated_by_the_log(broker, name):
     records = (ODD | WRONG)[name]
     log = broker.store.create_topic("same")[0]
     try:
@@ -145,7 +145,7 @@ def test_old_sets_of_messages_are_judged_by_the_log(broker, name):
 
 @pytest.mark.parametrize("version", range(3))
 @pytest.mark.parametrize("records", [b"", None, ONE[:-1], ONE[:10]])
-def test_old_sets_without_a_complete_message_append_nothing(broker, version, records):
+def test_old_message_sets_without_a_complete_message_append_nothing(broker, version, records):
     answer = only(broker.ask(produce(records), version))
     assert (answer.error_code, answer.base_offset) == (0, -1)
 
