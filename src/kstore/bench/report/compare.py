@@ -7,11 +7,11 @@ what they share is the machine's (its clock speed, its disk, its neighbours). Th
 themselves. In a contest without kstore every contestant is judged beside the others. Installations
 that took turns share the machine call by call, and are measured without other contestants.
 
-A run has hundreds of figures. The risk of an interval is ``RISK`` divided by their number, and the
-least change makes false alarms much rarer still. It is larger for two runs that were made one after
-the other: the layout of a process in memory, and of its files, changes the speed of its shortest
-calls by a fifth, for as long as the process lives. Installations measured in one run start several
-processes. Only contests of the same size are compared.
+A run has hundreds of figures. The risk of an interval is that of the run divided by their number,
+and the least change makes false alarms much rarer still. It is larger for two runs that were made
+one after the other: the layout of a process in memory, and of its files, changes the speed of its
+shortest calls by a fifth, for as long as the process lives. Installations measured in one run start
+several processes. Only contests of the same size are compared.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -35,7 +35,9 @@ from kstore.bench.runner.turns import of_kstore
 
 LEAST, LEAST_APART = 0.1, 0.2  # of a change: of runs that took turns, and of others
 WANTED = 0.3  # a change that a verdict "same" excludes
-RISK = 0.1  # that chance puts any interval beyond a change of ``LEAST``
+# That chance puts any interval of two runs beyond a change of ``LEAST``. Beside many neighbours the
+# intervals of pairs are so wide that the least change protects from nothing.
+RISK, RISK_APART = 0.02, 0.1
 ENOUGH = 0.5  # fraction of kstore's figures without a verdict, above which nothing is concluded
 SUBJECTS = ("cpu", "memory", "system", "disk", "network")
 # Facts that differ from minute to minute on one machine.
@@ -139,11 +141,12 @@ class _Method:
     ratio: Callable[[Sequence[float], Sequence[float]], float]
     needed: Callable[[float], int]
     least: float
+    risk: float
     beside_each_other: bool
 
 
-PAIRED = _Method(shift_of_pairs, ratio_of_pairs, pairs_needed, LEAST, beside_each_other=False)
-APART = _Method(shift, ratio, rounds_needed, LEAST_APART, beside_each_other=True)
+PAIRED = _Method(shift_of_pairs, ratio_of_pairs, pairs_needed, LEAST, RISK, beside_each_other=False)
+APART = _Method(shift, ratio, rounds_needed, LEAST_APART, RISK_APART, beside_each_other=True)
 
 
 def compare(before: Tree, after: Tree, *, absolute: bool = False) -> Comparison:
@@ -155,8 +158,8 @@ def compare(before: Tree, after: Tree, *, absolute: bool = False) -> Comparison:
     contests = list(_same_contests(before, after))
     judged = [list(_judged(rounds, absolute)) for rounds in contests]
     number = sum(map(len, judged))
-    risk = RISK / max(1, number)
     method = PAIRED if took_turns else APART
+    risk = method.risk / max(1, number)
     figures = chain.from_iterable(
         _figures(own, [] if absolute else rounds, risk, method)
         for own, rounds in zip(judged, contests, strict=True)
