@@ -78,6 +78,16 @@ def test_the_sustained_rate_is_that_of_the_later_half():
     assert made.interval == pytest.approx((100, 100))
 
 
+def test_stalls_are_in_the_sustained_rate():
+    """A disk that stands still for a third of the time takes two thirds of its rate."""
+    made = log_figures.sustained_figure(
+        figures.SUSTAINED_WRITE, points(*[300, 300, 300, 0] * 6), ""
+    )
+    assert made.value == pytest.approx(200)
+    assert made.interval[0] < 200 < made.interval[1]
+    assert made.interval[1] < 300
+
+
 def test_few_syncs_cannot_show_that_a_rate_is_sustained():
     assert not is_steady([100.0] * 5)
     made = log_figures.sustained_figure(figures.SUSTAINED_WRITE, points(100)[:4], "")

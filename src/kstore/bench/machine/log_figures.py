@@ -44,7 +44,13 @@ from kstore.bench.machine.sizes import KIB, MIB
 from kstore.bench.machine.sockets import Sending
 from kstore.bench.measurement import Measurement
 from kstore.bench.runner.environment import available_memory, in_memory, last_level_cache
-from kstore.bench.runner.estimate import estimate, has_tail, percentile
+from kstore.bench.runner.estimate import (
+    Estimate,
+    estimate,
+    estimate_mean,
+    has_tail,
+    percentile,
+)
 from kstore.bench.workload import Setting, Workload
 
 COMMIT = 4 * KIB
@@ -58,11 +64,17 @@ BESIDE_CACHE = 2  # times the last-level cache that a file has which no cache ma
 TIME_UP = "the time was up after the warm-up"
 
 
-def figure_of(name: str, values: Sequence[float], note: str = "") -> Figure:
+def figure_of(
+    name: str,
+    values: Sequence[float],
+    note: str = "",
+    *,
+    of: Callable[[Sequence[float]], Estimate] = estimate,
+) -> Figure:
     """The median of the rounds, with an interval of five or more; ``values`` has no warm-up."""
     if not values:
         return Figure(name, None, note=TIME_UP)
-    found = estimate(values)
+    found = of(values)
     interval = (found.low, found.high) if len(values) >= LEAST_ROUNDS else None
     return Figure(name, found.median, interval, len(values), note=note)
 
@@ -137,7 +149,7 @@ def take_sustained(path: Path, most: int, seconds: float) -> list[Figure]:
 
 
 def sustained_figure(name: str, points: Sequence[Point], note: str) -> Figure:
-    """The median rate of the later half of a run, and whether the rate was steady."""
+    """The rate of the later half of a run, stalls included, and whether the rate was steady."""
     found = rates(points)
     counted = without_warm_up(found)
     later = counted[len(counted) // 2 :]
@@ -150,7 +162,8 @@ def sustained_figure(name: str, points: Sequence[Point], note: str) -> Figure:
         text = f"not yet sustained: too few syncs to say, {extent}"
     else:
         text = f"not yet sustained: the rate was still falling after {extent}"
-    made = figure_of(name, later, "; ".join(each for each in (note, text) if each))
+    text = "; ".join(each for each in (note, text) if each)
+    made = figure_of(name, later, text, of=estimate_mean)
     return Figure(made.name, made.value, made.interval, made.rounds, steady, made.note)
 
 

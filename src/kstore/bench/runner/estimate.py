@@ -36,6 +36,15 @@ def estimate(values: Sequence[float]) -> Estimate:
     return Estimate(float(np.median(found)), float(low), float(high))
 
 
+def estimate_mean(values: Sequence[float]) -> Estimate:
+    """The mean with its interval, for rates of equal times: a stall counts as long as it lasted."""
+    found = np.asarray(values, float)
+    if found.size < LEAST_VALUES:
+        return Estimate(float(found.mean()), float(found.min()), float(found.max()))
+    low, high = np.quantile(_drawn(found, 1).mean(axis=1), _tails())
+    return Estimate(float(found.mean()), float(low), float(high))
+
+
 def quotient(over: Sequence[float], under: Sequence[float]) -> Estimate:
     """The ratio of the medians of two runs that were not interleaved."""
     a, b = at_least_tiny(over), at_least_tiny(under)
@@ -59,8 +68,13 @@ def at_least_tiny(values: Sequence[float]) -> NDArray[np.float64]:
 
 
 def _medians(values: NDArray[np.float64], seed: int) -> NDArray[np.float64]:
+    return np.asarray(np.median(_drawn(values, seed), axis=1), float)
+
+
+def _drawn(values: NDArray[np.float64], seed: int) -> NDArray[np.float64]:
+    """Samples of the values, as many of each as there are."""
     drawn = np.random.default_rng(seed).integers(0, values.size, (RESAMPLES, values.size))
-    return np.asarray(np.median(values[drawn], axis=1), float)
+    return np.asarray(values[drawn], float)
 
 
 def _tails() -> tuple[float, float]:
