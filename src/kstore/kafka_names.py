@@ -8,6 +8,7 @@ if TYPE_CHECKING:
     from typing import Never
 
 FLUSH_IN_ASYNCIO = "use `await asyncio.to_thread(producer.flush)`, or `await` each delivery"
+TRANSACTION_IN_ASYNCIO = "use `with`, in asyncio.to_thread()"
 _OF_A_RECORD = ("datetime", "headers", "key", "timestamp", "value")
 _STORE_OF_BROKER = "use broker.store, which is a kstore.Store"
 _METRICS = (
@@ -153,6 +154,7 @@ OF_LOGS = {
     **dict.fromkeys(("commit", "fsync", "sync"), "use flush()"),
     **dict.fromkeys(("iloc", "loc", "shape", "to_list", "tolist", "values"), _ROWS),
     **dict.fromkeys(_CLIENTS, _OF_STORE),
+    **dict.fromkeys(("empty", "is_empty"), "use start_offset == end_offset"),
     "time_range": "use next(iter(log)).timestamp and max_timestamp().timestamp",
     **dict.fromkeys(
         ("earliest_timestamp", "first_timestamp", "min_timestamp"),

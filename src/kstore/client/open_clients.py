@@ -9,6 +9,7 @@ from kstore.client.argument_errors import settings_in_a_dict, unknown_setting
 from kstore.client.partitioner import Partitioner, as_partitioner
 from kstore.errors import InvalidConfigError
 from kstore.integers import check_integer_setting
+from kstore.kafka_names import TRANSACTION_IN_ASYNCIO, no_asyncio
 from kstore.topic_partition import as_topic_partition
 
 if TYPE_CHECKING:
@@ -389,6 +390,7 @@ class TransactionBlock(AbstractContextManager["TransactionalProducer"]):
         return self._block.__exit__(kind, error, traceback)
 
     if not TYPE_CHECKING:
+        __aenter__ = __aexit__ = no_asyncio(TRANSACTION_IN_ASYNCIO, "a transaction")
 
         def __getattr__(self, name: str) -> Never:
             raise AttributeError(

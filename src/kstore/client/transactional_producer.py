@@ -27,7 +27,12 @@ from kstore.errors import (
 )
 from kstore.files.filenames import INTERNAL_TOPICS
 from kstore.integers import check_integer
-from kstore.kafka_names import OF_TRANSACTIONS, answer_names, no_asyncio
+from kstore.kafka_names import (
+    OF_TRANSACTIONS,
+    TRANSACTION_IN_ASYNCIO,
+    answer_names,
+    no_asyncio,
+)
 from kstore.log.append_split import append_all
 from kstore.producer_state.producer_ids import SEQUENCES, next_sequence
 from kstore.record import Headers
@@ -403,7 +408,7 @@ class TransactionalProducer:
         close_block(error, self.close)
 
     if not TYPE_CHECKING:  # type checkers would treat them as usable methods
-        __aenter__ = __aexit__ = no_asyncio("use `with`, in asyncio.to_thread()")
+        __aenter__ = __aexit__ = no_asyncio(TRANSACTION_IN_ASYNCIO)
 
     def __repr__(self) -> str:
         state = " closed" if self._closed else " in a transaction" if self._open else ""

@@ -93,6 +93,8 @@ def test_batches_and_transactions_refuse_asyncio(store: Store) -> None:
         asyncio.run(read(consumer))
     with pytest.raises(TypeError, match="a TransactionalProducer is for threads: use `with`"):
         asyncio.run(enter(producer))
+    with pytest.raises(TypeError, match=r"a transaction is for threads: use `with`, in asyncio"):
+        asyncio.run(enter(store.transaction("id")))
 
 
 def test_a_flush_that_is_awaited_names_the_call_for_asyncio(store: Store) -> None:
