@@ -231,9 +231,11 @@ def test_a_member_of_the_former_group_commits_nothing_in_the_new_brokers_group(
 # --- confluent-kafka ----------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("protocol", ["classic", "consumer"])
+@pytest.mark.parametrize(
+    ("protocol", "assignor"), [("classic", ""), ("classic", "roundrobin"), ("consumer", "")]
+)
 def test_confluent_and_embedded_consumers_share_a_group(
-    store: kstore.Store, broker: kstore.Broker, protocol: str
+    store: kstore.Store, broker: kstore.Broker, protocol: str, assignor: str
 ) -> None:
     settings: dict[str, Any] = {
         "bootstrap.servers": broker.bootstrap_servers,
@@ -244,6 +246,8 @@ def test_confluent_and_embedded_consumers_share_a_group(
     }
     if protocol == "classic":
         settings["heartbeat.interval.ms"] = 100
+    if assignor:
+        settings["partition.assignment.strategy"] = assignor  # the only one
     client = confluent_kafka.Consumer(settings)
     try:
         client.subscribe(["t"])

@@ -38,6 +38,8 @@ Modules:
   each topic
 - reader_offsets_file: ``kstore.offsets.<group>``: the commits of a process that may not write the
   store's logs
+- roundrobin_assignor: Kafka's round-robin assignor for classic members: partitions of all topics
+  are dealt in turn
 - server_assignors: The assignors of consumer groups, ``uniform`` and ``range``
 - store_group: What embedded consumers of a group commit: carries out ``embedded_offsets``
 - subscription: Encodes and decodes subscriptions and assignments of classic members

@@ -10,7 +10,7 @@ from functools import partial
 from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
-from kstore.coordinator.group import range_assignor
+from kstore.coordinator.group import range_assignor, roundrobin_assignor
 from kstore.coordinator.group.classic_events import NO_MEMBER, Join, JoinAnswer, Sync, SyncAnswer
 from kstore.coordinator.group.offset_records import OffsetCommit, PartitionKey
 from kstore.coordinator.group.range_assignor import Subscriber
@@ -34,6 +34,11 @@ CLIENT_HOST = "/127.0.0.1"  # as Kafka shows the address of a member on the brok
 
 Partitions = Callable[[str], Sequence[int]]  # the partitions of a topic to assign
 _LOST = frozenset((ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.ILLEGAL_GENERATION))
+# By preference: most clients have range by default, aiokafka has roundrobin only.
+_ASSIGNORS = {
+    range_assignor.NAME: range_assignor.assign,
+    roundrobin_assignor.NAME: roundrobin_assignor.assign,
+}
 _RETRIABLE = _LOST | {
     ErrorCode.REBALANCE_IN_PROGRESS,
     ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
@@ -175,7 +180,7 @@ class EmbeddedMember:
 
     @property
     def protocols(self) -> tuple[tuple[str, bytes], ...]:
-        return ((range_assignor.NAME, self._subscription),)
+        return tuple((name, self._subscription) for name in _ASSIGNORS)
 
     def _join(self) -> None:
         if self._has_left:
@@ -242,9 +247,8 @@ class EmbeddedMember:
             for each in answer.members
         ]
         topics = {topic for each in subscribers for topic in each.topics}
-        found = range_assignor.assign(
-            subscribers, {each: self._partitions(each) for each in topics}
-        )
+        assign = _ASSIGNORS[answer.protocol or range_assignor.NAME]
+        found = assign(subscribers, {each: self._partitions(each) for each in topics})
         return {member: assignment_of(partitions) for member, partitions in found.items()}
 
     def _synced(self, attempt: int, answer: SyncAnswer) -> None:
@@ -310,8 +314,8 @@ def _refused(error: ErrorCode, group_id: str) -> KStoreError:
     """The error of a member that cannot join, however often it tries."""
     what = {
         ErrorCode.INCONSISTENT_GROUP_PROTOCOL: (
-            "its members have no assignor in common with an embedded consumer, which has 'range': "
-            "let them support it, too (partition.assignment.strategy)"
+            "its members have no assignor in common with an embedded consumer, which has 'range' "
+            "and 'roundrobin': let them support one of these (partition.assignment.strategy)"
         ),
         ErrorCode.GROUP_MAX_SIZE_REACHED: "it has group.max.size members already",
     }.get(error, error.message)

@@ -16,6 +16,15 @@ class Subscriber(NamedTuple):
     topics: tuple[str, ...]
 
 
+def in_order(subscribers: Iterable[Subscriber]) -> list[Subscriber]:
+    """As Kafka's assignors sort members: first those with an instance id, by that id, then the
+    others by their member id."""
+    return sorted(
+        subscribers,
+        key=lambda each: (each.instance_id is None, each.instance_id or each.member_id),
+    )
+
+
 def assign(
     subscribers: Iterable[Subscriber], partitions: Mapping[str, Sequence[int]]
 ) -> dict[str, list[TopicPartition]]:
@@ -23,12 +32,8 @@ def assign(
 
     ``partitions`` are the partition numbers of each topic, in order. Of a topic with n partitions
     and c subscribers each gets n div c consecutive ones, and the first n mod c get one more.
-    Members with an instance id come first, by that id; the others follow by their member id.
     """
-    ordered = sorted(
-        subscribers,
-        key=lambda each: (each.instance_id is None, each.instance_id or each.member_id),
-    )
+    ordered = in_order(subscribers)
     found: dict[str, list[TopicPartition]] = {each.member_id: [] for each in ordered}
     for topic, numbers in sorted(partitions.items()):
         members = [each.member_id for each in ordered if topic in each.topics]
