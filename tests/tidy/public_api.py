@@ -48,6 +48,7 @@ def describe_class(name: str, value: type) -> Iterator[str]:
         yield from (f"{name}.{member}" for member in value.__members__)
         return
     private = (base for base in reversed(value.__mro__) if is_unnamed(base))
+    getattr(value, "__dataclass_fields__", None)  # generates the methods of a lazy dataclass
     members = {inner: member for base in (*private, value) for inner, member in vars(base).items()}
     if "__init__" in members:
         yield f"def {name}.__init__{signature(members['__init__'])}"

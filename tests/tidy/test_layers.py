@@ -33,6 +33,7 @@ ORDER = (
     "kstore.kafka_uuid",
     "kstore.aio",
     "kstore.keyword_names",
+    "kstore.lazy_dataclass",
     "kstore.config",
     "kstore.topic_partition",
     "kstore._native",

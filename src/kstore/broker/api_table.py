@@ -1,10 +1,10 @@
 """The APIs that the broker serves, with their versions and handlers."""
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
 
 from kstore.broker.request import Answer, Attempt, Pending, Request
+from kstore.lazy_dataclass import lazy_dataclass
 
 if TYPE_CHECKING:
     from kstore.protocol.wire import Chunk
@@ -14,7 +14,7 @@ FrameAnswer: TypeAlias = "bytes | list[Chunk] | Pending | Attempt | None"
 FrameHandler = Callable[[memoryview, int, int], FrameAnswer]
 
 
-@dataclass(frozen=True, slots=True)
+@lazy_dataclass(frozen=True)
 class Api:
     """One API: its key, the supported versions, and its handler, which runs on the event loop.
 

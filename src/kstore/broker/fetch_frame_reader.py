@@ -3,13 +3,13 @@
 Errors, and records that a disk worker must load, are left to :mod:`kstore.broker.fetch_reader`.
 """
 
-from dataclasses import dataclass
 from enum import Enum
 from typing import TYPE_CHECKING
 
 from kstore._native.broker import fetch_frame
 from kstore._native.read import segment_pages
 from kstore.errors import KStoreError
+from kstore.lazy_dataclass import lazy_dataclass
 from kstore.protocol.error_codes import ErrorCode
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ class NoAnswer(Enum):
     UNUSUAL = "the request needs the general handler"
 
 
-@dataclass(slots=True)
+@lazy_dataclass()
 class WantedFrame:
     """A parsed request."""
 

@@ -4,7 +4,6 @@ Records are slices of segment files, not copies. Consumers read up to the high w
 read_committed consumers up to the last stable offset.
 """
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from kstore._native.read import segment_pages
@@ -15,6 +14,7 @@ from kstore.broker.leader_hints import LeaderHints
 from kstore.broker.partitions import HostedPartition, Partitions, error_code_of
 from kstore.broker.send_queue import SEND_LIMIT
 from kstore.cluster.image import ZERO_UUID, ClusterImage
+from kstore.lazy_dataclass import lazy_dataclass
 from kstore.log.writable_log import WritableLog
 from kstore.protocol.error_codes import ErrorCode
 from kstore.protocol.messages.fetch import FetchResponse
@@ -32,7 +32,7 @@ _HINTS_SINCE = 16
 _NAMES_LEADER = (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH)
 
 
-@dataclass(frozen=True, slots=True)
+@lazy_dataclass(frozen=True)
 class FetchParameters:
     """The parameters of a request that apply to all its partitions."""
 

@@ -6,10 +6,10 @@ contains only partitions with news. The broker keeps the session's state in a bo
 
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
 from random import randrange
 
 from kstore.cluster.image import ZERO_UUID, ClusterImage
+from kstore.lazy_dataclass import lazy_dataclass
 from kstore.protocol.error_codes import ErrorCode
 from kstore.protocol.messages.fetch import FetchRequest, FetchResponse
 
@@ -231,7 +231,7 @@ class SessionCache:
         return True
 
 
-@dataclass(slots=True)
+@lazy_dataclass()
 class FetchContext:
     """The partitions that one request fetches, and the kind of response it gets.
 

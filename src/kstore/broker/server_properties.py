@@ -4,7 +4,6 @@
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from types import MappingProxyType
 
 from kstore.broker.settings import BrokerSettings
@@ -14,6 +13,7 @@ from kstore.cluster.settings.topic_settings import BROKER_SYNONYMS
 from kstore.config import parse_whole_number
 from kstore.errors import InvalidConfigError
 from kstore.integers import INT32_MAX
+from kstore.lazy_dataclass import lazy_dataclass
 from kstore.security.security_settings import is_security_setting
 
 # SECURITY: kstore.security.security_settings honours the key, or rejects values other than Kafka's
@@ -51,7 +51,7 @@ REFUSED_UNLESS: Mapping[str, tuple[str, str]] = MappingProxyType(
 )
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@lazy_dataclass(frozen=True, kw_only=True)
 class ServerProperties:
     """The contents of a file: log directories, node id, and broker settings.
 

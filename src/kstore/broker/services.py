@@ -1,11 +1,12 @@
 """The objects that request handlers share."""
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING
 
 from kstore.broker.api_table import ApiTable
 from kstore.broker.client_throttling import ClientThrottling
 from kstore.broker.purgatory_size import PurgatorySize
+from kstore.lazy_dataclass import lazy_dataclass
 
 if TYPE_CHECKING:
     from kstore.broker.disk_workers import DiskWorkers
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
     from kstore.store.store import Store
 
 
-@dataclass(slots=True)
+@lazy_dataclass()
 class Services:
     """One broker's shared objects, for all its handlers."""
 

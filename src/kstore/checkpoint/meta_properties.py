@@ -5,7 +5,7 @@ Kafka uses a log directory only under its own ids. kstore reads the file and nev
 """
 
 import re
-from dataclasses import dataclass, field
+from dataclasses import field
 from os import PathLike, fspath
 from pathlib import Path
 
@@ -15,9 +15,10 @@ from kstore.errors import CorruptFileError
 from kstore.files.filenames import META_PROPERTIES
 from kstore.files.files import Files
 from kstore.kafka_uuid import uuid_from_text
+from kstore.lazy_dataclass import lazy_dataclass
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@lazy_dataclass(frozen=True, kw_only=True)
 class MetaProperties:
     """The owner of a log directory. ``node_id`` is ``broker.id`` in version 0 (ZooKeeper).
 

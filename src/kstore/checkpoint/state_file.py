@@ -11,12 +11,12 @@ missing or offline for a while, does no harm.
 
 import json
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from os.path import join
 from typing import Any, NamedTuple, Protocol, TypeVar
 
 from kstore.errors import CorruptFileError, KStoreError, NewerFormatError, StorageError
 from kstore.files.failure_detector import FailureDetectingFiles
+from kstore.lazy_dataclass import lazy_dataclass
 
 _MAX_SIZE = 1 << 26
 
@@ -40,7 +40,7 @@ class StateDocument(NamedTuple):
     path: str
 
 
-@dataclass(frozen=True, slots=True)
+@lazy_dataclass(frozen=True)
 class StateFile:
     """A state file, by its name. Immutable.
 

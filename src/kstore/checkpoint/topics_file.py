@@ -18,7 +18,7 @@ directory has dropped it elsewhere, as it does for a deleted topic.
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import lru_cache
 from os.path import join
 
@@ -26,6 +26,7 @@ from kstore.checkpoint.state_file import Directory, StateDocument, StateFile
 from kstore.config import LogConfig
 from kstore.errors import CorruptFileError, KStoreError
 from kstore.files.filenames import TOPICS_FILE, check_topic_name
+from kstore.lazy_dataclass import lazy_dataclass
 
 _FILE = StateFile(TOPICS_FILE, newest_format=2)
 _FORMAT_WITHOUT_STAMPS = 1
@@ -35,7 +36,7 @@ CREATING = "creating"
 DELETING = "deleting"
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@lazy_dataclass(frozen=True, kw_only=True)
 class TopicEntry:
     """kstore's entry of a topic. ``properties`` are Kafka's names with texts as values."""
 

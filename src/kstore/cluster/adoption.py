@@ -9,7 +9,7 @@ import json
 import logging
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING
 
 from kstore.cluster.broker_file import read_broker_file
@@ -21,6 +21,7 @@ from kstore.cluster.settings.topic_settings import BROKER_SYNONYMS
 from kstore.errors import CorruptFileError, InvalidConfigError
 from kstore.files.filenames import CLUSTER_METADATA
 from kstore.files.files import DISK, Files
+from kstore.lazy_dataclass import lazy_dataclass
 from kstore.store.cluster_metadata import read_cluster_metadata
 
 if TYPE_CHECKING:
@@ -31,7 +32,7 @@ _LOGGER = logging.getLogger("kstore")
 _MAX_SIZE = 1 << 26
 
 
-@dataclass(frozen=True, slots=True)
+@lazy_dataclass(frozen=True)
 class SourceTopic:
     """A topic in the source; ``topic_id`` is None in a JSON file, which has only names."""
 
@@ -39,7 +40,7 @@ class SourceTopic:
     topic_id: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@lazy_dataclass(frozen=True)
 class Source:
     """Topics by name, and ``broker_settings`` by node id as text ("": all brokers)."""
 
@@ -49,7 +50,7 @@ class Source:
     is_metadata_log: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@lazy_dataclass(frozen=True)
 class PlannedTopic:
     """The plan for a topic: the ``config`` it gets, or ``refusal``, the reason for not adopting
     it."""

@@ -20,18 +20,19 @@ Every log directory of a store has the same file (:mod:`kstore.checkpoint.state_
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
 from kstore.checkpoint.log_dir import LogDir
 from kstore.checkpoint.state_file import StateDocument, StateFile
 from kstore.cluster.client_quotas import ClientQuotas, from_json, to_json
 from kstore.errors import CorruptFileError
 from kstore.files.filenames import BROKER_FILE
+from kstore.lazy_dataclass import lazy_dataclass
 
 _FILE = StateFile(BROKER_FILE, newest_format=1)
 
 
-@dataclass(frozen=True, slots=True)
+@lazy_dataclass(frozen=True)
 class TopicRecord:
     """The broker's state of a topic; ``identity`` is the topic's id or creation stamp."""
 
@@ -40,7 +41,7 @@ class TopicRecord:
     config: Mapping[str, str] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
+@lazy_dataclass(frozen=True)
 class BrokerState:
     """The content of the file."""
 

@@ -7,11 +7,12 @@ quota of their own.
 
 import ipaddress
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from kstore.errors import InvalidRequestError
 from kstore.integers import INT32_MAX, INT64_MAX
+from kstore.lazy_dataclass import lazy_dataclass
 
 USER, CLIENT_ID, IP = "user", "client-id", "ip"
 PRODUCER_BYTE_RATE, CONSUMER_BYTE_RATE = "producer_byte_rate", "consumer_byte_rate"
@@ -34,7 +35,7 @@ QuotaChange = tuple[Entity, Mapping[str, float | None]]  # None removes a limit
 Scope = tuple[str | None, str | None]  # user and client id that share a rate; None: any
 
 
-@dataclass(frozen=True, slots=True)
+@lazy_dataclass(frozen=True)
 class ClientQuotas:
     """All quotas that are set; immutable."""
 

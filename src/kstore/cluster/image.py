@@ -5,16 +5,17 @@ response. Topic ids are the 16 bytes of Kafka's Uuid.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from kstore.cluster.client_quotas import ClientQuotas
+from kstore.lazy_dataclass import lazy_dataclass
 
 ZERO_UUID = bytes(16)  # of a topic without an id, which clients address by name
 NO_LEADER = -1  # Kafka's leader id of a partition that no broker leads
 NO_EPOCH = -1  # of a partition whose leader epoch is not read yet
 
 
-@dataclass(frozen=True, slots=True)
+@lazy_dataclass(frozen=True)
 class Endpoint:
     """The advertised address of one listener of a broker."""
 
@@ -23,7 +24,7 @@ class Endpoint:
     security_protocol: str = "PLAINTEXT"
 
 
-@dataclass(frozen=True, slots=True)
+@lazy_dataclass(frozen=True)
 class BrokerImage:
     """A broker; ``endpoints`` are its advertised listeners by name."""
 
@@ -32,7 +33,7 @@ class BrokerImage:
     endpoints: Mapping[str, Endpoint]
 
 
-@dataclass(frozen=True, slots=True)
+@lazy_dataclass(frozen=True)
 class PartitionImage:
     """A partition: its replicas, its leader, and its leader epoch.
 
@@ -49,7 +50,7 @@ class PartitionImage:
     partition_epoch: int = 0
 
 
-@dataclass(frozen=True, slots=True)
+@lazy_dataclass(frozen=True)
 class TopicImage:
     """A topic.
 
@@ -76,7 +77,7 @@ class TopicImage:
     is_adopted: bool = True
 
 
-@dataclass(frozen=True, slots=True)
+@lazy_dataclass(frozen=True)
 class ClusterImage:
     """All of the cluster's metadata; within a process ``version`` increases with each change."""
 

@@ -5,13 +5,14 @@ cluster of several brokers needs another implementation.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import IntEnum
 from typing import Protocol
 
 from kstore.cluster.client_quotas import QuotaChange
 from kstore.cluster.image import ClusterImage, TopicImage
 from kstore.errors import InvalidRequestError
+from kstore.lazy_dataclass import lazy_dataclass
 
 OnChange = Callable[[ClusterImage, ClusterImage], object]  # called with the old and new image
 Assignments = Mapping[int, Sequence[int]]  # the brokers of each partition, by its number
@@ -53,7 +54,7 @@ class ConfigType(IntEnum):
     PASSWORD = 9
 
 
-@dataclass(frozen=True, slots=True)
+@lazy_dataclass(frozen=True)
 class ConfigSynonym:
     """A setting's value in one layer; the first synonym is effective."""
 
@@ -62,7 +63,7 @@ class ConfigSynonym:
     source: ConfigSource
 
 
-@dataclass(frozen=True, slots=True)
+@lazy_dataclass(frozen=True)
 class ConfigEntry:
     """A setting as in DescribeConfigs; the value of a sensitive setting is None."""
 
@@ -79,7 +80,7 @@ class ConfigEntry:
 ConfigChange = tuple[int, str, str | None]  # an AlterOp, a setting's name, a value
 
 
-@dataclass(frozen=True, slots=True)
+@lazy_dataclass(frozen=True)
 class NewTopic:
     """A topic to be created, as CreateTopics asks for it; -1 is the broker's default."""
 

@@ -5,10 +5,11 @@ LogCleanerManager.cleanableOffsets, LogToClean and Cleaner.groupSegmentsBySize.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import NamedTuple
 
 from kstore.config import LogConfig
+from kstore.lazy_dataclass import lazy_dataclass
 
 INT32_MAX = 2**31 - 1
 
@@ -25,7 +26,7 @@ class CleanSegment(NamedTuple):
     modified_ms: int
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@lazy_dataclass(frozen=True, kw_only=True)
 class CleanableRange:
     """The offsets of a log that may be cleaned: [first_dirty_offset, first_uncleanable_offset)."""
 

@@ -5,14 +5,15 @@ Rules: Kafka's CleanedTransactionMetadata.
 
 import heapq
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from kstore.lazy_dataclass import lazy_dataclass
 from kstore.segment.transaction_index import AbortedTransaction
 
 ABORT, COMMIT = 0, 1  # of a control batch
 
 
-@dataclass(slots=True)
+@lazy_dataclass()
 class CleanedTransactions:
     """Which batches belong to an aborted transaction, while a pass reads a log in order.
 

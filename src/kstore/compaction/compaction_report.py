@@ -1,11 +1,10 @@
 """The result of a compaction."""
 
-from dataclasses import dataclass
-
 from kstore.kafka_names import OF_COMPACTION_REPORTS, answer_names
+from kstore.lazy_dataclass import lazy_dataclass
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@lazy_dataclass(frozen=True, kw_only=True)
 class CompactionReport:
     """The result of a compaction. Bytes and segments count the rewritten segments. Immutable."""
 

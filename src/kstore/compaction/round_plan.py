@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from kstore._native.read.segment_view import SegmentView
@@ -12,6 +12,7 @@ from kstore.compaction.compaction_report import CompactionReport
 from kstore.config import LogConfig
 from kstore.files import filenames
 from kstore.files.files import Files
+from kstore.lazy_dataclass import lazy_dataclass
 from kstore.segment import segment as segments_on_disk
 from kstore.segment.largest_timestamp import largest_timestamp
 from kstore.segment.transaction_index import AbortedTransaction
@@ -65,7 +66,7 @@ def range_of(log: "Log", facts: Sequence[CleanSegment], files: Files, now: int) 
     )
 
 
-@dataclass(frozen=True, slots=True)
+@lazy_dataclass(frozen=True)
 class RoundPlan:
     """The input of one round, complete, so that another process may run it."""
 

@@ -1,13 +1,13 @@
 """The batches of a log by their headers: offsets, codec, producer, sizes; no record is read."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from kstore._native.format import batch_fields, batch_table
 from kstore._native.format.status import name as status_name
 from kstore.errors import CorruptRecordError
 from kstore.kafka_names import OF_BATCH_INFOS, answer_names
+from kstore.lazy_dataclass import lazy_dataclass
 from kstore.record.codec import NAMES
 
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ _WINDOW = 1 << 20  # bytes of a segment whose headers are read at once, so that 
 _LOG_APPEND_TIME, _TRANSACTIONAL, _CONTROL, _DELETE_HORIZON = 0x08, 0x10, 0x20, 0x40
 
 
-@dataclass(frozen=True, slots=True)
+@lazy_dataclass(frozen=True)
 class RecordBatchInfo:
     """The header of a record batch, as Kafka's ``DumpLogSegments`` prints it. Immutable.
 

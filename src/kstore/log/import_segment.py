@@ -7,7 +7,6 @@ finds a segment whose batches have other offsets.
 
 import errno
 import os
-from dataclasses import dataclass
 
 from kstore._native.format import batch_fields
 from kstore._native.format.status import reason
@@ -18,6 +17,7 @@ from kstore.files import filenames
 from kstore.files.files import Files
 from kstore.files.open_file import OpenFile
 from kstore.integers import INT32_MAX
+from kstore.lazy_dataclass import lazy_dataclass
 from kstore.log.active_segment import ActiveSegment
 from kstore.log.writer_state import WriterState
 from kstore.segment import segment as segments_on_disk
@@ -36,7 +36,7 @@ def least_size(config: LogConfig) -> int:
     return min(_LARGE, config.segment_bytes // 4)
 
 
-@dataclass(frozen=True, slots=True)
+@lazy_dataclass(frozen=True)
 class ImportableFile:
     """A file whose batches have their final offsets; it is checked and on disk."""
 

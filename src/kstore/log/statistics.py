@@ -10,7 +10,7 @@ import math
 import struct
 from bisect import bisect_right
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 
 from kstore._native.spark.log_statistics import Survey
@@ -18,6 +18,7 @@ from kstore._native.spark.tally import Tally
 from kstore.errors import CorruptRecordError, KStoreError, StorageError
 from kstore.files import filenames
 from kstore.files.files import DISK, Files
+from kstore.lazy_dataclass import lazy_dataclass
 from kstore.log.log import Log
 from kstore.log.skip_corrupt import DAMAGE
 from kstore.maintenance.reindex import SegmentDamage
@@ -45,7 +46,7 @@ _TALLIED = struct.Struct("<q")
 Registers = bytes
 
 
-@dataclass(frozen=True, slots=True)
+@lazy_dataclass(frozen=True)
 class PlannedSegment:
     """A segment as it was when the walk was planned."""
 
@@ -100,7 +101,7 @@ def _is_planned(segment: PlannedSegment, inode: int, size: int) -> bool:
     return size >= segment.size if segment.last else size == segment.size
 
 
-@dataclass(slots=True)
+@lazy_dataclass()
 class Spread:
     """A distribution of sizes, exact up to the power of two.
 
@@ -143,7 +144,7 @@ class Spread:
             self.buckets[bits] += count
 
 
-@dataclass(slots=True)
+@lazy_dataclass()
 class BatchKind:
     """Batches of one codec or format, control batches too; sizes in bytes."""
 
@@ -164,7 +165,7 @@ class BatchKind:
         self.bytes_uncompressed += other.bytes_uncompressed
 
 
-@dataclass(slots=True)
+@lazy_dataclass()
 class Rates:
     """Records, and bytes of their keys and values, by window of their timestamps.
 
@@ -204,7 +205,7 @@ class Rates:
         return [(w * shown.width, *found) for w, found in sorted(shown.windows.items())]
 
 
-@dataclass(slots=True)
+@lazy_dataclass()
 class Stats:
     """Statistics of a log or of a range of it. Records are those of clients if not stated."""
 

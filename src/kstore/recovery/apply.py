@@ -5,7 +5,7 @@ as ``kstore.cut.*``. The next recovery repeats any step that was interrupted.
 """
 
 import os
-from dataclasses import dataclass, field
+from dataclasses import field
 from os.path import join
 
 from kstore._native.format import batch_fields
@@ -23,13 +23,14 @@ from kstore.files.filenames import (
 )
 from kstore.files.files import Files
 from kstore.files.open_file import OpenFile
+from kstore.lazy_dataclass import lazy_dataclass
 from kstore.recovery.torn_tail import cut_tail
 from kstore.segment import transaction_index
 from kstore.segment.scan import scan_segment
 from kstore.segment.transaction_index import ENTRY_SIZE
 
 
-@dataclass(slots=True)
+@lazy_dataclass()
 class Plan:
     """What was found before any segment is changed, and then what was done."""
 

@@ -9,13 +9,13 @@ log, ``verify`` and ``repair`` share this rule. For empty segments without such 
 
 import os
 from collections.abc import Callable, Container
-from dataclasses import dataclass
 from typing import NamedTuple
 
 from kstore._native.index.index_lookup import OffsetIndex, TimeIndex
 from kstore.errors import NewerFormatError, StorageError
 from kstore.files import filenames
 from kstore.files.files import Files
+from kstore.lazy_dataclass import lazy_dataclass
 from kstore.segment import header_checksums
 from kstore.segment.index_entry import OFFSET_ENTRY_SIZE, TIME_ENTRY_SIZE
 from kstore.segment.index_sanity import used_size
@@ -23,7 +23,7 @@ from kstore.segment.index_sanity import used_size
 _MOST = 1 << 26  # bytes
 
 
-@dataclass(frozen=True, slots=True)
+@lazy_dataclass(frozen=True)
 class StopState:
     """How a log directory was left; the functions are called only if the answer matters."""
 

@@ -11,7 +11,8 @@ import logging
 import os
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from functools import partial
 
 from kstore._native.read.segment_view import SegmentList, SegmentView
 from kstore.checkpoint.known_gaps import truncate_gaps
@@ -20,6 +21,7 @@ from kstore.config import LogConfig
 from kstore.files import filenames
 from kstore.files.files import Files
 from kstore.files.open_file import OpenFile
+from kstore.lazy_dataclass import lazy_dataclass
 from kstore.producer_state.state import ProducerState, UncleanStop
 from kstore.recovery.epoch_after_loss import epoch_after_loss
 from kstore.recovery.lost_segments import LostRange
@@ -32,7 +34,7 @@ from kstore.segment.scan import OnProgress
 _LOGGER = logging.getLogger("kstore")
 
 
-@dataclass(slots=True)
+@lazy_dataclass()
 class LoadedLog:
     """A loaded partition, ready for a writer."""
 
@@ -81,29 +83,25 @@ def load(
         Corruption below the recovery point, or before intact segments. Nothing was changed.
     """
     durable = scanned_from = recovery_point()
-    is_synced = not has_failed_sync(files, directory)
-    clean = clean and is_synced
-
-    def recover(point: int | None) -> Recovered:
-        return recover_partition(
-            files,
-            directory,
-            point,
-            config,
-            mode=mode,
-            on_progress=on_progress,
-            cleaned_below=cleaned_below,
-            log_start=log_start_offset,
-        )
-
+    clean = (is_synced := not has_failed_sync(files, directory)) and clean
+    recover = partial(
+        recover_partition,
+        files,
+        directory,
+        config=config,
+        mode=mode,
+        on_progress=on_progress,
+        cleaned_below=cleaned_below,
+        log_start=log_start_offset,
+    )
     recovered = recover(None if clean else durable)
     last_epoch = recovered.epoch_before
     bases = [segment.base_offset for segment in recovered.segments]
     active, is_torn = _load_last(files, directory, recovered)
     if clean and is_torn:
-        # A clean stop does not leave this: the marker is wrong, or the files were changed.
+        # A clean stop does not leave this: the marker is wrong, or the files were changed. No
+        # evidence contradicts the marker for the other segments.
         clean = False
-        # No evidence contradicts the marker for the other segments.
         scanned_from = max(durable, bases[-1])
         recovered = recover(scanned_from)
         active, _ = _load_last(files, directory, recovered)
@@ -120,16 +118,13 @@ def load(
     shorter = epochs.truncate_from_end(segments.end_offset + 1)
     shorter = epochs.truncate_from_start(segments.start_offset) or shorter
     known = min(data_end if clean else durable, data_end)
+    stop = UncleanStop(unflushed_from(bases, scanned_from), known, log_start_offset)
     producers = ProducerState(files, directory, config.producer_id_expiration_ms)
     producers.load(
         segments,
         time.time_ns() // 1_000_000 if clock is None else clock(),
-        unclean=None
-        if clean
-        else UncleanStop(unflushed_from(bases, scanned_from), known, log_start_offset),
-        quiet=frozenset(
-            segment.base_offset for segment in recovered.segments if segment.producer_batches == 0
-        ),
+        unclean=None if clean else stop,
+        quiet=_without_producers(recovered),
         names=names,
     )
     producers.restore_indexes(segments)
@@ -143,6 +138,13 @@ def load(
     if report is not logged:
         _LOGGER.info("%s", report)
     return LoadedLog(segments, epochs, known, report, producers, data_end, recovered.lost, shorter)
+
+
+def _without_producers(recovered: Recovered) -> frozenset[int]:
+    """Base offsets of the segments in which recovery found no batch of a producer id."""
+    return frozenset(
+        segment.base_offset for segment in recovered.segments if segment.producer_batches == 0
+    )
 
 
 def _load_last(

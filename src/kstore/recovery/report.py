@@ -2,9 +2,10 @@
 
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from kstore.checkpoint.leader_epochs import EpochEntry, LeaderEpochs
+from kstore.lazy_dataclass import lazy_dataclass
 from kstore.recovery.lost_segments import LostRange
 
 _FEW = 3  # names in a sentence
@@ -15,7 +16,7 @@ def some_of(names: Sequence[str]) -> str:
     return ", ".join(names) if len(names) <= _FEW else f"{names[0]} to {names[-1]}"
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@lazy_dataclass(frozen=True, kw_only=True)
 class RecoveryReport:
     """What opening a partition for writing found and changed. Immutable; ``str`` is a sentence.
 
@@ -86,7 +87,7 @@ class RecoveryReport:
         return f"{name}: {'; '.join(self.steps) or 'nothing to recover'}"
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@lazy_dataclass(frozen=True, kw_only=True)
 class RecoveredSegment:
     """A segment of the log; facts that need a scan are None where none was made."""
 
@@ -99,7 +100,7 @@ class RecoveredSegment:
     producer_batches: int | None = None  # of idempotent and transactional producers
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@lazy_dataclass(frozen=True, kw_only=True)
 class Recovered:
     report: RecoveryReport
     segments: tuple[RecoveredSegment, ...]  # by base offset

@@ -6,11 +6,12 @@ not honour is an error, unless it has Kafka's default. Error messages contain no
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from kstore.errors import InvalidConfigError
+from kstore.lazy_dataclass import lazy_dataclass
 from kstore.security import jaas
 from kstore.security.listeners import PROTOCOLS
 from kstore.security.scram import HASHES
@@ -63,7 +64,7 @@ _WITHOUT_EFFECT = (
 _PREFIXES = ("ssl.", "sasl.", "security.")
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@lazy_dataclass(frozen=True, kw_only=True)
 class ClientTls:
     """The authorities that a client trusts, and its certificate."""
 
@@ -75,7 +76,7 @@ class ClientTls:
     versions: tuple[str, ...] = ("TLSv1.2", "TLSv1.3")
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@lazy_dataclass(frozen=True, kw_only=True)
 class ClientSasl:
     """The SASL credentials of a client."""
 
@@ -84,7 +85,7 @@ class ClientSasl:
     password: str = field(repr=False)
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@lazy_dataclass(frozen=True, kw_only=True)
 class ClientSecurity:
     """The security of a client's connections; both None: PLAINTEXT."""
 

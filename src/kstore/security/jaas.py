@@ -6,9 +6,10 @@ values are secrets.
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from kstore.errors import InvalidConfigError
+from kstore.lazy_dataclass import lazy_dataclass
 
 PLAIN_MODULE = "org.apache.kafka.common.security.plain.PlainLoginModule"
 SCRAM_MODULE = "org.apache.kafka.common.security.scram.ScramLoginModule"
@@ -24,7 +25,7 @@ _TOKEN = re.compile(
 _ESCAPE = re.compile(r"\\(.)", re.DOTALL)
 
 
-@dataclass(frozen=True, slots=True)
+@lazy_dataclass(frozen=True)
 class JaasConfig:
     """A login module and its options. ``repr`` omits the options, which are secrets."""
 

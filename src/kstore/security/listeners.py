@@ -7,9 +7,9 @@ protocol from ``listener.security.protocol.map``, and an advertised address from
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from kstore.errors import InvalidConfigError
+from kstore.lazy_dataclass import lazy_dataclass
 
 LISTENERS = "listeners"
 ADVERTISED_LISTENERS = "advertised.listeners"
@@ -23,7 +23,7 @@ _LISTENER = re.compile(r"(?P<name>[^:/\s]+)://(?P<host>\[[^\]]*\]|[^:/\[\]]*):(?
 _NAME = re.compile(r"[A-Za-z0-9_-]+")
 
 
-@dataclass(frozen=True, slots=True)
+@lazy_dataclass(frozen=True)
 class Address:
     """A host ("" for all interfaces) and a port (0 for any free port)."""
 
@@ -34,7 +34,7 @@ class Address:
         return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
 
 
-@dataclass(frozen=True, slots=True)
+@lazy_dataclass(frozen=True)
 class ListenerAddress:
     """One listener. ``advertised`` is None if the listener is not advertised."""
 

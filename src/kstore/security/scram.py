@@ -10,7 +10,9 @@ import hmac
 import re
 from base64 import b64decode, b64encode
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import field
+
+from kstore.lazy_dataclass import lazy_dataclass
 
 HASHES = {"SCRAM-SHA-256": "sha256", "SCRAM-SHA-512": "sha512"}
 LEAST_ITERATIONS, MOST_ITERATIONS = 4096, 16_384  # Kafka's ScramMechanism
@@ -32,7 +34,7 @@ class ScramError(Exception):
     """The exchange failed. The message contains no secret."""
 
 
-@dataclass(frozen=True, slots=True)
+@lazy_dataclass(frozen=True)
 class ScramCredential:
     """A server's verifier of a password, from which the password cannot be recovered."""
 

@@ -5,13 +5,14 @@ Kafka's default. A configured protection is therefore never silently missing.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from kstore.cluster.settings.broker_settings import BROKER_SETTINGS
 from kstore.config import setting_text
 from kstore.errors import InvalidConfigError, UnknownSettingError
+from kstore.lazy_dataclass import lazy_dataclass
 from kstore.security.listeners import (
     ADVERTISED_LISTENERS,
     LISTENERS,
@@ -82,7 +83,7 @@ _SECURITYLISTENER_PREFIXES = (
 )  # fmt: skip
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@lazy_dataclass(frozen=True, kw_only=True)
 class SaslSettings:
     """SASL on one listener; ``plain_users`` has PLAIN's passwords by user name."""
 
@@ -92,7 +93,7 @@ class SaslSettings:
     max_receive_size: int = 524_288
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@lazy_dataclass(frozen=True, kw_only=True)
 class ListenerSecurity:
     """A listener with its security settings."""
 
@@ -101,7 +102,7 @@ class ListenerSecurity:
     tls: TlsSettings | None = None
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@lazy_dataclass(frozen=True, kw_only=True)
 class AuthorizerSettings:
     """Access control lists; ``super_users`` are principals such as ``User:admin``."""
 
@@ -109,7 +110,7 @@ class AuthorizerSettings:
     allows_everyone: bool = False  # if a resource has no ACL
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@lazy_dataclass(frozen=True, kw_only=True)
 class SecuritySettings:
     """A broker's listeners and security settings."""
 

@@ -6,11 +6,12 @@ Keys and certificates are PEM files, configured under Kafka's names (KIP-651):
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, Any
 
 from kstore.errors import InvalidConfigError
 from kstore.files.files import outside_stamp
+from kstore.lazy_dataclass import lazy_dataclass
 from kstore.security.listeners import ListenerAddress
 from kstore.security.setting_texts import SettingTexts
 
@@ -42,7 +43,7 @@ _HOW_TO_CONVERT = (
 Stamps = tuple[object, ...]
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@lazy_dataclass(frozen=True, kw_only=True)
 class TlsSettings:
     """The TLS settings of one listener."""
 

@@ -2,7 +2,6 @@
 
 import os
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import Any
 
 from kstore._native.format.status import reason
@@ -14,12 +13,13 @@ from kstore.files.filenames import CLEANED_SUFFIX, SEGMENT_KINDS, SWAP_SUFFIX
 from kstore.files.files import Files
 from kstore.files.open_file import OpenFile
 from kstore.files.staging_area import StagingArea
+from kstore.lazy_dataclass import lazy_dataclass
 from kstore.segment import transaction_index
 from kstore.segment.scan import scan_segment
 from kstore.segment.transaction_index import AbortedTransaction
 
 
-@dataclass(frozen=True, slots=True)
+@lazy_dataclass(frozen=True)
 class FinishedSegment:
     """Facts about a segment whose files are all on disk. ``next_offset``: base offset of the
     next segment."""

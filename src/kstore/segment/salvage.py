@@ -8,7 +8,7 @@ other, the one that fits between the others stays. Of duplicate batches one copy
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from operator import attrgetter
 from pathlib import Path
 
@@ -25,6 +25,7 @@ from kstore.errors import NewerFormatError, StorageError
 from kstore.files import filenames
 from kstore.files.files import Files
 from kstore.files.open_file import OpenFile
+from kstore.lazy_dataclass import lazy_dataclass
 from kstore.segment import header_checksums
 from kstore.segment.index_entry import OFFSET_ENTRY_SIZE, positions
 from kstore.segment.index_sanity import read_entries
@@ -44,7 +45,7 @@ _MOST_SUMMED = 1 << 26  # bytes to search for the end of a batch with a wrong si
 LIVE, MISNAMED, SWAP = 0, 1, 2  # the most trusted one first
 
 
-@dataclass(frozen=True, slots=True)
+@lazy_dataclass(frozen=True)
 class Damage:
     """Bytes that are not kept. ``kind``: batch, structure, tail, unreadable, offsets, doubled.
 
@@ -61,7 +62,7 @@ class Damage:
     reason: str
 
 
-@dataclass(slots=True)
+@lazy_dataclass()
 class Source:
     """A file with batches. ``data`` is valid as long as the source."""
 
@@ -77,7 +78,7 @@ class Source:
         return len(self.data)
 
 
-@dataclass(frozen=True, slots=True)
+@lazy_dataclass(frozen=True)
 class ValidRange:
     """Consecutive complete, valid batches with increasing offsets."""
 
@@ -89,7 +90,7 @@ class ValidRange:
     batches: int
 
 
-@dataclass(frozen=True, slots=True)
+@lazy_dataclass(frozen=True)
 class _Break:
     """Bytes of a source that are no valid batches."""
 
@@ -99,7 +100,7 @@ class _Break:
     status: int
 
 
-@dataclass(slots=True)
+@lazy_dataclass()
 class Salvaged:
     """The batches of the repaired log: ranges by offset, and everything that is not in them."""
 

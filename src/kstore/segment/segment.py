@@ -8,7 +8,6 @@ import logging
 import os
 from bisect import bisect_left
 from contextlib import suppress
-from dataclasses import dataclass
 from errno import ESTALE
 from functools import partial
 
@@ -23,6 +22,7 @@ from kstore.errors import CorruptRecordError, OffsetOutOfRangeError, StorageErro
 from kstore.files import filenames
 from kstore.files.files import Files
 from kstore.files.open_file import OpenFile
+from kstore.lazy_dataclass import lazy_dataclass
 from kstore.segment import header_checksums
 from kstore.segment.index_entry import (
     OFFSET_ENTRY_SIZE,
@@ -142,7 +142,7 @@ def rolling_timestamp(files: Files, view: SegmentView) -> int:
         return first_batch_timestamp(files.pread(fd, 61, 0))
 
 
-@dataclass(slots=True, frozen=True)
+@lazy_dataclass(frozen=True)
 class Truncation:
     """A truncation: the new last segment, and the changes to files that are due.
 

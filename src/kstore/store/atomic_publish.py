@@ -20,7 +20,7 @@ import json
 import logging
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, field
 from itertools import groupby
 from typing import TYPE_CHECKING
 
@@ -41,6 +41,7 @@ from kstore.files.filenames import FENCE, PUBLISHING_PREFIX, TEMPORARY_SUFFIX
 from kstore.files.files import Files
 from kstore.files.open_file import OpenFile
 from kstore.files.publish_barrier import FORMAT, LARGEST_MANIFEST, parse, unreadable
+from kstore.lazy_dataclass import lazy_dataclass
 from kstore.log.import_segment import assign_file_offsets, can_stand_beside, least_size
 from kstore.log.log import Log
 
@@ -58,7 +59,7 @@ _THREADS = 4  # partitions appended to in parallel
 FindLog = Callable[[str, int], Log]
 
 
-@dataclass(frozen=True, slots=True)
+@lazy_dataclass(frozen=True)
 class StagedRange:
     """Complete batches of one partition in a staged file of the manifest's directory."""
 
@@ -69,7 +70,7 @@ class StagedRange:
     alone: bool = False  # the file contains only this partition's batches, in order
 
 
-@dataclass(slots=True)
+@lazy_dataclass()
 class PartitionPublication:
     """The batches for one partition, and its end before them."""
 
@@ -92,7 +93,7 @@ class PartitionPublication:
         return crc32(b"".join(staged.crc.to_bytes(4, "big") for staged in self.ranges))
 
 
-@dataclass(slots=True)
+@lazy_dataclass()
 class Publication:
     """One publication, from its manifest to its switch; the store's writer holds it."""
 

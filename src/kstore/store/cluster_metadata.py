@@ -8,7 +8,7 @@ replicas in its directories (Kafka's LogManager.isStrayKraftReplica).
 
 import os
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, NamedTuple
 
 from kstore._native.format.batch_table import BatchTable, scan
@@ -18,6 +18,7 @@ from kstore.errors import CorruptRecordError
 from kstore.files import filenames
 from kstore.files.files import Files
 from kstore.files.open_file import OpenFile
+from kstore.lazy_dataclass import lazy_dataclass
 from kstore.protocol.kafka_messages import decode, metadata_record
 from kstore.record import codec
 from kstore.recovery.loader import base_offsets
@@ -43,7 +44,7 @@ class Replicas(NamedTuple):
         return self.directories[self.nodes.index(node)]
 
 
-@dataclass(slots=True)
+@lazy_dataclass()
 class ClusterMetadata:
     """Topics and settings by name, partitions by topic id, as of ``end_offset`` of the log.
 

@@ -8,7 +8,6 @@ files of an earlier attempt (Kafka's too) are compared and kept up to the first 
 
 import os
 import time
-from dataclasses import dataclass
 
 from kstore._native.read.segment_view import SegmentView
 from kstore.errors import ClosedError, StorageError
@@ -16,6 +15,7 @@ from kstore.files import filenames
 from kstore.files.filenames import TEMPORARY_SUFFIX
 from kstore.files.files import Files
 from kstore.files.open_file import OpenFile
+from kstore.lazy_dataclass import lazy_dataclass
 from kstore.log.writer import LogWriter
 from kstore.recovery.unsynced import forget_failed_sync, has_failed_sync, note_failed_sync
 from kstore.segment import header_checksums, segment
@@ -26,7 +26,7 @@ MAX_BLOCKING_BYTES = 1 << 20  # at most so many bytes are copied while appends w
 _STEP = 0.2  # seconds per sleep
 
 
-@dataclass(slots=True)
+@lazy_dataclass()
 class _Copied:
     """The progress of a segment's copy. A rewritten segment has another view."""
 

@@ -1,11 +1,11 @@
 """Lists partitions for tools, while another process may delete topics."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from kstore.errors import ClosedError, StorageError, UnknownTopicOrPartitionError
 from kstore.files.files import DISK
+from kstore.lazy_dataclass import lazy_dataclass
 
 if TYPE_CHECKING:
     from kstore.log.log import Log
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 _MAX_ATTEMPTS = 3  # a topic may be deleted and recreated while its partitions are listed
 
 
-@dataclass(frozen=True, slots=True)
+@lazy_dataclass(frozen=True)
 class FoundLog:
     """A listed partition, for tools that work on its files beside a writer."""
 

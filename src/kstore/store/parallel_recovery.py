@@ -9,7 +9,7 @@ import logging
 import threading
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import partial
 from types import MappingProxyType
 from typing import TYPE_CHECKING
@@ -19,6 +19,7 @@ from kstore.errors import ClosedError, KStoreError
 from kstore.files import filenames
 from kstore.files.filenames import LOG, partition_directory
 from kstore.files.files import Files
+from kstore.lazy_dataclass import lazy_dataclass
 from kstore.log.log import Log
 from kstore.recovery.recover_partition import unflushed_from
 from kstore.recovery.report import RecoveryReport
@@ -35,7 +36,7 @@ Load = Callable[[str, int, OnProgress], Log]
 OnRecovered = Callable[[PartitionKey, Log | KStoreError], None]
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@lazy_dataclass(frozen=True, kw_only=True)
 class StoreRecovery:
     """The recovery of a store's partitions opened for writing; ``str`` describes it."""
 

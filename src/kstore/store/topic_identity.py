@@ -1,20 +1,20 @@
 """Distinguishes a topic from a later one of the same name, by its id or a creation stamp."""
 
 import logging
-from dataclasses import dataclass
 
 from kstore._native.append.reentrant_lock import ReentrantLock
 from kstore.checkpoint.partition_metadata import read_topic_id
 from kstore.errors import CorruptFileError, StorageError
 from kstore.files.filenames import partition_directory
 from kstore.kafka_uuid import random_uuid
+from kstore.lazy_dataclass import lazy_dataclass
 from kstore.log.reader import LogReader
 from kstore.store.topic_registry import TopicRegistry
 
 _LOGGER = logging.getLogger("kstore")
 
 
-@dataclass(frozen=True, slots=True)
+@lazy_dataclass(frozen=True)
 class TopicIdentity:
     """A topic's identity at one time: immutable and picklable."""
 

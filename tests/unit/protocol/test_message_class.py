@@ -70,8 +70,8 @@ def test_a_subclass_may_be_used_first():
 def test_the_methods_of_a_class_are_generated_once_at_its_first_use(monkeypatch):
     made = []
     monkeypatch.setattr(
-        "kstore.protocol.message_class.dataclass",
-        lambda plain: made.append(plain) or dataclass(plain),
+        "kstore.lazy_dataclass.dataclass",
+        lambda **options: lambda plain: made.append(plain) or dataclass(**options)(plain),
     )
     kind = new_class()
     assert made == []

@@ -5,11 +5,11 @@ Kafka's ConfigDef prints them; the indented lines after it have the documentatio
 """
 
 import re
-from dataclasses import dataclass
 
 from kstore.cluster.metadata import ConfigType
 from kstore.config import magic_of
 from kstore.errors import InvalidConfigError
+from kstore.lazy_dataclass import lazy_dataclass
 
 SettingValue = bool | int | float | str | list[str] | None
 
@@ -28,7 +28,7 @@ _REPLICAS = "replicas"
 Fault = tuple[str, str]  # the value as in Kafka's message, and why it is invalid
 
 
-@dataclass(frozen=True, slots=True)
+@lazy_dataclass(frozen=True)
 class Setting:
     """A setting's definition; ``default`` is text as Kafka prints it, None if there is none."""
 

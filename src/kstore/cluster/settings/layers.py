@@ -6,7 +6,7 @@ and KafkaConfig).
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from kstore.cluster.metadata import ConfigEntry, ConfigSource, ConfigSynonym, ConfigType
 from kstore.cluster.settings.broker_settings import (
@@ -16,9 +16,10 @@ from kstore.cluster.settings.broker_settings import (
 )
 from kstore.cluster.settings.definition import Setting
 from kstore.cluster.settings.topic_settings import BROKER_SYNONYMS, TOPIC_SETTINGS
+from kstore.lazy_dataclass import lazy_dataclass
 
 
-@dataclass(frozen=True, slots=True)
+@lazy_dataclass(frozen=True)
 class BrokerConfig:
     """The broker's explicitly set values by layer, as validated text."""
 

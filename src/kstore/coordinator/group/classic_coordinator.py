@@ -6,7 +6,7 @@ and to waiting requests, and group records to store.
 """
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from uuid import uuid4
 
 from kstore.coordinator.group.classic_answers import joined, synced
@@ -38,6 +38,7 @@ from kstore.coordinator.group.classic_timers import (
     SessionEnds,
     SyncEnds,
 )
+from kstore.lazy_dataclass import lazy_dataclass
 from kstore.protocol.error_codes import ErrorCode
 
 NEW_MEMBER_JOIN_TIMEOUT = 300.0  # seconds; the client may have disappeared without leaving
@@ -45,7 +46,7 @@ _EMPTY, _STABLE = GroupState.EMPTY, GroupState.STABLE
 _PREPARING, _COMPLETING = GroupState.PREPARING_REBALANCE, GroupState.COMPLETING_REBALANCE
 
 
-@dataclass(frozen=True, slots=True)
+@lazy_dataclass(frozen=True)
 class GroupLimits:
     """The broker's settings for groups, in ms, by Kafka's names."""
 
@@ -55,7 +56,7 @@ class GroupLimits:
     group_max_size: int = 2**31 - 1
 
 
-@dataclass(frozen=True, slots=True)
+@lazy_dataclass(frozen=True)
 class _Assigned:
     """A generation whose assignments are being stored."""
 
@@ -64,7 +65,7 @@ class _Assigned:
     assignments: dict[str, bytes]
 
 
-@dataclass(frozen=True, slots=True)
+@lazy_dataclass(frozen=True)
 class _InstanceReplaced:
     """A static member that restarted with a new id, which is being stored."""
 

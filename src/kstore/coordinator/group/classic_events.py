@@ -1,15 +1,16 @@
 """The inputs and outputs of the group coordinator, as plain values."""
 
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from kstore.coordinator.group.classic_member import Protocols
+from kstore.lazy_dataclass import lazy_dataclass
 from kstore.protocol.error_codes import ErrorCode
 
 NO_GENERATION = -1
 NO_MEMBER = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@lazy_dataclass(frozen=True, kw_only=True)
 class Join:
     """A JoinGroup request; timeouts in ms. The :class:`JoinAnswer` contains ``reply``.
 
@@ -33,7 +34,7 @@ class Join:
     reply: object
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@lazy_dataclass(frozen=True, kw_only=True)
 class Sync:
     """A SyncGroup request; ``assignments`` by member id, only from the leader."""
 
@@ -47,7 +48,7 @@ class Sync:
     reply: object
 
 
-@dataclass(frozen=True, slots=True)
+@lazy_dataclass(frozen=True)
 class LeavingMember:
     """One member of a LeaveGroup request; a static member may give only its instance id."""
 
@@ -55,7 +56,7 @@ class LeavingMember:
     instance_id: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@lazy_dataclass(frozen=True)
 class JoinedMember:
     """A member in the leader's JoinGroup response, with its metadata for the chosen protocol."""
 
@@ -64,7 +65,7 @@ class JoinedMember:
     metadata: bytes
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@lazy_dataclass(frozen=True, kw_only=True)
 class JoinAnswer:
     """The response to a :class:`Join`. Only the leader gets ``members``."""
 
@@ -79,7 +80,7 @@ class JoinAnswer:
     members: tuple[JoinedMember, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@lazy_dataclass(frozen=True, kw_only=True)
 class SyncAnswer:
     """The response to a :class:`Sync`."""
 
@@ -90,7 +91,7 @@ class SyncAnswer:
     assignment: bytes = b""
 
 
-@dataclass(frozen=True, slots=True)
+@lazy_dataclass(frozen=True)
 class MemberSnapshot:
     """A member as it is stored and described; timeouts in ms."""
 
@@ -104,7 +105,7 @@ class MemberSnapshot:
     assignment: bytes
 
 
-@dataclass(frozen=True, slots=True)
+@lazy_dataclass(frozen=True)
 class GroupSnapshot:
     """A group as stored in a record of ``__consumer_offsets``.
 
@@ -121,7 +122,7 @@ class GroupSnapshot:
     members: tuple[MemberSnapshot, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
+@lazy_dataclass(frozen=True)
 class StoreGroupMetadata:
     """Append this record of a group; then call ``stored`` with ``ticket`` and the error."""
 
@@ -132,7 +133,7 @@ class StoreGroupMetadata:
 Effect = JoinAnswer | SyncAnswer | StoreGroupMetadata
 
 
-@dataclass(frozen=True, slots=True)
+@lazy_dataclass(frozen=True)
 class GroupDescription:
     """A group in DescribeGroups; ``state`` is Kafka's name of it."""
 

@@ -6,7 +6,6 @@ time in seconds, and returns its response with the records to store before sendi
 """
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 from enum import Enum
 from math import inf
 from uuid import uuid4
@@ -35,12 +34,13 @@ from kstore.coordinator.group.consumer_records import (
 )
 from kstore.coordinator.group.deadline_heap import DeadlineHeap
 from kstore.coordinator.group.server_assignors import DEFAULT_ASSIGNORS
+from kstore.lazy_dataclass import lazy_dataclass
 from kstore.protocol.error_codes import ErrorCode
 
 EPOCH_COMMITS_FROM = 9  # the first version of OffsetCommit with a member epoch
 
 
-@dataclass(frozen=True, slots=True)
+@lazy_dataclass(frozen=True)
 class ConsumerGroupLimits:
     """The broker's settings for consumer groups, in ms, by Kafka's names."""
 
@@ -50,7 +50,7 @@ class ConsumerGroupLimits:
     group_consumer_assignors: tuple[str, ...] = DEFAULT_ASSIGNORS
 
 
-@dataclass(frozen=True, slots=True)
+@lazy_dataclass(frozen=True)
 class StoreConsumerRecords:
     """Append these records of a group."""
 
@@ -70,7 +70,7 @@ class _Ends(Enum):
     CLASSIC_STEP = ("classic_step_ends", "classic_timer_at")
 
 
-@dataclass(frozen=True, slots=True)
+@lazy_dataclass(frozen=True)
 class _Deadline:
     """The end of one of a member's times."""
 

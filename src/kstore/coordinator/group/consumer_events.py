@@ -1,10 +1,10 @@
 """The inputs and outputs of the coordinator of consumer groups (KIP-848)."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Protocol
 
 from kstore.coordinator.group.classic_member import Protocols
+from kstore.lazy_dataclass import lazy_dataclass
 from kstore.protocol.error_codes import ErrorCode
 
 JOIN_EPOCH, LEAVE_EPOCH, LEAVE_STATIC_EPOCH = 0, -1, -2
@@ -30,7 +30,7 @@ class SeenTopics(Protocol):
     def topics(self) -> Mapping[str, SeenTopic]: ...
 
 
-@dataclass(frozen=True, slots=True)
+@lazy_dataclass(frozen=True)
 class ClassicMetadata:
     """What a member of a consumer group has that uses the classic protocol."""
 
@@ -38,7 +38,7 @@ class ClassicMetadata:
     protocols: Protocols
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@lazy_dataclass(frozen=True, kw_only=True)
 class ConsumerHeartbeat:
     """A ConsumerGroupHeartbeat request; None where it says nothing new. Timeouts in ms.
 
@@ -69,7 +69,7 @@ class ConsumerHeartbeat:
         )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@lazy_dataclass(frozen=True, kw_only=True)
 class HeartbeatAnswer:
     """The response to a heartbeat. ``assignment`` is None if the member knows it.
 
@@ -84,7 +84,7 @@ class HeartbeatAnswer:
     records: Records
 
 
-@dataclass(frozen=True, slots=True)
+@lazy_dataclass(frozen=True)
 class ConsumerMemberDescription:
     """A member in ConsumerGroupDescribe."""
 
@@ -101,7 +101,7 @@ class ConsumerMemberDescription:
     is_classic: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@lazy_dataclass(frozen=True)
 class ConsumerGroupDescription:
     """A group in ConsumerGroupDescribe; ``state`` is Kafka's name of it."""
 

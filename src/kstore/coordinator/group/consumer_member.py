@@ -10,6 +10,7 @@ from enum import IntEnum
 from math import inf
 
 from kstore.coordinator.group.consumer_events import Assignment, ClassicMetadata
+from kstore.lazy_dataclass import lazy_dataclass
 
 EMPTY_ASSIGNMENT: Assignment = {}
 
@@ -62,7 +63,7 @@ class ConsumerMember:
         return union(self.assigned, self.revoking)
 
 
-@dataclass(frozen=True, slots=True)
+@lazy_dataclass(frozen=True)
 class Reconciled:
     """The next state of a member."""
 

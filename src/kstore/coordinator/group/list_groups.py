@@ -2,7 +2,7 @@
 
 import logging
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import UTC, datetime, timedelta
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
@@ -25,6 +25,7 @@ from kstore.errors import (
     UnknownTopicOrPartitionError,
 )
 from kstore.kafka_names import OF_COMMITTED_OFFSETS, OF_GROUPS, answer_names
+from kstore.lazy_dataclass import lazy_dataclass
 from kstore.protocol.fields import partition_for_name
 from kstore.topic_partition import ByPartition, PartitionMapping, TopicPartition
 
@@ -60,7 +61,7 @@ class CommittedOffset(NamedTuple):
 answer_names(CommittedOffset, OF_COMMITTED_OFFSETS)
 
 
-@dataclass(frozen=True, slots=True)
+@lazy_dataclass(frozen=True)
 class ConsumerGroup:
     """A snapshot of a consumer group, from :meth:`kstore.Store.groups`. Immutable.
 

@@ -1,15 +1,15 @@
 """Decides which committed offsets expire (``offsets.retention.minutes``)."""
 
 from collections.abc import Collection
-from dataclasses import dataclass
 
 from kstore.coordinator.group.classic_group import ClassicGroup, GroupState
 from kstore.coordinator.group.consumer_group import ConsumerGroup
 from kstore.coordinator.group.offset_records import Commits, PartitionKey
 from kstore.coordinator.group.subscription import CONSUMER
+from kstore.lazy_dataclass import lazy_dataclass
 
 
-@dataclass(frozen=True, slots=True)
+@lazy_dataclass(frozen=True)
 class RetentionFacts:
     """The properties of a group on which the expiry of its offsets depends; times in Unix ms.
 
@@ -50,7 +50,7 @@ def consumer_retention_facts(group: ConsumerGroup, now: float, now_ms: int) -> R
     return RetentionFacts(True, empty_ms, group.topics)
 
 
-@dataclass(frozen=True, slots=True)
+@lazy_dataclass(frozen=True)
 class Retention:
     """How long an unused committed offset is retained, in ms (``offsets.retention.minutes``).
 

@@ -5,7 +5,6 @@ It shares the tables of embedded consumers, so that committed offsets have one o
 
 import logging
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, cast
 
 from kstore.clock import now_ms
@@ -22,6 +21,7 @@ from kstore.coordinator.group.store_group import StoreGroup, check_topic_ids, fi
 from kstore.coordinator.internal_topics import filled_partitions
 from kstore.errors import CorruptRecordError, UnknownTopicOrPartitionError
 from kstore.integers import INT64_MAX
+from kstore.lazy_dataclass import lazy_dataclass
 
 if TYPE_CHECKING:
     from kstore.log.log import Log
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 _LOGGER = logging.getLogger("kstore")
 
 
-@dataclass(frozen=True, slots=True)
+@lazy_dataclass(frozen=True)
 class LoadedPartition:
     """The groups of a partition: their records, by protocol, and all names."""
 
@@ -40,7 +40,7 @@ class LoadedPartition:
     corrupt: dict[str, CorruptRecordError]
 
 
-@dataclass(frozen=True, slots=True)
+@lazy_dataclass(frozen=True)
 class Appended:
     """An append, which is on disk once the log's recovery point reaches ``end_offset``.
 

@@ -1,12 +1,12 @@
 """Ends transactions in the logs of their partitions: appends control records, commit or abort."""
 
-from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
 from kstore.clock import now_ms
 from kstore.coordinator.transaction.transaction_state_records import TransactionMetadata
 from kstore.errors import TransactionCoordinatorFencedError
+from kstore.lazy_dataclass import lazy_dataclass
 from kstore.log.read_committed import began_after
 
 if TYPE_CHECKING:
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from kstore.producer_state.snapshot import ProducerEntry
 
 
-@dataclass(frozen=True, slots=True)
+@lazy_dataclass(frozen=True)
 class AppendedMarker:
     """An appended marker, with the coordinator epoch that the log required."""
 

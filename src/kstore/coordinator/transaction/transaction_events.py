@@ -1,18 +1,17 @@
 """The inputs and outputs of a broker's transaction coordinator."""
 
-from dataclasses import dataclass
-
 from kstore.coordinator.transaction.transaction_state_records import (
     PartitionKey,
     TransactionMetadata,
 )
+from kstore.lazy_dataclass import lazy_dataclass
 from kstore.protocol.error_codes import ErrorCode
 
 NO_PRODUCER_ID = -1
 NO_PRODUCER_EPOCH = -1
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@lazy_dataclass(frozen=True, kw_only=True)
 class InitProducerId:
     """A producer with a transactional id starts, or restarts with its producer id and epoch."""
 
@@ -23,7 +22,7 @@ class InitProducerId:
     reply: object = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@lazy_dataclass(frozen=True, kw_only=True)
 class AddPartitions:
     """A producer adds partitions to its transaction; the first begin it."""
 
@@ -34,7 +33,7 @@ class AddPartitions:
     reply: object = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@lazy_dataclass(frozen=True, kw_only=True)
 class EndTransaction:
     """A producer commits or aborts.
 
@@ -51,7 +50,7 @@ class EndTransaction:
     reply: object = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@lazy_dataclass(frozen=True, kw_only=True)
 class TransactionAnswer:
     """The response to any of the three; id and epoch only for :class:`InitProducerId`."""
 
@@ -61,7 +60,7 @@ class TransactionAnswer:
     producer_epoch: int = NO_PRODUCER_EPOCH
 
 
-@dataclass(frozen=True, slots=True)
+@lazy_dataclass(frozen=True)
 class StoreTransaction:
     """Append this state of an id, or its tombstone if None; then call ``stored``.
 
@@ -76,7 +75,7 @@ class StoreTransaction:
     is_durable: bool = False  # sync even if acknowledgements are not durable
 
 
-@dataclass(frozen=True, slots=True)
+@lazy_dataclass(frozen=True)
 class WriteMarkers:
     """Append the markers of a decided transaction to its partitions; then call ``marked``."""
 

@@ -1,6 +1,5 @@
 """``__transaction_state`` for a broker: the states of its transactional ids."""
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from kstore.coordinator.internal_topics import filled_partitions
@@ -12,6 +11,7 @@ from kstore.coordinator.transaction.transaction_state_records import (
     encode_value,
     is_commit,
 )
+from kstore.lazy_dataclass import lazy_dataclass
 
 if TYPE_CHECKING:
     from kstore.log.log import Log
@@ -22,7 +22,7 @@ STATE_PARTITIONS = 50  # transaction.state.log.num.partitions
 STATE_PROPERTIES = {"cleanup.policy": "compact", "segment.bytes": "104857600"}
 
 
-@dataclass(frozen=True, slots=True)
+@lazy_dataclass(frozen=True)
 class LoadedStates:
     """The last state of each id in a partition, and its last commit if the log still has it."""
 
@@ -31,7 +31,7 @@ class LoadedStates:
     leader_epoch: int
 
 
-@dataclass(frozen=True, slots=True)
+@lazy_dataclass(frozen=True)
 class AppendedState:
     """An append, which is on disk once the log's recovery point reaches ``end_offset``."""
 
