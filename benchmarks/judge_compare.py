@@ -101,7 +101,8 @@ def judge(plant: str, factor: float, folder: Path, given: argparse.Namespace) ->
     unsure = sum(each.verdict in ("unsure", "few rounds") for each in found.figures)
     print(
         f"  {plant}, {factor}x: {'slower' if slower else 'not slower'}, "
-        f"{unsure} of {len(found.figures)} without a verdict {shown}",
+        f"{unsure} of {len(found.figures)} without a verdict, "
+        f"{min(each.rounds for each in found.figures)} pairs or more {shown}",
         flush=True,
     )
     return bool(slower)
