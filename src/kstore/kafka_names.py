@@ -275,6 +275,9 @@ OF_REPORTS = {
 _GROUP_OFFSETS = "use alter_group_offsets('billing', 'earliest'), or {('orders', 0): 0}"
 _AT_EACH_CALL = "a reader sees new records and topics at each call, without it"
 OF_STORES = {
+    **dict.fromkeys(
+        ("ensure_topic", "get_or_create_topic"), "use create_topic('orders', exist_ok=True)"
+    ),
     **dict.fromkeys(("exists", "has", "has_topic", "topic_exists"), "use 'orders' in store"),
     **dict.fromkeys(
         _MEASURES, _METRICS.format("use end_offsets(), groups(), and the size of a topic")

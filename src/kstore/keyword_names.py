@@ -62,6 +62,9 @@ explain_follow = explain_keywords(
     **dict.fromkeys(("from_offset", "offset", "since", "start_offset"), "use start"),
     **dict.fromkeys(("poll_interval", "timeout_ms"), "use timeout, in seconds"),
 )
+explain_head = explain_keywords(
+    **dict.fromkeys(("limit", "n", "num"), "use count, or the number alone")
+)
 explain_latest = explain_keywords(
     "it has the last record of each key; the last records of a log: log.tail(10)"
 )
@@ -74,6 +77,9 @@ explain_records = explain_keywords(
     where="use scan(where=...), which gives columns",
 )
 explain_scan = explain_keywords(
+    **dict.fromkeys(
+        ("batch_size", "chunk_size", "chunksize"), "a block has up to some ten thousand records"
+    ),
     columns="a scan gives every column, without a copy",
     isolation_level="use view(isolation_level='read_committed').scan()",
     limit="use head(100)",

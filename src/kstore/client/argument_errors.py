@@ -24,6 +24,17 @@ _INSTEAD = {
     "request_timeout_ms": "delivery.result(timeout), in seconds",
     "isolation": "isolation_level",
     "linger": "linger_ms",
+    **dict.fromkeys(
+        (
+            "fetch_max_bytes",
+            "fetch_max_wait_ms",
+            "fetch_min_bytes",
+            "heartbeat_interval_ms",
+            "max_partition_fetch_bytes",
+            "session_timeout_ms",
+        ),
+        "nothing: a store's consumer reads the files, without heartbeats and fetch requests",
+    ),
     "client_id": "nothing: a consumer or producer of a store has no name",
     "bootstrap_servers": "nothing: a store needs no broker",
     "value_serializer": "send(json.dumps(value).encode()), send(text.encode()): values are bytes",

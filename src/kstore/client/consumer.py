@@ -446,6 +446,9 @@ class Consumer:
     if not TYPE_CHECKING:  # which would take it for a method that works
         __aiter__ = no_asyncio(CONSUMER_IN_ASYNCIO)
 
+        def __next__(self) -> Never:
+            raise TypeError("use next(consumer.records()), or poll(max_records=1, timeout=1)")
+
     def __repr__(self) -> str:
         group = "" if self._group is None else f" {self._group.name!r}"
         tps = ", ".join(f"{topic}-{partition}" for topic, partition in self._assignment)

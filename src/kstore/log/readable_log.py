@@ -17,6 +17,7 @@ from kstore.integers import INT64_MAX, check_integer
 from kstore.keyword_names import (
     explain_count,
     explain_follow,
+    explain_head,
     explain_latest,
     explain_records,
     explain_scan,
@@ -249,10 +250,12 @@ class ReadableLog(metaclass=ABCMeta):
         """The number of records, which it finds by reading them; see :meth:`LogView.count`."""
         return self.view(**isolation).count(where)
 
+    @explain_head
     def head(self, count: int = 5) -> LogView:
         """The first records; see :meth:`LogView.head`."""
         return self.view().head(count)
 
+    @explain_head
     def tail(self, count: int = 5) -> LogView:
         """The last records; see :meth:`LogView.tail`."""
         return self.view().tail(count)

@@ -13,6 +13,7 @@ from kstore.errors import OffsetOutOfRangeError
 from kstore.integers import INT32_MAX, check_integer
 from kstore.keyword_names import (
     explain_count,
+    explain_head,
     explain_keywords,
     explain_latest,
     explain_records,
@@ -150,6 +151,7 @@ class LogView(GuessedNamesOfViews):
             return
         raise OffsetOutOfRangeError(reason, path=self.log.path, offset=first)
 
+    @explain_head
     def head(self, count: int = 5) -> "LogView":
         """The first ``count`` records, or fewer, as a view; reads them to find where it ends."""
         count = check_integer("count", count, 0)
@@ -158,6 +160,7 @@ class LogView(GuessedNamesOfViews):
             stop = record.offset + 1
         return self[start:stop]
 
+    @explain_head
     def tail(self, count: int = 5) -> "LogView":
         """The last ``count`` records, or fewer, as a view; reads them to find where it begins."""
         count = check_integer("count", count, 0)
@@ -409,4 +412,7 @@ def compile_where(where: "Callable[[Any], Any] | Predicate") -> "Predicate":
     """The predicate of a scan; one that is compiled already, for several logs, stays."""
     from kstore._native.jit import Predicate, compile_predicate  # brings numba
 
+    if not callable(where) and not isinstance(where, Predicate):
+        kind = type(where).__name__
+        raise TypeError(f"where is a function of a row, lambda row: row.offset > 5, not {kind}")
     return where if isinstance(where, Predicate) else compile_predicate(where)

@@ -32,6 +32,15 @@ _ON_DISK = r"use flush\(\) after it, or config={'flush.messages': 1}.* store\.pr
     [
         (lambda store: store["orders"][0].append(b"v", timestamp_ms=1), _TIME),
         (lambda store: store["orders"][0][datetime.now(UTC) :], r"log.since\(when, until\)"),
+        (lambda store: store["orders"][0].head(n=3), "use count, or the number alone"),
+        (lambda store: store["orders"][0].view().tail(n=3), "use count, or the number alone"),
+        (lambda store: store["orders"][0].scan(batch_size=3), "up to some ten thousand records"),
+        (
+            lambda store: store["orders"].count(5),
+            "where is a function of a row, .* int",
+        ),
+        (lambda store: list(store["orders"][0].scan("offset > 5")), "is a function of a row.* str"),
+        (lambda store: next(store.consumer("orders")), r"use next\(consumer.records\(\)\)"),
         (lambda store: store["orders"].delete_records(), "or -1 for all records"),
         (lambda store: store["orders"].append(b"v", timestamp_ms=1), _TIME),
         (lambda store: store["orders"].append(b"v", b"k"), r"append\(value, key=...\)"),
