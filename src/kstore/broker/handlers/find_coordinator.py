@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 Coordinator = FindCoordinatorResponse.Coordinators
 _GROUP, _TRANSACTION = 0, 1  # key types
 _BATCHED_FROM = 4
+_NO_ERROR = "NONE"  # below version 4, as Errors.NONE.message() of Kafka
 
 
 class FindCoordinatorHandlers:
@@ -78,7 +79,7 @@ def _respond(
     found = find(message.key)
     return FindCoordinatorResponse(
         error_code=found.error_code,
-        error_message=found.error_message,
+        error_message=found.error_message or _NO_ERROR,
         node_id=found.node_id,
         host=found.host,
         port=found.port,
