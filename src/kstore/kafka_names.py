@@ -83,6 +83,7 @@ OF_CONSUMERS = {
     "group_metadata": "send_offsets_to_transaction(consumer) takes the consumer itself",
     "incremental_assign": "use assign()",
     "incremental_unassign": "use assign()",
+    **dict.fromkeys(("highwater", "high_watermark"), "use lag(), or the end_offset of a log"),
     "list_topics": "use store.topics",
     "messages": "use records()",
     "offsets_for_times": "use seek_to_time(), or offset_at() of a log",
@@ -232,6 +233,7 @@ OF_MODULE = {
         ("MessageSizeTooLargeError", "RecordTooLargeError"), "use MessageTooLargeError"
     ),
     "KafkaProducer": "use store.producer('orders')",
+    "OffsetAndMetadata": "an offset is a number: commit({('orders', 0): 42})",
     "NewTopic": "use store.create_topic('orders', partitions=4)",
     "TopicConfig": "use LogConfig, or a dict of settings",
     "aio": f"use `import kstore`: {_ASYNC_PRODUCER}",

@@ -62,8 +62,10 @@ explain_follow = explain_keywords(
     **dict.fromkeys(("from_offset", "offset", "since", "start_offset"), "use start"),
     **dict.fromkeys(("poll_interval", "timeout_ms"), "use timeout, in seconds"),
 )
+_COMMITTED = "use view(isolation_level='read_committed') of a log, which has these methods"
 explain_head = explain_keywords(
-    **dict.fromkeys(("limit", "n", "num"), "use count, or the number alone")
+    isolation_level=_COMMITTED,
+    **dict.fromkeys(("limit", "n", "num"), "use count, or the number alone"),
 )
 explain_latest = explain_keywords(
     "it has the last record of each key; the last records of a log: log.tail(10)"
@@ -85,6 +87,7 @@ explain_scan = explain_keywords(
     limit="use head(100)",
 )
 explain_table = explain_keywords(
+    isolation_level=_COMMITTED,
     columns="select afterwards: to_pandas()[['value']], to_arrow().select(['value'])",
     limit="use head(100).to_pandas()",
     where="use scan(where=...), which gives columns",

@@ -5,6 +5,7 @@ from collections.abc import Callable, Mapping
 from kstore.errors import InvalidConfigError
 
 # Settings of Kafka's clients that kstore spells differently or does not need.
+_NEEDED = "nothing: "
 _NAMES = {
     "compression_type": "compression",
     "group_id": "group",
@@ -37,8 +38,8 @@ _INSTEAD = {
     ),
     "client_id": "nothing: a consumer or producer of a store has no name",
     "bootstrap_servers": "nothing: a store needs no broker",
-    "value_serializer": "send(json.dumps(value).encode()), send(text.encode()): values are bytes",
-    "key_serializer": "send(value, key=key.encode()): keys are bytes",
+    "value_serializer": "json.dumps(value).encode(), text.encode() in send(): values are bytes",
+    "key_serializer": "key=key.encode() in send(): keys are bytes",
     "value_deserializer": "json.loads(record.value), record.value.decode(): values are bytes",
     "key_deserializer": "record.key.decode(): keys are bytes",
 }
@@ -65,7 +66,10 @@ def unknown_setting(method: Callable[..., object], name: str) -> TypeError:
 
         close = get_close_matches(spelled, settings, 1)
         instead = close[0] if close else f"one of {', '.join(settings)}"
-    return TypeError(f"{method.__name__}() has no setting {name!r}: use {instead}")
+    sentence = f"{method.__name__}() has no setting {name!r}"
+    if instead.startswith(_NEEDED):
+        return TypeError(f"{sentence} and needs none: {instead.removeprefix(_NEEDED)}")
+    return TypeError(f"{sentence}: use {instead}")
 
 
 def settings_in_a_dict(

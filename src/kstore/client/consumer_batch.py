@@ -26,7 +26,8 @@ class ConsumerBatch:
 
     Iterating gives :class:`kstore.Record`; ``view`` is the same range as columns or Arrow.
     As a context manager it gives at-least-once delivery: leaving the block commits
-    ``stop_offset``; an exception commits nothing and resets the consumer to ``start_offset``.
+    ``stop_offset``, also by ``break``; an exception commits nothing and resets the consumer to
+    ``start_offset``.
     If the topic was deleted and recreated meanwhile, committing the batch and ``view`` raise
     UnknownTopicIdError. A batch does not keep its consumer open: after the consumer is dropped or
     closed, it cannot be committed (ClosedError). Immutable; safe to share between threads.

@@ -8,6 +8,8 @@ from collections.abc import Iterable, Mapping
 from datetime import datetime
 from typing import TYPE_CHECKING
 
+from kstore.keyword_names import explain_keywords
+
 if TYPE_CHECKING:
     from kstore.coordinator.group.alter_groups import PartitionLike
     from kstore.coordinator.group.list_groups import ConsumerGroup
@@ -38,6 +40,13 @@ def group(self: "Store", name: str) -> "ConsumerGroup":
     return read_group(self, name)
 
 
+@explain_keywords(
+    **dict.fromkeys(
+        ("partition", "partitions", "topic", "topics"),
+        "name each partition: {('orders', 0): 42}; start_offsets(), end_offsets() and "
+        "offsets_at(when) of a topic have offsets by number",
+    )
+)
 def alter_group_offsets(
     self: "Store",
     group: str,

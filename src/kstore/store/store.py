@@ -246,7 +246,8 @@ class Store(Mapping[str, Topic]):
             Kafka's id in 22 characters, for handing the directory over to a broker that knows
             the topic; random by default.
         exist_ok
-            Return the existing topic, if it has as many partitions.
+            Return the existing topic, if it has as many partitions. Its settings stay as they
+            are, whatever ``config`` says: ``topic.alter(config)`` changes them.
         """
         self._check_writable()
         if self._catalog.is_being_deleted(name):  # an earlier attempt failed

@@ -6,6 +6,9 @@ from tempfile import TemporaryDirectory
 
 from kstore.broker.broker import Broker, serve
 
+# Kafka's server.properties for development has it too: a new group does not wait for more members.
+FOR_TESTS = {"group.initial.rebalance.delay.ms": 0}
+
 
 @contextmanager
 def broker(topics: Mapping[str, int] | Iterable[str] = ()) -> Iterator[Broker]:
@@ -25,7 +28,7 @@ def broker(topics: Mapping[str, int] | Iterable[str] = ()) -> Iterator[Broker]:
     partitions = dict(topics) if isinstance(topics, Mapping) else dict.fromkeys(topics, 1)
     with (
         TemporaryDirectory(prefix="kstore-broker-") as directory,
-        serve(directory, port=0) as running,
+        serve(directory, port=0, settings=FOR_TESTS) as running,
     ):
         for name, count in partitions.items():
             running.store.create_topic(name, count)

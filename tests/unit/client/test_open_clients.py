@@ -82,7 +82,7 @@ def test_a_group_where_a_topic_belongs(store: Store, names: tuple[Any, ...]) -> 
         ({"enable_auto_commit": True}, "`with batch:`, which commits"),
         ({"bootstrap_servers": "localhost"}, "a store needs no broker"),
         ({"value_deserializer": bytes}, r"json.loads\(record.value\), record.value.decode\(\)"),
-        ({"session_timeout_ms": 10_000}, "nothing: a store's consumer reads the files"),
+        ({"session_timeout_ms": 10_000}, "and needs none: a store's consumer reads the files"),
         ({"client_id": "one"}, "a consumer or producer of a store has no name"),
         ({"xyz": 1}, "use one of group, topics, assignment, auto_offset"),
     ],

@@ -12,12 +12,14 @@ from kstore.remote.store import RemoteStore
 def test_in_a_process(kafka_broker):
     with RemoteStore(kafka_broker.bootstrap_servers) as cluster:
         assert {name: len(topic) for name, topic in cluster.items()} == {"orders": 1, "payments": 3}
+    assert kafka_broker.settings == {"group.initial.rebalance.delay.ms": 0}  # no wait of 3 s
     kafka_broker.kill()
     kafka_broker.start()
 
 @pytest.mark.kafka_topics("orders")
 def test_in_this_process(in_process_kafka_broker):
     broker = in_process_kafka_broker
+    assert broker._settings.group_initial_rebalance_delay_ms == 0
     with RemoteStore(broker.bootstrap_servers) as cluster:
         with cluster.producer("orders") as producer:
             producer.send(b"paid")
