@@ -79,7 +79,7 @@ class KstoreNode(KafkaTools):
                 if not more:
                     break
                 line += more
-        if self.address.encode() not in line:
+        if f":{self._port}".encode() not in line:  # the host is the advertised one
             self.kill()
             raise AssertionError(f"kstore serve did not start: {line!r}\n{self.said()}")
 

@@ -13,7 +13,15 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
 
-from strangers import confluent_python, franz_go, kafka_python, kafka_tools, librdkafka
+from strangers import (
+    aiokafka,
+    confluent_python,
+    franz_go,
+    kafka_python,
+    kafka_tools,
+    kafkajs,
+    librdkafka,
+)
 from strangers.brokers import BROKERS, KSTORE, broker_for
 from strangers.expectations import Score, judge, read_expectations
 from strangers.suite import CACHE, ROOT, NotRun, Suite, Target
@@ -25,6 +33,8 @@ SUITES: tuple[Suite, ...] = (
     *kafka_tools.SUITES,
     *confluent_python.SUITES,
     *librdkafka.SUITES,
+    *aiokafka.SUITES,
+    *kafkajs.SUITES,
 )
 LOGS = ROOT / "out" / "strangers"
 _TIMES = 3  # that an unsteady test runs
@@ -99,7 +109,7 @@ def _run(suite: Suite, name: str, *, ready: dict[str, str], may_be_missing: bool
     log.unlink(missing_ok=True)
     try:
         with broker_for(suite, name, LOGS) as broker:
-            score = _score(suite, Target(name, broker.address, log))
+            score = _score(suite, Target(name, broker.address, log, broker.ports))
             errors = broker.errors()
     except NotRun as reason:
         return Run(suite.name, name, time.monotonic() - began, None, str(reason))

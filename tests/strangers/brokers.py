@@ -3,12 +3,12 @@
 import contextlib
 import re
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from interop.kafka_jars import VERSIONS, prepare
 from interop.kstore_node import KstoreNode
-from interop.node import Node
+from interop.node import Node, free_ports
 from strangers.suite import NotRun, Suite
 
 KSTORE = "kstore"
@@ -19,10 +19,11 @@ _ERROR = re.compile(r".*(?:Traceback|\bERROR\b|\bCRITICAL\b).*")
 
 
 class Served:
-    """A running broker and what it has logged."""
+    """A running broker and what it has logged. ``ports`` are of the suite's own listeners."""
 
-    def __init__(self, node: KstoreNode | Node, log: Path) -> None:
+    def __init__(self, node: KstoreNode | Node, log: Path, ports: Mapping[str, int]) -> None:
         self.node = node
+        self.ports = ports
         self._log = log
 
     @property
@@ -44,29 +45,40 @@ def broker_for(suite: Suite, name: str, logs: Path) -> Iterator[Served]:
     """A started broker with the settings of a suite; its log is kept. Raises NotRun."""
     with tempfile.TemporaryDirectory(prefix="kstore-suite-") as scratch:
         root = Path(scratch)
+        ports = dict(zip(suite.listeners, free_ports(len(suite.listeners)), strict=True))
+        node: KstoreNode | Node
         if name == KSTORE:
-            node = _kstore(suite, root)
+            node = _kstore(suite, root, ports)
             log = root / "serve.log"
+        elif ports:
+            raise NotRun(f"{suite.name} has listeners of its own, which only kstore's node opens")
         else:
             node = _kafka(suite, name, root)
             log = root / "server.log"
         try:
             node.start()
-            yield Served(node, log)
+            yield Served(node, log, ports)
         finally:
             node.kill()
             kept = logs / f"{suite.name.replace(' ', '-')}.{name}.broker.log"
             kept.write_bytes(log.read_bytes() if log.exists() else b"")
 
 
-def _kstore(suite: Suite, root: Path) -> KstoreNode:
+def _kstore(suite: Suite, root: Path, ports: Mapping[str, int]) -> KstoreNode:
     log_dir = root / "log-dir"
     log_dir.mkdir()
     node = KstoreNode(root, log_dir=log_dir)
     node.options = ["--node-id", str(NODE_ID)]
     # As Kafka's nodes are started here: tests ask for these settings.
-    listener = f"PLAINTEXT://{node.address}"
-    node.settings = {"listeners": listener, "advertised.listeners": listener, **suite.settings}
+    listeners = [f"PLAINTEXT://{node.address}"]
+    listeners += [f"{each}://127.0.0.1:{port}" for each, port in ports.items()]
+    protocols = [f"{each}:{protocol}" for each, protocol in suite.listeners.items()]
+    node.settings = {
+        "listeners": ",".join(listeners),
+        "advertised.listeners": ",".join(listeners).replace("127.0.0.1", suite.host),
+        "listener.security.protocol.map": ",".join(["PLAINTEXT:PLAINTEXT", *protocols]),
+        **suite.settings,
+    }
     return node
 
 

@@ -8,7 +8,8 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
 
-from interop.kafka_jars import VERSIONS, java_command, prepare
+from interop.kafka_jars import VERSIONS, prepare
+from strangers.kafka_scripts import write_scripts
 from strangers.suite import (
     CACHE,
     FAILED,
@@ -25,7 +26,6 @@ from strangers.suite import (
 
 VERSION = "v2.15.0"
 _HOME = CACHE / "librdkafka"
-_ACLS = {"3": "kafka.admin.AclCommand", "4": "org.apache.kafka.tools.AclCommand"}
 # What the runner says of a test: DNS is one that was not started, RUNNING one that did not end.
 _STATES = {
     "PASSED": PASSED,
@@ -74,7 +74,7 @@ class Librdkafka(Suite):
                 "TEST_KAFKA_VERSION": f"{version}.0",
                 "LD_LIBRARY_PATH": f"{_HOME / 'src'}:{_HOME / 'src-cpp'}",
                 "RDKAFKA_GITVER": VERSION,
-                "KAFKA_PATH": os.fspath(_tools(version, folder)),
+                "KAFKA_PATH": os.fspath(write_scripts(version, folder)),
                 "TEST_REPORT": os.fspath(report),
             }
             if only:
@@ -91,23 +91,6 @@ def read_report(path: Path) -> Results:
         raise NotRun("the runner ended without a report")
     tests = json.loads(path.read_text(errors="replace"))["tests"]
     return {name: _STATES[test["state"]] for name, test in tests.items() if name != "<MAIN>"}
-
-
-def _tools(version: str, folder: Path) -> Path:
-    """A folder with Kafka's shell scripts, as its distribution has them."""
-    scripts = folder / "bin"
-    scripts.mkdir()
-    mains = {
-        "topics": "org.apache.kafka.tools.TopicCommand",
-        "acls": _ACLS[version[0]],
-        "configs": "kafka.admin.ConfigCommand",
-    }
-    for name, main in mains.items():
-        words = " ".join(f"'{word}'" for word in java_command(version, main))
-        path = scripts / f"kafka-{name}.sh"
-        path.write_text(f'#!/bin/sh\nexec {words} "$@"\n')
-        path.chmod(0o755)
-    return folder
 
 
 _KAFKA = {

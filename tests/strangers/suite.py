@@ -33,6 +33,7 @@ class Target:
     name: str  # "kstore", or Kafka's version
     address: str  # host:port
     log: Path  # where the suite's output goes
+    ports: Mapping[str, int] = field(default_factory=dict)  # of the suite's own listeners, by name
 
     @property
     def is_kafka(self) -> bool:
@@ -44,13 +45,16 @@ class Suite:
     """A suite, or a variant of it (another event loop, an older version that it assumes).
 
     ``settings`` are the broker's, by Kafka's names; ``kafka_settings`` are further ones that only
-    Kafka has or needs.
+    Kafka has or needs. ``listeners`` are those beside the plain one that Target has: their names
+    and protocols; all are advertised as ``host``.
     """
 
     name: str
     settings: Mapping[str, str] = field(default_factory=dict)
     kafka_settings: Mapping[str, str] = field(default_factory=dict)
     needs_source: bool = False  # a source tree that no registry has: --source NAME=PATH
+    listeners: Mapping[str, str] = field(default_factory=dict)
+    host: str = "127.0.0.1"
 
     @property
     def expected(self) -> str:
