@@ -3,6 +3,7 @@
 import weakref
 from collections.abc import AsyncIterator, Iterator
 from itertools import chain
+from operator import length_hint
 from time import monotonic
 from typing import TYPE_CHECKING, SupportsIndex, overload
 
@@ -26,15 +27,16 @@ class ConsumerBatch:
 
     Iterating gives :class:`kstore.Record`; ``view`` is the same range as columns or Arrow.
     As a context manager it gives at-least-once delivery: leaving the block commits
-    ``stop_offset``, also by ``break``; an exception commits nothing and resets the consumer to
-    ``start_offset``.
+    ``stop_offset``; an exception commits nothing and resets the consumer to ``start_offset``. If
+    the latest loop over the records ended early (``break``, ``return``), only the records that it
+    was given are committed, and the consumer continues after them.
     If the topic was deleted and recreated meanwhile, committing the batch and ``view`` raise
     UnknownTopicIdError. A batch does not keep its consumer open: after the consumer is dropped or
-    closed, it cannot be committed (ClosedError). Immutable; safe to share between threads.
+    closed, it cannot be committed (ClosedError). Any thread may read it; one processes it.
     """
 
     __slots__ = (
-        "_consumer", "_isolation_level", "_records", "_source", "_store", "partition",
+        "_consumer", "_isolation_level", "_iterator", "_records", "_source", "_store", "partition",
         "start_offset", "stop_offset", "topic",
     )  # fmt: skip
 
@@ -44,6 +46,7 @@ class ConsumerBatch:
         self._isolation_level = consumer.isolation_level
         tp, self._source, self._records, self.start_offset, self.stop_offset = fetched
         self.topic, self.partition = tp
+        self._iterator: Iterator[Record] | None = None  # of the latest loop
 
     @property
     def view(self) -> "LogView":
@@ -60,7 +63,8 @@ class ConsumerBatch:
         return log.view(self.start_offset, self.stop_offset, isolation=self._isolation_level)
 
     def __iter__(self) -> Iterator["Record"]:
-        return iter(self._records)
+        self._iterator = iterator = iter(self._records)  # the list's own knows how many are left
+        return iterator
 
     def __len__(self) -> int:
         return len(self._records)
@@ -80,9 +84,17 @@ class ConsumerBatch:
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         tp = TopicPartition(self.topic, self.partition)
         if kind is None:
-            self._open_consumer()._commit_batch(tp, self._source, self.stop_offset)
+            reader, offset = self._open_consumer(), self._next_offset()
+            reader._commit_batch(tp, self._source, offset)
+            if offset != self.stop_offset:
+                reader._rewind(tp, self._source, offset, self.stop_offset)
         elif (consumer := self._consumer()) is not None:
             consumer._rewind(tp, self._source, self.start_offset, self.stop_offset)
+
+    def _next_offset(self) -> int:
+        """The offset after what was processed: ``stop_offset`` unless a loop ended early."""
+        unread = 0 if self._iterator is None else length_hint(self._iterator)
+        return self.stop_offset if unread == 0 else self._records[-unread].offset
 
     def _open_consumer(self) -> "Consumer":
         consumer = self._consumer()

@@ -220,6 +220,24 @@ def test_a_batch_is_committed_when_its_block_succeeds(store: Store) -> None:
         assert consumer.position(T0) == 10
 
 
+def test_a_loop_that_ends_early_commits_what_it_was_given(store: Store) -> None:
+    with store.consumer(group="g", assignment=[T0], timeout=0) as consumer:
+        with next(iter(consumer)) as batch:
+            first = list(zip(range(4), batch, strict=False))
+        assert consumer.committed("t", 0) == consumer.position("t", 0) == 4
+        with next(iter(consumer)) as batch:
+            assert [record.offset for record in batch] == list(range(4, 10))
+            assert next(iter(batch)).offset == 4  # the latest loop counts
+        assert consumer.committed("t", 0) == 5
+        with next(iter(consumer)) as batch:
+            iter(batch)
+        assert consumer.committed("t", 0) == 5
+        with next(iter(consumer)) as batch:
+            assert batch.view.to_arrow().num_rows == len(batch) == 5
+        assert consumer.committed("t", 0) == 10
+    assert len(first) == 4
+
+
 def test_a_batch_that_failed_comes_again(store: Store) -> None:
     with store.consumer(group="g", assignment=[T0], max_poll_records=4, timeout=0) as consumer:
         first = next(iter(consumer))
