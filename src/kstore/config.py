@@ -141,6 +141,10 @@ class LogConfig:
         """The names of all settings, Kafka's."""
         return _TOPIC_SETTINGS.keys()
 
+    def items(self) -> Iterable[tuple[str, int | float | bool | str]]:
+        """All settings by their names, Kafka's: ``dict(config).items()``."""
+        return dict(self).items()
+
     @property
     def overrides(self) -> dict[str, int | float | bool | str]:
         """The settings that differ from the defaults, in Kafka's spelling; the values are typed."""

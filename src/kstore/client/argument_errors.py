@@ -121,14 +121,14 @@ def wrong_send(call: str, topic: str | None, unknown: Mapping[str, object]) -> T
     )
 
 
-def wrong_poll(max_records: object, unknown: Mapping[str, object]) -> TypeError:
-    """The error for a timeout given as in Kafka's clients."""
+def wrong_poll(unnamed: tuple[object, ...], unknown: Mapping[str, object]) -> TypeError:
+    """The error for arguments as in Kafka's clients, whose first one is a time, in either unit."""
     for name in unknown:
         instead = _OF_POLL.get(name, "max_records or timeout")
         return TypeError(f"poll() has no argument {name!r}: use {instead}")
     return TypeError(
-        f"the first argument of poll() is max_records: use poll(timeout={max_records!r}), in "
-        "seconds"
+        f"the arguments of poll() are named: use poll(timeout={unnamed[0]!r}), in seconds, or "
+        f"poll(max_records={unnamed[0]!r})"
     )
 
 

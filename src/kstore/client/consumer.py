@@ -218,14 +218,18 @@ class Consumer:
     # --- reading --------------------------------------------------------------------------
 
     def poll(
-        self, max_records: int | None = None, timeout: float = 0.0, **unknown: Never
+        self,
+        *unnamed: Never,
+        max_records: int | None = None,
+        timeout: float = 0.0,
+        **unknown: Never,
     ) -> PolledRecords:
         """Up to max_records records by partition; waits up to timeout seconds for the first.
 
         Advances the positions; commit separately. Returns an empty dict after the timeout.
         """
-        if unknown or isinstance(max_records, float):
-            raise wrong_poll(max_records, unknown)
+        if unnamed or unknown:
+            raise wrong_poll(unnamed, unknown)
         wanted = self._max_poll_records
         if max_records is not None:
             wanted = check_integer("max_records", max_records)

@@ -247,14 +247,14 @@ class Store(Mapping[str, Topic]):
             the topic; random by default.
         exist_ok
             Return the existing topic, if it has as many partitions. Its settings stay as they
-            are, whatever ``config`` says: ``topic.alter(config)`` changes them.
+            are, with a warning if ``config`` differs: ``topic.alter(config)`` changes them.
         """
         self._check_writable()
         if self._catalog.is_being_deleted(name):  # an earlier attempt failed
             self._finish_delete(name)
         with self._lock:
             if exist_ok and name in self._catalog.topics:
-                return self._topics.with_partitions(name, partitions)
+                return self._topics.existing(name, partitions, config)
             self._catalog.create(name, partitions, config, topic_id)
             return self._topics.update(name)
 

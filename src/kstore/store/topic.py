@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Never, Unpack, overload
 
 from kstore.client.argument_errors import wrong_send
 from kstore.client.partitioner import Partitioner, StickyPartitioner, as_partitioner, choose
-from kstore.config import LogConfig
+from kstore.config import LogConfig, as_log_config
 from kstore.errors import TopicExistsError
 from kstore.integers import check_integer
 from kstore.kafka_names import OF_TOPICS, answer_names
@@ -42,6 +42,9 @@ if TYPE_CHECKING:
     from kstore.store.log_manager import LogManager
     from kstore.store.store import Store
     from kstore.verify.partition import VerifyReport
+
+
+_CALLER = 5  # frames up to the caller of Store.create_topic, which explain_keywords wraps
 
 
 class Topic:
@@ -362,6 +365,22 @@ class Topic:
 answer_names(Topic, OF_TOPICS)
 
 
+def _warn_of_other_settings(topic: Topic, config: LogConfig | Mapping[str, object] | None) -> None:
+    """Warn where an existing topic has other settings than those that it would be created with."""
+    present = topic.config
+    wanted = as_log_config(config, present)
+    names = [name for name in present if present[name] != wanted[name]]
+    if names:
+        import warnings
+
+        settings = ", ".join(f"{name}={present[name]}, not {wanted[name]}" for name in names)
+        warnings.warn(
+            f"topic {topic.name!r} exists with {settings}; exist_ok=True changes no setting: "
+            "topic.alter(config) does",
+            stacklevel=_CALLER,
+        )
+
+
 class TopicHandles:
     """The handles of a store's topics, one for each name, in step with the registry.
 
@@ -385,11 +404,17 @@ class TopicHandles:
                 raise self._catalog.unknown(name)
             return self.update(name)
 
-    def with_partitions(self, name: str, partitions: int) -> Topic:
-        """The handle of an existing topic; TopicExistsError if it has another number of them."""
+    def existing(
+        self, name: str, partitions: int, config: LogConfig | Mapping[str, object] | None
+    ) -> Topic:
+        """The handle of an existing topic; TopicExistsError if it has another number of them.
+
+        Warns where the topic has other settings than ``config``.
+        """
         partitions = check_partitions(partitions)
         topic = self.get(name)
         if len(topic) == partitions:
+            _warn_of_other_settings(topic, config)
             return topic
         raise TopicExistsError(
             f"topic {name!r} exists with {len(topic)} partitions, not {partitions}",

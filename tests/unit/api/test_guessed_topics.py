@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 import kstore
-from kstore import Store, StoreConfig
+from kstore import LogConfig, Store, StoreConfig
 from kstore.errors import (
     KStoreError,
     OffsetOutOfRangeError,
@@ -173,3 +173,17 @@ def test_a_number_beyond_the_partitions_is_an_index_error_too(store: Store) -> N
         topic[7]
     with pytest.raises(UnknownTopicOrPartitionError):
         topic[7]
+
+
+def test_a_topic_that_exists_with_other_settings_is_returned_with_a_warning(store: Store) -> None:
+    settings = {"retention.ms": 1, "segment.bytes": 1 << 20}
+    topic = store.create_topic("kept", config=settings)
+    assert store.create_topic("kept", config=settings, exist_ok=True) is topic
+    assert store.create_topic("kept", exist_ok=True) is topic
+    said = "'kept' exists with retention.ms=1, not 2; exist_ok=True changes no setting: topic.alter"
+    for other in ({"retention.ms": 2}, LogConfig(retention_ms=2, segment_bytes=1 << 20)):
+        with pytest.warns(UserWarning, match=said) as caught:
+            store.create_topic("kept", config=other, exist_ok=True)
+        assert [warning.filename for warning in caught] == [__file__]
+    assert topic.config["retention.ms"] == 1
+    assert dict(topic.config.items()) == dict(topic.config)

@@ -63,7 +63,7 @@ def test_embedded_consumers_are_members_of_the_brokers_group(
         members = [row for row in rows if row[0] == "g"]
         assert [row[2:5] for row in members] == [["/127.0.0.1", "kstore-embedded", "2"]] * 2
         assert sorted(row[5] for row in members) == ["t(0,1)", "t(2,3)"]
-        found = {**one.poll(100), **two.poll(100)}
+        found = {**one.poll(max_records=100), **two.poll(max_records=100)}
         assert {tp: len(records) for tp, records in found.items()} == dict.fromkeys(TPS, RECORDS)
         one.commit()
         two.commit()
@@ -93,7 +93,7 @@ def test_a_consumer_that_does_not_poll_leaves(store: kstore.Store, broker: kstor
         with store.consumer("t", group="g", max_poll_interval_ms=1) as two:
             end = time.monotonic() + WAIT
             while two.assignment != TPS:
-                two.poll(1, timeout=0.01)
+                two.poll(max_records=1, timeout=0.01)
                 assert time.monotonic() < end
             with pytest.raises(CommitFailedError, match="max_poll_interval_ms"), batch:
                 pass
@@ -203,7 +203,7 @@ def test_a_transaction_commits_for_an_embedded_member(
         store.consumer("t", group="g") as consumer,
         store.transactional_producer("id") as producer,
     ):
-        assert len(consumer.poll(100)) == PARTITIONS
+        assert len(consumer.poll(max_records=100)) == PARTITIONS
         with producer.transaction():
             producer.send_offsets_to_transaction(consumer)
         assert consumer.committed("t", 0) == RECORDS
@@ -218,7 +218,7 @@ def test_a_member_of_the_former_group_commits_nothing_in_the_new_brokers_group(
         store.transactional_producer("id") as producer,
     ):
         share(one, two)
-        assert two.poll(100)
+        assert two.poll(max_records=100)
         with kstore.Broker(store, port=0):
             share(one)  # the broker's group does not know the other one yet
             with pytest.raises(CommitFailedError):

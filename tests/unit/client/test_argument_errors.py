@@ -72,6 +72,10 @@ def test_a_dotted_setting_is_answered(store: Store) -> None:
     ("poll", "advice"),
     [
         (lambda consumer: consumer.poll(1.0), r"use poll\(timeout=1.0\), in seconds"),
+        (
+            lambda consumer: consumer.poll(1000),
+            r"timeout=1000\), .*max_records=1000\)",
+        ),
         (lambda consumer: consumer.poll(timeout_ms=500), "use timeout, in seconds"),
         (lambda consumer: consumer.poll(num_messages=5), "use max_records"),
         (lambda consumer: consumer.poll(update_offsets=True), "use max_records or timeout"),

@@ -109,14 +109,14 @@ def test_paused_partitions_are_not_read(store: Store) -> None:
     with store.consumer("t") as consumer:
         consumer.pause(T1)
         assert consumer.paused == {T1}
-        assert set(consumer.poll(100)) == {T0}
+        assert set(consumer.poll(max_records=100)) == {T0}
         consumer.resume(T1)
-        assert set(consumer.poll(100)) == {T1}
+        assert set(consumer.poll(max_records=100)) == {T1}
         consumer.pause()
         consumer.seek_to_beginning()
         assert consumer.poll(timeout=0.01) == {}
         consumer.resume()
-        assert set(consumer.poll(100)) == {T0, T1}
+        assert set(consumer.poll(max_records=100)) == {T0, T1}
 
 
 @pytest.mark.parametrize(("reset", "position"), [("earliest", 4), ("latest", 10)])
@@ -126,7 +126,7 @@ def test_lost_positions_are_reset(store: Store, reset: str, position: int) -> No
         assert consumer.position(T0) == position
         for lost in (2, 99):
             consumer.seek(T0, lost)
-            consumer.poll(1)
+            consumer.poll(max_records=1)
             assert consumer.position(T0) == min(position + 1, 10)
 
 
@@ -268,7 +268,7 @@ def test_a_commit_covers_partitions_that_were_assigned_but_not_read(store: Store
 def test_commits_are_kafkas_records(store: Store) -> None:
     group = "my-group"
     with store.consumer("t", group=group) as consumer:
-        consumer.poll(100)
+        consumer.poll(max_records=100)
         consumer.commit(metadata="note")
         consumer.commit({T0: 3})
         assert (consumer.committed(T0), consumer.committed(T1)) == (3, 20)
@@ -375,8 +375,8 @@ def test_one_partition_has_one_reader_of_a_group(store: Store, path: Path) -> No
             store.consumer(group="g", assignment=[T1]) as other,
             store.consumer(group="h", assignment=[T0]) as another,
         ):
-            assert other.poll(1)
-            assert another.poll(1)
+            assert other.poll(max_records=1)
+            assert another.poll(max_records=1)
             with pytest.raises(GroupConflictError):
                 other.assign([T1, T0])
             assert other.assignment == {T1}

@@ -102,7 +102,7 @@ def test_a_member_that_missed_a_generation_does_not_keep_its_position(
             follow(each)
         had: set[TopicPartition] = set()
         for each in (two, *others):
-            assert len(each.poll(100)) == 1
+            assert len(each.poll(max_records=100)) == 1
             had |= each.assignment
             each.commit()
         for each in others:
@@ -154,7 +154,7 @@ def test_a_commit_for_a_moved_partition_is_refused_and_its_new_owner_reads_the_b
             with pytest.raises(RuntimeError), batch:
                 raise RuntimeError
             assert one.committed(tp) is None
-            assert len(two.poll(100)[tp]) == RECORDS
+            assert len(two.poll(max_records=100)[tp]) == RECORDS
             two.commit()
         balance(one)
         with pytest.raises(CommitFailedError), batch:  # the partition is back, at another position
@@ -174,7 +174,7 @@ def test_after_a_commit_in_on_revoke_no_record_is_read_again(store: Store) -> No
         calls.append(("assign", len(partitions)))
 
     with store.consumer("t", group="g", on_revoke=revoke, on_assign=assign) as one:
-        assert len(one.poll(100)) == PARTITIONS
+        assert len(one.poll(max_records=100)) == PARTITIONS
         with store.consumer("t", group="g") as two:
             balance(one, two)
             assert two.poll() == one.poll() == {}
@@ -195,7 +195,7 @@ def test_a_consumer_that_does_not_poll_loses_its_partitions(
         now = 59.0
         assert two.poll() == {}
         now = 61.0
-        assert sum(map(len, two.poll(100).values())) == PARTITIONS * RECORDS
+        assert sum(map(len, two.poll(max_records=100).values())) == PARTITIONS * RECORDS
         assert two.assignment == TPS
         with (
             pytest.raises(CommitFailedError, match="did not poll for max_poll_interval_ms") as it,
@@ -217,14 +217,14 @@ def test_an_error_in_on_revoke_is_raised_by_only_one_poll(
     monkeypatch.setattr(local_group, "monotonic", lambda: now)
     settings = {"max_poll_interval_ms": 60_000}
     one = store.consumer("t", group="g", on_revoke=lambda one, _: one.commit(), **settings)
-    assert len(one.poll(100)) == PARTITIONS
+    assert len(one.poll(max_records=100)) == PARTITIONS
     with store.consumer("t", group="g", **settings) as two:
         now = 61.0
-        assert len(two.poll(100)) == PARTITIONS
+        assert len(two.poll(max_records=100)) == PARTITIONS
     with pytest.raises(CommitFailedError):  # it may not commit what it has lost
         one.poll()
     assert one.assignment == frozenset()
-    assert sum(map(len, one.poll(100).values())) == PARTITIONS * RECORDS
+    assert sum(map(len, one.poll(max_records=100).values())) == PARTITIONS * RECORDS
     one.close()
     assert {one.offset for one in store.group("g").offsets.values()} == {RECORDS}
 
@@ -287,17 +287,17 @@ def test_a_member_waits_for_the_open_transaction_of_another(store: Store) -> Non
         store.consumer("t", group="g") as one,
         store.transactional_producer("id") as producer,
     ):
-        assert len(one.poll(100)) == PARTITIONS
+        assert len(one.poll(max_records=100)) == PARTITIONS
         producer.begin_transaction()
         producer.send_offsets_to_transaction(one)
         with store.consumer("t", group="g") as two:
             balance(one, two)
-            assert two.poll(100) == {}  # not from the beginning
+            assert two.poll(max_records=100) == {}  # not from the beginning
             for tp in two.assignment:
                 with pytest.raises(UnstableOffsetCommitError, match="transaction"):
                     two.position(tp)
             producer.commit_transaction()
-            assert two.poll(100) == {}
+            assert two.poll(max_records=100) == {}
             assert {two.position(tp) for tp in two.assignment} == {RECORDS}
 
 

@@ -272,7 +272,7 @@ def test_committed_offsets_are_named(own: Path, tmp_path: Path) -> None:
         kstore.open(own, "r") as reader,  # beside: into a file of its own
         reader.consumer("t", group="beside") as consumer,
     ):
-        consumer.poll(5)
+        consumer.poll(max_records=5)
         consumer.commit()
     assert list(own.glob(OFFSETS_PREFIX + "*"))
     messages = warnings(plan_handover(own, broker_dir, topics=["t"]))
@@ -293,7 +293,7 @@ def test_offsets_that_a_reader_of_the_broker_s_directory_committed(
         kstore.open(broker_dir, "r") as reader,
         reader.consumer("t", group="beside") as consumer,
     ):
-        consumer.poll(7)
+        consumer.poll(max_records=7)
         consumer.commit()
     assert any("--group beside" in each for each in warnings(plan_handover(own, broker_dir)))
     for number in (0, 1):  # the topic was deleted and recreated: they are not of this one

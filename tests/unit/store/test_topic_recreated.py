@@ -279,13 +279,13 @@ def test_a_position_in_the_old_topic_is_not_committed_in_the_new_one(
     store: Store, reading: Store
 ) -> None:
     with reading.consumer(["t", "u"], group="g", metadata_max_age_ms=0) as consumer:
-        consumer.poll(100)
+        consumer.poll(max_records=100)
         make_again(store)
         for commit in (consumer.commit, lambda: consumer.commit({T0: 10})):
             with pytest.raises(UnknownTopicIdError, match="topic 't' was deleted since"):
                 commit()
         assert (consumer.committed(T0), consumer.committed(U0)) == (None, None)
-        assert values(consumer.poll(100)) == NEW
+        assert values(consumer.poll(max_records=100)) == NEW
         consumer.commit()
         assert (consumer.committed(T0), consumer.committed(U0)) == (15, 10)
 
@@ -326,7 +326,7 @@ def test_no_record_of_another_topic_is_returned_where_a_poll_is_overtaken(
     """The topic is recreated after the consumer has looked, before and after it reads."""
     for method in ("log", "_view"):
         with store.consumer("t") as consumer:
-            consumer.poll(3)
+            consumer.poll(max_records=3)
             real = getattr(consumer._fetcher, method)
 
             def overtaken(*given: object, real=real, method=method) -> object:
