@@ -79,6 +79,7 @@ class ConsumerBatch:
 
     def __enter__(self) -> "ConsumerBatch":
         self._open_consumer()
+        self._iterator = None  # a look at the first record before the block is no loop
         return self
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:

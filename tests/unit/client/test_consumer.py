@@ -229,7 +229,9 @@ def test_a_loop_that_ends_early_commits_what_it_was_given(store: Store) -> None:
             assert [record.offset for record in batch] == list(range(4, 10))
             assert next(iter(batch)).offset == 4  # the latest loop counts
         assert consumer.committed("t", 0) == 5
-        with next(iter(consumer)) as batch:
+        batch = next(iter(consumer))
+        assert next(iter(batch)).offset == 5  # before the block
+        with batch:
             iter(batch)
         assert consumer.committed("t", 0) == 5
         with next(iter(consumer)) as batch:

@@ -142,7 +142,7 @@ def test_rows_that_have_no_time_are_the_same_later(
 ) -> None:
     times = pa.array([None, 1_700_000_000_000_000], pa.timestamp("us", "UTC"))
     assert write(log_dir, rows(1, 2, timestamp=times), writeId="w")
-    monkeypatch.setattr("kstore.spark.sink.stager._now", lambda: 1_800_000_000_000)
+    monkeypatch.setattr("kstore.spark.sink.stager.now_ms", lambda: 1_800_000_000_000)
     assert not write(log_dir, rows(1, 2, timestamp=times), writeId="w")
 
 
