@@ -38,8 +38,9 @@ def check_integer_setting(name: str, value: object, low: int, high: int = INT64_
     try:
         return check_integer(name, value, low, high)
     except TypeError:
+        of_time = ", in milliseconds," if name.endswith(".ms") else ""
         raise InvalidConfigError(
-            f"{name} must be a whole number from {low} to {high}, not {show_value(value)}"
+            f"{name} must be a whole number{of_time} from {low} to {high}, not {show_value(value)}"
         ) from None
 
 

@@ -284,7 +284,7 @@ OF_STORES = {
         _MEASURES, _METRICS.format("use end_offsets(), groups(), and the size of a topic")
     ),
     **dict.fromkeys(("get_topic", "open_topic"), "use store['orders']"),
-    **dict.fromkeys(("follow", "tail"), "use follow() of each log, or consumer('orders')"),
+    **dict.fromkeys(("follow", "tail"), "use consumer('orders'), or follow() of one log"),
     **dict.fromkeys(("backup", "copy", "snapshot"), _BACKUP),
     "merge": "use heapq.merge(*logs, key=lambda record: record.timestamp)",
     "name": "use paths; a topic's name: `for name, topic in store.items()`",
@@ -304,7 +304,7 @@ OF_STORES = {
     **dict.fromkeys(("serve", "broker", "start_broker"), "use kstore.Broker(store)"),
     "size": "use the size of each topic: sum(topic.size for topic in store.values())",
     **dict.fromkeys(("lag", "lags"), "use group('billing').lags, or groups()"),
-    "copy_topic": "use extend() of another topic: store['copy'][0].extend(store['orders'][0])",
+    "copy_topic": "use extend(log.view(isolation_level='read_committed')) of a log of the copy",
     "describe": "use topics, and the partitions, config, end_offsets() and size of each",
     "rename_topic": "a topic keeps its name, as in Kafka: copy its records by extend()",
     "sizes": "use the size of a topic or a log",
@@ -340,6 +340,10 @@ OF_STORES = {
 _OF_EACH_LOG = "use {}() of each log: `for log in topic`"
 _OFFSETS_AT = "use offsets_at(when), by partition"
 OF_TOPICS = {
+    "follow": "use store.consumer('orders', auto_offset_reset='latest'), of all partitions",
+    **dict.fromkeys(
+        ("before", "between", "until"), "use since(when, until) of each log: `for log in topic`"
+    ),
     **dict.fromkeys(
         ("alter_config", "alter_configs", "configure", "set_config"),
         "use alter({'retention.ms': 3600000})",
@@ -371,16 +375,7 @@ OF_TOPICS = {
     **dict.fromkeys(("count_by_key", "group_by", "groupby"), _GROUP),
     **{
         name: _OF_EACH_LOG.format(name)
-        for name in (
-            "follow",
-            "head",
-            "read",
-            "roll",
-            "since",
-            "tail",
-            "truncate_to",
-            "view",
-        )
+        for name in ("head", "read", "roll", "since", "tail", "truncate_to", "view")
     },
     "beginning_offsets": "use start_offsets(), by partition",
     "create_partitions": "use add_partitions()",

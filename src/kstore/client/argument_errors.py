@@ -17,7 +17,7 @@ _INSTEAD = {
     "partitions": "assignment=[(topic, partition), ...]",
     "consumer_timeout_ms": "timeout, in seconds",
     **dict.fromkeys(
-        ("auto_commit", "enable_auto_commit"),
+        ("auto_commit", "auto_commit_interval_ms", "enable_auto_commit"),
         "`with batch:`, which commits what was processed, or consumer.commit()",
     ),
     "delivery_timeout_ms": "delivery.result(timeout), in seconds",

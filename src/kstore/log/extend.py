@@ -11,7 +11,12 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from kstore._native.format.record import holds_records_or_pairs
-from kstore.errors import KStoreError, MessageTooLargeError, RecordListTooLargeError
+from kstore.errors import (
+    InvalidTxnStateError,
+    KStoreError,
+    MessageTooLargeError,
+    RecordListTooLargeError,
+)
 from kstore.record import Record, Timestamp
 from kstore.record.memory_size import RECORD_OVERHEAD
 
@@ -70,7 +75,28 @@ def check_items(values: Iterable[Any]) -> Iterable[Any]:
         )
     if isinstance(values, Record):
         raise TypeError("extend takes many records, not one: put it in a list")
+    if hasattr(values, "aborted_transactions") or hasattr(values, "isolation"):
+        _check_committed(values)
     return values
+
+
+def _check_committed(source: Any) -> None:
+    """Refuse a log or a view with records of transactions that are aborted or still open: their
+    copies would be committed records."""
+    from kstore.log.read_committed import UNCOMMITTED  # these import this module
+    from kstore.log.readable_log import ReadableLog
+    from kstore.log.view import LogView
+
+    view = source.view() if isinstance(source, ReadableLog) else source
+    if not isinstance(view, LogView) or view.isolation != UNCOMMITTED:
+        return
+    log = view.log
+    if view.stop > log.last_stable_offset or log.aborted_transactions(view.start, view.stop):
+        raise InvalidTxnStateError(
+            "the source has records of transactions that are aborted or open, and their copies "
+            "would be committed: extend(log.view(isolation_level='read_committed'))",
+            path=log.path,
+        )
 
 
 def split_into_chunks(values: Iterable[Any]) -> Iterator[list[Any]]:

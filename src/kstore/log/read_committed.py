@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from functools import partial
 from os.path import join
-from typing import TYPE_CHECKING, TypedDict
+from typing import TYPE_CHECKING, Never, TypedDict
 
 from kstore._native.format.batch_table import scan
 from kstore._native.read.aborted_transactions import AbortedRanges, TransactionWalk
@@ -53,8 +53,12 @@ class Isolation(TypedDict, total=False):
     isolation_level: str
 
 
-def isolation_of(*, isolation: str = UNCOMMITTED, isolation_level: str | None = None) -> str:
+def isolation_of(
+    *, isolation: str = UNCOMMITTED, isolation_level: str | None = None, **unknown: Never
+) -> str:
     """The level that a caller passes under either name; InvalidConfigError for two levels."""
+    if unknown:
+        raise TypeError(f"got an unexpected keyword argument {next(iter(unknown))!r}")
     if isolation_level is None:
         return isolation
     if isolation not in (UNCOMMITTED, isolation_level):

@@ -94,6 +94,13 @@ class VerifyReport:
         """Whether nothing is certainly wrong; there may be warnings."""
         return self.finding_count == 0
 
+    def __str__(self) -> str:
+        """The verdict, and a line for each finding and warning, as `kstore verify` prints."""
+        from kstore.verify.report_lines import count_of, finding_lines, state_of
+
+        what = f"{count_of(self.segments, 'segment')}, {count_of(self.batches, 'batch', 'es')}"
+        return "\n".join([f"{state_of(self)}: {what}, {self.bytes:,} bytes", *finding_lines(self)])
+
     def raise_if_corrupt(self) -> None:
         """Raise CorruptRecordError for the first finding, if any. Not for warnings."""
         if self.findings:

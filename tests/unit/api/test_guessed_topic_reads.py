@@ -7,7 +7,12 @@ import pytest
 
 import kstore
 from kstore import Store, StoreConfig
-from kstore.errors import CorruptRecordError, OffsetOutOfRangeError, ReadOnlyError
+from kstore.errors import (
+    CorruptRecordError,
+    InvalidTxnStateError,
+    OffsetOutOfRangeError,
+    ReadOnlyError,
+)
 from support.damage import flip
 
 QUIET = StoreConfig(background=False)
@@ -193,3 +198,34 @@ def test_count_includes_aborted_records_unless_isolation_is_read_committed(store
     assert log.count() == 2
     assert log.count(isolation_level="read_committed") == 1
     assert store["aborted"].count(isolation_level="read_committed") == 1
+
+
+def test_a_copy_does_not_commit_what_was_aborted_or_is_still_open(store: Store) -> None:
+    source, copy = store.create_topic("orders")[0], store.create_topic("copy")[0]
+    copy.extend(source)
+    source.append(b"plain")
+    copy.extend(source)
+    assert [record.value for record in copy] == [b"plain"]
+    with store.transaction("t") as transaction:
+        transaction.send("orders", b"aborted", partition=0)
+        transaction.flush()
+        with pytest.raises(InvalidTxnStateError, match="aborted or open"):
+            copy.extend(source)
+        transaction.abort_transaction()
+    for uncommitted in (source, source.view(), source[0:2]):
+        with pytest.raises(InvalidTxnStateError, match=r"isolation_level='read_committed'"):
+            copy.extend(uncommitted)
+    copy.extend(source.view(isolation_level="read_committed"))
+    copy.extend(source[0:1])
+    assert [record.value for record in copy] == [b"plain"] * 3
+
+
+def test_a_report_prints_its_verdict_and_findings(store: Store) -> None:
+    log = store.create_topic("orders")[0]
+    log.extend([b"value"] * 3)
+    assert str(log.verify()) == f"ok: 1 segment, 1 batch, {log.size} bytes"
+    log.flush()
+    flip(Path(log.path) / f"{0:020}.log", log.size - 1)
+    first, second = str(log.verify()).splitlines()
+    assert first.startswith("1 finding: 1 segment")
+    assert "the checksum does not match" in second
