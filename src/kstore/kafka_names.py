@@ -130,6 +130,7 @@ _COMMITTED = "use view(isolation_level='read_committed')"
 _EXTEND = "use extend()"
 _MANY = ("append_all", "append_many", "extend_many", "send_many")
 _PERIOD = "use since(when, until), or log[:log.offset_at(when)]"
+_FIND = "use scan(where=lambda row: kstore.jit.contains(row.value, b'error')), as columns"
 _GROUP = "use to_pandas().groupby('key').size(), or a Counter over the keys of scan()"
 _SCAN = "use scan(where=lambda row: row.offset > 5), which gives columns"
 _FILES = ("to_csv", "to_json", "to_parquet")
@@ -180,6 +181,7 @@ OF_LOGS = {
     "describe": "use start_offset, end_offset, size and config",
     **dict.fromkeys(_MANY, _EXTEND),
     **dict.fromkeys(("before", "until"), _PERIOD),
+    **dict.fromkeys(("find", "grep", "search"), _FIND),
     **dict.fromkeys(("committed", "read_committed"), _COMMITTED),
     "first": "use next(iter(log))",
     "last": "use log[-1], or tail(1)",
@@ -452,8 +454,8 @@ OF_DELIVERIES = {
     "succeeded": "use exception(), None for an appended record",
 }
 CONSUMER_IN_ASYNCIO = (
-    "use `async for record in consumer.records()`, or `await asyncio.to_thread(consumer.poll, "
-    "timeout=1)`"
+    "use `async for record in consumer.records()` and `await consumer.commit()`, or `await "
+    "asyncio.to_thread(consumer.poll, timeout=1)`"
 )
 _POLLED = "poll() returns {partition: records}: use .values(), or consumer.records()"
 OF_POLLED_RECORDS = dict.fromkeys((*_OF_A_RECORD, "error", "offset", "partition", "topic"), _POLLED)

@@ -74,7 +74,7 @@ _SKIP = "use on_damage='skip'"
 explain_records = explain_keywords(
     **dict.fromkeys(("errors", "ignore_errors", "on_corrupt", "on_error", "skip_corrupt"), _SKIP),
     **dict.fromkeys(("end", "offset", "start", "stop"), "use log[start:stop], a view"),
-    **dict.fromkeys(("since", "until"), "use since(when, until), a view"),
+    **dict.fromkeys(("since", "until"), "use since(when, until) of a log, a view"),
     **dict.fromkeys(("limit", "max_records"), "use head(100), a view"),
     where="use scan(where=...), which gives columns",
 )
