@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Callable, Iterator
-from contextlib import AbstractAsyncContextManager, AbstractContextManager
+from contextlib import AbstractAsyncContextManager, AbstractContextManager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -68,3 +68,29 @@ def test_without_an_error_in_the_block_closing_raises(
     owner, send = kind(store)
     with pytest.raises(InvalidRecordError, match="needs a key"), owner:
         send()
+
+
+@pytest.mark.parametrize("ending", [SystemExit(0), GeneratorExit(), asyncio.CancelledError()])
+def test_what_is_no_error_does_not_hide_that_of_closing(
+    store: Store, ending: BaseException
+) -> None:
+    """A program that ends with `sys.exit(0)` would end with status 0, its records lost."""
+    producer = store.producer("accounts")
+
+    def run() -> None:
+        with producer:
+            producer.send(b"no key")
+            raise ending
+
+    with pytest.raises(InvalidRecordError, match="needs a key"):
+        run()
+
+
+def test_an_error_of_closing_is_logged_where_the_blocks_error_is_caught(
+    store: Store, caplog: pytest.LogCaptureFixture
+) -> None:
+    producer = store.producer("accounts")
+    with suppress(LookupError), producer:
+        producer.send(b"no key")
+        raise LookupError
+    assert "closing failed too: InvalidRecordError" in caplog.text
