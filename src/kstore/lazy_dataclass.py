@@ -5,6 +5,8 @@ modules have hundreds of such classes, of which a process uses a few; to compile
 of them was a third of the processor time of its start.
 """
 
+import os
+import sys
 import threading
 from collections.abc import Callable
 from dataclasses import FrozenInstanceError, dataclass, field
@@ -21,8 +23,19 @@ _DATACLASS_ATTRIBUTES = (
     "__init__",
     "__match_args__",
     "__repr__",
+    *(("__replace__",) if sys.version_info >= (3, 13) else ()),  # of copy.replace
 )
-_lock = threading.Lock()  # held while methods are generated: dataclass() changes its argument
+# Reentrant: a finalizer or a signal handler may use another class while methods are generated.
+_lock = threading.RLock()
+
+
+def _renew_lock() -> None:
+    """In a forked child: another thread of the parent may have held the lock."""
+    global _lock
+    _lock = threading.RLock()
+
+
+os.register_at_fork(after_in_child=_renew_lock)
 
 
 @dataclass_transform(field_specifiers=(field,))
@@ -78,12 +91,20 @@ class _LazyAttribute:
         """``owner`` may be a subclass, even one that overrides the attribute and calls this one."""
         with _lock:
             if self._made.__dict__[self._name] is self:
-                made = dataclass(**self._options)(self._plain)
+                made = dataclass(**self._options)(_copy(self._plain))
                 for name in _DATACLASS_ATTRIBUTES:
                     setattr(self._made, name, made.__dict__[name])
         found = self._made.__dict__[self._name]
         bind = getattr(type(found), "__get__", None)
         return found if bind is None else bind(found, instance, owner)
+
+
+def _copy(plain: type[Any]) -> type[Any]:
+    """A copy for ``dataclass()``, which changes its argument: one that is interrupted, by Ctrl-C
+    or by a lack of memory, is repeated on a class that is as it was."""
+    omitted = ("__dict__", "__weakref__")
+    body = {name: value for name, value in plain.__dict__.items() if name not in omitted}
+    return type(plain.__name__, (), body)
 
 
 def _refuse_change(self: object, name: str, value: object) -> None:

@@ -100,3 +100,40 @@ def test_a_class_with_bases_is_refused() -> None:
         @lazy_dataclass()
         class More(Changing):
             more: int = 0
+
+
+def test_an_interrupted_first_use_is_repeated(monkeypatch: pytest.MonkeyPatch) -> None:
+    @lazy_dataclass(frozen=True)
+    class Interrupted:
+        number: int
+        rest: tuple[int, ...] = field(default_factory=tuple)
+
+    def interrupt(plain: type) -> type:
+        dataclass(frozen=True)(plain)
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr("kstore.lazy_dataclass.dataclass", lambda **_: interrupt)
+        with pytest.raises(KeyboardInterrupt):
+            Interrupted(1)
+    assert Interrupted(1) == Interrupted(number=1, rest=())
+
+
+def test_a_first_use_within_another_does_not_wait(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As of a finalizer, or of a signal handler."""
+
+    @lazy_dataclass()
+    class Outer:
+        number: int
+
+    @lazy_dataclass()
+    class Inner:
+        number: int
+
+    def nested(**options: Any) -> Any:
+        monkeypatch.undo()
+        assert Inner(2).number == 2
+        return dataclass(**options)
+
+    monkeypatch.setattr("kstore.lazy_dataclass.dataclass", nested)
+    assert Outer(1).number == 1
