@@ -28,16 +28,17 @@ class ConsumerBatch:
     Iterating gives :class:`kstore.Record`; ``view`` is the same range as columns or Arrow.
     As a context manager it gives at-least-once delivery: leaving the block commits
     ``stop_offset``; an exception commits nothing and resets the consumer to ``start_offset``. If
-    the latest loop over the records ended early (``break``, ``return``), only the records that it
-    was given are committed, and the consumer continues after them.
+    no loop in the block reached the last record (``break``, ``return``), only the records that a
+    loop was given are committed, and the consumer continues after them, unless it has read on or
+    sought elsewhere meanwhile: process a batch before the next one is read.
     If the topic was deleted and recreated meanwhile, committing the batch and ``view`` raise
     UnknownTopicIdError. A batch does not keep its consumer open: after the consumer is dropped or
     closed, it cannot be committed (ClosedError). Any thread may read it; one processes it.
     """
 
     __slots__ = (
-        "_consumer", "_isolation_level", "_iterator", "_records", "_source", "_store", "partition",
-        "start_offset", "stop_offset", "topic",
+        "_consumer", "_given", "_isolation_level", "_iterator", "_records", "_source", "_store",
+        "partition", "start_offset", "stop_offset", "topic",
     )  # fmt: skip
 
     def __init__(self, consumer: "Consumer", fetched: "Fetched") -> None:
@@ -47,6 +48,7 @@ class ConsumerBatch:
         tp, self._source, self._records, self.start_offset, self.stop_offset = fetched
         self.topic, self.partition = tp
         self._iterator: Iterator[Record] | None = None  # of the latest loop
+        self._given = 0  # the most records that a loop before it was given
 
     @property
     def view(self) -> "LogView":
@@ -63,8 +65,12 @@ class ConsumerBatch:
         return log.view(self.start_offset, self.stop_offset, isolation=self._isolation_level)
 
     def __iter__(self) -> Iterator["Record"]:
+        self._given = self._most_given()
         self._iterator = iterator = iter(self._records)  # the list's own knows how many are left
         return iterator
+
+    def __contains__(self, record: object) -> bool:
+        return record in self._records
 
     def __len__(self) -> int:
         return len(self._records)
@@ -79,7 +85,7 @@ class ConsumerBatch:
 
     def __enter__(self) -> "ConsumerBatch":
         self._open_consumer()
-        self._iterator = None  # a look at the first record before the block is no loop
+        self._iterator, self._given = None, 0  # a look at a record before the block is no loop
         return self
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
@@ -93,9 +99,15 @@ class ConsumerBatch:
             consumer._rewind(tp, self._source, self.start_offset, self.stop_offset)
 
     def _next_offset(self) -> int:
-        """The offset after what was processed: ``stop_offset`` unless a loop ended early."""
-        unread = 0 if self._iterator is None else length_hint(self._iterator)
-        return self.stop_offset if unread == 0 else self._records[-unread].offset
+        """The offset after what was processed: ``stop_offset`` unless every loop ended early."""
+        given = self._most_given()
+        return self._records[given].offset if 0 < given < len(self._records) else self.stop_offset
+
+    def _most_given(self) -> int:
+        """The most records that one of the loops was given."""
+        if self._iterator is None:
+            return self._given
+        return max(self._given, len(self._records) - length_hint(self._iterator))
 
     def _open_consumer(self) -> "Consumer":
         consumer = self._consumer()

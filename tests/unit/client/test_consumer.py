@@ -227,16 +227,16 @@ def test_a_loop_that_ends_early_commits_what_it_was_given(store: Store) -> None:
         assert consumer.committed("t", 0) == consumer.position("t", 0) == 4
         with next(iter(consumer)) as batch:
             assert [record.offset for record in batch] == list(range(4, 10))
-            assert next(iter(batch)).offset == 4  # the latest loop counts
-        assert consumer.committed("t", 0) == 5
-        batch = next(iter(consumer))
-        assert next(iter(batch)).offset == 5  # before the block
-        with batch:
-            iter(batch)
-        assert consumer.committed("t", 0) == 5
-        with next(iter(consumer)) as batch:
-            assert batch.view.to_arrow().num_rows == len(batch) == 5
+            assert any(record.offset == 5 for record in batch)  # the furthest loop counts
+            assert batch[0] in batch
         assert consumer.committed("t", 0) == 10
+        for use in (iter, len, lambda batch: batch.view.to_arrow()):
+            consumer.seek(T0, 5)
+            batch = next(iter(consumer))
+            assert next(iter(batch)).offset == 5  # before the block
+            with batch:
+                use(batch)
+            assert consumer.committed("t", 0) == 10
     assert len(first) == 4
 
 
