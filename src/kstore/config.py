@@ -145,6 +145,10 @@ class LogConfig:
         """All settings by their names, Kafka's: ``dict(config).items()``."""
         return dict(self).items()
 
+    def values(self) -> Iterable[int | float | bool | str]:
+        """The values of all settings, in the order of :meth:`keys`."""
+        return dict(self).values()
+
     @property
     def overrides(self) -> dict[str, int | float | bool | str]:
         """The settings that differ from the defaults, in Kafka's spelling; the values are typed."""

@@ -67,7 +67,6 @@ OF_CONFIGS = {
     **dict.fromkeys(("as_dict", "to_dict"), "use dict(config), or overrides"),
     "update": "use alter({'retention.ms': 3600000}) of the topic",
     "get": "use config['retention.ms'], or config.retention_ms",
-    "values": "use dict(config).values()",
 }
 OF_CONSUMERS = {
     **dict.fromkeys(_MEASURES, _METRICS.format("use lag() and position()")),

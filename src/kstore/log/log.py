@@ -78,6 +78,10 @@ class Log(ReadableLog, GuessedNames):
 
         A single item beyond ``max.message.bytes`` or ``segment.bytes`` is refused with its index
         and the offsets that were appended (MessageTooLargeError, RecordListTooLargeError).
+
+        InvalidTxnStateError, and nothing is appended, for a source that is a log or a view with
+        records of aborted or open transactions: their copies would be committed. A copy of what
+        is committed is ``extend(log.view(isolation_level="read_committed"))``.
         """
 
     @abstractmethod

@@ -196,6 +196,7 @@ class Topic:
         After an error, of the source or of an item, some records before it may be missing in
         their partitions; a note of the error has the offsets that were appended. A single item
         that does not fit is named by its number in the source (MessageTooLargeError).
+        InvalidTxnStateError for a log or view that :meth:`kstore.Log.extend` refuses.
         """
         self._store._check_writable()
         return extend_topic(self, values, timestamp)

@@ -12,6 +12,7 @@ from typing import Self
 from kstore.errors import KStoreError
 from kstore.kafka_names import OF_BROKER_PROCESSES, answer_names
 from kstore.remote.store import RemoteStore
+from kstore.testing.settings import settings_for_tests
 
 _READY = " on "
 
@@ -27,7 +28,8 @@ class BrokerProcess:
     log_dir
         The directory to serve; created if it does not exist.
     settings
-        Broker settings by Kafka's names.
+        Broker settings by Kafka's names. ``group.initial.rebalance.delay.ms`` is 0 by default: a
+        new group does not wait for more members.
     acks_durable
         Acknowledge records only once they are on disk.
     port
@@ -43,7 +45,7 @@ class BrokerProcess:
         port: int = 0,
     ) -> None:
         self.log_dir = os.fspath(log_dir)
-        self.settings = dict(settings or {})
+        self.settings = settings_for_tests(settings)
         self.acks_durable = acks_durable
         self._port = port
         self._process: subprocess.Popen[str] | None = None

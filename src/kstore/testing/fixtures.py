@@ -12,7 +12,7 @@ import pytest
 
 from kstore.broker.broker import Broker, serve
 from kstore.testing.broker_process import BrokerProcess
-from kstore.testing.temporary_broker import FOR_TESTS
+from kstore.testing.settings import settings_for_tests
 
 MARKER = "kafka_topics"
 
@@ -35,7 +35,7 @@ def topics_of(request: pytest.FixtureRequest) -> dict[str, int]:
 @pytest.fixture
 def kafka_broker(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[BrokerProcess]:
     """A Kafka broker in a child process, with ``kill``, ``restart`` and ``bootstrap_servers``."""
-    with BrokerProcess(tmp_path / "kafka", settings=FOR_TESTS) as broker:
+    with BrokerProcess(tmp_path / "kafka") as broker:
         for name, partitions in topics_of(request).items():
             broker.create_topic(name, partitions)
         yield broker
@@ -47,7 +47,7 @@ def in_process_kafka_broker(request: pytest.FixtureRequest, tmp_path: Path) -> I
 
     It starts in milliseconds, and the test can read the store without a client.
     """
-    with serve(tmp_path / "kafka", port=0, settings=FOR_TESTS) as broker:
+    with serve(tmp_path / "kafka", port=0, settings=settings_for_tests(None)) as broker:
         for name, partitions in topics_of(request).items():
             broker.store.create_topic(name, partitions)
         yield broker

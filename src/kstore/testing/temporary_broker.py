@@ -5,13 +5,15 @@ from contextlib import contextmanager
 from tempfile import TemporaryDirectory
 
 from kstore.broker.broker import Broker, serve
-
-# Kafka's server.properties for development has it too: a new group does not wait for more members.
-FOR_TESTS = {"group.initial.rebalance.delay.ms": 0}
+from kstore.testing.settings import settings_for_tests
 
 
 @contextmanager
-def broker(topics: Mapping[str, int] | Iterable[str] = ()) -> Iterator[Broker]:
+def broker(
+    topics: Mapping[str, int] | Iterable[str] = (),
+    *,
+    settings: Mapping[str, object] | None = None,
+) -> Iterator[Broker]:
     """A Kafka broker on a free port, on a thread of this process, in a temporary directory.
 
     ``with kstore.testing.broker({"orders": 2}) as broker:`` has ``broker.bootstrap_servers`` for
@@ -22,13 +24,15 @@ def broker(topics: Mapping[str, int] | Iterable[str] = ()) -> Iterator[Broker]:
     ----------
     topics
         Topics to create: names with a number of partitions, or names only.
+    settings
+        Broker settings by Kafka's names. ``group.initial.rebalance.delay.ms`` is 0 by default.
     """
     if isinstance(topics, str):
         topics = [topics]
     partitions = dict(topics) if isinstance(topics, Mapping) else dict.fromkeys(topics, 1)
     with (
         TemporaryDirectory(prefix="kstore-broker-") as directory,
-        serve(directory, port=0, settings=FOR_TESTS) as running,
+        serve(directory, port=0, settings=settings_for_tests(settings)) as running,
     ):
         for name, count in partitions.items():
             running.store.create_topic(name, count)

@@ -187,3 +187,4 @@ def test_a_topic_that_exists_with_other_settings_is_returned_with_a_warning(stor
         assert [warning.filename for warning in caught] == [__file__]
     assert topic.config["retention.ms"] == 1
     assert dict(topic.config.items()) == dict(topic.config)
+    assert dict(zip(topic.config.keys(), topic.config.values(), strict=True)) == dict(topic.config)

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 import kstore
+import kstore.testing
 from kstore.errors import KStoreError
 from kstore.remote.store import RemoteStore
 from kstore.testing import BrokerProcess
@@ -61,3 +62,15 @@ def test_settings_reach_the_broker(tmp_path: Path) -> None:
     broker = BrokerProcess(tmp_path / "kafka", settings={"no.such.setting": 1})
     with pytest.raises(KStoreError, match=r"no\.such\.setting"):
         broker.start()
+
+
+def test_a_group_does_not_wait_for_members_unless_a_setting_says_so(tmp_path: Path) -> None:
+    delay = "group.initial.rebalance.delay.ms"
+    assert BrokerProcess(tmp_path).settings == {delay: 0}
+    given = BrokerProcess(tmp_path, settings={delay: 5, "num.partitions": 3})
+    assert given.settings == {delay: 5, "num.partitions": 3}
+    assert f"{delay}=5" in given._command()
+    with kstore.testing.broker("orders") as broker:
+        assert broker._settings.group_initial_rebalance_delay_ms == 0
+    with kstore.testing.broker("orders", settings={delay: 5}) as broker:
+        assert broker._settings.group_initial_rebalance_delay_ms == 5

@@ -1,0 +1,11 @@
+"""Settings of brokers for tests."""
+
+from collections.abc import Mapping
+
+# Kafka's server.properties for development has it too: a new group does not wait for more members.
+FOR_TESTS: Mapping[str, object] = {"group.initial.rebalance.delay.ms": 0}
+
+
+def settings_for_tests(given: Mapping[str, object] | None) -> dict[str, object]:
+    """The settings of a broker for tests: the given ones, and those of tests that are not given."""
+    return {**FOR_TESTS, **(given or {})}
