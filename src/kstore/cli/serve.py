@@ -187,19 +187,24 @@ def _uncollected_start() -> Iterator[Callable[[], None]]:
 
     The imported modules have 70,000 objects, of which none is garbage: collections take a tenth of
     a start, and each full one later would stop the broker's loop for 20 ms. Yields a function to
-    be called once the broker has started.
+    be called once the broker has started. A collector that was disabled before stays so.
     """
+    was_enabled = gc.isenabled()
+
+    def end() -> None:
+        if was_enabled:
+            gc.enable()
 
     def started() -> None:
         gc.freeze()
-        gc.enable()
+        end()
 
     gc.disable()
     try:
         yield started
     finally:
         gc.unfreeze()
-        gc.enable()
+        end()
 
 
 def _report_adoption(arguments: argparse.Namespace, settings: dict[str, str]) -> int:

@@ -31,7 +31,7 @@ async def close_block_in_thread(error: BaseException | None, close: Callable[[],
 
 
 def _note(error: BaseException | None, failure: Exception) -> None:
-    """Log the failure and add it to the block's error; raise it if there is none, or it is it."""
+    """Log an error of closing and note it on the block's error; raise it if there is no other."""
     if not isinstance(error, Exception) or error is failure:
         raise failure
     note = f"closing failed too: {type(failure).__name__}: {failure}"

@@ -16,9 +16,8 @@ from kstore.files.filenames import RESERVE
 from kstore.files.open_file import OpenFile
 
 FULL = frozenset({errno.ENOSPC, errno.EDQUOT})
-MOST_BYTES = (
-    4 << 20
-)  # for checkpoints and settings: a new file is written before it replaces the old
+# For checkpoints and settings: a new file is written before it replaces the old.
+MOST_BYTES = 4 << 20
 _SHARE = 64  # at most 1/64 of a disk is reserved
 CHUNKS = 4  # the space is released in this many parts
 

@@ -32,6 +32,12 @@ def test_too_few_pairs_have_no_interval():
     assert shift.shift_of_pairs([1.0] * 10, [2.0] * 10, 0.001) == shift.Shift(2.0, 2.0, 2.0)
 
 
+def test_a_round_without_a_partner_does_not_count():
+    found = shift.shift_of_pairs([1.0] * 11, [2.0] * 10, 0.001)
+    assert found == shift.shift_of_pairs([1.0] * 10, [2.0] * 12, 0.001) == shift.Shift(2, 2, 2)
+    assert shift.ratio_of_pairs([1.0, 5.0], [2.0]) == shift.ratio_of_pairs([1.0], [2.0, 5.0]) == 2
+
+
 def test_a_disturbance_of_both_calls_of_a_pair_does_not_widen_the_interval():
     """As a disk with neighbours does: a commit takes 0.15 ms or 15, for milliseconds at a time."""
     draw = np.random.default_rng(8)

@@ -1,5 +1,6 @@
 """``kstore serve``: a real process, its line, its signals, and what it says when it cannot."""
 
+import gc
 import os
 import signal
 import socket
@@ -123,6 +124,21 @@ def test_threads_take_short_turns_in_a_process_of_its_own_only(
     assert sys.getswitchinterval() == before
     with kstore.serve(tmp_path / "b", port=0):
         assert sys.getswitchinterval() == before
+
+
+@pytest.mark.parametrize("is_enabled", [True, False])
+def test_garbage_is_collected_while_it_serves_and_after_it_only_if_it_was_before(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_enabled: bool
+) -> None:
+    seen: list[bool] = []
+    monkeypatch.setattr("kstore.cli.serve.select.select", lambda *_: seen.append(gc.isenabled()))
+    if not is_enabled:
+        gc.disable()
+    try:
+        assert main(["serve", "--log-dir", str(tmp_path), "--port", "0"]) == 0
+        assert [*seen, gc.isenabled()] == [is_enabled, is_enabled]
+    finally:
+        gc.enable()
 
 
 def test_a_directory_is_created(tmp_path: Path) -> None:

@@ -40,7 +40,8 @@ def shift_of_pairs(was: Sequence[float], now: Sequence[float], risk: float) -> S
 
     ``risk``: the chance that one end of the interval is wrong.
     """
-    logs = np.sort(np.log(at_least_tiny(now)) - np.log(at_least_tiny(was)))
+    before, after = _pairs(was, now)
+    logs = np.sort(np.log(after) - np.log(before))
     outside = _beyond(logs.size, risk)
     if logs.size < LEAST_ROUNDS or outside == 0:
         return None
@@ -51,7 +52,14 @@ def shift_of_pairs(was: Sequence[float], now: Sequence[float], risk: float) -> S
 
 def ratio_of_pairs(was: Sequence[float], now: Sequence[float]) -> float:
     """The ratio of :func:`shift_of_pairs` alone, of any number of pairs."""
-    return float(np.median(at_least_tiny(now) / at_least_tiny(was)))
+    before, after = _pairs(was, now)
+    return float(np.median(after / before))
+
+
+def _pairs(was: Sequence[float], now: Sequence[float]) -> tuple[Floats, Floats]:
+    """The rounds that have a partner: an interrupted measurement ends with one that has none."""
+    pairs = min(len(was), len(now))
+    return at_least_tiny(was[:pairs]), at_least_tiny(now[:pairs])
 
 
 def pairs_needed(risk: float) -> int:

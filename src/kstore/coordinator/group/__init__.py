@@ -8,7 +8,7 @@ Modules:
 - classic_checks: Checks requests against the state of a classic group: member, static member
   (fencing), generation, protocol
 - classic_coordinator: The coordinator of classic groups, without I/O and clock
-- classic_events: The inputs and outputs of the group coordinator
+- classic_events: The inputs and outputs of the coordinator of classic groups
 - classic_group: A classic group: state, members, protocol votes
 - classic_member: A member of a classic group
 - classic_records: Encodes and decodes the records of classic groups in

@@ -1,4 +1,4 @@
-"""The inputs and outputs of the group coordinator, as plain values."""
+"""The inputs and outputs of the coordinator of classic groups, as plain values."""
 
 from dataclasses import field
 
