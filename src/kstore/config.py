@@ -10,6 +10,7 @@ import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, fields, replace
 
+from kstore.close_names import close_names
 from kstore.errors import BackgroundFailure, InvalidConfigError, UnknownSettingError
 from kstore.integers import INT32_MAX, INT64_MAX, check_integer_setting
 from kstore.kafka_names import OF_CONFIGS, answer_names
@@ -328,9 +329,7 @@ def _attribute(name: object, settings: Mapping[str, str]) -> str:
     spelled = _spelled(name)
     if spelled in settings:
         return settings[spelled]
-    from difflib import get_close_matches
-
-    close = get_close_matches(spelled.lower(), settings, n=3)
+    close = close_names(spelled.lower(), settings)
     known = ", ".join(sorted(settings))
     hint = f"did you mean {' or '.join(close)}?" if close else f"known are: {known}"
     raise UnknownSettingError(f"unknown setting {name!r}; {hint}")

@@ -2,6 +2,8 @@
 
 from collections.abc import Callable, Mapping
 
+from kstore.close_names import close_names
+
 TYPE_CHECKING = False  # not typing's: `import kstore` does without it
 if TYPE_CHECKING:
     from types import FrameType
@@ -566,8 +568,6 @@ def of_module(name: str) -> str | None:
     """The advice for a name that the module kstore does not have; None without one."""
     if name in OF_MODULE or not name[:1].isupper():
         return OF_MODULE.get(name)
-    from difflib import get_close_matches
-
     from kstore import errors
 
     if f"{name}Error" in vars(errors):  # as Java's and librdkafka's names end
@@ -575,7 +575,7 @@ def of_module(name: str) -> str | None:
     if not name.endswith("Error"):
         return None
     names = [each for each in vars(errors) if each.endswith("Error")]
-    close = get_close_matches(name, names, 3)
+    close = close_names(name, names)
     return f"errors are in kstore.errors: {', '.join(close) or 'KStoreError is the base of all'}"
 
 

@@ -5,6 +5,7 @@ from dataclasses import MISSING, dataclass, field, fields
 from itertools import pairwise
 from typing import Any
 
+from kstore.close_names import close_names
 from kstore.cluster.settings.broker_settings import BROKER_SETTINGS
 from kstore.config import setting_text
 from kstore.coordinator.group.server_assignors import assignors_of
@@ -169,9 +170,7 @@ class BrokerSettings:
             if name not in kinds:
                 if name in others:
                     continue
-                from difflib import get_close_matches  # loaded to name a mistake only
-
-                close = get_close_matches(name, kinds, n=1)
+                close = close_names(name, kinds, 1)
                 hint = f"; did you mean {close[0]}?" if close else ""
                 raise UnknownSettingError(f"the broker has no setting {name!r}{hint}")
             each = kinds[name]

@@ -3,14 +3,13 @@
 ``LogDir`` decides when.
 """
 
-from os import PathLike
-from pathlib import Path
+import os
 
 from kstore.files.filenames import CLEAN_SHUTDOWN
 from kstore.files.files import Files
 
 
-def take_clean_shutdown(files: Files, directory: str | PathLike[str]) -> bytes | None:
+def take_clean_shutdown(files: Files, directory: str | os.PathLike[str]) -> bytes | None:
     """Remove the marker of a clean shutdown, durably, and return its content; None: unclean.
 
     To be called before the first log of the directory is loaded for writing: a crash while
@@ -19,19 +18,19 @@ def take_clean_shutdown(files: Files, directory: str | PathLike[str]) -> bytes |
     """
     content = read_clean_shutdown(files, directory)
     if content is not None:
-        files.remove(Path(directory) / CLEAN_SHUTDOWN)
+        files.remove(os.path.join(directory, CLEAN_SHUTDOWN))
         files.sync_directory(directory)
     return content
 
 
-def read_clean_shutdown(files: Files, directory: str | PathLike[str]) -> bytes | None:
+def read_clean_shutdown(files: Files, directory: str | os.PathLike[str]) -> bytes | None:
     """The marker's content, without removing it; None where none exists."""
-    path = Path(directory) / CLEAN_SHUTDOWN
+    path = os.path.join(directory, CLEAN_SHUTDOWN)
     return files.read(path, limit=1 << 20) if files.exists(path) else None
 
 
 def write_clean_shutdown(
-    files: Files, directory: str | PathLike[str], content: bytes = b""
+    files: Files, directory: str | os.PathLike[str], content: bytes = b""
 ) -> None:
     """Mark every log of the directory as completely closed; the last write of a close."""
-    files.write_atomically(Path(directory) / CLEAN_SHUTDOWN, content)
+    files.write_atomically(os.path.join(directory, CLEAN_SHUTDOWN), content)

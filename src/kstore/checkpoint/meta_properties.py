@@ -4,10 +4,9 @@ MetaProperties).
 Kafka uses a log directory only under its own ids. kstore reads the file and never changes it.
 """
 
+import os
 import re
 from dataclasses import field
-from os import PathLike, fspath
-from pathlib import Path
 
 from kstore.checkpoint.java_properties import parse_properties
 from kstore.checkpoint.offset_checkpoint import INT32_MAX
@@ -32,19 +31,21 @@ class MetaProperties:
     other: dict[str, str] = field(default_factory=dict)
 
 
-def read_meta_properties(files: Files, directory: str | PathLike[str]) -> MetaProperties | None:
+def read_meta_properties(files: Files, directory: str | os.PathLike[str]) -> MetaProperties | None:
     """The content of ``meta.properties``; None without it (Kafka never used the directory)."""
-    path = Path(directory) / META_PROPERTIES
+    path = os.path.join(directory, META_PROPERTIES)
     if not files.exists(path):
         return None
     return parse_meta_properties(files.read(path, limit=1 << 20), path)
 
 
-def parse_meta_properties(data: bytes, path: str | PathLike[str]) -> MetaProperties:
+def parse_meta_properties(data: bytes, path: str | os.PathLike[str]) -> MetaProperties:
     properties = parse_properties(data, path)
     version = _number(properties.pop("version", "0"), "version", path)
     if version not in (0, 1):
-        raise CorruptFileError(f"unknown version {version} of meta.properties", path=fspath(path))
+        raise CorruptFileError(
+            f"unknown version {version} of meta.properties", path=os.fspath(path)
+        )
     node_key = "node.id" if version == 1 else "broker.id"
     node_text = properties.pop(node_key, None)
     meta = MetaProperties(
@@ -55,16 +56,16 @@ def parse_meta_properties(data: bytes, path: str | PathLike[str]) -> MetaPropert
         other=properties,
     )
     if version == 1 and (meta.cluster_id is None or meta.node_id is None):
-        raise CorruptFileError("version 1 needs cluster.id and node.id", path=fspath(path))
+        raise CorruptFileError("version 1 needs cluster.id and node.id", path=os.fspath(path))
     if meta.directory_id is not None:
         try:
             uuid_from_text(meta.directory_id)
         except ValueError as error:
-            raise CorruptFileError(f"directory.id: {error}", path=fspath(path)) from None
+            raise CorruptFileError(f"directory.id: {error}", path=os.fspath(path)) from None
     return meta
 
 
-def _number(text: str, key: str, path: str | PathLike[str]) -> int:
+def _number(text: str, key: str, path: str | os.PathLike[str]) -> int:
     if re.fullmatch(r"[0-9]{1,10}", text) is None or int(text) > INT32_MAX:
         raise CorruptFileError(f"{key} must be a whole number, not {text[:40]!r}", path=path)
     return int(text)

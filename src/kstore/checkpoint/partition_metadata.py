@@ -4,9 +4,8 @@ Kafka serves a partition only under its own topic id. kstore writes the file whe
 and never changes an existing one.
 """
 
+import os
 import re
-from os import PathLike
-from pathlib import Path
 
 from kstore.checkpoint.offset_checkpoint import INT32_MAX, corrupt, parse_number
 from kstore.errors import TopicExistsError
@@ -15,13 +14,13 @@ from kstore.files.files import Files
 from kstore.kafka_uuid import is_reserved_uuid, uuid_from_text
 
 
-def read_topic_id(files: Files, directory: str | PathLike[str]) -> str | None:
+def read_topic_id(files: Files, directory: str | os.PathLike[str]) -> str | None:
     """The topic id of a partition directory; None where Kafka never wrote one (before 2.8)."""
-    path = Path(directory) / PARTITION_METADATA
+    path = os.path.join(directory, PARTITION_METADATA)
     return parse_topic_id(files.read(path, limit=1 << 16), path) if files.exists(path) else None
 
 
-def parse_topic_id(data: bytes, path: str | PathLike[str]) -> str:
+def parse_topic_id(data: bytes, path: str | os.PathLike[str]) -> str:
     """The id in the bytes of ``partition.metadata``, any version from 0."""
     lines = re.split(r"\r\n|\r|\n", data.decode("utf-8", "replace"))
     if lines[-1] == "":
@@ -39,7 +38,7 @@ def parse_topic_id(data: bytes, path: str | PathLike[str]) -> str:
     return topic_id
 
 
-def _labelled(line: str, label: str, number: int, path: str | PathLike[str]) -> str:
+def _labelled(line: str, label: str, number: int, path: str | os.PathLike[str]) -> str:
     match = re.fullmatch(r"(\w+):\s+(\S+)", line)
     if match is None or match[1] != label:
         raise corrupt(f"'{label}: ...' expected, found {line[:80]!r}", number, path)
@@ -53,12 +52,12 @@ def format_topic_id(topic_id: str) -> bytes:
     return f"version: 0\ntopic_id: {topic_id}".encode()
 
 
-def write_topic_id(files: Files, directory: str | PathLike[str], topic_id: str) -> bool:
+def write_topic_id(files: Files, directory: str | os.PathLike[str], topic_id: str) -> bool:
     """Write the topic id where the file is missing; returns whether it wrote.
 
     Raises TopicExistsError for another id: then the partition is another topic's.
     """
-    path = Path(directory) / PARTITION_METADATA
+    path = os.path.join(directory, PARTITION_METADATA)
     data = format_topic_id(topic_id)
     found = read_topic_id(files, directory)
     if found is None:

@@ -4,7 +4,6 @@ import os
 from bisect import bisect_right
 from collections.abc import Container, Iterable
 from itertools import count
-from pathlib import Path
 
 from kstore.files import filenames
 from kstore.files.files import Files
@@ -25,7 +24,7 @@ def keep_unreadable(files: Files, directory: str | os.PathLike[str], name: str) 
     kept = next(
         kept for number in count() if (kept := filenames.unreadable_name(name, number)) not in names
     )
-    files.rename(Path(directory) / name, Path(directory) / kept)
+    files.rename(os.path.join(directory, name), os.path.join(directory, kept))
     return kept
 
 

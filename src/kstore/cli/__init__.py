@@ -132,14 +132,14 @@ _VERBS = {
 
 def _similar(name: str) -> str:
     """A hint about the intended tool, to append to an error message."""
-    from difflib import get_close_matches
+    from kstore.close_names import close_names
 
     if name.startswith("-"):
         return "; the tool comes first, as in: kstore topics --list --log-dir data"
     if name in _VERBS:
         return f"; did you mean kstore {_VERBS[name]}?"
     plain = name.lower().removeprefix("kafka-").removesuffix(".sh").replace("_", "-")
-    close = [tool for tool in TOOLS if plain in tool] or get_close_matches(plain, TOOLS, n=2)
+    close = [tool for tool in TOOLS if plain in tool] or close_names(plain, TOOLS, 2)
     return f"; did you mean {' or '.join(close[:2])}?" if close and plain else "."
 
 

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, Self, overload
 from kstore.arguments import read_properties, split_names
 from kstore.cli.explain_lock import naming_lock_holder
 from kstore.cli.progress import Progress
+from kstore.close_names import close_names
 from kstore.errors import (
     GroupConflictError,
     InvalidConfigError,
@@ -111,10 +112,8 @@ class ToolParser(argparse.ArgumentParser):
 
     def _similar(self, name: str) -> str:
         """A hint that names the options most similar to an unknown one, or ""."""
-        from difflib import get_close_matches
-
         known = [each for each in self._option_string_actions if each.startswith("--")]
-        close = get_close_matches(name, known, n=2, cutoff=0.7)
+        close = close_names(name, known, 2, 0.7)
         return f"; did you mean {' or '.join(close)}?" if close else ""
 
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping
 
+from kstore.close_names import close_names
 from kstore.errors import InvalidConfigError
 
 # Settings of Kafka's clients that kstore spells differently or does not need.
@@ -62,9 +63,7 @@ def unknown_setting(method: Callable[..., object], name: str) -> TypeError:
     spelled = name.replace(".", "_")
     instead = _INSTEAD.get(spelled)
     if instead is None:
-        from difflib import get_close_matches  # loaded to name a mistake only
-
-        close = get_close_matches(spelled, settings, 1)
+        close = close_names(spelled, settings, 1)
         instead = close[0] if close else f"one of {', '.join(settings)}"
     sentence = f"{method.__name__}() has no setting {name!r}"
     if instead.startswith(_NEEDED):

@@ -39,6 +39,7 @@ from kstore.errors import (
     RecoveryNeededError,
     UnknownTopicOrPartitionError,
 )
+from kstore.files.descriptor_limit import loading
 from kstore.files.files import Files
 
 if TYPE_CHECKING:
@@ -317,7 +318,8 @@ class LogCleaner:
 
         Kafka's grabFilthiestCompactedLog. The caller removes the log from ``_busy``.
         """
-        from kstore.compaction.round_plan import facts_of, range_of  # once a topic is compacted
+        with loading("cannot compact"):  # once a topic is compacted
+            from kstore.compaction.round_plan import facts_of, range_of
 
         found: list[tuple[float, Log]] = []
         for key in _compacted(manager):
@@ -348,11 +350,11 @@ class LogCleaner:
             return log
 
     def _clean(self, manager: "LogManager", log: "Log") -> None:
-        from kstore.compaction import cleaner
-
         config = manager.config
         started, key = monotonic(), _key_of(log)
         try:
+            with loading("cannot compact"):
+                from kstore.compaction import cleaner
             report = cleaner.compact(
                 log,
                 log._require_writer(),

@@ -3,7 +3,8 @@
 import errno
 import os
 import resource
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 
 from kstore._native.files.owned_descriptor import OwnedDescriptor
 from kstore.errors import TooManyOpenFilesError
@@ -28,6 +29,25 @@ def too_many_open_files(
             "of which each takes three"
         )
     return TooManyOpenFilesError(f"{doing}: {advice}", errno=error.errno, path=path)
+
+
+@contextmanager
+def loading(doing: str) -> Iterator[None]:
+    """Around an import on first use, which opens files: TooManyOpenFilesError if none can be.
+
+    ``doing`` says what cannot be done without the module.
+    """
+    try:
+        yield
+    except ImportError as error:  # of a kernel: the text is the dynamic linker's
+        if os.strerror(errno.EMFILE) not in str(error):
+            raise
+        scarce = OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+        raise too_many_open_files(doing, scarce, error.path) from error
+    except OSError as error:
+        if not lacks_descriptors(error):
+            raise
+        raise too_many_open_files(doing, error, error.filename) from error
 
 
 class SpareDescriptors:

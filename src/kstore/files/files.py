@@ -409,7 +409,8 @@ class Files:
         work = [partial(sync, fd) for fd in fds]
         work += [partial(self.sync_directory, path) for path in dict.fromkeys(directories)]
         done: list[Future[None]] = []
-        with suppress(RuntimeError):  # the interpreter is ending and starts no threads
+        # The interpreter is ending and starts no threads, or no descriptor is free for the import.
+        with suppress(RuntimeError, ImportError, OSError):
             if len(work) > 1:
                 from concurrent.futures import ThreadPoolExecutor  # slow to import
 

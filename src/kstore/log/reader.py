@@ -30,6 +30,7 @@ from kstore._native.recovery.find_valid_batches import scan_valid_batches
 from kstore.checkpoint.leader_epochs import LeaderEpochs
 from kstore.errors import ClosedError, CorruptRecordError, StorageError, UnknownTopicIdError
 from kstore.files import filenames
+from kstore.files.descriptor_limit import loading
 from kstore.files.files import Files
 from kstore.files.map_budget import MapBudget
 from kstore.files.modification_time import is_settled
@@ -362,7 +363,8 @@ class LogReader:
         first = active.next_offset
         if first >= self._durable:
             return 0, first
-        from kstore.segment.salvage import find_next  # rarely needed
+        with loading("cannot look for batches after corrupt bytes"):
+            from kstore.segment.salvage import find_next  # rarely needed
 
         size = scan_valid_batches(data, 0).stop_size
         high = active.base_offset + INT32_MAX

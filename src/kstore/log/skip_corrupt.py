@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from kstore._native.read.segment_view import SegmentList, SegmentView, Slice
 from kstore.errors import CorruptRecordError, UnsupportedCompressionTypeError
+from kstore.files.descriptor_limit import loading
 
 if TYPE_CHECKING:
     from kstore.log.readable_log import ReadableLog
@@ -80,9 +81,10 @@ def _salvage_segment(
     log: "ReadableLog", base_offset: int, data: Slice, following: SegmentView | None
 ) -> "Salvaged":
     """Find the valid batches of a segment; ``following`` is where it has to end."""
-    from pathlib import Path
+    with loading("cannot look for valid batches"):
+        from pathlib import Path
 
-    from kstore.segment.salvage import LIVE, Source, known_boundaries, salvage
+        from kstore.segment.salvage import LIVE, Source, known_boundaries, salvage
 
     path = Path(data.path)
     marks = partial(known_boundaries, log._files, path, base_offset)

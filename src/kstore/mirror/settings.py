@@ -3,9 +3,9 @@
 import math
 import re
 from collections.abc import Mapping
-from difflib import get_close_matches
 from typing import Any
 
+from kstore.close_names import close_names
 from kstore.errors import InvalidConfigError
 
 _WORDS = {"true": True, "false": False}
@@ -38,7 +38,7 @@ def of_the_client(given: Mapping[str, Any], known: Mapping[str, Any]) -> dict[st
     for name, value in given.items():
         key = name.replace(".", "_")
         if key not in known:
-            close = get_close_matches(key, known, n=2)
+            close = close_names(key, known, 2)
             hint = _JAVA.get(key) or " or ".join(close) or "the names of kafka-python's KafkaClient"
             raise InvalidConfigError(f"no setting of the connection: {name!r}; there is {hint}")
         found[key] = _value(key, value, known[key]) if isinstance(value, str) else value

@@ -9,6 +9,7 @@ from dataclasses import field
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
+from kstore.close_names import close_names
 from kstore.cluster.settings.broker_settings import BROKER_SETTINGS
 from kstore.config import setting_text
 from kstore.errors import InvalidConfigError, UnknownSettingError
@@ -218,9 +219,7 @@ class _Settings:
             return
         setting = BROKER_SETTINGS.get(name)
         if setting is None:
-            from difflib import get_close_matches  # loaded to name a mistake only
-
-            close = get_close_matches(name, [*_OTHERS, *BROKER_SETTINGS], n=1)
+            close = close_names(name, [*_OTHERS, *BROKER_SETTINGS], 1)
             hint = f"; did you mean {close[0]}?" if close else ""
             raise UnknownSettingError(f"the broker has no setting {name!r}{hint}")
         if name in _WITHOUT_EFFECT or text.strip() == (setting.default or ""):

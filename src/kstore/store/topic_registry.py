@@ -8,6 +8,7 @@ from dataclasses import replace
 from kstore.checkpoint.log_dir import LogDir
 from kstore.checkpoint.partition_metadata import read_topic_id
 from kstore.checkpoint.topics_file import CREATING, DELETING, LIVE, TopicEntry, TopicsFile
+from kstore.close_names import close_names
 from kstore.config import (
     LogConfig,
     check_log_config,
@@ -180,9 +181,7 @@ class TopicRegistry:
                 yield topic, partition, log_dir
 
     def unknown(self, topic: str) -> UnknownTopicOrPartitionError:
-        from difflib import get_close_matches  # loaded to name a mistake only
-
-        close = get_close_matches(str(topic), self.topics, n=3)
+        close = close_names(str(topic), self.topics)
         hint = f"; did you mean {' or '.join(map(repr, close))}?" if close else ""
         hint = self._hint(topic) or hint
         return UnknownTopicOrPartitionError(

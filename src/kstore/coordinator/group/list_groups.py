@@ -4,9 +4,9 @@ import logging
 from collections.abc import Callable
 from dataclasses import field
 from datetime import UTC, datetime, timedelta
-from difflib import get_close_matches
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
+from kstore.close_names import close_names
 from kstore.coordinator.group.claims import Claims, claimed_groups
 from kstore.coordinator.group.embedded_offsets import EmbeddedOffsets
 from kstore.coordinator.group.offset_records import OffsetCommit
@@ -128,7 +128,7 @@ def read_group(store: "Store", name: str) -> ConsumerGroup:
     known, names = _read(store, find)
     if known is not None:
         return known
-    close = get_close_matches(str(name), names, n=3)
+    close = close_names(str(name), names)
     hint = f"; did you mean {' or '.join(map(repr, close))}?" if close else ""
     raise GroupIdNotFoundError(f"there is no group {name!r}{hint}", path=store.paths[0])
 

@@ -3,9 +3,9 @@
 import logging
 from collections.abc import Mapping
 from dataclasses import dataclass
-from difflib import get_close_matches
 from typing import TYPE_CHECKING
 
+from kstore.close_names import close_names
 from kstore.config import CODECS, StoreConfig, warn_of_codec
 from kstore.errors import InvalidConfigError, InvalidTopicError
 from kstore.partition_files import StagedRange, absolute_paths, filenames
@@ -182,7 +182,7 @@ def check_columns(schema: "StructType", options: SinkOptions) -> None:
                 f"column {name!r} is {kind}, and must be {' or '.join(types)}: cast it"
             )
     for name in types_by_name:
-        close = get_close_matches(name.lower(), COLUMNS, 1, 0.8)
+        close = close_names(name.lower(), COLUMNS, 1, 0.8)
         if name not in COLUMNS and name != "timestampType" and close:
             raise InvalidConfigError(
                 f"there is no column {name!r}; is {close[0]!r} meant? Rename it, or drop it"

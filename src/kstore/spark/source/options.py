@@ -11,8 +11,8 @@ import os
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from difflib import get_close_matches
 
+from kstore.close_names import close_names
 from kstore.errors import InvalidConfigError
 from kstore.partition_files import UNCOMMITTED, check_isolation
 from kstore.spark.java_pattern import compile_topic_pattern
@@ -147,7 +147,7 @@ def check_names(options: Mapping[str, str], known: tuple[str, ...]) -> None:
         if lower in ignored or (lower.startswith(_PREFIX) and lower != _ISOLATION):
             ignored_given.append(name)
         elif lower not in names and lower != _ISOLATION:
-            close = get_close_matches(lower, names, 1, 0.6)
+            close = close_names(lower, names, 1)
             advice = f"is {names[close[0]]!r} meant?" if close else f"there are {', '.join(known)}"
             raise InvalidConfigError(f"{name!r} is no option of kstore; {advice}")
     if ignored_given:

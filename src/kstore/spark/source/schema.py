@@ -4,9 +4,9 @@ A Python source reads fewer columns only if its schema has fewer. So any selecti
 in any order, is a valid schema; other columns are refused by name.
 """
 
-from difflib import get_close_matches
 from typing import TYPE_CHECKING
 
+from kstore.close_names import close_names
 from kstore.errors import InvalidConfigError
 
 if TYPE_CHECKING:
@@ -68,6 +68,6 @@ def check_declared(schema: "StructType") -> tuple[str, ...]:
 
 
 def _advice(name: str) -> str:
-    close = get_close_matches(name.lower(), [column.lower() for column in TYPES], 1, 0.6)
+    close = close_names(name.lower(), [column.lower() for column in TYPES], 1)
     meant = next((column for column in TYPES if close and column.lower() == close[0]), None)
     return f"; is {meant!r} meant?" if meant else f"; there are {', '.join(TYPES)}"
