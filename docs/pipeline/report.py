@@ -64,9 +64,10 @@ def save(
     parts = [
         f"<!doctype html><meta charset=utf-8><title>kstore pipeline</title><style>{STYLE}</style>"
         "<h1>Logs to tables, over Kafka's files, on Spark</h1>"
-        f"<p>{html.escape(where)} Real lines of different years (a web server's log of 2015, "
-        "servers' metrics of 2014, earthquakes of 2018), replayed side by side from one Monday "
-        "on: what they have to do with each other here is made up, their counts are not.</p>",
+        f"<p>{html.escape(where)} kstore wrote real lines of different years (a web server's log "
+        "of 2015, servers' metrics of 2014, earthquakes of 2018) into topics, and Spark read them "
+        "from there. They are replayed side by side from one Monday on: that they meet is made "
+        "up, their counts are not.</p>",
         "<h2>Checked</h2>" + _checks(checks),
         "<h2>Hour by hour</h2><p>From the compacted topic, the last record of each key.</p>"
         + _picture(_hours(hours)),
@@ -130,10 +131,10 @@ def _hours(hours: dict[str, dict[str, Any]]) -> Any:
     times, found = _in_order(hours, QUAKES)
     sizes = [4 * each["count"] for each in found]
     quakes.scatter(times, [each["highest"] for each in found], sizes, color=RED, alpha=0.6)
-    quakes.set_title("earthquakes: strongest of the hour; a larger dot: more of them",
+    quakes.set_title("earthquakes: largest magnitude of the hour; a larger dot: more of them",
                      loc="left", fontsize=10)  # fmt: skip
     quakes.xaxis.set_major_locator(dates.AutoDateLocator())
-    quakes.xaxis.set_major_formatter(dates.DateFormatter("%d %b"))
+    quakes.xaxis.set_major_formatter(dates.DateFormatter("%-d %b %Y"))
     return figure
 
 
@@ -165,6 +166,7 @@ def _incidents(incidents: Sequence[tuple[datetime, float]]) -> Any:
     axes.set_title("requests that failed, by the server's CPU load at the time", loc="left",
                    fontsize=10)  # fmt: skip
     axes.set_xlabel("CPU, %")
+    axes.set_ylabel("requests")
     return figure
 
 
@@ -179,6 +181,7 @@ def _run(batches: Sequence[Batch], killed: Sequence[float]) -> Any:
     for when in killed:
         axes.axvline(when - zero, color=RED, linewidth=1)
     axes.set_yticks(range(len(names)), names)
+    axes.invert_yaxis()  # the first query on top
     axes.set_xlabel("seconds")
     return figure
 

@@ -58,6 +58,11 @@ def test_the_first_charts_of_the_report_differ(monkeypatch: pytest.MonkeyPatch) 
     assert len(quakes.collections) == 1
     (failed,) = report._incidents([(datetime(2026, 1, 5), load) for load in (40.1, 40.9, 55)]).axes
     assert [text.get_text() for text in failed.texts] == ["2", "1"]
+    assert (failed.get_xlabel(), failed.get_ylabel()) == ("CPU, %", "requests")
+    ran = [report.Batch(name, 0, started, 1.0, 10) for started, name in enumerate("abc")]
+    (rows,) = report._run(ran, killed=[1.5]).axes
+    assert [label.get_text() for label in rows.get_yticklabels()] == ["a", "b", "c"]
+    assert rows.yaxis_inverted()  # the first query on top
 
 
 @pytest.mark.cluster

@@ -9,6 +9,7 @@ from kstore.cli.common import ToolParser, WrongOptionsError
 from kstore.cli.empty_partitions import EmptyPartitions
 from kstore.cli.explain_lock import naming_lock_holder
 from kstore.cli.progress import Progress
+from kstore.partition_files import count_of
 
 if TYPE_CHECKING:
     from kstore.maintenance.repair import RepairReport
@@ -104,8 +105,8 @@ def print_report(report: "RepairReport") -> None:
         else f"written to {report.output}"
     )
     print(
-        f"{len(report.partitions)} partitions, {damaged} damaged: {batches} batches "
-        f"({size} bytes) {verb}, {lost} bytes not; {done}"
+        f"{count_of(len(report.partitions), 'partition')}, {damaged} damaged: "
+        f"{count_of(batches, 'batch', 'es')} ({size} bytes) {verb}, {lost} bytes not; {done}"
     )
 
 
@@ -121,8 +122,8 @@ def _has_nothing(partition: "PartitionRepair") -> bool:
 def _print_partition(partition: "PartitionRepair", verb: str) -> None:
     state = "ok" if partition.ok else "damaged"
     print(
-        f"{partition.name}: {state}, {partition.batches} batches {verb} ({partition.bytes} "
-        f"bytes), log end offset {partition.end_offset}"
+        f"{partition.name}: {state}, {count_of(partition.batches, 'batch', 'es')} {verb} "
+        f"({partition.bytes} bytes), log end offset {partition.end_offset}"
     )
     for damage in partition.damages:
         print(

@@ -174,7 +174,7 @@ def print_report(
         if empty.omit(log.topic, is_empty=nothing and state_of(report) == "ok"):
             continue
         bare = report.unsealed_batches
-        sealed = f", {count_of(bare, 'batch', 'es')} without a seal" if bare else ""
+        sealed = f", {count_of(bare, 'batch', 'es')} without header checksums" if bare else ""
         tail = f", {report.not_yet_there} bytes not there yet" if report.not_yet_there else ""
         if report.unpublished:
             tail += f", {report.unpublished} bytes not published"

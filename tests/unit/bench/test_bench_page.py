@@ -136,6 +136,22 @@ def test_lines_are_named_in_print_and_axes_have_units():
     assert "grey: the fastest at each size" in svg
 
 
+def test_names_are_joined_to_the_ends_of_their_lines():
+    (candidate,) = plots.chosen(sized(BYTES, 4096, 65536, ways=("sendfile", "splice")))
+    (axes,) = plots.Plots().figure_of(candidate).axes
+    ends = {each.get_text(): each.xy for each in axes.texts if each.arrow_patch is not None}
+    assert list(ends) == ["sendfile", "splice"]
+    assert list(ends.values()) == [pytest.approx((65536, 2.0), rel=0.01)] * 2
+    joined = {each.get_text(): each.arrow_patch.get_edgecolor() for each in axes.texts}
+    assert joined["sendfile"] != joined["splice"]
+
+
+def test_intervals_of_lines_stand_beside_each_other():
+    steps = [plots.sidestep(number, 3, [1, 1024]) for number in range(3)]
+    assert steps[0] < steps[1] == 1 < steps[2]
+    assert [plots.sidestep(number, 2, [7]) for number in range(2)] == [1, 1]
+
+
 def test_an_interval_of_seconds_becomes_one_of_rates():
     entry = {"median": 0.5, "low": 0.25, "high": 1.0}
     assert plots.interval(entry, 1e9) == (2e9, 1e9, 4e9)

@@ -84,7 +84,7 @@ def test_repair(tool: Tool) -> None:
     status, lines = tool("repair")
     assert status == 0
     used, empty = of_internal_topics(lines)
-    assert used.startswith(f"{USED}: ok, 1 batches kept ")
+    assert used.startswith(f"{USED}: ok, 1 batch kept ")
     assert empty == "__consumer_offsets: 49 empty partitions, ok"
 
 

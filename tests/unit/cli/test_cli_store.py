@@ -410,11 +410,11 @@ def test_verify_writes_checksum_files_of_valid_segments(tool):
     data[-1] ^= 1
     write_damaged(path, data)
     _, lines, _ = tool("verify", "--topic", "good")
-    assert lines[0].endswith("11 batches without a seal)")
+    assert lines[0].endswith("11 batches without header checksums)")
     assert tool("verify", "--seal")[0] == 1
     assert [path.parent.name for path in tool.path.glob("*/kstore.seal.*")] == ["good-0"]
     _, lines, _ = tool("verify", "--topic", "good")
-    assert lines[0].endswith(", 1 batch without a seal)")
+    assert lines[0].endswith(", 1 batch without header checksums)")
 
 
 def test_verify_of_nothing_is_not_all_ok(tool):

@@ -69,7 +69,10 @@ def _pictures(results: list[Tree]) -> Iterator[str]:
         yield "<p>Without pictures: matplotlib is not installed.</p>"
         return
     if found := plots.chosen(results):
-        yield "<h2>Pictures</h2><p>Bars are intervals of the median. Other contests: tables.</p>"
+        yield (
+            "<h2>Pictures</h2><p>Bars are intervals of the median; those of one size stand side by "
+            "side. Other contests: tables.</p>"
+        )
     for candidate in found:
         yield drawing.draw(candidate)
 

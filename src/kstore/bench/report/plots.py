@@ -20,6 +20,7 @@ MOST = 10
 ROOF = "#c8d2dc"  # of the line above all others
 _NINES = (50, 90, 99, 99.9, 99.99, 99.999)
 _GAP = 0.045  # between names beside an axis, as a fraction of its height
+_SIDESTEP = 0.006  # between the intervals of two lines at one size, as a fraction of the axis
 # Colours first; then the same colours with another stroke and marker.
 _COLOURS = 10
 _STROKES = ("-", "--", ":", "-.")
@@ -118,6 +119,11 @@ def look(number: int) -> dict[str, str]:
     return {"color": f"C{number % _COLOURS}", "linestyle": stroke}
 
 
+def sidestep(number: int, count: int, sizes: Sequence[int]) -> float:
+    """By what the sizes of a line are multiplied, so that its intervals do not hide others'."""
+    return float((max(sizes) / min(sizes)) ** (_SIDESTEP * (number - (count - 1) / 2)))
+
+
 class Plots(Pictures):
     """Draws candidates as SVG; ImportError if matplotlib is not installed."""
 
@@ -145,7 +151,8 @@ class Plots(Pictures):
                     best[result["size"]] = max(best[result["size"]], middle)
         axes.plot(list(best), list(best.values()), color=ROOF, linewidth=7, zorder=0)
         for number, points in enumerate(lines.values()):
-            sizes = [point[0] for point in points]
+            step = sidestep(number, len(lines), list(best))
+            sizes = [point[0] * step for point in points]
             rates = [point[1] for point in points]
             below = [max(middle - low, 0.0) for _, middle, low, _ in points]
             above = [max(high - middle, 0.0) for _, middle, _, high in points]
@@ -161,7 +168,10 @@ class Plots(Pictures):
         _plain(axes.yaxis, lambda value, _: f"{value:g}")
         title = kind_of(results[0]).replace("...", "each size")
         axes.set_title(f"{title} (grey: the fastest at each size)", fontsize=9)
-        ends = [(name, points[-1][1], n) for n, (name, points) in enumerate(lines.items())]
+        ends = [
+            (name, (points[-1][0] * sidestep(n, len(lines), list(best)), points[-1][1]), n)
+            for n, (name, points) in enumerate(lines.items())
+        ]
         self._name_lines(axes, ends)
         return figure
 
@@ -174,7 +184,7 @@ class Plots(Pictures):
             beyond = [100 / max(100 - share, 1e-4) for share, _ in entry["curve"]]
             times = [ns / 1e9 for _, ns in entry["curve"]]
             axes.plot(beyond, times, linewidth=1.2, **look(number))
-            ends.append((entry["name"], times[-1], number))
+            ends.append((entry["name"], (beyond[-1], times[-1]), number))
             shares += [share for share, _ in entry["curve"]]
         axes.set_xscale("log")
         axes.set_yscale("log")
@@ -212,21 +222,29 @@ class Plots(Pictures):
         axes.set_title(result["contest"], fontsize=9)
         return figure
 
-    def _name_lines(self, axes: Any, ends: Sequence[tuple[str, float, int]]) -> None:
-        """Write the name of each line at its end, beside the axes, joined by a thin line."""
+    def _name_lines(self, axes: Any, ends: Sequence[tuple[str, tuple[float, float], int]]) -> None:
+        """Write the name of each line beside the axes, joined to its end by a thin line."""
         to_axes = axes.transData + axes.transAxes.inverted()
         axes.figure.canvas.draw()  # the limits are final: only now do heights mean anything
-        x = axes.get_xlim()[1]
-        heights = [float(to_axes.transform((x, y))[1]) for _, y, _ in ends]
-        for (name, _, number), height in zip(ends, spread_apart(heights), strict=True):
+        heights = [float(to_axes.transform(end)[1]) for _, end, _ in ends]
+        for (name, end, number), height in zip(ends, spread_apart(heights), strict=True):
             axes.annotate(
                 name,
-                (1.02, height),
-                xycoords="axes fraction",
+                end,
+                xytext=(1.03, height),
+                textcoords="axes fraction",
                 color=look(number)["color"],
                 va="center",
                 fontsize=7.5,
                 annotation_clip=False,
+                arrowprops={
+                    "arrowstyle": "-",
+                    "linewidth": 0.6,
+                    "shrinkA": 1,
+                    "shrinkB": 2,
+                    "relpos": (0, 0.5),
+                    **look(number),
+                },
             )
 
 
