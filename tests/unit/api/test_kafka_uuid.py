@@ -33,7 +33,7 @@ def test_other_texts_are_no_uuids(text):
         uuid_from_text(text)
 
 
-def test_random_uuids():
+def test_random_uuids_are_version_4_and_begin_with_no_dash():
     sources = iter([bytes([0xF8] + [0xFF] * 15), bytes(range(16))])
     text = random_uuid(lambda size: next(sources))  # the first would start with "-"
     value = uuid.UUID(bytes=uuid_from_text(text))

@@ -187,12 +187,12 @@ def test_wrong_arguments_start_nothing(store: kstore.Store) -> None:
         ("[::1]:65535", ("::1", 65535)),
     ],
 )
-def test_addresses(text: str, address: tuple[str, int | None]) -> None:
+def test_an_address_is_split_into_host_and_port(text: str, address: tuple[str, int | None]) -> None:
     assert split_address(text) == address
 
 
 @pytest.mark.parametrize("text", ["", ":1", "a:", "a:65536", "a:-1", "[::1]1", "[]", "a:1:2"])
-def test_wrong_addresses(text: str) -> None:
+def test_an_address_without_a_valid_host_or_port_is_refused(text: str) -> None:
     with pytest.raises(AddressError):
         split_address(text)
 

@@ -205,13 +205,13 @@ def test_the_general_handler_waits_only_for_the_time_that_is_left(brokers, monke
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_leader_epochs(brokers, version):
+def test_leader_epochs_are_checked_as_in_the_handler(brokers, version):
     for epoch in (-2, -1, 0, 1):
         brokers.ask(request_frame(fetch(epoch=epoch if version >= 9 else -1), version))
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_damaged_requests(brokers, version):
+def test_damaged_fetches_are_answered_as_by_the_handler(brokers, version):
     chance = random.Random(version)
     for _ in range(200):
         good = request_frame(fetch(chance.randrange(100), rack_id=""), version)

@@ -107,7 +107,7 @@ def test_refusals_of_the_log(brokers, version, acks):
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_damaged_requests(brokers, version):
+def test_damaged_produces_are_answered_as_by_the_handler(brokers, version):
     chance = random.Random(version)
     frames = [
         request_frame(produce(ONE_BATCH), version),

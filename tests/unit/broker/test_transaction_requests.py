@@ -309,7 +309,7 @@ def test_partitions_that_do_not_exist(client: TransactionClient) -> None:
     assert client.state().transaction_state == "Empty"
 
 
-def test_verification_only(client: TransactionClient) -> None:
+def test_verification_adds_no_partition(client: TransactionClient) -> None:
     producer = client.producer()
     client.begin(producer, (0,))
     assert client.add(producer, (0, 1), version=4, verify_only=True) == [0, 120]

@@ -21,7 +21,7 @@ partitions = st.tuples(names, st.integers(0, 2**31 - 1))
 mappings = st.dictionaries(partitions, st.integers(0, 2**63 - 1), max_size=20)
 
 
-def test_kafkas_example():
+def test_offsets_have_kafkas_bytes():
     data = b"0\n2\norders 0 1523\norders 1 98\n"
     offsets = checkpoint.parse_offsets(data, PATH)
     assert offsets == {("orders", 0): 1523, ("orders", 1): 98}
@@ -136,7 +136,7 @@ def test_the_marker_of_a_clean_shutdown_keeps_its_content(tmp_path):
 # --- leader epochs --------------------------------------------------------------------------
 
 
-def test_epochs_file(tmp_path):
+def test_epochs_have_kafkas_bytes_and_invalid_ones_are_refused(tmp_path):
     path = tmp_path / "leader-epoch-checkpoint"
     assert len(LeaderEpochs.load(DISK, path)) == 0
     epochs = LeaderEpochs([(0, 0), (3, 1201)])
@@ -215,7 +215,7 @@ def test_truncation_from_the_start_moves_the_first_epoch():
     assert list(epochs) == [(2, 100)]
 
 
-def test_epoch_for():
+def test_the_epoch_of_an_offset_is_the_last_that_began_before_it():
     epochs = LeaderEpochs([(2, 5), (4, 10)])
     assert [epochs.epoch_for(offset) for offset in (4, 5, 9, 10, 99)] == [-1, 2, 2, 4, 4]
 
@@ -247,7 +247,7 @@ def test_epochs_stay_ascending_and_survive_the_file(steps):
         assert LeaderEpochs.parse(epochs.format(), "p") == epochs
 
 
-def test_unreadable_checkpoint(tmp_path):
+def test_a_checkpoint_that_cannot_be_read_is_a_storage_error(tmp_path):
     (tmp_path / PATH).mkdir()
     with pytest.raises(StorageError):
         checkpoint.read_offsets(DISK, tmp_path / PATH)

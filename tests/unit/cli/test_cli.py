@@ -26,7 +26,7 @@ def test_help_prints_the_list(word, capsys):
     assert capsys.readouterr().out.startswith("usage: kstore TOOL")
 
 
-def test_version(capsys):
+def test_version_is_printed(capsys):
     assert main(["--version"]) == 0
     assert capsys.readouterr().out == f"kstore {kstore.__version__}\n"
 

@@ -95,7 +95,9 @@ def test_a_record_of_another_size_ends_the_tool_or_is_skipped(data: Path, consum
         ("UUID", str(UUID(int=7)).encode(), str(UUID(int=7))),
     ],
 )
-def test_deserializers(kind: str, data: bytes, text: str) -> None:
+def test_deserializers_print_as_javas_and_refuse_other_sizes(
+    kind: str, data: bytes, text: str
+) -> None:
     function = deserializer(f"{PACKAGE}{kind}Deserializer")
     assert function is not None
     assert function(data) == text

@@ -266,7 +266,9 @@ def new_offset(lines: list[str]) -> list[tuple[str, str, str, str]]:
     ],
     ids=str,
 )
-def test_every_strategy(data: Path, reset: Tool, words: list[object], offset: int) -> None:
+def test_every_reset_option_shows_and_sets_the_same_offset(
+    data: Path, reset: Tool, words: list[object], offset: int
+) -> None:
     scope = ("--topic", "orders:0")
     status, lines, errors = reset(*scope, *words, "--dry-run")
     assert (status, errors) == (0, [])
@@ -393,7 +395,7 @@ def test_delete_of_some_fails(data: Path, tool: Tool) -> None:
     assert committed(data)["orders", 0] == 5
 
 
-def test_delete_offsets(data: Path, tool: Tool) -> None:
+def test_delete_offsets_prints_kafkas_table(data: Path, tool: Tool) -> None:
     assert tool("--delete-offsets", "--group", "g", "--topic", "orders") == (
         0,
         [
@@ -483,12 +485,12 @@ def test_wrong_use_of_reset(data: Path, reset: Tool, words: list[str], text: str
         ("P2DT-1H", 169_200_000),
     ],
 )
-def test_durations(text: str, milliseconds: int) -> None:
+def test_iso_durations_become_milliseconds(text: str, milliseconds: int) -> None:
     assert milliseconds_of(text) == milliseconds
 
 
 @pytest.mark.parametrize("text", ["", "P", "PT", "P1Y", "P1M", "1D", "P1DT", "PT1H1D", "9" * 5000])
-def test_no_durations(text: str) -> None:
+def test_a_text_that_is_no_duration_is_refused_with_an_example(text: str) -> None:
     with pytest.raises(KStoreError, match="P1DT2H30M"):
         milliseconds_of(text)
 

@@ -37,7 +37,7 @@ def dumped(capfdbinary, *words):
     return status, output.decode().splitlines(), errors.decode().splitlines()
 
 
-def test_shallow(segment, capfdbinary):
+def test_without_print_data_log_only_batches_are_printed(segment, capfdbinary):
     status, lines, errors = dumped(capfdbinary, "--files", segment)
     assert (status, errors) == (0, [])
     assert lines[:2] == [f"Dumping {segment}", "Log starting offset: 0"]
@@ -118,14 +118,14 @@ def test_gaps_are_reported_at_the_end(tmp_path, capfdbinary):
     assert errors == [f"Non-consecutive offsets in {path}", "  7 is followed by 10"]
 
 
-def test_max_bytes(segment, capfdbinary):
+def test_max_bytes_limits_what_is_dumped(segment, capfdbinary):
     size = len(batch(0, b"one", b"two"))
     _, lines, _ = dumped(capfdbinary, "--max-bytes", size + 5, "--files", segment)
     assert len(lines) == 3
     assert lines[2].startswith("baseOffset: 0 ")
 
 
-def test_skipped_metadata(segment, capfdbinary):
+def test_skip_record_metadata_prints_key_and_payload_only(segment, capfdbinary):
     flags = ("--print-data-log", "--skip-record-metadata")
     _, lines, _ = dumped(capfdbinary, *flags, "--files", segment)
     assert lines[3] == "| key: k payload: one"
@@ -161,7 +161,7 @@ def test_time_index_against_its_log(segment, capfdbinary):
 
 
 @pytest.mark.parametrize("kind", [".index", ".timeindex"])
-def test_sanity_check(segment, kind, capfdbinary):
+def test_index_sanity_check_passes_good_indexes_and_fails_bad_ones(segment, kind, capfdbinary):
     index = segment.with_suffix(kind)
     good = struct.pack(">ii", 2, 0) if kind == ".index" else struct.pack(">qi", 5, 2)
     index.write_bytes(good)

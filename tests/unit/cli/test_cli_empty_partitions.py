@@ -39,7 +39,7 @@ def of_internal_topics(lines: list[str]) -> list[str]:
     return [line for line in lines if "__consumer_offsets" in line]
 
 
-def test_verify(tool: Tool) -> None:
+def test_verify_has_one_line_for_empty_internal_partitions(tool: Tool) -> None:
     status, lines = tool("verify")
     assert status == 0
     used, empty = of_internal_topics(lines)
@@ -57,7 +57,7 @@ def test_an_empty_partition_with_a_finding_has_its_line(data: Path, tool: Tool) 
     assert "__consumer_offsets: 48 empty partitions, ok" in lines
 
 
-def test_topics(tool: Tool) -> None:
+def test_describe_has_one_line_for_empty_internal_partitions(tool: Tool) -> None:
     _, lines = tool("topics", "--describe")
     header, used, empty = of_internal_topics(lines)
     assert header.startswith("Topic: __consumer_offsets\t")
@@ -80,7 +80,7 @@ def test_tools_that_change_each_partition(tool: Tool, words: list[str]) -> None:
     assert empty == "__consumer_offsets: 49 empty partitions, nothing to do"
 
 
-def test_repair(tool: Tool) -> None:
+def test_repair_has_one_line_for_empty_internal_partitions(tool: Tool) -> None:
     status, lines = tool("repair")
     assert status == 0
     used, empty = of_internal_topics(lines)

@@ -51,7 +51,7 @@ def test_settings_of_a_group(run: Run) -> None:
 
 
 @pytest.mark.parametrize("change", ["no.such.setting=1", "consumer.session.timeout.ms=1"])
-def test_refused_settings(run: Run, change: str) -> None:
+def test_a_refused_setting_is_named(run: Run, change: str) -> None:
     status, _, said = run("alter", "--entity-name", "g", "--add-config", change)
     assert status == 1
     assert change.split("=")[0] in said

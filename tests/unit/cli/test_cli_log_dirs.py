@@ -51,7 +51,7 @@ def test_describe_has_kafkas_shape(dirs: str, capsys: pytest.CaptureFixture[str]
     assert [each["partitions"] for each in only] == [[], []]
 
 
-def test_move(dirs: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_move_moves_a_partition_once(dirs: str, capsys: pytest.CaptureFixture[str]) -> None:
     first, second = dirs.split(",")
     move = ["log-dirs", "--move", "a.b-c-0", "--log-dir", dirs]
     assert main([*move, "--to", second, "--throttle", "100000000"]) == 0
@@ -79,7 +79,7 @@ def test_move(dirs: str, capsys: pytest.CaptureFixture[str]) -> None:
         ),
     ],
 )
-def test_mistakes(
+def test_wrong_options_of_log_dirs_are_explained(
     dirs: str, arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["log-dirs", *arguments, "--log-dir", dirs]) == 1

@@ -56,7 +56,9 @@ def produce(tool: Tool, broker: Broker, topic: str, count: int, *words: object) 
     )  # fmt: skip
 
 
-def test_random_letters(tool: Tool, broker: Broker, topic: str) -> None:
+def test_producer_perf_sends_one_array_of_random_letters(
+    tool: Tool, broker: Broker, topic: str
+) -> None:
     status, lines, errors = produce(tool, broker, topic, 500, "--record-size", 20)
     assert (status, errors) == (0, [])
     found = LINE.fullmatch(lines[-1])
@@ -68,7 +70,7 @@ def test_random_letters(tool: Tool, broker: Broker, topic: str) -> None:
     assert len(set(sent)) == 1  # one array, as in Kafka
 
 
-def test_numbers(tool: Tool, broker: Broker, topic: str) -> None:
+def test_payload_monotonic_sends_increasing_numbers(tool: Tool, broker: Broker, topic: str) -> None:
     assert produce(tool, broker, topic, 50, "--payload-monotonic")[0] == 0
     assert sorted(int(value or b"") for value in values(broker, topic)) == list(range(50))
 
@@ -85,7 +87,7 @@ def test_values_of_a_file(tool: Tool, broker: Broker, topic: str, tmp_path: Path
     assert "is empty" in errors[0]
 
 
-def test_a_limit(tool: Tool, broker: Broker, topic: str) -> None:
+def test_throughput_limits_the_rate(tool: Tool, broker: Broker, topic: str) -> None:
     words = ("--num-records", 30, "--throughput", 100, "--record-size", 1)
     words = ("producer-perf", "--topic", topic, *words, "--bootstrap-server")
     status, lines, _ = tool(*words, broker.bootstrap_servers)
@@ -104,20 +106,24 @@ def test_a_limit(tool: Tool, broker: Broker, topic: str) -> None:
         (["--payload-monotonic"], "not allowed with argument"),
     ],
 )
-def test_wrong_options(tool: Tool, words: list[str], text: str) -> None:
+def test_wrong_options_of_producer_perf_are_explained(
+    tool: Tool, words: list[str], text: str
+) -> None:
     asked = ("--topic", "t", "--num-records", 1, "--throughput", -1, "--record-size", 1)
     status, _, errors = tool("producer-perf", *asked, *words)
     assert status == 1
     assert text in errors[0]
 
 
-def test_percentiles() -> None:
+def test_percentiles_are_those_of_kafkas_tool() -> None:
     assert percentiles(array("i", range(1000)), (0.5, 0.99, 0.999)) == [500, 990, 999]
     assert percentiles(array("i", [7]), (0.5, 0.999)) == [7, 7]
     assert percentiles(array("i"), (0.5,)) == [0]
 
 
-def test_reading(tool: Tool, broker: Broker, topic: str) -> None:
+def test_consumer_perf_prints_what_it_read_and_warns_of_fewer(
+    tool: Tool, broker: Broker, topic: str
+) -> None:
     for log in broker.store[topic]:
         for number in range(100):
             log.append(b"%03d" % number)

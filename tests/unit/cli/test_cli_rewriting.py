@@ -30,7 +30,7 @@ def add_old(store_dir: Path) -> None:
             log.append_as_follower(message(n, b"k", b"v%d" % n, magic=n % 2, timestamp=n))
 
 
-def test_recompress(store_dir: Path, capsys: Any) -> None:
+def test_recompress_changes_the_codec_of_one_topic(store_dir: Path, capsys: Any) -> None:
     words = ["recompress", "--compression", "zstd", "--force", "--topic", "orders"]
     before = batches(store_dir)
     assert main([*words, "--log-dir", str(store_dir)]) == 0
@@ -66,7 +66,7 @@ def test_a_level_that_no_codec_has(store_dir: Path, capsys: Any) -> None:
     assert snapshot(store_dir) == before
 
 
-def test_convert(store_dir: Path, capsys: Any) -> None:
+def test_convert_rewrites_old_messages_as_batches_v2(store_dir: Path, capsys: Any) -> None:
     add_old(store_dir)
     words = ["convert", "--topic", "old", "--log-dir", str(store_dir)]
     assert main([*words, "--message-format-version", "0.10.0"]) == 1
@@ -99,7 +99,7 @@ def test_messages_that_zstd_cannot_have(store_dir: Path, capsys: Any) -> None:
     assert changed == {"orders-0", "orders-1", "clicks-0", "clicks-1"}
 
 
-def test_reindex(store_dir: Path, tmp_path: Path, capsys: Any) -> None:
+def test_reindex_rebuilds_what_recovery_would(store_dir: Path, tmp_path: Path, capsys: Any) -> None:
     expected = rebuilt_by_recovery(store_dir, tmp_path / "copy")
     before = logs(store_dir)
     for each in [*store_dir.rglob("*.index"), *store_dir.rglob("*.txnindex")]:

@@ -79,7 +79,7 @@ def member(store: RemoteStore, group: str, *topics: str) -> GroupConsumer:
 # --- list, describe ---------------------------------------------------------------------------
 
 
-def test_list(tool: Tool, group: str) -> None:
+def test_list_selects_groups_by_state_and_type(tool: Tool, group: str) -> None:
     assert tool("consumer-groups", "--list") == (0, [group], [])
     status, lines, _ = tool("consumer-groups", "--list", "--state", "--type")
     assert status == 0
@@ -102,7 +102,7 @@ def test_list(tool: Tool, group: str) -> None:
         (["--verbose"], "--verbose goes with --describe"),
     ],
 )
-def test_wrong_lists(tool: Tool, words: list[str], text: str) -> None:
+def test_unknown_states_and_types_are_refused(tool: Tool, words: list[str], text: str) -> None:
     status, lines, errors = tool("consumer-groups", "--list", *words)
     assert (status, lines) == (1, [])
     assert text in errors[0]
@@ -195,7 +195,7 @@ def test_describe_with_members(tool: Tool, store: RemoteStore, group: str) -> No
         (["--topic", "orders", "--by-duration", "P1D"], {("orders", 0): 10, ("orders", 1): 0}),
     ],
 )
-def test_reset(
+def test_reset_options_move_the_committed_offsets(
     tool: Tool,
     store: RemoteStore,
     group: str,
@@ -242,7 +242,9 @@ def test_a_shift_without_an_offset_changes_nothing(
     assert committed(store, group)["orders", 0] == 5
 
 
-def test_delete_offsets(tool: Tool, store: RemoteStore, group: str) -> None:
+def test_delete_offsets_of_a_server_prints_kafkas_table(
+    tool: Tool, store: RemoteStore, group: str
+) -> None:
     asked = ("--delete-offsets", "--group", group, "--topic")
     status, lines, _ = tool("consumer-groups", *asked, "orders")
     assert status == 0
@@ -261,7 +263,9 @@ def test_delete_offsets(tool: Tool, store: RemoteStore, group: str) -> None:
     assert lines[1] == "Error: 'no' does not exist."
 
 
-def test_delete(tool: Tool, store: RemoteStore, group: str) -> None:
+def test_delete_names_deleted_and_missing_groups(
+    tool: Tool, store: RemoteStore, group: str
+) -> None:
     assert tool("consumer-groups", "--delete", "--group", group, "--group", "no")[1] == [
         "",
         "Error: Deletion of some consumer groups failed:",

@@ -43,7 +43,7 @@ def tool(broker: Broker, capfd: Any) -> Tool:
     return run
 
 
-def test_log_dirs(broker: Broker, tool: Tool) -> None:
+def test_log_dirs_of_a_server_are_described_as_json(broker: Broker, tool: Tool) -> None:
     status, lines, errors = tool("log-dirs", "--describe", "--topic-list", "orders")
     assert (status, errors) == (0, [])
     assert lines[:2] == [
@@ -106,7 +106,7 @@ def test_moves_between_directories(broker: Broker, tool: Tool, tmp_path: Path) -
     assert "--reassignment-json-file names the moves" in errors[0]
 
 
-def test_cluster(broker: Broker, tool: Tool) -> None:
+def test_cluster_prints_id_and_endpoints(broker: Broker, tool: Tool) -> None:
     status, lines, _ = tool("cluster", "cluster-id")
     assert status == 0
     assert lines[0].startswith("Cluster ID: ")
@@ -128,7 +128,7 @@ def test_levels_of_metadata_version() -> None:
     assert level_name("kraft.version", 1) == "1"
 
 
-def test_elections(tool: Tool, tmp_path: Path) -> None:
+def test_leader_election_prints_kafkas_results(tool: Tool, tmp_path: Path) -> None:
     asked = ("leader-election", "--election-type", "preferred")
     assert tool(*asked, "--all-topic-partitions")[:2] == (0, [])
     elected = (0, ["Valid replica already elected for partitions orders-1"], [])
@@ -150,7 +150,9 @@ def test_elections(tool: Tool, tmp_path: Path) -> None:
         (["--all-topic-partitions", "--topic", "orders"], "One and only one"),
     ],
 )
-def test_wrong_elections(tool: Tool, words: list[str], text: str) -> None:
+def test_wrong_options_of_leader_election_are_explained(
+    tool: Tool, words: list[str], text: str
+) -> None:
     status, _, errors = tool("leader-election", "--election-type", "unclean", *words)
     assert status == 1
     assert text in errors[0]
@@ -167,7 +169,7 @@ def test_files_of_partitions_that_are_none(text: str) -> None:
         partitions_of_json(text, "FILE")
 
 
-def test_api_versions(broker: Broker, tool: Tool) -> None:
+def test_api_versions_are_printed_as_kafkas_tool_does(broker: Broker, tool: Tool) -> None:
     status, lines, _ = tool("broker-api-versions")
     assert status == 0
     assert lines[0] == f"{broker.bootstrap_servers} (id: 0 rack: null) -> ("

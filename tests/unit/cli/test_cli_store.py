@@ -162,7 +162,7 @@ def test_keys_and_headers():
         reader.parse(b"x")
 
 
-def test_errors_ignored():
+def test_ignore_error_takes_a_line_without_separator_as_value():
     reader = LineReader({"parse.key": "true", "ignore.error": "true", "key.separator": "::"})
     assert reader.parse(b"abc") == (b"abc", None, None)
     assert reader.parse(b"a::b") == (b"b", b"a", None)

@@ -147,7 +147,9 @@ def test_a_closed_pipe_ends_it_quietly(broker: Broker, name: str) -> None:
         ("end-to-end-latency", ["--topic", "t"], "[num-records]"),
     ],
 )  # fmt: skip
-def test_wrong_options(tool: Tool, name: str, words: list[str], text: str) -> None:
+def test_wrong_options_of_verifiable_tools_are_explained(
+    tool: Tool, name: str, words: list[str], text: str
+) -> None:
     status, events, errors = tool(name, *words)
     assert (status, events) == (1, [])
     assert text in errors
@@ -162,6 +164,8 @@ def test_wrong_options(tool: Tool, name: str, words: list[str], text: str) -> No
         (["localhost:1", "t", "1", "1", "5", "--topic", "u"], "--topic is given as a word"),
     ],
 )
-def test_wrong_words(capfd: Any, words: list[str], text: str) -> None:
+def test_wrong_arguments_of_end_to_end_latency_are_explained(
+    capfd: Any, words: list[str], text: str
+) -> None:
     assert main(["end-to-end-latency", *words]) == 1
     assert text in capfd.readouterr().err

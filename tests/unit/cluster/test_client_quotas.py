@@ -59,7 +59,7 @@ def test_an_entity_without_the_quota_leaves_it_to_the_next() -> None:
     assert quotas.keys == {"consumer_byte_rate", KEY}
 
 
-def test_addresses() -> None:
+def test_a_connection_rate_is_of_an_address_or_the_default() -> None:
     quotas = ClientQuotas({of(ip="10.0.0.1"): {CONNECTION_RATE: 3.0}})
     assert quotas.connection_rate("10.0.0.1") == 3.0
     assert quotas.connection_rate("10.0.0.2") is None

@@ -143,14 +143,18 @@ def answer(call: Callable[[], object]) -> list[object]:
 
 
 @pytest.mark.parametrize("case", CREATIONS)
-def test_create_topic(metadata: LocalMetadata, case: str) -> None:
+def test_creations_are_answered_as_a_recorded_broker_did(
+    metadata: LocalMetadata, case: str
+) -> None:
     arguments = {"name": "free", **CREATIONS[case]}
     found = answer(lambda: metadata.create_topic(**arguments, validate_only=True))
     assert found == RECORDED["create"][case]
 
 
 @pytest.mark.parametrize("case", MORE_PARTITIONS)
-def test_create_partitions(metadata: LocalMetadata, case: str) -> None:
+def test_more_partitions_are_answered_as_a_recorded_broker_did(
+    metadata: LocalMetadata, case: str
+) -> None:
     name, count, *rest = MORE_PARTITIONS[case]
     assignments = rest[0] if rest else None
 
@@ -207,7 +211,7 @@ def broker_config() -> BrokerConfig:
     return BrokerConfig(static, {"log.retention.bytes": "77777"})
 
 
-def test_describe_broker(broker_config: BrokerConfig) -> None:
+def test_settings_of_a_broker_are_those_of_a_recorded_one(broker_config: BrokerConfig) -> None:
     found, recorded = kafkas(broker_config.describe()), RECORDED["describe"]["broker"]
     assert found.keys() == recorded.keys()
     for name, entry in found.items():
@@ -222,7 +226,7 @@ def test_describe_broker(broker_config: BrokerConfig) -> None:
         assert entry == recorded[name], name
 
 
-def test_describe_topic(broker_config: BrokerConfig) -> None:
+def test_settings_of_a_topic_are_those_of_a_recorded_broker(broker_config: BrokerConfig) -> None:
     found = kafkas(describe_topic({"retention.bytes": "123456789"}, broker_config))
     assert found == RECORDED["describe"]["topic"]
 

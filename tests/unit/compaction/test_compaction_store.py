@@ -256,7 +256,7 @@ def test_a_compaction_with_nothing_to_do_says_why_and_roll_solves_it(tmp_path):
         assert store.compact().reason == "no topic has cleanup.policy=compact"
 
 
-def test_compact_command(tmp_path, capsys):
+def test_the_command_compacts_compacted_topics_only(tmp_path, capsys):
     with kstore.open(tmp_path, config=StoreConfig(background=False)) as store:
         fill_topic(store, "a", COMPACT)
         fill_topic(store, "b", LogConfig(segment_bytes=2000))

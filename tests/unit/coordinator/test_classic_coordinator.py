@@ -292,7 +292,7 @@ def test_members_that_do_not_sync_in_time_are_removed() -> None:
     assert driver.beat(joined) == ErrorCode.REBALANCE_IN_PROGRESS
 
 
-def test_heartbeats() -> None:
+def test_a_heartbeat_is_answered_by_the_state_of_the_group() -> None:
     driver = Driver()
     joined = driver.join("a")
     assert joined is not None

@@ -114,7 +114,9 @@ def two_members(driver: Driver) -> None:
         (1, {"member_id": ""}),
     ],
 )
-def test_invalid_requests(epoch: int, fields: dict[str, Any]) -> None:
+def test_an_invalid_heartbeat_is_refused_without_records(
+    epoch: int, fields: dict[str, Any]
+) -> None:
     values: dict[str, Any] = {"group_id": "g", "member_id": "m", "member_epoch": epoch}
     request = ConsumerHeartbeat(**{**values, **JOIN, **fields})
     answer = Driver().coordinator.heartbeat(request, topics(a=1), 0.0)
@@ -315,7 +317,9 @@ def test_patterns_are_matched_again_when_topics_change() -> None:
         ("z", -1, None, ErrorCode.UNKNOWN_MEMBER_ID),
     ],
 )
-def test_commits(member_id: str, epoch: int, version: int | None, error: ErrorCode) -> None:
+def test_a_commit_needs_the_current_member_epoch(
+    member_id: str, epoch: int, version: int | None, error: ErrorCode
+) -> None:
     driver = Driver()
     two_members(driver)
     assert driver.coordinator.check_commit("g", member_id, epoch, version) == error
@@ -338,7 +342,9 @@ def test_commits_without_members_and_of_other_groups() -> None:
         ("z", 2, ErrorCode.UNKNOWN_MEMBER_ID),
     ],
 )
-def test_fetches(member_id: str | None, epoch: int, error: ErrorCode) -> None:
+def test_an_offset_fetch_needs_the_current_member_epoch(
+    member_id: str | None, epoch: int, error: ErrorCode
+) -> None:
     driver = Driver()
     two_members(driver)
     assert driver.coordinator.check_fetch("g", member_id, epoch) == error

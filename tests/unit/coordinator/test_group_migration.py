@@ -241,7 +241,7 @@ def test_member_that_joins_again_and_again_has_one_deadline_at_a_time() -> None:
     assert len(driver.coordinator._timers) <= before + 2
 
 
-def test_members_leave() -> None:
+def test_members_leave_by_the_classic_request() -> None:
     driver = Migrating(classic_group(("x", (0,)), ("y", (1,))))
     driver.join("z", instance_id="i")
     leaving = [

@@ -52,7 +52,7 @@ def test_facts_follow_the_state(
         (5, -1, RetentionFacts(False), 0, None),
     ],
 )
-def test_expiry(
+def test_offsets_expire_by_kafkas_rules(
     committed: int, own: int, facts: RetentionFacts, served_since: int, expires_at: int | None
 ) -> None:
     commits = {KEY: OffsetCommit(1, committed, expire_timestamp=own)}

@@ -9,7 +9,7 @@ from kstore.remote.groups import assigned_partitions
 from kstore.topic_partition import TopicPartition
 
 
-def test_bytes() -> None:
+def test_subscriptions_and_assignments_have_kafkas_bytes() -> None:
     assert encode_subscription(["t", "a"]).hex() == (
         "0001" "00000002" "000161" "000174" "ffffffff" "00000000"
     )  # fmt: skip

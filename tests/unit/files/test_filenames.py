@@ -11,7 +11,7 @@ from kstore.files.filenames import CutName, Parsed, PartitionName
 INT64_MAX = 2**63 - 1
 
 
-def test_kafkas_spelling():
+def test_names_are_spelled_as_kafkas():
     assert filenames.log_name(0) == "00000000000000000000.log"
     assert filenames.index_name(1523) == "00000000000000001523.index"
     assert filenames.time_index_name(INT64_MAX) == "09223372036854775807.timeindex"

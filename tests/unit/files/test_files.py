@@ -127,7 +127,7 @@ def test_a_pipe_or_socket_in_place_of_a_file_is_no_failure_of_the_disk(tmp_path,
         assert not is_failure(caught.value)
 
 
-def test_closed_descriptor(tmp_path):
+def test_every_call_with_a_closed_descriptor_raises(tmp_path):
     fd = create(tmp_path / "f")
     DISK.close(fd)
     for call in (

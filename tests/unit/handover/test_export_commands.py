@@ -81,7 +81,7 @@ def test_a_topic_with_kafkas_settings_needs_no_command(tmp_path: Path) -> None:
         assert exported(store, "orders").commands == []
 
 
-def test_acls(tmp_path: Path) -> None:
+def test_every_acl_becomes_a_command(tmp_path: Path) -> None:
     given = [
         Acl(
             ResourceType.TOPIC, "or ders", PatternType.PREFIXED, "User:CN=a b", "*",

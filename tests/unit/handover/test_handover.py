@@ -113,7 +113,7 @@ def test_what_a_broker_would_not_serve(own: Path, tmp_path: Path, spoil, reason:
     assert snapshot(broker_dir) == before
 
 
-def test_two_directories(own: Path, tmp_path: Path) -> None:
+def test_directories_of_another_node_or_cluster_are_refused(own: Path, tmp_path: Path) -> None:
     first = broker(tmp_path / "first", "t-0")
     second = broker(tmp_path / "second", "t-1")
     both = [first, second]
@@ -132,7 +132,7 @@ def test_two_directories(own: Path, tmp_path: Path) -> None:
         assert [log.end_offset for log in store["t"]] == [40, 40]
 
 
-def test_locked_directories(own: Path, tmp_path: Path) -> None:
+def test_a_directory_whose_lock_is_held_is_refused(own: Path, tmp_path: Path) -> None:
     broker_dir = broker(tmp_path / "there", "t-0", "t-1")
     with kstore.open(broker_dir):
         assert any(".lock is held" in each for each in refusals(plan_handover(own, broker_dir)))
@@ -357,7 +357,9 @@ def test_ids_that_kstore_would_not_write_under(own: Path, tmp_path: Path) -> Non
     assert any("renames the folder to -stray" in each for each in messages)
 
 
-def test_command_line(own: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_command_changes_nothing_without_execute(
+    own: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     broker_dir = broker(tmp_path / "there", "t-0")
     some = ["handover", "--log-dir", str(own), "--to", str(broker_dir)]
     assert main(some) == 2

@@ -364,7 +364,9 @@ def test_damage_without_end_is_counted(tmp_path: Path, monkeypatch: pytest.Monke
     assert found.damaged_bytes == found.bytes
 
 
-def test_any_bytes(plain: tuple[Path, list[PlannedSegment]]) -> None:
+def test_bytes_flipped_at_random_are_in_a_valid_batch_or_skipped(
+    plain: tuple[Path, list[PlannedSegment]],
+) -> None:
     """Flipped at random: it ends, and every byte is either of a valid batch or skipped."""
     directory, segments = plain
     path = directory / f"{segments[0].base_offset:020}.log"

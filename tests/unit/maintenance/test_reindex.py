@@ -157,7 +157,7 @@ def test_interrupted_between_two_files(log_dir: Path, monkeypatch: pytest.Monkey
     assert side_files(log_dir) == expected
 
 
-def test_staged_names(tmp_path: Path) -> None:
+def test_staged_files_have_the_names_of_a_virtual_directory(tmp_path: Path) -> None:
     staged = StagingArea(DISK, tmp_path)
     (tmp_path / "other").write_bytes(b"1")
     path = staged.directory + "/00.index"

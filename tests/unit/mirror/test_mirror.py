@@ -209,7 +209,7 @@ def test_the_log_start_follows(leader: Leader, target: Store) -> None:
     assert "the log start moved from 0 to 40" in report.partitions[0].notes[0]
 
 
-def test_keep_deleted(leader: Leader, target: Store) -> None:
+def test_keep_deleted_keeps_what_the_source_deletes(leader: Leader, target: Store) -> None:
     fill(leader, 60)
     run(leader, target)
     leader.store["t"][0].delete_records(40)
@@ -261,7 +261,7 @@ def test_nothing_left_up_to_the_end(leader: Leader, target: Store) -> None:
     assert [*(report := target["t"][0].verify()).findings, *report.warnings] == []
 
 
-def test_more_partitions(leader: Leader, target: Store) -> None:
+def test_partitions_added_at_the_source_are_added(leader: Leader, target: Store) -> None:
     fill(leader, 3)
     run(leader, target)
     leader.store.add_partitions("t", 5)
@@ -361,7 +361,9 @@ def test_what_does_not_pass(leader: Leader, target: Store) -> None:
         run(leader, target, partitions=[0])
 
 
-def test_deleted_meanwhile(leader: Leader, target: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_topic_deleted_during_a_run_ends_it(
+    leader: Leader, target: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(engine, "_PAUSE", 0)
     fill(leader, 1)
 

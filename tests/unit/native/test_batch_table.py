@@ -202,7 +202,7 @@ def test_zeroes_behind_the_last_batch():
     assert (len(table), table.stop, status.name(table.status)) == (10, len(SEGMENT), "BAD_SIZE")
 
 
-def test_range_arguments():
+def test_ranges_outside_the_buffer_are_refused():
     table = batch_table.scan(SEGMENT, STARTS[3], STARTS[7])
     assert table.position.tolist() == STARTS[3:7]
     assert (table.start, table.stop) == (STARTS[3], STARTS[7])

@@ -58,7 +58,7 @@ def test_every_length_to_1100_and_some_seeds(kind, path):
 
 
 @pytest.mark.parametrize("path", PATHS)
-def test_every_alignment(kind, path):
+def test_checksums_do_not_depend_on_alignment(kind, path):
     by_path, _, peer, _ = kind
     view = memoryview(NOISE)
     for start in range(65):

@@ -180,7 +180,7 @@ def test_views_pin_the_memory():
     assert len(batch) == 2
 
 
-def test_replaced_records():
+def test_replaced_records_get_a_header_that_fits():
     batch = BatchBuffer()
     batch.put(b"v" * 100, None, None, T)
     batch.replace_records(b"compressed")

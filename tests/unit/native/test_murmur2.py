@@ -26,7 +26,7 @@ JAVA = {
 
 
 @pytest.mark.parametrize(("key", "expected"), JAVA.items())
-def test_java_vectors(key, expected):
+def test_hashes_are_javas(key, expected):
     assert murmur2.murmur2(key) == expected
     assert murmur2.partition_for_key(key, 7) == (expected & 0x7FFFFFFF) % 7
 

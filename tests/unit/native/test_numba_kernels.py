@@ -122,7 +122,7 @@ def test_values_by_key(guide):
 # --- single kernels --------------------------------------------------------------------------
 
 
-def test_frame_fields():
+def test_next_frame_has_the_fields_of_the_header():
     content = records(50, 4)
     frame = jit.next_frame(as_bytes(b"xx" + writer.batch(content, leader_epoch=6)), 2)
     size = len(writer.batch(content))
@@ -280,7 +280,7 @@ def test_predicate_keeps_what_plain_python_keeps(rows):
     assert PREDICATE.rows(columns(rows)).tolist() == expected
 
 
-def test_predicate_forms():
+def test_lambdas_and_jitted_functions_are_predicates():
     rows = columns([(n, n * 10, b"a%d" % n, b"v" * n) for n in range(10)])
     limit = 70
     plain = jit.compile_predicate(lambda row: row.timestamp >= limit)
@@ -336,7 +336,7 @@ def test_columns_of_different_lengths_are_refused():
 
 @given(st.lists(INT64S, max_size=30), INT64S, INT64S)
 @settings(max_examples=50, deadline=None)
-def test_rows_between(column, start, stop):
+def test_rows_between_are_those_of_a_loop(column, start, stop):
     rows = jit.rows_between(np.array(column, np.int64), start, stop)
     assert rows.tolist() == [n for n, number in enumerate(column) if start <= number < stop]
 
@@ -348,7 +348,7 @@ SMALL = st.integers(-(10**6), 10**6)
 
 @given(st.lists(st.tuples(st.one_of(SMALL, st.integers(-(2**62), 2**62)), SMALL), max_size=300))
 @settings(max_examples=60, deadline=None)
-def test_tumbling_windows(rows):
+def test_tumbling_windows_are_those_of_a_loop(rows):
     width = 1000
     expected = {}
     for time, value in rows:
@@ -384,7 +384,7 @@ def test_group_by_key(column):
 
 @given(st.lists(st.integers(-5, 5) | INT64S, max_size=60), st.integers(-2, 70))
 @settings(max_examples=100, deadline=None)
-def test_top_k(values, k):
+def test_top_k_are_the_first_of_a_sorted_list(values, k):
     expected = sorted(range(len(values)), key=lambda row: (-values[row], row))[: max(k, 0)]
     assert jit.top_k(np.array(values, np.int64), k).tolist() == expected
 

@@ -124,7 +124,7 @@ def test_windows_at_the_ends_of_time() -> None:
     }  # fmt: skip
 
 
-def test_without_extents() -> None:
+def test_a_tally_without_extents_has_counts_and_sums() -> None:
     tally = Tally(KEY, by_key=True, extents=False)
     tally.add(*columns([(b"a", 3, 5), (b"a", 4, 6)]))
     assert groups_of(tally, ["count", "value_bytes"]) == {(0, b"a"): {"count": 2, "value_bytes": 7}}
@@ -132,7 +132,7 @@ def test_without_extents() -> None:
 
 @settings(max_examples=200, deadline=None)
 @given(rows, st.sampled_from([0, 1, 7, 1000]), st.integers(1, 200))
-def test_only_counted(found: Any, width: int, chunk: int) -> None:
+def test_a_tally_that_only_counts_agrees_with_a_loop(found: Any, width: int, chunk: int) -> None:
     tally = Tally(KEY, width, by_key=True, extents=False, sizes=False)
     for first in range(0, len(found), chunk):
         tally.add(*columns(found[first : first + chunk], first))

@@ -28,7 +28,7 @@ def test_an_unknown_code_is_an_unknown_server_error(code: int) -> None:
     assert ErrorCode.of(code) is ErrorCode.UNKNOWN_SERVER_ERROR
 
 
-def test_retriable_codes() -> None:
+def test_retriable_codes_are_kafkas() -> None:
     assert ErrorCode.NOT_LEADER_OR_FOLLOWER.is_retriable
     assert ErrorCode.CORRUPT_MESSAGE.is_retriable
     assert not ErrorCode.MESSAGE_TOO_LARGE.is_retriable

@@ -67,7 +67,7 @@ def test_a_record_without_a_time_is_null():
     assert batch.column("offset").to_pylist() == [3]
 
 
-def test_selected_rows():
+def test_selected_rows_become_a_record_batch():
     (columns,) = ColumnScan(writer.batch([PlainRecord(n, T, None, b"%d" % n) for n in range(9)]))
     batch = to_record_batch(columns[::-3])
     batch.validate(full=True)

@@ -68,7 +68,7 @@ def test_columns_are_views_of_the_source():
         scan.close()
 
 
-def test_selecting_rows():
+def test_columns_are_selected_like_a_list_and_by_masks():
     records = plain(20, 100)
     (columns,) = ColumnScan(writer.batch(records))
     expected = [tuple(r)[:5] for r in records]

@@ -112,7 +112,7 @@ def test_down_conversion_for_a_fetcher(parts, magic, first_offset):
 
 @given(part=batches(), magic=st.integers(0, 2), codec=st.sampled_from(CODECS))
 @settings(max_examples=100, suppress_health_check=SLOW)
-def test_another_codec(part, magic, codec):
+def test_a_conversion_may_change_the_codec(part, magic, codec):
     if magic < 2 and codec == "zstd":
         with pytest.raises(UnsupportedCompressionTypeError):
             convert(part, magic, compression=codec)
@@ -424,7 +424,7 @@ def test_damage_inside_a_wrapper(magic, target, at, bit, cut):
 
 @given(data=st.binary(max_size=200), magic=st.integers(0, 2))
 @settings(max_examples=200)
-def test_any_bytes(data, magic):
+def test_any_bytes_are_converted_or_refused(data, magic):
     for work in works(data, magic):
         try:
             assert work() == b"" or data

@@ -182,7 +182,7 @@ def test_what_cannot_be_created(changes: dict[str, object], words: str) -> None:
 # --- on disk ---------------------------------------------------------------------------------
 
 
-def test_lists_survive(tmp_path: Path) -> None:
+def test_lists_survive_a_restart(tmp_path: Path) -> None:
     with kstore.open(tmp_path) as store:
         acls = AclStore(store._manager._dirs, authorizer())
         acls.create([LITERAL_ACL, STAR])

@@ -133,7 +133,7 @@ RULES = (
         ("DN=duke,OU=JavaSoft,O=Sun", "DN=duke,OU=JavaSoft,O=Sun"),
     ],
 )
-def test_mapping_rules(name: str, user: str) -> None:
+def test_mapping_rules_turn_distinguished_names_into_users(name: str, user: str) -> None:
     assert PrincipalMapper(RULES).name_of(name) == user
 
 

@@ -366,7 +366,7 @@ def test_the_public_names_refer_to_the_documented_objects() -> None:
     assert callable(kstore.spark.register)
 
 
-def test_target_sizes() -> None:
+def test_tasks_are_neither_too_small_nor_too_large() -> None:
     mib = 1 << 20
     assert target_size(100 * mib, 2, 128 * mib, 0) == 32 * mib  # not too small
     assert target_size(1000 * mib, 2, 128 * mib, 0) == 128 * mib  # nor too large

@@ -74,7 +74,7 @@ def test_checksums_against_libraries(data):
     assert crc32c(data) == crc32c_package.crc32c(data)
 
 
-def test_check_values():
+def test_the_oracles_checksums_have_the_published_check_values():
     assert crc32(b"123456789") == 0xCBF43926
     assert crc32c(b"123456789") == 0xE3069283
 
@@ -96,7 +96,7 @@ def test_v1_messages():
     assert written == V1_APPEND_TIME
 
 
-def test_wrappers():
+def test_the_oracle_reads_wrappers():
     assert [(r.offset, r.value) for r in read_one(V0_GZIP).records] == [(40, b"a"), (41, b"b")]
     batch = read_one(V1_GZIP)
     assert [(r.offset, r.timestamp, r.value) for r in batch.records] == [
@@ -182,7 +182,7 @@ def test_v2_left_by_compaction():
         (-2147483648, "ffffffff0f"),
     ],
 )
-def test_varints(number, encoded):
+def test_the_oracle_reads_varints(number, encoded):
     assert writer.variable(number).hex() == encoded
     assert reader.Cursor(bytes.fromhex(encoded)).variable() == number
     assert reader.Cursor(writer.variable(number, 64)).variable(64) == number

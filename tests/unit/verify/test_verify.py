@@ -264,7 +264,7 @@ def test_index_files_of_a_killed_broker_have_a_zero_tail(partition):
     assert only_finding(partition).kind == "index"
 
 
-def test_leader_epochs(partition):
+def test_a_leader_epoch_checkpoint_that_contradicts_the_log_is_found(partition):
     path = partition / "leader-epoch-checkpoint"
     LeaderEpochs([(0, 0), (2, 104), (4, 109)]).save(DISK, path)
     report = verify_partition(DISK, partition)

@@ -80,7 +80,7 @@ def test_parts_cover_everything_once() -> None:
 
 
 @pytest.mark.parametrize("target", [1, 3000, 5000, 1 << 30])
-def test_sound_logs(plain: Path, target: int) -> None:
+def test_the_parts_of_a_sound_log_add_up_to_one_report(plain: Path, target: int) -> None:
     complete = verify_partition(DISK, plain)
     assert complete.ok
     assert complete.segments > 5

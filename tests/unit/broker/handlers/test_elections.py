@@ -56,7 +56,7 @@ def test_no_election_is_needed(version: int, election_type: int) -> None:
     )
 
 
-def test_every_partition() -> None:
+def test_an_election_of_all_omits_partitions_that_need_none() -> None:
     """Each topic, without the partitions that need no election."""
     response = client().ask(ElectLeadersRequest(topic_partitions=None), 2)
     assert (response.error_code, results(response)) == (0, [("a", [])])

@@ -75,7 +75,7 @@ def test_records_are_the_bytes_of_the_log(broker, version):
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_empty_log(broker, version):
+def test_a_fetch_of_an_empty_log_has_no_bytes(broker, version):
     answer = only(broker.ask(fetch(broker), version))
     assert (answer.error_code, answer.high_watermark, data(answer)) == (0, 0, b"")
 
@@ -252,14 +252,14 @@ def test_a_follower_reads_to_the_log_end(broker):
 
 
 @pytest.mark.parametrize("version", [13, 17])
-def test_topic_ids(broker, version):
+def test_a_fetch_by_topic_id_is_answered_by_topic_id(broker, version):
     response = broker.ask(fetch(broker), version)
     assert response.responses[0].topic_id == uuid_bytes(broker.store["t"].topic_id)
     assert only(response).error_code == 0
 
 
 @pytest.mark.parametrize("version", [12, 17])
-def test_diverging_epochs(broker, version):
+def test_a_fetch_with_another_last_epoch_gets_the_diverging_offset(broker, version):
     log = broker.store["t"][0]
     fill(log, 3)
     log.begin_epoch(5)

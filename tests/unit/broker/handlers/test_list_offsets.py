@@ -87,7 +87,7 @@ def test_unknown_and_repeated_partitions(broker, version):
 
 
 @pytest.mark.parametrize("version", [4, 10])
-def test_leader_epochs(broker, version):
+def test_offsets_are_listed_for_the_current_leader_epoch_only(broker, version):
     log = broker.store["t"][0]
     log.begin_epoch(4)
     log.append(b"x", timestamp=NOW + 50)

@@ -84,7 +84,7 @@ def test_small_batch_waits_behind_work_of_its_partition(broker):
 
 @pytest.mark.parametrize("version", VERSIONS)
 @pytest.mark.parametrize(("topic", "partition"), [("missing", 0), ("t", 2), ("t", -1)])
-def test_unknown_partition(broker, version, topic, partition):
+def test_an_unknown_partition_is_refused(broker, version, topic, partition):
     answer = only(
         broker.ask(produce(records_for(version), topic=topic, partition=partition), version)
     )
@@ -187,7 +187,7 @@ def test_repeated_batch_is_answered_with_the_offset_of_the_first(broker, version
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_too_large(broker, version):
+def test_a_batch_above_the_limits_of_its_topic_is_refused(broker, version):
     broker.create("small", max_message_bytes=100)
     broker.create("tiny", segment_bytes=100)
     magic = 2 if version >= 3 else 1
@@ -245,7 +245,7 @@ def test_not_the_leader(broker, version):
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_offline_partition(broker, version):
+def test_an_offline_partition_answers_a_storage_error(broker, version):
     broker.metadata.follow(broker.store, leader=-1, offline_replicas=(0,))
     answer = only(broker.ask(produce(records_for(version)), version))
     assert answer.error_code == (56 if version > 3 else 6)

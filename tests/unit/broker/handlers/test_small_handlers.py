@@ -50,7 +50,7 @@ def test_every_producer_gets_another_id(broker, version):
         ({"producer_id": 5, "producer_epoch": 1}, 0),
     ],
 )
-def test_refused_producers(broker, fields, code):
+def test_an_invalid_init_producer_id_is_refused(broker, fields, code):
     answer = broker.ask(InitProducerIdRequest(**{"transactional_id": None, **fields}), 4)
     assert answer.error_code == code
     assert (answer.producer_id, answer.producer_epoch) == (-1, -1) or code == 0
@@ -87,7 +87,7 @@ def test_end_of_a_leader_epoch(broker, version):
 
 
 @pytest.mark.parametrize("version", range(3))
-def test_delete_records(broker, version):
+def test_delete_records_raises_the_low_watermark(broker, version):
     def ask(offset, *, topic="t", partition=0):
         data = DeleteRecordsRequest.Topics.Partitions(partition, offset)
         message = DeleteRecordsRequest([DeleteRecordsRequest.Topics(topic, [data])], 1000)
@@ -111,7 +111,7 @@ def test_delete_records(broker, version):
     assert ask(0, topic="__consumer_offsets") == (17, -1)
 
 
-def test_describe_producers(broker):
+def test_active_producers_of_partitions_are_described(broker):
     log = broker.store["t"][0]
     fields = {"producer_id": 7, "producer_epoch": 3, "base_sequence": 4}
     log.append_as_leader(batch(rows(2), **fields))

@@ -218,7 +218,7 @@ def test_how_long_clients_are_throttled(store: kstore.Store) -> None:
         assert page.value(name.format("fetch")) == 0
 
 
-def test_connections(store: kstore.Store) -> None:
+def test_open_and_accepted_connections_are_counted(store: kstore.Store) -> None:
     prefix = "kafka_server_socket_server_metrics_connection"
     with kstore.Broker(store, port=0, settings=ON) as broker:
         with RawClient(broker.port) as one, RawClient(broker.port) as two:
