@@ -361,9 +361,7 @@ def test_what_does_not_pass(leader: Leader, target: Store) -> None:
         run(leader, target, partitions=[0])
 
 
-def test_a_topic_deleted_during_a_run_ends_it(
-    leader: Leader, target: Store, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_deletion_ends_it(leader: Leader, target: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(engine, "_PAUSE", 0)
     fill(leader, 1)
 
