@@ -46,9 +46,10 @@ _RETRIES = 3  # of a poll during which a topic was deleted and recreated
 class Consumer:
     """Reads assigned partitions; created by :meth:`kstore.Store.consumer`.
 
-    The caller assigns partitions: one that another consumer of the group reads, in any process,
-    raises GroupConflictError. Reading starts at the group's committed offset, else according to
-    ``auto_offset_reset``.
+    Consumers of one group and store share the partitions of their topics. A partition of an
+    ``assignment`` is not shared: if another consumer of the group reads it, in any process, the
+    call raises GroupConflictError. Reading starts at the group's committed offset, else according
+    to ``auto_offset_reset``.
 
     ``close`` it, or use it as a context manager: a consumer that is dropped without it releases
     its partitions with a ResourceWarning. Safe to share between threads, one call at a time.

@@ -194,7 +194,7 @@ def consumer(
     on_lost: "OnRebalance | None" = None,
     **unknown: Never,
 ) -> "Consumer":
-    """A consumer of all partitions of a topic, or of several topics, and of an assignment.
+    """A consumer of all partitions of one or several topics, of an ``assignment``, or of both.
 
     ``store.consumer("orders", group="billing")``. Partitions added later are read from their
     beginning. Several consumers of a group and this store share the partitions of their topics, by

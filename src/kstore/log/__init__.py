@@ -40,7 +40,7 @@ Modules:
 - segment_source: How a log accesses its segments: those of its writer, or of its reader
 - shared_committer: One committer for many logs: their syncs are issued together, and the disk
   commits once
-- skip_corrupt: Reads on behind corrupt batches: every valid batch of a log once
+- skip_corrupt: Continues to read after corrupt batches: every valid batch of a log once
 - statistics: Statistics of a log: sizes, keys, codecs, offsets and times, of ranges that add up
 - time_lookup: Finds offsets by time, and collects the facts for retention
 - truncate: Moves a log's end: truncation, or a higher end offset

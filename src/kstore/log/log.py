@@ -180,7 +180,7 @@ class Log(ReadableLog, GuessedNames):
         """Begin a leader epoch at the log end: later batches are stamped with it.
 
         It is in ``leader-epoch-checkpoint``, on disk, when the call returns. The latest epoch
-        changes nothing; nor does any in a log of messages v0 or v1, which carry none.
+        again changes nothing. Nor does any call for a log of messages v0 or v1: they carry none.
 
         Raises
         ------
@@ -207,7 +207,7 @@ class Log(ReadableLog, GuessedNames):
     def truncate_to(self, offset: int) -> None:
         """Make offset the log end; removes all of the batch that contains it, and later ones.
 
-        The epoch of :meth:`begin_epoch` stays the one that appends stamp.
+        Later appends still carry the epoch of :meth:`begin_epoch`.
         """
 
     @abstractmethod

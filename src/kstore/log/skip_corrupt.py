@@ -1,4 +1,4 @@
-"""Reads on behind corrupt batches: every valid batch of a log once.
+"""Continues to read after corrupt batches: every valid batch of a log once.
 
 A corrupt header cannot be trusted: neither for the position of the next batch nor for its offset.
 A log is read normally until an error. Then :mod:`kstore.segment.salvage` finds the valid batches

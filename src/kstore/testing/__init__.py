@@ -5,8 +5,7 @@ Modules:
 - broker_process: `kstore serve` as a child process, with kill and restart
 - fixtures: The pytest fixtures kafka_broker and in_process_kafka_broker
 - settings: Settings of brokers for tests
-- temporary_broker: A broker for a block of a test: it serves a directory of its own, which is
-  removed behind it
+- temporary_broker: A broker for a block of a test: it serves a temporary directory
 """
 
 import sys

@@ -7,5 +7,5 @@ FOR_TESTS: Mapping[str, object] = {"group.initial.rebalance.delay.ms": 0}
 
 
 def settings_for_tests(given: Mapping[str, object] | None) -> dict[str, object]:
-    """The settings of a broker for tests: the given ones, and those of tests that are not given."""
+    """The given settings of a broker, and the defaults for tests of those that are not given."""
     return {**FOR_TESTS, **(given or {})}

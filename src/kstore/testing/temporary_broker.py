@@ -1,4 +1,4 @@
-"""A broker for a block of a test: it serves a directory of its own, which is removed behind it."""
+"""A broker for a block of a test: it serves a temporary directory."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
