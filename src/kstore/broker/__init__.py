@@ -13,6 +13,7 @@ Modules:
 - authorization: Checks every request against the access control lists of :mod:`kstore.security`
 - broker: ``kstore.Broker`` and ``kstore.serve``: a store as a broker, on a thread of its own
 - client_batch: The records of one partition in a Produce request
+- client_session: Who a connection's client is: by its TLS certificate or by SASL, and until when
 - client_throttling: Measures what clients use against their quotas
 - closed_reports: Logs why connections were closed, without a line for each in a flood
 - connection: Reads requests, calls their handlers, and sends the responses in order

@@ -3,7 +3,6 @@
 import logging
 import socket
 from collections import deque
-from collections.abc import Mapping
 from contextlib import suppress
 from functools import partial
 from struct import Struct
@@ -11,7 +10,8 @@ from typing import TYPE_CHECKING
 
 from kstore.broker.answer_frames import GATHERED_BYTES, encode_answer
 from kstore.broker.api_table import Api, api_name
-from kstore.broker.authentication import ALLOWED_BEFORE, Authentication, AuthenticationError
+from kstore.broker.authentication import AuthenticationError
+from kstore.broker.client_session import ClientSession
 from kstore.broker.client_throttling import complete_later
 from kstore.broker.frame_cutter import FrameCutter, FrameError
 from kstore.broker.loop import HANG_UP, PEER_CLOSED, READABLE, WRITABLE
@@ -22,19 +22,18 @@ from kstore.errors import InvalidMessageError, KStoreError
 from kstore.protocol.headers import is_flexible
 from kstore.protocol.messages import Message
 from kstore.protocol.wire import Reader
-from kstore.security.principal import ANONYMOUS, Principal, user
-from kstore.security.tls import distinguished_name
+from kstore.security.principal import ANONYMOUS, Principal
 
 if TYPE_CHECKING:
     from kstore._native.read.segment_view import Slice
     from kstore.broker.api_table import FrameAnswer, FrameHandler
+    from kstore.broker.authentication import Authentication
     from kstore.broker.listener import Listener
-    from kstore.broker.loop import Loop, Timer
+    from kstore.broker.loop import Loop
     from kstore.broker.request import Outcome
     from kstore.broker.request_memory import RequestMemory
     from kstore.broker.services import Services
     from kstore.broker.tls_transport import TlsTransport
-    from kstore.security.security_settings import ListenerSecurity
 
 _LOGGER = logging.getLogger("kstore.broker")
 _PRODUCE = 0
@@ -45,7 +44,6 @@ _MOST_PIPELINED = 256  # outstanding Produce requests of one connection
 _REQUESTS_OF_A_TURN = 16  # per turn of the loop, so that other connections get theirs
 _LONG_REQUEST = 0.001  # seconds: a request that takes longer ends the connection's turn
 _HEADER = Struct(">hhi")
-_KEY = Struct(">h")
 
 
 class Connection:
@@ -82,7 +80,6 @@ class Connection:
         self._queue = SendQueue()
         if not isinstance(connection, socket.socket):  # epoll does not see its decrypted bytes
             self._poller, self._turns, self._queue = connection, None, MemorySendQueue()
-            connection.on_secured = self._secured
         self._outstanding: deque[OutstandingRequest] = deque()
         self._events = READABLE
         self._is_blocked = False  # the socket did not take the entire send queue
@@ -91,11 +88,12 @@ class Connection:
         self._is_stopping = self._has_left = self.is_closed = False
         self.last_received = self.last_active = self._loop.time()
         self.principal = ANONYMOUS
-        self.authentication: Authentication | None = None  # None: the listener requires none
         self._gate: Authentication | None = None  # set while only authentication is served
-        self._session_timer: Timer | None = None
+        self.session: ClientSession | None = None
         if listener.security is not None:
-            self._start_authentication(listener.security)
+            self.session = ClientSession(self, services, listener.security)
+            if not isinstance(connection, socket.socket):
+                connection.on_secured = self.session.secured
         self._poller.register(self._fd, self._events, self._on_events)
 
     @property
@@ -340,92 +338,42 @@ class Connection:
 
     # --- authentication -------------------------------------------------------------------
 
-    def _start_authentication(self, asked: "ListenerSecurity") -> None:
-        security, credentials = self._services.security, self._services.credentials
-        assert security is not None
-        if asked.sasl is not None:
-            assert credentials is not None
-            self.authentication = Authentication(asked.sasl, credentials)
-            self._cutter.allow(min(asked.sasl.max_receive_size, self._max_frame))
-            self.begin_authentication(self.authentication)
-        if asked.sasl is not None or asked.tls is not None:
-            self._session_timer = self._loop.call_later(
-                security.handshake_timeout_ms / 1000, self._authentication_expired
-            )
-
-    def _secured(self, certificate: Mapping[str, object]) -> None:
-        """The TLS handshake is complete; ``certificate`` is the client's, empty if it sent none."""
-        security = self._listener.security
-        assert security is not None
-        assert security.tls is not None
-        if self.authentication is not None:
-            return  # SASL determines the principal
-        self._cancel_session_timer()
-        if certificate:
-            name = security.tls.mapper.name_of(distinguished_name(certificate))
-            if name is None:
-                self.close("no rule of ssl.principal.mapping.rules matches its certificate")
-            else:
-                self.principal = user(name)
-
     @property
     def is_authenticating(self) -> bool:
         """Whether the client must authenticate, or re-authenticate, before other requests."""
         return self._gate is not None
 
-    @property
-    def failure_delay_seconds(self) -> float:
-        """Delay before the response to a failed authentication, which slows down guessing."""
-        security = self._services.security
-        return 0.0 if security is None else security.failed_authentication_delay_ms / 1000
+    def limit_frames(self, size: int) -> None:
+        """Accept no larger frames than this until ``serve_all``."""
+        self._cutter.allow(min(size, self._max_frame))
 
-    def begin_authentication(self, authentication: Authentication) -> None:
-        """Serve nothing but authentication, until ``authenticated``."""
-        self._gate = authentication
-        self._frame_handlers = {}
+    def serve_only(self, gate: "Authentication") -> None:
+        """Serve nothing but this authentication, until ``serve_all``."""
+        self._gate, self._frame_handlers = gate, {}
 
-    def authenticated(self, principal: Principal, lifetime_ms: int) -> None:
-        """Serve all APIs to this principal; for ``lifetime_ms``, unless that is 0."""
-        self.principal = principal
-        self._gate = None
+    def serve_all(self, principal: Principal) -> None:
+        """Serve all APIs to this principal."""
+        self.principal, self._gate = principal, None
         self._frame_handlers = self._services.apis.frame_handlers()
         self._cutter.allow(self._max_frame)
-        self._cancel_session_timer()
-        if lifetime_ms:
-            assert self.authentication is not None
-            self._session_timer = self._loop.call_later(
-                lifetime_ms / 1000, self.begin_authentication, self.authentication
-            )
 
-    def _authentication_expired(self) -> None:
-        self.close("it did not authenticate in time")
-
-    def _cancel_session_timer(self) -> None:
-        if self._session_timer is not None:
-            self._session_timer.cancel()
-            self._session_timer = None
-
-    def _is_token(self, gate: Authentication, frame: memoryview, size: int) -> bool:
-        """Process a frame that is a SASL token; reject a request other than authentication."""
-        if not gate.is_raw:
-            key = _KEY.unpack_from(frame)[0] if len(frame) >= _KEY.size else -1
-            if key in ALLOWED_BEFORE:
-                return False
-            self._memory.end(size)
-            raise CloseConnection(f"{api_name(key)} before the client has authenticated")
+    def _is_token(self, gate: "Authentication", frame: memoryview, size: int) -> bool:
+        """Answer a frame that is a SASL token; reject a request other than authentication."""
+        session = self.session
+        assert session is not None
+        is_token = True
         try:
-            answer, principal = gate.step(bytes(frame))
-        except AuthenticationError as error:  # raw tokens have no error response
+            answer = session.answer_token(gate, frame)
+            is_token = answer is not None
+            if answer is not None:
+                self._queue.add_small(_SIZE.pack(len(answer)) + answer)
+        except AuthenticationError:
             self._is_stopping = True
-            self._loop.call_later(self.failure_delay_seconds, self.close, "")
-            _LOGGER.info("%s: authentication failed: %s", self, error)
-            return True
+            self._loop.call_later(session.failure_delay_seconds, self.close, "")
         finally:
-            self._memory.end(size)
-        self._queue.add_small(_SIZE.pack(len(answer)) + answer)
-        if principal is not None:
-            self.authenticated(principal, gate.lifetime_ms)
-        return True
+            if is_token:
+                self._memory.end(size)
+        return is_token
 
     def end_after_answers(self) -> None:
         """Accept no more requests, and close once the responses are sent."""
@@ -571,7 +519,8 @@ class Connection:
         self.is_closed = True
         if reason:
             self._listener.reports.report(self, reason)
-        self._cancel_session_timer()
+        if self.session is not None:
+            self.session.cancel_timer()
         self._poller.unregister(self._fd)
         with suppress(OSError):
             self._socket.shutdown(socket.SHUT_RDWR)  # a forked child may share the descriptor
@@ -579,13 +528,7 @@ class Connection:
         waiting = list(self._outstanding)
         self._outstanding.clear()
         for entry in waiting:
-            pending = entry.pending
-            if pending is not None:
-                pending.cancel()
-            if pending is not None and pending.keeps_frame:
-                pending.on_frame_released = partial(self._memory.end, entry.size)
-            else:
-                self._memory.end(entry.size)
+            entry.cancel(self._memory)
         self._memory.drop(self._cutter.buffered)
         self._cutter = FrameCutter(0)
         self._queue = SendQueue()

@@ -1,11 +1,13 @@
 """A request of a connection that was handled and has no queued response yet."""
 
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from kstore.broker.client_throttling import Usage
     from kstore.broker.request import Attempt, Pending
+    from kstore.broker.request_memory import RequestMemory
     from kstore.protocol.messages import Message
     from kstore.protocol.wire import Chunk
 
@@ -40,3 +42,13 @@ class OutstandingRequest:
         self.resume: Callable[[Attempt], None] | None = None
         self.pending: Pending | None = None
         self.usage: Usage | None = None  # where a quota is set
+
+    def cancel(self, memory: "RequestMemory") -> None:
+        """End it without a response; its memory is free once nothing refers to its frame."""
+        pending = self.pending
+        if pending is not None:
+            pending.cancel()
+        if pending is not None and pending.keeps_frame:
+            pending.on_frame_released = partial(memory.end, self.size)
+        else:
+            memory.end(self.size)

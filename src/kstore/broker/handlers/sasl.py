@@ -39,12 +39,13 @@ class SaslHandlers:
         header."""
         message = SaslHandshakeRequest.decode(request.reader, request.api_version)
         connection = request.connection
-        authentication = connection.authentication
-        if authentication is None:
+        session = connection.session
+        authentication = None if session is None else session.authentication
+        if session is None or authentication is None:
             return SaslHandshakeResponse(error_code=ErrorCode.ILLEGAL_SASL_STATE)
         error = authentication.begin(message.mechanism, is_raw=request.api_version == 0)
         if error == ErrorCode.NONE:
-            connection.begin_authentication(authentication)
+            session.begin_authentication()
         response = SaslHandshakeResponse(error, authentication.mechanisms)
         if error == ErrorCode.UNSUPPORTED_SASL_MECHANISM:
             _LOGGER.info("%s: rejected, the client requested an unsupported mechanism", connection)
@@ -55,22 +56,23 @@ class SaslHandlers:
         """Process a token. On failure, respond after a delay and close the connection."""
         message = SaslAuthenticateRequest.decode(request.reader, request.api_version)
         connection = request.connection
-        authentication = connection.authentication
-        if authentication is None or not connection.is_authenticating:
+        session = connection.session
+        authentication = None if session is None else session.authentication
+        if session is None or authentication is None or not connection.is_authenticating:
             return SaslAuthenticateResponse(ErrorCode.ILLEGAL_SASL_STATE, _AFTER)
         if authentication.is_raw:
             raise CloseConnection("SaslAuthenticate after SaslHandshake 0")
         try:
             token, principal = authentication.step(message.auth_bytes)
         except AuthenticationError as error:
-            return self._refused(connection, str(error))
+            return self._refused(connection, session.failure_delay_seconds, str(error))
         lifetime_ms = 0
         if principal is not None:
             lifetime_ms = authentication.lifetime_ms
-            connection.authenticated(principal, lifetime_ms)
+            session.authenticated(principal, lifetime_ms)
         return SaslAuthenticateResponse(ErrorCode.NONE, None, token, lifetime_ms)
 
-    def _refused(self, connection: "Connection", text: str) -> Answer:
+    def _refused(self, connection: "Connection", delay: float, text: str) -> Answer:
         _LOGGER.info("%s: authentication failed: %s", connection, text)
         pending = Pending()
 
@@ -81,6 +83,6 @@ class SaslHandlers:
                     SaslAuthenticateResponse(ErrorCode.SASL_AUTHENTICATION_FAILED, text)
                 )
 
-        timer = self._loop.call_later(connection.failure_delay_seconds, answer)
+        timer = self._loop.call_later(delay, answer)
         pending.on_cancel = timer.cancel
         return pending
