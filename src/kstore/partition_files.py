@@ -127,7 +127,7 @@ if TYPE_CHECKING:
     from kstore.store.cluster_metadata import read_cluster_metadata as read_cluster_metadata
     from kstore.store.list_partitions import FoundLog as FoundLog
     from kstore.store.list_partitions import find_logs as find_logs
-    from kstore.store.log_manager import LogDirInfo as LogDirInfo
+    from kstore.store.log_dir_info import LogDirInfo as LogDirInfo
     from kstore.store.open_store import open_to_serve as open_to_serve
     from kstore.store.partition_factory import peek_end_offset as peek_end_offset
     from kstore.store.store import Paths as Paths
@@ -185,7 +185,7 @@ _NAMES = {
     "kstore.kafka_uuid": "is_reserved_uuid uuid_from_text uuid_to_text",
     # Stores: what their public methods take and return, topics by name and id.
     "kstore.store.store": "Paths",
-    "kstore.store.log_manager": "LogDirInfo",
+    "kstore.store.log_dir_info": "LogDirInfo",
     "kstore.store.list_partitions": "FoundLog find_logs",
     "kstore.store.cluster_metadata": "ClusterMetadata read_cluster_metadata",
     "kstore.store.partition_factory": "peek_end_offset",

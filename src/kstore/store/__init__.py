@@ -17,6 +17,10 @@ Modules:
 - list_log_dirs: Lists the partitions of several log directories while another process moves some of
   them
 - list_partitions: Lists partitions for tools, while another process may delete topics
+- log_dir_checkpoints: Writes the checkpoints of log directories: every minute, after truncations,
+  and at the close
+- log_dir_info: What a store's log directory contains now, for ``store.log_dirs`` and
+  DescribeLogDirs
 - log_manager: The log directories, partitions and open logs of a store (Kafka's LogManager)
 - merge_reports: Merges the reports on several partitions into one, for calls on a topic or a store
 - missing_settings: Detects that a log directory written by kstore has lost ``kstore.topics``, the
@@ -51,5 +55,5 @@ Modules:
 Topic settings on disk: :mod:`kstore.checkpoint.topics_file`. Stray directories: which are stray
 is decided by :mod:`kstore.handover.stray_folders`, their names are those of
 :mod:`kstore.files.filenames`. The high watermark of a partition without replicas is its log end:
-:meth:`kstore.store.log_manager.LogManager.state_of`.
+:func:`kstore.store.log_dir_checkpoints.state_of`.
 """

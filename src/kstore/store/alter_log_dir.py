@@ -17,6 +17,7 @@ from kstore.files.filenames import FUTURE, MOVED, partition_directory
 from kstore.log.writer import LogWriter
 from kstore.recovery.loader import load
 from kstore.store.future_replica import FutureReplica
+from kstore.store.log_dir_checkpoints import state_of
 from kstore.store.parallel_recovery import Progress
 
 if TYPE_CHECKING:
@@ -146,7 +147,7 @@ class ReplicaMoves:
         key = (log.topic, log.partition)
         plain = target.join(partition_directory(*key))
         copy.complete()
-        state = self._manager.state_of(log)._replace(recovery_point=writer.state.data_end)
+        state = state_of(log)._replace(recovery_point=writer.state.data_end)
         target.take_over(key, state, source.cleaner_offset(key))
         views = writer.relocator.views_at(target.files, folder, plain)
         target.files.write_atomically(os.path.join(folder, MOVED), marker.CONTENT)

@@ -23,7 +23,7 @@ EXPIRATION_CHECK_INTERVAL_MS = 600_000  # producer.id.expiration.check.interval.
 def background_tasks(manager: "LogManager") -> Iterator[ScheduledTask]:
     """The tasks for the current settings and open logs; each first runs after one period."""
     check_ms = manager.config.retention_check_interval_ms
-    yield ScheduledTask("checkpoint", CHECKPOINT_INTERVAL_MS, manager.checkpoint)
+    yield ScheduledTask("checkpoint", CHECKPOINT_INTERVAL_MS, manager.checkpoints.write)
     yield ScheduledTask("retention", check_ms, manager.retention.run_in_background)
     yield ScheduledTask(
         "producers", EXPIRATION_CHECK_INTERVAL_MS, partial(_expire_producers, manager)

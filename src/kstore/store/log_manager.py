@@ -9,18 +9,16 @@ import weakref
 from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
-from typing import NamedTuple, TypeVar
+from typing import TypeVar
 
 from kstore._native.append.reentrant_lock import ReentrantLock
 from kstore.background.failures import BackgroundFailures, attempt
 from kstore.background.scheduler import Schedule, ScheduledTask, Scheduler
-from kstore.checkpoint.log_dir import LogDir, LogState
-from kstore.checkpoint.uncleanable_partitions import UncleanablePartition, try_to_read_uncleanable
+from kstore.checkpoint.log_dir import LogDir
 from kstore.compaction.log_cleaner import LogCleaner
 from kstore.config import StoreConfig
 from kstore.errors import (
     ClosedError,
-    LogDirOfflineError,
     LogFailedError,
     StorageError,
     UnknownTopicOrPartitionError,
@@ -28,11 +26,8 @@ from kstore.errors import (
 from kstore.files.descriptor_limit import SpareDescriptors
 from kstore.files.failure_detector import keeps_from_opening
 from kstore.files.filenames import (
-    DELETE,
-    FUTURE,
     INTERNAL_TOPICS,
     OFFSETS_PREFIX,
-    STRAY,
     partition_directory,
 )
 from kstore.files.files import Files
@@ -45,6 +40,8 @@ from kstore.segment.scan import OnProgress
 from kstore.store.alter_log_dir import MoveInfo, ReplicaMoves
 from kstore.store.apply_topic_settings import TopicSettings
 from kstore.store.background_tasks import background_tasks
+from kstore.store.log_dir_checkpoints import LogDirCheckpoints
+from kstore.store.log_dir_info import LogDirInfo, describe_log_dir
 from kstore.store.missing_settings import check_settings
 from kstore.store.open_file_lru import OpenLogs
 from kstore.store.parallel_recovery import Progress, StoreRecovery
@@ -62,21 +59,7 @@ from kstore.store.topic_registry import TopicRegistry
 T = TypeVar("T")
 PartitionKey = tuple[str, int]
 _MAX_WAIT, _PAUSE = 1.0, 0.01  # seconds
-_NAMES = 10  # partitions that one error names
 _SPARE = 6  # descriptors: closing a log opens its three files, and syncs others one by one
-
-
-class LogDirInfo(NamedTuple):
-    """The current state of a store's log directory. Folders have their names on disk."""
-
-    path: str
-    offline: StorageError | None  # why it is not used until the store is reopened
-    partitions: tuple[PartitionKey, ...]
-    futures: tuple[str, ...]  # -future: copies of unfinished moves
-    deleted: tuple[str, ...]  # -delete: to be removed
-    strays: tuple[str, ...]  # -stray: set aside by a Kafka broker, never touched
-    strangers: tuple[str, ...]  # unrecognized: Kafka refuses to start
-    uncleanable: tuple[UncleanablePartition, ...] = ()  # not compacted until the cause is removed
 
 
 class LogManager:
@@ -120,6 +103,7 @@ class LogManager:
         self.retention = StoreRetention(self)
         self.rolled = RolledSegmentsFlusher(self)
         self.settings = TopicSettings(self)
+        self.checkpoints = LogDirCheckpoints(self)
         self._dirs: list[LogDir] = []
         self.recoveries = StagedRecovery(self, files)
         try:
@@ -260,7 +244,7 @@ class LogManager:
         Also drops the unfinished copy of a move, which has truncated records.
         """
         if not self.closed:
-            self.checkpoint()
+            self.checkpoints.write()
             self._moves.drop_unfinished((log.topic, log.partition))
 
     def end_offsets(self, topic: str | None) -> dict[PartitionKey, int]:
@@ -307,36 +291,17 @@ class LogManager:
 
     def log_dirs(self) -> list[LogDirInfo]:
         """The current state of each directory."""
-        uncleanable = self.cleaner.uncleanable  # before the lock: the cleaner's comes first
+        uncleanable = self.cleaner.uncleanable if self.writable else None  # its lock comes first
         with self.lock:
-            return [self._describe(log_dir, uncleanable) for log_dir in self._dirs]
+            return [describe_log_dir(log_dir, uncleanable) for log_dir in self._dirs]
 
-    def _describe(
-        self, log_dir: LogDir, uncleanable: tuple[UncleanablePartition, ...]
-    ) -> LogDirInfo:
-        contents = None
-        if log_dir.offline is None:
-            contents = log_dir.scan()
-            if not self.writable:
-                uncleanable = try_to_read_uncleanable(log_dir.files, log_dir.path)
-        partitions = (
-            () if contents is None else tuple(sorted(entry[:2] for entry in contents.partitions))
-        )
-        folders = {} if contents is None else contents.retired
-
-        def named(state: str) -> tuple[str, ...]:
-            return tuple(sorted(name for name, found in folders.items() if found.state == state))
-
-        return LogDirInfo(
-            log_dir.path,
-            log_dir.offline,
-            partitions,
-            named(FUTURE),
-            named(DELETE),
-            named(STRAY),
-            () if contents is None else tuple(contents.unrecognized),
-            tuple(entry for entry in uncleanable if entry[:2] in partitions),
-        )
+    def writers_in(self, log_dir: LogDir) -> list[tuple[PartitionKey, LogWriter]]:
+        """The open logs of a directory, in order. Takes no lock."""
+        return [
+            (key, writer)
+            for key, writer in sorted(self._writers.items())
+            if self.catalog.topics.get(key[0], {}).get(key[1]) is log_dir
+        ]
 
     def _partitions_in(self, log_dir: LogDir) -> list[PartitionKey]:
         return [
@@ -421,23 +386,6 @@ class LogManager:
         else:
             self.background.end(work, *key)
 
-    def checkpoint(self) -> None:
-        """Write recovery points, log starts and high watermarks of open logs.
-
-        Writes the other directories if one fails, then raises the first error.
-        """
-        errors: list[BaseException] = []
-        with self.lock:
-            for log_dir in self.catalog.live:
-                states = self._states(log_dir)
-                if states:
-                    attempt(
-                        errors,
-                        partial(self.in_log_dir, log_dir, partial(log_dir.checkpoint, states)),
-                    )
-        if errors:
-            raise errors[0]
-
     def in_log_dir(self, log_dir: LogDir, work: Callable[[], T]) -> T | None:
         """Run background work; None, and the error logged, if the directory went offline."""
         try:
@@ -469,19 +417,6 @@ class LogManager:
                 raise outcome
         return sum(outcome for outcome in outcomes if isinstance(outcome, int))
 
-    def _states(self, log_dir: LogDir) -> dict[PartitionKey, LogState]:
-        return {
-            (log.topic, log.partition): self.state_of(log)
-            for log in self.logs
-            if self.catalog.topics.get(log.topic, {}).get(log.partition) is log_dir
-        }
-
-    def state_of(self, log: Log) -> LogState:
-        """The state of a log for the checkpoints."""
-        first = log.segments.views[0].base_offset
-        start = log.start_offset if log.start_offset > first else None
-        return LogState(log.recovery_point, start, log.high_watermark)
-
     # --- the end --------------------------------------------------------------------------
 
     def close(self, errors: list[BaseException]) -> None:
@@ -495,49 +430,7 @@ class LogManager:
             if not attempt(errors, log.close)
         }
         with self.lock:
-            for log_dir in self._dirs:
-                clean = log_dir not in unclean and self._needs_no_recovery(log_dir)
-                attempt(errors, partial(self._close_log_dir, log_dir, clean))
-                attempt(errors, partial(self._report_unflushed, log_dir))
-
-    def _report_unflushed(self, log_dir: LogDir) -> None:
-        """Raise if a directory went offline with records that may not be on its disk."""
-        if log_dir.offline is None:
-            return
-        found = [
-            f"{topic}-{partition} from offset {writer.state.recovery_point} to "
-            f"{writer.state.segments.end_offset - 1}"
-            for (topic, partition), writer in sorted(self._writers.items())
-            if self.catalog.topics.get(topic, {}).get(partition) is log_dir
-            and writer.state.recovery_point < writer.state.segments.end_offset
-        ]
-        if found:
-            more = f" and {len(found) - _NAMES} more partitions" if len(found) > _NAMES else ""
-            raise LogDirOfflineError(
-                f"closed, but the directory is offline ({log_dir.offline}) and these records may "
-                f"not be on its disk: {', '.join(found[:_NAMES])}{more}",
-                errno=log_dir.offline.errno,
-                path=log_dir.path,
-            ) from log_dir.offline
-
-    def _needs_no_recovery(self, log_dir: LogDir) -> bool:
-        """Whether no log of the directory still needs recovery."""
-        return log_dir.clean or (
-            self.recoveries.is_complete
-            and not any(
-                self.catalog.topics.get(topic, {}).get(partition) is log_dir
-                for topic, partition in self.recoveries.failed
-            )
-        )
-
-    def _close_log_dir(self, log_dir: LogDir, clean: bool) -> None:
-        try:
-            states = self._states(log_dir) if self.writable and log_dir.offline is None else {}
-            if states:
-                log_dir.checkpoint(states)
-            log_dir.finish(clean=clean)
-        finally:
-            log_dir.release()
+            self.checkpoints.finish(self._dirs, unclean, errors)
 
     def release(self) -> None:
         """Release the locks of the directories and do nothing else."""
@@ -568,9 +461,8 @@ def _go_offline(manager: "weakref.ref[LogManager]", log_dir: LogDir) -> None:
     """
     alive = manager()
     if alive is not None:
-        for (topic, partition), writer in list(alive._writers.items()):
-            if alive.catalog.topics.get(topic, {}).get(partition) is log_dir:
-                writer.state.go_offline(log_dir.refusal())
+        for _, writer in alive.writers_in(log_dir):
+            writer.state.go_offline(log_dir.refusal())
         alive.last_failure = log_dir.offline
         if alive.on_offline is not None:
             alive.on_offline()

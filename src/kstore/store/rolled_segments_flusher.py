@@ -115,7 +115,7 @@ class RolledSegmentsFlusher:
         if manager is None or manager.closed:
             return
         try:
-            manager.checkpoint()
+            manager.checkpoints.write()
         except Exception as error:
             manager.background.report("checkpoint", error)
         else:

@@ -36,7 +36,8 @@ from kstore.keyword_names import NO_DRY_RUN, explain_keywords
 from kstore.log.log import Log
 from kstore.store.alter_log_dir import MoveInfo
 from kstore.store.finish_interrupted import recover_first
-from kstore.store.log_manager import LogDirInfo, LogManager
+from kstore.store.log_dir_info import LogDirInfo
+from kstore.store.log_manager import LogManager
 from kstore.store.parallel_recovery import Progress, StoreRecovery
 from kstore.store.topic import Topic, TopicHandles
 from kstore.store.topic_creation import TopicToCreate
@@ -465,7 +466,7 @@ class Store(Mapping[str, Topic]):
     def checkpoint(self) -> None:
         """Write recovery points, log starts and high watermarks, as Kafka does every minute."""
         self._check_writable()
-        self._manager.checkpoint()
+        self._manager.checkpoints.write()
 
     def verify(self, topic: str | None = None, **options: Any) -> "VerifyReport":
         """Check every batch, record, offset and index entry of all topics, or of one: one report.

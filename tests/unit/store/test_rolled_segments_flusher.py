@@ -214,9 +214,9 @@ def test_many_rolls_share_syncs_and_checkpoints(
     files = Slow()
     with Store(tmp_path, files=files) as store:
         checkpoints = []
-        manager = store._manager
-        write = manager.checkpoint
-        monkeypatch.setattr(manager, "checkpoint", lambda: (checkpoints.append(1), write()))
+        written = store._manager.checkpoints
+        write = written.write
+        monkeypatch.setattr(written, "write", lambda: (checkpoints.append(1), write()))
         logs = list(store.create_topic("t", 20, config=CONFIG))
         for log in logs:
             for _ in range(12):

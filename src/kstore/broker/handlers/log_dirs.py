@@ -23,7 +23,7 @@ from kstore.protocol.messages.describe_log_dirs import (
     DescribeLogDirsRequest,
     DescribeLogDirsResponse,
 )
-from kstore.store.log_manager import LogDirInfo
+from kstore.store.log_dir_info import LogDirInfo
 from kstore.store.partition_factory import peek_end_offset
 
 _WORK_KEY = "log-dirs"  # of the disk workers
