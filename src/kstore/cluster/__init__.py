@@ -10,6 +10,8 @@ Modules:
 - change_callbacks: Who is called after a change of the cluster's metadata
 - client_quotas: Quotas of clients: which limits are set, and which of them counts for a client
 - config_changes: Applies and validates the changes of IncrementalAlterConfigs and AlterConfigs
+- effective_config: The settings of a topic's logs: its own, over those of the broker if the topic
+  follows them
 - engine_config: Converts Kafka's topic settings to the engine's LogConfig
 - image: The cluster at one moment: brokers, topics, partitions and settings (Kafka's MetadataImage)
 - local_image: Builds the image of a store's topics

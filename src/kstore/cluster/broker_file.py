@@ -24,9 +24,11 @@ from dataclasses import field, replace
 
 from kstore.checkpoint.log_dir import LogDir
 from kstore.checkpoint.state_file import StateDocument, StateFile
+from kstore.clock import now_ms
 from kstore.cluster.client_quotas import ClientQuotas, from_json, to_json
 from kstore.errors import CorruptFileError
 from kstore.files.filenames import BROKER_FILE
+from kstore.kafka_uuid import random_uuid
 from kstore.lazy_dataclass import lazy_dataclass
 
 _FILE = StateFile(BROKER_FILE, newest_format=1)
@@ -71,6 +73,18 @@ def read_broker_file(log_dirs: Iterable[LogDir]) -> BrokerState | None:
     file.
     """
     return _FILE.read_newest(log_dirs, _parse)[1]
+
+
+def open_broker_file(log_dirs: Iterable[LogDir], cluster_id: str | None) -> BrokerState:
+    """Read the file, or create it at the first start of a broker.
+
+    ``cluster_id``: of ``meta.properties``; None: a new file gets a random one. Errors are those of
+    reading and writing.
+    """
+    found = read_broker_file(log_dirs) or BrokerState(cluster_id or random_uuid())
+    if not found.served_since:
+        found = write_broker_file(log_dirs, replace(found, served_since=now_ms()))
+    return found
 
 
 def write_broker_file(log_dirs: Iterable[LogDir], state: BrokerState) -> BrokerState:

@@ -2,7 +2,6 @@
 
 import logging
 import threading
-import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
@@ -12,7 +11,7 @@ from kstore.cluster import topic_rules
 from kstore.cluster.broker_file import (
     BrokerState,
     TopicRecord,
-    read_broker_file,
+    open_broker_file,
     write_broker_file,
 )
 from kstore.cluster.change_callbacks import CallbackRegistration, ChangeCallbacks
@@ -25,11 +24,10 @@ from kstore.cluster.config_changes import (
     check_topic_config,
     replacing,
 )
+from kstore.cluster.effective_config import EffectiveLogConfigs
 from kstore.cluster.engine_config import (
-    ignoring_message_format,
     kept_beside_topics,
     kept_by_topics,
-    to_log_config,
     to_values,
 )
 from kstore.cluster.image import BrokerImage, ClusterImage, Endpoint, TopicImage, names_by_id
@@ -56,7 +54,6 @@ from kstore.errors import (
     UnknownTopicOrPartitionError,
 )
 from kstore.files.filenames import BROKER_FILE
-from kstore.kafka_uuid import random_uuid
 
 if TYPE_CHECKING:
     from kstore.store.store import Store
@@ -111,21 +108,13 @@ class LocalMetadata:
         self._log_dirs = store._manager._dirs
         static = check_broker_config(broker_config or {})
         identity = find_node_identity(self._log_dirs, node_id)
-        found = read_broker_file(self._log_dirs)
-        if found is None:
-            cluster_id = identity.cluster_id or random_uuid()
-            found = BrokerState(cluster_id)
-        if not found.served_since:
-            now = time.time_ns() // 1_000_000
-            found = write_broker_file(self._log_dirs, replace(found, served_since=now))
+        found = open_broker_file(self._log_dirs, identity.cluster_id)
         self._state = found
         self._config = BrokerConfig(static, found.default_config, found.config)
         self.node_id = identity.node_id
         self._broker = BrokerImage(self.node_id, rack, dict(endpoints or {}))
         self._cluster_id = identity.cluster_id or found.cluster_id
-        # Cache by topic: the inputs of its settings (record, own, and the broker's), and the
-        # result.
-        self._effective: dict[str, tuple[tuple[object, ...], LogConfig]] = {}
+        self._effective = EffectiveLogConfigs(store)
         self._seen, self._seen_failure = _UNSEEN, store._manager.last_failure
         self._image = ClusterImage(self._cluster_id, self.node_id, {}, {})
         self.refresh()
@@ -575,23 +564,7 @@ class LocalMetadata:
         record = self._record(name)
         if record is None or not (record.is_adopted or record.config):
             return own
-        set_here = own_settings(self._store, name)
-        made_of = record, own, self._config, set_here
-        cached = self._effective.get(name)
-        if cached is None or cached[0] != made_of:
-            values = dict(record.config) | set_here
-            if record.is_adopted:
-                values = {key: self._config.topic_default(key) for key in TOPIC_SETTINGS} | values
-                own = self._with_expiration(ignoring_message_format(own))
-            cached = self._effective[name] = made_of, to_log_config(values, own)
-        return cached[1]
-
-    def _with_expiration(self, own: LogConfig) -> LogConfig:
-        """With the broker's producer.id.expiration.ms, which is no setting of topics in Kafka."""
-        if own.producer_id_expiration_ms != LogConfig().producer_id_expiration_ms:
-            return own  # the store's user has set it
-        text = self._config.get("producer.id.expiration.ms")
-        return own if text is None else replace(own, producer_id_expiration_ms=int(text))
+        return self._effective.config(name, own, record, self._config)
 
     def _apply(self, names: Sequence[str] | Mapping[str, TopicImage]) -> None:
         """Apply the effective settings to the open logs of these topics."""
