@@ -110,7 +110,7 @@ def consuming(served: Served, group: str) -> Iterator[None]:
         while time.monotonic() < until and state[-2:] != ["Stable", "2"]:
             state = ours(
                 served, "consumer-groups", "--describe", "--group", group, "--state"
-            ).split()  # type: ignore[assignment]
+            ).split()
         assert state[-2:] == ["Stable", "2"]
         yield
         for member in members:

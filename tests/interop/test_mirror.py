@@ -41,7 +41,7 @@ def mirror(node: Node, topic: str, target: Path, **options: object) -> MirrorRep
         KafkaSource(node.address, topic, patience=10) as source,
         kstore.open(target, config=QUIET) as store,
     ):
-        return Mirror(store, source, **options).run()  # type: ignore[arg-type]
+        return Mirror(store, source, **options).run()
 
 
 def epochs_of(folder: Path) -> list[tuple[int, int]]:

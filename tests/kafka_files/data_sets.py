@@ -62,7 +62,7 @@ def _field(stored: object) -> object:
         return None
     if isinstance(stored, str):
         return base64.b64decode(stored, validate=True)
-    return Long(stored["length"], stored["sha256"])  # type: ignore[index]
+    return Long(stored["length"], stored["sha256"])
 
 
 @dataclass(frozen=True)

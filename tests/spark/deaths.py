@@ -76,7 +76,7 @@ def doomed(point: str, work: Callable[[], None]) -> None:
             die()
 
     publication._append = appended
-    publication.Publication.show = shown  # type: ignore[method-assign]
+    publication.Publication.show = shown
     if point == "before":
         die()
     if point == "machine":

@@ -267,7 +267,7 @@ def test_invalid_arguments_of_an_aggregate_are_errors(
     wrong: dict[str, Any], message: str, tmp_path: Path
 ) -> None:
     with pytest.raises(InvalidConfigError, match=message):
-        aggregate(None, tmp_path, topics="orders", **wrong)  # type: ignore[arg-type]
+        aggregate(None, tmp_path, topics="orders", **wrong)
 
 
 def test_windows_in_words() -> None:

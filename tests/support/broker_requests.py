@@ -121,9 +121,9 @@ class Client:
         self.services = Services(
             store=store,
             metadata=metadata,
-            partitions=NONE_RECOVERING,  # type: ignore[arg-type]
-            loop=self.clock,  # type: ignore[arg-type]
-            workers=self.workers,  # type: ignore[arg-type]
+            partitions=NONE_RECOVERING,
+            loop=self.clock,
+            workers=self.workers,
             settings=BrokerSettings.from_properties(settings or {}),
             apis=ApiTable(),
         )

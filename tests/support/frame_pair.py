@@ -83,7 +83,7 @@ class OneBroker:
         found = {key: self._counted(each) for key, each in services.apis.frame_handlers().items()}
         assert found
         table = ApiTable(services.apis)
-        table.frame_handlers = lambda: found if by_frame else {}  # type: ignore[method-assign]
+        table.frame_handlers = lambda: found if by_frame else {}
         services.apis = table
         self.memory = RequestMemory(1 << 30)
         self._open()

@@ -121,7 +121,7 @@ class Recorder(Files):
     def _make(self, path: Where, *, directory: bool) -> None:
         location = self._place(path)
         if location is None:
-            self.outside.append(os.fspath(path))  # type: ignore[arg-type]
+            self.outside.append(os.fspath(path))
             return
         node, self._next = self._next, self._next + 1
         self._nodes[str(self._relative(path))] = node

@@ -54,9 +54,9 @@ class Server:
         apis = ApiTable(Api(key, 0, 0, self._handle) for key in (PRODUCE, FETCH, METADATA))
         self.workers = DiskWorkers(self.loop, 1)
         services = Services(
-            store=None,  # type: ignore[arg-type]
-            metadata=SimpleNamespace(image=None),  # type: ignore[arg-type]
-            partitions=None,  # type: ignore[arg-type]
+            store=None,
+            metadata=SimpleNamespace(image=None),
+            partitions=None,
             loop=self.loop,
             workers=self.workers,
             settings=self.settings,

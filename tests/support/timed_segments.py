@@ -22,7 +22,7 @@ class Segment(NamedTuple):
 
 def of_times(*times: int, kind: str = "v2", **about: object) -> Segment:
     """A segment with one record per batch."""
-    return Segment([(kind, [time], 0) for time in times], **about)  # type: ignore[arg-type]
+    return Segment([(kind, [time], 0) for time in times], **about)
 
 
 def write_segments(directory: Path, *segments: Segment) -> None:

@@ -90,7 +90,7 @@ SPECIAL = {
 def signature(value: object) -> str:
     """Parameters with their kinds and whether they have a default, as one line of text."""
     try:
-        found = inspect.signature(value)  # type: ignore[arg-type]
+        found = inspect.signature(value)
     except (ValueError, TypeError):
         return "(...)"
     parts = []

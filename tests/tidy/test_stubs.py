@@ -45,7 +45,7 @@ def module_names(module: ModuleType) -> set[str]:
 def parameters(function: object) -> list[str] | None:
     """Names of the parameters, or None where a compiled method does not show them."""
     try:
-        signature = inspect.signature(function)  # type: ignore[arg-type]
+        signature = inspect.signature(function)
     except (ValueError, TypeError):
         return None
     return [name for name in signature.parameters if name not in ("self", "cls")]

@@ -104,7 +104,7 @@ def model_all(budget: Budget) -> Figures:
             Timely._hypothesis_internal_use_seed = budget.seed * 1_000_003 + turn
             turn += budget.jobs
             try:
-                run_state_machine_as_test(  # type: ignore[no-untyped-call]
+                run_state_machine_as_test(
                     Timely,
                     settings=settings(
                         max_examples=5, stateful_step_count=60, database=None, deadline=None,

@@ -213,7 +213,7 @@ class _Bytes:
 def _frame_cutter(data: bytes) -> None:
     cutter, connection = FrameCutter(1 << 20), _Bytes(data)
     came = cut = 0
-    while count := cutter.receive(connection):  # type: ignore[arg-type]
+    while count := cutter.receive(connection):
         came += count
         while True:
             try:

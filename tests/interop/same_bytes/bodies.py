@@ -23,7 +23,7 @@ def records(
 
 def good(count: int = 3, **options: object) -> bytes:
     """A batch as a client sends it."""
-    return batch(records(count), leader_epoch=-1, **options)  # type: ignore[arg-type]
+    return batch(records(count), leader_epoch=-1, **options)
 
 
 def sequenced(producer_id: int, epoch: int, sequence: int, count: int = 3) -> bytes:

@@ -107,7 +107,7 @@ def test_headers_and_columns_give_advice_for_names_that_they_lack(store: Store) 
                 getattr(owner, name)
             assert str(caught.value).endswith(instead)
     with pytest.raises(TypeError, match="take one row, not a Ragged: use scan"):
-        kstore.jit.starts_with(columns.values, b"v")  # type: ignore[arg-type]
+        kstore.jit.starts_with(columns.values, b"v")
     assert dict(headers) == {"trace": b"2"}  # dict() looks for keys()
     assert [value for name, value in headers if name == "trace"] == [b"1", b"2"]
 

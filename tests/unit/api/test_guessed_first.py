@@ -73,7 +73,7 @@ def test_the_batches_of_a_log_by_their_headers(store: Store) -> None:
     ]
     assert batches[-1].position + batches[-1].size == log.size
     with pytest.raises(AttributeError, match="use compression"):
-        _ = plain.codec  # type: ignore[attr-defined]
+        _ = plain.codec
 
 
 def test_batches_of_a_window_and_of_a_reader(store: Store) -> None:
@@ -147,7 +147,7 @@ def test_a_partition_is_a_pair_or_two_arguments(store: Store) -> None:
         consumer.commit()
         assert consumer.committed("orders", 0) == consumer.committed(("orders", 0)) == 0
         with pytest.raises(TypeError, match=r"seek\(\('orders', 0\), 1000\)"):
-            consumer.seek("orders", 0, 1, offset=2)  # type: ignore[call-overload]
+            consumer.seek("orders", 0, 1, offset=2)
 
 
 def test_groups_move_to_kafkas_words_and_times(store: Store) -> None:
@@ -169,7 +169,7 @@ def test_groups_move_to_kafkas_words_and_times(store: Store) -> None:
     group = store.group("g")
     assert repr(group) == "<kstore.ConsumerGroup 'g' as it was read: 1 committed offsets, lag 2>"
     with pytest.raises(AttributeError, match=r"a group is a snapshot: store\.alter_group_offsets"):
-        group.reset("earliest")  # type: ignore[attr-defined]
+        group.reset("earliest")
 
 
 def test_a_producer_takes_kafkas_settings(store: Store) -> None:
@@ -196,7 +196,7 @@ def test_a_transactional_id_makes_a_transactional_producer(store: Store) -> None
     with second.transaction():
         second.send("orders", b"in")
     with pytest.raises(TypeError, match=r"then send\(topic, value\)"):
-        store.producer("orders", transactional_id="x")  # type: ignore[call-overload]
+        store.producer("orders", transactional_id="x")
     for name in ("linger_ms", "buffer_memory", "max_block_ms"):
         settings: dict[str, Any] = {name: 1}
         with pytest.raises(TypeError, match=f"has no {name}: it appends"):
@@ -250,7 +250,7 @@ def test_deletion_of_what_is_missing(store: Store) -> None:
     with pytest.raises(UnknownTopicOrPartitionError):
         store.delete_topic("orders")
     with pytest.raises(TypeError, match="use missing_ok=True"):
-        store.delete_topic("orders", if_exists=True)  # type: ignore[call-arg]
+        store.delete_topic("orders", if_exists=True)
 
 
 def test_a_directory_is_opened_as_it_is_guessed(store: Store, tmp_path: Path) -> None:
@@ -285,7 +285,7 @@ def test_verify_and_repair_of_a_directory(store: Store, tmp_path: Path) -> None:
 
     assert isinstance(report, VerifyReport)
     with pytest.raises(TypeError, match=r"kstore.repair\('data', 'fixed'\)"):
-        kstore.repair(store.paths[0])  # type: ignore[call-arg]
+        kstore.repair(store.paths[0])
     assert kstore.repair(store.paths[0], tmp_path / "fixed").ok
     report = kstore.verify(tmp_path / "fixed")
     assert (report.ok, report.warning_count, report.recovery_due) == (True, 0, [])
@@ -326,7 +326,7 @@ def test_a_consumer_in_asyncio(store: Store) -> None:
 def test_names_of_a_store_are_not_its_topics(store: Store) -> None:
     assert list(store) == ["orders"]
     with pytest.raises(AttributeError, match=r"for topic in store\.values\(\)"):
-        [topic.partitions for topic in store]  # type: ignore[attr-defined]
+        [topic.partitions for topic in store]
 
 
 def test_a_broker_for_a_block_of_a_test() -> None:
@@ -361,7 +361,7 @@ def test_a_transaction_outside_of_its_block_names_the_calls(tmp_path: Path) -> N
         store.create_topic("t")
         begun = store.transaction("id")
         with pytest.raises(AttributeError, match=r"with store.transaction\('id'\) as transaction"):
-            begun.send("t", b"x")  # type: ignore[attr-defined]
+            begun.send("t", b"x")
         with begun as transaction:
             transaction.send("t", b"x")
         assert [record.value for record in store["t"][0].head(1)] == [b"x"]
@@ -370,5 +370,5 @@ def test_a_transaction_outside_of_its_block_names_the_calls(tmp_path: Path) -> N
 def test_a_broker_whose_arguments_are_refused_has_a_repr() -> None:
     broker = object.__new__(kstore.Broker)
     with pytest.raises(TypeError, match="a broker serves an open store"):
-        broker.__init__("data")  # type: ignore[misc]
+        broker.__init__("data")
     assert repr(broker) == "<Broker, not made>"

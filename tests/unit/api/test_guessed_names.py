@@ -124,7 +124,7 @@ def test_a_config_is_looked_up_by_name(store: Store) -> None:
     assert isinstance(caught.value, UnknownSettingError)
     assert isinstance(caught.value, InvalidConfigError)
     with pytest.raises(TypeError, match="named by text, not int"):
-        topic.config[0]  # type: ignore[index]
+        topic.config[0]
 
 
 def test_a_group_is_found_by_name(store: Store) -> None:
@@ -138,7 +138,7 @@ def test_a_group_is_found_by_name(store: Store) -> None:
     assert group.offsets["orders", 0].offset == 0
     assert group.offsets.get(("orders", 1)) is None
     with pytest.raises(TypeError, match="does not support item assignment"):
-        group.offsets["orders", 0] = group.offsets["orders", 0]  # type: ignore[index]
+        group.offsets["orders", 0] = group.offsets["orders", 0]
     with pytest.raises(GroupIdNotFoundError, match="no group 'dashboard'; did you mean 'dashboa"):
         store.group("dashboard")
     with pytest.raises(KStoreError, match=r"no group 'x' \(file"):
@@ -188,7 +188,7 @@ def test_a_predicate_belongs_to_a_scan(store: Store) -> None:
 def test_a_log_has_no_len_and_says_why(store: Store) -> None:
     log = store["orders"][0]
     with pytest.raises(TypeError, match=r"log.count\(\) .*end_offset - log.start_offset"):
-        len(log)  # type: ignore[arg-type]
+        len(log)
     assert log
     assert [record.value for record in list(log)] == [record.value for record in log]
 
@@ -212,7 +212,7 @@ def test_an_isolation_level_has_the_consumers_name_too(store: Store) -> None:
     with pytest.raises(InvalidConfigError, match="must be one of"):
         log.view(isolation_level="serializable")
     with pytest.raises(TypeError, match="unexpected keyword"):
-        log.since(0, level="read_committed")  # type: ignore[call-arg]
+        log.since(0, level="read_committed")
 
 
 def test_a_view_of_a_period(store: Store) -> None:
@@ -257,28 +257,28 @@ def test_a_setting_of_none_is_unset(store: Store) -> None:
 def test_arguments_that_do_not_fit_are_explained(store: Store) -> None:
     topic = store["orders"]
     with pytest.raises(TypeError, match=r"create_topic\(\) has no num_partitions=: use partitions"):
-        store.create_topic("a", num_partitions=4)  # type: ignore[call-arg]
+        store.create_topic("a", num_partitions=4)
     with pytest.raises(TypeError, match=r"positional arguments but 4 were given: settings are"):
-        store.create_topic("a", 4, {"retention.ms": 5})  # type: ignore[misc]
+        store.create_topic("a", 4, {"retention.ms": 5})
     for call in (lambda: topic.alter("retention.ms", 5), lambda: topic.alter(retention_ms=5)):
         with pytest.raises(TypeError, match=r"argument.*: use alter\({'retention.ms': 3600000}\)"):
-            call()  # type: ignore[no-untyped-call]
+            call()
     with store.consumer("orders", group="other", timeout=0) as consumer:
         for name in ("position", "committed", "seek"):
             with pytest.raises(TypeError, match=r"(is a pair|by a pair|seek\(\()"):
                 getattr(consumer, name)("orders")
         with pytest.raises(TypeError, match="write it without"):
-            consumer.assignment()  # type: ignore[operator]
+            consumer.assignment()
     with pytest.raises(TypeError, match="write it without"):
-        store.group("dashboards").lags()  # type: ignore[operator]
+        store.group("dashboards").lags()
     for owner in (topic, topic[0]):
         with pytest.raises(TypeError, match=r"'now': it compares timestamps with the present time"):
-            owner.apply_retention(now=5)  # type: ignore[call-arg]
+            owner.apply_retention(now=5)
 
 
 def test_a_type_error_of_a_method_itself_is_not_explained(store: Store) -> None:
     with pytest.raises(TypeError, match=r"^config is a mapping of settings, not int$"):
-        store["orders"].alter(5)  # type: ignore[arg-type]
+        store["orders"].alter(5)
 
 
 def test_a_transaction_block_that_aborts_ends_without_an_error(store: Store) -> None:
@@ -296,12 +296,12 @@ def test_options_of_scans_and_tables_are_explained(store: Store) -> None:
     topic = store["orders"]
     for owner in (topic, topic[0], topic[0].view()):
         with pytest.raises(TypeError, match=r"scan\(\) has no columns=: a scan gives every column"):
-            owner.scan(columns=["key"])  # type: ignore[attr-defined]
+            owner.scan(columns=["key"])
         with pytest.raises(TypeError, match=r"to_pandas\(\) has no columns=: select afterwards"):
-            owner.to_pandas(columns=["key"])  # type: ignore[attr-defined]
+            owner.to_pandas(columns=["key"])
     for owner in (topic, topic[0]):
         with pytest.raises(TypeError, match=r"extend\(\) has no batch_size=: batches have batch.s"):
-            owner.extend([b"1"], batch_size=10)  # type: ignore[call-arg]
+            owner.extend([b"1"], batch_size=10)
     with pytest.raises(TypeError, match=r"row\.value_length"):
         list(topic.scan(where=lambda row: row.value.length > 8))
 
@@ -330,9 +330,9 @@ def test_a_poll_explains_the_names_of_a_record(store: Store) -> None:
     with store.consumer("orders", timeout=0, **settings) as consumer:
         for polled in (consumer.poll(), consumer.poll()):  # the second one is empty
             with pytest.raises(AttributeError, match=r"use \.values\(\), or consumer\.records\(\)"):
-                polled.value  # type: ignore[attr-defined]  # noqa: B018
+                polled.value  # noqa: B018
     with pytest.raises(TypeError, match=r"no setting 'enable_auto_commit': use `with batch:`"):
-        store.consumer("orders", enable_auto_commit=True)  # type: ignore[arg-type]
+        store.consumer("orders", enable_auto_commit=True)
 
 
 def test_the_segments_of_a_log_are_a_sequence(store: Store) -> None:
@@ -343,7 +343,7 @@ def test_the_segments_of_a_log_are_a_sequence(store: Store) -> None:
 
 def test_partitions_of_another_topic_are_refused_with_the_number(store: Store) -> None:
     with pytest.raises(InvalidConfigError, match=r"a number, len\(topic\)"):
-        store.create_topic("copy", partitions=store["orders"])  # type: ignore[arg-type]
+        store.create_topic("copy", partitions=store["orders"])
 
 
 def test_a_store_is_closed_by_async_with(store: Store) -> None:
@@ -361,12 +361,12 @@ def test_a_partition_is_a_number_that_names_its_log(store: Store) -> None:
     assert [f"{number:03d}" for number in topic.partitions] == ["000", "001"]
     assert topic[topic.partitions[1]] is topic[1]
     with pytest.raises(AttributeError, match=r"numbers: topic\[0\] is the log of partition 0"):
-        topic.partitions[0].end_offset  # type: ignore[attr-defined]  # noqa: B018
+        topic.partitions[0].end_offset  # noqa: B018
 
 
 def test_a_record_of_a_topic_is_one_of_its_logs(store: Store) -> None:
     with pytest.raises(AttributeError, match="for log in topic: for record in log"):
-        [record.value for record in store["orders"]]  # type: ignore[attr-defined]
+        [record.value for record in store["orders"]]
 
 
 def test_end_offsets_of_a_store_are_those_of_its_users_topics(store: Store) -> None:
@@ -393,13 +393,13 @@ def test_following_starts_at_an_offset_a_time_or_kafkas_words(store: Store) -> N
     with pytest.raises(TypeError, match='a datetime, "earliest" or "latest", not \'end\''):
         log.follow(start="end")
     with pytest.raises(TypeError, match=r'has no from_beginning=: use start="earliest"'):
-        log.follow(from_beginning=True)  # type: ignore[call-arg]
+        log.follow(from_beginning=True)
 
 
 def test_a_view_has_no_len_and_says_why(store: Store) -> None:
     view = store["orders"][0].view()
     with pytest.raises(TypeError, match=r"a view has no len\(\): view.count\(\) .* list\(view\)"):
-        len(view)  # type: ignore[arg-type]
+        len(view)
     assert view  # it is not its number of records
     assert len(list(view)) + len(list(store["orders"][1].view())) == 2
 
@@ -408,8 +408,8 @@ def test_wrong_arguments_of_latest_settings_and_keys_are_explained(store: Store)
     topic = store["orders"]
     for owner in (topic, topic[0], topic[0].view()):
         with pytest.raises(TypeError, match=r"the last records of a log: log.tail\(10\)"):
-            owner.latest(10)  # type: ignore[call-arg]
+            owner.latest(10)
     with pytest.raises(TypeError, match=r"topic.alter\({'retention.ms': 1000}\)"):
-        topic.config["retention.ms"] = 1000  # type: ignore[index]
+        topic.config["retention.ms"] = 1000
     with pytest.raises(TypeError, match=r"^a key is bytes, not int: encode it first, b'%d' % key"):
-        topic.append(b"v", key=1)  # type: ignore[arg-type]
+        topic.append(b"v", key=1)

@@ -53,11 +53,11 @@ def test_a_record_to_append_needs_its_value_only() -> None:
 
 def test_a_record_of_wrong_types_says_what_to_write() -> None:
     with pytest.raises(TypeError, match=r"kstore\.Record\(value=\.\.\., key="):
-        Record(b"value", key=b"k")  # type: ignore[arg-type]
+        Record(b"value", key=b"k")
     with pytest.raises(TypeError, match=r"a value is bytes, not str: encode it first, value\."):
-        Record(value="text")  # type: ignore[arg-type]
+        Record(value="text")
     with pytest.raises(TypeError, match="a key is bytes, not int"):
-        Record(key=3)  # type: ignore[arg-type]
+        Record(key=3)
     with pytest.raises(InvalidTimestampError, match="has no time zone"):
         Record(value=b"", timestamp=datetime(2024, 5, 1))
 
@@ -106,7 +106,7 @@ def test_append_of_a_record_or_pair_names_extend(store: Store, log: Log) -> None
     for wrong in (Record(value=b"v"), (b"k", b"v")):
         for append in (log.append, store["t"].append):
             with pytest.raises(TypeError, match="extend"):
-                append(wrong)  # type: ignore[arg-type]
+                append(wrong)
     assert log.end_offset == 0
 
 
@@ -127,9 +127,9 @@ def test_headers_are_a_dict_or_pairs_everywhere(store: Store, log: Log) -> None:
         transactions.send("t", b"d", headers=headers)
     assert [record.headers for record in log] == [tuple(headers.items())] * 4
     with pytest.raises(TypeError, match=r"header value is bytes, not str"):
-        log.append(b"", headers={"a": "text"})  # type: ignore[dict-item]
+        log.append(b"", headers={"a": "text"})
     with pytest.raises(TypeError, match="headers are a dict, or"):
-        log.append(b"", headers="text")  # type: ignore[arg-type]
+        log.append(b"", headers="text")
 
 
 # --- a topic's extend -----------------------------------------------------------------------------
@@ -275,7 +275,7 @@ def test_head_and_tail_count_records_not_offsets(store: Store, log: Log) -> None
 def test_a_view_names_how_to_get_one_record(log: Log) -> None:
     log.append(b"x")
     with pytest.raises(TypeError, match=r"next\(iter\(view\)\)"):
-        log.head(1)[0]  # type: ignore[index]
+        log.head(1)[0]
 
 
 def test_a_log_scans_and_becomes_tables_as_its_view_does(log: Log) -> None:

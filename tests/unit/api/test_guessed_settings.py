@@ -97,4 +97,4 @@ def test_readonly_is_mode_r(tmp_path: Path) -> None:
     with kstore.open(tmp_path, "r", readonly=False) as store:
         assert not store.writable
     with pytest.raises(TypeError, match="readonly is True or False"):
-        kstore.open(tmp_path, readonly="yes")  # type: ignore[arg-type]
+        kstore.open(tmp_path, readonly="yes")

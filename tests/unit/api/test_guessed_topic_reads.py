@@ -135,9 +135,9 @@ def test_names_are_not_called(store: Store) -> None:
 def test_deletions_name_the_offset_they_take(store: Store) -> None:
     topic = fill(store, 1)
     with pytest.raises(TypeError, match="use before_offset"):
-        topic[0].delete_records(before=6)  # type: ignore[call-arg]
+        topic[0].delete_records(before=6)
     with pytest.raises(TypeError, match=r"use before_offsets: delete_records\(\{0: 1000\}\)"):
-        topic.delete_records(before=6)  # type: ignore[call-arg]
+        topic.delete_records(before=6)
     assert topic[0].start_offset == 0
     assert topic[0].delete_records(before_offset=6) == 6
     assert topic.delete_records(before_offsets={0: 7}) == {0: 7}
@@ -185,7 +185,7 @@ def test_records_are_counted_by_reading_them(store: Store) -> None:
     assert topic.count(lambda row: row.value_length > 1) == 1
     assert log.count(lambda row: row.offset == 8) == 1
     with pytest.raises(TypeError, match=r"count\(\) reads and counts its records"):
-        len(log)  # type: ignore[arg-type]
+        len(log)
 
 
 def test_count_includes_aborted_records_unless_isolation_is_read_committed(store: Store) -> None:

@@ -314,12 +314,12 @@ def test_a_numpy_integer_is_accepted(
 
 
 def test_a_setting_takes_numpys_integers_and_keeps_an_int() -> None:
-    config = LogConfig(segment_bytes=np.int32(1000))  # type: ignore[arg-type]
+    config = LogConfig(segment_bytes=np.int32(1000))
     assert type(config.segment_bytes) is int
     assert config == LogConfig(segment_bytes=1000)
     for wrong in (10**5000, True, 1000.0, 2**31):
         with pytest.raises(InvalidConfigError, match=r"segment\.bytes must be a whole number"):
-            LogConfig(segment_bytes=wrong)  # type: ignore[arg-type]
+            LogConfig(segment_bytes=wrong)
     with pytest.raises(InvalidConfigError, match=r"max\.open\.logs"):
         StoreConfig(max_open_logs=2**63)
 

@@ -59,11 +59,11 @@ def test_it_is_the_dataclass_that_dataclass_makes() -> None:
     assert (Lazy.KIND, lazy.doubled, Lazy.__qualname__, Lazy.__module__) == (
         7, 6, "Lazy", __name__,
     )  # fmt: skip
-    assert Lazy.__slots__ == Eager.__slots__  # type: ignore[attr-defined]
+    assert Lazy.__slots__ == Eager.__slots__
     with pytest.raises(ValueError):
         Lazy(-1)
     with pytest.raises(TypeError):
-        ByKeyword(1)  # type: ignore[misc]
+        ByKeyword(1)
     assert ByKeyword(number=2).number == 2
 
 
@@ -91,7 +91,7 @@ def test_one_that_is_not_frozen_changes_and_has_no_hash() -> None:
     with pytest.raises(TypeError):
         hash(made)
     with pytest.raises(AttributeError):
-        made.other = 1  # type: ignore[attr-defined]
+        made.other = 1
 
 
 def test_a_class_with_bases_is_refused() -> None:

@@ -175,4 +175,4 @@ def test_a_background_task_of_the_store_may_lose_a_race_too(
 
 def test_the_callback_has_to_be_callable() -> None:
     with pytest.raises(InvalidConfigError, match="on_background_error must be callable"):
-        StoreConfig(on_background_error="print")  # type: ignore[arg-type]
+        StoreConfig(on_background_error="print")

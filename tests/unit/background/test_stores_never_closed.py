@@ -281,7 +281,7 @@ def test_many_wakes_are_one() -> None:
         done.set()
         return None if len(calls) == 2 else 3600.0
 
-    upkeep = Scheduler(work, calls.append)  # type: ignore[arg-type]
+    upkeep = Scheduler(work, calls.append)
     for _ in range(100):
         upkeep.wake()
     upkeep.start()

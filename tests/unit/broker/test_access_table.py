@@ -330,7 +330,7 @@ def test_a_request_for_all_topics_gets_those_that_may_be_described(version: int)
     _, seen, _ = ask(ApiKey.METADATA, version, everything, Denying({(T, A.DESCRIBE, "a")}))
     assert [each.name for each in seen.topics] == ["b"]
     kind = message_types(ApiKey.METADATA)[1]
-    full = kind(topics=[kind.Topics(name="a")])  # type: ignore[call-arg, attr-defined]
+    full = kind(topics=[kind.Topics(name="a")])
     answer, _, _ = ask(ApiKey.METADATA, version, everything, Denying(None, set()), full)
     assert version or answer.topics == []
 

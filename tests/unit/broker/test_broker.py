@@ -284,11 +284,11 @@ def test_guessed_arguments_and_names_of_a_broker_are_errors_with_advice(
     store: kstore.Store, tmp_path: Path
 ) -> None:
     with pytest.raises(TypeError, match=r"not str: kstore.serve\('data'\) opens directories"):
-        kstore.Broker("data")  # type: ignore[arg-type]
+        kstore.Broker("data")
     with pytest.raises(TypeError, match=r"settings={'num.partitions': 3}"):
-        kstore.Broker(store, auto_create_topics=False)  # type: ignore[call-arg]
+        kstore.Broker(store, auto_create_topics=False)
     with pytest.raises(TypeError, match=r"settings={'num.partitions': 3}"):
-        kstore.serve(tmp_path / "other", num_partitions=3)  # type: ignore[call-arg]
+        kstore.serve(tmp_path / "other", num_partitions=3)
     assert not (tmp_path / "other").exists()
     broker = kstore.Broker(store, port=0)
     for name, instead in OF_BROKERS.items():

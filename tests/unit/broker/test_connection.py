@@ -356,7 +356,7 @@ def test_a_client_that_leaves_while_its_answer_is_read_from_the_disk(
         is_loading.set()
         assert is_closed.wait(30)
 
-    found.load = load  # type: ignore[method-assign]
+    found.load = load
     server.answers["slice"] = lambda: found
     client.send("slice")
     assert is_loading.wait(30)

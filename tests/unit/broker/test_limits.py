@@ -109,8 +109,8 @@ def test_without_descriptors_accepting_pauses(
 
     monkeypatch.setattr("kstore.broker.listener._PAUSE_SECONDS", 0.01)
     with serving() as server, caplog.at_level(logging.WARNING, "kstore.broker"):
-        scarce = Scarce(server.listener._socket)  # type: ignore[arg-type]
-        server.listener._socket = scarce  # type: ignore[assignment]
+        scarce = Scarce(server.listener._socket)
+        server.listener._socket = scarce
         with Client(server) as client:
             assert client.ask("echo") == b"echo"
         assert scarce.refused
@@ -285,7 +285,7 @@ def test_frames_of_all_sizes_in_chunks_of_all_sizes(step: int) -> None:
     found: list[memoryview] = []
     came = 0
     while source.chunks:
-        came += cutter.receive(source)  # type: ignore[arg-type]
+        came += cutter.receive(source)
         while (key := cutter.next_api_key()) is not None or cutter.buffered:
             cut = cutter.next_frame()
             if cut is None:
@@ -301,7 +301,7 @@ def test_a_buffer_grows_only_with_the_bytes_that_arrive() -> None:
     cutter = FrameCutter(1 << 30)
     source = Chunks(struct.pack(">i", 1 << 30) + bytes(100), bytes(50_000), b"")
     for _ in range(2):
-        cutter.receive(source)  # type: ignore[arg-type]
+        cutter.receive(source)
         assert cutter.next_frame() is None
     assert cutter._long is not None
     assert len(cutter._long) <= 4 * 65_536
@@ -309,6 +309,6 @@ def test_a_buffer_grows_only_with_the_bytes_that_arrive() -> None:
 
 def test_a_negative_size_is_refused_before_the_body_arrives() -> None:
     cutter = FrameCutter(100)
-    cutter.receive(Chunks(struct.pack(">i", -5)))  # type: ignore[arg-type]
+    cutter.receive(Chunks(struct.pack(">i", -5)))
     with pytest.raises(FrameError):
         cutter.next_frame()

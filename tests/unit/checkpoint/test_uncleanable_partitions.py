@@ -79,14 +79,14 @@ def clean_once(store: Store) -> Log | None:
     real = of.grab_filthiest
 
     def grab(manager: object) -> Log | None:
-        taken.append(real(manager))  # type: ignore[arg-type]
+        taken.append(real(manager))
         return taken[-1]
 
-    of.grab_filthiest = grab  # type: ignore[method-assign]
+    of.grab_filthiest = grab
     try:
         of._work()
     finally:
-        of.grab_filthiest = real  # type: ignore[method-assign]
+        of.grab_filthiest = real
     return taken[0]
 
 

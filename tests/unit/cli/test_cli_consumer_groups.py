@@ -246,7 +246,7 @@ def new_offset(lines: list[str]) -> list[tuple[str, str, str, str]]:
         "",
         "GROUP                          TOPIC                          PARTITION  NEW-OFFSET     ",
     ]
-    return [tuple(line.split()) for line in lines[2:]]  # type: ignore[misc]
+    return [tuple(line.split()) for line in lines[2:]]
 
 
 @pytest.mark.parametrize(

@@ -43,7 +43,7 @@ def test_describe_has_kafkas_shape(dirs: str, capsys: pytest.CaptureFixture[str]
         "strangers": [],
         "uncleanable": [],
     }
-    assert second["partitions"][1] == {  # type: ignore[index]
+    assert second["partitions"][1] == {
         "partition": "a.b-c-0", "size": 0, "offsetLag": 0, "isFuture": True,
     }  # fmt: skip
     assert second["strays"] == ["odd-0.1e-stray"]

@@ -226,14 +226,14 @@ def test_a_session_that_ends_is_renewed(served: Served) -> None:
         connection = store.cluster._any()
         done: list[object] = []
         authenticate = connection._authenticate
-        connection._authenticate = lambda sasl: done.append(sasl)  # type: ignore[method-assign]
+        connection._authenticate = lambda sasl: done.append(sasl)
         assert "orders" in store
         assert done == []
         connection._session_ends = 0.0
         assert "orders" in store
         assert done == [settings.sasl]
         # This broker's sessions never end: it refuses the repetition, and the tool says so.
-        connection._authenticate = authenticate  # type: ignore[method-assign]
+        connection._authenticate = authenticate
         with pytest.raises(AuthenticationFailedError):
             connection._authenticate(settings.sasl)
 

@@ -264,7 +264,7 @@ def test_a_member_may_be_collected_on_a_thread_that_holds_the_groups_lock(store:
                 warnings.simplefilter("ignore", ResourceWarning)
                 kept.clear()
 
-        one._partitions._local.submit(collect)  # type: ignore[union-attr]
+        one._partitions._local.submit(collect)
         balance(one)
         assert one.assignment == TPS
 

@@ -97,10 +97,10 @@ def test_an_unknown_setting_is_an_error_with_the_right_one(
 def test_unknown_settings_of_producers(store: Store) -> None:
     for open_client in (store.producer, store.transactional_producer):
         with pytest.raises(TypeError, match=r"producer\(\) has no setting 'compresion'"):
-            open_client("orders", compresion="zstd")  # type: ignore[arg-type]
+            open_client("orders", compresion="zstd")
     with (
         pytest.raises(TypeError, match="use timeout_ms"),
-        store.transaction("id", transaction_timeout_ms=1),  # type: ignore[arg-type]
+        store.transaction("id", transaction_timeout_ms=1),
     ):
         pass
 

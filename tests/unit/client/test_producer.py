@@ -107,7 +107,7 @@ def test_a_lingering_batch_is_sent_after_linger_ms(store: Store) -> None:
         assert (first.result(30).offset, second.result(30).offset) == (0, 1)
         producer.send(b"c", partition=1).result(30)
     log = store["t"][1]
-    assert log.size == log.read(0).size  # type: ignore[union-attr]
+    assert log.size == log.read(0).size
     assert log.end_offset == 3
 
 
@@ -201,8 +201,8 @@ def test_a_full_buffer_blocks_send(tmp_path: Path) -> None:
 def test_a_refused_record_leaves_the_others(store: Store) -> None:
     with store.producer("t", linger_ms=60_000) as producer:
         for wrong in (
-            lambda: producer.send("text", partition=0),  # type: ignore[arg-type]
-            lambda: producer.send(b"x", key="text", partition=0),  # type: ignore[arg-type]
+            lambda: producer.send("text", partition=0),
+            lambda: producer.send(b"x", key="text", partition=0),
         ):
             with pytest.raises(TypeError):
                 wrong()
@@ -370,7 +370,7 @@ def test_a_topic_for_a_producer_that_has_one(store: Store) -> None:
         store.producer("t") as producer,
         pytest.raises(TypeError, match=r"sends to topic 't'; .* named: send\(value, key=...\)"),
     ):
-        producer.send("t", b"x")  # type: ignore[arg-type]
+        producer.send("t", b"x")
 
 
 # --- deliveries -------------------------------------------------------------------------------
@@ -562,10 +562,10 @@ def test_sequence_numbers_of_an_append_that_failed_later_are_not_reused(store: S
         raise StorageError("no descriptor left", errno=24)
 
     with store.producer("t", enable_idempotence=True, linger_ms=0) as producer:
-        log.append_as_leader = append_and_fail  # type: ignore[method-assign]
+        log.append_as_leader = append_and_fail
         with pytest.raises(StorageError):
             producer.send(b"1", partition=0).result(30)
-        log.append_as_leader = append  # type: ignore[method-assign]
+        log.append_as_leader = append
         assert producer.send(b"2", partition=0).result(30).offset == 1
     assert [record.value for record in log] == [b"1", b"2"]
     assert [sequence for _, _, sequence, _ in sequences(log)] == [0, 1]

@@ -189,7 +189,7 @@ def test_close_raises_for_records_that_a_thread_left(store: Store) -> None:
 
     producer = store.producer("t", linger_ms=60_000)
     delivery = producer.send(b"x")
-    producer._sender._take = exit_in_take  # type: ignore[method-assign]
+    producer._sender._take = exit_in_take
     with pytest.raises(KStoreError, match="the producer's thread ended: SystemExit"):
         producer.close()
     assert isinstance(delivery.exception(0), KStoreError)

@@ -39,4 +39,4 @@ def test_a_partition_is_found_by_topic_and_number() -> None:
 
 def test_an_image_cannot_be_changed() -> None:
     with pytest.raises(FrozenInstanceError):
-        image().version = 1  # type: ignore[misc]
+        image().version = 1

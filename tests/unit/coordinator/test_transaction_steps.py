@@ -35,7 +35,7 @@ def metadata(state: TransactionState, **fields: object) -> TransactionMetadata:
         "start_ms": 1_000_000,
         **fields,
     }
-    return TransactionMetadata(**values)  # type: ignore[arg-type]
+    return TransactionMetadata(**values)
 
 
 # --- InitProducerId -------------------------------------------------------------------------

@@ -290,7 +290,7 @@ def test_the_setting_may_change_while_the_log_is_open(tmp_path: Path) -> None:
         assert store["t"][0].recovery.cut_size == 0
         assert store["t"].config.preallocate
     with pytest.raises(kstore.errors.InvalidConfigError, match="preallocate"):
-        LogConfig(preallocate=1)  # type: ignore[arg-type]
+        LogConfig(preallocate=1)
 
 
 # --- what else changes a log's end ----------------------------------------------------------------

@@ -45,7 +45,7 @@ def options(tool: object, command: str, name: str) -> dict[str, object]:
     first, *words = shlex.split(command)
     assert first == name
     parser = ToolParser(prog=name)
-    tool.describe(parser)  # type: ignore[attr-defined]
+    tool.describe(parser)
     return vars(parser.parse_args(words))
 
 

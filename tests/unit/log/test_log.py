@@ -91,7 +91,7 @@ def test_offsets_are_labels(directory: Path) -> None:
         log[100]
     assert caught.value.offset == 100
     with pytest.raises(TypeError):
-        len(log)  # type: ignore[arg-type]
+        len(log)
 
 
 def test_rolls_by_size_and_reads_across_segments(directory: Path) -> None:
@@ -230,7 +230,7 @@ def test_an_append_that_does_not_fit_leaves_the_log_unchanged(directory: Path) -
     with pytest.raises(InvalidTimestampError):
         log.append(b"x", timestamp=-5)
     with pytest.raises(TypeError):
-        log.append("text")  # type: ignore[arg-type]
+        log.append("text")
     assert log.append(b"next") == 1
     small = open_log(directory.parent / "t-1", segment_bytes=100)
     with pytest.raises(RecordListTooLargeError):
@@ -246,7 +246,7 @@ def test_an_extend_keeps_its_turn(directory: Path) -> None:
         log.extend([b"b"])
 
     with pytest.raises(RuntimeError, match="same log"):
-        log.extend(greedy())  # type: ignore[arg-type]
+        log.extend(greedy())
     assert log.append(b"after") == log.end_offset - 1
 
 
@@ -324,7 +324,7 @@ def test_parked_logs_come_back(directory: Path) -> None:
 
 def _append_in_child(log: object, queue: "multiprocessing.Queue[str]") -> None:
     try:
-        log.append(b"child")  # type: ignore[attr-defined]
+        log.append(b"child")
         queue.put("appended")
     except ForkedError as error:
         queue.put(type(error).__name__)

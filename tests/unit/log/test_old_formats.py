@@ -68,7 +68,7 @@ def test_versions_and_their_formats(version: str, magic: int) -> None:
 @pytest.mark.parametrize("version", ["", "0.7.0", "0.8", "4.0", "2", "0.10", "v1", 2, None])
 def test_an_invalid_message_format_version_is_refused(version: object) -> None:
     with pytest.raises(InvalidConfigError, match=r"message\.format\.version"):
-        LogConfig(message_format_version=version)  # type: ignore[arg-type]
+        LogConfig(message_format_version=version)
 
 
 @pytest.mark.parametrize("codec", ["none", "gzip", "snappy", "lz4"])

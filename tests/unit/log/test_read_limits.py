@@ -105,7 +105,7 @@ def test_the_range_is_checked_first(opened: Opened) -> None:
     with pytest.raises(OffsetOutOfRangeError):
         log.read(7, up_to=3)
     with pytest.raises(TypeError, match="up_to"):
-        log.read(0, up_to="3")  # type: ignore[arg-type]
+        log.read(0, up_to="3")
 
 
 def test_without_min_one_batch_the_cut_is_hard(opened: Opened) -> None:

@@ -28,7 +28,7 @@ Opener = Callable[..., Log]
 
 def read_foreign(directory: Path, **options: object) -> Log:
     """As another process reads a topic of Kafka's own: nothing is mapped."""
-    return read_log(directory, own=False, **options)  # type: ignore[arg-type]
+    return read_log(directory, own=False, **options)
 
 
 @pytest.fixture(params=[open_log, read_log, read_foreign], ids=lambda each: each.__name__)

@@ -229,7 +229,7 @@ def test_a_kill_at_every_step_of_a_swap(
             done += name in changes
             return done > at and name in (*changes, "remove", "rename")
 
-        disk._step = step  # type: ignore[assignment]
+        disk._step = step
         disk.error = Killed
         with suppress(Killed, LogFailedError):
             rewrite_log(log, RewriteTarget("none"), files=disk)

@@ -124,7 +124,7 @@ def copied(store: Store, partition: int = 0) -> bytes:
 
 
 def run(leader: Leader, target: Store, **options: object) -> MirrorReport:
-    return Mirror(target, leader, **options).run()  # type: ignore[arg-type]
+    return Mirror(target, leader, **options).run()
 
 
 def test_all_of_a_topic_then_its_new_records(leader: Leader, target: Store) -> None:
@@ -180,8 +180,8 @@ def test_a_batch_beyond_the_fetch_size(
     assert copied(target) == copied(leader.store)
 
 
-def _small_room(original):  # type: ignore[no-untyped-def]
-    def made(self, *arguments, **options):  # type: ignore[no-untyped-def]
+def _small_room(original):
+    def made(self, *arguments, **options):
         original(self, *arguments, **options)
         self.room = 1000
 
@@ -321,16 +321,14 @@ def test_a_mirror_with_records_of_its_own_is_refused(leader: Leader, target: Sto
 def test_epochs_that_part(leader: Leader, target: Store) -> None:
     fill(leader, 3)
     answer_all = leader._answer
-    leader._answer = (  # type: ignore[method-assign]
-        lambda n, at, size: answer_all(n, at, size)._replace(diverged=2)
-    )
+    leader._answer = lambda n, at, size: answer_all(n, at, size)._replace(diverged=2)
     with pytest.raises(SourceChangedError, match="diverges from the copy here at offset 2"):
         run(leader, target)
 
 
 def test_a_damaged_batch(leader: Leader, target: Store) -> None:
     fill(leader, 9)
-    batch = len(bytes(leader.store["t"][0].read(0, 0)))  # type: ignore[arg-type]
+    batch = len(bytes(leader.store["t"][0].read(0, 0)))
     leader.damage = batch * 4 + batch - 1
     with pytest.raises(CorruptRecordError, match="the batches before it were copied"):
         run(leader, target, partitions=[0])
@@ -368,7 +366,7 @@ def test_a_deletion_ends_it(leader: Leader, target: Store, monkeypatch: pytest.M
     def vanish() -> None:
         leader.topic = "gone"
         leader.errors = [3, 3]
-        leader._answer = lambda *_: Fetched(100, -1, -1, b"")  # type: ignore[method-assign]
+        leader._answer = lambda *_: Fetched(100, -1, -1, b"")
 
     leader.before_fetch = vanish
     with pytest.raises(SourceChangedError, match="deleted in the cluster"):
@@ -384,7 +382,7 @@ def test_an_epoch_that_the_leader_does_not_know(
     run(leader, target, partitions=[0])
     fill(leader, 4)
     answer_all = leader._answer
-    leader._answer = lambda n, at, size: (  # type: ignore[method-assign]
+    leader._answer = lambda n, at, size: (
         answer_all(n, at, size) if at.epoch < 0 else Fetched(1, -1, -1, b"")
     )
     run(leader, target, partitions=[0])
@@ -400,17 +398,13 @@ def test_a_leader_that_lies_about_its_start_deletes_nothing(
     before = copied(target)
     fill(leader, 1)
     answer_all = leader._answer
-    leader._answer = (  # type: ignore[method-assign]
-        lambda n, at, size: answer_all(n, at, size)._replace(
-            log_start_offset=start, high_watermark=high_watermark, records=b""
-        )
+    leader._answer = lambda n, at, size: answer_all(n, at, size)._replace(
+        log_start_offset=start, high_watermark=high_watermark, records=b""
     )
     with pytest.raises(SourceError, match=f"log start {start} and the log end 9, which contradict"):
         run(leader, target, partitions=[0])
     assert (target["t"][0].start_offset, copied(target)) == (0, before)
-    leader.offsets = lambda numbers, when: (  # type: ignore[method-assign]
-        dict.fromkeys(numbers, 2**62 if when == EARLIEST else 20)
-    )
+    leader.offsets = lambda numbers, when: dict.fromkeys(numbers, 2**62 if when == EARLIEST else 20)
     with pytest.raises(SourceError, match="contradict each"):
         run(leader, target, partitions=[0])
     assert (target["t"][0].start_offset, copied(target)) == (0, before)
@@ -423,9 +417,7 @@ def test_batches_that_the_mirror_already_has_are_refused(leader: Leader, target:
     before = copied(target)
     fill(leader, 9)
     answer_all = leader._answer
-    leader._answer = (  # type: ignore[method-assign]
-        lambda n, at, size: answer_all(n, at._replace(offset=min(at.offset, 3)), size)
-    )
+    leader._answer = lambda n, at, size: answer_all(n, at._replace(offset=min(at.offset, 3)), size)
     with pytest.raises(KStoreError):
         run(leader, target, partitions=[0])
     assert copied(target) == before
@@ -489,7 +481,7 @@ def test_how_often_a_follower_asks_for_partitions(
     monkeypatch.setattr(engine.time, "monotonic", lambda: next(clock))
     asked: list[int] = []
     describe = leader.describe
-    leader.describe = lambda: (asked.append(1), describe())[1]  # type: ignore[method-assign]
+    leader.describe = lambda: (asked.append(1), describe())[1]
     rounds: list[int] = []
     leader.before_fetch = lambda: rounds.append(1)
     mirror = Mirror(target, leader, metadata_max_age=10**5)

@@ -159,7 +159,7 @@ class SmallFetches:
             self.count += 1
             return answer_all(number, position, 1)
 
-        source._answer = answer  # type: ignore[method-assign]
+        source._answer = answer
 
 
 @pytest.mark.parametrize("commit", [False, True], ids=["abort", "commit"])
@@ -301,7 +301,7 @@ def test_a_leader_that_does_not_answer_is_asked_again(
             return Fetched(6, -1, -1, b"")
         return answer_all(number, position, size)
 
-    source._answer = answer  # type: ignore[method-assign]
+    source._answer = answer
     report = run(source, target)
     assert len(refused) == 3
     assert len(report.partitions[0].undecided) == 1

@@ -14,13 +14,13 @@ NAME = b"alice"
 
 def by_local_variable(row: Any) -> bool:
     key = row.key
-    return key == NAME  # type: ignore[no-any-return]
+    return key == NAME
 
 
 def by_branch(row: Any) -> bool:
     if row.value is None:
         return True
-    return row.offset > 3  # type: ignore[no-any-return]
+    return row.offset > 3
 
 
 @pytest.mark.parametrize(

@@ -73,7 +73,7 @@ def groups_of(tally: Tally, names: Any) -> dict[Any, Any]:
         "offsets": [start for _, start in tally.layout.values()],
         "itemsize": tally.stride,
     }
-    array = np.frombuffer(tally, np.dtype(kinds))  # type: ignore[call-overload]
+    array = np.frombuffer(tally, np.dtype(kinds))
     data = bytes(memoryview(tally.key_data))
     found = {}
     for row in array:

@@ -64,7 +64,7 @@ def test_a_producer_takes_what_fits_record_by_record(log: Log) -> None:
 
 def make(tmp_path: Path, **settings: object) -> Store:
     store = kstore.open(tmp_path, config=QUIET)
-    store.create_topic("t", config=LogConfig(**settings))  # type: ignore[arg-type]
+    store.create_topic("t", config=LogConfig(**settings))
     return store
 
 

@@ -466,13 +466,13 @@ def test_invalid_arguments_of_a_restore_are_errors(source: Path, tmp_path: Path)
     with pytest.raises(InvalidConfigError, match="one source"):
         restore(tmp_path / "to")
     with pytest.raises(InvalidConfigError, match="one target"):
-        job.restore(None, log_dirs=source)  # type: ignore[arg-type]
+        job.restore(None, log_dirs=source)
     with pytest.raises(InvalidConfigError, match="cannot be kept"):
         job.restore(
             None,
             log_dirs=source,
             bootstrap_server="x:1",
-            keep_offsets=True,  # type: ignore[arg-type]
+            keep_offsets=True,
         )
     with pytest.raises(InvalidConfigError, match="not a regular expression"):
         restore(tmp_path / "to", log_dirs=source, chosen=Filter(key_pattern="("))

@@ -38,7 +38,7 @@ def expected_note(topic: Topic) -> str:
 
 def in_turn(topic: Topic) -> None:
     """Distribute values by their first byte."""
-    topic.partition_by(lambda key, value, count: value[0] % count)  # type: ignore[index]
+    topic.partition_by(lambda key, value, count: value[0] % count)
 
 
 def test_the_note_has_the_batches_before_the_refused_item(store: Store) -> None:
@@ -83,7 +83,7 @@ def test_an_error_before_any_append_has_an_empty_note(store: Store) -> None:
         topic.extend([b"x" * 2_000_000])
     assert note_of(caught.value).endswith("by partition: {}")
     with pytest.raises(TypeError, match="put it in a list") as refused:
-        topic.extend(b"one")  # type: ignore[arg-type]
+        topic.extend(b"one")
     assert note_of(refused.value).endswith("by partition: {}")
 
 

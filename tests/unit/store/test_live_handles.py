@@ -230,7 +230,7 @@ def test_a_consumer_looks_for_partitions_no_more_often_than_configured(
     assert set(looked) == {0.0, 5.0, 10.0}
     for wrong in (-1, 0.5, None):
         with pytest.raises(InvalidConfigError, match=r"metadata\.max\.age\.ms"):
-            reader.consumer("t", metadata_max_age_ms=wrong)  # type: ignore[arg-type]
+            reader.consumer("t", metadata_max_age_ms=wrong)
 
 
 # --- settings -------------------------------------------------------------------------------
@@ -320,7 +320,7 @@ def test_logs_get_the_last_settings_where_threads_alter_at_once(store: Store) ->
             assert held.wait(30)
         configure(config)
 
-    log.configure = slowly  # type: ignore[method-assign]
+    log.configure = slowly
     first = threading.Thread(target=topic.alter, kwargs={"config": {"retention.ms": 1}})
     first.start()
     assert entered.wait(30)

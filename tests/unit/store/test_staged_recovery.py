@@ -52,7 +52,7 @@ def files() -> Iterator[Waiting]:
 
 
 def start(work: object) -> threading.Thread:
-    thread = threading.Thread(target=work)  # type: ignore[arg-type]
+    thread = threading.Thread(target=work)
     thread.start()
     return thread
 

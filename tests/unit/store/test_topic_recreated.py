@@ -107,7 +107,7 @@ def test_deleting_many_topics_reads_the_offsets_once(store: Store) -> None:
             read.append(record.offset)
             yield record
 
-    log.settled = count  # type: ignore[method-assign]
+    log.settled = count
     store._offsets_tables.clear()  # as in a store that was opened again
     for name in names:
         store.delete_topic(name)

@@ -194,15 +194,15 @@ class Failing(Files):
 
     def make_directory(self, path: object) -> None:
         self._count()
-        super().make_directory(path)  # type: ignore[arg-type]
+        super().make_directory(path)
 
     def rename(self, source: object, target: object) -> None:
         self._count()
-        super().rename(source, target)  # type: ignore[arg-type]
+        super().rename(source, target)
 
     def remove_directory(self, path: object) -> None:
         self._count()
-        super().remove_directory(path)  # type: ignore[arg-type]
+        super().remove_directory(path)
 
 
 @pytest.mark.parametrize("fail_at", range(1, 12))

@@ -55,7 +55,7 @@ def test_a_broker_that_cannot_start_says_why(tmp_path: Path) -> None:
 def test_a_broker_of_another_process_has_no_store(tmp_path: Path) -> None:
     broker = BrokerProcess(tmp_path / "kafka")
     with pytest.raises(AttributeError, match="in_process_kafka_broker, which has `store`"):
-        broker.store  # type: ignore[attr-defined]  # noqa: B018
+        broker.store  # noqa: B018
 
 
 def test_settings_reach_the_broker(tmp_path: Path) -> None:

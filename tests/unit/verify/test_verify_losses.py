@@ -128,7 +128,7 @@ LOSSES = [
 def test_records_missing_after_a_clean_stop_are_certain_damage(
     root: Path, tmp_path: Path, lose: object, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    lose(root)  # type: ignore[operator]
+    lose(root)
     status, damage, _ = verdict(root)
     assert status == 1
     assert damage
@@ -154,7 +154,7 @@ def test_a_recovery_point_beyond_the_end_without_the_marker_is_a_warning(
     for path in (root / NAME).glob("kstore.seal.*"):
         path.unlink()
     (root / MARKER).unlink()
-    lose(root)  # type: ignore[operator]
+    lose(root)
     if lose is empty_last:
         assert verify_partition(DISK, root / NAME).ok
     status, damage, warnings = verdict(root)
@@ -195,7 +195,7 @@ def test_a_checkpoint_that_does_not_parse_is_a_warning(root: Path) -> None:
     assert "cannot be used" in warnings[0]
 
 
-class Looking(type(DISK)):  # type: ignore[misc]
+class Looking(type(DISK)):
     """Notes the order in which checkpoint and directory are read."""
 
     def __init__(self) -> None:
@@ -203,11 +203,11 @@ class Looking(type(DISK)):  # type: ignore[misc]
 
     def read(self, path: object, limit: int = 1 << 28) -> bytes:
         self.seen.append(Path(str(path)).name)
-        return super().read(path, limit)  # type: ignore[arg-type]
+        return super().read(path, limit)
 
     def listdir(self, path: object) -> list[str]:
         self.seen.append("listing")
-        return super().listdir(path)  # type: ignore[arg-type]
+        return super().listdir(path)
 
 
 def test_the_checkpoint_is_read_before_the_files_are_listed(root: Path) -> None:
