@@ -73,6 +73,8 @@ def _shown(topic: PlannedTopic, values: Mapping[str, str]) -> str:
 
 def deleted_by_retention(log: Log, config: LogConfig) -> tuple[int, int]:
     """The bytes that retention would delete now, and the resulting log start offset."""
+    if not log.size:  # a partition without a record may have no file yet
+        return 0, log.start_offset
     facts = segment_facts(log, log._files)
     doomed = segments_to_delete(
         facts,

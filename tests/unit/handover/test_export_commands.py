@@ -72,6 +72,13 @@ def test_settings_of_topics_and_what_kafka_would_delete(tmp_path: Path) -> None:
         assert "retention.ms" not in report.commands[0]
 
 
+def test_a_partition_without_a_file_yet_loses_nothing_to_retention(tmp_path: Path) -> None:
+    with kstore.open(tmp_path) as store:
+        store.create_topic("empty")
+    with kstore.open(tmp_path, "r") as store:
+        assert exported(store, "empty").findings == []
+
+
 def test_a_topic_with_kafkas_settings_needs_no_command(tmp_path: Path) -> None:
     with kstore.serve(tmp_path, port=0) as broker:
         admin = KafkaAdminClient(bootstrap_servers=broker.bootstrap_servers)
