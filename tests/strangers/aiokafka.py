@@ -11,9 +11,8 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
 
-from interop.kafka_jars import VERSIONS, prepare
 from strangers.junit import read_results
-from strangers.kafka_scripts import write_scripts
+from strangers.kafka_scripts import TOOLS_VERSION, require_kafka, write_scripts
 from strangers.suite import (
     CACHE,
     OPEN_AUTHORIZER,
@@ -128,9 +127,7 @@ class Aiokafka(Suite):
         assert source is not None
         if not (source / "tests/test_sasl.py").exists():
             raise NotRun(f"{source} is not aiokafka's source tree")
-        _, reason = prepare(VERSIONS[0])  # ACLs and users are set by Kafka's tools
-        if reason:
-            raise NotRun(reason)
+        require_kafka()  # ACLs and users are set by Kafka's tools
         environment_of("aiokafka", _PACKAGES)
         if _HOME.exists():
             return
@@ -169,7 +166,7 @@ class Aiokafka(Suite):
             if only:
                 words += ["-k", " or ".join(name.partition("::")[2] for name in only)]
             ports = [target.address.rpartition(":")[2], *map(str, target.ports.values())]
-            tools = write_scripts(VERSIONS[0], folder)
+            tools = write_scripts(TOOLS_VERSION, folder)
             environment = {
                 "BROKER": target.address,
                 "BROKER_PORTS": ",".join(ports),

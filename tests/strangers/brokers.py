@@ -6,9 +6,10 @@ import tempfile
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from interop.kafka_jars import VERSIONS, prepare
+from interop.kafka_jars import VERSIONS
 from interop.kstore_node import KstoreNode
 from interop.node import Node, free_ports
+from strangers.kafka_scripts import require_kafka
 from strangers.suite import NotRun, Suite
 
 KSTORE = "kstore"
@@ -83,9 +84,7 @@ def _kstore(suite: Suite, root: Path, ports: Mapping[str, int]) -> KstoreNode:
 
 
 def _kafka(suite: Suite, version: str, root: Path) -> Node:
-    _, reason = prepare(version)
-    if reason:
-        raise NotRun(reason)
+    require_kafka(version)
     node = Node(version, root, number=NODE_ID)
     node.jvm = ("-Xmx768m", "-XX:+UseG1GC")
     node.settings = {**suite.settings, **suite.kafka_settings}

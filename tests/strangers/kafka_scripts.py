@@ -2,9 +2,18 @@
 
 from pathlib import Path
 
-from interop.kafka_jars import java_command
+from interop.kafka_jars import VERSIONS, java_command, prepare
+from strangers.suite import NotRun
 
 _ACLS = {"3": "kafka.admin.AclCommand", "4": "org.apache.kafka.tools.AclCommand"}
+TOOLS_VERSION = VERSIONS[0]  # for suites that name none
+
+
+def require_kafka(version: str = TOOLS_VERSION) -> None:
+    """Fetch Kafka's jars of a version. Raises NotRun where they cannot be had."""
+    _, reason = prepare(version)
+    if reason:
+        raise NotRun(reason)
 
 
 def write_scripts(version: str, folder: Path) -> Path:

@@ -8,12 +8,12 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from pathlib import Path
 
-from interop.kafka_jars import java_command, prepare
+from interop.kafka_jars import java_command
+from strangers.kafka_scripts import require_kafka
 from strangers.suite import (
     CACHE,
     FAILED,
     PASSED,
-    NotRun,
     Results,
     Suite,
     Target,
@@ -208,9 +208,7 @@ class KafkaTools(Suite):
         return "kafka-tools"
 
     def prepare(self, source: Path | None) -> None:
-        _, reason = prepare(self.version)
-        if reason:
-            raise NotRun(reason)
+        require_kafka(self.version)
         if self.version < "4":
             _test_jars(self.version)
 

@@ -12,9 +12,8 @@ from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from interop.kafka_jars import VERSIONS, prepare
 from strangers.junit import read_results
-from strangers.kafka_scripts import write_scripts
+from strangers.kafka_scripts import TOOLS_VERSION, require_kafka, write_scripts
 from strangers.suite import (
     CACHE,
     OPEN_AUTHORIZER,
@@ -73,9 +72,7 @@ class KafkaJS(Suite):
         assert source is not None
         if not (source / "testHelpers/index.js").exists():
             raise NotRun(f"{source} is not KafkaJS's source tree")
-        _, reason = prepare(VERSIONS[0])  # some tests call Kafka's tools
-        if reason:
-            raise NotRun(reason)
+        require_kafka()  # some tests call Kafka's tools
         if shutil.which("npm") is None:
             raise NotRun("npm is missing (Debian: apt-get install nodejs npm)")
         if _HOME.exists():
@@ -126,7 +123,7 @@ class KafkaJS(Suite):
 
     def _write_tools(self, target: Target, tree: Path) -> None:
         """Its script that adds partitions, and its users of SCRAM, by Kafka's tools."""
-        tools = write_scripts(VERSIONS[0], tree) / "bin"
+        tools = write_scripts(TOOLS_VERSION, tree) / "bin"
         at = f"--bootstrap-server {target.address}"
         script = f'{tools}/kafka-topics.sh {at} --alter --topic "$TOPIC" --partitions "$PARTITIONS"'
         (tree / "scripts/addPartitions.sh").write_text(f"#!/bin/bash -e\n{script}\n")

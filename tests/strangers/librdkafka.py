@@ -8,8 +8,7 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
 
-from interop.kafka_jars import VERSIONS, prepare
-from strangers.kafka_scripts import write_scripts
+from strangers.kafka_scripts import require_kafka, write_scripts
 from strangers.suite import (
     CACHE,
     FAILED,
@@ -50,9 +49,7 @@ class Librdkafka(Suite):
         assert source is not None
         if not (source / "tests/test.c").exists():
             raise NotRun(f"{source} is not librdkafka's source tree")
-        _, reason = prepare(VERSIONS[0])  # some tests call Kafka's tools
-        if reason:
-            raise NotRun(reason)
+        require_kafka()  # some tests call Kafka's tools
         if (_HOME / "tests/test-runner").exists():
             return
         shutil.rmtree(_HOME, ignore_errors=True)
