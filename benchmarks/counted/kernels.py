@@ -16,6 +16,7 @@ from kstore._native.compaction.offset_map import OffsetMap
 from kstore._native.compaction.record_filter import RecordFilter
 from kstore._native.format import batch_fields, batch_table, crc, murmur2, ragged_bytes, status
 from kstore._native.format.converter import Converter
+from kstore._native.index.index_audit import BatchAudit
 from kstore._native.index.index_lookup import OffsetIndex, TimeIndex
 from kstore._native.jit import kernel_addresses
 from kstore._native.read.aborted_transactions import AbortedRanges, TransactionWalk
@@ -23,7 +24,6 @@ from kstore._native.read.decode import Scanner
 from kstore._native.read.dump_lines import LineDumper
 from kstore._native.recovery import find_valid_batches
 from kstore._native.recovery.header_checksums import ChecksumCheck, ChecksumWriter
-from kstore._native.recovery.index_audit import BatchAudit
 from kstore._native.recovery.segment_scan import SegmentScan
 from kstore._native.spark import encode_arrow
 from kstore._native.spark.log_statistics import Survey

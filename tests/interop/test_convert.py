@@ -9,7 +9,7 @@ import pytest
 from interop.dump import dump_log
 from interop.kafka_jars import ToolError, compiled, java_command
 from kafka_files.data_sets import BROKER_SETS, BrokerSet, unpack
-from kstore.record.convert import convert, down_convert, rebuild
+from kstore.record.format_conversion import convert, down_convert, rebuild
 from oracle import writer
 from oracle.convert import unpacked
 from oracle.plain import CREATE_TIME, LOG_APPEND_TIME, PlainRecord

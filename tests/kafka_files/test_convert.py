@@ -2,7 +2,7 @@
 
 from kstore._native.read.decode import Scanner
 from kstore.record.codec import decompress
-from kstore.record.convert import convert
+from kstore.record.format_conversion import convert
 from oracle.plain import NO_TIMESTAMP
 from oracle.reader import read_log
 

@@ -13,7 +13,7 @@ from kstore.broker.partitions import error_code_of
 from kstore.errors import UnsupportedCompressionTypeError
 from kstore.protocol.error_codes import ErrorCode
 from kstore.protocol.messages.fetch import FetchResponse
-from kstore.record.convert import down_convert
+from kstore.record.format_conversion import down_convert
 
 if TYPE_CHECKING:
     from kstore.broker.fetch_reader import PartitionRead

@@ -25,7 +25,7 @@ Modules:
 - parallel_scan: A scan in which threads read ahead, range by range and in order, with bounded
   memory
 - read_committed: What read_committed needs: the last stable offset, and which transactions were
-  aborted (entries of ``.txnindex``: :mod:`kstore.producer_state.aborted_transactions`)
+  aborted (entries of ``.txnindex``: :mod:`kstore.producer_state.collect_aborted`)
 - read_only_log: The log of another process: :class:`kstore.Log` on a reader of its files
 - readable_log: A log as its readers use it: the interface for reading a partition
 - reader: Reads a partition that another process may be writing: kstore or a Kafka broker

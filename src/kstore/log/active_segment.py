@@ -25,7 +25,7 @@ from kstore.log.segment_access import SegmentAccess
 from kstore.log.watch import LogEvents
 from kstore.log.writer_state import WriterState
 from kstore.record import codec
-from kstore.record.convert import with_codec
+from kstore.record.format_conversion import with_codec
 from kstore.segment import preallocate
 from kstore.segment import segment as segments_on_disk
 

@@ -13,7 +13,7 @@ from kstore.log.log import Log
 from kstore.log.read_committed import LastStableOffset
 from kstore.log.reader import LogReader
 from kstore.log.segment_source import SegmentSource
-from kstore.producer_state.aborted_transactions import collect_aborted
+from kstore.producer_state.collect_aborted import collect_aborted
 from kstore.producer_state.reader_producer_state import ReaderProducerState
 from kstore.producer_state.snapshot import ProducerEntry
 from kstore.segment.segment import out_of_range

@@ -14,7 +14,7 @@ from typing import TypeVar
 from kstore._native.read.segment_view import SegmentList, SegmentView, Slice
 from kstore.errors import CorruptRecordError, StorageError
 from kstore.log.writer_state import WriterState
-from kstore.producer_state.aborted_transactions import collect_aborted
+from kstore.producer_state.collect_aborted import collect_aborted
 from kstore.recovery.lost_segments import LostRecords
 from kstore.segment import segment as segments_on_disk
 from kstore.segment.transaction_index import AbortedTransaction

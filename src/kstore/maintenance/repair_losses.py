@@ -11,7 +11,7 @@ from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 
-from kstore._native.recovery.index_audit import BatchAudit
+from kstore._native.index.index_audit import BatchAudit
 from kstore.checkpoint.known_gaps import Range, read_known_gaps
 from kstore.checkpoint.quarantine import list_quarantined
 from kstore.errors import CorruptFileError, NewerFormatError, StorageError

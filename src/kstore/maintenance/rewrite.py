@@ -1,10 +1,11 @@
 """Rewrites rolled segments with another codec or in another message format.
 
-:func:`kstore.record.convert.convert` converts each batch: offsets, timestamps, headers, producer
-fields, transactions and control batches stay the same, and gaps stay gaps. A segment becomes one
-segment, or several if it grows beyond ``segment.bytes``. As after a compaction, the new segments
-replace the old one in the log (:mod:`kstore.log.replace_segments`). Processes may rewrite segments
-in parallel: :func:`rewrite_segment` writes the files through the ``Files`` that it is given.
+:func:`kstore.record.format_conversion.convert` converts each batch: offsets, timestamps, headers,
+producer fields, transactions and control batches stay the same, and gaps stay gaps. A segment
+becomes one segment, or several if it grows beyond ``segment.bytes``. As after a compaction, the new
+segments replace the old one in the log (:mod:`kstore.log.replace_segments`). Processes may rewrite
+segments in parallel: :func:`rewrite_segment` writes the files through the ``Files`` that it is
+given.
 """
 
 import os
@@ -37,7 +38,7 @@ from kstore.files.open_file import OpenFile
 from kstore.integers import check_integer
 from kstore.maintenance.reindex import HEADER_CHANGED, SegmentDamage
 from kstore.record.codec import codec_id
-from kstore.record.convert import convert, merge, recompress
+from kstore.record.format_conversion import convert, merge, recompress
 from kstore.segment import header_checksums, transaction_index
 from kstore.segment.cleaned_segment import CleanedSegment, FinishedSegment
 from kstore.segment.transaction_index import AbortedTransaction
@@ -71,7 +72,8 @@ class RewriteTarget:
     ``magic`` 2 converts messages v0 and v1 to batches v2 (None keeps the format of each).
 
     A batch that the codec would make larger stays as it is, unless ``force``. ``merge`` merges
-    small adjacent batches (:func:`kstore.record.convert.merge`), up to ``max.message.bytes``.
+    small adjacent batches, up to ``max.message.bytes``
+    (:func:`kstore.record.format_conversion.merge`).
     """
 
     compression: str | None = None
@@ -190,7 +192,8 @@ def rewrite_segment(
         Called with the position in the segment before each chunk; may raise to end the rewrite.
 
     Raises CorruptRecordError with path, position and offset if a batch is damaged, and what
-    :func:`kstore.record.convert.convert` raises; an error removes the files written so far.
+    :func:`kstore.record.format_conversion.convert` raises; an error removes the files written so
+    far.
     Memory: a chunk of 4 MiB or the largest batch, and its converted form.
     """
     path = os.path.join(directory, filenames.log_name(base_offset))

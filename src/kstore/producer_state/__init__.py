@@ -2,7 +2,7 @@
 
 Modules:
 
-- aborted_transactions: Looks up aborted transactions, as Kafka's collectAbortedTxns
+- collect_aborted: Looks up aborted transactions, as Kafka's collectAbortedTxns
 - producer_ids: Assigns producer ids and sequence numbers
 - reader_producer_state: The producer state of a log that another process writes
 - replay: Replays the batches and markers of segments into a producer table

@@ -30,7 +30,7 @@ from kstore.files.files import Files
 from kstore.files.open_file import OpenFile
 from kstore.integers import INT64_MIN
 from kstore.producer_state import replay, snapshot
-from kstore.producer_state.aborted_transactions import AbortedFinder
+from kstore.producer_state.collect_aborted import AbortedFinder
 from kstore.producer_state.replay import base_offset_of
 from kstore.producer_state.snapshot import ProducerEntry
 from kstore.segment import transaction_index

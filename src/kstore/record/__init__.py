@@ -6,8 +6,8 @@ Modules:
 - builder: Records in, one complete batch of bytes out
 - codec: The codecs of Kafka's batches by their ids: gzip 1, snappy 2, lz4 3, zstd 4
 - columns: Records as columns: NumPy views of a run of records, keys and values left where they are
-- convert: Batches of one message format turned into another: v0, v1 and v2, up and down
 - dataframe: Columns as a pandas.DataFrame: one row a record, keys and values copied as bytes
+- format_conversion: Batches of one message format turned into another: v0, v1 and v2, up and down
 - guessed_names: Advice for names of Kafka's clients and data frames that headers and columns lack
 - memory_size: How much memory an unwritten record is counted with
 - scan: From file bytes to records, batch after batch, decompressing where needed

@@ -9,8 +9,8 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from kstore._native.index.index_audit import BatchAudit
 from kstore._native.index.index_lookup import OffsetIndex, TimeIndex
-from kstore._native.recovery.index_audit import BatchAudit
 from kstore.checkpoint.leader_epochs import LeaderEpochs
 from kstore.errors import NewerFormatError, StorageError
 from kstore.files import filenames

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 
 from kstore._native.format import batch_fields
 from kstore._native.format.status import reason
+from kstore._native.index.index_audit import BatchAudit
 from kstore._native.read.decode import Scanner
 from kstore._native.recovery.header_checksums import ChecksumCheck
-from kstore._native.recovery.index_audit import BatchAudit
 from kstore.files import filenames
 from kstore.files.filenames import INDEX, LOG, TIME_INDEX
 from kstore.record import codec

@@ -17,7 +17,7 @@ from kstore.errors import (
     UnsupportedCompressionTypeError,
     UnsupportedForMessageFormatError,
 )
-from kstore.record.convert import convert, down_convert, rebuild
+from kstore.record.format_conversion import convert, down_convert, rebuild
 from oracle import convert as oracle
 from oracle import writer
 from oracle.crc import crc32

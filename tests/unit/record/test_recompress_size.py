@@ -14,7 +14,7 @@ from kstore.files.files import DISK
 from kstore.log.log import Log
 from kstore.maintenance import rewrite as rewriting
 from kstore.maintenance.rewrite import RewriteReport, RewriteTarget, rewrite_log
-from kstore.record.convert import merge
+from kstore.record.format_conversion import merge
 from kstore.spark.jobs.recompress import describe
 from oracle.plain import CREATE_TIME, LOG_APPEND_TIME, PlainBatch, PlainRecord
 from oracle.reader import read_log
