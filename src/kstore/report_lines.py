@@ -3,17 +3,19 @@
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
+from kstore.partition_files import count_of
+
 if TYPE_CHECKING:
     from kstore.partition_files import CompactionReport, SegmentDamage
 
 
 def rewrite_line(report: Any, segments: int) -> str:
     """Of a ``RewriteReport``, or a report with these fields; ``segments`` includes damaged ones."""
-    merged = f"; {report.merged_batches} batches merged" if report.merged_batches else ""
-    kept = f"; {report.kept_batches} batches kept, which would grow" if report.kept_batches else ""
+    counts = ((report.merged_batches, "merged"), (report.kept_batches, "kept, which would grow"))
+    batches = "".join(f"; {count_of(some, 'batch', 'es')} {what}" for some, what in counts if some)
     return (
-        f"{report.rewritten} of {segments} segments rewritten, "
-        f"{report.bytes_before} bytes to {report.bytes_after}{merged}{kept}"
+        f"{report.rewritten} of {count_of(segments, 'segment')} rewritten, "
+        f"{report.bytes_before} bytes to {report.bytes_after}{batches}"
     )
 
 
@@ -21,8 +23,8 @@ def reindex_line(report: Any) -> str:
     """Of a ``ReindexReport``, or a report with its fields."""
     damaged = f", {len(report.damages)} damaged" if report.damages else ""
     return (
-        f"{len(report.written)} files written, {len(report.removed)} removed{damaged} "
-        f"({report.segments} segments, {report.bytes} bytes)"
+        f"{count_of(len(report.written), 'file')} written, {len(report.removed)} removed{damaged} "
+        f"({count_of(report.segments, 'segment')}, {report.bytes} bytes)"
     )
 
 
@@ -32,9 +34,9 @@ def compaction_line(report: "CompactionReport") -> str:
         why = f": {report.reason}" if report.reason else ""
         return f"nothing to compact; the first dirty offset is {report.end_offset}{why}"
     return (
-        f"{report.records_read} records to {report.records_kept}, "
+        f"{count_of(report.records_read, 'record')} to {report.records_kept}, "
         f"{report.bytes_before} bytes to {report.bytes_after}, "
-        f"{report.segments_before} segments to {report.segments_after}, "
+        f"{count_of(report.segments_before, 'segment')} to {report.segments_after}, "
         f"compacted up to offset {report.end_offset}"
     )
 

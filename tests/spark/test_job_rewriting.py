@@ -88,7 +88,7 @@ def test_the_active_segment_too_and_old_messages(
     assert main([*words, "--roll", "--dry-run"]) == 0
     assert capsys.readouterr().out.startswith("1 tasks would rewrite 1 segments")
     assert main([*words, "--roll"]) == 0
-    assert "1 of 1 segments rewritten" in capsys.readouterr().out
+    assert "1 of 1 segment rewritten" in capsys.readouterr().out
     found = batches(log_dir)["old-0"]
     assert [(each.magic, each.base_offset) for each in found] == [(2, n) for n in range(300)]
     assert [record.value for each in found for record in each.records] == [

@@ -84,7 +84,8 @@ def run(arguments: argparse.Namespace) -> int:
             report = compact(log, arguments)
             done += 1
             if not empty.omit(name, is_empty=is_empty(log)):
-                print(f"{name}-{partition}: {compaction_line(report)} in {report.seconds:.1f} s")
+                took = f" in {report.seconds:.1f} s" if report.passes else ""
+                print(f"{name}-{partition}: {compaction_line(report)}{took}")
     print_lines(empty.lines("nothing to do"))
     for name in sorted(other if arguments.topic is not None else ()):
         complain(f"{name}: cleanup.policy does not contain 'compact' here; not compacted")
