@@ -119,6 +119,8 @@ HOMES = {
     "pyarrow": ("kstore.record.arrow", "kstore.spark"),
     "pyspark": ("kstore.spark",),
     "cramjam": ("kstore.record.codec",),
+    "jwt": ("kstore.security.json_web_keys",),
+    "cryptography": ("kstore.security.json_web_keys", "kstore.security.keystores"),
     "re2": ("kstore.broker.topic_patterns",),
     "regex": ("kstore.spark.java_pattern",),
     "prometheus_client": ("kstore.broker.metrics",),

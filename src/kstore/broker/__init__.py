@@ -39,6 +39,8 @@ Modules:
 - group_service: Executes the group coordinator's decisions
 - hanging_transactions: Finds transactions that are open for longer than the maximum timeout
 - internal_topic: An internal topic: its creation, and the loading of its partitions
+- json_web_key_refresher: The keys with which a listener verifies tokens, refreshed while the
+  broker runs
 - leader_hints: The current leader in responses of Produce 10 and Fetch 16 (KIP-951)
 - listener: A listening socket and its connections
 - listener_set: The listeners of a broker, and their advertised addresses

@@ -7,23 +7,31 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING
 
+from kstore.clock import now_ms
 from kstore.protocol.api_keys import ApiKey
 from kstore.protocol.error_codes import ErrorCode
 from kstore.security.principal import Principal, user
-from kstore.security.security_settings import PLAIN
+from kstore.security.security_settings import OAUTHBEARER, PLAIN
 
 if TYPE_CHECKING:
     from kstore.security.credentials import Credentials
     from kstore.security.scram import ScramExchange
     from kstore.security.security_settings import SaslSettings
+    from kstore.security.web_tokens import TokenValidator
 
 ALLOWED_BEFORE = frozenset((ApiKey.SASL_HANDSHAKE, ApiKey.API_VERSIONS, ApiKey.SASL_AUTHENTICATE))
+_INVALID_TOKEN = '{"status":"invalid_token"}'
 _NONCE_SIZE = 18  # bytes of randomness
 _MOST_LIFETIME_MS = 0x7FFF_FFFF_FFFF_FFFF
 
 
 class AuthenticationError(Exception):
-    """The client failed to authenticate. The message is sent to it, and contains no secret."""
+    """The client failed to authenticate. The message is sent to it, ``reason`` is logged; neither
+    contains a secret."""
+
+    def __init__(self, text: str, reason: str = "") -> None:
+        super().__init__(text)
+        self.reason = reason or text
 
 
 class Authentication:
@@ -36,15 +44,26 @@ class Authentication:
     __slots__ = (
         "_credentials",
         "_exchange",
+        "_expires_ms",
+        "_refused",
         "_sasl",
+        "_validate_token",
         "is_raw",
         "mechanism",
         "principal",
     )
 
-    def __init__(self, sasl: "SaslSettings", credentials: "Credentials") -> None:
+    def __init__(
+        self,
+        sasl: "SaslSettings",
+        credentials: "Credentials",
+        validate_token: "TokenValidator | None" = None,
+    ) -> None:
         self._sasl = sasl
         self._credentials = credentials
+        self._validate_token = validate_token
+        self._expires_ms: int | None = None  # of the token of OAUTHBEARER
+        self._refused = ""  # why the token of this exchange is not valid
         self._exchange: Callable[[bytes], tuple[bytes, str | None]] | None = None
         self.mechanism = ""
         self.principal: Principal | None = None  # of the exchange that succeeded
@@ -58,7 +77,7 @@ class Authentication:
     @property
     def may_repeat(self) -> bool:
         """Whether sessions expire, so that clients re-authenticate on the same connection."""
-        return any(self._sasl.max_reauth_ms.values())
+        return self.mechanism == OAUTHBEARER or any(self._sasl.max_reauth_ms.values())
 
     def begin(self, mechanism: str, *, is_raw: bool) -> ErrorCode:
         """Begin an exchange; return an error if the mechanism is not offered, or if
@@ -72,6 +91,9 @@ class Authentication:
         self.mechanism, self.is_raw = mechanism, is_raw
         if mechanism == PLAIN:
             self._exchange = self._plain
+        elif mechanism == OAUTHBEARER:
+            self._refused = ""
+            self._exchange = self._oauthbearer
         else:
             import secrets
 
@@ -105,8 +127,12 @@ class Authentication:
 
     @property
     def lifetime_ms(self) -> int:
-        """How long an authentication is valid; 0: without limit."""
-        return min(self._sasl.max_reauth_ms.get(self.mechanism, 0), _MOST_LIFETIME_MS)
+        """How long an authentication is valid; 0: without limit. A token bounds it (KIP-368)."""
+        most = min(self._sasl.max_reauth_ms.get(self.mechanism, 0), _MOST_LIFETIME_MS)
+        if self._expires_ms is None:
+            return most
+        left = max(self._expires_ms - now_ms(), 1)  # with clock skew, it may have expired
+        return min(left, most or left)
 
     def _plain(self, token: bytes) -> tuple[bytes, str | None]:
         from kstore.security.plain import PlainError, check_plain
@@ -127,3 +153,29 @@ class Authentication:
                 f"SASL mechanism {self.mechanism}"
             ) from None
         return answer, exchange.user if exchange.is_complete else None
+
+    def _oauthbearer(self, message: bytes) -> tuple[bytes, str | None]:
+        """As Kafka's OAuthBearerSaslServer: a token that is not valid has JSON as its response,
+        which the client confirms, and only then the exchange fails (RFC 7628)."""
+        from kstore.security.oauthbearer import OAuthBearerError, parse_initial_response
+        from kstore.security.web_tokens import TokenError
+
+        if self._refused:
+            raise AuthenticationError(_INVALID_TOKEN, f"the token is not valid: {self._refused}")
+        try:
+            response = parse_initial_response(message)
+        except OAuthBearerError as error:
+            raise AuthenticationError(str(error)) from None
+        assert self._validate_token is not None
+        try:
+            token = self._validate_token(response.token, now_ms())
+        except TokenError as error:
+            self._refused = str(error)
+            return _INVALID_TOKEN.encode(), None
+        if response.authorization_id not in ("", token.principal):
+            raise AuthenticationError(
+                "Authentication failed: Client requested an authorization id that is different "
+                "from the token's principal name"
+            )
+        self._expires_ms = token.expires_ms
+        return b"", token.principal

@@ -174,13 +174,16 @@ class Broker:
         self._memory = RequestMemory(self._settings.queued_max_request_bytes)
         self._workers = DiskWorkers(self._loop, self._settings.num_io_threads)
         self._metadata: LocalMetadata | None = None
-        listeners = ListenerSet(self._security, self._loop, self._settings, self._memory)
+        listeners: ListenerSet | None = None
         try:
+            # reads certificates and the keys of tokens
+            listeners = ListenerSet(self._security, self._loop, self._settings, self._memory)
             listeners.open()
             self._metrics = self._open_metrics()
             self._prepare_services(listeners)
         except BaseException:
-            listeners.close()
+            if listeners is not None:
+                listeners.close()
             if self._metrics is not None:
                 self._metrics.close()
             self._workers.close()

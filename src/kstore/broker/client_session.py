@@ -16,9 +16,9 @@ from kstore.security.tls import distinguished_name
 
 if TYPE_CHECKING:
     from kstore.broker.connection import Connection
+    from kstore.broker.listener import Listener
     from kstore.broker.loop import Timer
     from kstore.broker.services import Services
-    from kstore.security.security_settings import ListenerSecurity
 
 _LOGGER = logging.getLogger("kstore.broker")
 _KEY = Struct(">h")
@@ -32,21 +32,24 @@ class ClientSession:
     """
 
     def __init__(
-        self, connection: "Connection", services: "Services", listener: "ListenerSecurity"
+        self, connection: "Connection", services: "Services", listener: "Listener"
     ) -> None:
         self._connection = connection
         self._loop = services.loop
         assert services.security is not None
         self._security = services.security
-        self._listener = listener
+        assert listener.security is not None
+        self._listener = security = listener.security
         self._timer: Timer | None = None  # until the client must have authenticated, again
         self.authentication: Authentication | None = None  # None: SASL is not required
-        if listener.sasl is not None:
+        if security.sasl is not None:
             assert services.credentials is not None
-            self.authentication = Authentication(listener.sasl, services.credentials)
-            connection.limit_frames(listener.sasl.max_receive_size)
+            self.authentication = Authentication(
+                security.sasl, services.credentials, listener.validate_token
+            )
+            connection.limit_frames(security.sasl.max_receive_size)
             self.begin_authentication()
-        if listener.sasl is not None or listener.tls is not None:
+        if security.sasl is not None or security.tls is not None:
             self._timer = self._loop.call_later(
                 self._security.handshake_timeout_ms / 1000, self._expired
             )
@@ -97,7 +100,7 @@ class ClientSession:
         try:
             answer, principal = gate.step(bytes(frame))
         except AuthenticationError as error:
-            _LOGGER.info("%s: authentication failed: %s", self._connection, error)
+            _LOGGER.info("%s: authentication failed: %s", self._connection, error.reason)
             raise
         if principal is not None:
             self.authenticated(principal, gate.lifetime_ms)

@@ -91,7 +91,7 @@ class Connection:
         self._gate: Authentication | None = None  # set while only authentication is served
         self.session: ClientSession | None = None
         if listener.security is not None:
-            self.session = ClientSession(self, services, listener.security)
+            self.session = ClientSession(self, services, listener)
             if not isinstance(connection, socket.socket):
                 connection.on_secured = self.session.secured
         self._poller.register(self._fd, self._events, self._on_events)

@@ -5,6 +5,7 @@ import logging
 import socket
 from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 from typing import TYPE_CHECKING
 
 from kstore.broker.closed_reports import ClosedReports
@@ -13,12 +14,15 @@ from kstore.broker.connection_limits import ConnectionLimits
 from kstore.broker.loop import READABLE, Loop
 
 if TYPE_CHECKING:
+    from kstore.broker.json_web_key_refresher import JsonWebKeyRefresher
     from kstore.broker.request_memory import RequestMemory
     from kstore.broker.services import Services
     from kstore.broker.settings import BrokerSettings
     from kstore.broker.tls_contexts import TlsContext
     from kstore.broker.tls_transport import HandshakeTurns, TlsTransport
+    from kstore.security.oauth_settings import OAuthBearerSettings
     from kstore.security.security_settings import ListenerSecurity
+    from kstore.security.web_tokens import TokenValidator
 
 _LOGGER = logging.getLogger("kstore.broker")
 _ACCEPTED_OF_A_TURN = 64
@@ -68,8 +72,27 @@ class Listener:
 
             self._tls = tls_contexts.TlsContext(name, security.tls)
             self._turns = tls_transport.HandshakeTurns(loop)
+        self._keys: JsonWebKeyRefresher | None = None
+        self.validate_token: TokenValidator | None = None  # of OAUTHBEARER
+        if security is not None and security.sasl is not None:
+            self._accept_tokens(security.sasl.oauthbearer)
         # called when the last connection is closed
         self.on_empty: Callable[[], object] | None = None
+
+    def _accept_tokens(self, settings: "OAuthBearerSettings | None") -> None:
+        if settings is None:
+            return
+        if settings.jwks_url:
+            from kstore.broker.json_web_key_refresher import JsonWebKeyRefresher
+
+            self._keys = JsonWebKeyRefresher(self.name, settings, self._loop)
+            self.validate_token = self._keys.validate
+            return
+        from kstore.security.web_tokens import validate_unsecured
+
+        self.validate_token = partial(validate_unsecured, settings.rules)
+        _LOGGER.warning("listener %s accepts unsecured tokens, which any client can write as any "
+                        "user", self.name)  # fmt: skip
 
     def open(self, host: str, port: int) -> tuple[str, int]:
         """Listen; return the bound host and port. Raises OSError, socket.gaierror."""
@@ -97,6 +120,8 @@ class Listener:
         if self._socket is not None and not self._is_accepting:
             self._is_accepting = True
             self._loop.register(self._socket.fileno(), READABLE, self._accept)
+            if self._keys is not None:
+                self._keys.start()
 
     def close(self) -> None:
         """Stop accepting; existing connections stay open."""

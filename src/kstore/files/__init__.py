@@ -12,6 +12,7 @@ Modules:
 - lock_holders: Finds the processes that hold a lock of a file, for error messages
 - map_budget: Limits how many segments are mapped at once, for address space and descriptors
 - marker: Marker files for the state of a partition's folder, with the content ``{"format":1}``
+- memory_file: A file in memory, for libraries that read a secret only from a path
 - modification_time: Whether a directory's modification time shows every change since it was read
 - open_file: A file that is open within a ``with`` block
 - process_lifetime: Open objects of this process: closed at exit, disabled in a forked child

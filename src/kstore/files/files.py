@@ -529,6 +529,12 @@ def outside_stamp(path: str | os.PathLike[str]) -> tuple[int, int, int, int] | N
     return about.st_dev, about.st_ino, about.st_ctime_ns, about.st_size
 
 
+def read_outside(path: str | os.PathLike[str], limit: int) -> bytes:
+    """All bytes of a file of the user's, which may be a link. Raises StorageError, also for more
+    than ``limit`` bytes."""
+    return DISK.read(os.path.realpath(path), limit)
+
+
 def _write_rest(fd: int, buffer: bytes | bytearray | memoryview, done: int) -> int:
     with memoryview(buffer).cast("B") as view:
         size = len(view)

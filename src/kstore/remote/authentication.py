@@ -5,6 +5,8 @@ from collections.abc import Callable, Generator
 
 from kstore.errors import KStoreError
 from kstore.security.client_settings import PLAIN, ClientSasl
+from kstore.security.oauth_login import AccessTokens, LoginError
+from kstore.security.oauthbearer import END_OF_ERROR, OAuthBearerError, initial_response
 from kstore.security.scram import ScramError
 from kstore.security.scram_client import ScramClient
 
@@ -23,7 +25,10 @@ def authenticate(sasl: ClientSasl, exchange: Callable[[bytes], bytes]) -> None:
 
     Raises AuthenticationFailedError, and the errors of ``exchange``.
     """
-    steps = _plain(sasl) if sasl.mechanism == PLAIN else _scram(sasl)
+    if sasl.tokens is not None:
+        steps = _oauthbearer(sasl.tokens)
+    else:
+        steps = _plain(sasl) if sasl.mechanism == PLAIN else _scram(sasl)
     try:
         token = next(steps)
         while True:
@@ -32,6 +37,8 @@ def authenticate(sasl: ClientSasl, exchange: Callable[[bytes], bytes]) -> None:
         return
     except ScramError as error:
         raise AuthenticationFailedError(f"{error}; is that the broker?") from None
+    except (LoginError, OAuthBearerError) as error:
+        raise AuthenticationFailedError(str(error)) from None
 
 
 def _plain(sasl: ClientSasl) -> Generator[bytes, bytes]:
@@ -44,3 +51,10 @@ def _scram(sasl: ClientSasl) -> Generator[bytes, bytes]:
     answer = yield client.first()
     answer = yield client.final(answer)
     client.finish(answer)
+
+
+def _oauthbearer(tokens: AccessTokens) -> Generator[bytes, bytes]:
+    answer = yield initial_response(tokens.get(), tokens.login.extensions)
+    if answer:  # JSON about the error: the broker's response to this message has it, too
+        yield END_OF_ERROR
+        raise OAuthBearerError("the broker does not accept the token")

@@ -22,7 +22,8 @@ from kstore.protocol.messages.sasl_authenticate import (
 from kstore.protocol.messages.sasl_handshake import SaslHandshakeRequest, SaslHandshakeResponse
 from kstore.protocol.wire import Reader, Writer
 from kstore.remote.authentication import AuthenticationFailedError, authenticate
-from kstore.security.client_settings import ClientSasl, ClientSecurity, ClientTls, client_context
+from kstore.security.client_settings import ClientSasl, ClientSecurity
+from kstore.security.client_tls import ClientTls, client_context
 
 _PLAINTEXT = ClientSecurity()
 _SHARE_OF_SESSION = 0.85  # of a session's time, after which the client authenticates again

@@ -21,14 +21,22 @@ from kstore.security.listeners import (
     ListenerAddress,
     parse_listeners,
 )
-from kstore.security.setting_texts import LISTENER_PREFIX, SettingTexts, listener_setting
+from kstore.security.setting_texts import (
+    LISTENER_PREFIX,
+    OAUTHBEARER_WITHOUT_TLS,
+    SERVER_CALLBACK,
+    SettingTexts,
+    listener_setting,
+)
 from kstore.security.tls import TLS_SETTINGS, TlsSettings, read_tls_settings
 
 if TYPE_CHECKING:
     from kstore.security.jaas import JaasConfig
+    from kstore.security.oauth_settings import OAuthBearerSettings
 
 PLAIN, SCRAM_SHA_256, SCRAM_SHA_512 = "PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"
-MECHANISMS = (PLAIN, SCRAM_SHA_256, SCRAM_SHA_512)
+OAUTHBEARER = "OAUTHBEARER"
+MECHANISMS = (PLAIN, SCRAM_SHA_256, SCRAM_SHA_512, OAUTHBEARER)
 PLAIN_WITHOUT_TLS = "kstore.sasl.plain.without.tls"
 HANDSHAKE_TIMEOUT = "kstore.handshake.timeout.ms"
 
@@ -47,6 +55,7 @@ _MAX_RECEIVE = "sasl.server.max.receive.size"
 _OTHERS = MappingProxyType(
     {
         PLAIN_WITHOUT_TLS: "false",
+        OAUTHBEARER_WITHOUT_TLS: "false",
         HANDSHAKE_TIMEOUT: "10000",
         _SUPER_USERS: "",
         _ALLOWS_EVERYONE: "false",
@@ -69,8 +78,10 @@ _WITHOUT_EFFECT = frozenset(
     (
         "early.start.listeners",
         "inter.broker.listener.name",
+        "sasl.login.callback.handler.class",
         "sasl.mechanism.controller.protocol",
         "sasl.mechanism.inter.broker.protocol",
+        "sasl.oauthbearer.token.endpoint.url",
         "security.inter.broker.protocol",
         "ssl.endpoint.identification.algorithm",
         "ssl.keymanager.algorithm",
@@ -92,6 +103,7 @@ class SaslSettings:
     plain_users: Mapping[str, str] = field(default_factory=dict, repr=False)
     max_reauth_ms: Mapping[str, int] = field(default_factory=dict)  # by mechanism; 0: never
     max_receive_size: int = 524_288
+    oauthbearer: "OAuthBearerSettings | None" = None
 
 
 @lazy_dataclass(frozen=True, kw_only=True)
@@ -217,6 +229,8 @@ class _Settings:
     def _check_name(self, name: str, text: str) -> None:
         if name in _OF_A_LISTENER or name in _OF_THE_BROKER or name in _OTHERS:
             return
+        if _is_of_oauthbearer(name):
+            return
         setting = BROKER_SETTINGS.get(name)
         if setting is None:
             close = close_names(name, [*_OTHERS, *BROKER_SETTINGS], 1)
@@ -227,10 +241,16 @@ class _Settings:
         raise InvalidConfigError(f"this broker does not support {name}, and starts only without it")
 
     def _check_listener_name(self, name: str, rest: str, text: str) -> None:
-        if rest in _OF_A_LISTENER:
+        if rest in _OF_A_LISTENER or _is_of_oauthbearer(rest):
             return
         mechanism, _, of_mechanism = rest.partition(".")
         if mechanism.upper() in MECHANISMS and of_mechanism in (_JAAS, _REAUTH):
+            return
+        if mechanism.upper() == OAUTHBEARER and (
+            of_mechanism == SERVER_CALLBACK
+            or of_mechanism in _WITHOUT_EFFECT
+            or _is_of_oauthbearer(of_mechanism)
+        ):
             return
         setting = BROKER_SETTINGS.get(rest)
         if setting is not None and text.strip() == (setting.default or ""):
@@ -290,7 +310,15 @@ class _Settings:
             plain_users=users,
             max_reauth_ms={each: self._reauth_ms(name, each) for each in asked},
             max_receive_size=self._texts.number(_MAX_RECEIVE, 1),
+            oauthbearer=self._oauthbearer(where, configs) if OAUTHBEARER in configs else None,
         )
+
+    def _oauthbearer(
+        self, where: ListenerAddress, configs: Mapping[str, "JaasConfig | None"]
+    ) -> "OAuthBearerSettings":
+        from kstore.security.oauth_settings import read_oauth_settings
+
+        return read_oauth_settings(self._texts, where, configs[OAUTHBEARER])
 
     def _reauth_ms(self, listener: str, mechanism: str) -> int:
         own = listener_setting(listener, f"{mechanism.lower()}.{_REAUTH}")
@@ -300,10 +328,16 @@ class _Settings:
         name = listener_setting(listener, f"{mechanism.lower()}.{_JAAS}")
         if not self._texts.is_set(name):
             return None
-        from kstore.security.jaas import PLAIN_MODULE, SCRAM_MODULE, parse_jaas
+        from kstore.security.jaas import (
+            OAUTHBEARER_MODULE,
+            PLAIN_MODULE,
+            SCRAM_MODULE,
+            parse_jaas,
+        )
 
         config = parse_jaas(name, self._texts.text(name))
-        expected = PLAIN_MODULE if mechanism == PLAIN else SCRAM_MODULE
+        modules = {PLAIN: PLAIN_MODULE, OAUTHBEARER: OAUTHBEARER_MODULE}
+        expected = modules.get(mechanism, SCRAM_MODULE)
         if config.module != expected:
             raise InvalidConfigError(f"{name}: the login module is {expected}")
         return config
@@ -332,3 +366,11 @@ def _split(name: str) -> tuple[str, str]:
     """Split ``listener.name.<listener>.<setting>`` into listener and setting."""
     listener, _, rest = name.removeprefix(LISTENER_PREFIX).partition(".")
     return listener.upper(), rest
+
+
+def _is_of_oauthbearer(name: str) -> bool:
+    if not name.startswith("sasl.oauthbearer."):
+        return False
+    from kstore.security.oauth_settings import OAUTH_SETTINGS
+
+    return name in OAUTH_SETTINGS

@@ -6,6 +6,8 @@ from kstore.cluster.settings.broker_settings import BROKER_SETTINGS
 from kstore.errors import InvalidConfigError
 
 LISTENER_PREFIX = "listener.name."
+SERVER_CALLBACK = "sasl.server.callback.handler.class"
+OAUTHBEARER_WITHOUT_TLS = "kstore.sasl.oauthbearer.without.tls"
 _MOST = 1 << 53
 
 

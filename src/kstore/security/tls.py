@@ -1,6 +1,6 @@
 """TLS on one listener: its settings, and SSL contexts.
 
-Keys and certificates are PEM files, configured under Kafka's names (KIP-651):
+Keys and certificates are files of PEM (KIP-651) or PKCS12, configured under Kafka's names:
 ``ssl.keystore.location`` contains the private key and certificate chain,
 ``ssl.truststore.location`` the certificate authorities of clients.
 """
@@ -18,6 +18,7 @@ from kstore.security.setting_texts import SettingTexts
 if TYPE_CHECKING:
     import ssl
 
+    from kstore.security.keystores import StoreFile
     from kstore.security.mapping_rules import PrincipalMapper
 
 KEYSTORE, KEYSTORE_TYPE = "ssl.keystore.location", "ssl.keystore.type"
@@ -32,14 +33,8 @@ TLS_SETTINGS = frozenset(
         PROTOCOLS, MAPPING_RULES, KEYSTORE_PASSWORD, TRUSTSTORE_PASSWORD,
     )
 )  # fmt: skip
-_PEM = "PEM"
 _VERSIONS = ("TLSv1.2", "TLSv1.3")
 _AUTH = ("none", "requested", "required")
-_HOW_TO_CONVERT = (
-    "this broker reads PEM: export the store with keytool -importkeystore -deststoretype PKCS12, "
-    "then openssl pkcs12 -nodes, and set the type to PEM"
-)
-
 Stamps = tuple[object, ...]
 
 
@@ -47,10 +42,10 @@ Stamps = tuple[object, ...]
 class TlsSettings:
     """The TLS settings of one listener."""
 
-    keystore: str
+    keystore: "StoreFile"
     mapper: "PrincipalMapper"
     key_password: str = field(default="", repr=False)
-    truststore: str = ""
+    truststore: "StoreFile | None" = None
     trusted: str = field(default="", repr=False)  # certificates, PEM
     client_auth: str = "none"
     versions: tuple[str, ...] = _VERSIONS
@@ -58,7 +53,7 @@ class TlsSettings:
     @property
     def files(self) -> Sequence[str]:
         """The files that an operator may replace while the broker runs."""
-        return [path for path in (self.keystore, self.truststore) if path]
+        return [each.path for each in (self.keystore, self.truststore) if each is not None]
 
 
 def read_tls_settings(texts: SettingTexts, where: ListenerAddress) -> TlsSettings:
@@ -67,6 +62,7 @@ def read_tls_settings(texts: SettingTexts, where: ListenerAddress) -> TlsSetting
     As in Kafka, a listener with SASL requests client certificates only if
     ``listener.name.<listener>.ssl.client.auth`` is set.
     """
+    from kstore.security.keystores import PEM, store_file
     from kstore.security.mapping_rules import PrincipalMapper  # which compiles patterns
 
     listener = where.name
@@ -74,23 +70,20 @@ def read_tls_settings(texts: SettingTexts, where: ListenerAddress) -> TlsSetting
     def text(name: str) -> str:
         return texts.text(name, listener)
 
-    for location, kind, password in (
-        (KEYSTORE, KEYSTORE_TYPE, KEYSTORE_PASSWORD),
-        (TRUSTSTORE, TRUSTSTORE_TYPE, TRUSTSTORE_PASSWORD),
-    ):
-        if (text(location) or location == KEYSTORE) and text(kind).upper() != _PEM:
-            raise InvalidConfigError(
-                f"listener {listener}: {kind} is {text(kind)}; {_HOW_TO_CONVERT}"
-            )
-        if text(password):
-            raise InvalidConfigError(
-                f"listener {listener}: {password} is not used with PEM, remove it"
-            )
-    if not text(KEYSTORE):
+    whose = f"listener {listener}: "
+    keystore = store_file(
+        "keystore", text(KEYSTORE), text(KEYSTORE_TYPE), text(KEYSTORE_PASSWORD), whose
+    )
+    truststore = store_file(
+        "truststore", text(TRUSTSTORE), text(TRUSTSTORE_TYPE), text(TRUSTSTORE_PASSWORD), whose
+    )
+    if not keystore.path:
         raise InvalidConfigError(
-            f"listener {listener} needs {KEYSTORE}: a PEM file with the private key and the "
+            f"listener {listener} needs {KEYSTORE}: a file with the private key and the "
             "certificates"
         )
+    if text(TRUSTED) and truststore.kind != PEM:
+        raise InvalidConfigError(f"{whose}{TRUSTED} needs {TRUSTSTORE_TYPE}={PEM}")
     auth = text(CLIENT_AUTH).lower()
     if where.uses_sasl and texts.source(CLIENT_AUTH, listener) == CLIENT_AUTH:
         auth = "none"
@@ -105,9 +98,9 @@ def read_tls_settings(texts: SettingTexts, where: ListenerAddress) -> TlsSetting
     if not versions or any(each not in _VERSIONS for each in versions):
         raise InvalidConfigError(f"{PROTOCOLS} has {' and '.join(_VERSIONS)}, or one of them")
     return TlsSettings(
-        keystore=text(KEYSTORE),
+        keystore=keystore,
         key_password=text(KEY_PASSWORD),
-        truststore=text(TRUSTSTORE),
+        truststore=truststore if truststore.path else None,
         trusted=text(TRUSTED),
         client_auth=auth,
         versions=tuple(versions),
@@ -122,25 +115,27 @@ def server_context(settings: TlsSettings) -> "ssl.SSLContext":
     """
     import ssl  # slow to import
 
+    from kstore.security.keystores import load_key, load_trusted, unusable
+
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     versions = {"TLSv1.2": ssl.TLSVersion.TLSv1_2, "TLSv1.3": ssl.TLSVersion.TLSv1_3}
     chosen = [versions[each] for each in settings.versions]
     context.minimum_version, context.maximum_version = min(chosen), max(chosen)
     context.options |= ssl.OP_NO_RENEGOTIATION
-    path = settings.keystore
+    path = settings.keystore.path
     try:
-        # With a function, OpenSSL never prompts for a password on the terminal.
-        context.load_cert_chain(path, password=lambda: settings.key_password)
+        load_key(context, settings.keystore, settings.key_password)
         if settings.client_auth != "none":
-            path = settings.truststore or TRUSTED
-            context.load_verify_locations(
-                cafile=settings.truststore or None, cadata=settings.trusted or None
-            )
+            path = TRUSTED
+            if settings.trusted:
+                context.load_verify_locations(cadata=settings.trusted)
+            if settings.truststore is not None:
+                path = settings.truststore.path
+                load_trusted(context, settings.truststore)
             required = settings.client_auth == "required"
             context.verify_mode = ssl.CERT_REQUIRED if required else ssl.CERT_OPTIONAL
     except (OSError, ValueError) as error:
-        reason = getattr(error, "reason", None) or getattr(error, "strerror", None) or "not valid"
-        raise InvalidConfigError(f"{path} cannot be used for TLS: {reason}") from None
+        raise unusable(path, error) from None
     return context
 
 

@@ -193,7 +193,7 @@ def stdin_of(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[bytes], None
          "the certificate of 127.0.0.1:{port} is not trusted: "),
         ("SSL", "", {"ssl.keystore.location": "", "ssl.keystore.type": ""}, "127.0.0.1:{port}"),
         ("SSL", "", {"security.protocol": "PLAINTEXT"}, "127.0.0.1:{port}"),
-        ("SSL", "", {"ssl.truststore.type": "JKS"}, "ssl.truststore.type is JKS; kstore reads PEM"),
+        ("SSL", "", {"ssl.truststore.type": "JKS"}, "it is PEM, set the type to PEM"),
         ("INTERNAL", "", {"security.protocol": "SSL"}, "does that listener use TLS?"),
         ("SSL", "", {"sasl.mechanismus": "PLAIN"}, "does not support sasl.mechanismus"),
     ],

@@ -5,13 +5,9 @@ from pathlib import Path
 import pytest
 
 from kstore.errors import InvalidConfigError
-from kstore.security.client_settings import (
-    ClientSasl,
-    ClientSecurity,
-    ClientTls,
-    client_context,
-    client_security,
-)
+from kstore.security.client_settings import ClientSasl, ClientSecurity, client_security
+from kstore.security.client_tls import ClientTls, client_context
+from kstore.security.keystores import StoreFile
 
 SCRAM = "org.apache.kafka.common.security.scram.ScramLoginModule required "
 PLAIN = "org.apache.kafka.common.security.plain.PlainLoginModule required "
@@ -47,8 +43,8 @@ def test_sasl_and_tls() -> None:
     )
     assert found.sasl == ClientSasl(mechanism="SCRAM-SHA-512", user="alice", password='a "secret"')
     assert found.tls == ClientTls(
-        truststore="ca.pem",
-        keystore="me.pem",
+        truststore=StoreFile("ca.pem"),
+        keystore=StoreFile("me.pem"),
         key_password="hidden",
         checks_name=False,
         versions=("TLSv1.3",),
@@ -61,13 +57,15 @@ def test_sasl_and_tls() -> None:
     ("settings", "text"),
     [
         ({"security.protocol": "TLS"}, "one of PLAINTEXT, SSL"),
-        ({"ssl.truststore.location": "a.jks", **TLS}, "ssl.truststore.type is JKS; kstore reads"),
         (
-            {"ssl.truststore.type": "PKCS12", "ssl.truststore.location": "a", **TLS},
-            "keytool -importkeystore",
+            {"ssl.truststore.type": "BKS", "ssl.truststore.location": "a", **TLS},
+            "ssl.truststore.type is one of PEM, PKCS12, JKS",
         ),
-        ({"ssl.keystore.location": "a.jks", **TLS}, "ssl.keystore.type is JKS"),
-        ({"ssl.keystore.password": "x", **TLS}, "is not used with PEM"),
+        ({"ssl.truststore.certificates": "x", **TLS}, "needs ssl.truststore.type=PEM"),
+        (
+            {"ssl.keystore.password": "x", "ssl.keystore.type": "PEM", **TLS},
+            "is not used with PEM",
+        ),
         ({"ssl.keystore.key": "x", **TLS}, "does not support ssl.keystore.key"),
         ({"ssl.cipher.suites": "TLS_AES_128_GCM_SHA256", **TLS}, "ssl.cipher.suites"),
         ({"ssl.enabled.protocols": "TLSv1.1", **TLS}, "TLSv1.2 and TLSv1.3"),
@@ -85,7 +83,8 @@ def test_what_is_not_supported_is_refused(settings: dict[str, str], text: str) -
     ("mechanism", "config", "text"),
     [
         (None, PLAIN + USER, "sasl.mechanism is one of PLAIN, .*not 'GSSAPI'"),
-        ("OAUTHBEARER", PLAIN + USER, "sasl.mechanism is one of"),
+        ("OAUTHBEARER", PLAIN + USER, "the login module of OAUTHBEARER is"),
+        ("OAUTHBEARER", None, "needs sasl.oauthbearer.token.endpoint.url"),
         ("PLAIN", None, "needs sasl.jaas.config=.*PlainLoginModule required"),
         ("PLAIN", SCRAM + USER, "the login module of PLAIN is"),
         ("SCRAM-SHA-256", PLAIN + USER, "the login module of SCRAM-SHA-256 is"),
@@ -109,9 +108,9 @@ def test_sasl_that_is_incomplete(mechanism: str | None, config: str | None, text
 def test_files_that_cannot_be_used_are_named(tmp_path: Path) -> None:
     path = tmp_path / "ca.pem"
     with pytest.raises(InvalidConfigError, match=r"ca\.pem cannot be used for TLS: No such file"):
-        client_context(ClientTls(truststore=str(path)))
+        client_context(ClientTls(truststore=StoreFile(str(path))))
     path.write_text("no certificate")
     with pytest.raises(InvalidConfigError, match=r"ca\.pem cannot be used for TLS"):
-        client_context(ClientTls(truststore=str(path)))
+        client_context(ClientTls(truststore=StoreFile(str(path))))
     with pytest.raises(InvalidConfigError, match=r"ca\.pem cannot be used for TLS"):
-        client_context(ClientTls(keystore=str(path)))
+        client_context(ClientTls(keystore=StoreFile(str(path))))

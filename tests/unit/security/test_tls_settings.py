@@ -64,8 +64,9 @@ def test_a_listener_with_sasl_asks_for_certificates_only_by_a_setting_of_its_own
     ("changes", "words"),
     [
         ({"ssl.keystore.location": ""}, "needs ssl.keystore.location"),
-        ({"ssl.keystore.type": "JKS"}, "reads PEM"),
-        ({"ssl.truststore.type": "JKS", "ssl.truststore.location": "x"}, "reads PEM"),
+        ({"ssl.keystore.type": "BKS"}, "SSL: ssl.keystore.type is one of PEM, PKCS12, JKS"),
+        ({"ssl.truststore.type": "BKS", "ssl.truststore.location": "x"}, "truststore.type is one"),
+        ({"ssl.truststore.type": "JKS", "ssl.truststore.certificates": "x"}, "type=PEM"),
         ({"ssl.keystore.password": "secret"}, "not used with PEM"),
         ({"ssl.client.auth": "required"}, "needs ssl.truststore.location"),
         ({"ssl.client.auth": "maybe"}, "one of none"),

@@ -65,22 +65,24 @@ class SaslHandlers:
         try:
             token, principal = authentication.step(message.auth_bytes)
         except AuthenticationError as error:
-            return self._refused(connection, session.failure_delay_seconds, str(error))
+            return self._refused(connection, session.failure_delay_seconds, error)
         lifetime_ms = 0
         if principal is not None:
             lifetime_ms = authentication.lifetime_ms
             session.authenticated(principal, lifetime_ms)
         return SaslAuthenticateResponse(ErrorCode.NONE, None, token, lifetime_ms)
 
-    def _refused(self, connection: "Connection", delay: float, text: str) -> Answer:
-        _LOGGER.info("%s: authentication failed: %s", connection, text)
+    def _refused(
+        self, connection: "Connection", delay: float, error: AuthenticationError
+    ) -> Answer:
+        _LOGGER.info("%s: authentication failed: %s", connection, error.reason)
         pending = Pending()
 
         def answer() -> None:
             if not pending.is_cancelled:
                 connection.end_after_answers()
                 pending.complete(
-                    SaslAuthenticateResponse(ErrorCode.SASL_AUTHENTICATION_FAILED, text)
+                    SaslAuthenticateResponse(ErrorCode.SASL_AUTHENTICATION_FAILED, str(error))
                 )
 
         timer = self._loop.call_later(delay, answer)

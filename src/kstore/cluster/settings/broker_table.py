@@ -131,6 +131,17 @@ queued.max.request.bytes LONG -1
 queued.max.requests INT 500 [1,...]
 request.timeout.ms INT 30000
 reserved.broker.max.id INT 1000 [0,...]
+sasl.enabled.mechanisms LIST GSSAPI
+sasl.oauthbearer.clock.skew.seconds INT 30
+sasl.oauthbearer.expected.audience LIST null
+sasl.oauthbearer.expected.issuer STRING null
+sasl.oauthbearer.jwks.endpoint.refresh.ms LONG 3600000
+sasl.oauthbearer.jwks.endpoint.retry.backoff.max.ms LONG 10000
+sasl.oauthbearer.jwks.endpoint.retry.backoff.ms LONG 100
+sasl.oauthbearer.jwks.endpoint.url STRING null
+sasl.oauthbearer.scope.claim.name STRING scope
+sasl.oauthbearer.sub.claim.name STRING sub
+sasl.server.max.receive.size INT 524288
 security.inter.broker.protocol STRING PLAINTEXT [PLAINTEXT, SSL, SASL_PLAINTEXT, SASL_SSL]
 security.providers STRING null
 socket.connection.setup.timeout.max.ms LONG 30000
@@ -139,6 +150,17 @@ socket.listen.backlog.size INT 50 [1,...]
 socket.receive.buffer.bytes INT 102400
 socket.request.max.bytes INT 104857600 [1,...]
 socket.send.buffer.bytes INT 102400
+ssl.client.auth STRING none [required, requested, none]
+ssl.enabled.protocols LIST TLSv1.2,TLSv1.3
+ssl.key.password PASSWORD null
+ssl.keystore.location STRING null
+ssl.keystore.password PASSWORD null
+ssl.keystore.type STRING JKS
+ssl.principal.mapping.rules STRING DEFAULT
+ssl.truststore.certificates PASSWORD null
+ssl.truststore.location STRING null
+ssl.truststore.password PASSWORD null
+ssl.truststore.type STRING JKS
 transaction.abort.timed.out.transaction.cleanup.interval.ms INT 10000 [1,...]
 transaction.max.timeout.ms INT 900000 [1,...]
 *transaction.partition.verification.enable BOOLEAN true

@@ -105,7 +105,6 @@ replica.socket.timeout.ms INT 30000
 replication.quota.window.num INT 11 [1,...]
 replication.quota.window.size.seconds INT 1 [1,...]
 sasl.client.callback.handler.class CLASS null
-sasl.enabled.mechanisms LIST GSSAPI
 sasl.jaas.config PASSWORD null
 sasl.kerberos.kinit.cmd STRING /usr/bin/kinit
 sasl.kerberos.min.time.before.relogin LONG 60000
@@ -125,41 +124,20 @@ sasl.login.retry.backoff.max.ms LONG 10000
 sasl.login.retry.backoff.ms LONG 100
 sasl.mechanism.controller.protocol STRING GSSAPI
 sasl.mechanism.inter.broker.protocol STRING GSSAPI
-sasl.oauthbearer.clock.skew.seconds INT 30
-sasl.oauthbearer.expected.audience LIST null
-sasl.oauthbearer.expected.issuer STRING null
-sasl.oauthbearer.jwks.endpoint.refresh.ms LONG 3600000
-sasl.oauthbearer.jwks.endpoint.retry.backoff.max.ms LONG 10000
-sasl.oauthbearer.jwks.endpoint.retry.backoff.ms LONG 100
-sasl.oauthbearer.jwks.endpoint.url STRING null
-sasl.oauthbearer.scope.claim.name STRING scope
-sasl.oauthbearer.sub.claim.name STRING sub
 sasl.oauthbearer.token.endpoint.url STRING null
 sasl.server.callback.handler.class CLASS null
-sasl.server.max.receive.size INT 524288
 ssl.allow.dn.changes BOOLEAN false
 ssl.allow.san.changes BOOLEAN false
 ssl.cipher.suites LIST ""
-ssl.client.auth STRING none [required, requested, none]
-ssl.enabled.protocols LIST TLSv1.2,TLSv1.3
 ssl.endpoint.identification.algorithm STRING https
 ssl.engine.factory.class CLASS null
-ssl.key.password PASSWORD null
 ssl.keymanager.algorithm STRING SunX509
 ssl.keystore.certificate.chain PASSWORD null
 ssl.keystore.key PASSWORD null
-ssl.keystore.location STRING null
-ssl.keystore.password PASSWORD null
-ssl.keystore.type STRING JKS
-ssl.principal.mapping.rules STRING DEFAULT
 ssl.protocol STRING TLSv1.3
 ssl.provider STRING null
 ssl.secure.random.implementation STRING null
 ssl.trustmanager.algorithm STRING PKIX
-ssl.truststore.certificates PASSWORD null
-ssl.truststore.location STRING null
-ssl.truststore.password PASSWORD null
-ssl.truststore.type STRING JKS
 telemetry.max.bytes INT 1048576 [1,...]
 zookeeper.clientCnxnSocket STRING null
 zookeeper.connect STRING null
