@@ -9,6 +9,7 @@ import math
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, fields, replace
+from datetime import timedelta
 
 from kstore.close_names import close_names
 from kstore.errors import BackgroundFailure, InvalidConfigError, UnknownSettingError
@@ -329,10 +330,24 @@ def _attribute(name: object, settings: Mapping[str, str]) -> str:
     spelled = _spelled(name)
     if spelled in settings:
         return settings[spelled]
+    stem, _, unit = spelled.rpartition(".")
+    if unit in _UNITS and f"{stem}.ms" in settings:
+        raise UnknownSettingError(
+            f"unknown setting {name!r}; use {{'{stem}.ms': timedelta({_UNITS[unit]})}}, or a "
+            "number of milliseconds"
+        )
     close = close_names(spelled.lower(), settings)
     known = ", ".join(sorted(settings))
     hint = f"did you mean {' or '.join(close)}?" if close else f"known are: {known}"
     raise UnknownSettingError(f"unknown setting {name!r}; {hint}")
+
+
+_UNITS = {
+    **dict.fromkeys(("hours", "hour", "h"), "hours=24"),
+    **dict.fromkeys(("minutes", "minute", "min"), "minutes=30"),
+    **dict.fromkeys(("days", "day", "d"), "days=7"),
+    **dict.fromkeys(("seconds", "second", "s", "sec"), "seconds=60"),
+}
 
 
 def _spelled(name: str) -> str:
@@ -465,6 +480,8 @@ def _check_choice(config: object, name: str, choices: tuple[str, ...]) -> None:
 
 def _parse(name: str, value: object, kind: str) -> object:
     if not isinstance(value, str):
+        if name[-2:] == "ms" and isinstance(value, timedelta):
+            return value // timedelta(milliseconds=1)
         return value
     text = value.strip()
     if kind == "bool":

@@ -7,11 +7,19 @@ Python and inside a ``numba.njit`` function; the guide "Your own loops" shows ho
 from kstore._native.jit import *  # noqa: F403
 from kstore._native.jit import __all__ as __all__
 
+_GUESSED = {
+    **dict.fromkeys(("prefix", "startswith"), "use starts_with(row.value, b'...')"),
+    **dict.fromkeys(("endswith", "ends_with"), "use equals(row.value[-3:], b'...')"),
+    **dict.fromkeys(("eq", "equal", "is_equal"), "use equals(row.key, b'...')"),
+    **dict.fromkeys(("find", "has", "search"), "use contains(row.value, b'...')"),
+    **dict.fromkeys(("compile", "predicate"), "use compile_predicate(), or scan(where=...)"),
+}
+
 
 def __getattr__(name: str) -> object:
     """Name the function that a guessed one stands for."""
     import sys
 
-    from kstore.kafka_names import OF_JIT, missing_of_module
+    from kstore.kafka_names import missing_of_module
 
-    raise missing_of_module("kstore.jit", name, OF_JIT.get(name), sys._getframe(1))
+    raise missing_of_module("kstore.jit", name, _GUESSED.get(name), sys._getframe(1))

@@ -37,10 +37,6 @@ OF_BROKERS = {
         _STORE_OF_BROKER,
     ),
 }  # fmt: skip
-OF_BROKER_PROCESSES = dict.fromkeys(
-    ("consumer", "groups", "producer", "store", "topics"),
-    "it is another process: use clients, or the fixture in_process_kafka_broker, which has `store`",
-)
 OF_BATCH_INFOS = {
     **dict.fromkeys(("compute_crc", "is_valid", "verify"), "use log.verify(), which reads them"),
     "batch_size": "use size, in bytes",
@@ -217,6 +213,29 @@ OF_MODULE = {
     **dict.fromkeys(("TopicExists", "TopicAlreadyExistsError"), "use TopicExistsError"),
     **dict.fromkeys(("merge",), "use heapq.merge(*logs, key=lambda record: record.timestamp)"),
     **dict.fromkeys(("murmur2", "partition_for"), "use partition_for(key) of a topic"),
+    **dict.fromkeys(("OffsetReset", "OffsetSpec"), "use 'earliest', 'latest' or an aware datetime"),
+    **dict.fromkeys(
+        ("append", "consumer", "create_topic", "groups", "list_topics", "producer", "topics"),
+        "it is a method of a store: `with kstore.open('data') as store:`",
+    ),
+    **dict.fromkeys(
+        (
+            "follow",
+            "open_log",
+            "open_topic",
+            "read",
+            "read_log",
+            "read_topic",
+            "records",
+            "scan",
+            "tail",
+        ),
+        "use kstore.open('data', mode='r')['orders'], and [0] for the log of partition 0",
+    ),
+    **dict.fromkeys(
+        ("read_arrow", "read_pandas", "to_arrow", "to_pandas"),
+        "use kstore.open('data', mode='r')['orders'].to_pandas(), or to_arrow()",
+    ),
     "Batch": "use log.batches(), or a consumer's",
     "Partitioner": "use store.producer(partitioner=lambda key, value, count: 0)",
     "AIOKafkaConsumer": _ASYNC_CONSUMER,
@@ -395,23 +414,6 @@ OF_TOPICS = {
     "size_in_bytes": "use size",
     "start_offset": "use start_offsets(), by partition",
 }
-_BROKER = "use `with kstore.testing.broker({'orders': 2}) as broker:`, "
-_FIXTURE = "a pytest fixture, by pytest_plugins = ['kstore.testing.fixtures']; or "
-OF_JIT = {
-    **dict.fromkeys(("prefix", "startswith"), "use starts_with(row.value, b'...')"),
-    **dict.fromkeys(("endswith", "ends_with"), "use equals(row.value[-3:], b'...')"),
-    **dict.fromkeys(("eq", "equal", "is_equal"), "use equals(row.key, b'...')"),
-    **dict.fromkeys(("find", "has", "search"), "use contains(row.value, b'...')"),
-    **dict.fromkeys(("compile", "predicate"), "use compile_predicate(), or scan(where=...)"),
-}
-OF_TESTING = {
-    **dict.fromkeys(("in_process_kafka_broker", "kafka_broker"), _FIXTURE + _BROKER[4:-2]),
-    **dict.fromkeys(
-        ("Broker", "KafkaBroker", "TestBroker", "embedded_broker", "start_broker"),
-        _BROKER + "which has broker.store",
-    ),
-    "kafka": _BROKER + "which has broker.bootstrap_servers",
-}
 OF_TOPIC_NAMES = dict.fromkeys(
     ("get", "items", "keys", "values"),
     "store.topics lists names; a store is the mapping: store['orders'], store.items()",
@@ -477,6 +479,11 @@ OF_NAMES_OF_TOPICS = dict.fromkeys(
     "iterating a store gives names, as of any mapping: `for topic in store.values()`, "
     "`for name, topic in store.items()`",
 )  # fmt: skip
+OF_NAMES_OF_GROUPS = dict.fromkeys(
+    ("is_claimed", "lag", "lags", "name", "offsets", "uncommitted"),
+    "groups() is a dict by name: `for group in store.groups().values()`, `for name, group in "
+    "store.groups().items()`",
+)
 OF_POSITIONS = dict.fromkeys(
     (*_OF_A_RECORD, "error", "topic"),
     "a position is a partition and an offset; give a callback the key, "

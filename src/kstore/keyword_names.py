@@ -14,26 +14,49 @@ def explain_keywords(
     """Decorate a method so that arguments it does not take raise a TypeError with advice.
 
     ``instead`` has the advice for a keyword; ``sentence`` follows Python's own error for any other
-    argument that does not fit. Each call costs a frame and a check of the keywords: not for
-    methods of a record's path.
+    argument that does not fit, by default the names of the arguments. Each call costs a frame and
+    a check of the keywords: not for methods of a record's path.
     """
 
     def decorate(method: Callable[P, T]) -> Callable[P, T]:
+        taken, takes_others = _keywords_of(method)
+        names = f"its arguments are named {', '.join(taken)}" if taken else "it takes no arguments"
+
         @wraps(method)
         def call(*args: P.args, **keywords: P.kwargs) -> T:
             for name in keywords:
                 if name in instead:
                     raise TypeError(f"{method.__name__}() has no {name}=: {instead[name]}")
+                if name not in taken and not takes_others and sentence is None:
+                    raise TypeError(f"{method.__name__}() has no {name}=: {names}")
             try:
                 return method(*args, **keywords)
             except TypeError as error:
-                if sentence is None or _fit(method, args, keywords):
+                if _fit(method, args, keywords):
                     raise
-                raise TypeError(f"{error}: {sentence}") from None
+                raise TypeError(f"{error}: {sentence or names}") from None
 
         return call
 
     return decorate
+
+
+_CO_VARKEYWORDS = 8  # inspect's, whose import takes milliseconds
+_ISOLATION = ("isolation", "isolation_level")  # kstore.log.read_committed.Isolation
+
+
+def _keywords_of(method: Callable[..., object]) -> tuple[tuple[str, ...], bool]:
+    """The names of a method's arguments, and whether it takes others, which it passes on."""
+    code = getattr(method, "__code__", None)
+    if code is None:  # it is decorated once more: that decorator has checked its names
+        return (), True
+    count = code.co_argcount + code.co_kwonlyargcount
+    taken = tuple(name for name in code.co_varnames[:count] if name not in ("self", "cls"))
+    if not code.co_flags & _CO_VARKEYWORDS:
+        return taken, False
+    if code.co_varnames[count + bool(code.co_flags & 4)] == "isolation":
+        return taken + _ISOLATION, False
+    return taken, True
 
 
 NO_DRY_RUN = "omit it; log.segments are what retention.ms and retention.bytes apply to"
@@ -42,7 +65,11 @@ _DURABLE = (
     "are on disk when they are acknowledged (acks='all')"
 )
 _SYNC = ("acks", "durability", "durable", "flush", "fsync", "sync")
+_SETTINGS = "settings are config={'log.retention.ms': 3600000}, or StoreConfig(...)"
 explain_open = explain_keywords(
+    **dict.fromkeys(("create_if_missing", "exist_ok", "must_exist"), "use create, True or False"),
+    **dict.fromkeys(("background", "retention_ms", "segment_bytes"), _SETTINGS),
+    **dict.fromkeys(("log_dir", "log_dirs", "bootstrap_servers", "directory"), "use path"),
     **dict.fromkeys(_SYNC, _DURABLE),
     write="mode='a' writes, mode='r' reads",
     settings="use config={'log.retention.ms': 3600000}",
@@ -56,11 +83,29 @@ explain_extend = explain_keywords(
     **dict.fromkeys(_SYNC, _DURABLE),
     compression="use alter({'batch.compression': 'zstd'}) of the topic, or a producer",
     partition="use extend() of a log: topic[0].extend(...)",
+    **dict.fromkeys(
+        ("headers", "key", "keys", "partitions", "values_and_keys"),
+        "items are pairs (key, value), or kstore.Record(value=..., key=..., headers=...)",
+    ),
 )
 explain_follow = explain_keywords(
     **dict.fromkeys(("auto_offset_reset", "from_beginning"), 'use start="earliest"'),
     **dict.fromkeys(("from_offset", "offset", "since", "start_offset"), "use start"),
     **dict.fromkeys(("poll_interval", "timeout_ms"), "use timeout, in seconds"),
+)
+_BETWEEN = "use log[start:stop], log.since(when, until), or view(start, stop)"
+explain_view = explain_keywords(
+    **dict.fromkeys(("since", "until", "when"), "use since(when, until)"),
+    **dict.fromkeys(("end", "end_offset"), "use stop"),
+    **dict.fromkeys(("offset", "start_offset"), "use start"),
+    **dict.fromkeys(("limit", "count", "max_records"), "use head(100), or tail(100)"),
+)
+explain_since = explain_keywords(
+    **dict.fromkeys(("end", "stop", "to"), "use until"),
+    **dict.fromkeys(("after", "start", "timestamp"), "use when"),
+)
+explain_partition_count = explain_keywords(
+    "partitions is the new total, as in Kafka: add_partitions(len(topic) + 2) adds two"
 )
 _COMMITTED = "use view(isolation_level='read_committed') of a log, which has these methods"
 explain_head = explain_keywords(
@@ -76,13 +121,21 @@ explain_records = explain_keywords(
     **dict.fromkeys(("end", "offset", "start", "stop"), "use log[start:stop], a view"),
     **dict.fromkeys(("since", "until"), "use since(when, until) of a log, a view"),
     **dict.fromkeys(("limit", "max_records"), "use head(100), a view"),
-    where="use scan(where=...), which gives columns",
+    **dict.fromkeys(
+        ("filter", "key", "predicate", "where"),
+        "use scan(where=...), which gives columns, or a condition in the loop",
+    ),
+    **dict.fromkeys(("follow", "timeout"), "use follow(start='earliest', timeout=1) of a log"),
+    partition="use records() of a log: topic[0].records()",
 )
 explain_scan = explain_keywords(
     **dict.fromkeys(
         ("batch_size", "chunk_size", "chunksize"), "a block has up to some ten thousand records"
     ),
     columns="a scan gives every column, without a copy",
+    **dict.fromkeys(("end", "offset", "since", "start", "stop", "until"), _BETWEEN),
+    **dict.fromkeys(("filter", "predicate"), "use where=lambda row: row.offset > 5"),
+    partition="use scan() of a log: topic[0].scan()",
     isolation_level="use view(isolation_level='read_committed').scan()",
     limit="use head(100)",
 )

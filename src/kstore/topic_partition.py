@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, NamedTuple, Never, TypeVar, overload
 
 from kstore.integers import INT32_MAX, INT32_MIN, check_integer
 from kstore.kafka_names import (
+    OF_NAMES_OF_GROUPS,
     OF_NAMES_OF_TOPICS,
     OF_PARTITION_NUMBERS,
     OF_POSITIONS,
@@ -37,6 +38,12 @@ class PartitionNumber(int):
 
 class TopicName(str):
     """A topic's name. A str like any other, except that it explains a topic's names."""
+
+    __slots__ = ()
+
+
+class GroupName(str):
+    """A consumer group's name. A str like any other, except that it explains a group's names."""
 
     __slots__ = ()
 
@@ -98,6 +105,7 @@ class PartitionMapping(Mapping[TopicPartition, T_co]):
 
 answer_names(PartitionNumber, OF_PARTITION_NUMBERS)
 answer_names(Position, OF_POSITIONS)
+answer_names(GroupName, OF_NAMES_OF_GROUPS)
 answer_names(TopicName, OF_NAMES_OF_TOPICS)
 answer_names(TopicPartition, OF_TOPIC_PARTITIONS)
 

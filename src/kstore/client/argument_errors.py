@@ -17,6 +17,16 @@ _INSTEAD = {
     "topic": "topics, the first argument",
     "partitions": "assignment=[(topic, partition), ...]",
     "consumer_timeout_ms": "timeout, in seconds",
+    "timeout_ms": "timeout, in seconds",
+    "partition": "assignment=[('orders', 0)], without topics",
+    **dict.fromkeys(
+        ("from_beginning", "offset_reset", "start", "start_from"),
+        "auto_offset_reset='earliest' (the default) or 'latest', or seek(('orders', 0), 42)",
+    ),
+    **dict.fromkeys(("offset", "start_offset"), "seek(('orders', 0), 42) of the consumer"),
+    **dict.fromkeys(("since", "start_time", "timestamp"), "seek_to_time(when) of the consumer"),
+    **dict.fromkeys(("key", "filter", "where"), "a condition in the loop"),
+    **dict.fromkeys(("durable", "flush", "fsync", "sync"), "acks='all', which is the default"),
     **dict.fromkeys(
         ("auto_commit", "auto_commit_interval_ms", "enable_auto_commit"),
         "`with batch:`, which commits what was processed, or consumer.commit()",

@@ -69,6 +69,13 @@ class Assignment:
 
     def known(self, partitions: Iterable[PartitionLike]) -> set[TopicPartition]:
         """These partitions, or all if there are none; UnknownTopicOrPartitionError for another."""
+        for each in partitions:
+            if isinstance(each, str | set | frozenset):
+                raise TypeError(
+                    f"a partition is a pair, not {each!r}: without arguments it is for all "
+                    "partitions; or ('orders', 0), or *[tp for tp in consumer.assignment if "
+                    "tp.topic == 'orders']"
+                )
         wanted = {as_topic_partition(tp) for tp in partitions} or set(self._partitions)
         for tp in wanted - self._partitions.keys():
             raise UnknownTopicOrPartitionError(

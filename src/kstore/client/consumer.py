@@ -23,6 +23,7 @@ from kstore.coordinator.group.reader_offsets_file import TopicIds
 from kstore.errors import ClosedError, InvalidConfigError, UnknownTopicOrPartitionError
 from kstore.integers import INT32_MAX, check_integer, check_integer_setting
 from kstore.kafka_names import CONSUMER_IN_ASYNCIO, OF_CONSUMERS, answer_names, no_asyncio
+from kstore.keyword_names import explain_keywords
 from kstore.topic_partition import (
     ByPartition,
     PartitionLike,
@@ -55,6 +56,7 @@ class Consumer:
     its partitions with a ResourceWarning. Safe to share between threads, one call at a time.
     """
 
+    @explain_keywords("use store.consumer('orders', group='billing')")
     def __init__(
         self,
         store: "Store",
@@ -262,8 +264,17 @@ class Consumer:
                 return
             yield batch
 
-    def __iter__(self) -> Iterator[ConsumerBatch]:
-        return self.batches(self._timeout)
+    def __iter__(self) -> "Consumer":
+        return self
+
+    def __next__(self) -> ConsumerBatch:
+        """The next batch; StopIteration after ``timeout`` seconds without a record.
+
+        A later loop or call reads on: records may have come meanwhile.
+        """
+        for batch in self.batches(self._timeout):
+            return batch
+        raise StopIteration
 
     def records(self) -> ConsumerRecords:
         """Records one by one, for ``for`` and ``async for``; waits and ends as iteration does.
@@ -450,9 +461,6 @@ class Consumer:
 
     if not TYPE_CHECKING:  # which would take it for a method that works
         __aiter__ = no_asyncio(CONSUMER_IN_ASYNCIO)
-
-        def __next__(self) -> Never:
-            raise TypeError("use next(consumer.records()), or poll(max_records=1, timeout=1)")
 
     def __repr__(self) -> str:
         group = "" if self._group is None else f" {self._group.name!r}"

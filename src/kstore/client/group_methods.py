@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from kstore.store.store import Store
 
 
+@explain_keywords("groups() has all of them: use group('billing')")
 def groups(self: "Store") -> "dict[str, ConsumerGroup]":
     """The consumer groups by name, sorted: offsets, lag, metadata, claimed partitions.
 

@@ -3,6 +3,8 @@
 Modules:
 
 - active_segment: The active segment: opening its files, rolling to the next one, closing
+- append_errors: Errors for arguments of ``Log.append`` that it does not have, with the call to use
+  instead
 - append_info: The result of an append of complete batches
 - append_split: Splits a batch that is larger than the topic allows, and appends it as several
 - batch_headers: The batches of a log by their headers: offsets, codec, producer, sizes; no

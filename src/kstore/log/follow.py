@@ -32,7 +32,15 @@ def first_to_follow(
         return log.offset_at(start)
     if isinstance(start, str):
         raise TypeError(f'start is an offset, a datetime, "earliest" or "latest", not {start!r}')
-    return check_integer("start", start)
+    offset = check_integer("start", start)
+    if offset < 0:
+        raise OffsetOutOfRangeError(
+            f"start is an offset from 0 on, not {offset}: log.end_offset - {-offset} is that far "
+            "before the end",
+            path=log.path,
+            offset=offset,
+        )
+    return offset
 
 
 class Follower:

@@ -32,6 +32,13 @@ class Log(ReadableLog, GuessedNames):
     A :class:`kstore.Store` creates it.
     """
 
+    if not TYPE_CHECKING:  # it would take them for arguments of every log
+
+        def __new__(cls, *_: object, **__: object) -> "Log":
+            if cls is Log:
+                raise TypeError("a store opens its logs: kstore.open('data')['orders'][0]")
+            return super().__new__(cls)
+
     # --- appends ---------------------------------------------------------------------------
 
     @abstractmethod

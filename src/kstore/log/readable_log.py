@@ -21,7 +21,9 @@ from kstore.keyword_names import (
     explain_latest,
     explain_records,
     explain_scan,
+    explain_since,
     explain_table,
+    explain_view,
 )
 from kstore.log import time_lookup
 from kstore.log.batch_headers import RecordBatchInfo, batches_of
@@ -177,6 +179,7 @@ class ReadableLog(metaclass=ABCMeta):
     def __iter__(self) -> Iterator[Record]:
         return iter(self.view())
 
+    @explain_view
     def view(
         self,
         start: int | None = None,
@@ -314,6 +317,7 @@ class ReadableLog(metaclass=ABCMeta):
 
     # --- lookups by time -------------------------------------------------------------------
 
+    @explain_since
     def since(
         self,
         when: datetime | int,

@@ -40,6 +40,16 @@ if TYPE_CHECKING:
     from kstore.recovery.report import RecoveryReport
 
 
+def _explain_append(count: int, names: tuple[str, ...] | None) -> None:
+    """Raise the TypeError for arguments that ``append`` does not have."""
+    from kstore.log.append_errors import check_append_arguments  # loaded to name a mistake only
+
+    check_append_arguments(count, names)
+
+
+append_kernel.explain_append(_explain_append)
+
+
 class WritableLog(Log):
     """One partition in the process that writes it. Thread safe."""
 

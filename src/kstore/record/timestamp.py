@@ -35,6 +35,8 @@ def to_milliseconds(when: datetime | SupportsIndex) -> int:
             + (_NUMPY_ADVICE if type(when).__name__ == "datetime64" else "")
             + (_TEXT_ADVICE if isinstance(when, str) else "")
             + (_SECONDS_ADVICE if isinstance(when, float) else "")
+            + (_AGO_ADVICE if isinstance(when, timedelta) else "")
+            + (_DATE_ADVICE if type(when).__name__ == "date" else "")
         )
     else:
         milliseconds = operator.index(when)
@@ -50,6 +52,8 @@ def to_milliseconds(when: datetime | SupportsIndex) -> int:
 _TOO_LARGE = "a time is milliseconds since 1970, less than 2^63 of them (Kafka's int64)"
 _TEXT_ADVICE = ": datetime.fromisoformat(text)"
 _SECONDS_ADVICE = ": int(time.time() * 1000), datetime.fromtimestamp(seconds, UTC)"
+_AGO_ADVICE = ": datetime.now(UTC) - timedelta(hours=1)"
+_DATE_ADVICE = ": datetime(2024, 1, 31, tzinfo=UTC)"
 _NUMPY_ADVICE = "; of one in UTC: int(when.astype('datetime64[ms]').astype('int64'))"
 
 

@@ -46,7 +46,8 @@ Modules:
   topic
 - topic_identity: Distinguishes a topic from a later one of the same name, by its id or a creation
   stamp
-- topic_names: The names of a store's topics, as a list
+- topic_names: The names of a store's topics, as a list, and what a store answers to guesses
+  about them
 - topic_registry: The topics of a store: the log directory of each partition, settings, creation,
   deletion
 - unfinished_topic: Topics whose creation was interrupted: by a full disk, or a crash

@@ -31,8 +31,7 @@ from kstore.files import process_lifetime
 from kstore.files.filenames import INTERNAL_TOPICS
 from kstore.files.files import DISK, Files
 from kstore.integers import INT64_MAX, check_integer
-from kstore.kafka_names import OF_STORES, answer_names
-from kstore.keyword_names import NO_DRY_RUN, explain_keywords
+from kstore.keyword_names import NO_DRY_RUN, explain_keywords, explain_partition_count
 from kstore.log.log import Log
 from kstore.store.alter_log_dir import MoveInfo
 from kstore.store.finish_interrupted import recover_first
@@ -41,7 +40,7 @@ from kstore.store.log_manager import LogManager
 from kstore.store.parallel_recovery import Progress, StoreRecovery
 from kstore.store.topic import Topic, TopicHandles
 from kstore.store.topic_creation import TopicToCreate
-from kstore.store.topic_names import TopicNames
+from kstore.store.topic_names import GuessedNamesOfStores, TopicNames
 from kstore.topic_partition import ByPartition, TopicName, TopicPartition, as_partition
 
 if TYPE_CHECKING:
@@ -60,7 +59,7 @@ _MISSING_OK = "use missing_ok=True"
 _CREATE = "use create_topic(name, partitions=4, exist_ok=True)"
 
 
-class Store(Mapping[str, Topic]):
+class Store(Mapping[str, Topic], GuessedNamesOfStores):
     """A mapping of topic name to :class:`Topic`, over one or several log directories.
 
     Logs are opened on first use; beyond ``config.max_open_logs`` the least recently used ones
@@ -277,12 +276,13 @@ class Store(Mapping[str, Topic]):
                     self._topics.update(each.name)
         return errors
 
+    @explain_partition_count
     def add_partitions(self, name: str, partitions: int) -> Topic:
-        """Give a topic more partitions, so that it has this many (Kafka's CreatePartitions).
+        """Give a topic more partitions: ``partitions`` is the new total (Kafka's CreatePartitions).
 
         Existing records stay in their partitions; later ones with the same key may go to another
-        one. Open handles, producers and consumers continue with the new number. The present
-        number changes nothing; InvalidPartitionsError for a lower one.
+        one. Open handles, producers and consumers continue with the new number. As in Kafka,
+        InvalidPartitionsError for the present number, too, and for a lower one.
         """
         self._check_writable()
         with self._lock:
@@ -587,6 +587,3 @@ class Store(Mapping[str, Topic]):
         self._manager.release()
         for dependant in self._dependants:
             dependant._after_fork()
-
-
-answer_names(Store, OF_STORES)

@@ -17,6 +17,7 @@ from kstore.keyword_names import (
     explain_extend,
     explain_keywords,
     explain_latest,
+    explain_partition_count,
     explain_records,
     explain_scan,
     explain_table,
@@ -62,6 +63,7 @@ class Topic:
     UnknownTopicOrPartitionError. Safe to share between threads.
     """
 
+    @explain_keywords("use kstore.open('data')['orders']")
     def __init__(
         self, store: "Store", name: str, partitions: Iterable[int], count: int = 0
     ) -> None:
@@ -123,10 +125,11 @@ class Topic:
         """Change some settings and leave the others; as :meth:`Store.alter_topic`."""
         self._store.alter_topic(self.name, config=config, unset=unset)
 
+    @explain_partition_count
     def add_partitions(self, partitions: int) -> "Topic":
-        """Give the topic more partitions, so that it has this many, and return it.
+        """Give the topic more partitions, and return it: ``partitions`` is the new total.
 
-        As :meth:`Store.add_partitions`.
+        ``topic.add_partitions(len(topic) + 2)`` adds two. As :meth:`Store.add_partitions`.
         """
         return self._store.add_partitions(self.name, partitions)
 
@@ -139,6 +142,11 @@ class Topic:
             yield self._store._log(self.name, partition)
 
     def __contains__(self, log: object) -> bool:
+        if isinstance(log, str | bytes | int):
+            raise TypeError(
+                f"a topic holds logs, not {type(log).__name__}: 0 in topic.partitions, b'key' in "
+                "topic.latest()"
+            )
         return any(log is own for own in self)
 
     @overload

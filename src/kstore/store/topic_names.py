@@ -1,9 +1,9 @@
-"""The names of a store's topics, as a list."""
+"""The names of a store's topics, as a list, and what a store answers to guesses about them."""
 
 from collections.abc import Iterable
-from typing import Any, Never
+from typing import TYPE_CHECKING, Any, Never
 
-from kstore.kafka_names import OF_TOPIC_NAMES, answer_names
+from kstore.kafka_names import OF_STORES, OF_TOPIC_NAMES, answer_names
 
 
 class TopicNames(list[str]):
@@ -21,4 +21,19 @@ class TopicNames(list[str]):
         raise TypeError("store.topics is a list of names, without (); store['orders'] is a topic")
 
 
+class GuessedNamesOfStores:
+    """Explains names and statements that a store lacks: it is a mapping that is not assigned to."""
+
+    __slots__ = ()
+
+    if not TYPE_CHECKING:  # which would take a store for a mutable mapping
+
+        def __setitem__(self, name: object, _: object) -> Never:
+            raise TypeError(f"topics are not assigned: store.create_topic({name!r}, partitions=4)")
+
+        def __delitem__(self, name: object) -> Never:
+            raise TypeError(f"use store.delete_topic({name!r})")
+
+
+answer_names(GuessedNamesOfStores, OF_STORES)
 answer_names(TopicNames, OF_TOPIC_NAMES)

@@ -183,7 +183,7 @@ class TopicRegistry:
     def unknown(self, topic: str) -> UnknownTopicOrPartitionError:
         close = close_names(str(topic), self.topics)
         hint = f"; did you mean {' or '.join(map(repr, close))}?" if close else ""
-        hint = self._hint(topic) or hint
+        hint = self._hint(topic) or self._hint_of_partition(topic) or hint
         return UnknownTopicOrPartitionError(
             f"there is no topic {topic!r}{hint}", path=self._dirs[0].path
         )
@@ -197,6 +197,14 @@ class TopicRegistry:
             if retired.name.state == FUTURE
             and retired.name.partition not in self.topics.get(retired.name.topic, {})
         ]
+
+    def _hint_of_partition(self, topic: object) -> str:
+        """The advice for a partition in place of a topic: ``orders-0``, or a pair."""
+        name, _, number = topic.rpartition("-") if isinstance(topic, str) else ("", "", "")
+        if isinstance(topic, tuple) and len(topic) == 2:
+            name, number = topic
+        known = isinstance(name, str) and name in self.topics and str(number).isdecimal()
+        return f"; the log of its partition is store[{name!r}][{number}]" if known else ""
 
     def _hint(self, topic: str, partition: int | None = None) -> str:
         """The advice for a partition of which only an unfinished copy exists."""
@@ -295,15 +303,18 @@ class TopicRegistry:
         for log_dir in self.offline:  # some of its partitions may be in that directory
             raise log_dir.refusal()
         count = self.partition_count(topic)
-        if partitions < count:
+        entry = self.settings.get(topic)
+        is_unfinished = entry is not None and entry.state == CREATING  # an earlier call failed
+        if partitions < count or (partitions == count and not is_unfinished):
+            which = "already: " if partitions == count else "and cannot have fewer: "
             raise InvalidPartitionsError(
-                f"topic {topic!r} has {count} partitions: it cannot have fewer"
+                f"topic {topic!r} has {count} partitions {which}the number is the new total, "
+                f"len(topic) + {partitions} to add {partitions}"
             )
         if not self.is_own(topic):
             raise PolicyViolationError(
                 f"topic {topic!r} was not created by kstore: only its broker may add partitions"
             )
-        entry = self.settings.get(topic)
         assert entry is not None
         if missing := self.missing_partitions(topic):
             folder = partition_directory(topic, missing[0])

@@ -4,6 +4,7 @@ Modules:
 
 - broker_process: `kstore serve` as a child process, with kill and restart
 - fixtures: The pytest fixtures kafka_broker and in_process_kafka_broker
+- guessed_names: What a broker's process and this package answer to names that they lack
 - settings: Settings of brokers for tests
 - temporary_broker: A broker for a block of a test: it serves a temporary directory
 """
@@ -28,7 +29,8 @@ def __getattr__(name: str) -> object:
         value: object = getattr(import_module(f"kstore.testing.{_HOME[name]}"), name)
         globals()[name] = value
         return value
-    from kstore.kafka_names import OF_TESTING, missing_of_module
+    from kstore.kafka_names import missing_of_module
+    from kstore.testing.guessed_names import OF_TESTING
 
     raise missing_of_module("kstore.testing", name, OF_TESTING.get(name), sys._getframe(1))
 

@@ -1,8 +1,9 @@
 """Arguments, and names of headers and columns, that are guessed: they work, or the error helps."""
 
 import asyncio
+import operator
 from collections.abc import Callable, Iterator
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +24,7 @@ def store(tmp_path: Path) -> Iterator[Store]:
         yield opened
 
 
+_TOTAL = r"the new total, as in Kafka: add_partitions\(len\(topic\) \+ 2\) adds two"
 _TIME = r"no argument 'timestamp_ms': use timestamp, an aware datetime or milliseconds"
 _ON_DISK = r"use flush\(\) after it, or config={'flush.messages': 1}.* store\.producer\("
 
@@ -31,6 +33,43 @@ _ON_DISK = r"use flush\(\) after it, or config={'flush.messages': 1}.* store\.pr
     ("call", "advice"),
     [
         (lambda store: store["orders"][0].append(b"v", timestamp_ms=1), _TIME),
+        (lambda store: store["orders"][0].append(b"v", fsync=True), _ON_DISK),
+        (lambda store: store["orders"][0].append(b"v", partition=1), "a log is one partition: "),
+        (lambda store: store["orders"][0].append(b"v", expected_offset=1), "log.end_offset is the"),
+        (lambda store: store["orders"][0].append(b"v", shard=1), r"use append\(value, key=..."),
+        (lambda store: store["orders"][0].append(b"k", b"v"), "other arguments are named: append"),
+        (
+            lambda store: store["orders"][0].extend([b"v"], key=b"k"),
+            r"are pairs \(key, value",
+        ),
+        (lambda store: store["orders"][0].extend([b"v"], shard=1), "are named values, timestamp"),
+        (lambda store: store["orders"][0].records(key=b"k"), "use scan.*condition in the loop"),
+        (lambda store: store["orders"][0].records(shard=1), "named check_crc, .*isolation_level"),
+        (lambda store: store["orders"][0].scan(since=0), r"since\(when, until\)"),
+        (lambda store: store["orders"][0].view(end=0), "use stop"),
+        (lambda store: store["orders"][0].since(0, stop=3), "use until"),
+        (lambda store: store["orders"][0].follow(0), "are named start, timeout"),
+        (lambda store: kstore.open("nothing", shard=1), "are named path, mode"),
+        (lambda store: store["orders"].add_partitions(count=3), _TOTAL),
+        (lambda store: store.groups("billing"), r"use group\('billing'\)"),
+        (lambda store: store.consumer("orders", from_beginning=True), "auto_offset_reset='earl"),
+        (lambda store: store.consumer("orders", partition=0), r"assignment=\[\('orders', 0\)\]"),
+        (lambda store: kstore.Consumer("orders"), r"use store.consumer\('orders', group="),
+        (lambda store: kstore.Log("orders-0"), r"kstore.open\('data'\)\['orders'\]\[0\]"),
+        (lambda store: kstore.Topic("orders"), r"use kstore.open\('data'\)\['orders'\]"),
+        (lambda store: b"v" in store["orders"][0], r"a log holds records, not bytes: any\("),
+        (lambda store: 0 in store["orders"][0].view(), "a view holds records, not int"),
+        (lambda store: b"k" in store["orders"], "a topic holds logs, not bytes: 0 in"),
+        (lambda store: store["orders"].latest()["k"], r"keys are bytes, not str: b'k'"),
+        (lambda store: store["orders"].latest().get("k"), "keys are bytes, not str"),
+        (lambda store: "k" in store["orders"].latest(), "keys are bytes, not str"),
+        (lambda store: store["orders"][0].since(timedelta(hours=1)), r"datetime.now\(UTC\) - time"),
+        (lambda store: operator.delitem(store, "orders"), r"use store.delete_topic\('orders'\)"),
+        (lambda store: operator.setitem(store, "new", 1), r"store.create_topic\('new'"),
+        (
+            lambda store: store.consumer("orders", timeout=0).seek_to_end("orders"),
+            r"a partition is a pair, not 'orders': without arguments",
+        ),
         (lambda store: store["orders"][0][datetime.now(UTC) :], r"log.since\(when, until\)"),
         (lambda store: store["orders"][0].head(n=3), "use count, or the number alone"),
         (lambda store: store["orders"][0].view().tail(n=3), "use count, or the number alone"),
@@ -43,7 +82,6 @@ _ON_DISK = r"use flush\(\) after it, or config={'flush.messages': 1}.* store\.pr
         (lambda store: store["orders"].to_pandas(isolation_level="read_committed"), "use view"),
         (lambda store: store["orders"][0].tail(isolation_level="read_committed"), "use view"),
         (lambda store: store.alter_group_offsets("g", "earliest", topic="orders"), "{.'orders', 0"),
-        (lambda store: next(store.consumer("orders")), r"use next\(consumer.records\(\)\)"),
         (lambda store: store["orders"].delete_records(), "or -1 for all records"),
         (lambda store: store["orders"].append(b"v", timestamp_ms=1), _TIME),
         (lambda store: store["orders"].append(b"v", b"k"), r"append\(value, key=...\)"),

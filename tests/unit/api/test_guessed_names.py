@@ -211,7 +211,7 @@ def test_an_isolation_level_has_the_consumers_name_too(store: Store) -> None:
         log.view(isolation="read_committed", isolation_level="read_uncommitted")
     with pytest.raises(InvalidConfigError, match="must be one of"):
         log.view(isolation_level="serializable")
-    with pytest.raises(TypeError, match="unexpected keyword"):
+    with pytest.raises(TypeError, match="has no level=: its arguments are named when, until"):
         log.since(0, level="read_committed")
 
 

@@ -76,7 +76,7 @@ def test_a_stores_mapping_has_settings_of_the_store_and_defaults_of_topics(tmp_p
 @pytest.mark.parametrize(
     ("config", "message"),
     [
-        ({"log.retention.hours": 1}, r"did you mean log\.retention"),
+        ({"log.retention.hours": 1}, r"use {'log\.retention\.ms': timedelta\(hours=24\)}"),
         ({"log": LogConfig()}, "unknown setting 'log'"),
         ({"retention.ms": 1, "log.retention.ms": 1}, "retention.ms is set twice"),
         ({"log.cleaner.threads": 0}, "log.cleaner.threads"),

@@ -148,11 +148,13 @@ def test_an_import_of_an_exception_of_kafkas_clients_names_ours(
 
 def test_a_number_of_partitions_that_a_topic_cannot_have(store: kstore.Store) -> None:
     topic = store.create_topic("numbered", 2)
-    for wrong in (1, 0):
+    for wrong in (2, 1, 0):
         with pytest.raises(InvalidPartitionsError) as caught:
             topic.add_partitions(wrong)
         assert isinstance(caught.value, InvalidConfigError), "as it was before"
     with pytest.raises(InvalidPartitionsError, match="1 to 1000000 partitions, not 0"):
         store.create_topic("none", partitions=0)
-    assert len(topic.add_partitions(2)) == 2
+    with pytest.raises(InvalidPartitionsError, match=r"new total, len\(topic\) \+ 2 to add 2"):
+        topic.add_partitions(2)
+    assert len(topic.add_partitions(len(topic) + 2)) == 4
     assert "none" not in store

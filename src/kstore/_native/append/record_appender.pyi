@@ -1,3 +1,4 @@
+from collections.abc import Callable
 from typing import Any
 
 from kstore._native.append.batch_appender import BatchAppender
@@ -13,8 +14,8 @@ def append(
     key: Any = None,
     headers: Any = None,
     timestamp: Any = None,
-    timestamp_ms: Any = None,
 ) -> int: ...
+def explain_append(check: Callable[[int, tuple[str, ...] | None], None]) -> None: ...
 def append_as_leader(log: Any, batch: Any, *, flush: bool = True) -> Any: ...
 def append_as_coordinator(log: Any, batch: Any) -> Any: ...
 def append_end_marker(

@@ -150,14 +150,11 @@ cdef class RecordAppender(BatchAppender):
 # a small append (decision 25). The log's appender is `log._appender`.
 
 
-def append(log, value, *, key=None, headers=None, timestamp=None, timestamp_ms=None):
+def append(log, value, *, key=None, headers=None, timestamp=None):
     """Log.append: one record as one batch; returns its offset. Acquires the log's lock."""
     cdef RecordAppender to = <RecordAppender?>log._appender
     cdef int64_t offset
     cdef bint flush
-    if timestamp_ms is not None:  # `**unknown` would make a dict for every record
-        raise TypeError("append() has no argument 'timestamp_ms': use timestamp, an aware datetime "
-                        "or milliseconds")
     to.lock.acquire_native(True)
     try:
         if to.busy or not to.ready:
@@ -174,6 +171,55 @@ def append(log, value, *, key=None, headers=None, timestamp=None, timestamp_ms=N
     if flush:
         to.flush_due()
     return offset
+
+
+cdef extern from *:
+    """
+    static vectorcallfunc kstore_append;        /* the function itself */
+    static PyObject *kstore_check_arguments;    /* raises for arguments that do not fit */
+
+    static PyObject *kstore_append_or_explain(
+        PyObject *function, PyObject *const *arguments, size_t flags, PyObject *names)
+    {
+        PyObject *offset = kstore_append(function, arguments, flags, names);
+        PyObject *kind, *error, *traceback, *fits;
+        if (offset != NULL || !PyErr_ExceptionMatches(PyExc_TypeError))
+            return offset;
+        PyErr_Fetch(&kind, &error, &traceback);
+        fits = PyObject_CallFunction(kstore_check_arguments, "nO",
+            PyVectorcall_NARGS(flags), names == NULL ? Py_None : names);
+        if (fits != NULL) {
+            Py_DECREF(fits);
+            PyErr_Restore(kind, error, traceback);
+            return NULL;
+        }
+        Py_XDECREF(kind);
+        Py_XDECREF(error);
+        Py_XDECREF(traceback);
+        return NULL;
+    }
+
+    static void kstore_explain(PyObject *function, PyObject *check)
+    {
+        vectorcallfunc *call = (vectorcallfunc *)
+            ((char *)function + Py_TYPE(function)->tp_vectorcall_offset);
+        if (kstore_append == NULL)
+            kstore_append = *call;
+        Py_INCREF(check);
+        kstore_check_arguments = check;
+        *call = kstore_append_or_explain;
+    }
+    """
+    void kstore_explain(object function, object check)
+
+
+def explain_append(check):
+    """Let `check(number of positional arguments, names of the others)` raise for wrong ones.
+
+    It is called after a TypeError of `append`. `**unknown` would make a dict for every record;
+    this costs a call of a C function.
+    """
+    kstore_explain(append, check)
 
 
 def append_as_leader(log, batch, *, bint flush=True):

@@ -7,8 +7,8 @@ class RecordHeaders(tuple[tuple[str, bytes | None], ...]):
 
     ``headers["trace"]`` is the value of the last header of that name, as Kafka's
     ``Headers.lastHeader``; KeyError if there is none. ``"trace" in headers`` and ``get`` take a
-    name, too. All else is a tuple's: iterate it for every pair, ``dict(headers)`` for the last of
-    each name. Immutable.
+    name, too. All else is a tuple's: iterate it for every pair; ``dict(headers)`` and
+    ``{**headers}`` have the last of each name. Immutable.
     """
 
     @overload
@@ -20,6 +20,8 @@ class RecordHeaders(tuple[tuple[str, bytes | None], ...]):
     def __contains__(self, item: object, /) -> bool: ...
     def get(self, name: str, default: bytes | None = None) -> bytes | None:
         """The value of the last header of a name; the default if there is none."""
+    def keys(self) -> list[str]:
+        """The names, each once: ``{**headers, "error": b"..."}`` has the last of each."""
     def items(self) -> RecordHeaders:
         """The pairs, as a dict's."""
 

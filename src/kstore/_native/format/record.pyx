@@ -46,6 +46,9 @@ class RecordHeaders(tuple):
     def get(self, name, default=None):
         return self[name] if name in self else default
 
+    def keys(self):
+        return list(dict.fromkeys(name for name, _ in self))
+
     def items(self):
         return self
 

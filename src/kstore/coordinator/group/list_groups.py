@@ -27,7 +27,7 @@ from kstore.errors import (
 from kstore.kafka_names import OF_COMMITTED_OFFSETS, OF_GROUPS, answer_names
 from kstore.lazy_dataclass import lazy_dataclass
 from kstore.protocol.fields import partition_for_name
-from kstore.topic_partition import ByPartition, PartitionMapping, TopicPartition
+from kstore.topic_partition import ByPartition, GroupName, PartitionMapping, TopicPartition
 
 if TYPE_CHECKING:
     from kstore.store.store import Store
@@ -115,7 +115,7 @@ answer_names(ConsumerGroup, OF_GROUPS)
 
 def read_groups(store: "Store") -> dict[str, ConsumerGroup]:
     """As :meth:`kstore.Store.groups`."""
-    return _read(store, lambda found: {name: found.read(name) for name in sorted(found.names())})
+    return _read(store, lambda found: {GroupName(n): found.read(n) for n in sorted(found.names())})
 
 
 def read_group(store: "Store", name: str) -> ConsumerGroup:
