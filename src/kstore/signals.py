@@ -9,10 +9,11 @@ passes Ctrl-C on sends SIGINT and SIGTERM. A second one of the same kind has its
 """
 
 import os
+import select
 import signal
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from types import FrameType
 
 _Handler = Callable[[int, FrameType | None], object]
@@ -72,11 +73,16 @@ class StopRequest:
     ``number`` is the signal's, and ``fileno`` becomes readable, so that a wait for input ends. A
     second signal of the same kind has its default effect, one of another kind none. Used as a
     context manager, in the main thread; in another one no signal is seen.
+
+    The byte that makes ``fileno`` readable comes from the process's signal handler in C
+    (``signal.set_wakeup_fd``): a handler in Python runs only after the system call that the
+    main thread is about to begin, which would wait for ever if the signal comes just before it.
     """
 
     def __init__(self) -> None:
         self.number = 0
         self._is_deferred = False
+        self._usual_wakeup: int | None = None
 
     def defer(self) -> None:
         """From now on a signal is a request."""
@@ -85,13 +91,28 @@ class StopRequest:
     def fileno(self) -> int:
         return self._read_end
 
+    def wait(self, timeout: float | None = None) -> bool:
+        """Wait for a signal that ends the tool, or for timeout seconds; whether one has come."""
+        if not self.number and select.select([self], [], [], timeout)[0] and not self.number:
+            self.clear()
+        return self.number != 0
+
+    def clear(self) -> None:
+        """Forget that a signal came that does not end the tool: it made ``fileno`` readable."""
+        with suppress(BlockingIOError):
+            os.read(self._read_end, 4096)
+
     def __enter__(self) -> "StopRequest":
-        self._read_end, self._write_end = os.pipe()
+        self._read_end, self._write_end = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
         self._handlers = _handled(self._on_signal)
         self._handlers.__enter__()
+        if threading.current_thread() is threading.main_thread():
+            self._usual_wakeup = signal.set_wakeup_fd(self._write_end, warn_on_full_buffer=False)
         return self
 
     def __exit__(self, *_: object) -> None:
+        if self._usual_wakeup is not None:
+            signal.set_wakeup_fd(self._usual_wakeup)
         self._handlers.__exit__(None, None, None)
         os.close(self._read_end)
         os.close(self._write_end)
@@ -101,7 +122,6 @@ class StopRequest:
             _raise_once(number, frame)
         _decide(number)
         self.number = number
-        os.write(self._write_end, b"\0")
 
 
 @contextmanager

@@ -261,7 +261,8 @@ def read_input(stop: StopRequest) -> Iterator[bytes]:
     while True:
         if prompt:
             print(">", end="", flush=True)
-        poll.poll()
+        while not stop.number and source not in {descriptor for descriptor, _ in poll.poll()}:
+            stop.clear()
         data = b"" if stop.number else os.read(source, _CHUNK)
         if not data:
             return

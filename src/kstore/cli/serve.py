@@ -3,7 +3,6 @@
 import argparse
 import gc
 import logging
-import select
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -272,8 +271,7 @@ def _wait(stop: StopRequest, store: "Store", manager: ServiceManager) -> None:
         if left != before:
             manager.status(f"recovering, {left} partitions left" if left else "serving")
             before = left
-        select.select([stop], [], [], _STATUS_SECONDS if left else None)
-        if not left or stop.number:
+        if stop.wait(_STATUS_SECONDS if left else None):
             return
 
 

@@ -3,6 +3,7 @@
 import fcntl
 import io
 import os
+import select
 import signal
 import struct
 import subprocess
@@ -372,3 +373,46 @@ def test_a_tool_runs_outside_the_main_thread(data: Path) -> None:
     thread.start()
     thread.join()
     assert statuses == [0]
+
+
+def test_a_signal_that_another_thread_receives_ends_a_wait() -> None:
+    """The main thread's system call is not interrupted then, and no handler in Python runs."""
+    main_thread = Path(f"/proc/self/task/{threading.get_native_id()}")
+
+    def is_waiting() -> bool:  # but not for the interpreter, which is a futex
+        is_asleep = main_thread.joinpath("stat").read_text().rpartition(")")[2].split()[0] == "S"
+        return is_asleep and not main_thread.joinpath("wchan").read_text().startswith("futex")
+
+    def receive_it() -> None:
+        while not is_waiting():
+            pass
+        signal.pthread_kill(threading.get_ident(), signal.SIGTERM)
+
+    with StopRequest() as stop:
+        stop.defer()
+        thread = threading.Thread(target=receive_it)
+        thread.start()
+        assert select.select([stop], [], [], 60)[0]
+        thread.join()
+        assert stop.number == signal.SIGTERM
+
+
+def test_a_signal_that_ends_nothing_does_not_end_a_wait() -> None:
+    usual = signal.signal(signal.SIGUSR1, lambda *_: None)
+    try:
+        with StopRequest() as stop:
+            stop.defer()
+            signal.raise_signal(signal.SIGUSR1)
+            assert select.select([stop], [], [], 0)[0]
+            assert not stop.wait(0)
+            assert not select.select([stop], [], [], 0)[0]
+    finally:
+        signal.signal(signal.SIGUSR1, usual)
+
+
+def test_the_wakeup_descriptor_of_the_program_is_restored() -> None:
+    before = signal.set_wakeup_fd(-1)
+    signal.set_wakeup_fd(before)
+    with StopRequest():
+        pass
+    assert signal.set_wakeup_fd(before) == before
