@@ -29,6 +29,7 @@ class KStoreError(Exception):
     """
 
     code: int = -1  # Kafka's UNKNOWN_SERVER_ERROR
+    server_message: str | None = None  # the sentence of the server that sent the code
     record_errors: tuple[RecordError, ...] = ()  # of a batch that a leader refuses, by index
 
     def __init__(

@@ -2,7 +2,7 @@
 
 import argparse
 
-from kstore.cli.common import ToolParser, WrongOptionsError, open_server
+from kstore.cli.common import ActionParser, ToolParser, WrongOptionsError, open_server
 from kstore.cli.server_options import add_server
 
 EPILOG = """\
@@ -16,8 +16,9 @@ has one broker, which is always a member; of a Kafka cluster use Kafka's own kaf
 
 def describe(parser: ToolParser) -> None:
     parser.epilog = EPILOG
+    parser.has_actions = True
     actions = parser.add_subparsers(
-        dest="action", required=True, metavar="ACTION", title="actions", parser_class=ToolParser
+        dest="action", required=True, metavar="ACTION", title="actions", parser_class=ActionParser
     )
     for name, text in (
         ("cluster-id", "Print the id of the cluster."),

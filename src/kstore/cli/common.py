@@ -54,6 +54,8 @@ _BLOCK = 1 << 18  # bytes per write
 class ToolParser(argparse.ArgumentParser):
     """A parser with Kafka's error format: the message, then the usage, exit status 1."""
 
+    has_actions = False  # as in `kstore cluster cluster-id`: Kafka's own has another parser
+
     def __init__(self, **options: Any) -> None:
         super().__init__(
             formatter_class=argparse.RawDescriptionHelpFormatter, allow_abbrev=False, **options
@@ -69,13 +71,13 @@ class ToolParser(argparse.ArgumentParser):
         first word is a job (``kstore spark JOB``), the job's options are known, too.
         """
         self._words = list(words)
-        known, hints = set(self._option_string_actions), dict(self.hints)
-        for action in self._actions:
-            if words and isinstance(action.choices, dict) and words[0] in action.choices:
-                known |= set(action.choices[words[0]]._option_string_actions)
+        known, hints = self._known_options(), dict(self.hints)
         for name in (word.partition("=")[0] for word in words):
             if name in hints and name not in known:
-                self.error(f"{name}: {hints[name]}")
+                from kstore.cli.usage_errors import kafka_sentence
+
+                sentence, _ = kafka_sentence("", name, of_actions=self.has_actions)
+                self._leave(sentence, f"{name}: {hints[name]}")
 
     def parse_in_any_order(self, words: Sequence[str]) -> argparse.Namespace:
         """Parse options also between words, as in ``compare --all A B``. Not for a tool with jobs,
@@ -89,32 +91,51 @@ class ToolParser(argparse.ArgumentParser):
         (file or sys.stdout).write(self.format_help())
 
     def error(self, message: str) -> NoReturn:
-        missing = re.match(r"the following arguments are required: (\S+?),?(?: |/|$)", message)
-        if missing:
-            message = f'Missing required argument "[{missing[1].partition("/")[0].lstrip("-")}]"'
-        elif unknown := re.match(r"unrecognized arguments: (-\S+)", message):
-            message += self._similar(unknown[1].partition("=")[0])
-        message += self._of_plain_words(message)
-        sys.stderr.write(f"{message}\n\n")
+        from kstore.cli.usage_errors import kafka_sentence, unknown_option
+
+        unknown = unknown_option(self._words, self._known_options())
+        sentence, hint = kafka_sentence(message, unknown, of_actions=self.has_actions)
+        if unknown is not None:
+            hint = self._similar(unknown)
+        self._leave(sentence, hint or self._of_plain_words(message))
+
+    def _leave(self, sentence: str, hint: str) -> NoReturn:
+        """Print Kafka's sentence, a line that helps, and the usage; end with status 1."""
+        sys.stderr.write(f"{sentence}\n{hint}\n\n" if hint else f"{sentence}\n\n")
         self.print_usage(sys.stderr)
         sys.stderr.write(f"'{self.prog} --help' explains each option.\n")
         raise SystemExit(1)
 
+    def _known_options(self) -> set[str]:
+        """The options of the tool, and of its job or action if the words name one."""
+        known = set(self._option_string_actions)
+        for action in self._actions:
+            if isinstance(action, argparse._SubParsersAction):
+                for name in set(self._words) & set(action.choices):
+                    known |= set(action.choices[name]._option_string_actions)
+        return known
+
     def _of_plain_words(self, message: str) -> str:
         """A hint for a word without an option: the option that it probably belongs to."""
-        if "[log-dir]" in message:
+        if "required: --log-dir" in message:
             paths = [word for word in self._words if os.path.isdir(word)]
-            return f"; did you mean --log-dir {paths[0]}?" if paths else ""
+            return f"did you mean --log-dir {paths[0]}?" if paths else ""
         word = re.fullmatch(r"unrecognized arguments: ([^-\s]\S*)", message)
         if word and "--topic" in self._option_string_actions:
-            return f"; a topic follows its option: --topic {word[1]}"
+            return f"a topic follows its option: --topic {word[1]}"
         return ""
 
     def _similar(self, name: str) -> str:
         """A hint that names the options most similar to an unknown one, or ""."""
-        known = [each for each in self._option_string_actions if each.startswith("--")]
+        known = [each for each in self._known_options() if each.startswith("--")]
         close = close_names(name, known, 2, 0.7)
-        return f"; did you mean {' or '.join(close)}?" if close else ""
+        return f"did you mean {' or '.join(close)}?" if close else ""
+
+
+class ActionParser(ToolParser):
+    """The parser of an action of a tool with actions."""
+
+    has_actions = True
 
 
 class _Version(argparse.Action):
@@ -184,13 +205,20 @@ def add_log_dir_or_server(parser: ToolParser, *, has_client_options: bool = Fals
         add_command_config(parser)
 
 
-def check_directory_or_server(arguments: argparse.Namespace) -> bool:
+def check_directory_or_server(
+    arguments: argparse.Namespace,
+    missing_server: str = 'Missing required argument "[bootstrap-server]"',
+) -> bool:
     """Whether a server is given. Raises WrongOptionsError unless exactly a server or a directory
-    is."""
+    is; ``missing_server`` is the sentence of Kafka's tool where neither is."""
     is_server = arguments.bootstrap_server is not None
-    if is_server == bool(arguments.log_dir):
+    if is_server and arguments.log_dir:
         raise WrongOptionsError(
             "name a directory by --log-dir or a server by --bootstrap-server, and not both"
+        )
+    if not is_server and not arguments.log_dir:
+        raise WrongOptionsError(
+            f"{missing_server}\nname a directory by --log-dir or a server by --bootstrap-server"
         )
     if not is_server and getattr(arguments, "command_config", None) is not None:
         raise WrongOptionsError("--command-config: a directory has no connection to configure")
@@ -330,7 +358,7 @@ def names_matching(names: Iterable[str], pattern: str | None) -> list[str]:
     try:
         wanted = re.compile((pattern or ".*").strip().strip("\"'").replace(",", "|"))
     except re.error as error:
-        raise WrongOptionsError(f"{pattern!r} is not a regular expression: {error}") from None
+        raise WrongOptionsError(f"{pattern} is an invalid regex.\n{error}") from None
     return sorted(name for name in names if wanted.fullmatch(name))
 
 
@@ -419,6 +447,16 @@ def exception_name(error: KStoreError) -> str:
     elif isinstance(error, UnknownPartitionError):
         name = "UnknownTopicOrPartition"
     return f"org.apache.kafka.common.errors.{name}Exception"
+
+
+def read_text_file(path: str) -> str:
+    """The text of a file that an option names; Kafka's sentence if it cannot be read."""
+    try:
+        with open(path, encoding="utf-8") as file:
+            return file.read()
+    except (OSError, UnicodeDecodeError) as error:
+        why = getattr(error, "strerror", None) or "it is not UTF-8"
+        raise WrongOptionsError(f"Unable to read file {path}\n{why}") from error
 
 
 def node_id(store: "Store") -> int:

@@ -1,7 +1,7 @@
 """``kstore configs``: Kafka's kafka-configs on a directory, which has only topics as entities.
 
-Of a server, brokers and groups too: :mod:`kstore.cli.server_configs`; users, clients and ips:
-:mod:`kstore.cli.server_quotas`.
+Of a server, also brokers, their loggers, groups and more: :mod:`kstore.cli.server_configs`; users,
+clients and ips: :mod:`kstore.cli.server_quotas`.
 """
 
 import argparse
@@ -64,6 +64,9 @@ _OF_BROKER = {
     "batch.compression": "batch.compression",
 }
 _PAIR = re.compile(r"\s*([^=,\s]+)\s*=\s*(?:\[([^\]]*)\]|([^,]*))\s*(?:,|$)")
+# The entity types of a server that are not quotas, and the ones of Kafka's tool.
+SERVER_TYPES = ("topics", "brokers", "broker-loggers", "client-metrics", "groups")
+_ALL_TYPES = "topics, clients, users, brokers, ips, broker-loggers, client-metrics"
 
 
 def describe(parser: ToolParser) -> None:
@@ -73,7 +76,8 @@ def describe(parser: ToolParser) -> None:
     parser.add_argument("--alter", action="store_true", help="change settings")
     parser.add_argument("--all", action="store_true", help="--describe: also those at the default")
     parser.add_argument("--entity-type", action=EntityOption, metavar="TYPE",
-        help="topics; on a server also brokers, groups, users, clients, ips")  # fmt: skip
+        help="topics; on a server also brokers, broker-loggers, client-metrics, groups, users, "
+        "clients, ips")  # fmt: skip
     parser.add_argument(
         "--entity-name", "--topic", action=EntityOption, metavar="NAME",
         help="the topic (--describe: default all), broker, group, user, client id or address",
@@ -94,16 +98,13 @@ def describe(parser: ToolParser) -> None:
     parser.add_argument(
         "--dry-run", action="store_true", help="--alter: check the change and do not make it"
     )
-    for name in ("broker", "broker-logger", "client-metrics"):
-        parser.hints[f"--{name}"] = (
-            "a directory has topics only; a server's are named by --entity-type and --entity-name"
-        )
-        parser.hints[f"--{name}-defaults"] = parser.hints[f"--{name}"]
     parser.hints["--force"] = "kstore never asks before it changes something; leave it out"
 
 
 def run(arguments: argparse.Namespace) -> int:
-    is_server = check_directory_or_server(arguments)
+    is_server = check_directory_or_server(
+        arguments, "One of the required --bootstrap-server, --log-dir arguments must be specified"
+    )
     entities = entities_of(arguments)
     if entities and not is_server:
         raise WrongOptionsError(
@@ -111,7 +112,7 @@ def run(arguments: argparse.Namespace) -> int:
         )
     check(
         arguments,
-        ("topics", "brokers", "groups") if is_server else ("topics",),
+        SERVER_TYPES if is_server else ("topics",),
         is_named=bool(entities),
     )
     if entities:
@@ -144,10 +145,16 @@ def check(
     if not is_named and arguments.entity_type not in (None, *entity_types):
         raise WrongOptionsError(
             f"Invalid entity type {arguments.entity_type[:40]}, the entity type must be one of "
-            f"{', '.join(entity_types)}"
-            + ": a directory has no others"
-            * (entity_types == ("topics",))
+            + (
+                "topics: a directory has no others"
+                if entity_types == ("topics",)
+                else f"{_ALL_TYPES}, groups with a --bootstrap-server or --bootstrap-controller "
+                "argument"
+            )
         )
+    if not is_named and arguments.entity_type is None and entity_types == SERVER_TYPES:
+        raise WrongOptionsError("At least one entity type must be specified")
+    check_entity_name(arguments)
     changes = (arguments.add_config, arguments.add_config_file, arguments.delete_config)
     if arguments.describe:
         if arguments.dry_run or any(each is not None for each in changes):
@@ -155,8 +162,13 @@ def check(
         return
     if arguments.all:
         raise WrongOptionsError("--all goes with --describe")
-    if not is_named and not arguments.entity_name:
+    if not is_named and arguments.entity_name is None:
         kind = arguments.entity_type or "topics"
+        if kind == "brokers":
+            raise WrongOptionsError(
+                "an entity-name or default entity must be specified with --alter of users, "
+                "clients, brokers or ips"
+            )
         raise WrongOptionsError(f"an entity name must be specified with --alter of {kind}")
     if all(each is None for each in changes):
         raise WrongOptionsError(
@@ -164,28 +176,38 @@ def check(
             "specified with --alter"
         )
     if arguments.add_config is not None and arguments.add_config_file is not None:
+        raise WrongOptionsError("Only one of --add-config or --add-config-file must be specified")
+
+
+def check_entity_name(arguments: argparse.Namespace) -> None:
+    """Raise WrongOptionsError for a broker that is no number, and a logger without its broker."""
+    kind, name = arguments.entity_type, arguments.entity_name
+    if kind in ("brokers", "broker-loggers") and name and not name.lstrip("-").isdecimal():
         raise WrongOptionsError(
-            "Only one of --add-config or --add-config-file must be specified with --alter"
+            f"The entity name for {kind} must be a valid integer broker id, but it is: {name[:40]}"
         )
+    if kind == "broker-loggers" and not name:
+        action = "describe" if arguments.describe else "alter"
+        raise WrongOptionsError(f"an entity name must be specified with --{action} of {kind}")
 
 
 def added(arguments: argparse.Namespace) -> dict[str, str]:
     """The settings of --add-config or --add-config-file."""
     if arguments.add_config_file is not None:
         return read_properties(arguments.add_config_file)
-    return parse_pairs(arguments.add_config or "")
+    return {} if arguments.add_config is None else parse_pairs(arguments.add_config)
 
 
 def parse_pairs(text: str) -> dict[str, str]:
     """Parse ``name=value,name=[a,b]`` as Kafka's tool does."""
     found = {}
     position = 0
-    while position < len(text):
+    while position < len(text) or not text:
         pair = _PAIR.match(text, position)
         if pair is None:
             raise WrongOptionsError(
-                "Invalid entity config: all configs to be added must be in the format "
-                f'"key=val", not {text[position : position + 40]!r}'
+                "requirement failed: Invalid entity config: all configs to be added must be in "
+                f'the format "key=val".\nIt is {text[position : position + 40]!r}'
             )
         found[pair[1]] = (pair[3] if pair[2] is None else pair[2]).strip()
         position = pair.end()

@@ -10,6 +10,7 @@ from kstore.cli.common import (
     add_log_dir_or_server,
     exception_name,
     open_directory_or_server,
+    read_text_file,
 )
 from kstore.errors import KStoreError
 from kstore.integers import INT32_MAX, INT64_MAX
@@ -51,8 +52,9 @@ def describe(parser: ToolParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    with open(arguments.offset_json_file, "rb") as file:
-        offsets = parse_offsets(file.read())
+    from kstore.remote.answer_errors import kafka_text
+
+    offsets = parse_offsets(read_text_file(arguments.offset_json_file))
     refused = False
     with open_directory_or_server(arguments, "r" if arguments.dry_run else "a") as store:
         print("Executing records delete operation" + " (dry run)" * arguments.dry_run)
@@ -62,7 +64,7 @@ def run(arguments: argparse.Namespace) -> int:
                 outcome = f"low_watermark: {delete(store, tp, offset, arguments.dry_run)}"
             except KStoreError as error:
                 refused = True
-                outcome = f"error: {exception_name(error)}: {error.reason}"
+                outcome = f"error: {exception_name(error)}: {kafka_text(error)}"
             lines.append(f"partition: {tp.topic}-{tp.partition}\t{outcome}")
         print("Records delete operation completed:", *lines, sep="\n")
     return 1 if refused else 0
@@ -121,6 +123,20 @@ def _parse_entry(entry: object) -> tuple[TopicPartition, int]:
     ):
         return TopicPartition(topic, partition), offset
     raise WrongOptionsError(
-        'an entry of partitions reads {"topic": "orders", "partition": 0, "offset": 10} '
+        f"{_what_is_wrong(entry)}\nAn entry of partitions reads "
+        '{"topic": "orders", "partition": 0, "offset": 10} '
         f"(offset -1: the log end), not {json.dumps(entry)[:80]}"
     )
+
+
+def _what_is_wrong(entry: object) -> str:
+    """Kafka's sentence for an entry that is not valid."""
+    if not isinstance(entry, dict):
+        return f"Expected JSON object, received {json.dumps(entry)[:40]}"
+    kinds = {"topic": (str, "String"), "partition": (int, "Integer"), "offset": (int, "Long")}
+    for name, (kind, word) in kinds.items():
+        if name not in entry:
+            return f"No such field exists: `{name}`"
+        if type(entry[name]) is not kind:
+            return f"Expected `{word}` value, received {json.dumps(entry[name])[:40]}"
+    return "A number is out of range"

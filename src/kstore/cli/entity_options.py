@@ -7,6 +7,8 @@ from kstore.cli.common import WrongOptionsError
 
 # Kafka's entity types of the tool, as the protocol names them.
 KINDS = {"users": "user", "clients": "client-id", "ips": "ip"}
+# Options that name one entity of a type by themselves.
+OWN = {"broker": "brokers", "broker-logger": "broker-loggers"}
 _SHORT = {"user": "users", "client": "clients", "ip": "ips"}
 # The name of an entity that stands for all without a quota of their own, and one that is missing.
 DEFAULTS, UNNAMED = "", None
@@ -30,11 +32,18 @@ class EntityOption(argparse.Action):
         if option == "entity-type":
             namespace.entity_type = getattr(namespace, "entity_type", None) or values
         elif option in ("entity-name", "topic"):
-            namespace.entity_name = values
+            if getattr(namespace, "entity_name", None) is None:  # of several Kafka takes the first
+                namespace.entity_name = values
+            if option == "topic":
+                namespace.entity_type = getattr(namespace, "entity_type", None) or "topics"
+        elif option in OWN:
+            namespace.entity_type, namespace.entity_name = OWN[option], values
+        elif option == "broker-defaults":
+            namespace.entity_type, namespace.entity_name = "brokers", DEFAULTS
 
 
 def add_entity_options(parser: argparse.ArgumentParser) -> None:
-    """--user, --client, --ip, their defaults, and --entity-default."""
+    """--user, --client, --ip, --broker, their defaults, --broker-logger and --entity-default."""
     for name, kind in _SHORT.items():
         parser.add_argument(
             f"--{name}", action=EntityOption, metavar="NAME", help=f"of a server: one of the {kind}"
@@ -45,6 +54,16 @@ def add_entity_options(parser: argparse.ArgumentParser) -> None:
             nargs=0,
             help=f"of a server: all {kind} without a quota of their own",
         )
+    for name, kind in OWN.items():
+        parser.add_argument(
+            f"--{name}", action=EntityOption, metavar="ID", help=f"of a server: one of the {kind}"
+        )
+    parser.add_argument(
+        "--broker-defaults",
+        action=EntityOption,
+        nargs=0,
+        help="of a server: the settings of brokers that have no value of their own",
+    )
     parser.add_argument(
         "--entity-default",
         action=EntityOption,
@@ -54,7 +73,8 @@ def add_entity_options(parser: argparse.ArgumentParser) -> None:
 
 
 def entities_of(arguments: argparse.Namespace) -> Entities:
-    """The users, clients and ips that the options name; empty where they name other things.
+    """The users, clients and ips that the options name; empty where they name other things, whose
+    name is in ``arguments.entity_name``: DEFAULTS for the defaults of all brokers.
 
     As in Kafka, names and --entity-default follow the order of the types.
     """
@@ -72,8 +92,10 @@ def entities_of(arguments: argparse.Namespace) -> Entities:
             kind = _SHORT[option.removesuffix("-defaults")]
             found.append((kind, DEFAULTS if option.endswith("-defaults") else value))
     if not set(types) & set(KINDS) and not found:
+        if DEFAULTS in names and types != ["brokers"]:
+            raise WrongOptionsError("--entity-default goes with brokers, users, clients and ips")
         if DEFAULTS in names:
-            raise WrongOptionsError("--entity-default goes with users, clients and ips")
+            arguments.entity_name = DEFAULTS
         return []
     if len(names) > len(types):
         raise WrongOptionsError("each --entity-name needs an --entity-type")

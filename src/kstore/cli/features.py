@@ -2,7 +2,7 @@
 
 import argparse
 
-from kstore.cli.common import ToolParser, open_server
+from kstore.cli.common import ActionParser, ToolParser, open_server
 from kstore.cli.server_options import add_server, check_server
 
 EPILOG = """\
@@ -23,9 +23,10 @@ _LEVELS = [f"{name}-IV{iv}" for name, low, high in _RELEASES for iv in range(low
 
 def describe(parser: ToolParser) -> None:
     parser.epilog = EPILOG
+    parser.has_actions = True
     add_server(parser, before_action=True)
     actions = parser.add_subparsers(
-        dest="action", required=True, metavar="ACTION", title="actions", parser_class=ToolParser
+        dest="action", required=True, metavar="ACTION", title="actions", parser_class=ActionParser
     )
     text = "describe supported and active features"
     found = actions.add_parser("describe", help=text, description=f"{text.capitalize()}.")

@@ -10,12 +10,11 @@ from kstore.cli.common import (
     ToolParser,
     WrongOptionsError,
     add_log_dir_or_server,
-    complain,
     matching_topics,
     open_directory_or_server,
 )
 from kstore.config import parse_whole_number
-from kstore.errors import InvalidConfigError
+from kstore.errors import InvalidConfigError, KStoreError
 from kstore.integers import INT64_MAX
 
 if TYPE_CHECKING:
@@ -24,9 +23,15 @@ if TYPE_CHECKING:
 
 Wanted = Callable[[str, int], bool]
 
-_TIMES = {"-1": "latest", "-2": "earliest", "-3": "max-timestamp", "-4": "earliest-local"}
+_TIMES = {
+    "-1": "latest",
+    "-2": "earliest",
+    "-3": "max-timestamp",
+    "-4": "earliest-local",
+    "-5": "latest-tiered",
+}
 _RULE = re.compile(r"([^:,]*)(?::(?:([0-9]+)|([0-9]*)-([0-9]*))?)?")
-_NONE = "Error occurred: Could not match any topic-partitions with the specified filters"
+_NONE = "Could not match any topic-partitions with the specified filters"
 EPILOG = """\
 examples:
   kstore get-offsets --log-dir data
@@ -46,6 +51,7 @@ def describe(parser: ToolParser) -> None:
     parser.epilog = EPILOG
     parser.hints["--group"] = "'kstore consumer-groups --describe' shows the offsets of a group"
     add_log_dir_or_server(parser)
+    parser.add_argument("--broker-list", dest="bootstrap_server", help=argparse.SUPPRESS)
     parser.add_argument("--topic", metavar="REGEX", help="topics to show (default: all)")
     parser.add_argument("--partitions", metavar="N,N,...", help="partitions to show")
     parser.add_argument(
@@ -58,8 +64,8 @@ def describe(parser: ToolParser) -> None:
         "--time",
         default="latest",
         metavar="WHEN",
-        help="-1 or latest, -2 or earliest, -3 or max-timestamp, -4 or earliest-local, or a "
-        f"time: {TIME_FORMS} (default: latest)",
+        help="-1 or latest, -2 or earliest, -3 or max-timestamp, -4 or earliest-local, -5 or "
+        f"latest-tiered, or a time: {TIME_FORMS} (default: latest)",
     )
     parser.add_argument(
         "--exclude-internal-topics", action="store_true", help="omit Kafka's internal topics"
@@ -67,6 +73,17 @@ def describe(parser: ToolParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
+    try:
+        print_offsets(arguments)
+    except FileNotFoundError as error:
+        raise KStoreError(f"Error occurred: {error.filename}\nthere is no such file") from error
+    except KStoreError as error:
+        raise KStoreError(f"Error occurred: {error}") from error
+    return 0
+
+
+def print_offsets(arguments: argparse.Namespace) -> None:
+    """A line for each partition. Raises KStoreError if there is none."""
     wanted = wanted_places(arguments)
     find = offset_finder(arguments.time)
     found = False
@@ -80,9 +97,7 @@ def run(arguments: argparse.Namespace) -> int:
                     if offset is not None:
                         print(f"{name}:{partition}:{offset}")
     if not found:
-        complain(_NONE)
-        return 1
-    return 0
+        raise KStoreError(_NONE)
 
 
 def wanted_places(arguments: argparse.Namespace) -> Wanted:
@@ -91,7 +106,13 @@ def wanted_places(arguments: argparse.Namespace) -> Wanted:
         numbers = arguments.partitions
         if not numbers:
             return lambda name, partition: True
-        chosen = set(partition_numbers(numbers))
+        try:
+            chosen = set(partition_numbers(numbers))
+        except InvalidConfigError as error:
+            raise WrongOptionsError(
+                "--partitions expects a comma separated list of numeric partition ids, but "
+                f"received: {numbers[:80]}"
+            ) from error
         return lambda name, partition: partition in chosen
     if arguments.topic is not None or arguments.partitions is not None:
         raise WrongOptionsError("--topic-partitions cannot be used with --topic or --partitions")
@@ -107,7 +128,7 @@ def rule(text: str) -> Wanted:
     try:
         topic = re.compile(found[1] or ".*")
     except re.error as error:
-        raise WrongOptionsError(f"Invalid rule specification: {text}: {error}") from None
+        raise WrongOptionsError(f"{found[1]} is an invalid regex.\n{error}") from None
     low, high = (parse_whole_number(each or "0") for each in (found[2] or found[3], found[4]))
     if found[2]:
         high = low + 1
@@ -125,12 +146,15 @@ def offset_finder(text: str) -> "Callable[[Log | RemoteLog], int | None]":
         return lambda log: log.start_offset
     if name == "max-timestamp":
         return newest
+    if name == "latest-tiered":
+        return newest_tiered
     try:
         when = parse_time(text, "--time")
     except InvalidConfigError as error:
         raise WrongOptionsError(
-            f"Malformed time argument {text[:40]}. Please use latest or earliest or max-timestamp: "
-            f"{error}"
+            f"Malformed time argument {text[:40]}. Please use -1 or latest / -2 or earliest / -3 "
+            "or max-timestamp / -4 or earliest-local / -5 or latest-tiered, or a specified long "
+            f"format timestamp\n{error}"
         ) from None
     return lambda log: at_or_after(log, when)
 
@@ -141,6 +165,12 @@ def newest(log: "Log | RemoteLog") -> int | None:
 
     ask_server = getattr(log, "newest_offset", None)
     return newest_offset(cast("Log", log)) if ask_server is None else cast(int | None, ask_server())
+
+
+def newest_tiered(log: "Log | RemoteLog") -> int | None:
+    """The end of what a server has in tiered storage; None without any, as in a directory."""
+    ask_server = getattr(log, "tiered_offset", None)
+    return None if ask_server is None else cast("int | None", ask_server())
 
 
 def at_or_after(log: "Log | RemoteLog", timestamp: int) -> int | None:

@@ -5,7 +5,7 @@ import json
 from typing import Any
 
 from kstore.arguments import whole_number
-from kstore.cli.common import ToolParser, WrongOptionsError, open_server
+from kstore.cli.common import ToolParser, WrongOptionsError, open_server, read_text_file
 from kstore.cli.server_options import add_server
 from kstore.errors import KStoreError
 from kstore.integers import INT32_MAX
@@ -82,13 +82,14 @@ def wanted(arguments: argparse.Namespace) -> list[TopicPartition] | None:
             "path-to-json-file"
         )
     if (arguments.topic is None) != (arguments.partition is None):
-        raise WrongOptionsError("--topic and --partition go together")
+        missing = "topic" if arguments.topic is None else "partition"
+        raise WrongOptionsError(f"Missing required option(s): {missing}")
     if arguments.topic is not None:
         return [TopicPartition(arguments.topic, arguments.partition)]
     if arguments.all_topic_partitions:
         return None
-    with open(arguments.path_to_json_file, encoding="utf-8") as file:
-        return partitions_of_json(file.read(), arguments.path_to_json_file)
+    path = arguments.path_to_json_file
+    return partitions_of_json(read_text_file(path), path)
 
 
 def partitions_of_json(text: str, path: str) -> list[TopicPartition]:
@@ -100,11 +101,12 @@ def partitions_of_json(text: str, path: str) -> list[TopicPartition]:
             raise TypeError
     except (ValueError, TypeError, KeyError):
         raise WrongOptionsError(
-            f'{path} is not a file as {{"partitions": [{{"topic": "orders", "partition": 0}}]}}'
+            f'Replica election data is missing "partitions" field\n{path} is not as '
+            f'{{"partitions": [{{"topic": "orders", "partition": 0}}]}}'
         ) from None
     repeated = sorted({tp for tp in found if found.count(tp) > 1})
     if repeated:
         raise WrongOptionsError(
-            "Replica election data contains duplicate topic partitions: " + named(repeated)
+            f"Replica election data contains duplicate partitions: [{named(repeated)}]"
         )
     return found

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kstore.arguments import whole_number
-from kstore.cli.common import ToolParser, WrongOptionsError, open_server
+from kstore.cli.common import ToolParser, WrongOptionsError, open_server, read_text_file
 from kstore.cli.server_options import add_server
 from kstore.errors import KStoreError
 from kstore.integers import INT64_MAX
@@ -76,19 +76,22 @@ def run(arguments: argparse.Namespace) -> int:
     chosen = [name for name in ACTIONS if getattr(arguments, name)]
     if len(chosen) != 1:
         raise WrongOptionsError(
-            "Command must include exactly one action: --list, --verify, --execute, --cancel"
+            "Command must include exactly one action: --generate, --execute, --verify, --cancel, "
+            "--list\nkstore has no --generate"
         )
     (action,) = chosen
-    if (arguments.reassignment_json_file is None) != (action == "list"):
+    if arguments.reassignment_json_file is None and action != "list":
+        raise WrongOptionsError('Missing required argument "[reassignment-json-file]"')
+    if arguments.reassignment_json_file is not None and action == "list":
         raise WrongOptionsError(
-            "--reassignment-json-file names the moves of --execute, --verify and --cancel"
+            'Option "[reassignment-json-file]" can\'t be used with action "[list]"'
         )
     if action == "list":
         with open_server(arguments) as store:
             print_reassignments(store)
         return 0
-    with open(arguments.reassignment_json_file, encoding="utf-8") as file:
-        moves = parse_moves(file.read(), arguments.reassignment_json_file)
+    path = arguments.reassignment_json_file
+    moves = parse_moves(read_text_file(path), path)
     with open_server(arguments) as store:
         check_replicas(store, moves)
         return _RUN[action](store, arguments, moves)
@@ -221,6 +224,8 @@ def verify(store: "RemoteStore", arguments: argparse.Namespace, moves: list[Move
     for move in moves:
         print(f"Reassignment of partition {move.tp.topic}-{move.tp.partition} is completed.")
     is_moving = False
+    if not wanted_dirs(moves):
+        print()
     for broker, dirs in sorted(wanted_dirs(moves).items()):
         current, future = located(store, broker)
         for tp, path in sorted(dirs.items()):

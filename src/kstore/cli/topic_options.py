@@ -3,8 +3,8 @@
 import argparse
 from collections.abc import Iterable
 
-from kstore.cli.common import WrongOptionsError, matching_topics
-from kstore.errors import UnknownTopicOrPartitionError
+from kstore.cli.common import matching_topics
+from kstore.errors import InvalidConfigError, UnknownTopicOrPartitionError
 from kstore.partition_files import filenames
 
 
@@ -36,7 +36,10 @@ def settings_of(arguments: argparse.Namespace) -> dict[str, str]:
     for text in arguments.config:
         key, equals, value = text.partition("=")
         if not equals:
-            raise WrongOptionsError(f"--config takes name=value, not {text!r}")
+            raise InvalidConfigError(
+                "requirement failed: Invalid topic config: all configs to be added must be in the "
+                'format "key=val".'
+            )
         settings[key.strip()] = value
     return settings
 

@@ -13,6 +13,7 @@ from kstore.cli.common import (
     open_store,
 )
 from kstore.cli.empty_partitions import EmptyPartitions
+from kstore.cli.partition_reports import REPORTS, check_options, is_report, is_reported
 from kstore.cli.topic_options import (
     changed,
     list_topics,
@@ -64,15 +65,15 @@ def describe(parser: ToolParser) -> None:
     )
     parser.add_argument(
         "--partitions",
-        type=whole_number(1, INT32_MAX),
+        type=whole_number(-INT32_MAX, INT32_MAX),
         metavar="COUNT",
         help="--create: how many (default: 1); --alter: how many it has afterwards",
     )
     parser.add_argument(
         "--replication-factor",
-        type=whole_number(-1, 32767),
+        type=whole_number(-INT32_MAX, INT32_MAX),
         metavar="COUNT",
-        help="1: a directory has one replica",
+        help="--create: how many; a directory has 1",
     )
     parser.add_argument(
         "--config",
@@ -105,8 +106,13 @@ def describe(parser: ToolParser) -> None:
     parser.add_argument(
         "--dry-run", action="store_true", help="--alter, --delete: show which topics, change none"
     )
-    for name in ("under-replicated-partitions", "unavailable-partitions", "replica-assignment"):
-        parser.hints[f"--{name}"] = "a directory holds one replica of a partition"
+    for name, text in REPORTS.items():
+        parser.add_argument(f"--{name}", action="store_true", help=text)
+    parser.add_argument(
+        "--replica-assignment",
+        metavar="ID:ID,...",
+        help="of a server: the brokers of each partition that is made, as 1:2,2:1",
+    )
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -123,13 +129,16 @@ def run(arguments: argparse.Namespace) -> int:
         "alter": alter,
         "delete": delete,
     }
+    is_server = check_directory_or_server(arguments, "--bootstrap-server must be specified")
     check(arguments)
-    if check_directory_or_server(arguments):
-        from kstore.cli import server_topics
-
-        return server_topics.run(chosen[0], arguments)
-    mode = "r" if arguments.list or arguments.describe or arguments.dry_run else "a"
+    check_options(chosen[0], arguments)
     try:
+        check_numbers(arguments)
+        if is_server:
+            from kstore.cli import server_topics
+
+            return server_topics.run(chosen[0], arguments)
+        mode = "r" if arguments.list or arguments.describe or arguments.dry_run else "a"
         with open_store(arguments, mode, create=arguments.create) as store:
             action[chosen[0]](store, arguments)
     except WrongOptionsError:
@@ -147,15 +156,23 @@ def check(arguments: argparse.Namespace) -> None:
         raise WrongOptionsError('Missing required argument "[topic]"')
     if arguments.dry_run and not (arguments.alter or arguments.delete):
         raise WrongOptionsError("--dry-run goes with --alter or --delete; leave it out")
-    if arguments.delete_config and not arguments.alter:
-        raise WrongOptionsError("--delete-config goes with --alter")
     asked = arguments.partitions is not None or arguments.config or arguments.delete_config
     if arguments.alter and not asked:
         raise WrongOptionsError(
-            "--alter needs what to change: --partitions, --config or --delete-config"
+            'Missing required argument "[partitions]"\n'
+            "--alter changes --partitions, --config or --delete-config"
         )
-    if arguments.alter and arguments.replication_factor not in (None, 1, -1):
-        raise WrongOptionsError("--replication-factor: a directory holds one replica")
+    if arguments.describe and arguments.if_exists and not arguments.topic:
+        raise WrongOptionsError("--topic or --topic-id is required to describe a topic")
+
+
+def check_numbers(arguments: argparse.Namespace) -> None:
+    """Raise KStoreError for numbers that no topic has."""
+    if arguments.partitions is not None and arguments.partitions < 1:
+        raise InvalidConfigError("The partitions must be greater than 0")
+    replicas = arguments.replication_factor
+    if replicas is not None and replicas != -1 and not 1 <= replicas <= 32_767:
+        raise InvalidConfigError("The replication factor must be between 1 and 32767 inclusive")
 
 
 def describe_topics(store: "Store", arguments: argparse.Namespace) -> None:
@@ -167,7 +184,10 @@ def describe_topics(store: "Store", arguments: argparse.Namespace) -> None:
             if settings:
                 print(header(topic, settings))
             continue
-        print(header(topic, settings))
+        if not is_report(arguments):
+            print(header(topic, settings))
+        elif not is_reported(arguments, replicas=1, in_sync=1, has_leader=True, min_in_sync=1):
+            continue
         empty = EmptyPartitions()
         ends = (
             topic.end_offsets()
@@ -179,7 +199,7 @@ def describe_topics(store: "Store", arguments: argparse.Namespace) -> None:
                 continue
             print(
                 f"\tTopic: {name}\tPartition: {partition}\tLeader: {node}\tReplicas: {node}"
-                f"\tIsr: {node}\tElr: N/A\tLastKnownElr: N/A"
+                f"\tIsr: {node}\tElr: \tLastKnownElr: "
             )
         for line in empty.lines(f"shown with --topic {name}"):
             print(f"\t{line}")
@@ -201,6 +221,10 @@ def create(store: "Store", arguments: argparse.Namespace) -> None:
     from kstore.config import LogConfig
 
     name = arguments.topic
+    if arguments.replica_assignment is not None:
+        raise WrongOptionsError(
+            "--replica-assignment: a directory holds one replica of a partition"
+        )
     if arguments.replication_factor not in (None, 1, -1):
         raise WrongOptionsError(
             f"--replication-factor {arguments.replication_factor}: a directory holds one replica "
@@ -223,6 +247,10 @@ def create(store: "Store", arguments: argparse.Namespace) -> None:
 def alter(store: "Store", arguments: argparse.Namespace) -> None:
     """Change topics; check all changes first, so that an invalid one leaves all topics
     unchanged."""
+    if arguments.replica_assignment is not None:
+        raise WrongOptionsError(
+            "--replica-assignment: a directory holds one replica of a partition"
+        )
     settings = settings_of(arguments)
     unset = [name.strip() for text in arguments.delete_config for name in text.split(",")]
     names = changed(store, arguments)

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from kstore.arguments import whole_number
-from kstore.cli.common import ToolParser, WrongOptionsError, open_server
+from kstore.cli.common import ActionParser, ToolParser, WrongOptionsError, open_server
 from kstore.cli.server_options import add_server, check_server, pretty_table
 from kstore.clock import now_ms
 from kstore.errors import KStoreError
@@ -35,9 +35,10 @@ _MINUTE = 60_000
 
 def describe(parser: ToolParser) -> None:
     parser.epilog = EPILOG
+    parser.has_actions = True
     add_server(parser, before_action=True)
     actions = parser.add_subparsers(
-        dest="action", required=True, metavar="ACTION", title="actions", parser_class=ToolParser
+        dest="action", required=True, metavar="ACTION", title="actions", parser_class=ActionParser
     )
     partition = whole_number(0, INT32_MAX)
 

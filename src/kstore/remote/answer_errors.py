@@ -41,6 +41,13 @@ _EXCEPTIONS = {
 }
 
 
+# Kafka's sentences for codes that a server sends without one.
+_KAFKA_TEXTS = {
+    1: "The requested offset is not within the range of offsets maintained by the server.",
+    3: "This server does not host this topic-partition.",
+}
+
+
 def exception_name(error: KStoreError) -> str:
     """The name of Kafka's exception for an error code, as Kafka's tools print it."""
     try:
@@ -54,6 +61,7 @@ def exception_name(error: KStoreError) -> str:
 def error_of(code: int, message: str | None, about: str) -> KStoreError:
     """The exception for an error code: kstore's class of that code, or KStoreError with the
     code."""
+    said = message or _KAFKA_TEXTS.get(code)
     if not message:
         try:
             known = ErrorCode(code)
@@ -66,7 +74,13 @@ def error_of(code: int, message: str | None, about: str) -> KStoreError:
         text = f"{message.removesuffix('.')}: {about}"
     error = _BY_CODE.get(code, KStoreError)(text)
     error.code = code
+    error.server_message = said
     return error
+
+
+def kafka_text(error: KStoreError) -> str:
+    """The sentence of Kafka's tools for an error: the server's own, or Kafka's for its code."""
+    return error.server_message or error.reason
 
 
 def raise_for(code: int, message: str | None, about: str) -> None:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from kstore.remote.cluster import Cluster
 
-LATEST, EARLIEST, MAX_TIMESTAMP = -1, -2, -3
+LATEST, EARLIEST, MAX_TIMESTAMP, LATEST_TIERED = -1, -2, -3, -5
 Entry = TypeVar("Entry")
 _NO_EPOCH = -1
 _DELETE_TIMEOUT_MS = 30_000
@@ -62,6 +62,10 @@ class RemoteLog:
     def newest_offset(self) -> int | None:
         """The offset of the record with the largest timestamp, None if there are no records."""
         return self._list_offset(MAX_TIMESTAMP)
+
+    def tiered_offset(self) -> int | None:
+        """The last offset in tiered storage, None if there is none."""
+        return self._list_offset(LATEST_TIERED)
 
     def offset_at(self, when: "datetime | int") -> int:
         """The offset of the first record at or after a time, otherwise the end offset."""

@@ -103,9 +103,13 @@ class RemoteStore(Mapping[str, RemoteTopic]):
         *,
         replication_factor: int | None = None,
         config: Mapping[str, str] | None = None,
+        assignment: Sequence[Sequence[int]] | None = None,
         validate_only: bool = False,
     ) -> None:
-        """Create a topic; None: the broker's default number of partitions and replicas."""
+        """Create a topic; None: the broker's default number of partitions and replicas.
+
+        ``assignment``: the brokers of each partition, in place of the two numbers.
+        """
         configs = [
             CreateTopicsRequest.Topics.Configs(name=key, value=value)
             for key, value in (config or {}).items()
@@ -116,6 +120,10 @@ class RemoteStore(Mapping[str, RemoteTopic]):
             replication_factor=(
                 _BROKERS_CHOICE if replication_factor is None else replication_factor
             ),
+            assignments=[
+                CreateTopicsRequest.Topics.Assignments(partition_index=number, broker_ids=brokers)
+                for number, brokers in enumerate(map(list, assignment or ()))
+            ],
             configs=configs,
         )
         request = CreateTopicsRequest(
@@ -125,9 +133,26 @@ class RemoteStore(Mapping[str, RemoteTopic]):
         found = only(answer.topics, name)
         raise_for(found.error_code, found.error_message, name)
 
-    def add_partitions(self, name: str, partitions: int, *, validate_only: bool = False) -> None:
-        """Add partitions to a topic until it has this many."""
-        asked = CreatePartitionsRequest.Topics(name=name, count=partitions, assignments=None)
+    def add_partitions(
+        self,
+        name: str,
+        partitions: int,
+        *,
+        assignment: Sequence[Sequence[int]] | None = None,
+        validate_only: bool = False,
+    ) -> None:
+        """Add partitions to a topic until it has this many.
+
+        ``assignment``: the brokers of each partition, also of those that the topic has.
+        """
+        assignments = None
+        if assignment is not None:
+            added = assignment[len(self[name]) :]
+            assignments = [
+                CreatePartitionsRequest.Topics.Assignments(broker_ids=list(brokers))
+                for brokers in added
+            ]
+        asked = CreatePartitionsRequest.Topics(name=name, count=partitions, assignments=assignments)
         request = CreatePartitionsRequest(
             topics=[asked], timeout_ms=_TIMEOUT_MS, validate_only=validate_only
         )

@@ -27,7 +27,7 @@ from kstore.remote.remote_log import RemoteLog, only
 if TYPE_CHECKING:
     from kstore.remote.store import RemoteStore
 
-TOPIC, BROKER, GROUP = 2, 4, 32  # Kafka's ConfigResource.Type
+TOPIC, BROKER, BROKER_LOGGER, GROUP = 2, 4, 8, 32  # Kafka's ConfigResource.Type
 DYNAMIC_TOPIC_CONFIG, DEFAULT_CONFIG = 1, 5  # Kafka's ConfigEntry.ConfigSource
 SET, DELETE = 0, 1  # Kafka's AlterConfigOp.OpType
 SettingEntry = DescribeConfigsResponse.Results.Configs
@@ -43,18 +43,18 @@ def describe_settings(store: "RemoteStore", kind: int, name: str) -> list[Settin
         ],
         include_synonyms=True,
     )
-    node = int(name) if kind == BROKER and name else None
+    node = int(name) if kind in (BROKER, BROKER_LOGGER) and name else None
     answer = store.cluster.ask(request, DescribeConfigsResponse, node=node)
     found = only(answer.results, name)
     raise_for(found.error_code, found.error_message, name)
     return sorted(found.configs, key=lambda entry: entry.name)
 
 
-def groups_with_settings(store: "RemoteStore") -> list[str]:
-    """The groups that have settings; none if the server does not list them (before Kafka 4.1)."""
+def resources_with_settings(store: "RemoteStore", kind: int) -> list[str]:
+    """Names of groups or others of a kind that have settings; none before Kafka 4.1."""
     try:
         answer = store.cluster.ask(
-            ListConfigResourcesRequest(resource_types=[GROUP]), ListConfigResourcesResponse
+            ListConfigResourcesRequest(resource_types=[kind]), ListConfigResourcesResponse
         )
     except KStoreError as error:
         if error.code == UNSUPPORTED_VERSION:
@@ -63,7 +63,7 @@ def groups_with_settings(store: "RemoteStore") -> list[str]:
     if answer.error_code == UNSUPPORTED_VERSION:
         return []
     raise_for(answer.error_code, None, "")
-    return [each.resource_name for each in answer.config_resources if each.resource_type == GROUP]
+    return [each.resource_name for each in answer.config_resources if each.resource_type == kind]
 
 
 def alter_settings(
@@ -87,7 +87,7 @@ def alter_settings(
         ],
         validate_only=validate_only,
     )
-    node = int(name) if kind == BROKER and name else store.cluster.controller
+    node = int(name) if kind in (BROKER, BROKER_LOGGER) and name else store.cluster.controller
     answer = store.cluster.ask(request, IncrementalAlterConfigsResponse, node=node)
     found = only(answer.responses, name)
     raise_for(found.error_code, found.error_message, name)

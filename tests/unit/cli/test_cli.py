@@ -45,9 +45,19 @@ def test_help_of_every_tool_has_an_example(name, capsys):
 
 
 def test_wrong_options_are_named_before_the_usage_as_in_kafka(capsys):
-    assert main(["dump-log", "--no-such-flag"]) == 1
+    assert main(["dump-log"]) == 1
+    assert capsys.readouterr().err.startswith('Missing required argument "[files]"\n\nusage:')
+    assert main(["dump-log", "--no-such-flag"]) == 1  # before what is missing, as in Kafka
     complaint = capsys.readouterr().err
-    assert complaint.index('Missing required argument "[files]"') < complaint.index("usage:")
+    assert complaint.startswith("no-such-flag is not a recognized option\n\nusage:")
+    assert main(["topics", "--partitions", "x"]) == 1
+    sentence, hint, *_ = capsys.readouterr().err.splitlines()
+    assert sentence == "Cannot parse argument 'x' of option partitions"
+    assert hint.startswith("--partitions: a whole number from ")
+    assert main(["topics", "--create", "--topic"]) == 1
+    assert capsys.readouterr().err.startswith("Option topic requires an argument\n")
+    assert main(["transactions", "--bootstrap-server", "x:1", "describe"]) == 1
+    assert capsys.readouterr().err.startswith("argument --transactional-id is required\n")
 
 
 def test_a_tool_loads_only_itself():

@@ -130,7 +130,7 @@ def test_users_of_scram(run: Run, broker: kstore.Broker) -> None:
         ("alter", (*USERS, "--entity-name", "a", "--entity-name", "b", "--add-config", "x=1"),
          "needs an --entity-type"),
         ("alter", ("--user", "a"), "At least one of --add-config"),
-        ("describe", ("--entity-type", "topics", "--entity-default"), "goes with users"),
+        ("describe", ("--entity-type", "topics", "--entity-default"), "goes with brokers, users"),
         ("describe", ("--entity-type", "hosts"), "Invalid entity type hosts"),
     ],
 )  # fmt: skip

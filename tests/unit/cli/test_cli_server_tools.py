@@ -103,7 +103,7 @@ def test_moves_between_directories(broker: Broker, tool: Tool, tmp_path: Path) -
     ])  # fmt: skip
     status, _, errors = tool("reassign-partitions", "--cancel")
     assert status == 1
-    assert "--reassignment-json-file names the moves" in errors[0]
+    assert 'Missing required argument "[reassignment-json-file]"' in errors[0]
 
 
 def test_cluster_prints_id_and_endpoints(broker: Broker, tool: Tool) -> None:
@@ -146,7 +146,7 @@ def test_leader_election_prints_kafkas_results(tool: Tool, tmp_path: Path) -> No
     ("words", "text"),
     [
         ([], "One and only one of the following options is required: topic, all-topic-"),
-        (["--topic", "orders"], "--topic and --partition go together"),
+        (["--topic", "orders"], "Missing required option(s): partition"),
         (["--all-topic-partitions", "--topic", "orders"], "One and only one"),
     ],
 )
@@ -165,7 +165,10 @@ def test_wrong_options_of_leader_election_are_explained(
      '{"partitions": [{"topic": "t", "partition": 0}, {"topic": "t", "partition": 0}]}'],
 )  # fmt: skip
 def test_files_of_partitions_that_are_none(text: str) -> None:
-    with pytest.raises(KStoreError, match=r"FILE is not a file as|duplicate topic partitions: t-0"):
+    with pytest.raises(
+        KStoreError,
+        match=r"FILE is not as|is not a file as|duplicate (topic )?partitions: .?t-0",
+    ):
         partitions_of_json(text, "FILE")
 
 

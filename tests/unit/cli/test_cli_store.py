@@ -74,8 +74,8 @@ def test_create_list_describe_delete(tool):
         identity = store["b"].topic_id
     assert tool("topics", "--describe", "--topic", "b")[1] == [
         f"Topic: b\tTopicId: {identity}\tPartitionCount: 2\tReplicationFactor: 1\tConfigs: ",
-        "\tTopic: b\tPartition: 0\tLeader: 0\tReplicas: 0\tIsr: 0\tElr: N/A\tLastKnownElr: N/A",
-        "\tTopic: b\tPartition: 1\tLeader: 0\tReplicas: 0\tIsr: 0\tElr: N/A\tLastKnownElr: N/A",
+        "\tTopic: b\tPartition: 0\tLeader: 0\tReplicas: 0\tIsr: 0\tElr: \tLastKnownElr: ",
+        "\tTopic: b\tPartition: 1\tLeader: 0\tReplicas: 0\tIsr: 0\tElr: \tLastKnownElr: ",
     ]
     _, lines, _ = tool("topics", "--describe", "--topics-with-overrides")
     assert len(lines) == 1
@@ -100,8 +100,8 @@ def test_creating_an_existing_topic_fails_unless_if_not_exists(tool):
         (("--list", "--create"), "Command must include exactly one action"),
         (("--create",), 'Missing required argument "[topic]"'),
         (("--create", "--topic", "t", "--replication-factor", "3"), "one replica"),
-        (("--create", "--topic", "t", "--config", "x"), "--config takes name=value"),
-        (("--list", "--topic", "("), "not a regular expression"),
+        (("--create", "--topic", "t", "--config", "x"), 'in the format "key=val"'),
+        (("--list", "--topic", "("), "( is an invalid regex."),
     ],
 )
 def test_wrong_use_of_topics(tool, words, text):
@@ -365,7 +365,7 @@ def test_get_offsets_prints_the_offsets_of_partitions(filled, words, lines):
 def test_wrong_use_of_get_offsets(filled, words):
     status, lines, errors = filled("get-offsets", *words)
     assert (status, lines) == (1, [])
-    assert len(errors) == 1
+    assert errors[0].startswith("kstore get-offsets: Error occurred: ")
 
 
 # --- verify -------------------------------------------------------------------------------
@@ -442,7 +442,8 @@ def test_a_missing_directory_is_not_created(tool, name):
 def test_an_option_that_names_a_server_is_refused_with_the_one_to_give(tool):
     status, _, errors = tool("verify", "--bootstrap-server", "localhost:9092")
     assert status == 1
-    assert errors[0].startswith("--bootstrap-server: there is no server here; --log-dir ")
+    assert errors[0] == "bootstrap-server is not a recognized option"
+    assert errors[1].startswith("--bootstrap-server: there is no server here; --log-dir ")
 
 
 @pytest.mark.parametrize("name", ["topics", "get-offsets", "console-consumer"])
