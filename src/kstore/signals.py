@@ -76,7 +76,7 @@ class StopRequest:
 
     The byte that makes ``fileno`` readable comes from the process's signal handler in C
     (``signal.set_wakeup_fd``): a handler in Python runs only after the system call that the
-    main thread is about to begin, which would wait for ever if the signal comes just before it.
+    main thread is about to begin, which would wait forever if the signal comes just before it.
     """
 
     def __init__(self) -> None:
