@@ -368,6 +368,10 @@ class MissingSettingsWarning(UserWarning):
     """The opened store has lost ``kstore.topics``, and with it the settings of its topics."""
 
 
+class UncommittedReadsWarning(UserWarning):
+    """A consumer of a group was closed that has read records and committed none."""
+
+
 class InvalidGroupError(KStoreError, ValueError):
     """A group name that is empty or too long."""
 

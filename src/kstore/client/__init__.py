@@ -25,6 +25,7 @@ Modules:
 - topic_batches: A producer's open batches of one topic, and their appends
 - topic_changes: What a consumer does when a topic that it reads was deleted and recreated
 - transactional_producer: A transactional producer: writes to several partitions atomically
+- uncommitted_reads: Warns where a consumer of a group has read records and committed nothing
 
 murmur2 is native: ``_native/format/murmur2``.
 """

@@ -18,6 +18,7 @@ from kstore.client.delivery import Committed
 from kstore.client.fetcher import Fetcher
 from kstore.client.group_partitions import GroupPartitions, OnPartitions, RebalanceListener
 from kstore.client.metadata import MetadataView
+from kstore.client.uncommitted_reads import UncommittedReads
 from kstore.coordinator.group.offset_records import METADATA_MAX_BYTES, OffsetCommit
 from kstore.coordinator.group.reader_offsets_file import TopicIds
 from kstore.errors import ClosedError, InvalidConfigError, UnknownTopicOrPartitionError
@@ -73,8 +74,12 @@ class Consumer:
         on_assign: "OnRebalance | None" = None,
         on_revoke: "OnRebalance | None" = None,
         on_lost: "OnRebalance | None" = None,
+        enable_auto_commit: bool | None = None,
     ) -> None:
         self._store = store
+        self._reads = UncommittedReads(
+            None if group is None else group.name, is_handled=enable_auto_commit is not None
+        )
         self._group = group
         self._assignment = Assignment()
         self._fetcher = Fetcher(
@@ -179,10 +184,12 @@ class Consumer:
 
         Raises OffsetOutOfRangeError if nothing is committed and ``auto_offset_reset="none"``.
         """
+        self._reads.note_commit()  # it may be committed elsewhere
         return self._positions.position(partition)
 
     def positions(self) -> ByPartition[int]:
         """The positions of the assigned partitions, as far as known."""
+        self._reads.note_commit()
         return ByPartition(self._positions.positions())
 
     @overload
@@ -344,6 +351,7 @@ class Consumer:
                         self._fetcher.put_back(fetched)
                     continue
                 if fetched is not None:
+                    self._reads.note_read()
                     return ConsumerBatch(self, fetched)
             left = _PAUSE_MAX if end is None else min(_PAUSE_MAX, end - monotonic())
             if left <= 0:
@@ -405,6 +413,7 @@ class Consumer:
         """Commit offsets in topics with these identities; None: the assigned ones."""
         from kstore.coordinator.group.store_group import check_offset
 
+        self._reads.note_commit()
         with self._lock:
             self._fetcher.check_open()
             if self._group is None:
@@ -430,6 +439,9 @@ class Consumer:
     def close(self) -> None:
         """Release the partitions, and leave the group; commits nothing, unless ``on_revoke`` does.
 
+        Warns (UncommittedReadsWarning) if the group's consumer has read records and the program
+        has committed none, nor said ``enable_auto_commit=False``; not while an error is handled.
+
         A second call does nothing.
         """
         self._stopped.set()
@@ -439,6 +451,7 @@ class Consumer:
                     self._partitions.close()
             finally:
                 self._assignment.is_closed = True
+        self._reads.warn()
 
     def __del__(self) -> None:
         """Release the partitions, and warn. Takes no lock: it may interrupt code that holds one."""
@@ -478,6 +491,8 @@ class Consumer:
 
     async def __aexit__(self, _: object, error: BaseException | None, __: object) -> None:
         """Close it without blocking the event loop."""
+        if error is not None:
+            self._reads.note_commit()  # the other thread does not know of it
         await close_block_in_thread(error, self.close)
 
     def __reduce__(self) -> str | tuple[object, ...]:

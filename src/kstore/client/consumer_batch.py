@@ -84,7 +84,7 @@ class ConsumerBatch:
         return self._records[index]
 
     def __enter__(self) -> "ConsumerBatch":
-        self._open_consumer()
+        self._open_consumer()._reads.note_commit()
         self._iterator, self._given = None, 0  # a look at a record before the block is no loop
         return self
 

@@ -180,7 +180,7 @@ def consumer(
     *topic: str | Iterable[str] | None,
     group: str | None = None,
     group_id: str | None = None,
-    enable_auto_commit: Literal[False] = False,
+    enable_auto_commit: Literal[False] | None = None,
     topics: str | Iterable[str] = (),
     assignment: Iterable[tuple[str, int]] = (),
     auto_offset_reset: str = "earliest",
@@ -212,7 +212,8 @@ def consumer(
         The group whose committed offsets to use; None reads without committed offsets. The second
         is Kafka's name of it.
     enable_auto_commit
-        Only False: ``with batch:`` or ``commit`` commit what was processed.
+        Only False: ``with batch:`` or ``commit`` commit what was processed. Said explicitly, it
+        also means that the program may commit nothing: ``close`` does not warn of it then.
     assignment
         Individual partitions to read, as pairs of topic and number. The group does not share them,
         nor, if a call has both, the topics.
@@ -277,6 +278,7 @@ def consumer(
         on_assign=on_assign,
         on_revoke=on_revoke,
         on_lost=on_lost,
+        enable_auto_commit=enable_auto_commit,
     )
     self._dependants.add(opened)
     return opened

@@ -3,6 +3,7 @@
 import atexit
 import logging
 import os
+import threading
 import weakref
 from typing import Protocol
 
@@ -23,6 +24,7 @@ class Server(Closable, Protocol):
         """Raise PolicyViolationError on a thread of its own, which its ``close`` waits for."""
 
 
+_EXITING = threading.Event()
 _OPEN: weakref.WeakSet[Closable] = weakref.WeakSet()
 
 
@@ -35,7 +37,13 @@ def closed(closable: Closable) -> None:
     _OPEN.discard(closable)
 
 
+def is_exiting() -> bool:
+    """Whether the process is ending with stores that the program has not closed."""
+    return _EXITING.is_set()
+
+
 def _close_all() -> None:
+    _EXITING.set()
     for each in list(_OPEN):
         try:
             each.close()
