@@ -1,8 +1,8 @@
 """Arguments that callers guess: the error says what to write instead."""
 
 from collections.abc import Callable
-from functools import wraps
-from typing import ParamSpec, TypeVar
+from functools import update_wrapper, wraps
+from typing import ParamSpec, TypeVar, cast
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -145,6 +145,46 @@ explain_table = explain_keywords(
     limit="use head(100).to_pandas()",
     where="use scan(where=...), which gives columns",
 )
+
+
+class CallFirst:
+    """A method whose attributes, asked without the call, raise an AttributeError that names it.
+
+    Python's own text speaks of a function. For methods between properties, such as
+    ``max_timestamp`` of a log beside ``end_offset``, which do not read.
+    """
+
+    def __init__(self, method: Callable[..., object]) -> None:
+        update_wrapper(self, method)
+        self._method = method
+
+    def __get__(self, owner: object, kind: type) -> object:
+        return self if owner is None else _BoundCall(self._method, owner)
+
+    def __call__(self, *args: object, **keywords: object) -> object:
+        return self._method(*args, **keywords)
+
+
+class _BoundCall:
+    """A :class:`CallFirst` of one object."""
+
+    def __init__(self, method: Callable[..., object], owner: object) -> None:
+        self.__func__, self.__self__ = method, owner
+        self.__doc__ = method.__doc__
+
+    def __call__(self, *args: object, **keywords: object) -> object:
+        return self.__func__(self.__self__, *args, **keywords)
+
+    def __getattr__(self, name: str) -> object:
+        method = self.__func__.__name__
+        if name.startswith("_"):
+            return getattr(self.__func__, name)
+        raise AttributeError(f"{method} is a method, which reads the log: use {method}().{name}")
+
+
+def call_first(method: Callable[P, T]) -> Callable[P, T]:
+    """Decorate a method whose callers forget the call; see :class:`CallFirst`."""
+    return cast("Callable[P, T]", CallFirst(method))
 
 
 def _fit(method: Callable[..., object], args: object, keywords: object) -> bool:

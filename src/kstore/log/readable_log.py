@@ -15,6 +15,7 @@ from kstore.errors import ClosedError
 from kstore.files.files import Files
 from kstore.integers import INT64_MAX, check_integer
 from kstore.keyword_names import (
+    call_first,
     explain_count,
     explain_follow,
     explain_head,
@@ -363,6 +364,7 @@ class ReadableLog(metaclass=ABCMeta):
         found = time_lookup.find_record_at_time(self, timestamp.to_milliseconds(when))
         return found if found is not None and found.offset < limit else None
 
+    @call_first
     def max_timestamp(
         self, *, up_to: int | None = None, **isolation: Unpack[Isolation]
     ) -> OffsetAndTimestamp | None:

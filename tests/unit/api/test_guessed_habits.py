@@ -75,3 +75,19 @@ def test_a_consumer_is_an_iterator_of_batches(store: Store) -> None:
             next(consumer)
         store["orders"].append(b"x", partition=0)
         assert [record.value for record in next(consumer)] == [b"x"]
+
+
+def test_a_time_that_is_read_is_a_call(store: Store) -> None:
+    log = store["orders"][0]
+    log.append(b"v", timestamp=7)
+    found: Any = log.max_timestamp
+    for name in ("timestamp", "offset"):
+        with pytest.raises(AttributeError, match=rf"a method, .*: use max_timestamp\(\)\.{name}$"):
+            getattr(found, name)
+    newest = found(isolation_level="read_committed")
+    assert newest is not None
+    assert (newest.timestamp, newest.offset) == (7, 0)
+    assert callable(found)
+    assert found.__name__ == "max_timestamp"
+    with pytest.raises(TypeError, match="unexpected keyword argument 'limit'"):
+        found(limit=3)
