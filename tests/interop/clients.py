@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-from interop.judged import Judged, partition_of
+from interop.compare_with_kafka import Judged, partition_of
 from interop.kafka_jars import ToolError, compiled, java_command
 from interop.node import Node
 from interop.old_node import OldNode

@@ -8,7 +8,7 @@ import pytest
 from kafka import KafkaAdminClient
 
 import kstore
-from interop.handed_over import refusals
+from interop.handover_checks import refusals
 from interop.node import Node
 from interop.old_node import OldNode
 from interop.test_brokers import fill_codecs

@@ -12,8 +12,8 @@ from interop.kafka_jars import ask_segments
 from kstore.config import CODECS, LogConfig
 from kstore.errors import KStoreError
 from oracle.convert import unpacked
+from support.client_batches import NOT_OLD, NOW, ODD, WRONG, rows, sent
 from support.logs import log_bytes, open_log
-from support.sent import NOT_OLD, NOW, ODD, WRONG, rows, sent
 
 T = NOW + 1000
 # Where Kafka's broker stumbles (UNKNOWN_SERVER_ERROR, -1, to the client) kstore says what is wrong.

@@ -7,7 +7,7 @@ import pytest
 
 import kstore
 from interop.clients import Clients, clients
-from interop.judged import (
+from interop.compare_with_kafka import (
     as_expected,
     assert_same_producers,
     assert_same_records,

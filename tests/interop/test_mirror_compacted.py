@@ -9,7 +9,7 @@ import pytest
 
 import kstore
 from interop.clients import Clients, clients
-from interop.judged import Judged, batches_of
+from interop.compare_with_kafka import Judged, batches_of
 from interop.node import Node, node
 from kstore.cli import main
 from oracle.plain import PlainBatch

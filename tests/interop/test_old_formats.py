@@ -17,7 +17,7 @@ import pytest
 
 import kstore
 from interop.clients import Clients, clients
-from interop.judged import (
+from interop.compare_with_kafka import (
     Judged,
     as_expected,
     assert_same_producers,

@@ -13,8 +13,8 @@ from kstore.config import LogConfig
 from oracle.convert import unpacked
 from oracle.plain import LOG_APPEND_TIME, PlainBatch
 from oracle.reader import read_log
+from support.client_batches import sent
 from support.logs import log_bytes, open_log
-from support.sent import sent
 
 VERSIONS = ("0.8.2", "0.10.2", "2.8")
 # Of these the brokers rewrote or removed batches, or transactions are in them.

@@ -4,7 +4,7 @@ import pytest
 
 from interop.samples import SAMPLES, batch_bytes, sample_records
 from kstore.config import CODECS
-from oracle.others import READERS
+from oracle.client_parsers import READERS
 from oracle.reader import read_log
 
 

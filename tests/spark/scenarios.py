@@ -125,6 +125,6 @@ def use(spark: Any, deadly: str | None = None) -> None:
     """The format as it is, or with a commit that takes the driver with it."""
     register(spark)
     if deadly is not None:
-        import deaths
+        import dying_sink
 
-        spark.dataSource.register(deaths.source(deadly))
+        spark.dataSource.register(dying_sink.source(deadly))

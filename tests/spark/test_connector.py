@@ -14,7 +14,7 @@ from interop.clients import clients
 from interop.kafka_jars import VERSIONS
 from interop.node import Node
 from interop.workload import PARTITIONS, prepare, work
-from spark.compared import Sources, assert_same, readers, rows, streamed
+from spark.compare_connectors import Sources, assert_same, readers, rows, streamed
 
 pytestmark = [pytest.mark.connector, pytest.mark.timeout(280)]
 

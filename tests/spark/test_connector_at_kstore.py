@@ -10,7 +10,7 @@ from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from interop.kstore_node import KstoreNode, kstore_node
-from spark.compared import Row, rows, streamed
+from spark.compare_connectors import Row, rows, streamed
 
 pytestmark = [pytest.mark.connector, pytest.mark.timeout(280)]
 

@@ -9,36 +9,36 @@ from pathlib import Path
 
 import pytest
 
-from interop import served
+from interop import broker_of_data_sets
 from interop.node import Node
-from spark.compared import Sources, assert_same, readers, rows, streamed
+from spark.compare_connectors import Sources, assert_same, readers, rows, streamed
 
 pytestmark = [pytest.mark.connector, pytest.mark.timeout(1800)]
 AT_REST = {"log.cleaner.enable": "false", "log.initial.task.delay.ms": 600_000}
 
 
 @pytest.fixture(scope="module")
-def topics(tmp_path_factory: pytest.TempPathFactory) -> list[served.Served]:
-    return served.folders(tmp_path_factory.mktemp("sets"))
+def topics(tmp_path_factory: pytest.TempPathFactory) -> list[broker_of_data_sets.Served]:
+    return broker_of_data_sets.folders(tmp_path_factory.mktemp("sets"))
 
 
 @pytest.fixture(scope="module")
 def sources(
-    topics: list[served.Served], tmp_path_factory: pytest.TempPathFactory
+    topics: list[broker_of_data_sets.Served], tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Sources]:
     root = tmp_path_factory.mktemp("served")
     node = Node("3.9.2", root)
     node.settings = dict(AT_REST)
     try:
-        served.hand_over(node, topics)
-        copy = served.copy(node.log_dir, root / "copy")
+        broker_of_data_sets.hand_over(node, topics)
+        copy = broker_of_data_sets.copy(node.log_dir, root / "copy")
         node.start()
         yield Sources(node.address, copy)
     finally:
         node.kill()
 
 
-def test_all_of_the_data_is_served(topics: list[served.Served]) -> None:
+def test_all_of_the_data_is_served(topics: list[broker_of_data_sets.Served]) -> None:
     """Of each archive a topic exists, and of each set of public origin."""
     begins = {each.topic.partition(".")[0] for each in topics}
     assert {"client-batches", "record-sets", "cluster-metadata", "made-zk-0"} <= begins
@@ -46,7 +46,7 @@ def test_all_of_the_data_is_served(topics: list[served.Served]) -> None:
 
 
 def test_every_row_is_the_connector_s(
-    registered: object, topics: list[served.Served], sources: Sources
+    registered: object, topics: list[broker_of_data_sets.Served], sources: Sources
 ) -> None:
     names = ",".join(each.topic for each in topics)
     options: dict[str, object] = {"subscribe": names, "startingOffsets": "earliest"}
@@ -59,7 +59,7 @@ def test_every_row_is_the_connector_s(
 
 
 def test_a_stream_takes_every_row_once(
-    registered: object, topics: list[served.Served], sources: Sources, tmp_path: Path
+    registered: object, topics: list[broker_of_data_sets.Served], sources: Sources, tmp_path: Path
 ) -> None:
     """AvailableNow over all of it, as the connector streams it: in some batches, to its ends.
 

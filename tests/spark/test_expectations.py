@@ -6,7 +6,7 @@ from typing import Any
 
 from kafka_files.data_sets import BrokerSet, Fixture, Fixtures
 from kafka_files.test_spark_tasks import as_expected
-from spark.compared import Row, rows
+from spark.compare_connectors import Row, rows
 
 # Each of its batches has offset 0, one in front of it as well: no log that anything could read.
 NO_LOG = "record-sets/kafka-python/record_batch_data_v2.bin"

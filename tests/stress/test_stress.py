@@ -10,7 +10,7 @@ import time
 from pathlib import Path
 
 from kstore.log.log import Log
-from stress.reading import value_at, watch
+from stress.stress_reader import value_at, watch
 from support.disks import HastyDisk
 from support.logs import open_log
 from support.system import processes

@@ -16,7 +16,7 @@ from kstore.errors import KStoreError
 from oracle.reader import read_log as oracle_read
 from support.recording import Tree
 from torture.checks import QUIET, TMPFS, Violation, expect, materialise
-from torture.mutilating import base_trees
+from torture.damaged_directories import base_trees
 from torture.parts import Budget, Figures, quietly, scratch, share
 
 GOAL = None

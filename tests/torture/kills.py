@@ -34,8 +34,8 @@ from kstore.files.files import DISK, Files
 from support.recording import CHANGES
 from torture.checks import check, expect
 from torture.parts import Budget, Figures, file_system, quietly, scratch, share
+from torture.random_workload import wander
 from torture.scenarios import SCENARIOS
-from torture.wandering import wander
 from torture.world import QUIET, Event, Witness, World, paths_of
 
 GOAL = ("kills", 20_000)

@@ -12,7 +12,7 @@ import pytest
 from kstore import Log, Store
 from kstore.log.view import LogView
 from kstore.recovery import torn_tail
-from torture import mutations, others
+from torture import parts_of_other_tests, random_damage
 from torture.bounds import TookTooLongError, in_memory, in_time, nothing_left_open
 from torture.checks import Violation
 from torture.parts import Budget
@@ -87,7 +87,7 @@ FAULTS: dict[str, tuple[object, str, Plant, str]] = {
 def test_mutations_catch(name: str) -> None:
     owner, attribute, make, words = FAULTS[name]
     with patch.object(owner, attribute, make(getattr(owner, attribute))):
-        figures = mutations.mutate_all(Budget(3600, until_violation=True), most=400)
+        figures = random_damage.mutate_all(Budget(3600, until_violation=True), most=400)
     assert re.search(words, "".join(figures.violations[:1]))
 
 
@@ -115,5 +115,5 @@ def test_a_file_that_stays_open_is_named(tmp_path: Any) -> None:
 def test_fuzzing_catches_an_error_of_another_kind() -> None:
     broken = (lambda data: [][0], TARGETS["columns"][1])
     with patch.dict(TARGETS, {"columns": broken}):
-        figures = others.fuzz_all(Budget(3600, until_violation=True))
+        figures = parts_of_other_tests.fuzz_all(Budget(3600, until_violation=True))
     assert "columns | IndexError" in figures.violations[0]

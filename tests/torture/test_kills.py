@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from oracle.reader import read_log as oracle_read
-from support import killing
+from support import killing_disk
 from support.disks import HastyDisk
 from support.logs import log_bytes, open_log, read_log
 
@@ -60,7 +60,7 @@ def live_and_die(directory: Path, scenario: str, at: int, how: str) -> tuple[Wit
         status = 1
         try:
             os.dup2(writing, 1)
-            killing.run(directory, scenario, at, how)
+            killing_disk.run(directory, scenario, at, how)
             status = 0
         finally:
             os._exit(status)
@@ -87,7 +87,7 @@ def check(directory: Path, witness: Witness, where: tuple[object, ...]) -> None:
         clean=False,
         recovery_point=witness.flushed,
         log_start_offset=0,
-        **killing.SETTINGS,
+        **killing_disk.SETTINGS,
     )
     found = {record.offset: record.value for record in log}
     offsets = list(found)
@@ -109,7 +109,7 @@ def check(directory: Path, witness: Witness, where: tuple[object, ...]) -> None:
         assert len(kept) in (0, report.cut_size), where
         assert kept or not any(before[-report.cut_size :]), where
     end = log.end_offset
-    assert log.append(killing.value_at(end, 10)) == end, where
+    assert log.append(killing_disk.value_at(end, 10)) == end, where
     assert log.close(), where
     plain = oracle_read(log_bytes(directory))
     assert plain.tail_reason is None, where
@@ -117,7 +117,7 @@ def check(directory: Path, witness: Witness, where: tuple[object, ...]) -> None:
 
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")  # fork beside threads of other tests
-@pytest.mark.parametrize("scenario", killing.SCENARIOS)
+@pytest.mark.parametrize("scenario", killing_disk.SCENARIOS)
 def test_killed_at_every_change(tmp_path: Path, scenario: str) -> None:
     witness, died = live_and_die(tmp_path / "survivor", scenario, -1, "after")
     assert not died
@@ -125,12 +125,12 @@ def test_killed_at_every_change(tmp_path: Path, scenario: str) -> None:
     changes = witness.changes
     assert changes > 50
     kills = cuts = 0
-    for number, how in enumerate(killing.HOWS):
+    for number, how in enumerate(killing_disk.HOWS):
         for at in range(number % STRIDE, changes, STRIDE):
             directory = tmp_path / f"{at}-{how}"
             witness, died = live_and_die(directory, scenario, at, how)
             kills += died
             cuts += bool(list(directory.glob("*.log"))) and how == "half"
             check(directory, witness, (scenario, at, how))
-    assert kills > changes * len(killing.HOWS) // STRIDE * 0.9
+    assert kills > changes * len(killing_disk.HOWS) // STRIDE * 0.9
     print(f"kills {scenario}: tried={kills} of {changes} changes, violations=0")

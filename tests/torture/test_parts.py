@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from torture import bit_flips, io_errors, kills, mutations, parts, planted
+from torture import bit_flips, io_errors, kills, parts, planted_bugs, random_damage
 from torture.parts import Budget, Figures, share
 
 UNBOUNDED = 3600.0
@@ -35,7 +35,7 @@ def test_io_errors() -> None:
 
 
 def test_mutated_directories() -> None:
-    figures = without_violations("mutations", mutations.mutate_all(Budget(UNBOUNDED), most=100))
+    figures = without_violations("mutations", random_damage.mutate_all(Budget(UNBOUNDED), most=100))
     assert figures.counts["directories"] == 100
     assert figures.counts["refusals"] > 20
 
@@ -64,12 +64,12 @@ QUICK = (
 @pytest.mark.parametrize("name", QUICK)
 def test_a_planted_bug_is_caught(name: str) -> None:
     """These are found within a second or two; ``make torture PART=planted`` tries all."""
-    assert planted.caught(name).violation_count > 0
+    assert planted_bugs.caught(name).violation_count > 0
     gc.collect()  # here, lest another test report them
 
 
 def test_there_are_at_least_twenty_planted_bugs() -> None:
-    assert len(planted.BUGS) >= 20
+    assert len(planted_bugs.BUGS) >= 20
 
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")

@@ -10,8 +10,8 @@ from kstore.broker.handlers.fetch import FetchHandlers
 from kstore.broker.handlers.produce import ProduceHandlers
 from kstore.protocol.messages.fetch import FetchRequest
 from oracle.writer import batch
+from support.client_batches import rows
 from support.frame_pair import FramePair, damaged, request_frame, with_size
-from support.sent import rows
 
 VERSIONS = range(7, 12)
 Partition = FetchRequest.Topics.Partitions

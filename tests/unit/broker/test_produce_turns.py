@@ -16,8 +16,8 @@ from kstore.broker.handlers.produce import ProduceHandlers
 from kstore.protocol.messages.produce import ProduceRequest
 from oracle.plain import PlainRecord
 from oracle.writer import batch
+from support.client_batches import NOW, rows, sent
 from support.frame_pair import FramePair, damaged, request_frame, with_size
-from support.sent import NOW, rows, sent
 
 VERSIONS = range(3, 12)
 GZIP, SNAPPY = 1, 2

@@ -29,9 +29,9 @@ from kstore.protocol.messages.produce import ProduceRequest
 from kstore.protocol.messages.txn_offset_commit import TxnOffsetCommitRequest
 from kstore.protocol.messages.write_txn_markers import WriteTxnMarkersRequest
 from oracle.writer import batch
+from support.client_batches import rows
 from support.damage import flip
 from support.raw_client import RawClient
-from support.sent import rows
 
 Added = AddPartitionsToTxnRequest.Transactions
 OldTopics = AddPartitionsToTxnRequest.V3AndBelowTopics

@@ -20,8 +20,7 @@ from kstore.record import Record
 from oracle.plain import CREATE_TIME, LOG_APPEND_TIME, PlainRecord
 from oracle.reader import read_log as oracle_read
 from oracle.writer import batch, wrapper
-from support.logs import log_bytes, open_log
-from support.sent import (
+from support.client_batches import (
     KEYLESS,
     NOT_OLD,
     NOW,
@@ -35,6 +34,7 @@ from support.sent import (
     sent,
     zeros,
 )
+from support.logs import log_bytes, open_log
 
 VERSIONS = {0: "0.9.0", 1: "0.10.2", 2: "2.8"}
 

@@ -32,7 +32,7 @@ def opened(
 
 def test_recovery_uses_the_snapshots_below_the_segments_it_reads(tmp_path: Path) -> None:
     """Those above are forgotten, and with them who wrote only what is gone: what tests/interop's
-    test_loaded lets Kafka's own loader say."""
+    test_log_loader lets Kafka's own loader say."""
     log = opened(tmp_path / "made-0")
     for number in range(3):
         log.append_as_leader(sent(10 + number, 0, 0, 3))

@@ -12,7 +12,7 @@ from kstore.record import timestamp
 from kstore.record.builder import BatchBuilder
 from kstore.record.columns import ColumnScan, Ragged
 from oracle import reader, writer
-from oracle.others import READERS
+from oracle.client_parsers import READERS
 from oracle.plain import PlainRecord
 
 T = 1_700_000_000_000

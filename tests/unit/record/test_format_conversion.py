@@ -20,8 +20,8 @@ from kstore.errors import (
 from kstore.record.format_conversion import convert, down_convert, rebuild
 from oracle import convert as oracle
 from oracle import writer
+from oracle.client_parsers import READERS
 from oracle.crc import crc32
-from oracle.others import READERS
 from oracle.plain import CREATE_TIME, LOG_APPEND_TIME, PlainRecord
 from oracle.reader import read_log
 

@@ -6,7 +6,7 @@ from random import Random
 import pytest
 
 from support.damage import cut, flip, overwrite, write_damaged
-from torture.mutilating import mutilate
+from torture.damaged_directories import mutilate
 
 
 @pytest.fixture

@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from oracle import codec, files, plain, reader, writer
+from oracle.client_parsers import READERS, read_by_aiokafka, read_by_kafka_python
 from oracle.crc import crc32, crc32c
-from oracle.others import READERS, read_by_aiokafka, read_by_kafka_python
 from oracle.plain import PlainRecord
 
 T = 1_700_000_000_000

@@ -9,8 +9,8 @@ from kstore.store.store import Store
 from oracle.plain import PlainRecord
 from oracle.reader import read_log
 from oracle.writer import batch
+from support.client_batches import NOW, rows
 from support.handler_tester import HandlerTester
-from support.sent import NOW, rows
 
 VERSIONS = range(4)
 GZIP, ZSTD = 1, 4

@@ -8,8 +8,8 @@ from kstore.protocol.messages.fetch import FetchRequest
 from kstore.store.store import Store
 from oracle.plain import PlainRecord
 from oracle.writer import batch
+from support.client_batches import NOW, rows
 from support.handler_tester import HandlerTester, topic_image, uuid_bytes
-from support.sent import NOW, rows
 
 VERSIONS = (0, 1, 2, 3, 4, 5, 6, 7, 9, 10, 11, 12, 13, 15, 16, 17)
 RAW = tuple(version for version in VERSIONS if version >= 4)  # records as they are in the log

@@ -11,8 +11,8 @@ from kstore.protocol.messages.produce import ProduceRequest
 from kstore.store.store import Store
 from oracle.plain import PlainRecord
 from oracle.writer import batch
+from support.client_batches import NOW, ODD, ONE, WRONG, flipped, rows, sent
 from support.handler_tester import HandlerTester
-from support.sent import NOW, ODD, ONE, WRONG, flipped, rows, sent
 
 VERSIONS = (0, 1, 2, 3, 5, 8, 11)
 V2 = (3, 6, 7, 8, 9, 11)

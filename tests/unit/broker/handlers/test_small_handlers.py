@@ -12,8 +12,8 @@ from kstore.protocol.messages.init_producer_id import InitProducerIdRequest
 from kstore.protocol.messages.offset_for_leader_epoch import OffsetForLeaderEpochRequest
 from kstore.store.store import Store
 from oracle.writer import batch
+from support.client_batches import rows
 from support.handler_tester import HandlerTester
-from support.sent import rows
 
 HANDLERS = (
     DeleteRecordsHandlers,

@@ -30,7 +30,15 @@ from oracle.reader import read_log as oracle_read
 from support.recording import Tree
 from torture.bounds import TookTooLongError, in_memory, in_time, nothing_left_open, stamps
 from torture.checks import TMPFS, expect
-from torture.mutilating import CANARY, Mutilated, Odd, base_trees, known_values, lay_out, mutilate
+from torture.damaged_directories import (
+    CANARY,
+    Mutilated,
+    Odd,
+    base_trees,
+    known_values,
+    lay_out,
+    mutilate,
+)
 from torture.parts import Budget, Figures, doing, quietly, scratch, share
 from torture.world import QUIET
 

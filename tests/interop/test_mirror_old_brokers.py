@@ -10,7 +10,7 @@ import pytest
 
 import kstore
 from interop.clients import clients
-from interop.judged import assert_same_records, assert_same_transactions
+from interop.compare_with_kafka import assert_same_records, assert_same_transactions
 from interop.old_node import OldNode
 from interop.test_old_formats import (
     MIXED,

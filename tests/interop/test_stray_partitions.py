@@ -12,7 +12,7 @@ from kafka import KafkaAdminClient
 
 import kstore
 from interop.assignment import wait_until, wait_until_assigned
-from interop.handed_over import end_of, refusals
+from interop.handover_checks import end_of, refusals
 from interop.node import Node
 from kstore.checkpoint.partition_metadata import format_topic_id
 from kstore.errors import SourceError

@@ -15,9 +15,10 @@ from random import Random
 import pytest
 
 import kstore
-from interop import our_turn
+from interop import append_to_broker_dir
+from interop.append_to_broker_dir import OURS, OurProducer, now_ms
 from interop.clients import Clients, clients
-from interop.judged import (
+from interop.compare_with_kafka import (
     Judged,
     assert_same_producers,
     assert_same_records,
@@ -25,7 +26,6 @@ from interop.judged import (
     batches_of,
 )
 from interop.node import Node
-from interop.our_turn import OURS, OurProducer, now_ms
 
 ROUNDS = 10
 PARTITIONS = ("turns-0", "turns-1")
@@ -184,8 +184,10 @@ def keep(promises: Promises, done: list[tuple[str, str, int | None, str]]) -> No
 
 def killed_part(log_dir: Path, number: int) -> list[tuple[str, str, int | None, str]]:
     """The same in a process that is killed while it continues to append."""
-    command = [sys.executable, "-m", "interop.test_alternating", str(log_dir), str(number)]
-    writer = subprocess.Popen(command, stdout=subprocess.PIPE, env=our_turn.environment())
+    command = [sys.executable, "-m", "interop.test_alternate_writers", str(log_dir), str(number)]
+    writer = subprocess.Popen(
+        command, stdout=subprocess.PIPE, env=append_to_broker_dir.environment()
+    )
     try:
         assert writer.stdout is not None
         done = json.loads(writer.stdout.readline())

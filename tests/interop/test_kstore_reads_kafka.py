@@ -15,7 +15,7 @@ import pytest
 
 import kstore
 from interop.clients import Clients, clients
-from interop.judged import (
+from interop.compare_with_kafka import (
     Judged,
     assert_same_producers,
     assert_same_records,

@@ -12,7 +12,7 @@ import pytest
 from kafka import KafkaAdminClient, KafkaProducer, TopicPartition
 
 import kstore
-from interop.judged import batches_of
+from interop.compare_with_kafka import batches_of
 from interop.node import Node, two_nodes
 from kstore import Store
 from kstore.errors import SourceChangedError

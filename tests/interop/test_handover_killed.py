@@ -8,7 +8,7 @@ import kstore
 from interop.node import Node
 from kstore import LogConfig
 from kstore.handover import hand_over, plan_handover
-from support.killing import DeadlyDisk
+from support.killing_disk import DeadlyDisk
 from support.stores import QUIET
 from support.transactions import TransactionWriter
 

@@ -2,7 +2,7 @@
 
 import kstore
 from interop.test_brokers import assert_serves
-from interop.test_recovered import FIRST, NOW, committed, offset_at
+from interop.test_recovery import FIRST, NOW, committed, offset_at
 from support.damage import write_damaged
 from support.producers import sent
 

@@ -15,7 +15,7 @@ from kafka.admin import NewTopic
 
 import kstore
 from interop.assignment import wait_until_assigned
-from interop.handed_over import end_of, refusals
+from interop.handover_checks import end_of, refusals
 from interop.node import Node, two_nodes
 from kstore.errors import SourceError
 from kstore.handover import check_broker, plan_handover

@@ -13,7 +13,7 @@ from interop.clients import clients
 from interop.old_node import OldNode, old_node
 from interop.test_old_formats import OLD_CODECS, AncientClients, agree, assert_reads, fields
 from kstore.config import CODECS
-from support.sent import rows, sent
+from support.client_batches import rows, sent
 
 pytestmark = pytest.mark.all_versions
 

@@ -17,15 +17,15 @@ from random import Random
 import pytest
 
 import kstore
-from interop import our_turn
+from interop import append_to_broker_dir
 from interop.clients import Clients, clients
-from interop.dump import dump_log, usual_complaints
-from interop.judged import (
+from interop.compare_with_kafka import (
     Judged,
     assert_same_producers,
     assert_same_records,
     assert_same_transactions,
 )
+from interop.dump import dump_log, usual_complaints
 from interop.node import Node
 from interop.workload import PARTITIONS, prepare
 from oracle.reader import read_log
@@ -93,9 +93,12 @@ def complaints(lines: list[str]) -> list[str]:
 def closed(stage: Stage) -> tuple[Path, dict[str, int]]:
     """What kstore wrote and closed cleanly: a copy of the directory, and the end offsets."""
     with kstore.open(stage.node.log_dir) as store:
-        our_turn.work(store, 1)
-        our_turn.work(store, 2)
-        ends = {f"{log.topic}-{log.partition}": log.end_offset for log in our_turn.all_logs(store)}
+        append_to_broker_dir.work(store, 1)
+        append_to_broker_dir.work(store, 2)
+        ends = {
+            f"{log.topic}-{log.partition}": log.end_offset
+            for log in append_to_broker_dir.all_logs(store)
+        }
     left = stage.root / "closed"
     shutil.copytree(stage.node.log_dir, left)
     return left, ends
@@ -190,8 +193,10 @@ def size(data: bytes | None) -> int:
 
 def test_a_broker_recovers_a_directory_whose_writer_kstore_was_killed(stage: Stage) -> None:
     """SIGKILL while kstore appends: the broker recovers, and kstore recovers a copy to the same."""
-    command = [sys.executable, "-m", "interop.our_turn", str(stage.node.log_dir), "3"]
-    writer = subprocess.Popen(command, stdout=subprocess.PIPE, env=our_turn.environment())
+    command = [sys.executable, "-m", "interop.append_to_broker_dir", str(stage.node.log_dir), "3"]
+    writer = subprocess.Popen(
+        command, stdout=subprocess.PIPE, env=append_to_broker_dir.environment()
+    )
     try:
         assert writer.stdout is not None
         flushed: dict[str, int] = json.loads(writer.stdout.readline())

@@ -20,9 +20,9 @@ from kstore.log.log import Log
 from kstore.mirror.source import KafkaSource
 from oracle.reader import read_log as oracle_read
 from oracle.writer import batch
+from support.client_batches import NOT_OLD, ODD, WRONG, flipped, rows
 from support.logs import log_bytes, open_log
 from support.producers import sent
-from support.sent import NOT_OLD, ODD, WRONG, flipped, rows
 
 NOW = time.time_ns() // 1_000_000  # a broker forgets producers whose batches are a day old
 LARGEST = 2**31 - 1

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import kstore
-from torture import planted
+from torture import planted_bugs
 from torture.parts import Budget, Figures
 
 GOAL = None
@@ -88,8 +88,8 @@ BUGS: dict[str, NativeBug] = {
 
 PROGRAM = """
 import sys
-from torture import planted_native
-sys.exit(planted_native.try_in_here(sys.argv[1], int(sys.argv[2])))
+from torture import planted_native_bugs
+sys.exit(planted_native_bugs.try_in_here(sys.argv[1], int(sys.argv[2])))
 """
 
 
@@ -126,9 +126,9 @@ def _run(command: list[str]) -> None:
 def try_in_here(name: str, seed: int) -> int:
     """Run the part on the kstore of this process; 1 where it found a violation."""
     bug = BUGS[name]
-    short = planted.Bug(nullcontext, bug.part, bug.scenarios, bug.models)
+    short = planted_bugs.Bug(nullcontext, bug.part, bug.scenarios, bug.models)
     budget = Budget(LONGEST, seed, until_violation=True)
-    found = planted.SHORT_FORMS[bug.part](budget, short)
+    found = planted_bugs.SHORT_FORMS[bug.part](budget, short)
     for violation in found.violations[:1]:
         print(violation)
     return int(found.violation_count > 0)

@@ -29,7 +29,7 @@ from kstore.segment import preallocate, segment
 from kstore.segment import scan as segment_scan
 from kstore.store import log_manager
 from oracle.crc import crc32c
-from torture import bit_flips, crash_states, io_errors, kills, mutations, others
+from torture import bit_flips, crash_states, io_errors, kills, parts_of_other_tests, random_damage
 from torture.parts import Budget, Figures, scratch
 
 GOAL = None
@@ -57,8 +57,8 @@ SHORT_FORMS: dict[str, Callable[[Budget, Bug], Figures]] = {
     ),
     "kills": lambda budget, bug: kills.kill_all(budget, names=list(bug.scenarios), most=1),
     "io-errors": lambda budget, bug: io_errors.fail_all(budget, names=list(bug.scenarios)),
-    "mutations": lambda budget, bug: mutations.mutate_all(budget, most=600),
-    "fuzz": lambda budget, bug: others.fuzz_all(budget),
+    "mutations": lambda budget, bug: random_damage.mutate_all(budget, most=600),
+    "fuzz": lambda budget, bug: parts_of_other_tests.fuzz_all(budget),
     "bit-flips": lambda budget, bug: bit_flips.flip_all(budget, most=300),
 }
 

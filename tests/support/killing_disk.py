@@ -1,6 +1,6 @@
 """A disk that kills its own process: before, after or in the middle of its n-th change.
 
-Run as a program (``python -m support.killing DIRECTORY SCENARIO AT HOW``), it opens a log in a
+Run as a program (``python -m support.killing_disk DIRECTORY SCENARIO AT HOW``), it opens a log in a
 directory, runs a scenario, and prints a line for each acknowledged value and each flush. It kills
 itself (SIGKILL) at the n-th change. With AT -1 it survives, and the last line is the number of
 changes.
