@@ -14,7 +14,8 @@ from datetime import timedelta
 from kstore.close_names import close_names
 from kstore.errors import BackgroundFailure, InvalidConfigError, UnknownSettingError
 from kstore.integers import INT32_MAX, INT64_MAX, check_integer_setting
-from kstore.kafka_names import OF_CONFIGS, answer_names
+from kstore.kafka_names import OF_CONFIGS
+from kstore.missing_names import answer_names
 
 TYPE_CHECKING = False  # not typing's: `import kstore` does without it
 

@@ -20,6 +20,6 @@ def __getattr__(name: str) -> object:
     """Name the function that a guessed one stands for."""
     import sys
 
-    from kstore.kafka_names import missing_of_module
+    from kstore.missing_names import missing_of_module
 
     raise missing_of_module("kstore.jit", name, _GUESSED.get(name), sys._getframe(1))

@@ -10,8 +10,8 @@ from kstore.kafka_names import (
     OF_PARTITION_NUMBERS,
     OF_POSITIONS,
     OF_TOPIC_PARTITIONS,
-    answer_names,
 )
+from kstore.missing_names import answer_names
 
 T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import kstore
 from kstore.client.producer import MultiTopicProducer
-from kstore.kafka_names import is_answer
+from kstore.missing_names import is_answer
 
 README = Path(__file__).resolve().parents[2] / "README.md"
 OWNERS: dict[str, object] = {

@@ -31,6 +31,7 @@ ORDER = (
     "kstore.clock",
     "kstore.close_names",
     "kstore.kafka_names",
+    "kstore.missing_names",
     "kstore.kafka_uuid",
     "kstore.aio",
     "kstore.keyword_names",

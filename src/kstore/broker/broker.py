@@ -34,8 +34,9 @@ from kstore.errors import (
 )
 from kstore.files import process_lifetime
 from kstore.integers import INT32_MAX, check_integer
-from kstore.kafka_names import OF_BROKERS, answer_names
+from kstore.kafka_names import OF_BROKERS
 from kstore.keyword_names import explain_keywords
+from kstore.missing_names import answer_names
 from kstore.security.credentials import Credentials
 from kstore.security.listeners import LISTENERS, Address, ListenerAddress, single_listener
 from kstore.security.security_settings import (

@@ -23,8 +23,9 @@ from kstore.coordinator.group.offset_records import METADATA_MAX_BYTES, OffsetCo
 from kstore.coordinator.group.reader_offsets_file import TopicIds
 from kstore.errors import ClosedError, InvalidConfigError, UnknownTopicOrPartitionError
 from kstore.integers import INT32_MAX, check_integer, check_integer_setting
-from kstore.kafka_names import CONSUMER_IN_ASYNCIO, OF_CONSUMERS, answer_names, no_asyncio
+from kstore.kafka_names import CONSUMER_IN_ASYNCIO, OF_CONSUMERS
 from kstore.keyword_names import explain_keywords
+from kstore.missing_names import answer_names, no_asyncio
 from kstore.topic_partition import (
     ByPartition,
     PartitionLike,

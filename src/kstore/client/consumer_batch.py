@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, SupportsIndex, overload
 
 from kstore.client.delivery import give_way
 from kstore.errors import ClosedError, UnknownTopicIdError
-from kstore.kafka_names import OF_BATCHES, OF_POLLED_RECORDS, answer_names
+from kstore.kafka_names import OF_BATCHES, OF_POLLED_RECORDS
+from kstore.missing_names import answer_names
 from kstore.topic_partition import ByPartition, TopicPartition
 
 if TYPE_CHECKING:

@@ -9,7 +9,8 @@ from kstore.client.argument_errors import settings_in_a_dict, unknown_setting
 from kstore.client.partitioner import Partitioner, as_partitioner
 from kstore.errors import InvalidConfigError
 from kstore.integers import check_integer_setting
-from kstore.kafka_names import TRANSACTION_IN_ASYNCIO, no_asyncio
+from kstore.kafka_names import TRANSACTION_IN_ASYNCIO
+from kstore.missing_names import no_asyncio
 from kstore.topic_partition import as_topic_partition
 
 if TYPE_CHECKING:

@@ -27,13 +27,9 @@ from kstore.errors import (
 )
 from kstore.files.filenames import INTERNAL_TOPICS
 from kstore.integers import check_integer
-from kstore.kafka_names import (
-    OF_TRANSACTIONS,
-    TRANSACTION_IN_ASYNCIO,
-    answer_names,
-    no_asyncio,
-)
+from kstore.kafka_names import OF_TRANSACTIONS, TRANSACTION_IN_ASYNCIO
 from kstore.log.append_split import append_all
+from kstore.missing_names import answer_names, no_asyncio
 from kstore.producer_state.producer_ids import SEQUENCES, next_sequence
 from kstore.record import Headers
 from kstore.record.builder import BatchBuilder

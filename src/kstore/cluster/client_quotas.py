@@ -5,12 +5,12 @@ entity is a user, a client id, both, or an address; a name of None stands for al
 quota of their own.
 """
 
-import ipaddress
 from collections.abc import Iterable, Mapping
 from dataclasses import field
 from typing import Any
 
 from kstore.errors import InvalidRequestError
+from kstore.files.descriptor_limit import loading
 from kstore.integers import INT32_MAX, INT64_MAX
 from kstore.lazy_dataclass import lazy_dataclass
 
@@ -146,8 +146,11 @@ def check_changes(entity: Entity, changes: Mapping[str, float | None]) -> None:
 
 def _address(text: str) -> str:
     """An address as sockets show it. Names of hosts are not resolved."""
+    with loading("cannot read an IP"):
+        from ipaddress import ip_address  # only quotas of IPs need it
+
     try:
-        found = ipaddress.ip_address(text)
+        found = ip_address(text)
     except ValueError:
         raise InvalidRequestError(
             f"{text[:80]} is not a valid IP; this broker does not resolve names of hosts"

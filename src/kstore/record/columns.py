@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from kstore._native.format import ragged_bytes
 from kstore._native.format.record import RecordHeaders
 from kstore._native.read.decode import Block, Scanner
-from kstore.kafka_names import answer_names
+from kstore.missing_names import answer_names
 from kstore.record.codec import decompress
 from kstore.record.guessed_names import IN_A_PREDICATE, OF_COLUMNS, OF_RAGGED
 

@@ -10,7 +10,7 @@ from kstore.client.partitioner import Partitioner, StickyPartitioner, as_partiti
 from kstore.config import LogConfig, as_log_config
 from kstore.errors import TopicExistsError
 from kstore.integers import check_integer
-from kstore.kafka_names import OF_TOPICS, answer_names
+from kstore.kafka_names import OF_TOPICS
 from kstore.keyword_names import (
     NO_DRY_RUN,
     explain_count,
@@ -25,6 +25,7 @@ from kstore.keyword_names import (
 from kstore.log.delete_segments import checked_log_start
 from kstore.log.latest_records import latest_records
 from kstore.log.read_committed import Isolation
+from kstore.missing_names import answer_names
 from kstore.record import Headers, Item, Record
 from kstore.store.extend_topic import extend_topic
 from kstore.store.merge_reports import merge_compactions, merge_reindexes, merge_rewrites

@@ -3,7 +3,8 @@
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, Never
 
-from kstore.kafka_names import OF_STORES, OF_TOPIC_NAMES, answer_names
+from kstore.kafka_names import OF_STORES, OF_TOPIC_NAMES
+from kstore.missing_names import answer_names
 
 
 class TopicNames(list[str]):

@@ -26,7 +26,8 @@ from kstore.files.files import Files
 from kstore.files.publish_barrier import read_barrier
 from kstore.files.stable_listing import list_stable
 from kstore.integers import INT32_MAX, check_integer
-from kstore.kafka_names import OF_REPORTS, answer_names
+from kstore.kafka_names import OF_REPORTS
+from kstore.missing_names import answer_names
 from kstore.recovery.lost_segments import LostRange, read_lost
 from kstore.recovery.recover_partition import unflushed_from
 from kstore.verify.log_dir_state import StateReader

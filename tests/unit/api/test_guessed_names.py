@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 import kstore
-from kstore import LogConfig, Store, StoreConfig, kafka_names
+from kstore import LogConfig, Store, StoreConfig, kafka_names, missing_names
 from kstore.compaction.compaction_report import CompactionReport
 from kstore.errors import (
     GroupConflictError,
@@ -51,7 +51,7 @@ def owners(store: Store) -> Iterator[tuple[Any, dict[str, str]]]:
 def test_a_name_of_kafkas_clients_is_an_error_with_kstores_name(store: Store) -> None:
     for owner, names in owners(store):
         members = {name: getattr(type(owner), name, None) for name in names}
-        assert all(each is None or kafka_names.is_answer(each) for each in members.values())
+        assert all(each is None or missing_names.is_answer(each) for each in members.values())
         for name, instead in names.items():
             with pytest.raises(AttributeError) as caught:
                 getattr(owner, name)

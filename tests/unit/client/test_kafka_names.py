@@ -19,8 +19,8 @@ from kstore.kafka_names import (
     OF_PRODUCERS,
     OF_TOPIC_PARTITIONS,
     OF_TRANSACTIONS,
-    is_answer,
 )
+from kstore.missing_names import is_answer
 
 
 @pytest.fixture

@@ -24,8 +24,9 @@ from kstore.errors import (
     StorageError,
     UnknownTopicOrPartitionError,
 )
-from kstore.kafka_names import OF_COMMITTED_OFFSETS, OF_GROUPS, answer_names
+from kstore.kafka_names import OF_COMMITTED_OFFSETS, OF_GROUPS
 from kstore.lazy_dataclass import lazy_dataclass
+from kstore.missing_names import answer_names
 from kstore.protocol.fields import partition_for_name
 from kstore.topic_partition import ByPartition, GroupName, PartitionMapping, TopicPartition
 
