@@ -45,6 +45,7 @@ if TYPE_CHECKING:
     from kstore.log.group_commit import Committer as Committer
     from kstore.log.log import Log as Log
     from kstore.log.offset_and_timestamp import OffsetAndTimestamp as OffsetAndTimestamp
+    from kstore.log.retention_report import RetentionReport as RetentionReport
     from kstore.log.shared_committer import SharedCommitter as SharedCommitter
     from kstore.log.view import LogView as LogView
     from kstore.log.watch import LogEvents as LogEvents
@@ -87,6 +88,7 @@ _HOME = {
     "RecordBatchInfo": "kstore.log.batch_headers",
     "RecordMetadata": "kstore.client.record_metadata",
     "RepairReport": "kstore.maintenance.repair",
+    "RetentionReport": "kstore.log.retention_report",
     "SharedCommitter": "kstore.log.shared_committer",
     "Store": "kstore.store.store",
     "StoreConfig": "kstore.config",

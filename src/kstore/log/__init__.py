@@ -36,6 +36,8 @@ Modules:
 - relocate: Moves an open log to another directory: the writer's side of a move
 - replace_segments: Replaces segments by compacted ones, as Kafka's replaceSegments
 - retention: Kafka's retention rules: which segments are to be deleted
+- retention_report: The result of applying retention: how many segments it deleted, and which
+  records went
 - rolled_segments: The rolled segments of a partition as a reader in another process lists them
 - segment_access: Reads of a writer's segments, while truncation, retention and compaction change
   the log

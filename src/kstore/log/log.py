@@ -20,6 +20,7 @@ from kstore.record import Headers, Item, Timestamp
 
 if TYPE_CHECKING:
     from kstore.compaction.compaction_report import CompactionReport
+    from kstore.log.retention_report import RetentionReport
     from kstore.log.writer import LogWriter
     from kstore.maintenance.reindex import ReindexReport
     from kstore.maintenance.rewrite import Progress, RewriteReport
@@ -247,10 +248,11 @@ class Log(ReadableLog, GuessedNames):
         """
 
     @abstractmethod
-    def apply_retention(self) -> int:
+    def apply_retention(self) -> "RetentionReport":
         """Drop the oldest segments that exceed ``retention.ms`` or ``retention.bytes``.
 
-        Returns how many. Drops nothing where neither is set (kstore's default).
+        Returns how many: a number that prints what was deleted. Drops nothing where neither is
+        set (kstore's default).
         """
 
     @abstractmethod

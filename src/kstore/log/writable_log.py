@@ -32,9 +32,11 @@ from kstore.producer_state.snapshot import ProducerEntry
 from kstore.record import Item, Timestamp
 from kstore.segment.segment import out_of_range
 from kstore.segment.transaction_index import AbortedTransaction
+from kstore.topic_partition import TopicPartition
 
 if TYPE_CHECKING:
     from kstore.compaction.compaction_report import CompactionReport
+    from kstore.log.retention_report import RetentionReport
     from kstore.maintenance.reindex import ReindexReport
     from kstore.maintenance.rewrite import Progress, RewriteReport
     from kstore.recovery.report import RecoveryReport
@@ -250,12 +252,16 @@ class WritableLog(Log):
         return self.start_offset
 
     @explain_keywords("it compares timestamps with the present time", dry_run=NO_DRY_RUN)
-    def apply_retention(self) -> int:
+    def apply_retention(self) -> "RetentionReport":
+        from kstore.log.retention_report import RetentionReport
+
         writer = self._require_writer()
         with writer.state.cleaning.attempt() as idle:  # during a compaction: next time
-            return self._delete_expired(writer) if idle else 0
+            return self._delete_expired(writer) if idle else RetentionReport()
 
-    def _delete_expired(self, writer: LogWriter) -> int:
+    def _delete_expired(self, writer: LogWriter) -> "RetentionReport":
+        from kstore.log.retention_report import RetentionReport
+
         with writer.state.lock:
             doomed = retention.segments_to_delete(
                 time_lookup.segment_facts(self, self._files),
@@ -264,8 +270,10 @@ class WritableLog(Log):
                 end_offset=self.high_watermark,
                 now_ms=writer.state.now_ms(),
             )
+            size = sum(view.size for view in self.segments.views[: len(doomed)])
             writer.deleter.drop_oldest(len(doomed))
-        return len(doomed)
+            starts = {TopicPartition(self.topic, self.partition): self.start_offset}
+        return RetentionReport(len(doomed), size, starts if doomed else None)
 
     def compact(self, **options: Any) -> "CompactionReport":
         from kstore.compaction import cleaner

@@ -9,7 +9,7 @@ import weakref
 from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from kstore._native.append.reentrant_lock import ReentrantLock
 from kstore.background.failures import BackgroundFailures, attempt
@@ -55,6 +55,9 @@ from kstore.store.staged_recovery import StagedRecovery
 from kstore.store.store_retention import StoreRetention
 from kstore.store.topic_identity import TopicIdentities
 from kstore.store.topic_registry import TopicRegistry
+
+if TYPE_CHECKING:
+    from kstore.log.retention_report import RetentionReport
 
 T = TypeVar("T")
 PartitionKey = tuple[str, int]
@@ -406,7 +409,7 @@ class LogManager:
         with suppress(LogFailedError):
             log.expire_producers()
 
-    def apply_retention(self) -> int:
+    def apply_retention(self) -> "RetentionReport":
         """Apply retention to topics with own settings; returns how many segments it drops.
 
         Raises the first error, after it has tried all partitions.
@@ -415,7 +418,9 @@ class LogManager:
         for outcome in outcomes:
             if isinstance(outcome, Exception):
                 raise outcome
-        return sum(outcome for outcome in outcomes if isinstance(outcome, int))
+        from kstore.log.retention_report import RetentionReport
+
+        return RetentionReport.merge(each for each in outcomes if isinstance(each, int))
 
     # --- the end --------------------------------------------------------------------------
 

@@ -50,6 +50,7 @@ if TYPE_CHECKING:
     from kstore.coordinator.group.offsets_table import OffsetsTable
     from kstore.coordinator.transaction.store_transactions import StoreTransactions
     from kstore.coordinator.transaction.transaction_owner import TransactionOwner
+    from kstore.log.retention_report import RetentionReport
     from kstore.verify.partition import VerifyReport
 
 Paths = str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
@@ -493,10 +494,11 @@ class Store(Mapping[str, Topic], GuessedNamesOfStores):
         return compact_topics(self.values(), **options)
 
     @explain_keywords("it compares timestamps with the present time", dry_run=NO_DRY_RUN)
-    def apply_retention(self) -> int:
+    def apply_retention(self) -> "RetentionReport":
         """Delete what retention allows, in topics whose entry in ``kstore.topics`` sets it.
 
-        Returns how many segments. Removes their files after ``file.delete.delay.ms``.
+        Returns how many segments: a number that prints what was deleted. Removes their files after
+        ``file.delete.delay.ms``.
         """
         self._check_writable()
         return self._manager.apply_retention()

@@ -38,6 +38,7 @@ if TYPE_CHECKING:
 
     from kstore.compaction.compaction_report import CompactionReport
     from kstore.log.log import Log
+    from kstore.log.retention_report import RetentionReport
     from kstore.maintenance.reindex import ReindexReport
     from kstore.maintenance.rewrite import RewriteReport
     from kstore.record.columns import Columns
@@ -332,12 +333,14 @@ class Topic:
         return {n: log.delete_records(before_offsets[n]) for n, log in logs.items()}
 
     @explain_keywords("it compares timestamps with the present time", dry_run=NO_DRY_RUN)
-    def apply_retention(self) -> int:
+    def apply_retention(self) -> "RetentionReport":
         """Drop the segments that retention allows; :meth:`kstore.Log.apply_retention`.
 
-        Returns how many, in all partitions.
+        Returns how many, in all partitions: a number that prints what was deleted.
         """
-        return sum(log.apply_retention() for log in self)
+        from kstore.log.retention_report import RetentionReport
+
+        return RetentionReport.merge(log.apply_retention() for log in self)
 
     def compact(self, **options: Any) -> "CompactionReport":
         """Compact every partition: one report with the sums; :meth:`kstore.Log.compact`.

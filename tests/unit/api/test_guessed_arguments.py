@@ -201,8 +201,13 @@ def test_retention_of_a_store_counts_the_segments_that_it_drops(store: Store) ->
     for _ in range(3):
         topic[0].append(b"v", timestamp=1)
         topic[0].roll()
-    assert store.apply_retention() == 3
-    assert store.apply_retention() == 0
+    report = store.apply_retention()
+    assert report == 3
+    assert sum(report.start_offsets.values()) > 0
+    starts = ", ".join(f"{tp[0]}-{tp[1]} starts at {n}" for tp, n in report.start_offsets.items())
+    assert str(report) == f"deleted 3 segments, {report.size:,} bytes: {starts}"
+    assert report.size > 0
+    assert (store.apply_retention(), f"{store.apply_retention()}") == (0, "nothing was deleted")
 
 
 def test_kstore_spark_needs_no_import_of_its_own() -> None:
