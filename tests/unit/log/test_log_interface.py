@@ -61,14 +61,9 @@ def test_parameters_are_those_of_the_interface(kind: type[Log]) -> None:
 
 
 def parameters_of(function: Callable[..., Any]) -> list[tuple[str, Any, Any]]:
-    """Name, kind and default of each, without ``self`` and arguments that are always refused.
-
-    ``append`` takes kafka-python's ``timestamp_ms`` in order to name ``timestamp``.
-    """
+    """Name, kind and default of each, without ``self``."""
     parameters = list(inspect.signature(function).parameters.values())[1:]
-    return [
-        (each.name, each.kind, each.default) for each in parameters if each.name != "timestamp_ms"
-    ]
+    return [(each.name, each.kind, each.default) for each in parameters]
 
 
 def test_no_instance_replaces_a_method_of_its_class(tmp_path: Path) -> None:
