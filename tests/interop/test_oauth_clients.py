@@ -19,7 +19,9 @@ from kafka.net.sasl.oauth import AbstractTokenProvider
 
 import kstore
 from interop.kafka_jars import ToolError, run
+from interop.node import Node, free_ports
 from kstore.broker.client_session import ClientSession
+from kstore.cli import main
 from kstore.security.principal import Principal
 from support.token_issuer import SigningKey, claims_of, key_set, token_settings
 
@@ -265,3 +267,39 @@ def test_java_with_unsecured_tokens(broker: kstore.Broker, java: str, tmp_path: 
     assert "java\n" in topics(java, broker.listeners["UNSECURED"], tmp_path, settings)
     with pytest.raises(ToolError, match="invalid_token"):
         topics(java, broker.listeners["SIGNED"], tmp_path, settings)
+
+
+# --- kstore's tools at Kafka -----------------------------------------------------------------
+
+
+def test_kstores_tools_at_a_broker_of_kafka(
+    node: Node, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """With an extension, and with a token whose time is over, which Kafka answers with JSON."""
+    [port] = free_ports(1)
+    own = f"PLAINTEXT://{node.address},TOKENS://127.0.0.1:{port}"
+    node.settings = {
+        "listeners": f"{own},CONTROLLER://127.0.0.1:{node._controller}",
+        "advertised.listeners": own,
+        "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT,"
+        "TOKENS:SASL_PLAINTEXT",
+        "sasl.enabled.mechanisms": "OAUTHBEARER",
+        "listener.name.tokens.oauthbearer.sasl.jaas.config": (
+            f'{MODULE} unsecuredLoginStringClaim_sub="broker";'
+        ),
+    }
+    node.start()
+    node.create_topic("orders")
+    path = tmp_path / "client.properties"
+    words = ["topics", "--list", "--bootstrap-server", f"127.0.0.1:{port}", "--command-config"]
+    settings = (
+        "security.protocol=SASL_PLAINTEXT\nsasl.mechanism=OAUTHBEARER\n"
+        f'sasl.jaas.config={MODULE} unsecuredLoginStringClaim_sub="alice" '
+        'unsecuredLoginExtension_traceId="1"'
+    )
+    path.write_text(f"{settings};\n")
+    assert main([*words, str(path)]) == 0
+    assert "orders\n" in capsys.readouterr().out
+    path.write_text(f'{settings} unsecuredLoginNumberClaim_exp="2";\n')
+    assert main([*words, str(path)]) == 1
+    assert "invalid_token" in "".join(capsys.readouterr())
