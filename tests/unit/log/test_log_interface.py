@@ -56,14 +56,23 @@ def test_parameters_are_those_of_the_interface(kind: type[Log]) -> None:
     for name in Log.__abstractmethods__ - {"_source"}:
         promised, found = getattr(Log, name), getattr(kind, name)
         if callable(promised):
-            given = [parameters_of(each) for each in (promised, found)]
-            assert given[0] == given[1], name
+            assert_accepts(parameters_of(found), parameters_of(promised), name)
 
 
-def parameters_of(function: Callable[..., Any]) -> list[tuple[str, Any, Any]]:
-    """Name, kind and default of each, without ``self``."""
-    parameters = list(inspect.signature(function).parameters.values())[1:]
-    return [(each.name, each.kind, each.default) for each in parameters]
+def parameters_of(function: Callable[..., Any]) -> list[inspect.Parameter]:
+    """Those of a method, without ``self``."""
+    return list(inspect.signature(function).parameters.values())[1:]
+
+
+def assert_accepts(
+    found: list[inspect.Parameter], promised: list[inspect.Parameter], name: str
+) -> None:
+    """The same names and defaults; what is promised by name may be taken by position, too."""
+    for ours, theirs in zip(found, promised, strict=True):
+        assert (ours.name, ours.default) == (theirs.name, theirs.default), name
+        by_name_only = theirs.kind is inspect.Parameter.KEYWORD_ONLY
+        both = inspect.Parameter.POSITIONAL_OR_KEYWORD
+        assert ours.kind is theirs.kind or (by_name_only and ours.kind is both), name
 
 
 def test_no_instance_replaces_a_method_of_its_class(tmp_path: Path) -> None:
