@@ -42,6 +42,7 @@ NOT_BEFORE_THE_PORT = (
     "kstore.security.mapping_rules",
     "kstore.security.scram",
     "kstore.segment.cleaned_segment",
+    "kstore.segment.find_next_batch",
     "kstore.segment.salvage",
     "kstore.store.atomic_publish",
     "kstore.store.topic_deletion",

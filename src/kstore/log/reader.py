@@ -364,7 +364,7 @@ class LogReader:
         if first >= self._durable:
             return 0, first
         with loading("cannot look for batches after corrupt bytes"):
-            from kstore.segment.salvage import find_next  # rarely needed
+            from kstore.segment.find_next_batch import find_next  # rarely needed
 
         size = scan_valid_batches(data, 0).stop_size
         high = active.base_offset + INT32_MAX

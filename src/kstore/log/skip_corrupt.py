@@ -84,7 +84,8 @@ def _salvage_segment(
     with loading("cannot look for valid batches"):
         from pathlib import Path
 
-        from kstore.segment.salvage import LIVE, Source, known_boundaries, salvage
+        from kstore.segment.find_next_batch import known_boundaries
+        from kstore.segment.salvage import LIVE, Source, salvage
 
     path = Path(data.path)
     marks = partial(known_boundaries, log._files, path, base_offset)

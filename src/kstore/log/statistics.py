@@ -24,8 +24,8 @@ from kstore.log.skip_corrupt import DAMAGE
 from kstore.maintenance.reindex import SegmentDamage
 from kstore.maintenance.rewrite import damage_of
 from kstore.record.codec import NAMES, decompress
+from kstore.segment.find_next_batch import known_boundaries
 from kstore.segment.index_sanity import used_size
-from kstore.segment.salvage import known_boundaries
 
 HOUR_MS = 3_600_000
 DAY_MS = 24 * HOUR_MS

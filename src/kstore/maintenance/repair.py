@@ -41,6 +41,7 @@ from kstore.keyword_names import explain_keywords
 from kstore.maintenance.epoch_repair import EpochFix, find_fixes
 from kstore.maintenance.repair_losses import find_missing
 from kstore.recovery.loader import load
+from kstore.segment.find_next_batch import known_boundaries
 from kstore.segment.salvage import (
     INT32_MAX,
     LIVE,
@@ -50,7 +51,6 @@ from kstore.segment.salvage import (
     Salvaged,
     Source,
     ValidRange,
-    known_boundaries,
     open_source,
     salvage,
 )

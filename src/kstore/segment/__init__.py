@@ -3,6 +3,7 @@
 Modules:
 
 - cleaned_segment: The files of a segment that a compaction writes, with the suffix ``.cleaned``
+- find_next_batch: Finds the next valid batch behind corrupt bytes of a segment file
 - header_checksums: Checksums over batch headers of a rolled segment, which Kafka's own checksums
   leave out
 - index_entry: One entry of an index file, where no complete index is in memory

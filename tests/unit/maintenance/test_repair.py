@@ -13,7 +13,7 @@ from kstore.files import filenames
 from kstore.files.files import Files
 from kstore.maintenance import repair
 from kstore.segment import header_checksums
-from kstore.segment.salvage import known_boundaries
+from kstore.segment.find_next_batch import known_boundaries
 from kstore.verify.partition import verify_partition
 from oracle import writer
 from oracle.plain import PlainRecord
