@@ -27,7 +27,7 @@ from kstore.recovery import apply, torn_tail
 from kstore.recovery import recover_partition as recovery
 from kstore.segment import preallocate, segment
 from kstore.segment import scan as segment_scan
-from kstore.store import log_manager
+from kstore.store import log_dir_checkpoints
 from oracle.crc import crc32c
 from torture import bit_flips, crash_states, io_errors, kills, parts_of_other_tests, random_damage
 from torture.parts import Budget, Figures, scratch
@@ -114,7 +114,7 @@ def _small_file(*, in_place: bool = False, sync: bool = True, name: bool = True)
 
 
 def _state_at_the_end(original: Any) -> Any:
-    return lambda self, log: original(self, log)._replace(recovery_point=log.end_offset)
+    return lambda log: original(log)._replace(recovery_point=log.end_offset)
 
 
 def _marker_stays(original: Any) -> Any:
@@ -273,7 +273,7 @@ BUGS: dict[str, Bug] = {
         "crash-states", ("topic create",), HOSTILE,
     ),
     "the recovery point runs ahead of the sync": Bug(
-        replace(log_manager.LogManager, "state_of", _state_at_the_end),
+        replace(log_dir_checkpoints, "state_of", _state_at_the_end),
         "crash-states", ("append, no sync",), POWER,
     ),
     "the clean marker is not removed": Bug(

@@ -137,7 +137,7 @@ def test_a_failure_of_a_background_task_ends_when_the_task_succeeds(
         ended.set()
 
     monkeypatch.setattr("kstore.store.background_tasks.CHECKPOINT_INTERVAL_MS", 1)
-    monkeypatch.setattr("kstore.store.log_manager.LogManager.checkpoint", checkpoint)
+    monkeypatch.setattr("kstore.store.log_dir_checkpoints.LogDirCheckpoints.write", checkpoint)
     config = StoreConfig(on_background_error=lambda _: failed.set())
     with kstore.open(tmp_path, config=config) as store:
         topic = store.create_topic("t", config=LogConfig(flush_ms=1))
