@@ -28,6 +28,7 @@ READERS = {"from_bytes", "unpack", "unpack_from", "iter_unpack"}
 
 # Modules that read integers of other formats, and which. The bench compares ways to read a header.
 OTHER_FORMATS = {
+    "broker/client_session.py": "the API key of a request before authentication",
     "broker/connection.py": "headers of requests",
     "broker/frame_cutter.py": "sizes of frames",
     "kafka_uuid.py": "a topic id",
