@@ -123,7 +123,10 @@ def run(arguments: argparse.Namespace) -> int:
     except WrongOptionsError:
         raise
     except KStoreError as error:
-        print(f"Error while executing ACL command: {error.reason}")
+        from kstore.remote.answer_errors import exception_name, kafka_text
+
+        kind = f"{exception_name(error)}: " if error.server_message else ""
+        print(f"Error while executing ACL command: {kind}{kafka_text(error)}")
         return 1
     return 0
 

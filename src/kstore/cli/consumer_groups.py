@@ -49,7 +49,10 @@ of its own consumers on this machine, and no members of a broker's. Of a server,
 status are those of Kafka's tool: 0 also where a group does not exist or is not empty.
 """
 NO_ACTION = (
-    "WARN: No action will be performed as the --execute option is missing. --dry-run asks for that."
+    "WARN: No action will be performed as the --execute option is missing.In a future major "
+    "release, the default behavior of this command will be to prompt the user before executing "
+    "the reset rather than doing a dry run. You should add the --dry-run option explicitly if you "
+    "are scripting this command and want to keep the current default behavior without prompting."
 )
 
 
@@ -173,7 +176,9 @@ def check(arguments: argparse.Namespace) -> str:
             "--reset-offsets, --delete-offsets"
         )
     (action,) = chosen
-    if action != "list" and bool(arguments.group) == arguments.all_groups:
+    if arguments.group and arguments.all_groups:
+        raise WrongOptionsError('Option "[group]" can\'t be used with option "[all-groups]"')
+    if action != "list" and not arguments.group and not arguments.all_groups:
         raise WrongOptionsError(
             f"Option [{action.replace('_', '-')}] takes one of these options: [all-groups], [group]"
         )

@@ -191,7 +191,9 @@ def describe_topics(store: "Store", arguments: argparse.Namespace) -> None:
         empty = EmptyPartitions()
         ends = (
             topic.end_offsets()
-            if name in filenames.INTERNAL_TOPICS and name != arguments.topic
+            if name in filenames.INTERNAL_TOPICS
+            and name != arguments.topic
+            and not is_report(arguments)  # which lists its partitions one by one
             else {}
         )
         for partition in topic.partitions:

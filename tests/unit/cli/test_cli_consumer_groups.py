@@ -432,7 +432,7 @@ def test_delete_offsets_of_what_does_not_exist(data: Path, tool: Tool) -> None:
         ([], "Command must include exactly one action: --list, --describe"),
         (["--list", "--describe"], "Command must include exactly one action"),
         (["--describe"], "Option [describe] takes one of these options: [all-groups], [group]"),
-        (["--describe", "--group", "g", "--all-groups"], "takes one of these options"),
+        (["--describe", "--group", "g", "--all-groups"], "can't be used with option"),
         (["--describe", "--group", "g", "--topic", "t"], "--topic goes with"),
         (["--describe", "--group", "g", "--execute"], "--execute goes with --reset-offsets"),
         (["--list", "--to-latest"], "goes with --reset-offsets"),

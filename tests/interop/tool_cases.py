@@ -1,0 +1,345 @@
+"""Command lines of tools, for `test_tool_texts`: each is run by both tools on one broker.
+
+``{name}`` stands for a topic of the run: both tools make the same changes, each to its own.
+``FILE:name`` is a file of `FILES`. A line that names no server gets it at its end; ``@`` stands for
+it, ``-`` for none. In DIFFERENT a line has the reason why kstore prints something else.
+"""
+
+import json
+from typing import NamedTuple
+
+_T = "org.apache.kafka.tools."
+
+
+class Tool(NamedTuple):
+    """The name of a tool, the main class of its counterpart, and the command lines."""
+
+    name: str
+    main: str
+    lines: tuple[str, ...]
+    different: dict[str, str]
+
+
+def _partitions(*entries: dict[str, object], **more: object) -> str:
+    return json.dumps({"version": 1, "partitions": list(entries), **more})
+
+
+_ORDERS = {"topic": "orders", "partition": 1}
+FILES = {
+    "offsets": _partitions({**_ORDERS, "offset": 2}),
+    "offsets-all": _partitions({**_ORDERS, "offset": -1}),
+    "offsets-beyond": _partitions({**_ORDERS, "offset": 99_999}),
+    "offsets-twice": _partitions({**_ORDERS, "offset": 2}, {**_ORDERS, "offset": 3}),
+    "offsets-none": _partitions(_ORDERS),
+    "offsets-text": _partitions({"topic": "orders", "partition": "x", "offset": 2}),
+    "version-2": _partitions(version=2),
+    "no-partitions": json.dumps({"version": 1}),
+    "no-json": "{nope",
+    "elected": _partitions(_ORDERS),
+    "elected-twice": _partitions(_ORDERS, _ORDERS),
+    "elected-unknown": _partitions({"topic": "nope", "partition": 0}),
+    "moved": _partitions({**_ORDERS, "replicas": [1]}),
+    "config": "retention.ms=1000\n",
+}
+_USAGE = "a wrong number is an error of the options: with the usage, on standard error"
+_ONE_LINE = "Kafka prints the arguments and a trace; kstore the exception's message, or more"
+_SLIP = "Kafka's slip: it prints the class Optional"
+_GROUPS_SLIP = "Kafka's slip: it names options that do not help"
+_ALTERS = "kstore topics also alters settings"
+
+TOPICS = Tool(
+    "topics",
+    _T + "TopicCommand",
+    (
+        "--list", "--list --exclude-internal", "--list --topic orders", "--list --topic nope",
+        "--describe", "--describe --topic orders", "--describe --topic nope --if-exists",
+        "--describe --exclude-internal", "--describe --topics-with-overrides",
+        "--describe --under-replicated-partitions", "--describe --unavailable-partitions",
+        "--describe --under-min-isr-partitions", "--describe --at-min-isr-partitions",
+        "--describe --topic orders --under-replicated-partitions --at-min-isr-partitions",
+        "--create --topic {new} --partitions 2 --replication-factor 1 --config retention.ms=5000",
+        "--create --topic {new} --if-not-exists", "--create --topic {a.b}",
+        "--create --topic {given} --replica-assignment 1,1", "--create --topic orders",
+        "--alter --topic {given} --partitions 3", "--alter --topic {given} --partitions 2",
+        "--alter --topic {given} --partitions 4 --replica-assignment 1,1,1,1",
+        "--alter --topic nope --partitions 4 --if-exists", "--delete --topic {new}",
+        "--delete --topic nope --if-exists", "--create --topic 'bad name'", "--create --topic ..",
+        "--create", "--create --topic z --partitions 0",
+        "--create --topic z --replication-factor 3", "--create --topic z --replication-factor 0",
+        "--create --topic z --config nope=1", "--create --topic z --config retention.ms=x",
+        "--create --topic z --config retention.ms", "--create --topic z --replica-assignment 9",
+        "--create --topic z --partitions 2 --replica-assignment 1",
+        "--create --topic z --delete-config x", "--create --topic z --if-exists",
+        "--create --topic z --exclude-internal", "--list --partitions 2", "--list --config a=b",
+        "--list --if-exists", "--list --unavailable-partitions", "--list --describe", "",
+        "--alter --topic orders", "--alter --partitions 3", "--delete", "--nope", "--list --nope",
+        "--describe --unavailable-partitions --topics-with-overrides", "--list -",
+        "--describe --if-exists", "--delete --topic x --partitions 2", "--topic -",
+        "--alter --topic orders --partitions 5 --replication-factor 1",
+    ),
+    {
+        "--describe --topic nope": _SLIP,
+        "--delete --topic nope": _SLIP,
+        "--alter --topic nope --partitions 4": _SLIP,
+        "--create --topic z --partitions x": _USAGE,
+        "--create --topic z --replication-factor x": _USAGE,
+        "--list --topic [": "a wrong pattern is an error of the options",
+        "--alter --topic orders --config retention.ms=-1": _ALTERS,
+        "--alter --topic orders --delete-config retention.ms": _ALTERS,
+        "--list --topic-id AAAAAAAAAAAAAAAAAAAAAA": "kstore's --topic-id is that of --create",
+        "--describe --partition-size-limit-per-response 10": "kstore asks for all partitions",
+    },
+)  # fmt: skip
+OFFSETS = Tool(
+    "get-offsets",
+    _T + "GetOffsetShell",
+    (
+        "", "--topic orders", *(
+            f"--topic orders --time {when}"
+            for when in (
+                -1, "latest", -2, "earliest", -3, "max-timestamp", -4, "earliest-local", -5,
+                "latest-tiered", 0, 99_999_999_999_999, "nope",
+            )
+        ),
+        "--topic orders --partitions 0", "--topic orders --partitions 0,2",
+        "--topic orders --partitions 9", "--topic orders --partitions x", "--topic nope",
+        "--topic-partitions orders:0", "--topic-partitions orders:0-2",
+        "--topic-partitions orders:1-", "--topic-partitions orders:-1",
+        "--topic-partitions orders", "--topic-partitions :0", "--topic-partitions orders:x",
+        "--topic-partitions 'o.*:0,other'", "--topic-partitions '[:0'",
+        "--topic-partitions a:b:c", "--topic orders --topic-partitions orders:0",
+        "--exclude-internal-topics", "--topic '['", "--topic orders,other",
+    ),
+    {
+        "--nope": "Kafka's tool prints no usage, and another word before",
+        "--topic orders --time -9": "kstore refuses a time that Kafka's broker would refuse",
+        "-": "kstore takes a directory, too",
+    },
+)  # fmt: skip
+DELETE_RECORDS = Tool(
+    "delete-records",
+    _T + "DeleteRecordsCommand",
+    (
+        *(
+            f"--offset-json-file FILE:{name}"
+            for name in (
+                "offsets", "offsets-all", "offsets-twice", "offsets-none", "offsets-text",
+                "version-2", "no-partitions", "no-json", "missing",
+            )
+        ),
+        "", "--nope", "--offset-json-file FILE:offsets -",
+    ),
+    {"--offset-json-file FILE:offsets-beyond": "the status is 1 where a partition was refused"},
+)  # fmt: skip
+CONFIGS = Tool(
+    "configs",
+    "kafka.admin.ConfigCommand",
+    (
+        "--describe --entity-type topics --entity-name orders", "--describe --topic orders",
+        "--describe --topic orders --all", "--describe --entity-type brokers",
+        "--describe --entity-type brokers --entity-name 1", "--describe --broker 1 --all",
+        "--describe --entity-type brokers --entity-default", "--describe --broker-defaults",
+        "--describe --broker x", "--describe --entity-type broker-loggers --entity-name 1",
+        "--describe --broker-logger 1", "--describe --broker-logger x",
+        "--describe --entity-type broker-loggers", "--describe --entity-type users",
+        "--describe --entity-type users --entity-default", "--describe --user noone",
+        "--describe --entity-type clients", "--describe --entity-type ips",
+        "--describe --entity-type client-metrics",
+        "--describe --entity-type topics --entity-name orders --entity-name other",
+        "--alter --topic {set} --add-config retention.ms=2000,segment.bytes=1048576",
+        "--alter --topic {set} --add-config cleanup.policy=[compact,delete]",
+        "--alter --topic {set} --add-config-file FILE:config", "--describe --topic {set}",
+        "--alter --topic {set} --delete-config segment.bytes",
+        "--alter --topic {set} --delete-config segment.bytes",
+        "--alter --topic orders --delete-config nope", "--describe",
+        "--alter --topic orders", "--alter --topic orders --add-config retention.ms",
+        "--alter --topic orders --add-config ''", "--alter --describe --topic orders",
+        "--alter --topic orders --add-config a=b --add-config-file FILE:config", "--topic orders",
+        "--alter --entity-type topics --add-config retention.ms=1", "--nope",
+        "--alter --entity-type brokers --add-config log.cleaner.threads=2",
+        "--alter --broker 1 --add-config log.cleaner.threads=2", "--describe --broker 1",
+        "--alter --broker 1 --delete-config nope",
+        "--alter --broker-defaults --add-config log.cleaner.threads=2",
+        "--describe --broker-defaults", "--alter --broker-logger 1 --add-config nope=INFO",
+        "--alter --broker-logger 1 --delete-config nope", "--describe --client-metrics m",
+        "--alter --user {alice} --add-config producer_byte_rate=1024",
+        "--describe --user {alice}", "--alter --user {alice} --delete-config producer_byte_rate",
+        "--alter --client {c} --add-config request_percentage=10",
+        "--alter --ip 1.2.3.4 --add-config connection_creation_rate=5", "--describe --ip 1.2.3.4",
+        "--alter --user {bob} --add-config SCRAM-SHA-256=[iterations=8192,password=x]",
+        "--describe --user {bob}", "--alter --user {bob} --delete-config SCRAM-SHA-256",
+    ),
+    {
+        "--describe --topic nope": _ONE_LINE,
+        "--alter --topic orders --add-config nope=1": _ONE_LINE,
+        "--alter --topic orders --add-config a=b=c": "kstore takes a value with an equals sign",
+        "--describe --entity-type groups": "of Kafka 4",
+        "--describe --entity-type nope": "groups are a type, too",
+        "--alter --user {alice} --add-config nope=1": "the broker's sentence, not the tool's",
+    },
+)  # fmt: skip
+LOG_DIRS = Tool(
+    "log-dirs",
+    _T + "LogDirsCommand",
+    (
+        "--describe --topic-list orders", "--describe --topic-list nope",
+        "--describe --broker-list 1 --topic-list orders", "--describe --broker-list 9", "--nope",
+        "--describe -",
+    ),
+    {
+        "--describe --broker-list x": "kstore says what is wrong with the number",
+        "--topic-list orders": "there are two actions: --describe and --move",
+    },
+)  # fmt: skip
+TRANSACTIONS = Tool(
+    "transactions",
+    _T + "TransactionsCommand",
+    (
+        "@ list", "@ describe-producers --topic orders --partition 0", "@ describe",
+        "@ describe-producers --topic orders", "@ describe-producers --partition 0",
+        "@ describe-producers --topic orders --partition 0 --broker-id 1", "@ find-hanging",
+        "@ find-hanging --topic orders", "@ find-hanging --topic orders --partition 0",
+        "@ find-hanging --partition 0", "@ find-hanging --broker-id 1", "@",
+        "@ abort --topic orders --partition 0", "@ abort --partition 0",
+        "@ abort --topic orders --partition 0 --start-offset 5",
+        "@ abort --topic orders --partition 0 --producer-id 5",
+        "@ abort --topic orders --partition 0 --producer-id 5 --producer-epoch 1", "@ list --nope",
+    ),
+    {
+        "@ describe --transactional-id nope": "kstore prints the broker's sentence",
+        "@ list --duration-filter 10": "kstore lists all",
+    },
+)  # fmt: skip
+LEADERS = Tool(
+    "leader-election",
+    _T + "LeaderElectionCommand",
+    (
+        "--election-type preferred --topic orders --partition 0",
+        "--election-type PREFERRED --all-topic-partitions",
+        "--election-type unclean --topic orders --partition 0",
+        "--election-type nope --all-topic-partitions", "--election-type preferred",
+        "--election-type preferred --topic orders",
+        "--election-type preferred --topic nope --partition 0",
+        "--election-type preferred --topic orders --partition 99",
+        "--election-type preferred --topic orders --partition x",
+        "--election-type preferred --path-to-json-file FILE:elected",
+        "--election-type preferred --path-to-json-file FILE:elected-twice",
+        "--election-type preferred --path-to-json-file FILE:elected-unknown",
+        "--election-type preferred --path-to-json-file FILE:missing",
+        "--election-type preferred --topic orders --partition 0 --all-topic-partitions", "--nope",
+    ),
+    {
+        "--all-topic-partitions": "one sentence for a missing option in all tools",
+        "--election-type preferred --path-to-json-file FILE:no-json": "kstore names the form",
+    },
+)  # fmt: skip
+REASSIGN = Tool(
+    "reassign-partitions",
+    _T + "reassign.ReassignPartitionsCommand",
+    (
+        "--list", "--verify --reassignment-json-file FILE:moved", "--verify", "--execute",
+        "--cancel", "", "--list --verify", "--list --reassignment-json-file FILE:moved", "--nope",
+        "--cancel --reassignment-json-file FILE:moved",
+        "--execute --reassignment-json-file FILE:moved",
+    ),
+    {
+        "--generate": "kstore moves nothing between brokers",
+        "--verify --reassignment-json-file FILE:missing": "errors are on standard error",
+    },
+)  # fmt: skip
+CONSUMER = Tool(
+    "console-consumer",
+    _T + "consumer.ConsoleConsumer",
+    (
+        "--topic orders --partition 0 --offset earliest --max-messages 3",
+        "--topic orders --partition 0 --offset 2 --max-messages 2 --property print.key=true "
+        "--property print.offset=true --property print.partition=true "
+        "--property print.timestamp=true --property print.headers=true "
+        "--property key.separator=:",
+        "--topic orders --partition 0 --offset earliest --max-messages 2 "
+        "--property print.value=false --property print.key=true --property line.separator=;",
+        "--topic orders --partition 0 --offset latest --timeout-ms 100",
+        "--topic orders --partition 0 --offset 0 --max-messages 0",
+        "--topic orders --partition 0 --offset nope", "--topic orders --partition 0 --offset -5",
+        "--topic orders --offset 2", "--topic orders --partition x", "--partition 0", "",
+        "--include ord --topic orders", "--topic orders --group g --partition 0",
+        "--topic orders --from-beginning --offset 2 --partition 0",
+         "--nope",
+        "--topic orders --from-beginning --consumer-property auto.offset.reset=latest",
+        "--topic orders --timeout-ms x", "--topic orders -",
+    ),
+    {
+        "--topic orders --group g --consumer-property group.id=h": "kstore names its options",
+        "--topic orders --partition 0 --offset earliest --max-messages 1 --property nope=true":
+            "kstore refuses a property that it does not know",
+        "--topic orders --partition 0 --offset earliest --max-messages 1 --formatter nope.Nope":
+            "kstore names the formatters that it has",
+    },
+)  # fmt: skip
+GROUPS = Tool(
+    "consumer-groups",
+    _T + "consumer.group.ConsumerGroupCommand",
+    (
+        "--list", "--list --state", "--describe --group nope", "--describe --all-groups",
+         "--describe --group g --offsets --members", "--delete", "",
+        "--describe --all-groups --group g",
+        "--reset-offsets --group g --to-earliest", "--reset-offsets --topic orders --to-earliest",
+          "--list -", "--nope",
+        "--reset-offsets --group g --topic orders --to-earliest --dry-run --execute",
+    ),
+    {
+        "--describe": _GROUPS_SLIP,
+        "--list --describe": _GROUPS_SLIP,
+        "--delete-offsets --group g": _GROUPS_SLIP,
+        "--reset-offsets --group g --topic orders": "kstore lists the options",
+        "--list --state nope": "kstore sorts the states",
+        "--list --type nope": "kstore sorts the types",
+        "--delete --group nope": "Kafka names its ExecutionException, too",
+        "--reset-offsets --group g --topic orders --to-offset x": _USAGE,
+        "--reset-offsets --group g --topic nope --to-earliest":
+            "kstore ends with 1 where nothing was reset",
+        "--reset-offsets --group g --topic orders --to-earliest --dry-run":
+            "Kafka forgets the line ends of this table",
+    },
+)  # fmt: skip
+ACLS = Tool(
+    "acls",
+    "kafka.admin.AclCommand",
+    (
+        "--list", "--list --topic orders", "--add --allow-principal User:a --topic orders",
+        "--add --topic orders", "", "--list --add", "--nope",
+        "--add --allow-principal bad --topic orders --operation read",
+    ),
+    {},
+)  # fmt: skip
+CLUSTER = Tool(
+    "cluster",
+    _T + "ClusterTool",
+    ("cluster-id", "cluster-id --nope"),
+    {"list-endpoints": "of Kafka 4", "unregister --id 9": "kstore has one broker"},
+)
+FEATURES = Tool(
+    "features",
+    _T + "FeatureCommand",
+    ("@ describe --nope",),
+    {"@ upgrade --metadata 3.9": "kstore changes no levels: its broker has one"},
+)
+VERSIONS = Tool(
+    "broker-api-versions",
+    "kafka.admin.BrokerApiVersionsCommand",
+    ("--nope",),
+    {"": "kstore knows later versions of the requests"},
+)
+PRODUCER = Tool(
+    "console-producer",
+    "kafka.tools.ConsoleProducer",
+    ("--nope", "--topic other --timeout x", "--topic other --batch-size x"),
+    {
+        "--topic other --compression-codec nope": "kstore refuses a codec in its own words",
+        "--topic other --property nope": "kstore refuses a property that it does not know",
+    },
+)
+TOOLS = (
+    TOPICS, OFFSETS, DELETE_RECORDS, CONFIGS, LOG_DIRS, TRANSACTIONS, LEADERS, REASSIGN, CONSUMER,
+    GROUPS, ACLS, CLUSTER, FEATURES, VERSIONS, PRODUCER,
+)  # fmt: skip
