@@ -6,6 +6,11 @@ Python and inside a ``numba.njit`` function; the guide "Your own loops" shows ho
 
 from kstore._native.jit import *  # noqa: F403
 from kstore._native.jit import __all__ as __all__
+from kstore._native.jit.refused_type import refuse_type as _refuse_type
+from kstore.record.columns import Ragged as _Ragged
+from kstore.record.guessed_names import IN_A_PREDICATE as _IN_A_PREDICATE
+
+_refuse_type(_Ragged, f"compiled functions take one row, not a Ragged: {_IN_A_PREDICATE}")
 
 _GUESSED = {
     **dict.fromkeys(("prefix", "startswith"), "use starts_with(row.value, b'...')"),

@@ -19,6 +19,7 @@ class Authority:
         openssl(
             "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1",
             "-nodes", "-days", "30", "-subj", f"/CN={name}",
+            "-addext", "keyUsage=critical,keyCertSign,cRLSign",  # Python 3.13 insists on it
             "-keyout", f"{name}.key", "-out", f"{name}.pem", folder=folder,
         )  # fmt: skip
 

@@ -7,7 +7,6 @@ Flags and output are Kafka's. A tool's module is imported only when it is chosen
 import sys
 import warnings
 from collections.abc import Sequence
-from contextlib import suppress
 from importlib import import_module
 from typing import Any
 
@@ -69,7 +68,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         status = _run(words)
         sys.stdout.flush()
     except BrokenPipeError:
-        forget_output()
+        forget_output(sys.stdout)
         return _PIPE_CLOSED
     except KeyboardInterrupt as interrupt:
         return status_of(interrupt)
@@ -178,9 +177,11 @@ def _complain(name: str, text: str) -> None:
     try:
         sys.stdout.flush()
     except OSError:  # the disk is full, or the reader ended
-        forget_output()
-    with suppress(OSError):
+        forget_output(sys.stdout)
+    try:
         print(f"{name}: {text}", file=sys.stderr)
+    except OSError:
+        forget_output(sys.stderr)
 
 
 def _warning_printer(name: str) -> Any:

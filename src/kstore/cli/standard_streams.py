@@ -3,6 +3,7 @@
 import os
 import sys
 from contextlib import suppress
+from typing import TextIO
 
 
 def open_closed_streams() -> None:
@@ -27,10 +28,10 @@ def _occupy(number: int) -> None:
             os.close(sink)
 
 
-def forget_output() -> None:
-    """Make the interpreter's flush at exit succeed."""
+def forget_output(stream: TextIO) -> None:
+    """Make the interpreter's flush of a standard stream at exit succeed."""
     with suppress(OSError, ValueError):  # captured: no file
-        number = sys.stdout.fileno()
+        number = stream.fileno()
         sink = os.open(os.devnull, os.O_WRONLY)
         try:
             os.dup2(sink, number)

@@ -1,7 +1,7 @@
 """Records as columns: NumPy views of a run of records, keys and values left where they are."""
 
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any, Never, overload
+from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,7 +11,7 @@ from kstore._native.format.record import RecordHeaders
 from kstore._native.read.decode import Block, Scanner
 from kstore.missing_names import answer_names
 from kstore.record.codec import decompress
-from kstore.record.guessed_names import IN_A_PREDICATE, OF_COLUMNS, OF_RAGGED
+from kstore.record.guessed_names import OF_COLUMNS, OF_RAGGED
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -79,13 +79,6 @@ class Ragged:
         return ragged_bytes.gather(self.data, self.positions, self.lengths)
 
     tolist = to_list  # as NumPy's arrays name it
-
-    if not TYPE_CHECKING:
-
-        @property
-        def _numba_type_(self) -> Never:
-            """Asked for by Numba where its functions, such as kstore.jit's, get rows."""
-            raise TypeError(f"compiled functions take one row, not a Ragged: {IN_A_PREDICATE}")
 
 
 class Headers:

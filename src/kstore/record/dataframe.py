@@ -32,7 +32,7 @@ def to_dataframe(blocks: Iterable["Columns"]) -> Any:
         headers += columns.headers.to_list() if has_headers else [()] * len(columns)
     milliseconds = np.concatenate(times)
     moments = milliseconds.astype("datetime64[ms]")
-    moments[milliseconds < 0] = np.datetime64("NaT")
+    moments[milliseconds < 0] = np.datetime64("NaT", "ms")
     return pd.DataFrame(
         {
             "offset": np.concatenate(offsets),

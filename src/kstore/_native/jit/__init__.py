@@ -12,6 +12,7 @@ Modules:
 - kernel_addresses: addresses of the kernels' C functions, by symbol
 - kernels: index search, batch walk, checksum and records for compiled loops
 - predicate: selects rows by a range or a user's predicate
+- refused_type: explains a type of argument that compiled functions do not take
 - symbols: registers the kernels' symbols with LLVM
 - views: the bytes of one record, without a copy
 """
