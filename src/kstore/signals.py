@@ -111,11 +111,14 @@ class StopRequest:
         return self
 
     def __exit__(self, *_: object) -> None:
-        if self._usual_wakeup is not None:
-            signal.set_wakeup_fd(self._usual_wakeup)
-        self._handlers.__exit__(None, None, None)
-        os.close(self._read_end)
-        os.close(self._write_end)
+        try:
+            if self._usual_wakeup is not None:
+                signal.set_wakeup_fd(-1)  # the next call fails if that descriptor was closed
+                signal.set_wakeup_fd(self._usual_wakeup)
+        finally:
+            self._handlers.__exit__(None, None, None)
+            os.close(self._read_end)
+            os.close(self._write_end)
 
     def _on_signal(self, number: int, frame: FrameType | None) -> None:
         if not self._is_deferred:

@@ -72,6 +72,24 @@ def add_entity_options(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def check_one_entity(named: list[tuple[str, Any]]) -> None:
+    """Refuse options that name two entities, of which only users and clients go together."""
+    kinds: dict[str, str] = {}
+    names: dict[str, str] = {}
+    for option, value in named:
+        if option == "entity-type":
+            kinds.setdefault(value, f"--{option} {value}")
+        elif option == "topic" or option in OWN or option == "broker-defaults":
+            kinds.setdefault(OWN.get(option, f"{option.partition('-')[0]}s"), f"--{option}")
+            names[option] = f"--{option}"
+        elif option == "entity-name" and value not in names:
+            names.setdefault(option, f"--{option} {value}")
+    if set(kinds) & {*OWN.values(), "topics", "brokers"}:
+        for several in (kinds, names):
+            if len(several) > 1:
+                raise WrongOptionsError(f"name one entity, not {' and '.join(several.values())}")
+
+
 def entities_of(arguments: argparse.Namespace) -> Entities:
     """The users, clients and ips that the options name; empty where they name other things, whose
     name is in ``arguments.entity_name``: DEFAULTS for the defaults of all brokers.
@@ -81,6 +99,7 @@ def entities_of(arguments: argparse.Namespace) -> Entities:
     types: list[str] = []
     names: list[str | None] = []
     found: Entities = []
+    check_one_entity(getattr(arguments, "named", None) or [])
     for option, value in getattr(arguments, "named", None) or []:
         if option == "entity-type":
             types.append(value)

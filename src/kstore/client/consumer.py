@@ -79,7 +79,7 @@ class Consumer:
     ) -> None:
         self._store = store
         self._reads = UncommittedReads(
-            None if group is None else group.name, is_handled=enable_auto_commit is not None
+            store, None if group is None else group.name, is_handled=enable_auto_commit is not None
         )
         self._group = group
         self._assignment = Assignment()

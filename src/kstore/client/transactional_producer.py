@@ -254,6 +254,7 @@ class TransactionalProducer:
             Whose offsets; not needed with a consumer.
         """
         from kstore.client.consumer import Consumer
+        from kstore.client.uncommitted_reads import note_commit_of_group
         from kstore.coordinator.group.offsets_table import OFFSETS_TOPIC
         from kstore.coordinator.group.store_group import (
             StoreGroup,
@@ -280,6 +281,7 @@ class TransactionalProducer:
                 ]
                 members = StoreGroup(self._store, group)
                 members.check_members()
+                note_commit_of_group(self._store, group)
             for tp, _ in wanted:
                 self._topics.add(tp.topic)
             partition = members.make_topic()

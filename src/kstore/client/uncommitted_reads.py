@@ -2,9 +2,14 @@
 
 import sys
 import warnings
+from typing import TYPE_CHECKING
+from weakref import WeakSet
 
 from kstore.errors import UncommittedReadsWarning
 from kstore.files.process_lifetime import is_exiting
+
+if TYPE_CHECKING:
+    from kstore.store.store import Store
 
 
 class UncommittedReads:
@@ -14,12 +19,15 @@ class UncommittedReads:
     asked to, so that a program that relies on the default reads everything again at its next start.
     """
 
-    __slots__ = ("_group", "_has_read", "_is_handled")
+    __slots__ = ("__weakref__", "_group", "_has_read", "_is_handled", "_store")
 
-    def __init__(self, group: str | None, *, is_handled: bool) -> None:
+    def __init__(self, store: "Store", group: str | None, *, is_handled: bool) -> None:
+        self._store = store
         self._group = group
         self._has_read = False
         self._is_handled = group is None or is_handled
+        if not self._is_handled:
+            _UNHANDLED.add(self)
 
     def note_read(self) -> None:
         self._has_read = True
@@ -41,3 +49,13 @@ class UncommittedReads:
             UncommittedReadsWarning,
             stacklevel=3,
         )
+
+
+_UNHANDLED: "WeakSet[UncommittedReads]" = WeakSet()
+
+
+def note_commit_of_group(store: "Store", group: str) -> None:
+    """A program has committed offsets of a group by other means than its consumer."""
+    for reads in list(_UNHANDLED):
+        if reads._store is store and reads._group == group:
+            reads.note_commit()

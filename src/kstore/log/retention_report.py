@@ -7,7 +7,7 @@ from kstore.topic_partition import TopicPartition
 
 
 class RetentionReport(int):
-    """How many segments retention deleted. An int like any other, which prints what they were.
+    """How many segments retention deleted. An int, whose ``repr`` and ``summary`` name them.
 
     ``size`` is the bytes of their log files, ``start_offsets`` the new log starts of the
     partitions that lost records.
@@ -33,7 +33,9 @@ class RetentionReport(int):
         starts = {tp: start for each in several for tp, start in each.start_offsets.items()}
         return cls(sum(several), sum(each.size for each in several), starts)
 
-    def __str__(self) -> str:
+    @property
+    def summary(self) -> str:
+        """A sentence: how many segments and bytes, and the new log starts."""
         if not self:
             return "nothing was deleted"
         starts = (
@@ -43,5 +45,8 @@ class RetentionReport(int):
         what = f"{int(self)} segment{'s' * (self != 1)}, {self.size:,} bytes"
         return f"deleted {what}: {', '.join(starts)}"
 
+    def __str__(self) -> str:
+        return int.__repr__(self)
+
     def __repr__(self) -> str:
-        return f"<kstore.RetentionReport {self}>"
+        return f"<kstore.RetentionReport: {self.summary}>"

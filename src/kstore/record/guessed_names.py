@@ -9,7 +9,7 @@ OF_HEADERS = {
     **dict.fromkeys(("get_all", "get_list", "getall", "getlist", "get_many"), _EVERY_VALUE),
     **dict.fromkeys(("lastHeader", "last_header", "last"), "use headers['trace'], or get('trace')"),
     **dict.fromkeys(("as_dict", "to_dict"), "use dict(headers)"),
-    "names": "use keys()",
+    "names": "use [name for name, _ in headers]",
     "values": "use [value for _, value in headers]",
     **dict.fromkeys(("add", "append", "pop", "remove", "update"), _NEW_HEADERS),
 }

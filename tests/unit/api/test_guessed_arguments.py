@@ -205,9 +205,11 @@ def test_retention_of_a_store_counts_the_segments_that_it_drops(store: Store) ->
     assert report == 3
     assert sum(report.start_offsets.values()) > 0
     starts = ", ".join(f"{tp[0]}-{tp[1]} starts at {n}" for tp, n in report.start_offsets.items())
-    assert str(report) == f"deleted 3 segments, {report.size:,} bytes: {starts}"
+    assert report.summary == f"deleted 3 segments, {report.size:,} bytes: {starts}"
     assert report.size > 0
-    assert (store.apply_retention(), f"{store.apply_retention()}") == (0, "nothing was deleted")
+    assert repr(report) == f"<kstore.RetentionReport: {report.summary}>"
+    assert (f"{report} segments", str(report), f"{report:d}") == ("3 segments", "3", "3")
+    assert (store.apply_retention(), store.apply_retention().summary) == (0, "nothing was deleted")
 
 
 def test_kstore_spark_needs_no_import_of_its_own() -> None:

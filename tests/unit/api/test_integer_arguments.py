@@ -170,7 +170,7 @@ CALLS: list[Case] = [
     ("Record.__init__", "timestamp", lambda _, n: _record(timestamp=n), INT64, 1),
     ("Record.__init__", "leader_epoch", lambda _, n: _record(leader_epoch=n), INT32, 1),
     ("Store.add_partitions", "partitions", lambda at, n: at.store.add_partitions("t", n),
-     (1, 1_000_000), 2),
+     (3, 1_000_000), 3),
     ("Store.alter_group_offsets", "offsets",
      lambda at, n: at.store.alter_group_offsets("new", {T0: n}), INT64, 1),
     ("Store.alter_group_offsets", "offsets",
@@ -195,7 +195,7 @@ CALLS: list[Case] = [
     ("Store.transactional_producer", "batch_size",
      lambda at, n: at.store.transactional_producer("y", batch_size=n), (1, INT64[1]), 1),
     ("Topic.add_partitions", "partitions", lambda at, n: at.topic.add_partitions(n),
-     (1, 1_000_000), 2),
+     (3, 1_000_000), 3),
     ("Topic.delete_records", "before_offsets", lambda at, n: at.topic.delete_records(n),
      INT64, -1),
     ("Topic.extend", "timestamp", lambda at, n: at.topic.extend([b""], timestamp=n), MS, 1),
@@ -216,6 +216,7 @@ OTHERS = {
     "Columns.__getitem__": {"rows"},  # NumPy's indexing
     "ConsumerBatch.__getitem__": {"index"},  # a list's
     "Ragged.__getitem__": {"rows"},
+    "RetentionReport.merge": {"reports"},
     "RecordBatchInfo.__init__": {  # of a batch's header
         "base_offset",
         "last_offset",

@@ -17,6 +17,7 @@ import pytest
 import kstore
 from kstore.cli import main
 from kstore.remote.store import RemoteStore
+from kstore.signals import StopRequest
 from support.wire_client import encode, frame
 
 WAIT = 60
@@ -116,7 +117,7 @@ def test_threads_take_short_turns_in_a_process_of_its_own_only(
 ) -> None:
     seen: list[float] = []
     monkeypatch.setattr(
-        "kstore.cli.serve.select.select", lambda *_: seen.append(sys.getswitchinterval())
+        StopRequest, "wait", lambda *_: seen.append(sys.getswitchinterval()) or True
     )
     before = sys.getswitchinterval()
     assert main(["serve", "--log-dir", str(tmp_path / "a"), "--port", "0"]) == 0
@@ -131,7 +132,7 @@ def test_garbage_is_collected_while_it_serves_and_after_it_only_if_it_was_before
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_enabled: bool
 ) -> None:
     seen: list[bool] = []
-    monkeypatch.setattr("kstore.cli.serve.select.select", lambda *_: seen.append(gc.isenabled()))
+    monkeypatch.setattr(StopRequest, "wait", lambda *_: seen.append(gc.isenabled()) or True)
     if not is_enabled:
         gc.disable()
     try:

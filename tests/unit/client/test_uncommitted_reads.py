@@ -37,6 +37,22 @@ def test_a_group_that_is_read_without_a_commit(store: Store) -> None:
         next(other)
 
 
+def test_offsets_that_a_transaction_commits(store: Store) -> None:
+    with store.consumer("orders", group="audit", timeout=0) as consumer:
+        read(consumer)
+        with store.transaction("copy") as transaction:
+            transaction.send_offsets_to_transaction({("orders", 0): 3}, "audit")
+    other = store.consumer("orders", group="other", timeout=0)
+    store.alter_group_offsets("audit", {("orders", 0): 0})
+    with store.consumer("orders", group="audit", timeout=0) as consumer:
+        read(consumer)
+        with store.transaction("copy") as transaction:
+            transaction.send_offsets_to_transaction({("orders", 0): 3}, "other")
+        with pytest.warns(UncommittedReadsWarning, match="'audit' has read"):
+            consumer.close()
+    other.close()
+
+
 def of_batch(consumer: Consumer) -> None:
     with next(consumer):
         pass

@@ -20,8 +20,6 @@ class RecordHeaders(tuple[tuple[str, bytes | None], ...]):
     def __contains__(self, item: object, /) -> bool: ...
     def get(self, name: str, default: bytes | None = None) -> bytes | None:
         """The value of the last header of a name; the default if there is none."""
-    def keys(self) -> list[str]:
-        """The names, each once: ``{**headers, "error": b"..."}`` has the last of each."""
     def items(self) -> RecordHeaders:
         """The pairs, as a dict's."""
 

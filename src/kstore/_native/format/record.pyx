@@ -46,9 +46,6 @@ class RecordHeaders(tuple):
     def get(self, name, default=None):
         return self[name] if name in self else default
 
-    def keys(self):
-        return list(dict.fromkeys(name for name, _ in self))
-
     def items(self):
         return self
 
