@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from kstore.errors import ClosedError, KStoreError
 from kstore.integers import check_integer
+from kstore.segment.segment import out_of_range
 
 if TYPE_CHECKING:
     from kstore.log.log import Log
@@ -58,11 +59,14 @@ class Committer:
     def wait(self, offset: int | None = None, timeout: float | None = None) -> bool:
         """Return True when everything below offset (None: the current log end) is on disk.
 
-        False after timeout seconds. Raises the StorageError of a failed sync.
+        False after timeout seconds. Raises the StorageError of a failed sync, and
+        OffsetOutOfRangeError for an offset beyond the log end: nothing is there to be durable.
         """
-        target = self.request()
+        target = end = self.request()
         if offset is not None:
-            target = min(check_integer("offset", offset), target)
+            target = check_integer("offset", offset, 0)
+        if target > end:
+            raise out_of_range(self._log.path, self._log.segments, target)
         deadline = None if timeout is None else monotonic() + timeout
         with self._changed:
             while self.durable_offset < min(target, self._log.end_offset):

@@ -109,6 +109,7 @@ class Store(Mapping[str, Topic], GuessedNamesOfStores):
         self._manager = LogManager(
             files, self.paths, self.config, writable=self.writable, store_ref=weakref.ref(self)
         )
+        self._deletion_lock = threading.RLock()  # before all others: one deletion at a time
         self._offsets_lock = threading.RLock()  # before the manager's: commits, and deletions
         self._offsets_tables: dict[int, OffsetsTable] = {}  # by partition, for deletions
         self._server: process_lifetime.Server | None = None  # a broker that serves the store
@@ -251,13 +252,14 @@ class Store(Mapping[str, Topic], GuessedNamesOfStores):
             are, with a warning if ``config`` differs: ``topic.alter(config)`` changes them.
         """
         self._check_writable()
-        if self._catalog.is_being_deleted(name):  # an earlier attempt failed
-            self._finish_delete(name)
-        with self._lock:
-            if exist_ok and name in self._catalog.topics:
-                return self._topics.existing(name, partitions, config)
-            self._catalog.create(name, partitions, config, topic_id)
-            return self._topics.update(name)
+        while True:
+            with self._lock:
+                if self._catalog.offline or not self._catalog.is_being_deleted(name):
+                    if exist_ok and name in self._catalog.topics:
+                        return self._topics.existing(name, partitions, config)
+                    self._catalog.create(name, partitions, config, topic_id)
+                    return self._topics.update(name)
+            self._finish_delete(name)  # waits for another thread's, repeats one that failed
 
     def _create_topics(self, wanted: Sequence[TopicToCreate]) -> dict[str, Exception]:
         """Create several topics at once; returns the errors of those that do not exist then."""
@@ -265,7 +267,7 @@ class Store(Mapping[str, Topic], GuessedNamesOfStores):
         errors: dict[str, Exception] = {}
         for each in wanted:
             try:
-                if self._catalog.is_being_deleted(each.name):  # an earlier attempt failed
+                if self._catalog.is_being_deleted(each.name):  # now, or a failure left it so
                     self._finish_delete(each.name)
             except Exception as error:
                 errors[each.name] = error
@@ -338,12 +340,13 @@ class Store(Mapping[str, Topic], GuessedNamesOfStores):
         with ``missing_ok=True`` does nothing where no such topic exists.
         """
         self._check_writable()
-        if missing_ok and name not in self and not self._catalog.is_being_deleted(name):
-            return
-        self._manager.delete(name, foreign=foreign)
-        with self._lock:
-            self._topics.update(name)
-        self._finish_delete(name)
+        with self._deletion_lock:
+            if missing_ok and name not in self and not self._catalog.is_being_deleted(name):
+                return
+            self._manager.delete(name, foreign=foreign)
+            with self._lock:
+                self._topics.update(name)
+            self._finish_delete(name)
 
     def _finish_delete(self, name: str) -> None:
         from kstore.store.topic_deletion import finish_delete

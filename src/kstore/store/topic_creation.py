@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from kstore.checkpoint.log_dir import LogDir
 from kstore.checkpoint.partition_metadata import write_topic_id
-from kstore.checkpoint.topics_file import CREATING, LIVE, TopicEntry
+from kstore.checkpoint.topics_file import CREATING, DELETING, LIVE, TopicEntry
 from kstore.config import LogConfig, as_log_config, setting_texts
 from kstore.errors import InvalidTopicError, KStoreError, StorageError, TopicExistsError
 from kstore.files.filenames import check_topic_name, collision_key, partition_directory
@@ -93,6 +93,8 @@ class TopicCreator:
                 path=path,
             )
         begun = registry.settings.get(topic)
+        if begun is not None and begun.state == DELETING and not registry.offline:
+            raise TopicExistsError(f"topic {topic!r} is being deleted: try again", path=path)
         if begun is not None:
             for log_dir in registry.offline:  # its partitions may be in that directory
                 raise log_dir.refusal()

@@ -21,12 +21,16 @@ def finish_delete(store: "Store", topic: str) -> None:
     """Delete the traces of a deleted topic, so that a later topic of its name inherits none.
 
     The partitions are removed already. The topic's entry has the state of a deletion: after a
-    crash or an error, the next writer repeats this step.
+    crash or an error, the next writer repeats this step. Does nothing where another thread has
+    finished it: the topic may exist again.
     """
-    drop_from_transactions(store, topic)
-    forget_topic(store, topic)
-    with store._lock:
-        store._catalog.finish_delete(topic)
+    with store._deletion_lock:
+        if not store._catalog.is_being_deleted(topic):
+            return
+        drop_from_transactions(store, topic)
+        forget_topic(store, topic)
+        with store._lock:
+            store._catalog.finish_delete(topic)
 
 
 def finish_deletions(store: "Store") -> None:

@@ -2,9 +2,11 @@
 
 import os
 
+import pytest
+
 from kstore import Committer, open
 from kstore.config import LogConfig
-from kstore.errors import StorageError
+from kstore.errors import OffsetOutOfRangeError, StorageError
 from kstore.files.files import DISK, Files
 from kstore.log import group_commit
 from kstore.log.log import Log
@@ -90,3 +92,12 @@ def test_a_closed_descriptor_is_no_error(tmp_path):
     DISK.start_writing(fd, 0, 8192)
     os.close(fd)
     assert path.read_bytes() == bytes(8192)
+
+
+@pytest.mark.parametrize("offset", [2, 10**9])
+def test_an_offset_that_does_not_exist_is_not_durable(tmp_path, monkeypatch, offset):
+    store, log = log_with(tmp_path, monkeypatch, Asked())
+    with store, Committer(log) as committer:
+        assert committer.wait(1)
+        with pytest.raises(OffsetOutOfRangeError, match=f"offset {offset} is outside the log"):
+            committer.wait(offset, timeout=0)

@@ -229,6 +229,9 @@ def test_an_append_that_does_not_fit_leaves_the_log_unchanged(directory: Path) -
         log.append(b"x" * 500)
     with pytest.raises(InvalidTimestampError):
         log.append(b"x", timestamp=-5)
+    for ms in (-2, -(10**12)):  # -1: none
+        with pytest.raises(InvalidTimestampError):
+            log.extend([Record(value=b"x", timestamp=ms)])
     with pytest.raises(TypeError):
         log.append("text")
     assert log.append(b"next") == 1

@@ -2,6 +2,7 @@
 
 import json
 import logging
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -11,6 +12,7 @@ import kstore
 from kstore import Store, StoreConfig
 from kstore.errors import (
     InvalidTxnStateError,
+    KStoreError,
     OffsetOutOfRangeError,
     StorageError,
     UnknownTopicIdError,
@@ -527,3 +529,28 @@ def test_a_transaction_open_at_a_kill_leaves_no_marker_in_the_recreated_topic(
         assert [each.value for each in again["u"][0].view(10, isolation="read_committed")] == [
             b"next"
         ]
+
+
+def test_threads_that_create_and_delete_one_topic_leave_nothing_of_it(tmp_path: Path) -> None:
+    errors: list[Exception] = []
+
+    def create_and_delete(store: kstore.Store) -> None:
+        for _ in range(30):
+            try:
+                store.create_topic("race", 2, exist_ok=True, config={"retention.ms": 12345678})
+                store.delete_topic("race", missing_ok=True)
+            except KStoreError as error:
+                errors.append(error)
+
+    with kstore.open(tmp_path) as store:
+        threads = [threading.Thread(target=create_and_delete, args=(store,)) for _ in range(2)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert (errors, store.topics) == ([], [])
+        topic = store.create_topic("race", config={"retention.ms": 12345678})
+        assert topic.config["retention.ms"] == 12345678
+        store.delete_topic("race")
+    with kstore.open(tmp_path) as store:
+        assert store.topics == []

@@ -77,9 +77,9 @@ cdef class RecordAppender(BatchAppender):
                 if self.key_required and item.key is None:
                     self.refuse_own("key", 0, 0)
                 when = fallback
-                if item.timestamp >= 0:
+                if item.timestamp != -1:        # none
                     when = item.timestamp
-                    if when > LAST_RECORD_TIMESTAMP:
+                    if <uint64_t>when > <uint64_t>LAST_RECORD_TIMESTAMP:
                         self.refuse_own("timestamp", when, 0)
                     self._check_age(when)
                 self.buffer.put(item.value, item.key, item.headers, when)
