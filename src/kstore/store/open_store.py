@@ -1,5 +1,6 @@
 """``kstore.open``: log directories of Kafka as a store."""
 
+import os
 from collections.abc import Callable, Mapping
 from errno import ENOENT
 from functools import partial
@@ -8,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from kstore.checkpoint.log_dir import absolute_paths
 from kstore.config import StoreConfig
 from kstore.errors import InvalidConfigError, StorageError
+from kstore.files.filenames import parse, parse_partition_directory
 from kstore.files.files import DISK, Files
 from kstore.keyword_names import explain_open
 from kstore.store.finish_interrupted import recover_while_in_use
@@ -33,7 +35,8 @@ def open(
 
     Raises StoreLockedError (naming the directory) if another process writes, CorruptFileError if
     two directories have the same partition, NewerFormatError if a newer kstore wrote files here,
-    StorageError for an error of the operating system.
+    InvalidConfigError for a partition's directory, StorageError for an error of the operating
+    system.
 
     Parameters
     ----------
@@ -63,6 +66,7 @@ def open(
         raise InvalidConfigError("mode='r' creates nothing: leave out create=True, or mode='r'")
     if mode == "r" or create is False:
         _check_exists(path)
+    _check_no_partition(path)
     return Store(path, mode, config=config, progress=progress)
 
 
@@ -90,6 +94,24 @@ def _check_exists(path: Paths) -> None:
             errno=ENOENT,
             path=paths[0],
         )
+
+
+def _check_no_partition(path: Paths) -> None:
+    """Raise InvalidConfigError for a partition's own directory, in which no topic would be found.
+
+    Only a name such as ``orders-0`` is looked into: a log directory may have one, too.
+    """
+    for each in absolute_paths(path):
+        parent, folder = os.path.split(each)
+        name = parse_partition_directory(folder)
+        if name is None or DISK.kind(each) is None:
+            continue
+        if any(parse(entry) is not None for entry in DISK.listdir(each)):
+            raise InvalidConfigError(
+                f"{each} is the directory of a partition: open {parent}, where "
+                f"store[{name.topic!r}][{name.partition}] is its log",
+                path=each,
+            )
 
 
 def open_to_serve(

@@ -487,3 +487,15 @@ def test_claims_in_every_log_dir_count(two_dirs: tuple[Store, Path]) -> None:
             with pytest.raises(GroupConflictError):
                 reader.consumer(group="g", assignment=[T1])
     assert offsets_of(store) == {"g": {T0: 7, T1: 7}}
+
+
+def test_a_log_that_was_truncated_hides_no_lag_of_others(tmp_path: Path) -> None:
+    with kstore.open(tmp_path) as store:
+        topic = store.create_topic("t", 2)
+        for log in topic:
+            log.extend([b"1"] * 10)
+        store.alter_group_offsets("readers", {("t", 0): 10, ("t", 1): 5})
+        topic[0].truncate_to(0)
+        topic[0].extend([b"2"] * 5)
+        group = store.group("readers")
+        assert (dict(group.lags), group.lag) == ({("t", 0): -5, ("t", 1): 5}, 5)

@@ -92,8 +92,12 @@ class ConsumerGroup:
 
     @property
     def lag(self) -> int:
-        """The sum of the known :attr:`lags`."""
-        return sum(self.lags.values())
+        """The sum of the known :attr:`lags`, without negative ones, which would hide others.
+
+        A lag is negative where the log was truncated below the committed offset: the consumer
+        continues there as its ``auto_offset_reset`` says.
+        """
+        return sum(lag for lag in self.lags.values() if lag > 0)
 
     @property
     def lags(self) -> ByPartition[int]:
