@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 _LOGGER = logging.getLogger("kstore.broker")
 # Clients can send any key id: they cause no more refreshes than this.
 _SECONDS_BETWEEN_EXPEDITED = 10.0
+_SECONDS_BETWEEN_COMPLAINTS = 300.0
 
 
 class JsonWebKeyRefresher:
@@ -35,6 +36,7 @@ class JsonWebKeyRefresher:
         self._loop = loop
         self._is_refreshing = False
         self._failures = 0
+        self._complained_at = float("-inf")
         self._expedited_at = float("-inf")
         self._timer: Timer | None = None
         self._keys = self._first_keys()
@@ -95,7 +97,10 @@ class JsonWebKeyRefresher:
             return
         self._is_refreshing = True
         name = f"kstore-broker-keys-{self._listener}"
-        threading.Thread(target=self._read_and_take, name=name, daemon=True).start()
+        try:
+            threading.Thread(target=self._read_and_take, name=name, daemon=True).start()
+        except RuntimeError as error:  # no thread can be started
+            self._take(error)
 
     def _read_and_take(self) -> None:
         found: JsonWebKeys | Exception
@@ -111,13 +116,17 @@ class JsonWebKeyRefresher:
             self._timer.cancel()
         settings = self._settings
         if isinstance(found, JsonWebKeys):
+            if self._failures:
+                _LOGGER.warning("listener %s has keys of tokens again", self._listener)
             self._keys, self._failures = found, 0
             self._refresh_in(settings.refresh_ms)
             return
         wait = min(settings.retry_backoff_ms << min(self._failures, 32),
                    settings.retry_backoff_max_ms)  # fmt: skip
         self._failures += 1
-        if self._failures == 1:
+        now = self._loop.time()
+        if self._failures == 1 or now - self._complained_at >= _SECONDS_BETWEEN_COMPLAINTS:
+            self._complained_at = now
             _LOGGER.error(
                 "listener %s keeps its keys of tokens because %s cannot be used: %s",
                 self._listener, settings.jwks_url, found,

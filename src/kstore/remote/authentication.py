@@ -41,6 +41,14 @@ def authenticate(sasl: ClientSasl, exchange: Callable[[bytes], bytes]) -> None:
         raise AuthenticationFailedError(str(error)) from None
 
 
+def fetch_token(tokens: AccessTokens) -> None:
+    """Have a valid token at hand. Blocks. Raises AuthenticationFailedError."""
+    try:
+        tokens.get()
+    except LoginError as error:
+        raise AuthenticationFailedError(str(error)) from None
+
+
 def _plain(sasl: ClientSasl) -> Generator[bytes, bytes]:
     yield b"\0".join((b"", sasl.user.encode(), sasl.password.encode()))
 

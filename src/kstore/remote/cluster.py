@@ -7,6 +7,7 @@ from typing import Self, TypeVar
 from kstore.errors import InvalidConfigError, KStoreError, SourceError
 from kstore.protocol.messages.metadata import MetadataRequest, MetadataResponse
 from kstore.remote.answer_errors import error_of, is_retriable
+from kstore.remote.authentication import AuthenticationFailedError
 from kstore.remote.connection import Answer, Connection, Request
 from kstore.security.client_settings import ClientSecurity
 
@@ -120,7 +121,7 @@ class Cluster:
         connection = self._any() if node is None else self._node(node)
         try:
             return connection.ask(request, response, timeout=timeout, highest=highest)
-        except SourceError:
+        except (SourceError, AuthenticationFailedError):
             self._drop(node)
             raise
         except KStoreError:

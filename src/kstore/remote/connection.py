@@ -21,7 +21,7 @@ from kstore.protocol.messages.sasl_authenticate import (
 )
 from kstore.protocol.messages.sasl_handshake import SaslHandshakeRequest, SaslHandshakeResponse
 from kstore.protocol.wire import Reader, Writer
-from kstore.remote.authentication import AuthenticationFailedError, authenticate
+from kstore.remote.authentication import AuthenticationFailedError, authenticate, fetch_token
 from kstore.security.client_settings import ClientSasl, ClientSecurity
 from kstore.security.client_tls import ClientTls, client_context
 
@@ -31,6 +31,7 @@ _SIZE = struct.Struct(">i")
 _CHUNK = 1 << 20  # bytes received at a time, so that a response's claimed size allocates nothing
 LARGEST_ANSWER = 1 << 30
 UNSUPPORTED_VERSION = 35
+UNSUPPORTED_SASL_MECHANISM = 33
 
 
 class Request(Protocol):
@@ -120,10 +121,17 @@ class Connection:
 
     def _authenticate(self, sasl: ClientSasl) -> None:
         """Prove who this client is, and note when that has to be repeated."""
+        if sasl.tokens is not None:
+            fetch_token(sasl.tokens)  # it takes time, and may fail: before the exchange begins
         has_requests = ApiKey.SASL_AUTHENTICATE in self.versions
         handshake = self._exchange(
             SaslHandshakeRequest(sasl.mechanism), int(has_requests), SaslHandshakeResponse
         )
+        if handshake.error_code not in (0, UNSUPPORTED_SASL_MECHANISM):
+            raise AuthenticationFailedError(
+                f"the broker at {self.address} answers the handshake with error "
+                f"{handshake.error_code}"
+            )
         if handshake.error_code:
             raise AuthenticationFailedError(
                 f"the broker at {self.address} does not take {sasl.mechanism}; it takes "
@@ -226,7 +234,11 @@ class Connection:
 
     def _renew_session(self) -> None:
         if self._sasl is not None and time.monotonic() >= self._session_ends:
-            self._authenticate(self._sasl)
+            try:
+                self._authenticate(self._sasl)
+            except BaseException:  # half an exchange: nothing else can follow on this connection
+                self.close()
+                raise
 
     def _exchange(
         self, request: Request, version: int, response: type[Answer], more: float = 0.0

@@ -102,8 +102,17 @@ def _read_key(store: StoreFile, key_password: str) -> bytes:
 
 
 def _read_trusted(store: StoreFile) -> str:
-    """All certificates, as PEM."""
+    """All certificates, as PEM. Refuses a store with a private key.
+
+    The certificates beside a key are those that signed it. Trusting them would let in every other
+    holder of a certificate of that authority; Java trusts the key's own certificate only.
+    """
     found = _load(store)
+    if found.key is not None:
+        raise InvalidConfigError(
+            f"{store.path} has a private key: a truststore has certificates only; keytool "
+            "-exportcert and -importcert copy one"
+        )
     from cryptography.hazmat.primitives.serialization import Encoding
 
     certificates = [each.certificate for each in (found.cert, *found.additional_certs) if each]

@@ -57,6 +57,8 @@ _EXTENSION, _UNSECURED_EXTENSION = "extension_", f"{_UNSECURED}Extension_"
 _LIFETIME, _PRINCIPAL_CLAIM = f"{_UNSECURED}LifetimeSeconds", f"{_UNSECURED}PrincipalClaimName"
 _UNSECURED_OPTIONS = (_LIFETIME, _PRINCIPAL_CLAIM, f"{_UNSECURED}ScopeClaimName")
 _MOST_RESPONSE = 1 << 20
+_SECONDS_BETWEEN_ATTEMPTS = 5.0  # while a token is still valid and the provider cannot be reached
+_LAST_SECOND = 253_402_300_800  # the end of the year 9999
 _SHARE_OF_LIFETIME = 0.8  # of a token, after which it is not used for a new connection
 
 
@@ -177,15 +179,28 @@ class AccessTokens:
         self.login = login
         self._lock = threading.Lock()
         self._token = ""
-        self._until = 0.0  # by time.time
+        self._until = 0.0  # by time.time: when another is asked for
+        self._expires = 0.0
 
     def get(self) -> str:
-        """A token; that of the last call while it is valid. Blocks. Raises LoginError."""
+        """A token; that of the last call for most of its lifetime. Blocks.
+
+        Where the provider cannot be reached, that of the last call until it expires. Raises
+        LoginError.
+        """
         with self._lock:
             began = time.time()
             if began >= self._until:
-                self._token = _retrieve(self.login) if self.login.url else _unsecured(self.login)
-                self._until = began + _SHARE_OF_LIFETIME * _lifetime(self._token, began)
+                try:
+                    token = _retrieve(self.login) if self.login.url else _unsecured(self.login)
+                except LoginError:
+                    if time.time() >= self._expires:
+                        raise
+                    self._until = min(time.time() + _SECONDS_BETWEEN_ATTEMPTS, self._expires)
+                else:
+                    lifetime = _lifetime(token, began)
+                    self._token, self._expires = token, began + lifetime
+                    self._until = began + _SHARE_OF_LIFETIME * lifetime
             return self._token
 
 
@@ -195,7 +210,9 @@ def _lifetime(token: str, now: float) -> float:
         expires = split_token(token).claims.get("exp")
     except TokenError:
         return 0.0
-    return max(expires - now, 0.0) if isinstance(expires, int | float) else 0.0
+    if not isinstance(expires, int | float) or not now < expires < _LAST_SECOND:
+        return 0.0
+    return expires - now
 
 
 def _unsecured(login: OAuthLogin) -> str:

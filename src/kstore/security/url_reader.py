@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 _SCHEMES = ("file", "http", "https")
 _CHUNK = 1 << 16
+_MOST_SECONDS = 86_400.0  # a socket takes no longer timeout than some
 _PERMANENT = frozenset(range(400, 500)) - {408, 425, 429}  # of HTTP: not worth a retry
 
 
@@ -34,7 +35,10 @@ class UrlError(Exception):
 
 def check_url(setting: str, url: str) -> str:
     """Return the URL. Raises InvalidConfigError unless it is one that can be read."""
-    parts = urlsplit(url)
+    try:
+        parts = urlsplit(url)
+    except ValueError as error:
+        raise InvalidConfigError(f"{setting} is no URL: {error}") from None
     if parts.scheme.lower() not in _SCHEMES or parts.username is not None:
         raise InvalidConfigError(f"{setting} is a URL with file:, http: or https:, and no user")
     if parts.scheme.lower() == "file":
@@ -59,7 +63,7 @@ def read_url(
     if parts.scheme.lower() == "file":
         try:
             return read_outside(unquote(parts.path), most)
-        except StorageError as error:
+        except (StorageError, ValueError) as error:  # ValueError: a NUL in the path
             raise UrlError(str(error)) from None
     from http.client import HTTPException  # these are slow to import
     from urllib import request
@@ -71,6 +75,7 @@ def read_url(
         request.HTTPErrorProcessor(), request.HTTPDefaultErrorHandler(),
     ):  # fmt: skip
         opener.add_handler(handler)
+    timeout_seconds = min(timeout_seconds, _MOST_SECONDS)
     asked = request.Request(url, data, {"Accept": "application/json", **(headers or {})})
     try:
         with opener.open(asked, timeout=timeout_seconds) as response:

@@ -1,8 +1,10 @@
 """OAUTHBEARER over sockets: tokens, sessions that end with them, and keys that are replaced."""
 
+import json
 import logging
 import os
 import struct
+import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -14,13 +16,15 @@ import kstore
 from kstore.broker.json_web_key_refresher import JsonWebKeyRefresher
 from kstore.broker.loop import Loop
 from kstore.clock import now_ms
-from kstore.errors import InvalidConfigError
-from kstore.protocol.messages.metadata import MetadataRequest
+from kstore.errors import InvalidConfigError, KStoreError
+from kstore.protocol.messages.metadata import MetadataRequest, MetadataResponse
 from kstore.protocol.messages.sasl_authenticate import (
     SaslAuthenticateRequest,
     SaslAuthenticateResponse,
 )
 from kstore.protocol.messages.sasl_handshake import SaslHandshakeRequest
+from kstore.remote.cluster import Cluster
+from kstore.security.client_settings import client_security
 from kstore.security.json_web_keys import UnknownKeyError
 from kstore.security.oauth_settings import OAuthBearerSettings
 from kstore.security.oauthbearer import initial_response
@@ -312,3 +316,54 @@ def test_unsecured_tokens_only_where_they_are_wanted(
         assert "accepts unsecured tokens" in caplog.text
         assert is_accepted(broker, token)
         assert not is_accepted(broker, KEY.sign(claims_of()))
+
+
+def test_a_session_is_renewed_once_the_provider_is_back(serve: Serve) -> None:
+    broker = serve()
+    with web_server() as server:
+        server.answers["/token"] = 200, json.dumps({"access_token": KEY.sign(claims_of())}).encode()
+        security = client_security(
+            {
+                "security.protocol": "SASL_PLAINTEXT",
+                "sasl.mechanism": "OAUTHBEARER",
+                "sasl.oauthbearer.token.endpoint.url": f"{server.url}/token",
+                "sasl.login.retry.backoff.ms": "1",
+                "sasl.login.retry.backoff.max.ms": "2",
+                "sasl.jaas.config": "org.apache.kafka.common.security.oauthbearer."
+                'OAuthBearerLoginModule required clientId="a" clientSecret="b";',
+            }
+        )
+        assert security.sasl is not None
+        assert security.sasl.tokens is not None
+        with Cluster(broker.bootstrap_servers, timeout=PATIENCE, security=security) as cluster:
+            assert cluster.ask(MetadataRequest(), MetadataResponse).brokers
+            tokens, good = security.sasl.tokens, server.answers["/token"]
+            server.answers["/token"] = 503, b""
+            tokens._until = tokens._expires = cluster._any()._session_ends = 0.0
+            for _ in range(2):
+                with pytest.raises(KStoreError, match="HTTP 503"):
+                    cluster.ask(MetadataRequest(), MetadataResponse)
+            server.answers["/token"] = good
+            assert cluster.ask(MetadataRequest(), MetadataResponse).brokers
+
+
+def test_keys_are_refreshed_again_after_no_thread_could_be_started(
+    serve: Serve, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    settings = OAuthBearerSettings(
+        jwks_url=(tmp_path / "keys.json").as_uri(), rules=ClaimRules(), retry_backoff_ms=1
+    )
+    serve()  # writes the keys
+    loop = Loop()
+    refresher = JsonWebKeyRefresher("TOKENS", settings, loop)
+
+    def fail(thread: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(threading.Thread, "start", fail)
+        with pytest.raises(UnknownKeyError):
+            refresher.validate(SigningKey("two").sign(claims_of()), now_ms())
+    assert "can't start new thread" in caplog.text
+    assert not refresher._is_refreshing
+    loop.close()

@@ -83,3 +83,9 @@ def test_without_the_library_the_extra_is_named(
     monkeypatch.setitem(sys.modules, name, None)
     with pytest.raises(InvalidConfigError, match=r"pip install 'kstore\[keystores\]'"):
         load_trusted(context(), StoreFile(str(stores / "trust.p12"), "PKCS12", "secret"))
+
+
+def test_a_truststore_has_no_private_key(stores: Path) -> None:
+    """The certificates beside a key would let in all holders of their authority's."""
+    with pytest.raises(InvalidConfigError, match=r"key\.p12 has a private key: a truststore has"):
+        load_trusted(context(), StoreFile(str(stores / "key.p12"), "PKCS12", "secret"))

@@ -136,3 +136,27 @@ def test_unsecured_tokens() -> None:
     assert 0 < found.expires_ms - time.time() * 1000 <= 60_000
     assert split_token(token).claims["level"] == 7
     assert tokens.login.extensions == {"traceId": "1"}
+
+
+def test_a_token_is_used_while_it_is_valid_and_the_provider_is_not_there(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    now, answers = [1_000_000.0], [SigningKey("k").sign({"exp": 1_000_100}), None, None]
+
+    def ask(login: object) -> str:
+        answer = answers.pop(0)
+        if answer is None:
+            raise LoginError("the provider is not there")
+        return answer
+
+    monkeypatch.setattr("kstore.security.oauth_login._ask", ask)
+    monkeypatch.setattr("kstore.security.oauth_login.time.time", lambda: now[0])
+    tokens = tokens_of('clientId="a" clientSecret="b"', **{URL: "http://127.0.0.1:1/token"})
+    first = tokens.get()
+    now[0] += 81  # 80 % of its lifetime: another is asked for
+    assert (tokens.get(), len(answers)) == (first, 1)
+    now[0] += 1
+    assert (tokens.get(), len(answers)) == (first, 1)  # not at each call
+    now[0] += 20
+    with pytest.raises(LoginError, match="not there"):
+        tokens.get()
