@@ -100,6 +100,7 @@ def compact(
     throttle = throttle or Throttler(max_bytes_per_second)
     if roll:
         log.roll()
+    writer.state.check_lock_order()
     with writer.state.cleaning:
         report: CompactionReport | None = None
         while rounds is None or rounds > 0:

@@ -37,6 +37,9 @@ class Flusher:
         Concurrent calls share one sync. After a failed sync the log refuses appends.
         """
         state, active = self._state, self._active
+        if state.lock._is_owned() and not state.flush_lock._is_owned():
+            self._flush_within_extend()
+            return
         with state.flush_lock:
             with state.lock:
                 active.check_in_place()
@@ -62,6 +65,22 @@ class Flusher:
                 state.files.close(fd)
             self._write_checksums(rolled)
             self._note_synced(target, rolled, changes)
+
+    def _flush_within_extend(self) -> None:
+        """Flush in the source of an extend, which holds the lock and must not wait for others.
+
+        Another thread may sync the same rolled segments meanwhile: it, or the next flush, writes
+        their checksums.
+        """
+        state, active = self._state, self._active
+        active.check_in_place()
+        state.check_usable()
+        state.appender.make_ready()
+        opened = active.opened
+        assert opened is not None
+        target, changes = state.data_end, state.directory_changes
+        self.sync(opened.log_fd, list(state.unsynced_segments), directory=True)
+        self._note_synced(target, [], changes)
 
     def flush_rolled(self) -> None:
         """Return when the segments that were rolled before the call are on disk.

@@ -60,7 +60,7 @@ class Committer:
         """Return True when everything below offset (None: the current log end) is on disk.
 
         False after timeout seconds. Raises the StorageError of a failed sync, and
-        OffsetOutOfRangeError for an offset beyond the log end: nothing is there to be durable.
+        OffsetOutOfRangeError for an offset beyond the log end, which no record has yet.
         """
         target = end = self.request()
         if offset is not None:

@@ -33,6 +33,7 @@ class Relocator:
         It is not all on disk. The next append opens the files again in the current directory.
         """
         state, active = self._state, self._active
+        state.check_lock_order()
         with state.flush_lock, state.lock:
             state.check_usable()
             active.finish_truncation()

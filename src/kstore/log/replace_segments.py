@@ -78,6 +78,7 @@ class SegmentReplacer:
         swap.
         """
         state = self._state
+        state.check_lock_order()
         with state.flush_lock, state.lock, state.names_lock:
             state.check_usable()
             self._active.finish_truncation()

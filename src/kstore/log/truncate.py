@@ -46,6 +46,7 @@ class Truncator:
         over it, so readers keep the old file (Kafka: UnifiedLog.truncateTo, by complete batches).
         """
         state, active = self._state, self._active
+        state.check_lock_order()
         with state.flush_lock, state.lock:
             state.check_usable()
             start_offset = state.segments.start_offset
@@ -92,6 +93,7 @@ class Truncator:
         Kafka's ReplicaFetcherThread.truncate with the end of the epoch in this log.
         """
         state = self._state
+        state.check_lock_order()
         with state.flush_lock:
             with state.lock:
                 state.check_usable()
@@ -140,6 +142,7 @@ class Truncator:
         truncateFullyAndStartAt, but the log keeps its records). An empty log begins at offset.
         """
         state, active = self._state, self._active
+        state.check_lock_order()
         with state.flush_lock, state.lock:
             state.check_usable()
             end = state.segments.end_offset

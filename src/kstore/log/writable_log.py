@@ -52,6 +52,9 @@ def _explain_append(count: int, names: tuple[str, ...] | None) -> None:
 append_kernel.explain_append(_explain_append)
 
 
+_OWN_SOURCE = "the source of an extend must not append to the same log"
+
+
 class WritableLog(Log):
     """One partition in the process that writes it. Thread safe."""
 
@@ -138,14 +141,19 @@ class WritableLog(Log):
         appender = self._appender
         with self._state.lock:
             if self._is_extending:
-                raise RuntimeError("the source of an extend must not append to the same log")
+                raise RuntimeError(_OWN_SOURCE)
             appender.make_ready()
             first = appender.next_offset
             try:
                 self._is_extending = True
+                last = first
                 for chunk in split_into_chunks(values):
+                    if appender.next_offset != last:
+                        raise RuntimeError(_OWN_SOURCE)
                     append_chunk(appender, chunk, when)
-                last = appender.next_offset
+                    last = appender.next_offset
+                if appender.next_offset != last:
+                    raise RuntimeError(_OWN_SOURCE)
                 due = last >= appender.flush_at
             except DoesNotFitError as error:
                 raise error.describe(first, appender.next_offset, topic) from None

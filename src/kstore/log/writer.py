@@ -102,6 +102,7 @@ class LogWriter:
         flushed.
         """
         state = self.state
+        state.check_lock_order()
         state.is_closing = True  # ends a running compaction soon
         with state.cleaning, state.flush_lock:
             if state.is_closed:

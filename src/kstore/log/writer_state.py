@@ -223,6 +223,15 @@ class WriterState:
         if is_changed:
             self.epochs.save(self.files, os.path.join(self.directory, filenames.LEADER_EPOCHS))
 
+    def check_lock_order(self) -> None:
+        """Refuse to wait for another thread that may wait for this one.
+
+        The source of an `extend` runs while its thread holds `lock`. A sync of rolled segments in
+        another thread holds `flush_lock`, and waits for `lock`.
+        """
+        if self.lock._is_owned() and not self.flush_lock._is_owned():
+            raise RuntimeError("the source of an extend must not change or close the same log")
+
     # --- waking followers -------------------------------------------------------------------
 
     def wake(self, events: LogEvents = LogEvents.END) -> None:

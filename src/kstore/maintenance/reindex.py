@@ -267,6 +267,7 @@ def reindex_log(log: "Log", progress: Callable[[int, int], None] | None = None) 
     """
     writer = log._require_writer()
     state = writer.state
+    state.check_lock_order()
     with state.cleaning:
         writer.replacer.check_cleaning()
         remove_staged(state.files, log.path)  # of a run that was killed

@@ -533,6 +533,7 @@ def rewrite_log(
     target.check()
     writer = log._require_writer()
     report = RewriteReport()
+    writer.state.check_lock_order()
     with writer.state.cleaning:
         writer.replacer.check_cleaning()
         if target.compression == "zstd" and target.magic is None:

@@ -319,6 +319,9 @@ class LogManager:
         with self.lock:
             self.catalog.check_deletable(topic, foreign=foreign)
             self._moves.check_not_moving(topic)
+            for (name, _), writer in self._writers.items():
+                if name == topic:
+                    writer.state.check_lock_order()
         for log in self.logs.of_topic(topic):
             try:
                 log.close()

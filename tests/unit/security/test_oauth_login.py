@@ -138,7 +138,7 @@ def test_unsecured_tokens() -> None:
     assert tokens.login.extensions == {"traceId": "1"}
 
 
-def test_a_token_is_used_while_it_is_valid_and_the_provider_is_not_there(
+def test_a_token_is_used_while_it_is_valid_and_the_provider_does_not_answer(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     now, answers = [1_000_000.0], [SigningKey("k").sign({"exp": 1_000_100}), None, None]
@@ -146,7 +146,7 @@ def test_a_token_is_used_while_it_is_valid_and_the_provider_is_not_there(
     def ask(login: object) -> str:
         answer = answers.pop(0)
         if answer is None:
-            raise LoginError("the provider is not there")
+            raise LoginError("the provider does not answer")
         return answer
 
     monkeypatch.setattr("kstore.security.oauth_login._ask", ask)
@@ -158,5 +158,5 @@ def test_a_token_is_used_while_it_is_valid_and_the_provider_is_not_there(
     now[0] += 1
     assert (tokens.get(), len(answers)) == (first, 1)  # not at each call
     now[0] += 20
-    with pytest.raises(LoginError, match="not there"):
+    with pytest.raises(LoginError, match="does not answer"):
         tokens.get()

@@ -1,0 +1,91 @@
+"""What the source of an extend may do with the log that it extends."""
+
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+import kstore
+from kstore import Log, Store, StoreConfig
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[Store]:
+    config = StoreConfig(background=False)
+    with kstore.open(tmp_path, config=config) as opened:
+        opened.create_topic("t", config={"segment.bytes": 4096})
+        yield opened
+
+
+def test_a_flush_does_not_wait_for_a_sync_of_rolled_segments(store: Store) -> None:
+    """That thread has the flush lock and waits for the lock that the extend holds."""
+    log = store["t"][0]
+    state = log._require_writer().state
+    holds_flush_lock = threading.Event()
+
+    def sync_rolled() -> None:
+        with state.flush_lock:
+            holds_flush_lock.set()
+            with state.lock:
+                pass
+
+    thread = threading.Thread(target=sync_rolled)
+    durable: list[int] = []
+
+    def lines() -> Iterator[bytes]:
+        for n in range(20_000):
+            if n == 19_000:
+                thread.start()
+                assert holds_flush_lock.wait(30)
+                log.flush()
+                durable.append(log.recovery_point)
+            yield b"line %d" % n
+
+    assert log.extend(lines()) == range(20_000)
+    thread.join()
+    assert 10_000 < durable[0] <= 19_000
+    assert len(log.segments.views) > 2
+    log.flush()
+    assert log.recovery_point == 20_000
+    log.verify().raise_if_corrupt()
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda store, log: log.truncate_to(1),
+        lambda store, log: log.reindex(),
+        lambda store, log: log.recompress("zstd"),
+        lambda store, log: log.extend([b"nested"]),
+        lambda store, log: store.delete_topic("t"),
+    ],
+    ids=["truncate", "reindex", "recompress", "extend", "delete the topic"],
+)
+def test_a_change_of_the_log_is_refused(
+    store: Store, change: Callable[[Store, Log], object]
+) -> None:
+    log = store["t"][0]
+    log.extend([b"1", b"2"])
+
+    def lines() -> Iterator[bytes]:
+        yield b"3"
+        with pytest.raises(RuntimeError, match="the source of an extend must not"):
+            change(store, log)
+        yield b"4"
+
+    assert log.extend(lines()) == range(2, 4)
+    assert [record.value for record in store["t"][0]] == [b"1", b"2", b"3", b"4"]
+
+
+@pytest.mark.parametrize("count", [0, 1, 5000])
+def test_an_append_of_the_source_is_an_error_that_loses_nothing(store: Store, count: int) -> None:
+    log = store["t"][0]
+
+    def lines() -> Iterator[bytes]:
+        yield from [b"line"] * count
+        log.append(b"of the source")
+
+    with pytest.raises(RuntimeError, match="must not append to the same log"):
+        log.extend(lines())
+    assert [record.value for record in log].count(b"of the source") == 1
