@@ -47,15 +47,17 @@ _MAPPED = 1 << 40  # more than any mapped segment
 class LogView(GuessedNamesOfViews):
     """Offsets [start, stop) of a log; reads nothing until it is iterated. Immutable.
 
-    With ``stop`` None the window ends at the log end when an iteration begins.
-    Skips offsets below the log start. An iteration that retention overtakes raises
-    OffsetOutOfRangeError, so the gap is not hidden. Thread safe: iterations are independent.
+    With ``stop`` None the window ends at the log end when an iteration begins. ``log.view`` skips
+    offsets below the log start. A slice of which records have left the log since, by retention,
+    ``delete_records`` or truncation, raises OffsetOutOfRangeError where it is read, so that the
+    gap is not hidden, and so does an iteration that retention overtakes. Thread safe: iterations
+    are independent.
 
     With ``isolation="read_committed"`` the window ends at the last stable offset. Batches of
     aborted transactions are skipped before their records are read.
     """
 
-    __slots__ = ("_beyond_stable", "_outcomes", "_start", "_stop", "isolation", "log")
+    __slots__ = ("_beyond_stable", "_held", "_outcomes", "_start", "_stop", "isolation", "log")
 
     def __init__(
         self,
@@ -66,13 +68,16 @@ class LogView(GuessedNamesOfViews):
         isolation: str = UNCOMMITTED,
         outcomes: TransactionOutcomes | None = None,
         beyond_stable: bool = False,
+        held: tuple[int, int] | None = None,
     ) -> None:
+        """``held``: log start and end when a slice was made; None where nothing is missed."""
         committed = check_isolation(isolation)
         self.log = log
         self.isolation = isolation
         self._start = None if start is None else check_integer("start", start)
         self._stop = None if stop is None else check_integer("stop", stop)
         self._beyond_stable = beyond_stable
+        self._held = held
         self._outcomes = (outcomes or TransactionOutcomes(log)) if committed else None
 
     def __repr__(self) -> str:
@@ -117,10 +122,12 @@ class LogView(GuessedNamesOfViews):
             start = self._start if start is None else max(start, self._start)
         if self._stop is not None:
             stop = self._stop if stop is None else min(stop, self._stop)
+        segments = self.log.segments
+        held = segments.start_offset, segments.end_offset
         if window.stop is not None and window.stop <= 0 and stop is not None and stop <= self.start:
             start = stop = self.start  # empty, as in a list
         elif window.start is None or window.start >= 0:
-            self._check_window(None if window.start is None else start, stop)
+            self._check_window(None if window.start is None else start, stop, *held)
         return LogView(
             self.log,
             start,
@@ -128,14 +135,36 @@ class LogView(GuessedNamesOfViews):
             isolation=self.isolation,
             outcomes=self._outcomes,
             beyond_stable=self._beyond_stable,
+            held=self._held or held,
         )
 
-    def _check_window(self, start: int | None, stop: int | None) -> None:
+    def _bounds(self) -> tuple[int, int]:
+        """The window for an iteration that begins now: start and stop.
+
+        Raises OffsetOutOfRangeError where a slice's records have left the log since it was made.
+        """
+        start, stop = self.start, self.stop
+        if self._held is None:
+            return start, stop
+        low, end = self._held
+        first = low if self._start is None else max(self._start, low)
+        last = end if self._stop is None else min(self._stop, end)
+        if first >= last:  # it was empty
+            return start, stop
+        log_end = self.log.end_offset
+        if first < start and (self._start is not None or last <= start):
+            reason = f"offsets {first} to {min(last, start) - 1} of the slice were deleted since"
+        elif log_end < last and (self._stop is not None or log_end < first):
+            reason = f"the log was truncated to {log_end} since the slice was made"
+        else:
+            return start, stop
+        bounds = f"the log holds [{self.log.start_offset}, {log_end}) now"
+        raise OffsetOutOfRangeError(f"{reason}: {bounds}", path=self.log.path, offset=first)
+
+    def _check_window(self, start: int | None, stop: int | None, low: int, end: int) -> None:
         """Raise where a slice asks for offsets that the log does not hold."""
         if start is not None and stop is not None and start >= stop:
             return  # empty, wherever it lies
-        segments = self.log.segments
-        low, end = segments.start_offset, segments.end_offset
         first = 0 if start is None else start
         if stop is not None and first < low and stop <= low and (start is not None or stop < low):
             reason = (
@@ -155,8 +184,9 @@ class LogView(GuessedNamesOfViews):
     def head(self, count: int = 5) -> "LogView":
         """The first ``count`` records, or fewer, as a view; reads them to find where it ends."""
         count = check_integer("count", count, 0)
-        start = stop = self.start
-        for record in islice(self._records(start, self.stop, True), count):
+        start, end = self._bounds()
+        stop = start
+        for record in islice(self._records(start, end, True), count):
             stop = record.offset + 1
         return self[start:stop]
 
@@ -164,7 +194,7 @@ class LogView(GuessedNamesOfViews):
     def tail(self, count: int = 5) -> "LogView":
         """The last ``count`` records, or fewer, as a view; reads them to find where it begins."""
         count = check_integer("count", count, 0)
-        start, stop = self.start, self.stop
+        start, stop = self._bounds()
         size = count  # of the window of offsets, which may have gaps
         while True:
             low = max(start, stop - size)
@@ -196,7 +226,7 @@ class LogView(GuessedNamesOfViews):
 
         With read_committed, too, they contain aborted records.
         """
-        return self._slices(self.start, self.stop)
+        return self._slices(*self._bounds())
 
     def _slices(self, offset: int, stop: int) -> Iterator[tuple[Slice, int]]:
         size = _MAPPED if self.log.writable else _READ
@@ -229,7 +259,7 @@ class LogView(GuessedNamesOfViews):
         Raises CorruptRecordError with file, position and offset; :meth:`records` can skip
         corrupt batches. Memory: about a thousand records, or one batch, at a time.
         """
-        return self._records(self.start, self.stop, True)
+        return self._records(*self._bounds(), True)
 
     @explain_keywords(isolation_level=_ISOLATION)
     @explain_records
@@ -237,9 +267,9 @@ class LogView(GuessedNamesOfViews):
         self, *, check_crc: bool = True, on_damage: str = "raise", skipped: list[Any] | None = None
     ) -> Iterator[Record]:
         """As iterating the view, with options for corrupt batches; they are :meth:`scan`'s."""
-        stop = self.stop
+        start, stop = self._bounds()
         if on_damage == "raise":
-            return self._records(self.start, stop, check_crc)
+            return self._records(start, stop, check_crc)
 
         def read(offset: int) -> Iterator[tuple[Record, int]]:
             for record in self._records(offset, stop, check_crc):
@@ -256,7 +286,7 @@ class LogView(GuessedNamesOfViews):
                 skipped.extend((data.path, *note) for note in notes)
 
         check_on_damage(on_damage)
-        return read_past_corruption(self.log, self.start, stop, read, read_valid, skipped)
+        return read_past_corruption(self.log, start, stop, read, read_valid, skipped)
 
     def _records(self, start: int, stop: int, check_crc: bool) -> Iterator[Record]:
         for data, offset in self._slices(start, stop):
@@ -323,7 +353,7 @@ class LogView(GuessedNamesOfViews):
         from kstore.record.columns import ColumnScan  # brings numpy
 
         threads = check_integer("threads", threads, 1, INT32_MAX)
-        stop = self.stop
+        start, stop = self._bounds()
         predicate = None if where is None else compile_where(where)
 
         def run(
@@ -348,8 +378,8 @@ class LogView(GuessedNamesOfViews):
             if threads > 1:
                 yield from scan_in_parallel(run, slices, threads)
                 return
-            for data, start in slices:
-                yield from run(data, start, 0, data.size)
+            for data, begin in slices:
+                yield from run(data, begin, 0, data.size)
 
         def read_valid(
             data: Slice, begin: int, end: int, offset: int
@@ -359,9 +389,9 @@ class LogView(GuessedNamesOfViews):
         check_on_damage(on_damage)
         found: Iterator[Columns]
         if on_damage == "raise":
-            found = (columns for columns, _ in read(self.start))
+            found = (columns for columns, _ in read(start))
         else:
-            found = read_past_corruption(self.log, self.start, stop, read, read_valid, skipped)
+            found = read_past_corruption(self.log, start, stop, read, read_valid, skipped)
         yield from (columns for columns in found if len(columns))
 
     @explain_table
