@@ -40,6 +40,12 @@ def first_to_follow(
             path=log.path,
             offset=offset,
         )
+    if offset > (end := log.end_offset):
+        raise OffsetOutOfRangeError(
+            f"offset {offset} is beyond the log's end, {end}: records up to there would be skipped",
+            path=log.path,
+            offset=offset,
+        )
     return offset
 
 

@@ -91,3 +91,12 @@ def test_a_window_that_moves_with_the_log_misses_nothing(logs: tuple[Log, Log]) 
     assert [view.count() for view in (everything, rest, beyond, last)] == [71, 66, 1, 3]
     log.truncate_to(90)
     assert [view.count() for view in (everything, some, rest)] == [60, 30, 55]
+
+
+def test_following_from_beyond_the_end_would_skip_records(logs: tuple[Log, Log]) -> None:
+    log, reading = logs
+    with pytest.raises(OffsetOutOfRangeError, match="101 is beyond the log's end, 100"):
+        reading.follow(start=101)
+    followed = reading.follow(start=100, timeout=0)
+    log.append(b"next")
+    assert [record.value for record in followed] == [b"next"]
