@@ -1,7 +1,7 @@
 """The client side of SASL on a connection: SaslHandshake, then tokens (KIP-43, KIP-152)."""
 
 import secrets
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Mapping
 
 from kstore.errors import KStoreError
 from kstore.security.client_settings import PLAIN, ClientSasl
@@ -20,13 +20,16 @@ class AuthenticationFailedError(KStoreError):
     code = SASL_AUTHENTICATION_FAILED
 
 
-def authenticate(sasl: ClientSasl, exchange: Callable[[bytes], bytes]) -> None:
-    """Run one authentication; ``exchange`` sends a token and returns the broker's.
+def authenticate(
+    sasl: ClientSasl, exchange: Callable[[bytes], bytes], access_token: str = ""
+) -> None:
+    """Run one authentication; ``exchange`` sends a token of SASL and returns the broker's.
 
-    Raises AuthenticationFailedError, and the errors of ``exchange``.
+    ``access_token`` is that of OAUTHBEARER. Raises AuthenticationFailedError, and the errors of
+    ``exchange``.
     """
     if sasl.tokens is not None:
-        steps = _oauthbearer(sasl.tokens)
+        steps = _oauthbearer(access_token, sasl.tokens.login.extensions)
     else:
         steps = _plain(sasl) if sasl.mechanism == PLAIN else _scram(sasl)
     try:
@@ -37,14 +40,14 @@ def authenticate(sasl: ClientSasl, exchange: Callable[[bytes], bytes]) -> None:
         return
     except ScramError as error:
         raise AuthenticationFailedError(f"{error}; is that the broker?") from None
-    except (LoginError, OAuthBearerError) as error:
+    except OAuthBearerError as error:
         raise AuthenticationFailedError(str(error)) from None
 
 
-def fetch_token(tokens: AccessTokens) -> None:
-    """Have a valid token at hand. Blocks. Raises AuthenticationFailedError."""
+def fetch_token(tokens: AccessTokens) -> str:
+    """A valid token. Blocks. Raises AuthenticationFailedError."""
     try:
-        tokens.get()
+        return tokens.get()
     except LoginError as error:
         raise AuthenticationFailedError(str(error)) from None
 
@@ -61,8 +64,8 @@ def _scram(sasl: ClientSasl) -> Generator[bytes, bytes]:
     client.finish(answer)
 
 
-def _oauthbearer(tokens: AccessTokens) -> Generator[bytes, bytes]:
-    answer = yield initial_response(tokens.get(), tokens.login.extensions)
+def _oauthbearer(token: str, extensions: Mapping[str, str]) -> Generator[bytes, bytes]:
+    answer = yield initial_response(token, extensions)
     if answer:  # JSON about the error: the broker's response to this message has it, too
         yield END_OF_ERROR
         raise OAuthBearerError("the broker does not accept the token")

@@ -157,8 +157,12 @@ class Cluster:
             connection.close()
 
     def send(self, request: Request, *, node: int) -> None:
-        """Send a request that gets no response."""
-        self._node(node).send(request)
+        """Send a request that gets no response. The next request replaces a failed connection."""
+        try:
+            self._node(node).send(request)
+        except (SourceError, AuthenticationFailedError):
+            self._drop(node)
+            raise
 
     # --- metadata -------------------------------------------------------------------------
 

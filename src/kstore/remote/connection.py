@@ -121,8 +121,8 @@ class Connection:
 
     def _authenticate(self, sasl: ClientSasl) -> None:
         """Prove who this client is, and note when that has to be repeated."""
-        if sasl.tokens is not None:
-            fetch_token(sasl.tokens)  # it takes time, and may fail: before the exchange begins
+        # A token takes time, and may fail: before the exchange begins.
+        access_token = "" if sasl.tokens is None else fetch_token(sasl.tokens)
         has_requests = ApiKey.SASL_AUTHENTICATE in self.versions
         handshake = self._exchange(
             SaslHandshakeRequest(sasl.mechanism), int(has_requests), SaslHandshakeResponse
@@ -151,7 +151,7 @@ class Connection:
             lifetime_ms = answer.session_lifetime_ms
             return answer.auth_bytes
 
-        authenticate(sasl, exchange if has_requests else self._exchange_raw)
+        authenticate(sasl, exchange if has_requests else self._exchange_raw, access_token)
         if lifetime_ms > 0:
             self._session_ends = began + lifetime_ms / 1000 * _SHARE_OF_SESSION
 

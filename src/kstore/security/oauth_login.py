@@ -192,7 +192,12 @@ class AccessTokens:
             began = time.time()
             if began >= self._until:
                 try:
-                    token = _retrieve(self.login) if self.login.url else _unsecured(self.login)
+                    is_needed = began >= self._expires  # else one attempt: others wait for it
+                    token = (
+                        _retrieve(self.login, is_repeated=is_needed)
+                        if self.login.url
+                        else _unsecured(self.login)
+                    )
                 except LoginError:
                     if time.time() >= self._expires:
                         raise
@@ -222,13 +227,13 @@ def _unsecured(login: OAuthLogin) -> str:
     return ".".join(urlsafe_b64encode(each).rstrip(b"=").decode() for each in parts) + "."
 
 
-def _retrieve(login: OAuthLogin) -> str:
+def _retrieve(login: OAuthLogin, *, is_repeated: bool) -> str:
     deadline, wait = time.monotonic() + login.backoff_max_seconds, login.backoff_seconds
     while True:
         try:
             return _ask(login)
         except UrlError as error:
-            if error.is_permanent or time.monotonic() + wait > deadline:
+            if error.is_permanent or not is_repeated or time.monotonic() + wait > deadline:
                 raise LoginError(f"no token from {login.url}: {error}") from None
         time.sleep(wait)
         wait *= 2
