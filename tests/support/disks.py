@@ -1,4 +1,7 @@
-"""Disks for tests, which count calls or fail on request."""
+"""Disks for tests, which count calls or fail on request.
+
+What a power failure leaves is in ``support.recording`` and ``torture.crash_disk``.
+"""
 
 import errno
 import os

@@ -22,6 +22,7 @@ Modules:
   segment
 - latest_records: The latest record of every key, as a dict: what a compacted topic stands for
 - leader_errors: The errors of Kafka's leader, as exceptions with Kafka's error code
+- list_rolled_segments: The rolled segments of a partition, for a reader in another process
 - log: A log: one partition, to append to and to read
 - offset_and_timestamp: The result of a lookup by time
 - parallel_scan: A scan in which threads read ahead, range by range and in order, with bounded
@@ -38,7 +39,6 @@ Modules:
 - retention: Kafka's retention rules: which segments are to be deleted
 - retention_report: The result of applying retention: how many segments it deleted, and which
   records went
-- rolled_segments: The rolled segments of a partition as a reader in another process lists them
 - segment_access: Reads of a writer's segments, while truncation, retention and compaction change
   the log
 - segment_source: How a log accesses its segments: those of its writer, or of its reader

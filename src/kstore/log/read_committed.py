@@ -6,6 +6,9 @@ make a reader show aborted records. Only headers are walked, and only where a sc
 transactional batch. The writer of a log without transactions walks none of it; a reader walks it
 from the newest producer snapshot on.
 
+A writer's last stable offset and aborted transactions are in :mod:`kstore.producer_state.state`
+and :mod:`kstore.producer_state.collect_aborted`.
+
 Rules: Kafka's ProducerStateManager (first unstable offset), Fetcher (read_committed).
 """
 

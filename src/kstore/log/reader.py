@@ -37,7 +37,7 @@ from kstore.files.modification_time import is_settled
 from kstore.files.publish_barrier import PublishBarrier, read_barrier
 from kstore.integers import INT32_MAX, INT64_MAX, check_integer
 from kstore.log.followed_directory import FollowedDirectory
-from kstore.log.rolled_segments import RolledSegments, find_live
+from kstore.log.list_rolled_segments import RolledSegments, find_live
 from kstore.recovery.lost_segments import LostRecords, LostRecordsFinder
 from kstore.segment import segment as segments_on_disk
 

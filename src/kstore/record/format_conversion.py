@@ -1,5 +1,7 @@
 """Batches of one message format turned into another: v0, v1 and v2, up and down.
 
+The kernel is :mod:`kstore._native.format.converter`.
+
 Rules: Kafka's ``RecordsUtil.downConvert`` (for old fetchers), ``MemoryRecords.filterTo`` of
 Kafka 4 (old messages become batches), ``LogValidator`` (one new batch on append). All
 functions may be called from any thread.

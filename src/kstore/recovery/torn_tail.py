@@ -1,4 +1,7 @@
-"""Cuts the torn tail of a segment, and keeps its bytes as ``kstore.cut.*``."""
+"""Cuts the torn tail of a segment, and keeps its bytes as ``kstore.cut.*``.
+
+:mod:`kstore.recovery.recover_partition` decides where, by the scan of the segment.
+"""
 
 import os
 from os.path import join

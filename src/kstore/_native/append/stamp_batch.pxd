@@ -1,5 +1,8 @@
 """Writes offset, leader epoch and timestamp fields into a batch before it is appended.
 
+Limits of a record's time (``message.timestamp.before.max.ms``, ``...after.max.ms``) are checked in
+validate_batch.
+
 Rules: Kafka's DefaultRecordBatch.setLastOffset, setPartitionLeaderEpoch, setMaxTimestamp.
 """
 

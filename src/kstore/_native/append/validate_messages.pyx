@@ -2,7 +2,8 @@
 
 Rules: Kafka's UnifiedLog.analyzeAndValidateRecords, LogValidator and AbstractLegacyRecordBatch
 (3.9). Stricter than Kafka: rejects a message whose lengths do not match its size, and a wrapper
-that ends in an incomplete message, because no reader could read them.
+that ends in an incomplete message, because no reader could read them. batch_appender decides where
+messages are rebuilt in another format, which format/converter does.
 """
 
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint64_t

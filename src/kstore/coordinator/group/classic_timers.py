@@ -1,4 +1,8 @@
-"""All deadlines of the coordinator of classic groups, in one heap."""
+"""All deadlines of the coordinator of classic groups, in one heap.
+
+:mod:`kstore.coordinator.group.classic_coordinator` decides how long they are, also the initial
+delay of a rebalance.
+"""
 
 from typing import NamedTuple
 

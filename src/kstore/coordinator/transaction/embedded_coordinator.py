@@ -1,4 +1,6 @@
-"""The transaction coordinator: fences producers and decides the outcome of transactions.
+"""The transaction coordinator of a store without a broker.
+
+It fences producers and decides the outcome of transactions.
 
 A state machine; its :class:`Effects` do the I/O. Rules: Kafka's TransactionCoordinator
 and TransactionMetadata, by the protocol of ``transaction.version`` 0 and 1: ``init`` raises the

@@ -2,7 +2,8 @@
 
 Spark passes names in lower case and values as text. For an unknown name the error suggests a
 similar one. Options for the clients of a broker (``kafka.*``), except ``kafka.isolation.level``,
-have no meaning for files and are ignored with one warning.
+have no meaning for files and are ignored with one warning. ``offsets`` parses the JSON of
+``startingOffsets``.
 """
 
 import json

@@ -1,4 +1,4 @@
-"""The rolled segments of a partition as a reader in another process lists them."""
+"""The rolled segments of a partition, for a reader in another process."""
 
 import itertools
 import os
