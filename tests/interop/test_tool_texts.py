@@ -149,6 +149,9 @@ def test_a_directory_has_the_texts_of_a_server(
     name: str, served: KstoreNode, files: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     """Read beside the broker that has it open. A broker writes log starts to disk later."""
+    # Not -1, kstore's default: a server, whose default differs, shows that as the topic's own.
+    set_it = ["--alter", "--topic", "orders", "--add-config", "retention.ms=86400000"]
+    assert cli.main(["configs", "--bootstrap-server", served.address, *set_it]) == 0
     for line in OF_DIRECTORIES[name]:
         printed = []
         for words in (

@@ -18,6 +18,7 @@ from kstore.cli.common import (
     open_store,
 )
 from kstore.cli.entity_options import EntityOption, add_entity_options, entities_of
+from kstore.cli.topic_options import own_properties
 from kstore.config import LogConfig, setting_attribute, setting_text
 from kstore.errors import InvalidConfigError
 
@@ -223,7 +224,7 @@ def alter(
     store: "Store", topic: "Topic", changes: dict[str, str], unset: list[str], dry_run: bool
 ) -> None:
     """Change a topic's settings; as in Kafka, a setting to reset must be set."""
-    own = topic.config.to_properties()
+    own = own_properties(topic)
     unknown = [name for name in unset if setting_attribute(name).replace("_", ".") not in own]
     if unknown:
         raise InvalidConfigError(f"Invalid config(s): {','.join(unknown)}")
@@ -237,7 +238,7 @@ def alter(
 
 def print_settings(store: "Store", topic: "Topic", *, everything: bool) -> None:
     """Print settings in the format of Kafka's tool; the defaults are kstore's."""
-    own = topic.config.to_properties()
+    own = own_properties(topic)
     kind = "All" if everything else "Dynamic"
     print(f"{kind} configs for topic {topic.name} are:")
     for attribute in sorted(LogConfig.__dataclass_fields__):

@@ -2,10 +2,14 @@
 
 import argparse
 from collections.abc import Iterable
+from typing import TYPE_CHECKING
 
 from kstore.cli.common import matching_topics
 from kstore.errors import InvalidConfigError, UnknownTopicOrPartitionError
 from kstore.partition_files import filenames
+
+if TYPE_CHECKING:
+    from kstore.store.topic import Topic
 
 
 def selected(store: Iterable[str], arguments: argparse.Namespace) -> list[str]:
@@ -42,6 +46,13 @@ def settings_of(arguments: argparse.Namespace) -> dict[str, str]:
             )
         settings[key.strip()] = value
     return settings
+
+
+def own_properties(topic: "Topic") -> dict[str, str]:
+    """The settings that a topic has of its own, also those that equal a default, as Kafka's tools
+    show them."""
+    was_set = topic._store._catalog.set_properties(topic.name)
+    return {**topic.config.to_properties(), **was_set}
 
 
 def changed(store: Iterable[str], arguments: argparse.Namespace) -> list[str]:

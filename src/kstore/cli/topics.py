@@ -17,6 +17,7 @@ from kstore.cli.partition_reports import REPORTS, check_options, is_report, is_r
 from kstore.cli.topic_options import (
     changed,
     list_topics,
+    own_properties,
     selected,
     settings_of,
     warn_of_collisions,
@@ -216,7 +217,7 @@ def header(topic: "Topic", settings: str) -> str:
 
 
 def own_settings(topic: "Topic") -> str:
-    return ",".join(f"{name}={value}" for name, value in topic.config.to_properties().items())
+    return ",".join(f"{name}={value}" for name, value in own_properties(topic).items())
 
 
 def create(store: "Store", arguments: argparse.Namespace) -> None:

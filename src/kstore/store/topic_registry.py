@@ -243,6 +243,11 @@ class TopicRegistry:
         entry = self.settings.get(topic)
         return {} if entry is None else entry.log_config().to_properties()
 
+    def set_properties(self, topic: str) -> Mapping[str, str]:
+        """The settings that were set for a topic, also where they equal a default."""
+        entry = self.settings.get(topic)
+        return {} if entry is None else entry.properties
+
     def merged_config(
         self, topic: str, changes: Mapping[str, object], unset: Sequence[str]
     ) -> LogConfig:

@@ -328,3 +328,21 @@ def test_a_missing_offsets_file(tool: Tool, tmp_path: Path) -> None:
         [],
         [f"kstore delete-records: Unable to read file {path}", "No such file or directory"],
     )
+
+
+def test_a_setting_that_equals_the_default_is_shown_if_it_was_set(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with kstore.open(tmp_path) as store:
+        store.create_topic("set", config={"retention.ms": -1})
+        store.create_topic("unset")
+    where = ["--log-dir", str(tmp_path)]
+    assert main(["topics", "--describe", *where]) == 0
+    configs = [line.rpartition("Configs: ")[2] for line in capsys.readouterr().out.splitlines()]
+    assert [each for each in configs if "\t" not in each] == ["retention.ms=-1", ""]
+    assert main(["configs", "--describe", "--topic", "set", *where]) == 0
+    assert "retention.ms=-1 sensitive=false" in capsys.readouterr().out
+    assert (
+        main(["configs", "--alter", "--topic", "set", "--delete-config", "retention.ms", *where])
+        == 0
+    )
