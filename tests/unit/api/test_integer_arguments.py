@@ -215,6 +215,7 @@ OTHERS = {
     "Columns.__init__": {"timestamp_type"},
     "Columns.__getitem__": {"rows"},  # NumPy's indexing
     "ConsumerBatch.__getitem__": {"index"},  # a list's
+    "LogView.__init__": {"held"},  # the log's bounds when a slice was made
     "Ragged.__getitem__": {"rows"},
     "RetentionReport.merge": {"reports"},
     "RecordBatchInfo.__init__": {  # of a batch's header
