@@ -4,7 +4,8 @@ import logging
 import threading
 from collections import deque
 from collections.abc import Callable, Hashable
-from queue import SimpleQueue
+from contextlib import suppress
+from queue import Empty, SimpleQueue
 from typing import Any
 
 from kstore.broker.loop import Loop, Timer
@@ -22,7 +23,8 @@ class DiskWorkers:
 
     Call ``submit`` and ``is_busy`` on the event loop's thread. Threads start on demand. If all of
     them block, on a slow disk or a lock, the pool starts more, up to eight times ``count``, so that
-    work of other keys continues.
+    work of other keys continues. While the system has no thread left and the pool has none, the
+    loop's thread does the work: slow, but requests and the stop of the broker are not stuck.
     """
 
     def __init__(self, loop: Loop, count: int) -> None:
@@ -51,10 +53,9 @@ class DiskWorkers:
                 return
             self._queues[key] = deque([(work, done)])
             starting = len(self._queues) > len(self._threads) < self._count
-        if starting:
-            self._start_thread()
+        is_started = starting and self._start_thread()
         self._keys.put(key)
-        if not starting and self._helper is None and len(self._queues) > len(self._threads):
+        if not is_started and self._helper is None and len(self._queues) > len(self._threads):
             self._look_later()
 
     def _look_later(self) -> None:
@@ -68,8 +69,17 @@ class DiskWorkers:
         if self._begun == begun:
             if len(self._threads) >= _MOST_OF_EACH * self._count:
                 return  # the next submission checks again
-            self._start_thread()
+            if not self._start_thread() and not self._threads:
+                self._run_until_empty()
+                return
         self._look_later()
+
+    def _run_until_empty(self) -> None:
+        with suppress(Empty):
+            while True:
+                key = self._keys.get_nowait()
+                while self._run_one(key):
+                    pass
 
     def is_busy(self, key: Hashable) -> bool:
         """Whether work of the key is unfinished, that is, its ``done`` has not returned."""
@@ -108,12 +118,20 @@ class DiskWorkers:
                 self._keys.put(_END)
         for thread in self._threads:
             thread.join()
+        if not self._threads:  # none could be started
+            self._run_until_empty()
 
-    def _start_thread(self) -> None:
+    def _start_thread(self) -> bool:
+        """Whether a thread could be started; the system may have none left."""
         name = f"kstore-broker-disk-{len(self._threads)}"
         thread = threading.Thread(target=self._run, name=name, daemon=True)
+        try:
+            thread.start()
+        except RuntimeError as error:
+            _LOGGER.error("a thread for disk work could not be started: %s", error)
+            return False
         self._threads.append(thread)
-        thread.start()
+        return True
 
     def _run(self) -> None:
         while (key := self._keys.get()) is not _END:

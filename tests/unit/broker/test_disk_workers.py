@@ -161,3 +161,45 @@ def test_threads_are_bounded(loop: Loop) -> None:
     loop.run()
     assert len(workers._threads) == 8
     workers.close()
+
+
+def test_the_loop_works_while_no_thread_can_be_started(
+    loop: Loop, workers: DiskWorkers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    done: list[tuple[object, BaseException | None]] = []
+
+    def finished(result: object, error: BaseException | None) -> None:
+        done.append((result, error))
+        if len(done) == 2:
+            workers.when_idle(loop.stop)
+
+    def fail(thread: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(threading.Thread, "start", fail)
+        loop.call_soon(workers.submit, "a", threading.get_ident, finished)
+        loop.call_soon(workers.submit, "b", threading.get_ident, finished)
+        loop.run()
+    assert done == [(threading.get_ident(), None)] * 2
+    workers.submit("a", threading.get_ident, finished)  # threads can be started again
+    workers.close()
+    loop.call_soon(loop.stop)
+    loop._running = True
+    loop.run()
+    assert done[-1][0] not in (None, threading.get_ident())
+
+
+def test_close_does_work_that_never_had_a_thread(
+    loop: Loop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    workers = DiskWorkers(loop, 2)
+    done: list[int] = []
+
+    def fail(thread: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr(threading.Thread, "start", fail)
+    workers.submit("a", lambda: done.append(1), lambda result, error: None)
+    workers.close()
+    assert done == [1]

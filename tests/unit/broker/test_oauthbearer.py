@@ -348,12 +348,11 @@ def test_a_session_is_renewed_once_the_provider_is_back(serve: Serve) -> None:
 
 
 def test_keys_are_refreshed_again_after_no_thread_could_be_started(
-    serve: Serve, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    settings = OAuthBearerSettings(
-        jwks_url=(tmp_path / "keys.json").as_uri(), rules=ClaimRules(), retry_backoff_ms=1
-    )
-    serve()  # writes the keys
+    keys = tmp_path / "keys.json"
+    keys.write_bytes(key_set(KEY))
+    settings = OAuthBearerSettings(jwks_url=keys.as_uri(), rules=ClaimRules(), retry_backoff_ms=1)
     loop = Loop()
     refresher = JsonWebKeyRefresher("TOKENS", settings, loop)
 
