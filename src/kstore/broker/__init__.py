@@ -56,7 +56,8 @@ Modules:
 - quota_rates: Rates and token buckets of quotas, with the time as a parameter
 - request: One request, and the ways to respond to it
 - request_memory: Limits the request bytes that all connections hold in memory together
-- send_queue: Sends responses: bytes with sendmsg, slices of segments with sendfile
+- send_queue: Sends responses: bytes with sendmsg, slices of segments with sendfile, or with
+  sendmsg to clients on the same machine
 - server_properties: Reads Kafka's ``server.properties``: honoured, ignored and rejected keys
 - services: The objects that request handlers share
 - settings: The broker's settings, typed, under Kafka's names

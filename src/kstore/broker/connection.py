@@ -17,7 +17,7 @@ from kstore.broker.frame_cutter import FrameCutter, FrameError
 from kstore.broker.loop import HANG_UP, PEER_CLOSED, READABLE, WRITABLE
 from kstore.broker.outstanding_request import OutstandingRequest
 from kstore.broker.request import Attempt, CloseConnection, Pending, Request
-from kstore.broker.send_queue import MemorySendQueue, SendQueue
+from kstore.broker.send_queue import SendQueue, send_queue_for
 from kstore.errors import InvalidMessageError, KStoreError
 from kstore.protocol.headers import is_flexible
 from kstore.protocol.messages import Message
@@ -77,9 +77,9 @@ class Connection:
         self._memory = memory
         self._max_frame = services.settings.socket_request_max_bytes
         self._cutter = FrameCutter(self._max_frame)
-        self._queue = SendQueue()
+        self._queue = send_queue_for(connection, peer[0])
         if not isinstance(connection, socket.socket):  # epoll does not see its decrypted bytes
-            self._poller, self._turns, self._queue = connection, None, MemorySendQueue()
+            self._poller, self._turns = connection, None
         self._outstanding: deque[OutstandingRequest] = deque()
         self._events = READABLE
         self._is_blocked = False  # the socket did not take the entire send queue

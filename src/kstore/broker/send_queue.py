@@ -1,5 +1,7 @@
-"""Sends the chunks of responses: bytes with sendmsg, slices of segments with sendfile."""
+"""Sends the chunks of responses: bytes with sendmsg, slices of segments with sendfile; by TLS and
+to clients on the same machine, slices too with sendmsg, from their mapped files."""
 
+import errno
 import socket
 from collections import deque
 from collections.abc import Iterable
@@ -10,6 +12,7 @@ if TYPE_CHECKING:
     from kstore.broker.tls_transport import TlsTransport
     from kstore.protocol.wire import Chunk
 
+    Buffer = bytes | bytearray | memoryview
     Transport = socket.socket | TlsTransport
 
 # Bytes that one call of send() takes from files, and as many from memory, so that other connections
@@ -18,10 +21,23 @@ SEND_LIMIT = 1 << 20
 _JOINED_SIZE = 2048  # a chunk up to this size is joined with the next short response
 _MOST_BUFFERS = 256  # per sendmsg
 _BYTES = (bytes, bytearray, memoryview)
+_LOOPBACK = ("127.", "::1", "::ffff:127.")
 
 
 class ShortFileError(OSError):
     """A segment file is shorter than its slice, so the response cannot be completed."""
+
+
+def send_queue_for(transport: "Transport", peer: str) -> "SendQueue":
+    """The queue for a connection from the address ``peer``.
+
+    On the loopback interface sendfile(2) saves no copy: the receiver copies the same pages, and is
+    woken for every 64 KiB of them, which costs more than one copy at the sender (decision 37).
+    """
+    if not isinstance(transport, socket.socket):
+        return CopyingSendQueue()
+    is_local = peer.startswith(_LOOPBACK) or peer == transport.getsockname()[0]
+    return CopyingSendQueue() if is_local else SendQueue()
 
 
 class SendQueue:
@@ -69,7 +85,8 @@ class SendQueue:
     def send(self, connection: "Transport") -> int:
         """Send what the socket accepts, at most 1 MiB from files; return the number of bytes.
 
-        Raises ShortFileError, and OSError if the connection is lost.
+        Raises ShortFileError, StorageError if the disk cannot read a slice, and OSError if the
+        connection is lost.
         """
         from_files = from_memory = 0
         self.cold = None
@@ -95,7 +112,7 @@ class SendQueue:
         return from_files + from_memory
 
     def _send_bytes(self, connection: "Transport") -> int:
-        buffers: list[bytes | bytearray | memoryview] = []
+        buffers: list[Buffer] = []
         flags = 0
         for chunk in self._chunks:
             if len(buffers) == _MOST_BUFFERS:
@@ -122,15 +139,59 @@ class SendQueue:
         self._sent = count
 
 
-class MemorySendQueue(SendQueue):
-    """Sends slices as views of their mapped files, for a transport that encrypts (TLS)."""
+class CopyingSendQueue(SendQueue):
+    """Sends slices as memory of their mapped files, together with the bytes around them.
+
+    If another process has cut a file, ShortFileError comes only from the next page on; the rest of
+    the page before is zeros, which the client's check of the CRC finds.
+    """
 
     __slots__ = ()
 
-    def add(self, chunks: "Iterable[Chunk]", size: int) -> None:
-        super().add(
-            [memoryview(each) if hasattr(each, "send_to") else each for each in chunks], size
-        )
+    def send(self, connection: "Transport") -> int:
+        from_files = from_memory = 0
+        self.cold = None
+        is_fresh, self.is_fresh = self.is_fresh, False
+        while self._chunks and from_files < SEND_LIMIT and from_memory < SEND_LIMIT:
+            buffers, of_files = self._gather(SEND_LIMIT - from_files, is_fresh)
+            if not buffers:
+                break
+            try:
+                if len(buffers) == 1:
+                    count = connection.send(buffers[0])
+                else:
+                    count = connection.sendmsg(buffers)
+            except (BlockingIOError, InterruptedError):
+                break
+            except OSError as error:
+                if error.errno == errno.EFAULT:
+                    path = next(each.path for each in self._chunks if hasattr(each, "path"))
+                    raise ShortFileError(f"{path} is shorter than a slice of it") from error
+                raise
+            self._consume(count)
+            from_files += min(count, of_files)
+            from_memory += max(count - of_files, 0)
+        return from_files + from_memory
+
+    def _gather(self, most: int, is_fresh: bool) -> "tuple[list[Buffer], int]":
+        """The next buffers to send, and how many bytes of files are in them, at most ``most``."""
+        buffers: list[Buffer] = []
+        of_files, start = 0, self._sent
+        for chunk in self._chunks:
+            if len(buffers) == _MOST_BUFFERS or of_files == most:
+                break
+            if isinstance(chunk, _BYTES) or not hasattr(chunk, "send_to"):
+                buffers.append(memoryview(chunk)[start:])
+            else:
+                left = min(len(chunk) - start, most - of_files)
+                if not is_fresh and not chunk.is_resident(start, left):
+                    if not buffers:
+                        self.cold = chunk, start, left
+                    break
+                buffers.append(memoryview(chunk)[start : start + left])
+                of_files += left
+            start = 0
+        return buffers, of_files
 
 
 def _size(chunk: "Chunk") -> int:

@@ -1,8 +1,11 @@
 """How much one turn sends, and in how many calls."""
 
+import mmap
+import os
+import socket
 from typing import Any
 
-from kstore.broker.send_queue import SEND_LIMIT, SendQueue
+from kstore.broker.send_queue import SEND_LIMIT, CopyingSendQueue, SendQueue, send_queue_for
 
 
 class FileSlice:
@@ -84,3 +87,112 @@ def test_a_turn_sends_about_the_limit_from_memory() -> None:
     queue = queue_of(*[bytes(1000)] * 4000)
     sent = queue.send(WIRE)
     assert SEND_LIMIT <= sent <= SEND_LIMIT + 256 * 1000  # buffers of one sendmsg
+
+
+# --- to clients on this machine -----------------------------------------------------------------
+
+
+class MappedSlice(mmap.mmap):
+    """A slice of a segment whose bytes are in memory up to ``resident``."""
+
+    path = "0.log"
+    resident = 1 << 40
+
+    def send_to(self, fd: int, start: int, count: int) -> int:
+        raise AssertionError("no sendfile to this machine")
+
+    def is_resident(self, start: int, count: int) -> bool:
+        return start + count <= self.resident
+
+
+def mapped(size: int, resident: int = 1 << 40) -> MappedSlice:
+    found = MappedSlice(-1, size)
+    found.resident = resident
+    return found
+
+
+def copying_queue_of(*chunks: Any) -> CopyingSendQueue:
+    queue = CopyingSendQueue()
+    queue.add(chunks, sum(map(len, chunks)))
+    return queue
+
+
+def test_an_answer_to_this_machine_leaves_by_one_call() -> None:
+    wire = CountingWire()
+    queue = copying_queue_of(b"h" * 81, mapped(SEND_LIMIT))
+    assert queue.send(wire) == 81 + SEND_LIMIT
+    assert wire.calls == [[81, SEND_LIMIT]]
+    assert (queue.size, queue.cold) == (0, None)
+
+
+def test_a_turn_copies_at_most_the_limit_from_files() -> None:
+    wire = CountingWire()
+    queue = copying_queue_of(b"head", mapped(SEND_LIMIT - 10), b"between", mapped(SEND_LIMIT))
+    assert queue.send(wire) == 11 + SEND_LIMIT
+    assert queue.send(wire) == SEND_LIMIT - 10
+    assert wire.calls == [[4, SEND_LIMIT - 10, 7, 10], [SEND_LIMIT - 10]]
+    assert queue.size == 0
+
+
+def test_a_later_turn_does_not_copy_pages_that_are_not_in_memory() -> None:
+    wire = CountingWire()
+    records = mapped(3 * SEND_LIMIT, resident=2 * SEND_LIMIT)
+    queue = copying_queue_of(b"head", records)
+    assert [queue.send(wire) for _ in range(3)] == [4 + SEND_LIMIT, SEND_LIMIT, 0]
+    assert queue.cold == (records, 2 * SEND_LIMIT, SEND_LIMIT)
+    queue.is_fresh = True  # loaded
+    assert queue.send(wire) == SEND_LIMIT
+    assert (queue.size, queue.cold) == (0, None)
+
+
+def test_what_precedes_cold_pages_is_sent() -> None:
+    wire = CountingWire()
+    queue = copying_queue_of(mapped(SEND_LIMIT))
+    cold = mapped(10, resident=0)
+    queue.add([b"head", cold], 14)
+    queue.send(wire)
+    assert queue.send(wire) == 4
+    assert queue.cold == (cold, 0, 10)
+
+
+def test_bytes_arrive_in_order_at_a_socket_that_takes_part_of_them() -> None:
+    contents = os.urandom(3_000_000)
+    records = mapped(len(contents))
+    records[:] = contents
+    queue = copying_queue_of(b"head", records, b"end")
+    sender, receiver = socket.socketpair()
+    with sender, receiver:
+        sender.setblocking(False)
+        found = bytearray()
+        while len(found) < len(contents) + 7:
+            queue.send(sender)
+            found += receiver.recv(1 << 20)
+    assert found == b"head" + contents + b"end"
+
+
+def test_only_a_client_on_this_machine_gets_copies() -> None:
+    with (
+        socket.create_server(("127.0.0.9", 0)) as server,
+        socket.create_connection(server.getsockname()),
+    ):
+        accepted, peer = server.accept()
+        with accepted:
+            assert type(send_queue_for(accepted, peer[0])) is CopyingSendQueue
+            assert type(send_queue_for(accepted, "::1")) is CopyingSendQueue
+            assert type(send_queue_for(accepted, "192.0.2.7")) is SendQueue
+
+
+class CountingWire(Wire):
+    """A socket that takes everything and notes the sizes of the buffers of each call."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.calls: list[list[int]] = []
+
+    def send(self, data: bytes, flags: int = 0) -> int:
+        self.calls.append([len(data)])
+        return len(data)
+
+    def sendmsg(self, buffers: list[bytes], *_: Any) -> int:
+        self.calls.append([len(each) for each in buffers])
+        return sum(self.calls[-1])

@@ -22,7 +22,6 @@ KSTORE_DEFAULTS = MappingProxyType(
         "queued.max.request.bytes": "268435456",  # of all connections together
         "socket.listen.backlog.size": "2147483647",  # the system limits it to its somaxconn
         "socket.receive.buffer.bytes": "-1",  # the system's, which adapts by itself
-        "socket.send.buffer.bytes": "-1",
     }
 )
 
