@@ -19,7 +19,7 @@ from kstore.client.fetcher import Fetcher
 from kstore.client.group_partitions import GroupPartitions, OnPartitions, RebalanceListener
 from kstore.client.metadata import MetadataView
 from kstore.client.uncommitted_reads import UncommittedReads
-from kstore.coordinator.group.offset_records import METADATA_MAX_BYTES, OffsetCommit
+from kstore.coordinator.group.offset_records import OffsetCommit, check_metadata
 from kstore.coordinator.group.reader_offsets_file import TopicIds
 from kstore.errors import ClosedError, InvalidConfigError, UnknownTopicOrPartitionError
 from kstore.integers import INT32_MAX, check_integer, check_integer_setting
@@ -419,10 +419,7 @@ class Consumer:
             self._fetcher.check_open()
             if self._group is None:
                 raise InvalidConfigError("a consumer without a group cannot commit")
-            if len(metadata.encode()) > METADATA_MAX_BYTES:
-                raise InvalidConfigError(
-                    f"the metadata of a committed offset has at most {METADATA_MAX_BYTES} bytes"
-                )
+            check_metadata(metadata)
             if offsets is None:
                 wanted = self._assignment.positions()
             else:

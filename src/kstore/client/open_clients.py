@@ -11,6 +11,7 @@ from kstore.errors import InvalidConfigError
 from kstore.integers import check_integer_setting
 from kstore.kafka_names import TRANSACTION_IN_ASYNCIO
 from kstore.missing_names import no_asyncio
+from kstore.protocol.fields import utf8_size
 from kstore.topic_partition import as_topic_partition
 
 if TYPE_CHECKING:
@@ -443,3 +444,5 @@ def _check_transactional(transactional_id: object, unknown: Iterable[str]) -> No
     if isinstance(transactional_id, dict):
         first = repr(transactional_id.get("transactional.id", "id"))
         raise settings_in_a_dict(transactional_producer, transactional_id, first)
+    if isinstance(transactional_id, str) and utf8_size(transactional_id) < 0:
+        raise InvalidConfigError(f"a transactional.id is UTF-8 text, not {transactional_id!r}")

@@ -27,10 +27,7 @@ class StickyPartitioner:
 
     def __call__(self, key: bytes | None, value: bytes | None, count: int) -> int:
         if key is not None:
-            try:
-                return partition_for_key(key, count)
-            except TypeError:
-                raise not_bytes("key", key) from None
+            return partition_for_key(key, count)
         partition = self._partition
         if self._left <= 0 or partition >= count:
             partition = self._partition = _other(partition, count)
@@ -100,15 +97,6 @@ def _other(partition: int, count: int) -> int:
         return randrange(count)
     drawn = randrange(count - 1)
     return drawn + 1 if drawn >= partition else drawn
-
-
-def not_bytes(what: str, value: object) -> TypeError:
-    """The error for a key or value of another type."""
-    advice = {
-        str: f": encode it first, {what}.encode()",
-        int: f": encode it first, b'%d' % {what}",
-    }
-    return TypeError(f"a {what} is bytes, not {type(value).__name__}{advice.get(type(value), '')}")
 
 
 def choose(partitioner: Partitioner, key: bytes | None, value: bytes | None, count: int) -> int:

@@ -277,4 +277,7 @@ answer_names(MultiTopicProducer, OF_PRODUCERS)
 
 
 def _size(data: bytes | str | None) -> int:
-    return 0 if data is None else len(data)
+    try:
+        return 0 if data is None else len(data)
+    except TypeError:  # no bytes: the batch refuses it, with advice
+        return 0

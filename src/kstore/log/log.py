@@ -59,7 +59,9 @@ class Log(ReadableLog, GuessedNames):
         Parameters
         ----------
         value, key
-            Any bytes-like object, or None for null.
+            Any bytes-like object, or None for null. Of NumPy: ``np.bytes_`` and one-dimensional
+            arrays of uint8; TypeError for numbers and other arrays, whose ``tobytes()`` or
+            ``memoryview(array).cast("B")`` is their memory.
         headers
             A dict, or (name, value) pairs; a value may be None.
         timestamp

@@ -4,7 +4,7 @@ Modules:
 
 - api_keys: The keys of Kafka's APIs
 - error_codes: The error codes of Apache Kafka 4.3
-- fields: Maps a name to its partition of an internal topic
+- fields: Texts as Kafka stores them: the partition of a group or transactional id, a text's size
 - headers: Headers of requests and responses
 - kafka_messages: Decodes records of Kafka's internal topics to JSON values
 - message_class: ``@message_class``, a dataclass whose methods are generated at its first use

@@ -1,4 +1,4 @@
-"""Maps a group or transactional id to its partition of an internal topic."""
+"""Texts as Kafka stores them: the partition of a group or transactional id, a text's size."""
 
 
 def java_hash(text: str) -> int:
@@ -17,3 +17,11 @@ def partition_for_name(name: str, partition_count: int) -> int:
     """
     value = java_hash(name)
     return (0 if value == -(1 << 31) else abs(value)) % partition_count
+
+
+def utf8_size(text: str) -> int:
+    """The bytes of a text in UTF-8; -1 for one that has none, because of a lone surrogate."""
+    try:
+        return len(text.encode())
+    except UnicodeEncodeError:
+        return -1

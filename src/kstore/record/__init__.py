@@ -36,9 +36,14 @@ Headers = (
 
 
 def header_pairs(headers: Headers) -> list[tuple[str | bytes, bytes | None]]:
-    """Headers as (name, value) pairs, in order; the encoder checks the types of both."""
+    """Headers as (name, value) pairs, in order; the encoder checks the types of both.
+
+    Raises TypeError for what has no pairs.
+    """
     if isinstance(headers, Mapping):
         return list(headers.items())
+    if not isinstance(headers, Iterable) or isinstance(headers, str | bytes):
+        Record(headers=headers)  # raises the error
     return list(headers)
 
 

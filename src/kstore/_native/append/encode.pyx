@@ -5,9 +5,7 @@ a record is complete, so an exception leaves it unchanged.
 """
 
 cimport cython
-from cpython.buffer cimport (
-    PyBUF_SIMPLE, PyBuffer_FillInfo, PyBuffer_Release, PyObject_CheckBuffer, PyObject_GetBuffer,
-)
+from cpython.buffer cimport PyBuffer_FillInfo, PyBuffer_Release
 from cpython.bytes cimport (
     PyBytes_AS_STRING, PyBytes_CheckExact, PyBytes_FromStringAndSize, PyBytes_GET_SIZE,
 )
@@ -17,6 +15,9 @@ from libc.stdint cimport int16_t, int32_t, int64_t, uint8_t
 from libc.stdlib cimport free, realloc
 from libc.string cimport memcpy
 
+from kstore._native.format.argument cimport (
+    data_to_bytes, encode_header_name, get_data, header_items, header_pair,
+)
 from kstore._native.format.batch_header cimport BatchHeader, write_header
 from kstore._native.format.cursor cimport put_varint
 from kstore._native.format.layout cimport V2_HEADER_SIZE
@@ -29,60 +30,24 @@ cdef int64_t INT32_MAX = 0x7FFFFFFF
 cdef int64_t NO_LIMIT = 0x7FFFFFFFFFFFFFFF
 
 
-cdef int _get_buffer(object source, str what, Py_buffer* view) except -1:
-    """Get the flat buffer of any object; rejects others with advice."""
-    if isinstance(source, str):
-        word = what.split()[-1]
-        raise TypeError(f"a {what} is bytes, not str: encode it first, {word}.encode()")
-    if not PyObject_CheckBuffer(source):
-        kind = type(source).__name__
-        advice = ""
-        if kind == "Record":
-            advice = "; a Record or several: extend([record])"
-        elif isinstance(source, tuple):
-            advice = "; a pair (key, value): append(value, key=key), or several: extend(pairs)"
-        elif isinstance(source, (dict, list)):
-            advice = f": encode it first, json.dumps({what.split()[-1]}).encode()"
-        raise TypeError(f"a {what} is bytes, not {kind}{advice}")
-    PyObject_GetBuffer(source, view, PyBUF_SIMPLE)
-    if view.len > INT32_MAX:
-        PyBuffer_Release(view)
-        raise_named("MessageTooLargeError", f"a {what} of {view.len} bytes is beyond 2147483647")
-    return 0
-
-
-cdef bytes _to_bytes(object source, str what):
-    cdef Py_buffer view
-    if PyBytes_CheckExact(source):
-        return <bytes>source
-    _get_buffer(source, what, &view)
-    try:
-        return PyBytes_FromStringAndSize(<char*>view.buf, view.len)
-    finally:
-        PyBuffer_Release(&view)
-
-
 cdef list _flatten_headers(object headers, RecordSpan* span):
     """[name, value, name, value ...] as bytes or None; sets the span's header sizes."""
     cdef list flat = []
     cdef int64_t size = 0
     cdef bytes text
-    if isinstance(headers, (str, bytes)):
-        raise TypeError("headers are a dict, or a sequence of (name, value) pairs")
-    if not isinstance(headers, (tuple, list)) and hasattr(headers, "items"):
-        headers = headers.items()
-    for pair in headers:
-        if not isinstance(pair, (tuple, list)) or len(pair) != 2:
-            raise TypeError(f"a header is a pair (name, value), not {pair!r}")
-        name, value = pair
-        text = (<str>name).encode() if isinstance(name, str) else _to_bytes(name, "header name")
+    for pair in header_items(headers):
+        name, value = header_pair(pair)
+        if isinstance(name, str):
+            text = encode_header_name(name)
+        else:
+            text = data_to_bytes(name, "header name")
         size += zigzag_size(PyBytes_GET_SIZE(text)) + PyBytes_GET_SIZE(text)
         flat.append(text)
         if value is None:
             size += 1
             flat.append(None)
             continue
-        text = _to_bytes(value, "header value")
+        text = data_to_bytes(value, "header value")
         size += zigzag_size(PyBytes_GET_SIZE(text)) + PyBytes_GET_SIZE(text)
         flat.append(text)
     if size > INT32_MAX:
@@ -209,7 +174,7 @@ cdef class BatchBuffer:
             span.value = <const uint8_t*>PyBytes_AS_STRING(value)
             span.value_size = <int32_t>PyBytes_GET_SIZE(value)
         elif value is not None:
-            _get_buffer(value, "value", &value_view)
+            get_data(value, "value", &value_view)
             release_value = True
             span.value = <const uint8_t*>value_view.buf
             span.value_size = <int32_t>value_view.len
@@ -219,7 +184,7 @@ cdef class BatchBuffer:
                     span.key = <const uint8_t*>PyBytes_AS_STRING(key)
                     span.key_size = <int32_t>PyBytes_GET_SIZE(key)
                 else:
-                    _get_buffer(key, "key", &key_view)
+                    get_data(key, "key", &key_view)
                     release_key = True
                     span.key = <const uint8_t*>key_view.buf
                     span.key_size = <int32_t>key_view.len
@@ -361,7 +326,7 @@ cdef class BatchBuffer:
         cdef Py_buffer view
         if self.views:
             raise BufferError("the records cannot be replaced while a view of them is open")
-        _get_buffer(records, "records", &view)
+        get_data(records, "records", &view)
         try:
             if V2_HEADER_SIZE + view.len > INT32_MAX:
                 raise_named("MessageTooLargeError", "a batch is at most 2147483647 bytes")

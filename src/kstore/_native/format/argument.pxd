@@ -1,4 +1,6 @@
-"""Buffers that callers pass to kernels: an object of these classes holds one until it is freed.
+"""What callers pass to kernels: keys, values and headers of records, and arrays.
+
+An object of HeldBytes or HeldColumn holds a buffer until it is freed.
 
 Typed memoryviews would do the same, but cost four seconds of compile time in each module, and three
 times the instructions in each call.
@@ -19,6 +21,13 @@ cdef class HeldColumn:
     cdef Py_ssize_t count
     cdef Py_ssize_t stride      # bytes from one item to the next item
 
+
+cdef int raise_not_bytes(str what, object value) except -1
+cdef int get_data(object source, str what, Py_buffer* view) except -1
+cdef bytes data_to_bytes(object source, str what)
+cdef object header_items(object headers)
+cdef tuple header_pair(object pair)
+cdef bytes encode_header_name(object name)
 
 cdef HeldBytes hold_bytes(object source)
 cdef HeldBytes hold_writable_bytes(object source)

@@ -1,11 +1,20 @@
-"""Buffers that callers pass to kernels: an object of these classes holds one until it is freed."""
+"""What callers pass to kernels: keys, values and headers of records, and arrays.
+
+An object of HeldBytes or HeldColumn holds a buffer until it is freed.
+"""
 
 cimport cython
 from cpython.buffer cimport (
-    PyBUF_C_CONTIGUOUS, PyBUF_FORMAT, PyBUF_SIMPLE, PyBUF_STRIDES, PyBUF_WRITABLE, PyBuffer_Release,
-    PyObject_GetBuffer,
+    PyBUF_C_CONTIGUOUS, PyBUF_FORMAT, PyBUF_ND, PyBUF_SIMPLE, PyBUF_STRIDES, PyBUF_WRITABLE,
+    PyBuffer_FillInfo, PyBuffer_Release, PyObject_CheckBuffer, PyObject_GetBuffer,
 )
-from libc.stdint cimport uint8_t
+from cpython.bytes cimport (
+    PyBytes_AS_STRING, PyBytes_Check, PyBytes_CheckExact, PyBytes_FromStringAndSize,
+    PyBytes_GET_SIZE,
+)
+from libc.stdint cimport INT32_MAX, uint8_t
+
+from kstore._native.format.status cimport raise_named
 
 
 @cython.final
@@ -82,3 +91,115 @@ cdef HeldColumn hold_strided_int64s(object source, str name):
 
 cdef HeldColumn hold_strided_int32s(object source, str name):
     return _hold_column(source, name, 4, PyBUF_STRIDES)
+
+
+# --- keys, values and headers of records ------------------------------------------------------
+
+
+cdef int raise_not_bytes(str what, object value) except -1:
+    """Raise the TypeError for a key, value or header (`what`) that is not bytes, with advice."""
+    cdef str kind = type(value).__name__
+    cdef str name = what.split()[-1]
+    cdef str wanted = "str or bytes" if name == "name" else "bytes"
+    advice = ""
+    if isinstance(value, str):
+        kind, advice = "str", f": encode it first, {name}.encode()"
+    elif isinstance(value, int) and not isinstance(value, bool):
+        advice = f": encode it first, b'%d' % {name}"
+    elif hasattr(value, "tobytes"):         # an array, or a number of NumPy
+        if getattr(value, "ndim", 1) == 0:
+            advice = f": encode it first, str({name}).encode()"
+        advice += f"{', or' if advice else ':'} pass its memory, {name}.tobytes()"
+    elif isinstance(value, (bool, float)):
+        advice = f": encode it first, str({name}).encode()"
+    elif kind == "Record":
+        advice = "; a Record or several: extend([record])"
+    elif isinstance(value, tuple):
+        advice = "; a pair (key, value): append(value, key=key), or several: extend(pairs)"
+    elif isinstance(value, (dict, list)):
+        advice = f": encode it first, json.dumps({name}).encode()"
+    elif PyObject_CheckBuffer(value):
+        advice = f": pass bytes({name})"
+    raise TypeError(f"a {what} is {wanted}, not {kind}{advice}")
+
+
+cdef bint _are_bytes(object source, const Py_buffer* view):
+    """Whether a buffer is a row of bytes: no number or array, whose memory would be stored."""
+    cdef const char* form = view.format
+    if form != NULL and (form[0] == b"<" or form[0] == b"@" or form[0] == b"="):
+        form += 1
+    if view.ndim != 1 or view.itemsize != 1:
+        return False
+    if form != NULL and (form[1] != 0 or form[0] != b"B" and form[0] != b"b" and form[0] != b"c"):
+        return False
+    # NumPy's times are scalars, whose buffers look like rows of bytes.
+    return isinstance(source, (bytearray, memoryview)) or getattr(source, "ndim", 1) == 1
+
+
+cdef int get_data(object source, str what, Py_buffer* view) except -1:
+    """Get the bytes of a bytes-like object; raises TypeError, with advice, for all others."""
+    if PyBytes_Check(source):               # of a subclass too, whatever buffer that has
+        PyBuffer_FillInfo(view, source, PyBytes_AS_STRING(source), PyBytes_GET_SIZE(source), 1,
+                          PyBUF_SIMPLE)
+    elif isinstance(source, str) or not PyObject_CheckBuffer(source):
+        raise_not_bytes(what, source)
+    else:
+        try:
+            PyObject_GetBuffer(source, view, PyBUF_ND | PyBUF_FORMAT)
+        except BufferError as error:
+            raise BufferError(f"{error}: pass bytes({what.split()[-1]})") from None
+        except ValueError:                  # NumPy's arrays of times
+            raise_not_bytes(what, source)
+        if not _are_bytes(source, view):
+            PyBuffer_Release(view)
+            raise_not_bytes(what, source)
+    if view.len > INT32_MAX:
+        size = view.len
+        PyBuffer_Release(view)
+        raise_named("MessageTooLargeError", f"a {what} of {size} bytes is beyond 2147483647")
+    return 0
+
+
+cdef bytes data_to_bytes(object source, str what):
+    cdef Py_buffer view
+    if PyBytes_CheckExact(source):
+        return <bytes>source
+    get_data(source, what, &view)
+    try:
+        return PyBytes_FromStringAndSize(<char*>view.buf, view.len)
+    finally:
+        PyBuffer_Release(&view)
+
+
+cdef object header_items(object headers):
+    """What to iterate over for the pairs of headers."""
+    if isinstance(headers, (str, bytes)):
+        raise TypeError("headers are a dict, or a sequence of (name, value) pairs")
+    if not isinstance(headers, (tuple, list)) and hasattr(headers, "items"):
+        return headers.items()
+    try:
+        return iter(headers)
+    except TypeError:
+        raise TypeError(
+            "headers are a dict, or a sequence of (name, value) pairs, not "
+            f"{type(headers).__name__}"
+        ) from None
+
+
+cdef tuple header_pair(object pair):
+    """The name and the value of a header."""
+    if not isinstance(pair, (tuple, list)) or len(pair) != 2:
+        raise TypeError(f"a header is a pair (name, value), not {pair!r}")
+    return tuple(pair)
+
+
+cdef bytes encode_header_name(object name):
+    """The UTF-8 of a header's name, which is a str."""
+    try:
+        return (<str>name).encode()
+    except UnicodeEncodeError as error:
+        raise UnicodeEncodeError(
+            error.encoding, error.object, error.start, error.end,
+            f"{error.reason}, and a header's name is stored as UTF-8: pass text "
+            "without them, or bytes"
+        ) from None

@@ -1,11 +1,12 @@
 """The partition of a key: hash and rule of Kafka's Java client."""
 
-from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_Release, PyObject_GetBuffer
+from cpython.buffer cimport PyBuffer_Release
+from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_CheckExact, PyBytes_GET_SIZE
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t
 from libc.string cimport memcpy
 
 from kstore._native.format.argument cimport (
-    HeldBytes, HeldColumn, hold_bytes, hold_int32s, hold_int64s, hold_writable_int32s,
+    HeldBytes, HeldColumn, get_data, hold_bytes, hold_int32s, hold_int64s, hold_writable_int32s,
 )
 
 cdef enum:
@@ -44,7 +45,9 @@ cdef int32_t murmur2(const uint8_t* data, Py_ssize_t size) noexcept nogil:
 cdef int32_t _hash_buffer(object buffer) except? -1:
     cdef Py_buffer view
     cdef int32_t value
-    PyObject_GetBuffer(buffer, &view, PyBUF_SIMPLE)
+    if PyBytes_CheckExact(buffer):
+        return _murmur2(<const uint8_t*>PyBytes_AS_STRING(buffer), PyBytes_GET_SIZE(buffer))
+    get_data(buffer, "key", &view)
     value = _murmur2(<const uint8_t*>view.buf, view.len)
     PyBuffer_Release(&view)
     return value

@@ -9,6 +9,9 @@ from cpython.tuple cimport PyTuple_SET_ITEM
 from cpython.type cimport PyType_Modified
 from libc.stdint cimport INT32_MAX, INT32_MIN, INT64_MAX, INT64_MIN, int32_t, int64_t, uint8_t
 
+from kstore._native.format.argument cimport (
+    encode_header_name, header_items, header_pair, raise_not_bytes,
+)
 from kstore._native.format.cursor cimport Cursor
 from kstore._native.format.integer cimport integer_of
 from kstore._native.format.record_span cimport parse_header
@@ -91,8 +94,7 @@ cdef tuple parse_headers(const uint8_t* at, const uint8_t* end, int32_t count):
 cdef int _check_bytes(str name, object data) except -1:
     if data is None or isinstance(data, bytes):
         return 0
-    advice = f": encode it first, {name}.encode()" if isinstance(data, str) else ""
-    raise TypeError(f"a {name} is bytes, not {type(data).__name__}{advice}")
+    raise_not_bytes(name, data)
 
 
 cdef object _milliseconds(object when):
@@ -137,14 +139,14 @@ cdef class Record:
         _check_bytes("key", key)
         _check_bytes("value", value)
         cdef list pairs = []
-        if headers is None:
-            headers = ()
-        elif hasattr(headers, "items"):
-            headers = headers.items()
-        for name, content in headers:
-            if not isinstance(name, str) or not (content is None or isinstance(content, bytes)):
-                raise TypeError("a header is a pair (str, bytes or None)")
-            pairs.append((name, content))
+        for pair in () if headers is None else header_items(headers):
+            pair = header_pair(pair)
+            if not isinstance(pair[0], str):
+                raise TypeError(
+                    f"the name of a record's header is str, not {type(pair[0]).__name__}")
+            encode_header_name(pair[0])
+            _check_bytes("header value", pair[1])
+            pairs.append(pair)
         if timestamp_type not in _KINDS:
             raise ValueError(f"timestamp_type is one of {', '.join(_KINDS)}")
         self.timestamp_kind = _KINDS.index(timestamp_type) - 1

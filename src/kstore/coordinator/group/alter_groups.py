@@ -6,11 +6,10 @@ from operator import attrgetter
 from typing import TYPE_CHECKING
 
 from kstore.coordinator.group.list_groups import group_names, read_group
-from kstore.coordinator.group.offset_records import METADATA_MAX_BYTES, OffsetCommit
+from kstore.coordinator.group.offset_records import OffsetCommit, check_metadata
 from kstore.coordinator.group.store_group import StoreGroup, check_offset
 from kstore.errors import (
     GroupIdNotFoundError,
-    InvalidConfigError,
     NonEmptyGroupError,
     UnknownTopicOrPartitionError,
 )
@@ -31,10 +30,7 @@ def alter_group_offsets(
     metadata: str = "",
 ) -> None:
     """As :meth:`kstore.Store.alter_group_offsets`."""
-    if len(metadata.encode()) > METADATA_MAX_BYTES:
-        raise InvalidConfigError(
-            f"the metadata of a committed offset has at most {METADATA_MAX_BYTES} bytes"
-        )
+    check_metadata(metadata)
     if not isinstance(offsets, Mapping):
         offsets = _offsets_at(store, group, offsets)
     wanted = {as_topic_partition(tp): check_offset(each) for tp, each in offsets.items()}

@@ -9,7 +9,8 @@ since 2.1; values of versions 0 to 4 are read.
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from kstore.errors import CorruptRecordError, InvalidRecordError
+from kstore.errors import CorruptRecordError, InvalidConfigError, InvalidRecordError
+from kstore.protocol.fields import utf8_size
 from kstore.protocol.records import decode_record, encode_record, first_string, prefix_of
 from kstore.protocol.records.offset_commit import OffsetCommitKey, OffsetCommitValue
 
@@ -40,6 +41,14 @@ class OffsetCommit(NamedTuple):
 
 PartitionKey = tuple[str, int]  # topic, partition
 Commits = dict[PartitionKey, OffsetCommit]
+
+
+def check_metadata(metadata: str) -> None:
+    """Raise InvalidConfigError for metadata that a caller gives and no commit can have."""
+    if not 0 <= utf8_size(metadata) <= METADATA_MAX_BYTES:
+        raise InvalidConfigError(
+            f"the metadata of a committed offset has at most {METADATA_MAX_BYTES} bytes of UTF-8"
+        )
 
 
 def encode_offset_key(key: OffsetKey) -> bytes:

@@ -34,7 +34,7 @@ from kstore.errors import (
     UnknownTopicIdError,
 )
 from kstore.integers import check_integer
-from kstore.protocol.fields import partition_for_name
+from kstore.protocol.fields import partition_for_name, utf8_size
 
 if TYPE_CHECKING:
     from kstore.record import Record
@@ -58,7 +58,7 @@ class StoreGroup:
     """
 
     def __init__(self, store: "Store", group: str, log_dirs: LogDirs | None = None) -> None:
-        if not isinstance(group, str) or not group or len(group.encode()) > 0x7FFF:
+        if not isinstance(group, str) or not 0 < utf8_size(group) <= 0x7FFF:
             raise InvalidGroupError(f"a group name is 1 to 32767 bytes of text, not {group!r}")
         self.name = group
         self._store = store
