@@ -86,22 +86,24 @@ class TopicsFile:
         is the one in the newest file of its own directories.
 
         Raises NewerFormatError for a file that a newer kstore wrote, CorruptFileError for one
-        that does not parse.
+        that does not parse; then nothing changes in memory.
         """
-        self._generation, self._documents, self._stamps = 0, {}, {}
-        self._parsed.clear()
-        self.exists = False
+        generation, path = 0, self._path
+        documents: dict[str, object] = {}
+        stamps: dict[str, str] = {}
         files: dict[str, tuple[int, Mapping[str, str]]] = {}  # by directory: generation, stamps
         for directory, found in _FILE.read_all(self._directories):
-            self.exists = True
-            documents, stamps = _topics_and_stamps(found)
-            files[directory.path] = found.generation, stamps
-            if found.generation > self._generation:
-                self._generation, self._path = found.generation, found.path
-                self._documents, self._stamps = documents, stamps
-        if any(stamps for _, stamps in files.values()):
-            self._stamps = _newest_stamps(files, self._stamps, topics or {})
-        self.are_stamps_behind = any(stamps != self._stamps for _, stamps in files.values())
+            its_documents, its_stamps = _topics_and_stamps(found)
+            files[directory.path] = found.generation, its_stamps
+            if found.generation > generation:
+                generation, path = found.generation, found.path
+                documents, stamps = its_documents, its_stamps
+        if any(each for _, each in files.values()):
+            stamps = _newest_stamps(files, stamps, topics or {})
+        self._generation, self._documents, self._stamps = generation, documents, stamps
+        self._path, self.exists = path, bool(files)
+        self._parsed.clear()
+        self.are_stamps_behind = any(each != stamps for _, each in files.values())
 
     @property
     def generation(self) -> int:

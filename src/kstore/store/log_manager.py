@@ -322,12 +322,15 @@ class LogManager:
             for (name, _), writer in self._writers.items():
                 if name == topic:
                     writer.state.check_lock_order()
-        for log in self.logs.of_topic(topic):
-            try:
+        try:
+            for log in self.logs.of_topic(topic):
                 log.close()
-            finally:
-                self.logs.remove(log)
-                self._writers.pop((topic, log.partition), None)
+                self._forget(log)
+        except BaseException:  # the topic is left, and loads its logs again
+            for log in self.logs.of_topic(topic):
+                if log.closed:
+                    self._forget(log)
+            raise
         with self.lock:
             for log in self.logs.of_topic(topic):  # opened since
                 self.logs.remove(log)
@@ -337,6 +340,10 @@ class LogManager:
             self.catalog.delete(topic)
         self.cleaner.forget_topic(topic)
         self.background.forget_topic(topic)
+
+    def _forget(self, log: Log) -> None:
+        self.logs.remove(log)
+        self._writers.pop((log.topic, log.partition), None)
 
     # --- background -----------------------------------------------------------------------
 

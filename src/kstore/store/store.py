@@ -289,8 +289,11 @@ class Store(Mapping[str, Topic], GuessedNamesOfStores):
         """
         self._check_writable()
         with self._lock:
-            self._catalog.grow(name, partitions)
-            return self._topics.update(name)
+            try:
+                self._catalog.grow(name, partitions)
+            finally:
+                self._topics.follow_change(name)
+            return self._topics.get(name)
 
     @explain_keywords("use alter_topic('orders', {'retention.ms': 3600000})")
     def alter_topic(
@@ -341,11 +344,13 @@ class Store(Mapping[str, Topic], GuessedNamesOfStores):
         """
         self._check_writable()
         with self._deletion_lock:
-            if missing_ok and name not in self and not self._catalog.is_being_deleted(name):
-                return
-            self._manager.delete(name, foreign=foreign)
-            with self._lock:
-                self._topics.update(name)
+            if name in self or not self._catalog.is_being_deleted(name):
+                if missing_ok and name not in self:
+                    return
+                try:
+                    self._manager.delete(name, foreign=foreign)
+                finally:
+                    self._topics.follow_change(name)
             self._finish_delete(name)
 
     def _finish_delete(self, name: str) -> None:

@@ -445,6 +445,12 @@ class TopicHandles:
             topic._update(log_dirs, count)
         return topic
 
+    def follow_change(self, name: str) -> None:
+        """Update the handle of a topic, if it has one, after a change that may have failed."""
+        with self._lock:
+            if name in self._handles:
+                self.update(name)
+
     def follow(self) -> None:
         """Take over the topics that another process has created, extended or deleted."""
         with self._lock:

@@ -3,6 +3,7 @@
 import logging
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 
 from kstore.checkpoint.log_dir import LogDir
@@ -18,6 +19,7 @@ from kstore.errors import (
     CorruptFileError,
     InvalidConfigError,
     InvalidPartitionsError,
+    KStoreError,
     PolicyViolationError,
     TopicExistsError,
     UnknownPartitionError,
@@ -61,6 +63,8 @@ class TopicRegistry:
         self.unrecognized: tuple[str, ...] = ()
         self.loose_files: tuple[str, ...] = ()
         self._missing: set[str] = set()  # topics that lack partitions
+        # Topics whose deletion was interrupted in this process, with what remains of them.
+        self._half_deleted: dict[str, dict[int, LogDir]] = {}
         self.version = 0  # grows when topics or partitions may have changed
         # Of a broker over the store: the settings that count for a topic, given its own ones.
         self.effective_config: Callable[[str, LogConfig], LogConfig] | None = None
@@ -97,6 +101,28 @@ class TopicRegistry:
         self.topics = found.log_dirs
         self.version += 1
         self._warn_of_missing()
+
+    @contextmanager
+    def _change(self) -> Iterator[None]:
+        """Around a change on disk: if it is interrupted, read the directories again.
+
+        An exception of any kind, Ctrl-C included, may end a change between any two of its steps.
+        A topic is as before then if its creation or extension is unfinished, which the next
+        attempt continues; it is not a topic any more if its deletion has begun.
+        """
+        before = dict(self.topics)
+        try:
+            yield
+        except BaseException:
+            with suppress(KStoreError):
+                self.refresh()
+            for topic in self.settings.unfinished():
+                found = self.topics.pop(topic, {})
+                if self.is_being_deleted(topic):
+                    self._half_deleted[topic] = found
+                elif topic in before:
+                    self.topics[topic] = before[topic]
+            raise
 
     def follow(self) -> bool:
         """List the directories again if one has changed since; returns whether it did so."""
@@ -298,7 +324,8 @@ class TopicRegistry:
 
         Returns the errors by topic; the topics without one exist then.
         """
-        return self._creator.create(wanted)
+        with self._change():
+            return self._creator.create(wanted)
 
     def grow(self, topic: str, partitions: int) -> None:
         """Add partitions to a topic; ``resume`` finishes it after a crash."""
@@ -329,8 +356,9 @@ class TopicRegistry:
                 path=self._dirs[0].join(folder),
             )
         entry = replace(entry, partitions=partitions, state=CREATING)
-        self.settings.put(topic, entry)
-        self._creator.make_one(topic, entry)
+        with self._change():
+            self.settings.put(topic, entry)
+            self._creator.make_one(topic, entry)
 
     def check_deletable(self, topic: str, *, foreign: bool) -> None:
         """Raise unless the topic exists and has an entry, or ``foreign`` is set."""
@@ -348,16 +376,24 @@ class TopicRegistry:
         :meth:`finish_delete`.
         """
         entry = self.settings.get(topic) or TopicEntry(partitions=max(self.topics[topic]) + 1)
-        entry = self.settings.mark(topic, entry, DELETING, random_hex())
-        self._retire(topic, entry)
+        with self._change():
+            entry = self.settings.mark(topic, entry, DELETING, random_hex())
+            self._retire(topic, entry)
 
     def finish_delete(self, topic: str) -> None:
         """Remove the entry of a deleted topic, which frees its name.
 
         Not if a log directory is offline, which may have partitions of the topic.
         """
-        if not self.offline:
+        if self.offline:
+            return
+        with self._change():
+            entry = self.settings.get(topic)
+            if entry is not None and topic in self._half_deleted:
+                self.topics[topic] = self._half_deleted[topic]
+                self._retire(topic, entry)
             self.settings.remove(topic)
+            self._half_deleted.pop(topic, None)
 
     def being_deleted(self) -> list[str]:
         """Topics with an unfinished deletion."""

@@ -35,8 +35,12 @@ cdef list _flatten_headers(object headers, RecordSpan* span):
     cdef list flat = []
     cdef int64_t size = 0
     cdef bytes text
-    for pair in header_items(headers):
-        name, value = header_pair(pair)
+    if type(headers) is not tuple and type(headers) is not list:
+        headers = header_items(headers)
+    for pair in headers:
+        if type(pair) is not tuple or len(<tuple>pair) != 2:
+            pair = header_pair(pair)
+        name, value = <tuple>pair
         if isinstance(name, str):
             text = encode_header_name(name)
         else:

@@ -193,13 +193,14 @@ cdef tuple header_pair(object pair):
     return tuple(pair)
 
 
-cdef bytes encode_header_name(object name):
-    """The UTF-8 of a header's name, which is a str."""
+cdef int raise_not_utf8(object name) except -1:
+    """Raise the UnicodeEncodeError for the name of a header, which is a str."""
     try:
-        return (<str>name).encode()
+        (<str>name).encode()
     except UnicodeEncodeError as error:
         raise UnicodeEncodeError(
             error.encoding, error.object, error.start, error.end,
             f"{error.reason}, and a header's name is stored as UTF-8: pass text "
             "without them, or bytes"
         ) from None
+    return 0
