@@ -299,6 +299,10 @@ class StorageError(KStoreError, OSError):
         return type(self), self.args, {**self.__dict__, "errno": self.errno}  # OSError drops it
 
 
+class DirectoryNotFoundError(StorageError, FileNotFoundError):
+    """A directory that should exist does not: a store opened with ``mode="r"``."""
+
+
 class TooManyOpenFilesError(StorageError):
     """The process or the system has no free file descriptor; nothing has changed.
 

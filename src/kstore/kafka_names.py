@@ -241,10 +241,21 @@ OF_MODULE = {
     "ConsumerRecord": "use Record",
     "KafkaAdminClient": "use kstore.open('data'): a store creates and alters topics itself",
     "KafkaConsumer": "use store.consumer('orders', group='billing')",
-    "KafkaError": "use KStoreError",
+    **dict.fromkeys(("Error", "KafkaError"), "use KStoreError"),
+    **dict.fromkeys(
+        ("ChecksumError", "CorruptError", "CorruptMessageError", "CorruptionError", "CrcError"),
+        "use CorruptRecordError, or CorruptFileError for side files",
+    ),
+    **dict.fromkeys(
+        ("NoSuchTopicError", "NotFoundError", "TopicNotFoundError", "UnknownTopicError"),
+        "use UnknownTopicOrPartitionError, which is a KeyError too",
+    ),
+    **dict.fromkeys(("ExistsError", "TopicAlreadyExistsError"), "use TopicExistsError"),
+    **dict.fromkeys(("LockError", "LockedError"), "use StoreLockedError"),
     "KafkaException": "use KStoreError",
     **dict.fromkeys(
-        ("MessageSizeTooLargeError", "RecordTooLargeError"), "use MessageTooLargeError"
+        ("MessageSizeTooLargeError", "RecordTooLargeError", "TooLargeError"),
+        "use MessageTooLargeError",
     ),
     "KafkaProducer": "use store.producer('orders')",
     "OffsetAndMetadata": "an offset is a number: commit({('orders', 0): 42})",
@@ -500,10 +511,14 @@ def of_module(name: str) -> str | None:
         return OF_MODULE.get(name)
     from kstore import errors
 
-    if f"{name}Error" in vars(errors):  # as Java's and librdkafka's names end
-        return f"use {name}Error"
-    if not name.endswith("Error"):
+    stem = name.removesuffix("Error")  # Java's names have no such end
+    error = f"{stem}Error"
+    if error in vars(errors):
+        return f"use {error}"
+    if error in OF_MODULE:
+        return OF_MODULE[error]
+    stems = [each.removesuffix("Error") for each in vars(errors) if each.endswith("Error")]
+    close = [f"{each}Error" for each in close_names(stem, stems)]
+    if stem == name and not close:
         return None
-    names = [each for each in vars(errors) if each.endswith("Error")]
-    close = close_names(name, names)
     return f"errors are in kstore.errors: {', '.join(close) or 'KStoreError is the base of all'}"

@@ -68,7 +68,8 @@ def missing_of_module(
         return AttributeError(sentence)
     if _is_import_from(caller):  # hasattr() passes on all other errors
         return ImportError(f"{module} has no {name!r}: {instead}", name=module)
-    return AttributeError(f"{sentence}: {instead}")
+    # With obj Python adds no name that looks alike, which need not be the right one.
+    return AttributeError(f"{sentence}: {instead}", obj=module)
 
 
 def _is_import_from(caller: "FrameType") -> bool:

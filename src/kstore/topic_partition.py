@@ -1,6 +1,6 @@
 """Names of partitions (topic and number) and records (partition and offset)."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, NamedTuple, Never, TypeVar, overload
 
 from kstore.integers import INT32_MAX, INT32_MIN, check_integer
@@ -49,6 +49,7 @@ class GroupName(str):
 
 
 PartitionLike = TopicPartition | tuple[str, int]
+PartitionArgument = PartitionLike | Iterable[PartitionLike]
 
 
 class Partitions(frozenset[TopicPartition]):

@@ -121,6 +121,8 @@ class ToolParser(argparse.ArgumentParser):
             paths = [word for word in self._words if os.path.isdir(word)]
             return f"did you mean --log-dir {paths[0]}?" if paths else ""
         word = re.fullmatch(r"unrecognized arguments: ([^-\s]\S*)", message)
+        if word and os.path.isdir(word[1]) and "--log-dir" in self._option_string_actions:
+            return f"a directory follows its option: --log-dir {word[1]}"
         if word and "--topic" in self._option_string_actions:
             return f"a topic follows its option: --topic {word[1]}"
         return ""

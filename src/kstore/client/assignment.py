@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from kstore.errors import UnknownTopicOrPartitionError
-from kstore.topic_partition import PartitionLike, TopicPartition, as_topic_partition
+from kstore.topic_partition import PartitionArgument, TopicPartition, as_topic_partition
 
 if TYPE_CHECKING:
     from kstore.log.read_committed import TransactionOutcomes
@@ -67,16 +67,21 @@ class Assignment:
         restarted.is_paused = self._partitions[tp].is_paused
         self._partitions[tp] = restarted
 
-    def known(self, partitions: Iterable[PartitionLike]) -> set[TopicPartition]:
-        """These partitions, or all if there are none; UnknownTopicOrPartitionError for another."""
-        for each in partitions:
-            if isinstance(each, str | set | frozenset):
+    def known(self, partitions: Iterable[PartitionArgument]) -> set[TopicPartition]:
+        """These partitions, or all if there are none; UnknownTopicOrPartitionError for another.
+
+        Each is a pair, or a list or set of pairs. An empty list is no partition, not all.
+        """
+        arguments = list(partitions)
+        wanted: set[TopicPartition] = set() if arguments else set(self._partitions)
+        for each in arguments:
+            if isinstance(each, str):
                 raise TypeError(
                     f"a partition is a pair, not {each!r}: without arguments it is for all "
-                    "partitions; or ('orders', 0), or *[tp for tp in consumer.assignment if "
+                    "partitions; or ('orders', 0), or [tp for tp in consumer.assignment if "
                     "tp.topic == 'orders']"
                 )
-        wanted = {as_topic_partition(tp) for tp in partitions} or set(self._partitions)
+            wanted.update(as_topic_partition(pair) for pair in _pairs(each))
         for tp in wanted - self._partitions.keys():
             raise UnknownTopicOrPartitionError(
                 f"partition {tp.topic}-{tp.partition} is not assigned to this consumer"
@@ -99,3 +104,12 @@ class Assignment:
     def topic_ids(self) -> dict[str, str | None]:
         """The identities of the topics that are read, by name."""
         return {tp.topic: each.topic_id for tp, each in self._partitions.items()}
+
+
+def _pairs(argument: PartitionArgument) -> Iterable[object]:
+    """The pairs in a list or set of them; else the argument, which should be one."""
+    if isinstance(argument, set | frozenset) or (
+        isinstance(argument, list) and not (argument and isinstance(argument[0], str))
+    ):
+        return argument
+    return (argument,)

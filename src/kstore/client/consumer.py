@@ -28,6 +28,7 @@ from kstore.keyword_names import explain_keywords
 from kstore.missing_names import answer_names, no_asyncio
 from kstore.topic_partition import (
     ByPartition,
+    PartitionArgument,
     PartitionLike,
     Partitions,
     TopicPartition,
@@ -147,7 +148,7 @@ class Consumer:
     def assignment(self) -> frozenset[TopicPartition]:
         return Partitions(self._assignment)
 
-    def assign(self, partitions: Iterable[PartitionLike]) -> None:
+    def assign(self, partitions: Iterable[PartitionArgument]) -> None:
         """Replace the assignment; partitions that stay assigned keep their positions.
 
         Partitions that a topic gets later are not added. Raises UnknownTopicOrPartitionError,
@@ -163,11 +164,14 @@ class Consumer:
                 )
             self._partitions.assign(as_topic_partition(tp) for tp in partitions)
 
-    def pause(self, *partitions: PartitionLike) -> None:
-        """Skip these partitions (all if none is given) until ``resume``, which keeps positions."""
+    def pause(self, *partitions: PartitionArgument) -> None:
+        """Skip these partitions (all if none is given) until ``resume``, which keeps positions.
+
+        ``pause(("orders", 0), ("orders", 1))``, or a list or set of such pairs.
+        """
         self._positions.pause(partitions, paused=True)
 
-    def resume(self, *partitions: PartitionLike) -> None:
+    def resume(self, *partitions: PartitionArgument) -> None:
         self._positions.pause(partitions, paused=False)
 
     @property
@@ -204,17 +208,17 @@ class Consumer:
         """
         self._positions.seek(partition, named)
 
-    def seek_to_beginning(self, *partitions: PartitionLike) -> None:
+    def seek_to_beginning(self, *partitions: PartitionArgument) -> None:
         self._positions.seek_to_beginning(partitions)
 
-    def seek_to_end(self, *partitions: PartitionLike) -> None:
+    def seek_to_end(self, *partitions: PartitionArgument) -> None:
         self._positions.seek_to_end(partitions)
 
-    def seek_to_time(self, when: datetime | int, *partitions: PartitionLike) -> None:
+    def seek_to_time(self, when: datetime | int, *partitions: PartitionArgument) -> None:
         """Continue at the first record at or after a time (an aware datetime, or Unix ms)."""
         self._positions.seek_to_time(when, partitions)
 
-    def seek_to_committed(self, *partitions: PartitionLike) -> None:
+    def seek_to_committed(self, *partitions: PartitionArgument) -> None:
         """Continue at the group's committed offsets, else according to ``auto_offset_reset``."""
         self._positions.seek_to_committed(partitions)
 

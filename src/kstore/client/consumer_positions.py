@@ -8,7 +8,11 @@ from kstore.client.assignment import Assignment
 from kstore.client.fetcher import Fetcher
 from kstore.errors import OffsetOutOfRangeError
 from kstore.integers import check_integer
-from kstore.topic_partition import PartitionLike, TopicPartition, as_topic_partition
+from kstore.topic_partition import (
+    PartitionArgument,
+    TopicPartition,
+    as_topic_partition,
+)
 
 if TYPE_CHECKING:
     from kstore.log.log import Log
@@ -27,7 +31,7 @@ class ConsumerPositions:
         self._assignment = assignment
         self._fetcher = fetcher
 
-    def _known(self, partitions: Iterable[PartitionLike]) -> set[TopicPartition]:
+    def _known(self, partitions: Iterable[PartitionArgument]) -> set[TopicPartition]:
         self._fetcher.check_open()
         return self._assignment.known(partitions)
 
@@ -41,7 +45,7 @@ class ConsumerPositions:
         with self._lock:
             return self._assignment.positions()
 
-    def pause(self, partitions: Iterable[PartitionLike], *, paused: bool) -> None:
+    def pause(self, partitions: Iterable[PartitionArgument], *, paused: bool) -> None:
         with self._lock:
             for tp in self._known(partitions):
                 self._assignment[tp].is_paused = paused
@@ -59,23 +63,23 @@ class ConsumerPositions:
             (tp,) = self._known((wanted,))
             self._assignment[tp].position = offset
 
-    def seek_to_beginning(self, partitions: Iterable[PartitionLike]) -> None:
+    def seek_to_beginning(self, partitions: Iterable[PartitionArgument]) -> None:
         self._seek_each(partitions, lambda log: log.start_offset)
 
-    def seek_to_end(self, partitions: Iterable[PartitionLike]) -> None:
+    def seek_to_end(self, partitions: Iterable[PartitionArgument]) -> None:
         self._seek_each(partitions, self._fetcher.end)
 
-    def seek_to_time(self, when: datetime | int, partitions: Iterable[PartitionLike]) -> None:
+    def seek_to_time(self, when: datetime | int, partitions: Iterable[PartitionArgument]) -> None:
         level = self._fetcher.isolation_level
         self._seek_each(partitions, lambda log: log.offset_at(when, isolation=level))
 
-    def seek_to_committed(self, partitions: Iterable[PartitionLike]) -> None:
+    def seek_to_committed(self, partitions: Iterable[PartitionArgument]) -> None:
         with self._lock:
             for tp in self._known(partitions):
                 self._assignment[tp].position = None
 
     def _seek_each(
-        self, partitions: Iterable[PartitionLike], offset: Callable[["Log"], int]
+        self, partitions: Iterable[PartitionArgument], offset: Callable[["Log"], int]
     ) -> None:
         with self._lock:
             for tp in self._known(partitions):

@@ -35,7 +35,9 @@ class Ragged:
 
     ``positions`` (int64) and ``lengths`` (int32, -1 for null) have one entry a row; ``data``
     is a uint8 array, often a mapped segment. Indexing with a number gives bytes or
-    None, with a slice, a mask or an array of numbers another Ragged. Immutable, safe to share.
+    None, with a slice, a mask or an array of numbers another Ragged. ``==`` and ``!=`` with bytes
+    or None give a mask, as NumPy's arrays do: ``columns[columns.keys == b"alice"]``. Immutable,
+    safe to share.
     """
 
     __slots__ = ("data", "lengths", "positions")
@@ -68,6 +70,30 @@ class Ragged:
 
     def __repr__(self) -> str:
         return f"<Ragged of {len(self)} rows>"
+
+    def __eq__(self, other: object) -> Any:
+        """A mask: one truth value a row. Raises TypeError for text and all other types."""
+        if other is None:
+            return self.is_null
+        if not isinstance(other, bytes | bytearray | memoryview):
+            raise TypeError(
+                f"keys and values are compared with bytes or None, not {type(other).__name__}: "
+                "`columns.keys == b'alice'` is a mask; columns.keys.to_list() is a list"
+            )
+        wanted = bytes(other)
+        mask = self.lengths == len(wanted)
+        rows = np.flatnonzero(mask)
+        for n, byte in enumerate(wanted):  # each byte leaves fewer rows to compare
+            rows = rows[self.data[self.positions[rows] + n] == byte]
+        if wanted:
+            mask[:] = False
+            mask[rows] = True
+        return mask
+
+    def __ne__(self, other: object) -> Any:
+        return ~(self == other)
+
+    __hash__ = None  # type: ignore[assignment]
 
     @property
     def is_null(self) -> NDArray[np.bool_]:

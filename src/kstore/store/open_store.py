@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from kstore.checkpoint.log_dir import absolute_paths
 from kstore.config import StoreConfig
-from kstore.errors import InvalidConfigError, StorageError
+from kstore.errors import DirectoryNotFoundError, InvalidConfigError
 from kstore.files.filenames import parse, parse_partition_directory
 from kstore.files.files import DISK, Files
 from kstore.keyword_names import explain_open
@@ -48,7 +48,7 @@ def open(
     readonly, read_only
         True: as ``mode="r"``.
     create
-        False: the directory must exist (StorageError otherwise). By default, and with True,
+        False: the directory must exist (else DirectoryNotFoundError). By default, and with True,
         ``mode="a"`` creates it.
     config
         Settings of the store and the defaults of its topics: a mapping, by Kafka's names
@@ -82,13 +82,13 @@ def verify(path: Paths, **options: Any) -> "VerifyReport":
 
 
 def _check_exists(path: Paths) -> None:
-    """Raise StorageError where no directory exists, saying which call creates one.
+    """Raise DirectoryNotFoundError where no directory exists, saying which call creates one.
 
     If only some of several are missing, the store treats those as offline.
     """
     paths = absolute_paths(path)
     if all(DISK.kind(each) is None for each in paths):
-        raise StorageError(
+        raise DirectoryNotFoundError(
             "there is no such directory: kstore.open(path) creates it, mode='r' and create=False "
             "open an existing one",
             errno=ENOENT,

@@ -38,3 +38,16 @@ def test_a_consumer_takes_names_not_logs(
         )
     with store.consumer("jobs", group="g") as opened:
         assert len(opened.assignment) == 2
+
+
+@pytest.mark.parametrize("kind", [list, set, frozenset])
+def test_partitions_may_be_given_as_a_collection(store: Store, kind: type) -> None:
+    with store.consumer("jobs") as consumer:
+        consumer.pause(kind([("jobs", 1), ("jobs", 0)]))
+        assert consumer.paused == {("jobs", 0), ("jobs", 1)}
+        consumer.resume(kind([]))  # no partition, not all
+        assert consumer.paused == {("jobs", 0), ("jobs", 1)}
+        consumer.resume(["jobs", 0])  # a pair
+        assert consumer.paused == {("jobs", 1)}
+        with pytest.raises(TypeError, match="a partition is named by a pair"):
+            consumer.pause(kind(["jobs"]))

@@ -13,10 +13,10 @@ import kstore
 from kstore import Position, Record, Store, StoreConfig
 from kstore.client.partitioner import as_partitioner
 from kstore.errors import (
+    DirectoryNotFoundError,
     GroupIdNotFoundError,
     InvalidConfigError,
     ProducerFencedError,
-    StorageError,
     UnknownTopicOrPartitionError,
 )
 
@@ -264,7 +264,7 @@ def test_a_directory_is_opened_as_it_is_guessed(store: Store, tmp_path: Path) ->
             assert not reader.writable
     missing: list[dict[str, Any]] = [{"mode": "r"}, {"create": False}]
     for options in missing:
-        with pytest.raises(StorageError, match=r"no such directory: kstore\.open\("):
+        with pytest.raises(DirectoryNotFoundError, match=r"no such directory: kstore\.open\("):
             kstore.open(tmp_path / "nowhere", **options)
         assert not (tmp_path / "nowhere").exists()
     with kstore.open(tmp_path / "new", create=True, config=QUIET) as created:

@@ -158,7 +158,7 @@ def test_a_group_has_the_lag_of_each_partition(store: Store) -> None:
 @pytest.mark.parametrize(
     ("name", "answer"),
     [
-        ("CorruptError", "CorruptFileError, CorruptRecordError"),
+        ("CorruptedFileError", "CorruptFileError"),
         ("TopicExistError", "TopicExistsError"),
         ("ZzzError", "KStoreError is the base of all"),
     ],

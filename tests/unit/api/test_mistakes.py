@@ -1,6 +1,8 @@
 """What people get wrong first: each mistake is answered by what to do instead."""
 
 import importlib
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -129,7 +131,14 @@ def test_the_error_for_an_exception_of_kafkas_clients_names_ours(name: str) -> N
     ("name", "advice"),
     [
         ("RecordTooLargeError", "use MessageTooLargeError"),
-        ("UnknownTopicError", "errors are in kstore.errors: .*UnknownTopicOrPartitionError"),
+        ("RecordTooLarge", "use MessageTooLargeError"),
+        ("UnknownTopicError", "use UnknownTopicOrPartitionError"),
+        ("UnknownTopic", "use UnknownTopicOrPartitionError"),
+        ("NotFound", "use UnknownTopicOrPartitionError"),
+        ("CorruptError", "use CorruptRecordError"),
+        ("CorruptionError", "use CorruptRecordError"),
+        ("Error", "use KStoreError"),
+        ("OffsetRange", "errors are in kstore.errors: .*OffsetOutOfRangeError"),
         ("TopicExists", "use TopicExistsError"),
     ],
 )
@@ -144,6 +153,18 @@ def test_an_import_of_an_exception_of_kafkas_clients_names_ours(
     assert not hasattr(found, name)
     with pytest.raises(ImportError, match="cannot import name 'nothing'"):
         exec(f"from {module} import nothing")
+
+
+def test_python_adds_no_other_name_to_the_advice() -> None:
+    program = "from kstore import errors\nerrors.RecordTooLargeError"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert done.stderr.endswith("use MessageTooLargeError\n")
+    assert done.returncode == 1
+
+
+def test_a_name_that_resembles_no_error_has_no_advice() -> None:
+    with pytest.raises(AttributeError, match=r"has no attribute 'Zebra'$"):
+        getattr(kstore, "Zebra")  # noqa: B009
 
 
 def test_a_number_of_partitions_that_a_topic_cannot_have(store: kstore.Store) -> None:

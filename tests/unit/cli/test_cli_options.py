@@ -118,6 +118,7 @@ def test_the_directory_has_either_name(data: Path, name: str, capsys: Any) -> No
         (["repair", "--path", "x", "--execute", "--dry-run"], "not allowed with"),
         (["verify", "."], 'Missing required argument "[log-dir]"\ndid you mean --log-dir .?'),
         (["topics", "--describe", "a", "--path", "x"], "a topic follows its option: --topic a"),
+        (["topics", "--list", "/", "--path", "x"], "a directory follows its option: --log-dir /"),
         (["get-offsets", "--group", "g"], "'kstore consumer-groups --describe' shows"),
         (["groups"], "kstore has no tool 'groups'; did you mean consumer-groups?"),
         (["kafka-topics.sh"], "kstore has no tool 'kafka-topics.sh'; did you mean topics?"),

@@ -1,6 +1,7 @@
 """``find_time`` and ``max_timestamp``: what a broker's ListOffsets answers, or nothing."""
 
 from collections.abc import Callable
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -39,6 +40,7 @@ def test_the_epoch_is_that_of_the_batch(tmp_path: Path) -> None:
     log.append(b"value", timestamp=400)
     assert log.find_time(301) == (5, 400, 6)
     assert log.max_timestamp() == (5, 400, 6)
+    assert log.max_timestamp().datetime == log[5].datetime == datetime.fromtimestamp(0.4, UTC)
 
 
 def test_a_record_beyond_the_limit_is_not_replaced_by_another(tmp_path: Path) -> None:

@@ -1,6 +1,7 @@
 """Columns, Ragged, Headers, and the builder of batches."""
 
 import mmap
+import operator
 
 import numpy as np
 import pytest
@@ -47,6 +48,26 @@ def rows_of(columns):
             strict=True,
         )
     )
+
+
+@given(st.lists(field, max_size=30), st.one_of(field, st.none()))
+def test_comparing_keys_gives_a_mask(keys, wanted):
+    data = b"".join(key or b"" for key in keys)
+    lengths = np.array([-1 if key is None else len(key) for key in keys], np.int32)
+    positions = np.cumsum([0, *lengths.clip(0)])[:-1].astype(np.int64)
+    ragged = Ragged(np.frombuffer(data, np.uint8), positions, lengths)
+    for each in [wanted, *keys[:3]]:
+        assert (ragged == each).tolist() == [key == each for key in keys]
+        assert (ragged != each).tolist() == [key != each for key in keys]
+        assert ragged[ragged == each].to_list() == [key for key in keys if key == each]
+
+
+@pytest.mark.parametrize("other", ["alice", 5, [b"alice"]])
+def test_comparing_keys_with_anything_but_bytes_is_an_error(other):
+    ragged = Ragged(np.zeros(5, np.uint8), np.zeros(1, np.int64), np.full(1, 5, np.int32))
+    for compare in (operator.eq, operator.ne):
+        with pytest.raises(TypeError, match=r"compared with bytes or None, .*`columns.keys == b"):
+            compare(ragged, other)
 
 
 def test_columns_are_views_of_the_source():

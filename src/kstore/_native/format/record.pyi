@@ -1,4 +1,4 @@
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, KeysView, Mapping
 from datetime import datetime as _datetime
 from typing import Any, SupportsIndex, final, overload
 
@@ -22,6 +22,8 @@ class RecordHeaders(tuple[tuple[str, bytes | None], ...]):
         """The value of the last header of a name; the default if there is none."""
     def items(self) -> RecordHeaders:
         """The pairs, as a dict's."""
+    def keys(self) -> KeysView[str]:
+        """The names, each once, as a dict's."""
 
 @final
 class Record:

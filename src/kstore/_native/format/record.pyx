@@ -25,6 +25,8 @@ _OF_ITS_LOG = (
 # into this list, which fits into its padding, instead of a reference. Never shrinks.
 cdef list _origins = [None]
 cdef dict _origin_numbers = {}
+cdef enum:
+    FEW_HEADERS = 32                # up to which a name is searched from the last header on
 _KINDS = ("NoTimestampType", "CreateTime", "LogAppendTime")     # Kafka's names, from -1
 
 
@@ -36,6 +38,8 @@ class RecordHeaders(tuple):
     def __getitem__(self, index):
         if not isinstance(index, str):
             return tuple.__getitem__(self, index)
+        if len(self) > FEW_HEADERS:
+            return _values_by_name(self)[index]
         for name, value in reversed(self):
             if name == index:
                 return value
@@ -51,6 +55,23 @@ class RecordHeaders(tuple):
 
     def items(self):
         return self
+
+    def keys(self):
+        return dict(iter(self)).keys()
+
+
+cdef object _last_values = (None, None)
+
+
+def _values_by_name(headers):
+    """The last value of each name; kept until it is asked of others, so that `dict(headers)`, which
+    asks for each name by itself, reads many headers once."""
+    global _last_values
+    of, values = _last_values
+    if of is not headers:
+        values = dict(iter(headers))
+        _last_values = headers, values
+    return values
 
 
 cdef object _NO_HEADERS = RecordHeaders()
