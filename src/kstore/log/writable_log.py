@@ -72,7 +72,6 @@ class WritableLog(Log):
         super().__init__(topic, partition, path=path, config=config, files=files, recovery=recovery)
         self._writer = writer
         self._state = writer.state
-        self._is_extending = False
         self._stable_end = LastStableOffset(self, files)
         writer.state.appender.set_append_info_type(AppendInfo)
         self._appender = writer.state.appender
@@ -139,13 +138,14 @@ class WritableLog(Log):
     def _extend(self, values: Iterable[Item], when: Timestamp, topic: TopicItems | None) -> range:
         self._require_writer()
         appender = self._appender
-        with self._state.lock:
-            if self._is_extending:
+        state = self._state
+        with state.lock:
+            if state.is_extending:
                 raise RuntimeError(_OWN_SOURCE)
             appender.make_ready()
             first = appender.next_offset
             try:
-                self._is_extending = True
+                state.is_extending = True
                 last = first
                 for chunk in split_into_chunks(values):
                     if appender.next_offset != last:
@@ -158,7 +158,7 @@ class WritableLog(Log):
             except DoesNotFitError as error:
                 raise error.describe(first, appender.next_offset, topic) from None
             finally:
-                self._is_extending = False
+                state.is_extending = False
                 if topic is not None:
                     topic.appended = range(first, appender.next_offset)
         if due:

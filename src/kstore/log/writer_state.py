@@ -103,6 +103,7 @@ class WriterState:
         self.producers = loaded.producers
         self.lost = LostRecords(directory, loaded.lost)
         self.unsynced_segments = _recovered_segments(loaded)
+        self.is_extending = False  # an extend iterates its source, and its thread holds the lock
         self.directory_changes = 0
         self.directory_synced = 0
         self.pending_truncation: Truncation | None = None
@@ -227,9 +228,11 @@ class WriterState:
         """Refuse to wait for another thread that may wait for this one.
 
         The source of an `extend` runs while its thread holds `lock`. A sync of rolled segments in
-        another thread holds `flush_lock`, and waits for `lock`.
+        another thread holds `flush_lock`, and waits for `lock`. Without an extend a thread that
+        holds `lock` may go on: an interrupt can have left it so.
         """
-        if self.lock._is_owned() and not self.flush_lock._is_owned():
+        is_source = self.is_extending and self.lock._is_owned()
+        if is_source and not self.flush_lock._is_owned():
             raise RuntimeError("the source of an extend must not change or close the same log")
 
     # --- waking followers -------------------------------------------------------------------
