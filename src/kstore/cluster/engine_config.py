@@ -47,7 +47,7 @@ def is_kept_by_topics(name: str, value: str) -> bool:
     if name not in KNOWN_TO_ENGINE:
         return False
     try:
-        return LogConfig.from_properties({name: value}).to_properties().get(name) == value
+        return setting_text(LogConfig.from_properties({name: value})[name]) == value
     except InvalidConfigError:
         return False
 

@@ -46,8 +46,9 @@ def _plan(wanted: NewTopic, names: TopicNames, node_id: int, config: BrokerConfi
 def to_create(planned: TopicImage) -> tuple[TopicRecord, TopicToCreate]:
     """What ``kstore.broker`` keeps of a planned topic, and what the store is to create."""
     topic_id = uuid_to_text(planned.topic_id)
-    config = LogConfig.from_properties(kept_by_topics(planned.config))
+    kept = kept_by_topics(planned.config)
+    config = LogConfig.from_properties(kept)
     return (
         TopicRecord(topic_id, True, kept_beside_topics(planned.config)),
-        TopicToCreate(planned.name, len(planned.partitions), config, topic_id),
+        TopicToCreate(planned.name, len(planned.partitions), config, topic_id, tuple(kept)),
     )

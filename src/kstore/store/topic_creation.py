@@ -37,6 +37,7 @@ class TopicToCreate(NamedTuple):
     partitions: int
     config: LogConfig | Mapping[str, object] | None = None
     topic_id: str | None = None
+    set_names: tuple[str, ...] = ()  # settings of a LogConfig that count as set
 
 
 class TopicCreator:
@@ -75,7 +76,7 @@ class TopicCreator:
         check_topic_name(topic)
         partitions = check_partitions(wanted.partitions)
         settings = as_log_config(wanted.config, registry._default)
-        set_names = wanted.config if isinstance(wanted.config, Mapping) else ()
+        set_names = wanted.config if isinstance(wanted.config, Mapping) else wanted.set_names
         if topic_id is not None:
             check_topic_id(topic_id)
         path = registry._dirs[0].path

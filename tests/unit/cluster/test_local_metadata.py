@@ -10,6 +10,7 @@ import kstore
 from kstore.cluster.image import ZERO_UUID, ClusterImage, Endpoint
 from kstore.cluster.local_metadata import LocalMetadata
 from kstore.cluster.metadata import AlterOp, Metadata
+from kstore.config import LogConfig, setting_text
 from kstore.errors import (
     InvalidConfigError,
     PolicyViolationError,
@@ -240,3 +241,18 @@ def test_a_bad_setting_changes_nothing(store: kstore.Store, metadata: LocalMetad
     with pytest.raises(InvalidConfigError, match="Unknown topic config name: foo"):
         metadata.create_topic("orders", config={"foo": "1"})
     assert "orders" not in store
+
+
+def test_a_setting_that_equals_the_engines_default_is_stored_where_it_was_set(
+    store: kstore.Store, metadata: LocalMetadata
+) -> None:
+    text = setting_text(LogConfig()["segment.bytes"])
+    metadata.create_topic("new", config={"segment.bytes": text})
+    metadata.create_topic("altered")
+    metadata.alter_topic_config("altered", [(AlterOp.SET, "segment.bytes", text)])
+    for name in ("new", "altered"):
+        assert dict(store._catalog.set_properties(name)) == {"segment.bytes": text}
+        assert metadata.image.topics[name].config == {"segment.bytes": text}
+    metadata.alter_topic_config("altered", [(AlterOp.DELETE, "segment.bytes", None)])
+    assert dict(store._catalog.set_properties("altered")) == {}
+    assert metadata.image.topics["altered"].config == {}
