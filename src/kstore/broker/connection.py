@@ -521,6 +521,7 @@ class Connection:
             self._listener.reports.report(self, reason)
         if self.session is not None:
             self.session.cancel_timer()
+            self.session = self._gate = None  # references in a circle
         self._poller.unregister(self._fd)
         with suppress(OSError):
             self._socket.shutdown(socket.SHUT_RDWR)  # a forked child may share the descriptor

@@ -303,4 +303,5 @@ class TlsTransport:
 
     def close(self) -> None:
         self._is_closed = True
+        self.on_secured = self._callback = None  # references in a circle
         self._socket.close()
