@@ -6,8 +6,10 @@ import re
 from pathlib import Path
 
 import kstore
+from kstore._native.jit.predicate import Row
 from kstore.client.producer import MultiTopicProducer
 from kstore.missing_names import is_answer
+from kstore.record.columns import Columns
 
 README = Path(__file__).resolve().parents[2] / "README.md"
 OWNERS: dict[str, object] = {
@@ -16,10 +18,14 @@ OWNERS: dict[str, object] = {
     "topic": kstore.Topic,
     "log": kstore.Log,
     "record": kstore.Record,
+    "columns": Columns,
+    "row": Row,
+    "kstore.jit": kstore.jit,
     "producer": MultiTopicProducer,
     "transaction": kstore.TransactionalProducer,
     "consumer": kstore.Consumer,
     "group": kstore.ConsumerGroup,
+    "kstore.errors": kstore.errors,
 }
 RECORD = {"offset", "timestamp", "key", "value", "headers"}  # a compiled class has no signature
 _CODE = re.compile(r"`([^`]+)`")
