@@ -1,12 +1,18 @@
 """Runs the periodic tasks of a store in one thread."""
 
 import threading
+from collections import deque
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from queue import Empty, SimpleQueue
 from time import monotonic
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
+
+if TYPE_CHECKING:
+    from concurrent.futures import Executor
 
 _PAUSE_AFTER_ERROR = 1.0  # seconds
+Item = TypeVar("Item")
 _LONGEST_PAUSE = 3600.0  # seconds; an extremely long wait would overflow
 
 
@@ -112,3 +118,29 @@ class Scheduler:
                 self._wakes.get_nowait()
         except Empty:
             return
+
+
+def call_for_all(
+    pool: "Executor", threads: int, function: Callable[[Item], object], items: Iterable[Item]
+) -> None:
+    """Call a function for every item, on so many threads, or as many as the system has left.
+
+    The caller's thread is one of them.
+    """
+    left = deque(items)
+
+    def work() -> None:
+        while left:
+            try:
+                item = left.popleft()
+            except IndexError:  # another thread was faster
+                return
+            function(item)
+
+    helpers = []
+    with suppress(RuntimeError):  # no thread can be started
+        for _ in range(min(threads, len(left)) - 1):
+            helpers.append(pool.submit(work))
+    work()
+    for helper in helpers:
+        helper.result()

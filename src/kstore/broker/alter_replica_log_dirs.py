@@ -30,7 +30,10 @@ class AlterReplicaLogDirs:
         self._threads = 0
 
     def request(self, topic: str, partition: int, path: str) -> None:
-        """Queue the move of a partition to a log directory of the store."""
+        """Queue the move of a partition to a log directory of the store.
+
+        Raises KStoreError, with nothing queued, where the system has no thread left for it.
+        """
         key = (topic, partition)
         with self._lock:
             is_new = key not in self._targets
@@ -39,8 +42,19 @@ class AlterReplicaLogDirs:
                 return  # the running move notices its new target
             self._queue.append(key)
             if self._threads < max(1, len(self._store.paths)):
-                self._threads += 1
-                threading.Thread(target=self._run, name="kstore-replica-move", daemon=True).start()
+                self._start_thread(key)
+
+    def _start_thread(self, key: PartitionKey) -> None:
+        thread = threading.Thread(target=self._run, name="kstore-replica-move", daemon=True)
+        try:
+            thread.start()
+        except RuntimeError as error:
+            if self._threads:
+                return  # another thread takes it from the queue
+            self._queue.remove(key)
+            del self._targets[key]
+            raise KStoreError(f"no thread can be started for a move: {error}") from error
+        self._threads += 1  # the thread waits for the lock
 
     def targets(self) -> dict[PartitionKey, str]:
         """The target directory of each queued or running move."""

@@ -143,6 +143,7 @@ class Broker:
         self._owns_store = False
         self._lock = threading.Lock()  # of start and close
         self._thread: threading.Thread | None = None
+        self._is_prepared = threading.Event()  # the loop may run
         self._is_closed = False
         self._stop_timer: Timer | None = None
         self._pid = os.getpid()
@@ -182,6 +183,8 @@ class Broker:
             listeners.open()
             self._metrics = self._open_metrics()
             self._prepare_services(listeners)
+            thread = threading.Thread(target=self._run, name="kstore-broker", daemon=True)
+            thread.start()  # RuntimeError if the system has no thread left
         except BaseException:
             if listeners is not None:
                 listeners.close()
@@ -203,8 +206,8 @@ class Broker:
         self._loop.call_soon(self._partitions.begin_epochs_after_losses)
         self._loop.call_soon(listeners.start, self._services)
         self._loop.call_soon(self._sweep)
-        self._thread = threading.Thread(target=self._run, name="kstore-broker", daemon=True)
-        self._thread.start()
+        self._thread = thread
+        self._is_prepared.set()
         self._store._server = self
         process_lifetime.opened(self)
         if self._metrics is not None:
@@ -298,6 +301,7 @@ class Broker:
         return Guard(authorizer, RULES, self._settings.kstore_max_request_partitions)
 
     def _run(self) -> None:
+        self._is_prepared.wait()
         try:
             self._loop.run()
         except BaseException:

@@ -10,6 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import TYPE_CHECKING
 
+from kstore.background.scheduler import call_for_all
 from kstore.errors import KStoreError
 
 if TYPE_CHECKING:
@@ -85,5 +86,5 @@ def sync_logs(logs: list["Log"]) -> "dict[Log, BaseException]":
         flush(logs[0])
     else:
         with ThreadPoolExecutor(min(len(logs), _SYNCS)) as pool:
-            list(pool.map(flush, logs))
+            call_for_all(pool, _SYNCS, flush, logs)
     return errors

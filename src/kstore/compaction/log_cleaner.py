@@ -135,8 +135,8 @@ class LogCleaner:
             self._ending.append(thread)
         for _ in range(-surplus):
             thread = CleanerThread(self._work, partial(manager.background.report, _COMPACTION))
-            self._threads.append(thread)
             thread.start()
+            self._threads.append(thread)
 
     def reconfigure(self, config: "StoreConfig") -> None:
         """Follow other settings of the manager; compactions in work keep the old ones."""

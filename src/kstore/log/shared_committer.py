@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
+from kstore.background.scheduler import call_for_all
 from kstore.errors import ClosedError
 
 if TYPE_CHECKING:
@@ -85,7 +86,7 @@ class SharedCommitter:
                 if len(requested) == 1:  # needs no other thread
                     _sync(*requested.popitem())
                 else:
-                    list(pool.map(_sync, requested.keys(), requested.values()))
+                    call_for_all(pool, _THREADS, lambda item: _sync(*item), requested.items())
 
     def __enter__(self) -> "SharedCommitter":
         return self

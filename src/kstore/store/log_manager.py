@@ -354,8 +354,13 @@ class LogManager:
         with self.lock:
             if self._scheduler is None and not self.closed:
                 on_error = self.background.report
-                self._scheduler = Scheduler(_weak_work(self), partial(on_error, "upkeep"))
-                self._scheduler.start()
+                scheduler = Scheduler(_weak_work(self), partial(on_error, "upkeep"))
+                try:
+                    scheduler.start()
+                except RuntimeError as error:  # the next log that is opened tries again
+                    on_error("upkeep", error)
+                else:
+                    self._scheduler = scheduler
             elif self._scheduler is not None and flush_ms < INT64_MAX:
                 self._scheduler.wake()
 

@@ -60,15 +60,21 @@ class StagedRecovery:
     def start(self, on_complete: Callable[[], object]) -> None:
         """Recover all due partitions in a thread, then call ``on_complete`` there.
 
-        Until then :meth:`wait` waits for those that are not recovered.
+        Until then :meth:`wait` waits for those that are not recovered. Raises RuntimeError, and
+        nothing waits, where no thread can be started.
         """
         with self._manager.lock:
             due = self._begin()
             self._waiting = {key for key, _ in due}
-        self._thread = threading.Thread(
+        thread = threading.Thread(
             target=self._run, args=(due, on_complete), name=self.NAME, daemon=True
         )
-        self._thread.start()
+        try:
+            thread.start()
+        except RuntimeError:
+            self._waiting = set()
+            raise
+        self._thread = thread
 
     def is_waiting(self, key: PartitionKey) -> bool:
         """Whether a partition is in recovery, or waits for it. Takes no lock."""

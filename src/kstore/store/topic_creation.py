@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
+from kstore.background.scheduler import call_for_all
 from kstore.checkpoint.log_dir import LogDir
 from kstore.checkpoint.partition_metadata import write_topic_id
 from kstore.checkpoint.topics_file import CREATING, DELETING, LIVE, TopicEntry
@@ -229,5 +230,4 @@ def _run_all(write: Callable[[tuple[str, int]], None], keys: Iterable[tuple[str,
     from concurrent.futures import ThreadPoolExecutor
 
     with ThreadPoolExecutor(_SYNCS_AT_ONCE, "kstore-create") as pool:
-        for _ in pool.map(write, keys):
-            pass  # an unexpected error of one is raised here
+        call_for_all(pool, _SYNCS_AT_ONCE, write, keys)

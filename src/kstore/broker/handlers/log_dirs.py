@@ -1,5 +1,6 @@
 """DescribeLogDirs and AlterReplicaLogDirs: the contents of log directories, and moves."""
 
+import logging
 import os
 from collections.abc import Mapping
 from functools import partial
@@ -10,7 +11,7 @@ from kstore.broker.handlers.controller_work import error_of
 from kstore.broker.request import Answer, Pending, Request
 from kstore.broker.services import Services
 from kstore.cluster.image import ClusterImage
-from kstore.errors import StorageError
+from kstore.errors import KStoreError, StorageError
 from kstore.files.filenames import LOG, parse_partition_directory, partition_directory
 from kstore.files.files import Files
 from kstore.protocol.api_keys import ApiKey
@@ -26,6 +27,7 @@ from kstore.protocol.messages.describe_log_dirs import (
 from kstore.store.log_dir_info import LogDirInfo
 from kstore.store.partition_factory import peek_end_offset
 
+_LOGGER = logging.getLogger("kstore.broker")
 _WORK_KEY = "log-dirs"  # of the disk workers
 _Result = DescribeLogDirsResponse.Results
 _Partition = DescribeLogDirsResponse.Results.Topics.Partitions
@@ -161,7 +163,11 @@ class LogDirHandlers:
                 elif partition.leader < 0:
                     error = ErrorCode.KAFKA_STORAGE_ERROR
                 else:
-                    self._moves.request(topic, number, info.path)
+                    try:
+                        self._moves.request(topic, number, info.path)
+                    except KStoreError as failure:  # the system has no thread left
+                        _LOGGER.error("%s-%d is not moved: %s", topic, number, failure)
+                        error = ErrorCode.UNKNOWN_SERVER_ERROR
                 codes.setdefault(topic, {})[number] = error
         return _answered(codes)
 

@@ -72,10 +72,11 @@ class MetricsServer(ThreadingHTTPServer):
         self.pages["/live"] = partial(_json_page, health.live)
 
     def start(self) -> None:
-        self._thread = threading.Thread(
+        thread = threading.Thread(
             target=self.serve_forever, name="kstore-broker-metrics", daemon=True
         )
-        self._thread.start()
+        thread.start()
+        self._thread = thread  # close waits for it: not where it could not be started
 
     def close(self) -> None:
         """Close the port; requests in progress may still complete."""
