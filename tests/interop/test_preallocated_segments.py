@@ -21,7 +21,7 @@ from interop.dump import dump_log
 from interop.node import Node
 from kstore import LogConfig, Store, StoreConfig
 from kstore.files.files import DISK, Files
-from support.recording import Recorder
+from support.recording_disk import Recorder
 from torture.crash_disk import CrashDisk
 
 KILLS, CUTS = 200, 60

@@ -1,6 +1,6 @@
 """Disks for tests, which count calls or fail on request.
 
-What a power failure leaves is in ``support.recording`` and ``torture.crash_disk``.
+What a power failure leaves is in ``support.recording_disk`` and ``torture.crash_disk``.
 """
 
 import errno

@@ -2,7 +2,7 @@
 
 It uses strace, or a preloaded library (``calls.c``, which does not see calls that bypass libc).
 Both print lines in the same format, which :func:`changes` converts to the changes that a
-:class:`support.recording.Recorder` records.
+:class:`support.recording_disk.Recorder` records.
 
 Changes of times, modes and owners are ignored, because they change neither contents nor names.
 """
@@ -16,7 +16,7 @@ from collections import defaultdict
 from collections.abc import Iterable
 from pathlib import Path
 
-from support.recording import ROOT, Trace, number_nodes
+from support.recording_disk import ROOT, Trace, number_nodes
 
 TRACED = (
     "open,openat,openat2,creat,write,writev,pwrite64,pwritev,pwritev2,sendfile,splice,"

@@ -14,7 +14,7 @@ from typing import NamedTuple
 from kstore import Store
 from kstore.errors import KStoreError
 from oracle.reader import read_log as oracle_read
-from support.recording import Tree
+from support.recording_disk import Tree
 from torture.checks import QUIET, TMPFS, Violation, expect, materialise
 from torture.damaged_directories import base_trees
 from torture.parts import Budget, Figures, quietly, scratch, share

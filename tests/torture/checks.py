@@ -15,7 +15,7 @@ from kstore.errors import (
 )
 from kstore.files.files import Files
 from oracle.reader import read_log as oracle_read
-from support.recording import Tree, read_tree
+from support.recording_disk import Tree, read_tree
 from torture.world import QUIET, History, TopicPartition, Witness, paths_of
 
 CUTTING = StoreConfig(background=False, recovery="kafka", num_recovery_threads_per_data_dir=1)

@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterator
 from itertools import combinations, pairwise
 from random import Random
 
-from support.recording import ROOT, Op, Trace, Tree, number_nodes
+from support.recording_disk import ROOT, Op, Trace, Tree, number_nodes
 
 MODELS = ("kill", "ordered", "hostile")
 SECTOR = 512  # no disk tears a sector; a page of 4 KiB is eight of them

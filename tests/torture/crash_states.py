@@ -29,7 +29,7 @@ from unittest.mock import patch
 from kstore import Store, clock
 from kstore.client import producer, transactional_producer
 from kstore.errors import KStoreError
-from support.recording import Recorder, Trace, Tree
+from support.recording_disk import Recorder, Trace, Tree
 from torture.checks import (
     CUTTING,
     QUIET,

@@ -19,7 +19,7 @@ from oracle import writer as oracle
 from oracle.crc import crc32, crc32c
 from oracle.plain import PlainRecord
 from oracle.reader import read_log as oracle_read
-from support.recording import Tree, read_tree
+from support.recording_disk import Tree, read_tree
 from torture.checks import MARKER, materialise
 from torture.parts import scratch
 from torture.world import SETTINGS

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import Any
 
 from kstore.errors import StorageError
-from support.recording import CHANGES, READS, Op, Recorder
+from support.recording_disk import CHANGES, READS, Op, Recorder
 from torture.checks import check, expect, materialise
 from torture.crash_disk import CrashDisk
 from torture.parts import Budget, Figures, quietly, scratch, share

@@ -31,7 +31,7 @@ from typing import Any, NamedTuple
 
 from kstore import Store
 from kstore.files.files import DISK, Files
-from support.recording import CHANGES
+from support.recording_disk import CHANGES
 from torture.checks import check, expect
 from torture.parts import Budget, Figures, file_system, quietly, scratch, share
 from torture.random_workload import wander

@@ -27,7 +27,7 @@ from kstore.maintenance.repair import plan_repair, repair
 from kstore.record.timestamp import LAST_RECORD_TIMESTAMP
 from oracle.reader import CorruptError
 from oracle.reader import read_log as oracle_read
-from support.recording import Tree
+from support.recording_disk import Tree
 from torture.bounds import TookTooLongError, in_memory, in_time, nothing_left_open, stamps
 from torture.checks import TMPFS, expect
 from torture.damaged_directories import (

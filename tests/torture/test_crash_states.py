@@ -9,7 +9,7 @@ import pytest
 import kstore
 from support.damage import write_damaged
 from support.logs import open_log, read_log
-from support.recording import Op, Recorder, Trace, read_tree
+from support.recording_disk import Op, Recorder, Trace, read_tree
 from torture.checks import is_gap_reported
 from torture.crash_disk import CrashDisk
 from torture.crash_states import ALL, explore_all, record

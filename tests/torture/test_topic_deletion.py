@@ -9,7 +9,7 @@ import pytest
 
 import kstore
 from kstore import LogConfig, Store, StoreConfig
-from support.recording import Recorder, Trace, Tree
+from support.recording_disk import Recorder, Trace, Tree
 from torture.checks import materialise
 from torture.crash_disk import CrashDisk
 from torture.parts import scratch

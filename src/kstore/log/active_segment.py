@@ -2,7 +2,7 @@
 
 The append kernel (:mod:`kstore._native.append.record_appender`) handles most appends alone. It
 calls this module to open the files, to roll a segment, and after it wrote index entries. Whether a
-roll is due (Kafka's ``shouldRoll``) is decided in :mod:`kstore._native.append.log_end`.
+roll is due (Kafka's ``shouldRoll``) is decided in ``_native/append/roll_due.pxd``.
 
 The log stays usable after an interruption at any step. Files of a segment that was not published
 are removed at once, or, where the disk refuses that too, before the next write.

@@ -229,7 +229,7 @@ class WriterState:
 
         The source of an `extend` runs while its thread holds `lock`. A sync of rolled segments in
         another thread holds `flush_lock`, and waits for `lock`. Without an extend a thread that
-        holds `lock` may go on: an interrupt can have left it so.
+        holds `lock` may continue: an interrupt can have left it so.
         """
         is_source = self.is_extending and self.lock._is_owned()
         if is_source and not self.flush_lock._is_owned():

@@ -21,7 +21,7 @@ from kstore.log.reader import LogReader
 from support.damage import write_damaged
 from support.disks import HalfDisk
 from support.logs import open_log, read_log
-from support.recording import Op, Recorder
+from support.recording_disk import Op, Recorder
 from support.stores import QUIET
 
 MIB = 1 << 20

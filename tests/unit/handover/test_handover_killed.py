@@ -20,7 +20,7 @@ from kstore.handover import HANDOVER, check_broker, hand_over, plan_handover
 from kstore.handover.compare_folder import TargetContents, compare_logs
 from support.damage import write_damaged
 from support.disks import HastyDisk
-from support.recording import Recorder, Tree
+from support.recording_disk import Recorder, Tree
 from support.stores import MARKER, QUIET, snapshot
 from support.transactions import TransactionWriter
 from torture.checks import materialise

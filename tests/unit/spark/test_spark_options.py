@@ -12,7 +12,7 @@ from kstore.errors import InvalidConfigError
 from kstore.spark.jobs import JOBS
 from kstore.spark.sink.options import check_columns, parse_sink
 from kstore.spark.source.metrics import offsets_behind_latest
-from kstore.spark.source.offsets import (
+from kstore.spark.source.offsets_json import (
     EARLIEST,
     LATEST,
     from_json,

@@ -18,7 +18,7 @@ from kstore.verify.missing_folders import find_missing_folders
 from kstore.verify.partition import VerifyReport, verify_partition
 from support.damage import write_damaged
 from support.logs import open_log
-from support.recording import Recorder
+from support.recording_disk import Recorder
 from support.stores import MARKER, QUIET, leave_to_kafka
 
 RECOVERY_POINTS = "recovery-point-offset-checkpoint"

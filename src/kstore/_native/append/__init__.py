@@ -11,6 +11,7 @@ Modules:
 - producer_table: epochs, sequences and open transactions of producers
 - record_appender: appends records of this process
 - reentrant_lock: the lock of a log
+- roll_due: whether a batch belongs to the next segment
 - sparse_index: adds an index entry about every index.interval.bytes
 - stamp_batch: sets offset, leader epoch and timestamps of a batch
 - validate_batch: validates a v2 batch as a leader does

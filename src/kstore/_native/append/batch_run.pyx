@@ -11,6 +11,7 @@ from libc.stdint cimport INT32_MAX, INT64_MAX, int16_t, int32_t, int64_t, uint8_
 from kstore._native.append.batch_appender cimport BatchAppender
 from kstore._native.append.log_end cimport MAX_RELATIVE
 from kstore._native.append.producer_table cimport ACCEPTED, KeptBatch
+from kstore._native.append.roll_due cimport is_roll_due
 from kstore._native.append.stamp_batch cimport restamp, stamp_prefix
 from kstore._native.append.validate_batch cimport validate_leader
 from kstore._native.files.write_all cimport iovec
@@ -100,9 +101,9 @@ cdef class BatchRun:
         cdef int64_t rolling_timestamp = to.rolling_timestamp
         if held == 0 and self.count:
             rolling_timestamp = self.batches[0].check.max_timestamp
-        return not to._is_roll_due(
-            batch.check.header.size, batch.last, batch.check.max_timestamp, held + self.size,
-            self.count, rolling_timestamp)
+        return not is_roll_due(
+            to, batch.check.header.size, batch.last, batch.check.max_timestamp,
+            held + self.size, self.count, rolling_timestamp)
 
     cdef bint _is_in_sequence(self, const BatchHeader* header) noexcept:
         """Whether an idempotent producer's batch is its next one.

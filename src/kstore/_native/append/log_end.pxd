@@ -76,10 +76,6 @@ cdef class LogEnd:
     cdef int _make_room(
         self, int64_t size, int64_t first, int64_t last, int64_t max_timestamp
     ) except -1
-    cdef bint _is_roll_due(
-        self, int64_t size, int64_t last, int64_t max_timestamp, int64_t held,
-        Py_ssize_t more_entries, int64_t rolling_timestamp,
-    ) except -1
     cdef int _write(
         self, const uint8_t* a, size_t a_size, const uint8_t* b, size_t b_size
     ) except -1

@@ -13,6 +13,7 @@ from libc.stdint cimport INT64_MAX, int64_t, uint8_t, uint64_t
 from kstore._native.append.clock cimport now_ms
 from kstore._native.append.producer_table cimport ProducerTable
 from kstore._native.append.reentrant_lock cimport ReentrantLock
+from kstore._native.append.roll_due cimport is_roll_due
 from kstore._native.append.sparse_index cimport (
     append_index_entry, is_entry_due, write_index_entries,
 )
@@ -142,7 +143,7 @@ cdef class LogEnd:
             self.refuse_own("segment", size, self.segment_bytes)
         if self.next_offset > INT64_MAX - <int64_t>MAX_RELATIVE:    # a batch may end beyond 2^63
             self.refuse_own("offset", self.next_offset, INT64_MAX - <int64_t>MAX_RELATIVE)
-        if self._is_roll_due(size, last, max_timestamp, held, 0, self.rolling_timestamp):
+        if is_roll_due(self, size, last, max_timestamp, held, 0, self.rolling_timestamp):
             self.busy = True
             try:
                 self.roll(first)
@@ -151,32 +152,6 @@ cdef class LogEnd:
         if self.active.size == 0:
             self.rolling_timestamp = max_timestamp
         return 0
-
-    @cython.final
-    cdef bint _is_roll_due(
-        self, int64_t size, int64_t last, int64_t max_timestamp, int64_t held,
-        Py_ssize_t more_entries, int64_t rolling_timestamp,
-    ) except -1:
-        """Whether a batch belongs to the next segment (Kafka's LogSegment.shouldRoll).
-
-        The active segment has `held` bytes before it. `more_entries` bounds the index entries of
-        batches that are not written yet.
-        """
-        cdef int64_t waited
-        if (
-            held > self.segment_bytes - size
-            or self.active.entry_count + more_entries >= self.max_entries
-            or self.active.time_count + more_entries >= self.max_times
-            or last - self.active.base_offset > MAX_RELATIVE
-        ):
-            return True
-        if held == 0 or self.roll_ms == 0x7FFFFFFFFFFFFFFF:
-            return False
-        if rolling_timestamp >= 0:
-            waited = max_timestamp - rolling_timestamp
-        else:
-            waited = self._now() - self.created_ms
-        return waited > self.roll_ms
 
     cdef int _write(
         self, const uint8_t* a, size_t a_size, const uint8_t* b, size_t b_size

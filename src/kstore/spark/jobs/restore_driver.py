@@ -25,7 +25,7 @@ from kstore.spark.jobs.task_runner import Progress, run_tasks
 from kstore.spark.sink.commit import publish
 from kstore.spark.sink.options import Staged, StagedPartition, parse_sink
 from kstore.spark.sink.write_identity import Identity
-from kstore.spark.source.offsets import TopicPartition
+from kstore.spark.source.offsets_json import TopicPartition
 from kstore.store.store import Store
 
 if TYPE_CHECKING:

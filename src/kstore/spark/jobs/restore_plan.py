@@ -19,7 +19,7 @@ from kstore.spark.jobs.restore_settings import (
 )
 from kstore.spark.jobs.restore_types import Chunk, Filter
 from kstore.spark.jobs.task_runner import run_tasks
-from kstore.spark.source.offsets import TopicPartition
+from kstore.spark.source.offsets_json import TopicPartition
 from kstore.spark.source.range_reader import open_store
 
 if TYPE_CHECKING:

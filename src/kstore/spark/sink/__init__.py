@@ -5,6 +5,7 @@
 - ``stager``: encodes Arrow batches as record batches v2 in staged files
 - ``arrow_columns``: Arrow columns as arguments of the kernels
 - ``commit``: publishes the staged files of a job, aborts a job, removes old files
-- ``write_identity``: recognizes repetitions; the progress files
+- ``write_identity``: the identities of writes, and their progress files
+- ``repetition``: recognizes a write that was published before
 - ``write_dataframe``: ``kstore.spark.write`` and ``fill_headers``
 """

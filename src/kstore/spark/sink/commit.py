@@ -42,6 +42,7 @@ from kstore.spark.sink.options import (
     SinkOptions,
     Staged,
 )
+from kstore.spark.sink.repetition import is_repetition
 from kstore.spark.sink.write_identity import (
     Content,
     Identity,
@@ -50,7 +51,6 @@ from kstore.spark.sink.write_identity import (
     binding,
     content_of,
     find_progress,
-    is_repetition,
     note_run,
 )
 from kstore.store.store import Store

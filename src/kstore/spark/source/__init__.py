@@ -2,7 +2,7 @@
 
 - ``options``: parses and checks the options of a load
 - ``schema``: the columns of Spark's Kafka connector
-- ``offsets``: Kafka's JSON for offsets and partitions
+- ``offsets_json``: Kafka's JSON for offsets and partitions
 - ``snapshot``: partitions with start and end offsets, fixed once for each load
 - ``time_bounds``: where a load begins and ends, by offset or by time (options push bounds down;
   filters of a query are not pushed)

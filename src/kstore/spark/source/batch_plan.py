@@ -7,7 +7,7 @@ from kstore.log.log import Log
 from kstore.partition_files import TopicIdentity
 from kstore.spark.source.data_loss import LostOffsets, report_data_loss
 from kstore.spark.source.offset_ranges import Plan, plan_ranges
-from kstore.spark.source.offsets import EARLIEST, LATEST, TopicPartition
+from kstore.spark.source.offsets_json import EARLIEST, LATEST, TopicPartition
 from kstore.spark.source.options import SourceOptions
 from kstore.spark.source.range_reader import open_store
 from kstore.spark.source.snapshot import Snapshot, check_extent, check_identity, find_identity

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from kstore.errors import InvalidConfigError
-from kstore.spark.source.offsets import parse_offsets
+from kstore.spark.source.offsets_json import parse_offsets
 
 
 def offsets_behind_latest(source: Any) -> dict[str, float]:

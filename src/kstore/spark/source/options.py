@@ -17,7 +17,7 @@ from kstore.close_names import close_names
 from kstore.errors import InvalidConfigError
 from kstore.partition_files import UNCOMMITTED, check_isolation
 from kstore.spark.java_pattern import compile_topic_pattern
-from kstore.spark.source.offsets import (
+from kstore.spark.source.offsets_json import (
     EARLIEST,
     LATEST,
     Offsets,

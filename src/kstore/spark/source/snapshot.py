@@ -16,7 +16,7 @@ from kstore.errors import (
 )
 from kstore.partition_files import TopicIdentity, check_isolation, filenames
 from kstore.spark.java_pattern import compile_topic_pattern
-from kstore.spark.source.offsets import Offsets, TopicPartition
+from kstore.spark.source.offsets_json import Offsets, TopicPartition
 from kstore.spark.source.options import SourceOptions
 from kstore.store.store import Store
 

@@ -28,7 +28,7 @@ from kstore.log.log import Log
 from kstore.spark.source.batch_plan import find_recreated, plan_logs
 from kstore.spark.source.batch_reader import RangesPartition
 from kstore.spark.source.data_loss import report_data_loss
-from kstore.spark.source.offsets import (
+from kstore.spark.source.offsets_json import (
     EARLIEST,
     LATEST,
     Offsets,

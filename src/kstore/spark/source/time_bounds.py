@@ -8,7 +8,7 @@ from kstore.errors import CorruptRecordError, InvalidConfigError
 from kstore.log.log import Log
 from kstore.partition_files import find_offset_for_time
 from kstore.spark.source.data_loss import report_data_loss
-from kstore.spark.source.offsets import EARLIEST, LATEST, Offsets, TopicPartition, format_names
+from kstore.spark.source.offsets_json import EARLIEST, LATEST, Offsets, TopicPartition, format_names
 from kstore.spark.source.options import Bound, SourceOptions
 from kstore.spark.source.snapshot import Snapshot
 from kstore.store.store import Store
