@@ -10,7 +10,7 @@ from kstore.errors import InvalidConfigError
 from kstore.security.client_tls import client_context
 from kstore.security.json_web_keys import MOST_JWKS, JsonWebKeys, UnknownKeyError
 from kstore.security.oauth_settings import JWKS_URL, OAuthBearerSettings
-from kstore.security.url_reader import UrlError, read_url
+from kstore.security.url_reader import UrlError, read_url, warn_if_readable
 
 if TYPE_CHECKING:
     from kstore.broker.loop import Loop, Timer
@@ -39,6 +39,7 @@ class JsonWebKeyRefresher:
         self._complained_at = float("-inf")
         self._expedited_at = float("-inf")
         self._timer: Timer | None = None
+        warn_if_readable(JWKS_URL, settings.jwks_url, "the keys that verify tokens")
         self._keys = self._first_keys()
 
     def start(self) -> None:

@@ -23,6 +23,7 @@ Modules:
 - security_settings: Reads and validates the settings of listeners and security
 - setting_texts: Looks up settings: a listener's own value, the broker's, or the default
 - tls: TLS on one listener: its settings, and SSL contexts
+- url_opener: Opens http and https URLs with a deadline for the entire response
 - url_reader: Reads what an OAuth provider answers: a URL of a file, http or https
 - web_tokens: JSON Web Tokens: splits them, and verifies their claims
 """

@@ -15,10 +15,11 @@ from typing import Any
 from urllib.parse import quote_plus, urlencode, urlsplit
 
 from kstore.errors import InvalidConfigError
+from kstore.integers import INT32_MAX
 from kstore.lazy_dataclass import lazy_dataclass
 from kstore.security.client_tls import ClientTls, client_context, read_client_tls
 from kstore.security.oauthbearer import MOST_TOKEN, OAuthBearerError, check_extensions
-from kstore.security.url_reader import UrlError, check_url, read_url
+from kstore.security.url_reader import UrlError, check_url, read_url, warn_if_readable
 from kstore.security.web_tokens import TokenError, split_token
 
 TOKEN_URL = "sasl.oauthbearer.token.endpoint.url"
@@ -58,6 +59,7 @@ _LIFETIME, _PRINCIPAL_CLAIM = f"{_UNSECURED}LifetimeSeconds", f"{_UNSECURED}Prin
 _UNSECURED_OPTIONS = (_LIFETIME, _PRINCIPAL_CLAIM, f"{_UNSECURED}ScopeClaimName")
 _MOST_RESPONSE = 1 << 20
 _SECONDS_BETWEEN_ATTEMPTS = 5.0  # while a token is still valid and the provider cannot be reached
+_DIGITS, _MOST_NUMBER = 16, 10**15 - 1  # of settings and claims
 _LAST_SECOND = 253_402_300_800  # the end of the year 9999
 _SHARE_OF_LIFETIME = 0.8  # of a token, after which it is not used for a new connection
 
@@ -118,13 +120,17 @@ def _of_provider(
     texts: Mapping[str, str], options: Mapping[str, str], extensions: Mapping[str, str]
 ) -> OAuthLogin:
     url = check_url(TOKEN_URL, texts[TOKEN_URL])
+    warn_if_readable(TOKEN_URL, url, "the secret and the token")
     if urlsplit(url).scheme.lower() != "file":
         for option in ("clientId", "clientSecret"):
             if not options.get(option):
                 raise InvalidConfigError(f"sasl.jaas.config has no {option}, which {url} needs")
     if texts[_URL_ENCODED].lower() not in ("true", "false"):
         raise InvalidConfigError(f"{_URL_ENCODED} is true or false")
-    backoff = _number(_BACKOFF, texts[_BACKOFF]) / 1000
+    backoff, backoff_max, connect, read = (
+        _number(each, texts[each], INT32_MAX) / 1000
+        for each in (_BACKOFF, _BACKOFF_MAX, _CONNECT, _READ)
+    )
     return OAuthLogin(
         url=url,
         client_id=options.get("clientId", ""),
@@ -132,9 +138,9 @@ def _of_provider(
         scope=options.get("scope", ""),
         is_url_encoded=texts[_URL_ENCODED].lower() == "true",
         tls=read_client_tls({k: v for k, v in options.items() if k.startswith("ssl.")}),
-        timeout_seconds=max(_number(each, texts[each]) for each in (_CONNECT, _READ)) / 1000,
+        timeout_seconds=max(connect, read),
         backoff_seconds=backoff,
-        backoff_max_seconds=max(backoff, _number(_BACKOFF_MAX, texts[_BACKOFF_MAX]) / 1000),
+        backoff_max_seconds=max(backoff, backoff_max),
         extensions=extensions,
     )
 
@@ -163,9 +169,10 @@ def _of_claims(options: Mapping[str, str], extensions: Mapping[str, str]) -> OAu
     )
 
 
-def _number(name: str, text: str) -> int:
-    if not (text.isascii() and text.isdecimal() and 0 < len(text) < 16 and int(text)):
-        raise InvalidConfigError(f"{name} is a whole number of at least 1")
+def _number(name: str, text: str, most: int = _MOST_NUMBER) -> int:
+    is_number = text.isascii() and text.isdecimal() and len(text) < _DIGITS
+    if not (is_number and 1 <= int(text) <= most):
+        raise InvalidConfigError(f"{name} is a whole number from 1 to {most}, not {text[:200]!r}")
     return int(text)
 
 

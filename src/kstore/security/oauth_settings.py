@@ -9,11 +9,13 @@ from dataclasses import field
 from typing import TYPE_CHECKING
 
 from kstore.errors import InvalidConfigError
+from kstore.integers import INT32_MAX
 from kstore.lazy_dataclass import lazy_dataclass
 from kstore.security.client_tls import ClientTls, read_client_tls
 from kstore.security.listeners import ListenerAddress
 from kstore.security.oauthbearer import OAUTHBEARER
 from kstore.security.setting_texts import (
+    MOST_NUMBER,
     OAUTHBEARER_WITHOUT_TLS,
     SERVER_CALLBACK,
     SettingTexts,
@@ -110,7 +112,7 @@ class _Reader:
                     f"listener {name}: the option {option} has no effect on signed tokens; remove "
                     f"it, or {JWKS_URL}"
                 )
-        backoff = self._number(_BACKOFF, 1)
+        backoff = self._number(_BACKOFF, 1, INT32_MAX)
         return OAuthBearerSettings(
             rules=ClaimRules(
                 audiences=tuple(self._texts.names(self._source(_AUDIENCE), name)),
@@ -125,7 +127,7 @@ class _Reader:
             ),
             refresh_ms=self._number(_REFRESH, 1),
             retry_backoff_ms=backoff,
-            retry_backoff_max_ms=max(backoff, self._number(_BACKOFF_MAX, 1)),
+            retry_backoff_max_ms=max(backoff, self._number(_BACKOFF_MAX, 1, INT32_MAX)),
         )
 
     def _unsecured(self, handler_name: str) -> OAuthBearerSettings:
@@ -156,5 +158,5 @@ class _Reader:
     def _text(self, setting: str) -> str:
         return self._texts.text(self._source(setting), self._where.name)
 
-    def _number(self, setting: str, low: int) -> int:
-        return self._texts.number(self._source(setting), low, self._where.name)
+    def _number(self, setting: str, low: int, most: int = MOST_NUMBER) -> int:
+        return self._texts.number(self._source(setting), low, self._where.name, most)

@@ -8,7 +8,7 @@ from kstore.errors import InvalidConfigError
 LISTENER_PREFIX = "listener.name."
 SERVER_CALLBACK = "sasl.server.callback.handler.class"
 OAUTHBEARER_WITHOUT_TLS = "kstore.sasl.oauthbearer.without.tls"
-_MOST = 1 << 53
+MOST_NUMBER, _DIGITS = 1 << 53, 16
 
 
 def listener_setting(listener: str, name: str) -> str:
@@ -40,10 +40,16 @@ class SettingTexts:
             return self._others[name]
         return BROKER_SETTINGS[name].default or ""
 
-    def number(self, name: str, low: int, listener: str | None = None) -> int:
+    def number(
+        self, name: str, low: int, listener: str | None = None, most: int = MOST_NUMBER
+    ) -> int:
         text = self.text(name, listener)
-        if not (text.isascii() and text.isdecimal() and low <= int(text) <= _MOST):
-            raise InvalidConfigError(f"{name} is a whole number of at least {low}, not {text!r}")
+        is_number = text.isascii() and text.isdecimal() and len(text) <= _DIGITS
+        if not (is_number and low <= int(text) <= most):
+            limit = "" if most == MOST_NUMBER else f" and at most {most}"
+            raise InvalidConfigError(
+                f"{name} is a whole number of at least {low}{limit}, not {text[:200]!r}"
+            )
         return int(text)
 
     def flag(self, name: str, listener: str | None = None) -> bool:

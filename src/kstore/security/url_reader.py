@@ -4,7 +4,7 @@ No redirects and no proxies, as in Kafka's HttpAccessTokenRetriever: a secret or
 configured server only. Errors contain no credentials and no response.
 """
 
-import time
+import logging
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Protocol
 from urllib.parse import unquote, urlsplit
@@ -15,6 +15,7 @@ from kstore.files.files import read_outside
 if TYPE_CHECKING:
     import ssl
 
+_LOGGER = logging.getLogger("kstore")
 _SCHEMES = ("file", "http", "https")
 _CHUNK = 1 << 16
 _MOST_SECONDS = 86_400.0  # a socket takes no longer timeout than some
@@ -37,8 +38,11 @@ def check_url(setting: str, url: str) -> str:
     """Return the URL. Raises InvalidConfigError unless it is one that can be read."""
     try:
         parts = urlsplit(url)
+        is_port = parts.port != 0  # ValueError for a port that is none
     except ValueError as error:
         raise InvalidConfigError(f"{setting} is no URL: {error}") from None
+    if not is_port:
+        raise InvalidConfigError(f"{setting} has the port 0")
     if parts.scheme.lower() not in _SCHEMES or parts.username is not None:
         raise InvalidConfigError(f"{setting} is a URL with file:, http: or https:, and no user")
     if parts.scheme.lower() == "file":
@@ -47,6 +51,18 @@ def check_url(setting: str, url: str) -> str:
     elif not parts.hostname:
         raise InvalidConfigError(f"{setting} has no host")
     return url
+
+
+def warn_if_readable(setting: str, url: str, what: str) -> None:
+    """Log a warning if others can read or replace ``what`` on its way from the URL."""
+    parts = urlsplit(url)
+    host = parts.hostname or ""
+    is_local = host in ("localhost", "::1") or host.startswith("127.")
+    if parts.scheme.lower() == "http" and not is_local:
+        _LOGGER.warning(
+            "%s is an http: URL: programs on the way to %s can read or replace %s; use https:",
+            setting, host, what,
+        )  # fmt: skip
 
 
 def read_url(
@@ -58,7 +74,11 @@ def read_url(
     data: bytes | None = None,
     headers: Mapping[str, str] | None = None,
 ) -> bytes:
-    """Return at most ``most`` bytes, or raise UrlError. ``data`` is sent as a POST request."""
+    """Return at most ``most`` bytes, or raise UrlError. ``data`` is sent as a POST request.
+
+    ``timeout_seconds`` limits the connection, and the entire response, headers included,
+    however slowly the server sends them.
+    """
     parts = urlsplit(url)
     if parts.scheme.lower() == "file":
         try:
@@ -66,20 +86,16 @@ def read_url(
         except (StorageError, ValueError) as error:  # ValueError: a NUL in the path
             raise UrlError(str(error)) from None
     from http.client import HTTPException  # these are slow to import
-    from urllib import request
     from urllib.error import HTTPError, URLError
+    from urllib.request import Request
 
-    opener = request.OpenerDirector()
-    for handler in (
-        request.HTTPHandler(), request.HTTPSHandler(context=context),
-        request.HTTPErrorProcessor(), request.HTTPDefaultErrorHandler(),
-    ):  # fmt: skip
-        opener.add_handler(handler)
+    from kstore.security.url_opener import open_url
+
     timeout_seconds = min(timeout_seconds, _MOST_SECONDS)
-    asked = request.Request(url, data, {"Accept": "application/json", **(headers or {})})
+    asked = Request(url, data, {"Accept": "application/json", **(headers or {})})
     try:
-        with opener.open(asked, timeout=timeout_seconds) as response:
-            return _bounded(response, most, time.monotonic() + timeout_seconds)
+        with open_url(asked, timeout_seconds, context) as response:
+            return _bounded(response, most)
     except HTTPError as error:
         error.close()
         raise UrlError(f"HTTP {error.code}", is_permanent=error.code in _PERMANENT) from None
@@ -89,14 +105,12 @@ def read_url(
         raise UrlError(_reason(error)) from None
 
 
-def _bounded(response: "_Response", most: int, deadline: float) -> bytes:
+def _bounded(response: "_Response", most: int) -> bytes:
     received = bytearray()
     while chunk := response.read1(_CHUNK):
         received += chunk
         if len(received) > most:
             raise UrlError(f"the response has more than {most} bytes", is_permanent=True)
-        if time.monotonic() > deadline:
-            raise UrlError("the response takes too long")
     return bytes(received)
 
 

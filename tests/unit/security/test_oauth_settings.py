@@ -10,6 +10,7 @@ from kstore.security.web_tokens import ClaimRules
 MODULE = "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule required"
 PACKAGE = "org.apache.kafka.common.security.oauthbearer."
 URL = "sasl.oauthbearer.jwks.endpoint.url"
+JWKS = "sasl.oauthbearer.jwks.endpoint."
 PREFIX = "listener.name.sasl_plaintext."
 OF_MECHANISM = f"{PREFIX}oauthbearer."
 HANDLER = f"{OF_MECHANISM}sasl.server.callback.handler.class"
@@ -98,6 +99,16 @@ def test_unsecured_tokens() -> None:
         (SIGNED, {JAAS: f"{PACKAGE}Other required;"}, "the login module is"),
         (SIGNED, {"sasl.oauthbearer.clock.skew.seconds": "-1"}, "at least 0"),
         (SIGNED, {"sasl.oauthbearer.jwks.endpoint.refresh.ms": "0"}, "at least 1"),
+        (SIGNED, {f"{JWKS}refresh.ms": "9" * 5000}, f"{JWKS}refresh.ms .*at least 1"),
+        (SIGNED, {f"{JWKS}retry.backoff.ms": "0"}, f"{JWKS}retry.backoff.ms .*at least 1"),
+        (SIGNED, {f"{JWKS}retry.backoff.ms": "-5"}, f"{JWKS}retry.backoff.ms .*at least 1"),
+        (
+            SIGNED,
+            {f"{JWKS}retry.backoff.max.ms": f"{2**31}"},
+            "backoff.max.ms .*at most 2147483647",
+        ),
+        (SIGNED, {URL: "https://keys:0/"}, f"{URL} has the port 0"),
+        (SIGNED, {URL: "https://keys:65536/"}, f"{URL} is no URL: Port out of range"),
         (SIGNED, {"sasl.server.callback.handler.class": "x.Y"}, "does not support"),
         (SIGNED, {f"{OF_MECHANISM}sasl.oauthbearer.expected.isuer": "x"}, "does not support"),
         (SIGNED, {f"{PREFIX}plain.{URL}": "file:///x"}, "does not support"),

@@ -1,7 +1,9 @@
 """URLs of OAuth providers: what is read, and what an error shows."""
 
+import contextlib
 import socket
 import ssl
+import threading
 from pathlib import Path
 
 import pytest
@@ -9,7 +11,7 @@ import pytest
 from kstore.errors import InvalidConfigError
 from kstore.security.client_tls import ClientTls, client_context
 from kstore.security.keystores import StoreFile
-from kstore.security.url_reader import UrlError, check_url, read_url
+from kstore.security.url_reader import UrlError, check_url, read_url, warn_if_readable
 from support.certificates import Authority
 from support.http_server import web_server
 
@@ -40,6 +42,21 @@ def test_files(tmp_path: Path) -> None:
         read_url(path.as_uri(), 4)
 
 
+def test_a_url_that_others_can_read_is_warned_of(caplog: pytest.LogCaptureFixture) -> None:
+    for url in (
+        "https://x/",
+        "http://localhost/",
+        "http://127.0.0.1:1/",
+        "http://[::1]/",
+        "file:/x",
+    ):
+        warn_if_readable("setting", url, "the token")
+    assert caplog.records == []
+    warn_if_readable("setting", "HTTP://x.example:80/", "the token")
+    assert "setting is an http: URL" in caplog.text
+    assert "to x.example can read or replace the token" in caplog.text
+
+
 def test_http(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("http_proxy", "http://127.0.0.1:1")  # not used
     with web_server() as server:
@@ -66,6 +83,30 @@ def test_a_server_that_does_not_answer() -> None:
         url = f"http://127.0.0.1:{server.getsockname()[1]}/"
         with pytest.raises(UrlError, match="timed out"):
             read_url(url, 100, timeout_seconds=0.2)
+
+
+@pytest.mark.parametrize("begin", [b"HTTP/1.1 200 OK\r\nX: ", b"", b"HTTP/1.1 200 OK\r\n\r\n"])
+def test_a_server_that_sends_byte_by_byte(begin: bytes) -> None:
+    """Each byte comes long before the timeout of a single read."""
+    done = threading.Event()
+
+    def drip() -> None:
+        client, _ = server.accept()
+        with client, contextlib.suppress(OSError):
+            client.sendall(begin)
+            while not done.wait(0.02):
+                client.sendall(b"x")
+
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        thread = threading.Thread(target=drip)
+        thread.start()
+        url = f"http://127.0.0.1:{server.getsockname()[1]}/"
+        try:
+            with pytest.raises(UrlError, match="timed out"):
+                read_url(url, 1 << 20, timeout_seconds=0.3)
+        finally:
+            done.set()
+            thread.join()
 
 
 def test_https(tmp_path: Path) -> None:
