@@ -1,17 +1,23 @@
-"""Checks integers that a caller passes in: offsets, timestamps, sizes, counts, epochs.
+"""Checks numbers that a caller passes in: offsets, timestamps, sizes, counts, epochs, seconds.
 
 Kafka stores each in a field of fixed width. A number that does not fit is the caller's mistake
 and is refused here, before it reaches a struct or a kernel.
 """
 
 import operator
-from typing import SupportsIndex, cast
+from typing import TYPE_CHECKING, SupportsFloat, SupportsIndex, cast
 
 from kstore.errors import InvalidConfigError
 
 INT32_MIN, INT32_MAX = -(2**31), 2**31 - 1
 INT64_MIN, INT64_MAX = -(2**63), 2**63 - 1
 _PRINTABLE_BITS = 128
+_LONGEST_WAIT = 1e9  # seconds
+
+if TYPE_CHECKING:
+    from datetime import timedelta
+
+    Seconds = float | timedelta | None
 
 
 def check_integer(name: str, value: object, low: int = INT64_MIN, high: int = INT64_MAX) -> int:
@@ -49,3 +55,20 @@ def show_value(value: object) -> str:
     if isinstance(value, int) and value.bit_length() > _PRINTABLE_BITS:
         return f"a number of {value.bit_length()} bits"
     return repr(value)
+
+
+def check_seconds(name: str, value: "Seconds") -> float | None:
+    """A time to wait in seconds, of a number or a ``timedelta``; None, without limit, stays None.
+
+    At most thirty years, also for infinity: no clock overflows. Raises TypeError for other types,
+    bools included, and InvalidConfigError, a ValueError, for NaN and less than 0 seconds.
+    """
+    if value is None:
+        return None
+    seconds: object = value.total_seconds() if hasattr(value, "total_seconds") else value
+    if isinstance(seconds, bool) or not hasattr(type(seconds), "__float__"):
+        raise TypeError(f"{name} is in seconds, a timedelta, or None: not {value!r}")
+    number = float(cast(SupportsFloat, seconds))
+    if not number >= 0:  # NaN too
+        raise InvalidConfigError(f"{name} is in seconds, at least 0, or None: not {value!r}")
+    return min(number, _LONGEST_WAIT)

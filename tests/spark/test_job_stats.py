@@ -123,7 +123,7 @@ def test_resume_does_not_walk_again(
     assert main([*words, "--dry-run"]) == 0
     stats = left[0].stats
     printed = capsys.readouterr().out
-    assert printed == f"1 tasks would scan {stats.segments} segments, {stats.bytes:,} bytes\n"
+    assert printed == f"1 task would scan {stats.segments} segments, {stats.bytes:,} bytes\n"
     seen: set[str] = set()
     again = job.stats(
         spark, log_dir, resume=str(state), progress=lambda done, total, name: seen.add(name)

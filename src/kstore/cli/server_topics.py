@@ -7,6 +7,7 @@ from kstore.cli.common import WrongOptionsError, open_server
 from kstore.cli.partition_reports import is_report, is_reported, parse_assignment
 from kstore.cli.topic_options import changed, list_topics, selected, settings_of, warn_of_collisions
 from kstore.errors import KStoreError
+from kstore.partition_files import count_of
 
 if TYPE_CHECKING:
     from kstore.remote.store import RemoteStore
@@ -135,6 +136,6 @@ def alter(store: "RemoteStore", arguments: argparse.Namespace) -> None:
 def delete(store: "RemoteStore", arguments: argparse.Namespace) -> None:
     for name in changed(store, arguments):
         if arguments.dry_run:
-            print(f"Topic {name} would be deleted ({len(store[name])} partitions).")
+            print(f"Topic {name} would be deleted ({count_of(len(store[name]), 'partition')}).")
         else:
             store.delete_topic(name)

@@ -24,7 +24,7 @@ from kstore.cli.topic_options import (
 )
 from kstore.errors import InvalidConfigError, KStoreError
 from kstore.integers import INT32_MAX
-from kstore.partition_files import filenames
+from kstore.partition_files import count_of, filenames
 
 if TYPE_CHECKING:
     from kstore.store.store import Store
@@ -278,6 +278,6 @@ def alter(store: "Store", arguments: argparse.Namespace) -> None:
 def delete(store: "Store", arguments: argparse.Namespace) -> None:
     for name in changed(store, arguments):
         if arguments.dry_run:
-            print(f"Topic {name} would be deleted ({len(store[name])} partitions).")
+            print(f"Topic {name} would be deleted ({count_of(len(store[name]), 'partition')}).")
             continue
         store.delete_topic(name, foreign=arguments.foreign)

@@ -22,7 +22,7 @@ from kstore.client.uncommitted_reads import UncommittedReads
 from kstore.coordinator.group.offset_records import OffsetCommit, check_metadata
 from kstore.coordinator.group.reader_offsets_file import TopicIds
 from kstore.errors import ClosedError, InvalidConfigError, UnknownTopicOrPartitionError
-from kstore.integers import INT32_MAX, check_integer, check_integer_setting
+from kstore.integers import INT32_MAX, check_integer, check_integer_setting, check_seconds
 from kstore.kafka_names import CONSUMER_IN_ASYNCIO, OF_CONSUMERS
 from kstore.keyword_names import explain_keywords
 from kstore.missing_names import answer_names, no_asyncio
@@ -37,6 +37,7 @@ from kstore.topic_partition import (
 
 if TYPE_CHECKING:
     from kstore.coordinator.group.store_group import StoreGroup
+    from kstore.integers import Seconds
     from kstore.record import Record
     from kstore.store.store import Store
 
@@ -68,7 +69,7 @@ class Consumer:
         *,
         auto_offset_reset: str,
         max_poll_records: int,
-        timeout: float | None,
+        timeout: "Seconds",
         isolation_level: str,
         topics: Iterable[str] = (),
         metadata_max_age_ms: int = 0,
@@ -95,7 +96,7 @@ class Consumer:
             store, check_integer_setting("metadata.max.age.ms", metadata_max_age_ms, 0) / 1000
         )
         self._max_poll_records = check_integer_setting("max.poll.records", max_poll_records, 1)
-        self._timeout = timeout
+        self._timeout = check_seconds("timeout", timeout)
         self.isolation_level = isolation_level
         self._lock = RLock()
         self._stopped = Event()
@@ -236,7 +237,7 @@ class Consumer:
         self,
         *unnamed: Never,
         max_records: int | None = None,
-        timeout: float = 0.0,
+        timeout: "Seconds" = 0.0,
         **unknown: Never,
     ) -> PolledRecords:
         """Up to max_records records by partition; waits up to timeout seconds for the first.
@@ -251,7 +252,7 @@ class Consumer:
         if wanted < 1:
             raise InvalidConfigError(f"max_records is at least 1, as max.poll.records: {wanted!r}")
         found = PolledRecords()
-        batch = self._next_batch(wanted, timeout)
+        batch = self._next_batch(wanted, check_seconds("timeout", timeout))
         while batch is not None:
             tp = TopicPartition(batch.topic, batch.partition)
             found.setdefault(tp, []).extend(batch)
@@ -259,15 +260,16 @@ class Consumer:
             batch = self._next_batch(wanted, 0.0) if wanted > 0 else None
         return found
 
-    def batches(self, timeout: float | None = None) -> Iterator[ConsumerBatch]:
+    def batches(self, timeout: "Seconds" = None) -> Iterator[ConsumerBatch]:
         """Batches of up to ``max_poll_records`` records, from each partition in turn.
 
         Waits for more at the end; ends after timeout seconds without records (None: never), or
         when the consumer is closed.
         """
+        seconds = check_seconds("timeout", timeout)
         while True:
             try:
-                batch = self._next_batch(self._max_poll_records, timeout)
+                batch = self._next_batch(self._max_poll_records, seconds)
             except ClosedError:
                 if self._closed or self._stopped.is_set():
                     return

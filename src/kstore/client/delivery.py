@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from kstore._native.append.encode import BatchBuffer
 from kstore.client.record_metadata import RecordMetadata, metadata_of
+from kstore.integers import check_seconds
 from kstore.kafka_names import FLUSH_IN_ASYNCIO, OF_DELIVERIES
 from kstore.log.append_split import AppendedBatch
 from kstore.missing_names import answer_names, no_asyncio
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from asyncio import Future
 
     from kstore.client.topic_batches import TopicBatches
+    from kstore.integers import Seconds
 
 _LOGGER = logging.getLogger("kstore")
 
@@ -39,7 +41,7 @@ class Delivery:
     def done(self) -> bool:
         return self._batch.done
 
-    def result(self, timeout: float | None = None) -> RecordMetadata:
+    def result(self, timeout: "Seconds" = None) -> RecordMetadata:
         """The record's topic, partition and offset; raises the error if it was not appended.
 
         Waits up to timeout seconds (TimeoutError). With ``acks=0`` it does not wait for the log,
@@ -51,9 +53,9 @@ class Delivery:
         batch = self._batch
         return metadata_of(batch.of_topic.topic, batch.partition, batch.offset_of(self._index))
 
-    def exception(self, timeout: float | None = None) -> BaseException | None:
+    def exception(self, timeout: "Seconds" = None) -> BaseException | None:
         """The error, or None for an appended record."""
-        self._batch.wait(timeout)
+        self._batch.wait(check_seconds("timeout", timeout))
         self._batch.error_seen = True
         return self._batch.error_of(self._index)
 

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from kstore.client.consumer import Consumer, OnRebalance
     from kstore.client.producer import MultiTopicProducer, Producer
     from kstore.client.transactional_producer import TransactionalProducer
+    from kstore.integers import Seconds
     from kstore.store.store import Store
 
 
@@ -187,7 +188,7 @@ def consumer(
     assignment: Iterable[tuple[str, int]] = (),
     auto_offset_reset: str = "earliest",
     max_poll_records: int = 500,
-    timeout: float | None = None,
+    timeout: "Seconds" = None,
     isolation_level: str = "read_uncommitted",
     metadata_max_age_ms: int = 1000,
     max_poll_interval_ms: int = 300_000,

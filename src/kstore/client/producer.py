@@ -25,6 +25,7 @@ from kstore.record.timestamp import to_record_timestamp
 from kstore.topic_partition import as_partition
 
 if TYPE_CHECKING:
+    from kstore.integers import Seconds
     from kstore.store.store import Store
     from kstore.store.topic import Topic
 
@@ -41,7 +42,7 @@ class _OwnsSender:
         self._sender.start()
         finalize(self, self._sender.abandon).atexit = False  # then the store closes it
 
-    def flush(self, timeout: float | None = None) -> int:
+    def flush(self, timeout: "Seconds" = None) -> int:
         """Wait until all earlier records are delivered, at most ``timeout`` seconds (None: no
         limit).
 

@@ -15,11 +15,12 @@ from kstore.errors import (
     InvalidConfigError,
     KStoreError,
 )
-from kstore.integers import check_integer_setting
+from kstore.integers import check_integer_setting, check_seconds
 from kstore.record.memory_size import RECORD_OVERHEAD
 
 if TYPE_CHECKING:
     from kstore.client.topic_batches import TopicBatches
+    from kstore.integers import Seconds
     from kstore.log.log import Log
 
 _LOGGER = logging.getLogger("kstore")
@@ -125,16 +126,13 @@ class Sender:
 
     # --- the caller's calls ---------------------------------------------------------------
 
-    def flush(self, timeout: float | None = None) -> int:
+    def flush(self, timeout: "Seconds" = None) -> int:
         """Wait until all earlier records are delivered, at most ``timeout`` seconds (None: no
         limit).
 
         Returns how many of them are still in flight; raises the first error of the others.
         """
-        if timeout is not None:
-            if not timeout >= 0:  # NaN too
-                raise InvalidConfigError(f"timeout is in seconds, or None: not {timeout!r}")
-            timeout = min(timeout, _LONGEST_WAIT / 1000)
+        seconds = check_seconds("timeout", timeout)
         with self.changed:
             self._check_fork()
             if self._thread is threading.current_thread():
@@ -142,7 +140,7 @@ class Sender:
             waiting = {batch for batch in self._unfinished if batch.size}  # 0: it was refused
             self._close_batches()
             self.changed.notify_all()
-            self.changed.wait_for(lambda: waiting.isdisjoint(self._unfinished), timeout)
+            self.changed.wait_for(lambda: waiting.isdisjoint(self._unfinished), seconds)
             left = sum(batch.record_count() for batch in waiting & self._unfinished)
         self._raise_errors()
         return InFlight(left)

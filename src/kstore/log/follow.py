@@ -7,13 +7,14 @@ from time import monotonic
 from typing import TYPE_CHECKING
 
 from kstore.errors import OffsetOutOfRangeError
-from kstore.integers import check_integer
+from kstore.integers import check_integer, check_seconds
 from kstore.log.read_committed import UNCOMMITTED, TransactionOutcomes, check_isolation, end_at
 from kstore.log.view import LogView
 from kstore.record import Record
 
 if TYPE_CHECKING:
     from kstore._native.read.segment_view import SegmentList
+    from kstore.integers import Seconds
     from kstore.log.readable_log import ReadableLog
 
 _ASYNC_POLL = 0.005  # seconds; for the log of another process, whose files are polled
@@ -60,11 +61,11 @@ class Follower:
     """
 
     def __init__(
-        self, log: "ReadableLog", start: int, timeout: float | None, isolation: str = UNCOMMITTED
+        self, log: "ReadableLog", start: int, timeout: "Seconds", isolation: str = UNCOMMITTED
     ) -> None:
         self.log = log
         self.next_offset = start
-        self.timeout = timeout
+        self.timeout = check_seconds("timeout", timeout)
         self.isolation = isolation
         self._outcomes = TransactionOutcomes(log) if check_isolation(isolation) else None
         self._seen = -1  # the log end at the last refresh

@@ -6,10 +6,11 @@ from time import monotonic
 from typing import TYPE_CHECKING
 
 from kstore.errors import ClosedError, KStoreError
-from kstore.integers import check_integer
+from kstore.integers import check_integer, check_seconds
 from kstore.segment.segment import out_of_range
 
 if TYPE_CHECKING:
+    from kstore.integers import Seconds
     from kstore.log.log import Log
 
 
@@ -56,18 +57,19 @@ class Committer:
                     self._begun = self._log._require_writer().flusher.start_writing(AHEAD)
         return end
 
-    def wait(self, offset: int | None = None, timeout: float | None = None) -> bool:
+    def wait(self, offset: int | None = None, timeout: "Seconds" = None) -> bool:
         """Return True when everything below offset (None: the current log end) is on disk.
 
         False after timeout seconds. Raises the StorageError of a failed sync, and
         OffsetOutOfRangeError for an offset beyond the log end, which no record has yet.
         """
+        seconds = check_seconds("timeout", timeout)
         target = end = self.request()
         if offset is not None:
             target = check_integer("offset", offset, 0)
         if target > end:
             raise out_of_range(self._log.path, self._log.segments, target)
-        deadline = None if timeout is None else monotonic() + timeout
+        deadline = None if seconds is None else monotonic() + seconds
         with self._changed:
             while self.durable_offset < min(target, self._log.end_offset):
                 self._check()

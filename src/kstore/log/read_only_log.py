@@ -2,13 +2,13 @@
 
 from collections.abc import Callable
 from functools import wraps
-from typing import Any, NoReturn, TypeVar, cast
+from typing import TYPE_CHECKING, Any, NoReturn, TypeVar, cast
 
 from kstore._native.read.segment_view import SegmentList, SegmentView, Slice
 from kstore.config import LogConfig
 from kstore.errors import ReadOnlyError
 from kstore.files.files import Files
-from kstore.integers import INT32_MAX, INT32_MIN, check_integer
+from kstore.integers import INT32_MAX, INT32_MIN, check_integer, check_seconds
 from kstore.log.log import Log
 from kstore.log.read_committed import LastStableOffset
 from kstore.log.reader import LogReader
@@ -18,6 +18,9 @@ from kstore.producer_state.reader_producer_state import ReaderProducerState
 from kstore.producer_state.snapshot import ProducerEntry
 from kstore.segment.segment import out_of_range
 from kstore.segment.transaction_index import AbortedTransaction
+
+if TYPE_CHECKING:
+    from kstore.integers import Seconds
 
 Method = TypeVar("Method", bound=Callable[..., Any])
 
@@ -95,8 +98,10 @@ class ReadOnlyLog(Log):
         except LookupError:
             raise out_of_range(self.path, self.segments, offset) from None
 
-    def wait_beyond(self, offset: int, timeout: float | None = None) -> bool:
-        return self._reader.wait_beyond(check_integer("offset", offset), timeout)
+    def wait_beyond(self, offset: int, timeout: "Seconds" = None) -> bool:
+        return self._reader.wait_beyond(
+            check_integer("offset", offset), check_seconds("timeout", timeout)
+        )
 
     # --- leader epochs -------------------------------------------------------------------------
 

@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     import pandas as pd
     import pyarrow as pa
 
+    from kstore.integers import Seconds
     from kstore.record.columns import Columns
     from kstore.recovery.report import RecoveryReport
     from kstore.verify.partition import VerifyReport
@@ -286,7 +287,7 @@ class ReadableLog(metaclass=ABCMeta):
         self,
         *,
         start: int | datetime | str | None = None,
-        timeout: float | None = None,
+        timeout: "Seconds" = None,
         **isolation: Unpack[Isolation],
     ) -> Follower:
         """Iterate records from start and wait for more; by default new ones only, as ``tail -f``.
@@ -313,7 +314,7 @@ class ReadableLog(metaclass=ABCMeta):
         """
 
     @abstractmethod
-    def wait_beyond(self, offset: int, timeout: float | None = None) -> bool:
+    def wait_beyond(self, offset: int, timeout: "Seconds" = None) -> bool:
         """Wait until the log end lies beyond offset; False after timeout seconds."""
 
     # --- lookups by time -------------------------------------------------------------------

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from kstore._native.jit import Predicate
+    from kstore.integers import Seconds
     from kstore.log.follow import Follower
     from kstore.log.readable_log import ReadableLog
     from kstore.record.columns import Columns
@@ -419,7 +420,7 @@ class LogView(GuessedNamesOfViews):
         return to_dataframe(self.scan())
 
     @explain_keywords(where=_WHERE, isolation_level=_ISOLATION)
-    def follow(self, *, timeout: float | None = None) -> "Follower":
+    def follow(self, *, timeout: "Seconds" = None) -> "Follower":
         """Records from the view's start on, and new ones as they come; see Log.follow."""
         return self.log.follow(start=self.start, timeout=timeout, isolation=self.isolation)
 

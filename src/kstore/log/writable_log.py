@@ -17,7 +17,7 @@ from kstore.errors import (
     StorageError,
 )
 from kstore.files.files import Files
-from kstore.integers import INT32_MAX, INT32_MIN, check_integer
+from kstore.integers import INT32_MAX, INT32_MIN, check_integer, check_seconds
 from kstore.keyword_names import NO_DRY_RUN, explain_extend, explain_keywords
 from kstore.log import retention, time_lookup
 from kstore.log.append_info import AppendInfo
@@ -36,6 +36,7 @@ from kstore.topic_partition import TopicPartition
 
 if TYPE_CHECKING:
     from kstore.compaction.compaction_report import CompactionReport
+    from kstore.integers import Seconds
     from kstore.log.retention_report import RetentionReport
     from kstore.maintenance.reindex import ReindexReport
     from kstore.maintenance.rewrite import Progress, RewriteReport
@@ -190,8 +191,10 @@ class WritableLog(Log):
         except (StorageError, CorruptRecordError):  # perhaps of a segment that left the log
             return self._writer.access.read_current(offset, max_bytes, up_to, min_one_batch)
 
-    def wait_beyond(self, offset: int, timeout: float | None = None) -> bool:
-        return self._state.wait_beyond(check_integer("offset", offset), timeout)
+    def wait_beyond(self, offset: int, timeout: "Seconds" = None) -> bool:
+        return self._state.wait_beyond(
+            check_integer("offset", offset), check_seconds("timeout", timeout)
+        )
 
     # --- leader epochs -------------------------------------------------------------------------
 

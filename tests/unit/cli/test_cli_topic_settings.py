@@ -104,7 +104,7 @@ def test_a_dry_run_names_the_topics_beside_a_writer(data: Path, tool: Tool) -> N
         _, lines, _ = tool("topics", "--delete", "--topic", "orders|pay.*", "--dry-run")
         assert lines == [
             "Topic orders would be deleted (2 partitions).",
-            "Topic payments would be deleted (1 partitions).",
+            "Topic payments would be deleted (1 partition).",
         ]
         words = ("--alter", "--topic", "orders", "--partitions", 3, "--dry-run")
         assert tool("topics", *words) == (0, ["Topic orders would be altered."], [])

@@ -184,7 +184,7 @@ def test_results_from_the_resume_file_are_reported_as_such(
     compaction.compact(NO_SPARK, log_dir, resume=state)
     words = ["spark", "compact", "--dry-run", "--resume", state, "--log-dir", str(log_dir)]
     assert main(words) == 0
-    assert "1 tasks would compact" in capsys.readouterr().out
+    assert "1 task would compact" in capsys.readouterr().out
     append(log_dir, 0, 1, 200)
     assert main(words) == 0
     assert "2 tasks would compact" in capsys.readouterr().out

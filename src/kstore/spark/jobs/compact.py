@@ -23,6 +23,7 @@ from kstore.partition_files import (
     StagingArea,
     Throttler,
     cleaner,
+    count_of,
     plan_round,
     remove_staged,
     write_cleaner_offset,
@@ -188,7 +189,8 @@ class _Compact(ChangingJob[Log, CompactedPartition]):
 
     def describe_plan(self, partitions: Sequence[Log], parallelism: int) -> str:
         size = sum(log.size for log in partitions)
-        return f"{len(partitions)} tasks would compact a partition each, {size:,} bytes in total"
+        tasks = count_of(len(partitions), "task")
+        return f"{tasks} would compact a partition each, {size:,} bytes in total"
 
     def change(
         self, partitions: Sequence[Log]

@@ -17,6 +17,7 @@ from kstore.partition_files import (
     ReplayedProducers,
     SegmentDamage,
     base_offsets,
+    count_of,
     filenames,
     find_overlap,
     finish_partition,
@@ -178,7 +179,8 @@ class _Reindex(ChangingJob[_Partition, ReindexedPartition]):
     def describe_plan(self, partitions: Sequence[_Partition], parallelism: int) -> str:
         units = _plan_units(partitions)
         tasks = self.plan_units(units, parallelism)
-        return f"{len(tasks)} tasks would read {len(units)} segments and rebuild their files"
+        segments = count_of(len(units), "segment")
+        return f"{count_of(len(tasks), 'task')} would read {segments} and rebuild their files"
 
     def change(
         self, partitions: Sequence[_Partition]

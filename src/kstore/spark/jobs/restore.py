@@ -15,7 +15,7 @@ from kstore.arguments import add_time_range, partition_numbers, read_properties,
 from kstore.config import CODECS
 from kstore.errors import InvalidConfigError
 from kstore.integers import INT32_MAX
-from kstore.partition_files import DISK, Files, Paths, absolute_paths
+from kstore.partition_files import DISK, Files, Paths, absolute_paths, count_of
 from kstore.record import codec
 from kstore.spark.jobs.command import absolute_of, main, parse_pairs, topic_pattern
 from kstore.spark.jobs.reports import show
@@ -282,7 +282,8 @@ def _describe_plan(arguments: argparse.Namespace, source: Source, files: Files =
         tasks += len(remaining)
         partitions += bool(remaining)
         size += sum(chunk.size for chunk in remaining)
-    return f"{tasks} tasks would restore {partitions} partitions from {size:,} bytes"
+    restored = count_of(partitions, "partition")
+    return f"{count_of(tasks, 'task')} would restore {restored} from {size:,} bytes"
 
 
 def _source_options(arguments: argparse.Namespace) -> dict[str, Any]:

@@ -20,6 +20,7 @@ from kstore.partition_files import (
     SegmentDamage,
     SegmentView,
     StagingArea,
+    count_of,
     damage_of,
     remove_staged,
     rewrite_segment,
@@ -180,7 +181,7 @@ class RewriteJob(ChangingJob[Log, RewrittenPartition]):
         units = _plan_units(partitions, [_views(log, roll=self._roll) for log in partitions])
         tasks, size = self.plan_units(units, parallelism), sum(unit.size for unit in units)
         which = "segments" if self._roll else "rolled segments"
-        return f"{len(tasks)} tasks would rewrite {len(units)} {which}, {size:,} bytes"
+        return f"{count_of(len(tasks), 'task')} would rewrite {len(units)} {which}, {size:,} bytes"
 
 
 def _report(log: Log, report: RewriteReport) -> RewrittenPartition:

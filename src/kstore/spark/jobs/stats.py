@@ -21,6 +21,7 @@ from kstore.partition_files import (
     SegmentDamage,
     Spread,
     Stats,
+    count_of,
     segments_of,
     survey_segments,
     was_replaced,
@@ -197,7 +198,8 @@ class _StatsJob(PartitionJob[_Partition, PartitionStats]):
     def describe_plan(self, partitions: Sequence[_Partition], parallelism: int) -> str:
         units = _plan_units(partitions)
         tasks, size = self.plan_units(units, parallelism), sum(unit.size for unit in units)
-        return f"{len(tasks)} tasks would scan {len(units)} segments, {size:,} bytes"
+        segments = count_of(len(units), "segment")
+        return f"{count_of(len(tasks), 'task')} would scan {segments}, {size:,} bytes"
 
     def show(self, reports: list[PartitionStats], arguments: argparse.Namespace) -> int:
         tree = as_tree(reports)

@@ -15,6 +15,7 @@ from kstore.partition_files import (
     SegmentRangeReport,
     StateReader,
     VerifyReport,
+    count_of,
     find_logs,
     find_missing_folders,
     finding_lines,
@@ -217,7 +218,8 @@ class _Verify(PartitionJob[_Partition, PartitionReport]):
     def describe_plan(self, partitions: Sequence[_Partition], parallelism: int) -> str:
         units = _plan_units(partitions, parallelism)
         tasks = self.plan_units(units, parallelism)
-        return f"{len(tasks)} tasks would verify {sum(unit.size for unit in units):,} bytes"
+        size = sum(unit.size for unit in units)
+        return f"{count_of(len(tasks), 'task')} would verify {size:,} bytes"
 
     def show(self, reports: list[PartitionReport], arguments: argparse.Namespace) -> int:
         return super().show(reports, arguments) or status_of(each.report for each in reports)

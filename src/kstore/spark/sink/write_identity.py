@@ -16,7 +16,13 @@ from operator import attrgetter
 from typing import Any
 
 from kstore.errors import InvalidConfigError, LogDirOfflineError
-from kstore.partition_files import Files, filenames, group_file_name, publish_barrier
+from kstore.partition_files import (
+    Files,
+    count_of,
+    filenames,
+    group_file_name,
+    publish_barrier,
+)
 from kstore.spark.sink.options import ABSENT, SinkOptions, Staged
 from kstore.store.store import Store
 
@@ -67,7 +73,7 @@ class Content:
     checksum: int | None = None
 
     def __str__(self) -> str:
-        return f"{self.rows} rows for {', '.join(sorted(self.topics)) or 'no topic'}"
+        return f"{count_of(self.rows, 'row')} for {', '.join(sorted(self.topics)) or 'no topic'}"
 
     def describe_difference(self, other: "Content") -> str | None:
         """How another write's content differs from this one's; None if it does not."""

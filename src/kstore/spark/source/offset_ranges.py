@@ -27,6 +27,7 @@ from kstore.partition_files import (
     SegmentView,
     TopicIdentity,
     batch_fields,
+    count_of,
     filenames,
     offset_entry,
     read_meta_properties,
@@ -104,7 +105,7 @@ class Plan:
         sizes = (sum(planned.size for planned in task) for task in self.tasks)
         largest = max(sizes, default=0)
         return (
-            f"{len(self.tasks)} tasks read {self.size:,} of {self.all_bytes:,} bytes "
+            f"{count_of(len(self.tasks), 'task')} read {self.size:,} of {self.all_bytes:,} bytes "
             f"({self.segments:,} of {self.all_segments:,} segments, {self.offsets:,} offsets); "
             f"the largest task has {largest:,} bytes"
         )
