@@ -196,6 +196,7 @@ class ProducerBatch:
     def wait(self, timeout: float | None) -> None:
         if self.done:
             return
+        self.of_topic.check_wait(self.partition)
         with self._changed:
             if not self._changed.wait_for(lambda: self.done, timeout):
                 raise TimeoutError(f"the record is not delivered after {timeout} seconds")

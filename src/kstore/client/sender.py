@@ -79,6 +79,7 @@ class Sender:
             self._check()
         if not self.buffered or self.buffered + size <= self._buffer_memory:
             return
+        self._check_wait()
         self._close_batches()
         self.changed.notify_all()
         room = self.changed.wait_for(
@@ -137,6 +138,7 @@ class Sender:
             self._check_fork()
             if self._thread is threading.current_thread():
                 raise KStoreError("flush() in a delivery callback would wait for that callback")
+            self._check_wait()
             waiting = {batch for batch in self._unfinished if batch.size}  # 0: it was refused
             self._close_batches()
             self.changed.notify_all()
@@ -150,6 +152,8 @@ class Sender:
         with self.changed:
             if self._forked:
                 return
+            if self._thread.is_alive():
+                self._check_wait()
             self.closed = True
             self.changed.notify_all()
         if self._thread is not threading.current_thread():
@@ -167,6 +171,11 @@ class Sender:
         with self.changed:
             self._abandoned = True
             self.changed.notify_all()
+
+    def _check_wait(self) -> None:
+        """Raise RuntimeError if the calling thread holds up a batch that it would wait for."""
+        for batch in self._unfinished:
+            batch.of_topic.check_wait(batch.partition)
 
     def _raise_errors(self) -> None:
         with self.changed:

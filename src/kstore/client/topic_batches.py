@@ -8,6 +8,7 @@ from kstore.config import CODECS, codec_of_batches, warn_of_codec
 from kstore.errors import InvalidConfigError
 from kstore.integers import check_integer_setting
 from kstore.log.append_split import append_split
+from kstore.log.writable_log import WritableLog
 from kstore.producer_state.producer_ids import SEQUENCES, new_producer_id, next_sequence
 from kstore.record import codec
 from kstore.record.split import NO_PRODUCER
@@ -52,6 +53,18 @@ class TopicBatches:
         self._sequences: dict[int, int] = {}  # of the next batch, by partition
         self._unsure: set[int] = set()  # partitions where a failed append may have succeeded
         self._logs: dict[int, Log] = {}
+
+    def check_wait(self, partition: int) -> None:
+        """Raise RuntimeError if a wait for a batch of this partition would never end.
+
+        The source of an extend holds the lock of its log, which the append of a batch waits for.
+        Another thread that the source waits for is not recognized.
+        """
+        log = self.topic.store._logs.get((self.topic.name, partition))
+        if isinstance(log, WritableLog) and log._state.is_source:
+            raise RuntimeError(
+                "the source of an extend must not wait for a producer of the same log"
+            )
 
     def append(self, batch: ProducerBatch) -> "Log | None":
         """Append a batch, or note its error; returns the log to sync."""

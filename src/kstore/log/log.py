@@ -84,7 +84,9 @@ class Log(ReadableLog, GuessedNames):
         Items are values (bytes-like or None), pairs (key, value), or Records, whose key, value,
         headers and timestamp are used; a source may mix them. The log stays locked until the
         source is exhausted, so it should be a fast one. A source that appends to this log itself
-        is refused. After an error in the middle the batches before it are in the log.
+        is refused, and so is one that waits for a producer of this log. One that waits for another
+        thread, which waits for this log, never ends. After an error in the middle the batches
+        before it are in the log.
 
         A single item beyond ``max.message.bytes`` or ``segment.bytes`` is refused with its index
         and the offsets that were appended (MessageTooLargeError, RecordListTooLargeError).

@@ -224,6 +224,11 @@ class WriterState:
         if is_changed:
             self.epochs.save(self.files, os.path.join(self.directory, filenames.LEADER_EPOCHS))
 
+    @property
+    def is_source(self) -> bool:
+        """Whether the calling thread iterates the source of an extend, and so holds the lock."""
+        return self.is_extending and self.lock._is_owned()
+
     def check_lock_order(self) -> None:
         """Refuse to wait for another thread that may wait for this one.
 
@@ -231,8 +236,7 @@ class WriterState:
         another thread holds `flush_lock`, and waits for `lock`. Without an extend a thread that
         holds `lock` may continue: an interrupt can have left it so.
         """
-        is_source = self.is_extending and self.lock._is_owned()
-        if is_source and not self.flush_lock._is_owned():
+        if self.is_source and not self.flush_lock._is_owned():
             raise RuntimeError("the source of an extend must not change or close the same log")
 
     # --- waking followers -------------------------------------------------------------------

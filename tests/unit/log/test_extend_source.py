@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 import kstore
-from kstore import Log, Store, StoreConfig
+from kstore import Delivery, Log, Producer, Store, StoreConfig
 
 
 @pytest.fixture
@@ -89,3 +89,35 @@ def test_an_append_of_the_source_is_an_error_that_loses_nothing(store: Store, co
     with pytest.raises(RuntimeError, match="must not append to the same log"):
         log.extend(lines())
     assert [record.value for record in log].count(b"of the source") == 1
+
+
+@pytest.mark.parametrize(
+    "wait",
+    [
+        lambda producer, delivery: producer.flush(),
+        lambda producer, delivery: producer.close(),
+        lambda producer, delivery: delivery.result(),
+        lambda producer, delivery: producer.send(b"x" * 900, partition=0),
+    ],
+    ids=["flush", "close", "result", "a full buffer"],
+)
+def test_a_wait_for_a_producer_of_the_same_log_is_refused(
+    store: Store, wait: Callable[[Producer, Delivery], object]
+) -> None:
+    """Its thread waits for the lock that the extend holds."""
+    store.create_topic("other")
+    log = store["t"][0]
+    log.append(b"0")
+    with store.producer("t", buffer_memory=1000) as producer, store.producer("other") as other:
+
+        def lines() -> Iterator[bytes]:
+            yield b"1"
+            delivery = producer.send(b"2")
+            with pytest.raises(RuntimeError, match="must not wait for a producer of the same log"):
+                wait(producer, delivery)
+            other.send(b"")
+            other.flush()
+
+        assert log.extend(lines()) == range(1, 2)
+        producer.flush()
+    assert [record.value for record in log] == [b"0", b"1", b"2"]
