@@ -23,6 +23,7 @@ from load.starts import GB, make_killed
 
 assert peers.kafka.VERSION
 PERIOD = 0.0005  # seconds between calls of the timer
+SWITCH_SECONDS = 0.0005  # as in `kstore serve`
 SEGMENT = {"segment.bytes": 8_000_000}
 
 
@@ -70,6 +71,7 @@ def _line(name: str, late: list[float]) -> str:
 
 def main() -> int:
     seconds = float(sys.argv[1]) if len(sys.argv) > 1 else 10.0
+    sys.setswitchinterval(SWITCH_SECONDS)
     with tempfile.TemporaryDirectory(prefix="kstore-turns-") as directory:
         root = Path(directory) / "data"
         make_killed(root, GB)

@@ -149,6 +149,8 @@ class CopyingSendQueue(SendQueue):
     __slots__ = ()
 
     def send(self, connection: "Transport") -> int:
+        if len(self._chunks) == 1 and isinstance(self._chunks[0], bytes):  # as most answers
+            return super().send(connection)
         from_files = from_memory = 0
         self.cold = None
         is_fresh, self.is_fresh = self.is_fresh, False
@@ -181,7 +183,7 @@ class CopyingSendQueue(SendQueue):
             if len(buffers) == _MOST_BUFFERS or of_files == most:
                 break
             if isinstance(chunk, _BYTES) or not hasattr(chunk, "send_to"):
-                buffers.append(memoryview(chunk)[start:])
+                buffers.append(memoryview(chunk)[start:] if start else memoryview(chunk))
             else:
                 left = min(len(chunk) - start, most - of_files)
                 if not is_fresh and not chunk.is_resident(start, left):
