@@ -65,10 +65,14 @@ def check_seconds(name: str, value: "Seconds") -> float | None:
     """
     if value is None:
         return None
+    number = value if type(value) is float else _number_of_seconds(name, value)
+    if not number >= 0:  # NaN too
+        raise InvalidConfigError(f"{name} is in seconds, at least 0, or None: not {value!r}")
+    return number if number < _LONGEST_WAIT else _LONGEST_WAIT
+
+
+def _number_of_seconds(name: str, value: object) -> float:
     seconds: object = value.total_seconds() if hasattr(value, "total_seconds") else value
     if isinstance(seconds, bool) or not hasattr(type(seconds), "__float__"):
         raise TypeError(f"{name} is in seconds, a timedelta, or None: not {value!r}")
-    number = float(cast(SupportsFloat, seconds))
-    if not number >= 0:  # NaN too
-        raise InvalidConfigError(f"{name} is in seconds, at least 0, or None: not {value!r}")
-    return min(number, _LONGEST_WAIT)
+    return float(cast(SupportsFloat, seconds))

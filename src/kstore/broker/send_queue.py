@@ -150,7 +150,7 @@ class CopyingSendQueue(SendQueue):
 
     def send(self, connection: "Transport") -> int:
         if len(self._chunks) == 1 and isinstance(self._chunks[0], bytes):  # as most answers
-            return super().send(connection)
+            return SendQueue.send(self, connection)
         from_files = from_memory = 0
         self.cold = None
         is_fresh, self.is_fresh = self.is_fresh, False
