@@ -53,7 +53,7 @@ if TYPE_CHECKING:
         warn_of_undecodable_keys as warn_of_undecodable_keys,
     )
     from kstore.files import filenames as filenames
-    from kstore.files import marker as marker
+    from kstore.files import marker_file as marker_file
     from kstore.files import publish_barrier as publish_barrier
     from kstore.files.files import DISK as DISK
     from kstore.files.files import Files as Files
@@ -154,7 +154,7 @@ if TYPE_CHECKING:
 _MODULES = {
     # The names of files, the guards among them, and the small files beside a log.
     "filenames": "kstore.files",
-    "marker": "kstore.files",
+    "marker_file": "kstore.files",
     "publish_barrier": "kstore.files",
     "header_checksums": "kstore.segment",
     "transaction_index": "kstore.segment",

@@ -15,6 +15,7 @@ from kstore.errors import (
 )
 from kstore.spark.source import range_reader
 from kstore.spark.source.options import parse_source
+from support.clock import Clock
 from support.topics_without_id import WAYS, assign_id, forget_stamps, make_topic, make_topic_again
 
 T0 = 1_700_000_000_000
@@ -29,19 +30,12 @@ def as_in_a_new_process() -> Iterator[None]:
     range_reader._open_stores.clear()
 
 
-class Clock:
-    now = 100.0
-
-    def __call__(self) -> float:
-        return self.now
-
-
 def stream(path: Path, clock: Clock | None = None, **options: object) -> Any:
     from kstore.spark.source.stream_reader import KStoreStreamReader
 
     texts = {name: str(value) for name, value in options.items()}
     wanted = parse_source({"path": str(path), "subscribe": "t", **texts}, streaming=True)
-    return KStoreStreamReader(wanted, wanted.columns, 2, clock or Clock())
+    return KStoreStreamReader(wanted, wanted.columns, 2, clock or Clock(100.0))
 
 
 def unlimited() -> Any:
@@ -134,7 +128,7 @@ def test_no_partition_starves_and_none_gets_more_than_it_has() -> None:
 
 
 def test_the_least_is_waited_for_but_not_for_ever(log_dir: Path) -> None:
-    clock = Clock()
+    clock = Clock(100.0)
     reader = stream(
         log_dir, clock, startingOffsets="earliest", minOffsetsPerTrigger=500, maxTriggerDelay="60s"
     )
@@ -160,7 +154,7 @@ def test_available_now_stops_where_it_was(log_dir: Path) -> None:
 
 
 def test_new_partitions_show_within_a_second(log_dir: Path) -> None:
-    clock = Clock()
+    clock = Clock(100.0)
     reader = stream(log_dir, clock)
     start = of_topic(log_dir, 100, 10)
     assert reader.latestOffset(start, unlimited()) == start

@@ -23,7 +23,7 @@ from kstore.files.file_lock import Lock
 from kstore.files.files import Files
 from kstore.log import group_commit
 from kstore.log.flush import Flusher
-from kstore.recovery import apply, torn_tail
+from kstore.recovery import apply_changes, torn_tail
 from kstore.recovery import recover_partition as recovery
 from kstore.segment import preallocate, segment
 from kstore.segment import scan as segment_scan
@@ -285,7 +285,7 @@ BUGS: dict[str, Bug] = {
         "crash-states", ("close and open",), POWER,
     ),
     "recovered indexes are not written": Bug(
-        replace(apply, "_replace", lambda _: lambda *a: False),
+        replace(apply_changes, "_replace", lambda _: lambda *a: False),
         "crash-states", ("append, no sync",),
     ),
     "a rolled index is not trimmed": Bug(
@@ -302,7 +302,7 @@ BUGS: dict[str, Bug] = {
         replace(segment_scan, "SegmentScan", lambda _: _LastBatchDropped), "kills", EACH
     ),
     "zeros at the end are not cut": Bug(
-        replace(apply, "cut_tail", _cut_zeros_never), "crash-states", EACH, POWER
+        replace(apply_changes, "cut_tail", _cut_zeros_never), "crash-states", EACH, POWER
     ),
     "cut bytes are not kept": Bug(replace(torn_tail, "_keep_tail", nothing), "mutations"),
     "damage below the recovery point is cut": Bug(

@@ -15,7 +15,7 @@ Modules:
 - client_batch: The records of one partition in a Produce request
 - client_session: Who a connection's client is: by its TLS certificate or by SASL, and until when
 - client_throttling: Measures what clients use against their quotas
-- closed_reports: Logs why connections were closed, without a line for each in a flood
+- closed_connection_reports: Logs why connections were closed, without a line for each in a flood
 - connection: Reads requests, calls their handlers, and sends the responses in order
 - connection_limits: Counts the connections of all listeners against the limits
 - consumer_group_service: Executes the consumer group coordinator's decisions (KIP-848)

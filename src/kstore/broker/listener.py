@@ -8,7 +8,7 @@ from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING
 
-from kstore.broker.closed_reports import ClosedReports
+from kstore.broker.closed_connection_reports import ClosedReports
 from kstore.broker.connection import Connection
 from kstore.broker.connection_limits import ConnectionLimits
 from kstore.broker.loop import READABLE, Loop

@@ -21,5 +21,5 @@ Modules:
 - uncleanable_partitions: ``kstore.uncleanable``: partitions that the log cleaner skips, and why
 
 Recovery cuts and keeps a torn tail in :mod:`kstore.recovery.torn_tail`, and entire segments in
-:mod:`kstore.recovery.apply`.
+:mod:`kstore.recovery.apply_changes`.
 """

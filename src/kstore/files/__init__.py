@@ -11,7 +11,7 @@ Modules:
 - files: Every system call of kstore that accesses a disk
 - lock_holders: Finds the processes that hold a lock of a file, for error messages
 - map_budget: Limits how many segments are mapped at once, for address space and descriptors
-- marker: Marker files for the state of a partition's folder, with the content ``{"format":1}``
+- marker_file: Marker files for the state of a partition's folder, with the content ``{"format":1}``
 - memory_file: A file in memory, for libraries that read a secret only from a path
 - modification_time: Whether a directory's modification time shows every change since it was read
 - open_file: A file that is open within a ``with`` block

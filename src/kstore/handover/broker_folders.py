@@ -22,7 +22,7 @@ from kstore.partition_files import (
     Paths,
     absolute_paths,
     filenames,
-    marker,
+    marker_file,
     peek_end_offset,
     read_clean_shutdown,
     read_cluster_metadata,
@@ -174,7 +174,7 @@ class Broker:
     def is_incomplete(self, folder: str) -> bool:
         """Whether a folder's copy is incomplete; reports a marker of a newer format."""
         try:
-            return marker.exists(self.files, os.path.join(folder, filenames.HANDOVER))
+            return marker_file.exists(self.files, os.path.join(folder, filenames.HANDOVER))
         except (CorruptFileError, NewerFormatError) as error:
             self.report.refuse(os.path.join(folder, filenames.HANDOVER), error.reason)
             return False

@@ -17,7 +17,7 @@ from kstore.partition_files import (
     Paths,
     absolute_paths,
     filenames,
-    marker,
+    marker_file,
     verify_partition,
     write_topic_id,
 )
@@ -152,7 +152,7 @@ def _copy_partition(files: Files, plan: PartitionPlan) -> None:
         files.sync_directory(os.path.dirname(target))
     if plan.topic_id is not None:
         write_topic_id(files, target, plan.topic_id)
-    files.write_atomically(os.path.join(target, filenames.HANDOVER), marker.CONTENT)
+    files.write_atomically(os.path.join(target, filenames.HANDOVER), marker_file.CONTENT)
     names = [name for name in files.listdir(plan.source) if is_copied(name)]
     for name in names:
         # All programs ignore a leftover file of this name.

@@ -32,9 +32,9 @@ from kstore.files.map_budget import MapBudget
 from kstore.integers import INT64_MAX
 from kstore.log.watch import LogEvents, Watchers
 from kstore.record import timestamp
+from kstore.recovery.failed_sync import note_failed_sync
 from kstore.recovery.loader import LoadedLog
 from kstore.recovery.lost_segments import LostRecords
-from kstore.recovery.unsynced import note_failed_sync
 from kstore.segment.segment import Truncation
 
 _STATES: "weakref.WeakSet[WriterState]" = weakref.WeakSet()

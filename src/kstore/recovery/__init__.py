@@ -2,10 +2,13 @@
 
 Modules:
 
-- apply: The changes of a recovery on disk: truncates, quarantines, rewrites indexes and epochs
+- apply_changes: The changes of a recovery on disk: truncates, quarantines, rewrites indexes and
+  epochs
 - emptied_segments: Empty segments that had records: what their side files say, and whether the loss
   is certain
 - epoch_after_loss: The leader epoch that follows a loss of acknowledged records
+- failed_sync: ``kstore.unsynced``: a sync of a partition's files failed, so the disk may lack what
+  reads show
 - gap_reasons: Reasons for offsets between two segments that no record has; recovery reports other
   gaps
 - loader: Loads a partition directory for a writer: segments, epochs, recovery point
@@ -18,8 +21,6 @@ Modules:
   directory
 - torn_tail: Cuts the torn tail of a segment, which the scan found; keeps its bytes as
   ``kstore.cut.*``
-- unsynced: ``kstore.unsynced``: a sync of a partition's files failed, so the disk may lack what
-  reads show
 
 The scan of a segment is native: ``_native/recovery/segment_scan``.
 """

@@ -24,10 +24,10 @@ from kstore.files.open_file import OpenFile
 from kstore.lazy_dataclass import lazy_dataclass
 from kstore.producer_state.state import ProducerState, UncleanStop
 from kstore.recovery.epoch_after_loss import epoch_after_loss
+from kstore.recovery.failed_sync import has_failed_sync, write_again
 from kstore.recovery.lost_segments import LostRange
 from kstore.recovery.recover_partition import recover_partition, unflushed_from
 from kstore.recovery.report import Recovered, RecoveredSegment, RecoveryReport
-from kstore.recovery.unsynced import has_failed_sync, write_again
 from kstore.segment import segment as segments_on_disk
 from kstore.segment.scan import OnProgress
 

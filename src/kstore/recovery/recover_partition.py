@@ -6,7 +6,7 @@ above the recovery point is cut; its bytes are kept beside the log, and the repo
 Corruption elsewhere raises RecoveryNeededError and leaves the segments unchanged. Kafka cuts
 there, and deletes every later segment; ``mode="kafka"`` does the same, but keeps the bytes.
 
-Everything is checked before any segment is changed; :mod:`kstore.recovery.apply` makes the
+Everything is checked before any segment is changed; :mod:`kstore.recovery.apply_changes` makes the
 changes.
 """
 
@@ -28,8 +28,8 @@ from kstore.files import filenames
 from kstore.files.filenames import INDEX, LOG, TIME_INDEX, TRANSACTION_INDEX, Parsed
 from kstore.files.files import Files
 from kstore.files.open_file import OpenFile
-from kstore.recovery import apply
-from kstore.recovery.apply import Plan
+from kstore.recovery import apply_changes
+from kstore.recovery.apply_changes import Plan
 from kstore.recovery.emptied_segments import StopState
 from kstore.recovery.gap_reasons import GapReasons
 from kstore.recovery.lost_segments import (
@@ -115,11 +115,11 @@ def recover_partition(
     )
     _scan_segments(files, plan, recovery_point, config, mode, on_progress, gaps)
     # First the segments behind a torn one: a crash in between must not leave a gap.
-    gone = apply.quarantine_segments(files, plan)
-    apply.apply(files, plan)
+    gone = apply_changes.quarantine_segments(files, plan)
+    apply_changes.apply(files, plan)
     for name in orphans:
         files.remove(join(directory, name))
-    epochs, epoch_before = apply.recover_epochs(files, plan, config)
+    epochs, epoch_before = apply_changes.recover_epochs(files, plan, config)
     if sync and (removed or swapped or orphans or gone or plan.rebuilt):
         files.sync_directory(directory)
     removed += [*orphans, *gone]

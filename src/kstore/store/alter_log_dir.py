@@ -12,7 +12,7 @@ import os
 from typing import TYPE_CHECKING, NamedTuple
 
 from kstore.errors import ClosedError, KStoreError, PolicyViolationError, StorageError
-from kstore.files import marker
+from kstore.files import marker_file
 from kstore.files.filenames import FUTURE, MOVED, partition_directory
 from kstore.log.writer import LogWriter
 from kstore.recovery.loader import load
@@ -150,7 +150,7 @@ class ReplicaMoves:
         state = state_of(log)._replace(recovery_point=writer.state.data_end)
         target.take_over(key, state, source.cleaner_offset(key))
         views = writer.relocator.views_at(target.files, folder, plain)
-        target.files.write_atomically(os.path.join(folder, MOVED), marker.CONTENT)
+        target.files.write_atomically(os.path.join(folder, MOVED), marker_file.CONTENT)
         try:
             target.files.rename(folder, plain)
             target.files.sync_directory(target.path)

@@ -17,7 +17,7 @@ from kstore.files.files import Files
 from kstore.files.open_file import OpenFile
 from kstore.lazy_dataclass import lazy_dataclass
 from kstore.log.writer import LogWriter
-from kstore.recovery.unsynced import forget_failed_sync, has_failed_sync, note_failed_sync
+from kstore.recovery.failed_sync import forget_failed_sync, has_failed_sync, note_failed_sync
 from kstore.segment import header_checksums, segment
 from kstore.store.parallel_recovery import Progress
 

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from kstore.checkpoint.log_dir import Contents, LogDir
 from kstore.errors import CorruptFileError, StorageError
-from kstore.files import marker
+from kstore.files import marker_file
 from kstore.files.failure_detector import keeps_from_opening
 from kstore.files.filenames import MOVED, PartitionName, partition_directory
 from kstore.files.modification_time import is_settled
@@ -121,7 +121,7 @@ def _choose(name: PartitionName, first: LogDir, second: LogDir) -> tuple[LogDir,
     folder = partition_directory(name.topic, name.partition)
     complete, ends = [], []
     for each in (first, second):
-        if marker.exists(each.files, each.join(folder, MOVED)):
+        if marker_file.exists(each.files, each.join(folder, MOVED)):
             complete.append(each)
         else:
             ends.append(peek_end_offset(each.files, each.join(folder), 0))

@@ -8,7 +8,7 @@ from kstore.checkpoint.cleaner_offsets import lower_cleaner_offset
 from kstore.checkpoint.log_dir import LogDir
 from kstore.config import LogConfig
 from kstore.errors import StorageError
-from kstore.files import filenames, marker
+from kstore.files import filenames, marker_file
 from kstore.files.filenames import partition_directory
 from kstore.files.files import Files
 from kstore.files.map_budget import MapBudget
@@ -40,7 +40,7 @@ def open_for_writing(
     path = log_dir.join(partition_directory(topic, partition))
     log_dir.begin()
     moved = join(path, filenames.MOVED)
-    if marker.exists(files, moved):  # left over from a finished move
+    if marker_file.exists(files, moved):  # left over from a finished move
         files.remove(moved)
     loaded = load(
         files,

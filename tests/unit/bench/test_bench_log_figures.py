@@ -13,23 +13,14 @@ from kstore.bench.measurement import Measurement
 from kstore.bench.runner import environment
 from kstore.bench.runner.rounds import NO_TIME
 from kstore.bench.workload import Setting, Workload
+from support.clock import Clock
 
 MIB = 1 << 20
 
 
-class Clock:
-    """Time that passes only where work takes it."""
-
-    def __init__(self):
-        self.now = 0.0
-
-    def __call__(self):
-        return self.now
-
-
 @pytest.fixture(name="clock")
 def _clock(monkeypatch):
-    clock = Clock()
+    clock = Clock(0.0)
     for module in (log_figures, suite):
         monkeypatch.setattr(module, "perf_counter", clock)
     return clock

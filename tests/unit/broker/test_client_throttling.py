@@ -25,19 +25,10 @@ from kstore.protocol.messages.metadata import MetadataRequest
 from kstore.protocol.messages.produce import ProduceRequest
 from kstore.record.builder import BatchBuilder
 from kstore.security.principal import ANONYMOUS
+from support.clock import Clock
 from support.raw_client import RawClient
 
 VALUE = 10_000  # bytes of a record
-
-
-class Clock:
-    """Seconds that pass when a test says so."""
-
-    def __init__(self) -> None:
-        self.now = 1000.0
-
-    def __call__(self) -> float:
-        return self.now
 
 
 class Served:

@@ -10,16 +10,10 @@ from kstore.broker.fetch_session import (
 )
 from kstore.cluster.image import ClusterImage
 from kstore.protocol.messages.fetch import FetchRequest, FetchResponse
+from support.clock import Clock
 
 IMAGE = ClusterImage("c", 0, {}, {}, {b"i" * 16: "t"})
 PartitionAnswer = FetchResponse.Responses.Partitions
-
-
-class Clock:
-    now = 1000.0
-
-    def __call__(self):
-        return self.now
 
 
 @pytest.fixture

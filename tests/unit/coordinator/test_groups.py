@@ -14,7 +14,6 @@ from hypothesis import strategies as st
 
 import kstore
 from kstore.coordinator.group import offsets_table
-from kstore.coordinator.group.claims import Claims
 from kstore.coordinator.group.embedded_offsets import EmbeddedOffsets
 from kstore.coordinator.group.offset_records import (
     OffsetCommit,
@@ -26,6 +25,7 @@ from kstore.coordinator.group.offset_records import (
     newest_commits,
 )
 from kstore.coordinator.group.offsets_table import OffsetsTable, commit_records
+from kstore.coordinator.group.partition_claims import Claims
 from kstore.coordinator.group.reader_offsets_file import group_file_name
 from kstore.errors import (
     CorruptFileError,
@@ -406,7 +406,7 @@ def test_group_file_names_do_not_meet() -> None:
 
 CLAIM = """
 import sys
-from kstore.coordinator.group.claims import (Claims)
+from kstore.coordinator.group.partition_claims import (Claims)
 from kstore.files.files import DISK
 claims = Claims(DISK, lambda: sys.argv[1:2], sys.argv[2])
 claims.take(("t", int(sys.argv[3])))

@@ -12,8 +12,8 @@ import pytest
 import kstore
 from kstore import Store, StoreConfig, TopicPartition
 from kstore.coordinator.group import list_groups
-from kstore.coordinator.group.claims import Claims
 from kstore.coordinator.group.offset_records import OffsetCommit, encode_offset_value
+from kstore.coordinator.group.partition_claims import Claims
 from kstore.coordinator.group.reader_offsets_file import group_file_name, group_of_file_name
 from kstore.coordinator.internal_topics import filled_partitions
 from kstore.errors import (

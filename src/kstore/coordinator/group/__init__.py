@@ -3,7 +3,6 @@
 Modules:
 
 - alter_groups: Changes and deletes the committed offsets of groups, as Kafka's admin client does
-- claims: Claims that keep two consumers of one group from reading the same partition
 - classic_answers: Builds the responses to JoinGroup and SyncGroup
 - classic_checks: Checks requests against the state of a classic group: member, static member
   (fencing), generation, protocol
@@ -34,6 +33,7 @@ Modules:
   Kafka
 - offsets_store: Reads and appends to ``__consumer_offsets`` for a broker
 - offsets_table: The commits in a partition of ``__consumer_offsets``, as Kafka's own records
+- partition_claims: Claims that keep two consumers of one group from reading the same partition
 - range_assignor: Kafka's range assignor for classic members: each gets consecutive partitions of
   each topic
 - reader_offsets_file: ``kstore.offsets.<group>``: the commits of a process that may not write the

@@ -13,7 +13,6 @@ from collections.abc import Callable, Collection, Mapping
 from typing import NamedTuple
 
 from kstore.clock import now_ms
-from kstore.coordinator.group.claims import Claims, LogDirs
 from kstore.coordinator.group.offset_records import (
     Commits,
     OffsetCommit,
@@ -21,6 +20,7 @@ from kstore.coordinator.group.offset_records import (
     newest_commits,
 )
 from kstore.coordinator.group.offsets_table import OffsetsTable, commit_records
+from kstore.coordinator.group.partition_claims import Claims, LogDirs
 from kstore.coordinator.group.reader_offsets_file import IsSameTopic, OffsetsFile, TopicIds
 from kstore.errors import CorruptFileError
 from kstore.files.files import Files

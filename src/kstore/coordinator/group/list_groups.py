@@ -7,10 +7,10 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from kstore.close_names import close_names
-from kstore.coordinator.group.claims import Claims, claimed_groups
 from kstore.coordinator.group.embedded_offsets import EmbeddedOffsets
 from kstore.coordinator.group.offset_records import OffsetCommit
 from kstore.coordinator.group.offsets_table import OFFSETS_TOPIC, OffsetsTable
+from kstore.coordinator.group.partition_claims import Claims, claimed_groups
 from kstore.coordinator.group.reader_offsets_file import group_files, read_group_file
 from kstore.coordinator.group.store_group import find_table, live_log_dirs
 from kstore.coordinator.internal_topics import filled_partitions

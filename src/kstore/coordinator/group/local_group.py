@@ -7,7 +7,6 @@ from threading import Lock
 from time import monotonic
 from typing import TYPE_CHECKING
 
-from kstore.coordinator.group.claims import Claims
 from kstore.coordinator.group.classic_coordinator import ClassicCoordinator, GroupLimits
 from kstore.coordinator.group.classic_events import (
     Join,
@@ -19,6 +18,7 @@ from kstore.coordinator.group.classic_events import (
 )
 from kstore.coordinator.group.embedded_member import EmbeddedMember, MemberAssignment, commit_failed
 from kstore.coordinator.group.offset_records import OffsetCommit, PartitionKey
+from kstore.coordinator.group.partition_claims import Claims
 from kstore.coordinator.group.reader_offsets_file import TopicIds
 from kstore.coordinator.group.store_group import live_log_dirs
 from kstore.errors import GroupConflictError

@@ -7,7 +7,6 @@ from os.path import dirname
 from typing import TYPE_CHECKING
 
 from kstore.config import LogConfig
-from kstore.coordinator.group.claims import LogDirs
 from kstore.coordinator.group.embedded_offsets import EmbeddedOffsets, Folded
 from kstore.coordinator.group.offset_records import Commits, OffsetCommit
 from kstore.coordinator.group.offsets_table import (
@@ -16,6 +15,7 @@ from kstore.coordinator.group.offsets_table import (
     OFFSETS_TOPIC,
     OffsetsTable,
 )
+from kstore.coordinator.group.partition_claims import LogDirs
 from kstore.coordinator.group.reader_offsets_file import (
     TopicIds,
     is_offsets_file,

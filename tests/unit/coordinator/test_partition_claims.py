@@ -10,8 +10,8 @@ import pytest
 
 import kstore
 from kstore import StoreConfig
-from kstore.coordinator.group import claims as module
-from kstore.coordinator.group.claims import Claims
+from kstore.coordinator.group import partition_claims as module
+from kstore.coordinator.group.partition_claims import Claims
 from kstore.errors import GroupConflictError, NonEmptyGroupError, StoreLockedError
 from kstore.files.files import DISK
 from kstore.files.lock_holders import LockHolder, lock_holders

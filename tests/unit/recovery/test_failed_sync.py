@@ -9,7 +9,7 @@ import kstore
 from kstore.errors import LogFailedError, StorageError
 from kstore.files import filenames
 from kstore.files.files import Files
-from kstore.recovery import unsynced
+from kstore.recovery import failed_sync
 from support.stores import QUIET
 
 
@@ -68,7 +68,7 @@ def test_bytes_whose_sync_failed_are_written_again_before_the_log_is_opened(
     if same_process:
         marker.unlink()  # as if the failing disk had refused it
     else:
-        unsynced._REMEMBERED.clear()
+        failed_sync._REMEMBERED.clear()
     modified = (tmp_path / "t-0" / filenames.log_name(0)).stat().st_mtime_ns
     files = OneFailingSync()
     with kstore.Store([str(tmp_path)], config=QUIET, files=files) as store:
@@ -94,7 +94,7 @@ def test_once_written_again_a_log_opens_as_any_other(tmp_path: Path) -> None:
 def test_a_clean_stop_does_not_hide_a_failed_sync(tmp_path: Path) -> None:
     with kstore.Store([str(tmp_path)], config=QUIET) as store:
         store.create_topic("t").append(b"1")
-    unsynced.note_failed_sync(Files(), str(tmp_path / "t-0"))
+    failed_sync.note_failed_sync(Files(), str(tmp_path / "t-0"))
     files = OneFailingSync()
     with kstore.Store([str(tmp_path)], config=QUIET, files=files) as store:
         assert store["t"][0].end_offset == 1
