@@ -7,7 +7,6 @@ from kstore.broker.api_table import Api
 from kstore.broker.full_disk import run_freeing
 from kstore.broker.partitions import HostedPartition, Partitions, continue_with, error_code_of
 from kstore.broker.request import Answer, Pending, Request
-from kstore.errors import OffsetOutOfRangeError, PolicyViolationError
 from kstore.protocol.api_keys import ApiKey
 from kstore.protocol.error_codes import ErrorCode
 from kstore.protocol.messages.delete_records import DeleteRecordsRequest, DeleteRecordsResponse
@@ -17,7 +16,6 @@ if TYPE_CHECKING:
     from kstore.log.log import Log
 
 PartitionAnswer = DeleteRecordsResponse.Topics.Partitions
-_HIGH_WATERMARK = -1
 
 
 class DeleteRecordsHandlers:
@@ -83,7 +81,7 @@ class _Call:
 
     def _delete_on_worker(self, hosted: HostedPartition, offset: int) -> tuple["Log", int]:
         log = self._services.partitions.open_log(hosted)
-        return log, run_freeing(self._services, partial(delete_records, log, offset))
+        return log, run_freeing(self._services, partial(log.delete_records, offset))
 
     def _deleted(
         self,
@@ -102,20 +100,3 @@ class _Call:
         self._open -= 1
         if not self._open and self._pending is not None:
             continue_with(self._pending, lambda: self._response)
-
-
-def delete_records(log: "Log", offset: int) -> int:
-    """Advance the log start to ``offset`` (-1: the high watermark); return the log start.
-
-    Raises OffsetOutOfRangeError above the high watermark, PolicyViolationError for a topic
-    whose ``cleanup.policy`` lacks ``delete``.
-    """
-    if "delete" not in log.config.cleanup_policy:
-        raise PolicyViolationError("records of a compacted topic cannot be deleted by offset")
-    high_watermark = log.high_watermark
-    wanted = high_watermark if offset == _HIGH_WATERMARK else offset
-    if not 0 <= wanted <= high_watermark:
-        raise OffsetOutOfRangeError(
-            f"offset {offset} is not between 0 and the high watermark {high_watermark}"
-        )
-    return log.delete_records(wanted)
