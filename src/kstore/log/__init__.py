@@ -39,6 +39,8 @@ Modules:
 - retention: Kafka's retention rules: which segments are to be deleted
 - retention_report: The result of applying retention: how many segments it deleted, and which
   records went
+- roll_jitter: The jitter of rolls by time, drawn once for each log (Kafka's
+  LogConfig.randomSegmentJitter)
 - segment_access: Reads of a writer's segments, while truncation, retention and compaction change
   the log
 - segment_source: How a log accesses its segments: those of its writer, or of its reader

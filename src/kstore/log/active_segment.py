@@ -12,7 +12,6 @@ import os
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
-from random import randrange
 from typing import Any
 
 from kstore._native.append.record_appender import RecordAppender
@@ -22,6 +21,7 @@ from kstore.errors import CorruptRecordError, FencedLeaderEpochError, StorageErr
 from kstore.files import filenames
 from kstore.files.open_file import OpenFile
 from kstore.log import leader_errors
+from kstore.log.roll_jitter import draw_jitter
 from kstore.log.segment_access import SegmentAccess
 from kstore.log.watch import LogEvents
 from kstore.log.writer_state import WriterState
@@ -445,14 +445,6 @@ class ActiveSegment:
         opened, self.opened = self.opened, None
         if opened is not None:
             opened.close(self._state.files)
-
-
-def draw_jitter(config: LogConfig) -> int:
-    """How many ms before ``segment.ms`` a segment rolls, so that not all logs roll at once.
-
-    Kafka's LogConfig.randomSegmentJitter: below ``segment.jitter.ms``, or ``segment.ms``.
-    """
-    return randrange(min(config.segment_jitter_ms, config.segment_ms) or 1)
 
 
 def _target_codec(compression_type: str) -> int:

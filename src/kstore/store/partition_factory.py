@@ -13,9 +13,9 @@ from kstore.files.filenames import partition_directory
 from kstore.files.files import Files
 from kstore.files.map_budget import MapBudget
 from kstore.files.publish_barrier import read_barrier
-from kstore.log.active_segment import draw_jitter
 from kstore.log.read_only_log import ReadOnlyLog
 from kstore.log.reader import LogReader
+from kstore.log.roll_jitter import draw_jitter
 from kstore.log.writable_log import WritableLog
 from kstore.log.writer import LogWriter
 from kstore.recovery.loader import base_offsets, load

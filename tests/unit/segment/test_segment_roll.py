@@ -7,7 +7,7 @@ import pytest
 from kstore.config import LogConfig
 from kstore.files import files
 from kstore.log import active_segment
-from kstore.log.active_segment import draw_jitter
+from kstore.log.roll_jitter import draw_jitter
 from kstore.producer_state import state
 from kstore.record.builder import BatchBuilder
 from kstore.segment import segment
