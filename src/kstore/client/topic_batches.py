@@ -60,7 +60,8 @@ class TopicBatches:
         The source of an extend holds the lock of its log, which the append of a batch waits for.
         Another thread that the source waits for is not recognized.
         """
-        log = self.topic.store._logs.get((self.topic.name, partition))
+        opened = getattr(self.topic.store, "_logs", None)  # a remote store has no logs here
+        log = None if opened is None else opened.get((self.topic.name, partition))
         if isinstance(log, WritableLog) and log._state.is_source:
             raise RuntimeError(
                 "the source of an extend must not wait for a producer of the same log"
