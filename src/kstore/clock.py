@@ -1,4 +1,4 @@
-"""The clock of records, commits and reports."""
+"""The clock of records, commits and reports. Tests set the time by ``tests/support/clock.py``."""
 
 from time import time_ns
 

@@ -34,7 +34,7 @@ OTHER_FORMATS = {
     "kafka_uuid.py": "a topic id",
     "cli/deserializers.py": "numbers in keys and values",
     "cli/dump_records.py": "keys and values of internal topics",
-    "coordinator/group/claims.py": "a digest",
+    "coordinator/group/partition_claims.py": "a digest",
     "files/file_lock.py": "struct flock",
     "log/statistics.py": "columns of native memory",
     "producer_state/snapshot.py": "a producer snapshot",

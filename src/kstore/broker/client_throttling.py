@@ -1,7 +1,8 @@
 """Measures what clients use against their quotas, and says how long each has to wait.
 
 Kafka's ClientQuotaManager, ClientRequestQuotaManager and ControllerMutationQuotaManager. An answer
-carries ``throttle_time_ms``, and the connection takes no request for that long (KIP-219).
+carries ``throttle_time_ms``, and the connection takes no request for that long (KIP-219). The
+formula is in :mod:`kstore.broker.quota_rates`.
 """
 
 from typing import TYPE_CHECKING

@@ -1,7 +1,8 @@
 """Fetch requests that wait for records (Kafka's DelayedFetch and its purgatory).
 
 A parked request waits for changes of its partitions' logs and for one timer, without polling. A
-change re-reads only its own partition; the others keep their first result.
+change re-reads only its own partition; the others keep their first result. A request of one
+partition waits in :mod:`kstore.broker.delayed_fetch_frame`.
 """
 
 from collections.abc import Callable

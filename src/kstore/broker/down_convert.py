@@ -1,7 +1,8 @@
 """Converts records for Fetch 0 to 3, whose consumers read only message formats v0 and v1.
 
 Kafka (up to 3.9) converts lazily while it sends. Here a response contains only the records that are
-converted within a byte budget; the consumer fetches the rest next. Runs on a disk worker.
+converted within a byte budget; the consumer fetches the rest next. Runs on a disk worker. The
+bytes are converted by :mod:`kstore.record.format_conversion`.
 """
 
 from collections.abc import Mapping

@@ -136,10 +136,10 @@ class Fetcher:
         return None
 
     def _view(self, tp: TopicPartition, log: "Log", start: int, stop: int) -> "LogView":
-        if not self._committed_only:
-            return log.view(start, stop)
         from kstore.log.view import LogView
 
+        if not self._committed_only:
+            return LogView(log, start, stop)
         partition = self._assignment[tp]
         if partition.outcomes is None:
             partition.outcomes = TransactionOutcomes(log)

@@ -1,4 +1,7 @@
-"""Chooses the partition of a record: murmur2 of the key, else sticky (KIP-794)."""
+"""Chooses the partition of a record: murmur2 of the key, else sticky (KIP-794).
+
+The hash is native: ``_native/format/murmur2``.
+"""
 
 import inspect
 from collections.abc import Callable

@@ -2,7 +2,8 @@
 
 The append kernel (:mod:`kstore._native.append.record_appender`) handles most appends alone. It
 calls this module to open the files, to roll a segment, and after it wrote index entries. Whether a
-roll is due (Kafka's ``shouldRoll``) is decided in ``_native/append/roll_due.pxd``.
+roll is due (Kafka's ``shouldRoll``) is decided in ``_native/append/roll_due.pxd``, less the jitter
+of :mod:`kstore.log.roll_jitter`.
 
 The log stays usable after an interruption at any step. Files of a segment that was not published
 are removed at once, or, where the disk refuses that too, before the next write.

@@ -174,7 +174,7 @@ class ReadableLog(metaclass=ABCMeta):
             raise TypeError(f"a record is read by its offset, not {type(index).__name__}")
         index = check_integer("offset", index)
         offset = index + self.end_offset if index < 0 else index
-        for record in self.view(offset, min(offset + 1, INT64_MAX)):
+        for record in LogView(self, offset, min(offset + 1, INT64_MAX)):
             return record
         raise no_record(self, index, offset)
 
@@ -195,12 +195,17 @@ class ReadableLog(metaclass=ABCMeta):
         With ``isolation="read_committed"`` it ends at the last stable offset and omits the
         records of aborted transactions, as Kafka's consumer does; the default shows both.
         ``isolation_level``, the consumers' name for it, means the same.
+
+        OffsetOutOfRangeError where it begins below ``start_offset``, unless it is empty: those
+        records were deleted. It may begin beyond the end, where records are still to come.
         """
         if isolation_level is not None:
             isolation = isolation_of(isolation=isolation, isolation_level=isolation_level)
         if self.closed:
             raise ClosedError("the log is closed", path=self.path)
-        return LogView(self, start, stop, isolation=isolation)
+        found = LogView(self, start, stop, isolation=isolation)
+        found.check_start()
+        return found
 
     @explain_records
     def records(

@@ -22,7 +22,6 @@ from kstore.keyword_names import (
 )
 from kstore.log.batch_headers import RecordBatchInfo, batches_of
 from kstore.log.guessed_names import GuessedNamesOfViews
-from kstore.log.latest_records import latest_records
 from kstore.log.parallel_scan import scan_in_parallel
 from kstore.log.read_committed import UNCOMMITTED, TransactionOutcomes, check_isolation
 from kstore.log.skip_corrupt import check_on_damage, read_past_corruption
@@ -162,6 +161,19 @@ class LogView(GuessedNamesOfViews):
         bounds = f"the log holds [{self.log.start_offset}, {log_end}) now"
         raise OffsetOutOfRangeError(f"{reason}: {bounds}", path=self.log.path, offset=first)
 
+    def check_start(self) -> None:
+        """Raise OffsetOutOfRangeError where the view asks for records before the log's first."""
+        start, stop = self._start, self._stop
+        if start is None or (stop is not None and start >= stop):
+            return
+        low = self.log.start_offset
+        if start >= low:
+            return
+        reason = f"start_offset is {low}, older records were deleted: take view({low}, ...)"
+        if start < 0:
+            reason = f"offsets are not negative: tail({-start}) is a view of the last records"
+        raise OffsetOutOfRangeError(reason, path=self.log.path, offset=start)
+
     def _check_window(self, start: int | None, stop: int | None, low: int, end: int) -> None:
         """Raise where a slice asks for offsets that the log does not hold."""
         if start is not None and stop is not None and start >= stop:
@@ -220,6 +232,8 @@ class LogView(GuessedNamesOfViews):
         A key whose latest record is a tombstone (null value) is omitted; so are records without
         a key. Reads the window. Memory: one record a key, tombstones included.
         """
+        from kstore.log.latest_records import latest_records
+
         return latest_records([self])
 
     def slices(self) -> Iterator[tuple[Slice, int]]:

@@ -4,6 +4,8 @@ The framings are Kafka's: xerial blocks around snappy, one lz4 frame of independ
 a wrong header checksum in message v0 (KAFKA-3160), plain gzip and zstd. Decompression never
 asks for more memory than the compressed bytes can justify block by block, nor for more than a
 limit. The compression library releases the GIL; all functions may be called from any thread.
+
+Which codec a batch gets (``compression.type``): :func:`kstore.config.codec_of_batches`.
 """
 
 import zlib

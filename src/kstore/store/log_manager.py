@@ -1,6 +1,7 @@
 """The log directories, partitions and open logs of a store (Kafka's LogManager).
 
-:class:`kstore.store.store.Store` is the public interface in front of it.
+:class:`kstore.store.store.Store` is the public interface in front of it. Stray directories, of
+partitions that a broker does not have: :mod:`kstore.handover.stray_folders`.
 """
 
 import os

@@ -23,7 +23,6 @@ from kstore.keyword_names import (
     explain_table,
 )
 from kstore.log.delete_segments import checked_log_start
-from kstore.log.latest_records import latest_records
 from kstore.log.read_committed import Isolation
 from kstore.missing_names import answer_names
 from kstore.record import Headers, Item, Record
@@ -280,6 +279,8 @@ class Topic:
 
         Where several partitions have the same key, the record with the largest timestamp counts.
         """
+        from kstore.log.latest_records import latest_records
+
         return latest_records(log.view(**isolation) for log in self)
 
     @explain_table

@@ -228,5 +228,12 @@ def test_a_retention_that_overtakes_a_scan_is_reported(tmp_path: Path) -> None:
     log.delete_records(40)
     with pytest.raises(OffsetOutOfRangeError):
         list(records)
-    assert next(iter(log.view(0))).offset == 40
+    with pytest.raises(
+        OffsetOutOfRangeError, match=r"start_offset is 40, .* take view\(40, \.\.\.\)"
+    ):
+        log.view(0)
+    with pytest.raises(OffsetOutOfRangeError, match=r"tail\(3\) is a view of the last"):
+        log.view(-3)
+    assert list(log.view(7, 7)) == [] == list(log.view(99))  # empty, or still to come
+    assert next(iter(log.view())).offset == 40
     log.close()

@@ -16,6 +16,7 @@ import pytest
 from kstore.errors import OffsetOutOfRangeError, StorageError
 from kstore.log.log import Log
 from kstore.log.time_lookup import newest_offset
+from kstore.log.view import LogView
 from oracle import writer as oracle
 from oracle.plain import PlainRecord
 from support.disks import HastyDisk
@@ -36,7 +37,7 @@ LOOKUPS: dict[str, Read] = {
     "the newest": newest_offset,
 }
 SCANS: dict[str, Read] = {
-    "a record": lambda log: [record.offset for record in log.view(10, 11)],
+    "a record": lambda log: [record.offset for record in LogView(log, 10, 11)],
     "all records": lambda log: [record.offset for record in log],
     "columns": lambda log: [int(o) for part in log.view().scan() for o in part.offsets],
     "on damage": lambda log: [record.offset for record in log.view().records(on_damage="skip")],

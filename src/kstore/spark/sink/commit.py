@@ -2,7 +2,8 @@
 
 The file ``kstore.published.<id>`` of the log directory is the progress of an identity: its last
 publication and its owner (:mod:`kstore.spark.sink.write_identity`). The rename that makes the
-records visible also creates this file, so the two always agree. A repetition is not published.
+records visible also creates this file, so the two always agree: the rename is that of
+:mod:`kstore.store.atomic_publish`. A repetition is not published.
 """
 
 import logging
