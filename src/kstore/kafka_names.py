@@ -366,7 +366,7 @@ OF_STORES = {
 _OF_EACH_LOG = "use {}() of each log: `for log in topic`"
 _OFFSETS_AT = "use offsets_at(when), by partition"
 OF_TOPICS = {
-    "follow": "use store.consumer('orders', auto_offset_reset='latest'), of all partitions",
+    "follow": "use store.consumer('orders') and its seek_to_end(), for all partitions",
     **dict.fromkeys(
         ("before", "between", "until"), "use since(when, until) of each log: `for log in topic`"
     ),

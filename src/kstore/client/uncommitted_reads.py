@@ -2,6 +2,7 @@
 
 import sys
 import warnings
+from types import FrameType
 from typing import TYPE_CHECKING
 from weakref import WeakSet
 
@@ -47,8 +48,20 @@ class UncommittedReads:
             "reads them again. `with batch:` or consumer.commit() commits; without a group, or "
             "with enable_auto_commit=False, nothing is expected to be committed",
             UncommittedReadsWarning,
-            stacklevel=3,
+            stacklevel=_level_of_caller(),
         )
+
+
+def _level_of_caller() -> int:
+    """The ``stacklevel`` of the program's line that closes the consumer, its store or its block."""
+    level, frame = 1, sys._getframe(1)
+    while frame.f_back is not None and _is_of_kstore(frame):
+        level, frame = level + 1, frame.f_back
+    return level
+
+
+def _is_of_kstore(frame: FrameType) -> bool:
+    return str(frame.f_globals.get("__name__", "")).partition(".")[0] == "kstore"
 
 
 _UNHANDLED: "WeakSet[UncommittedReads]" = WeakSet()
