@@ -204,7 +204,8 @@ class ReadableLog(metaclass=ABCMeta):
         if self.closed:
             raise ClosedError("the log is closed", path=self.path)
         found = LogView(self, start, stop, isolation=isolation)
-        found.check_start()
+        if start is not None:
+            found.check_start()
         return found
 
     @explain_records
