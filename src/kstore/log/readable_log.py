@@ -173,6 +173,8 @@ class ReadableLog(metaclass=ABCMeta):
         if not hasattr(index, "__index__"):
             raise TypeError(f"a record is read by its offset, not {type(index).__name__}")
         index = check_integer("offset", index)
+        if self.closed:
+            raise ClosedError("the log is closed", path=self.path)
         offset = index + self.end_offset if index < 0 else index
         for record in LogView(self, offset, min(offset + 1, INT64_MAX)):
             return record
