@@ -63,7 +63,7 @@ ORDER = (
     "kstore.jit",
     "kstore.mirror",
     "kstore.handover",
-    "kstore.pictures",
+    "kstore.svg_diagrams",
     "kstore.arguments",
     "kstore.report_lines",
     "kstore.signals",
@@ -150,14 +150,14 @@ PATHLIB_CALLS = """
 read_bytes read_text write_bytes write_text unlink rmdir mkdir touch iterdir glob rglob exists
 is_file is_dir stat
 """
-# What a person types at may read and write files of its own; pictures are drawn in memory;
+# What a person types at may read and write files of its own; diagrams are drawn in memory;
 # signals wake a thread through a pipe.
 DISK_FREE = (
     "kstore.arguments",
     "kstore.cli",
     "kstore.bench",
     "kstore.__main__",
-    "kstore.pictures",
+    "kstore.svg_diagrams",
     "kstore.signals",
     "kstore.testing",
 )

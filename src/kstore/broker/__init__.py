@@ -48,12 +48,12 @@ Modules:
 - loop: The event loop: epoll, timers and callbacks, on one thread that owns all state
 - member_requests: Requests of classic members, by the protocol that their group uses now
 - outstanding_request: A request of a connection until its answer is sent
-- partition_images: Reads the partitions of topics on a disk worker, before a handler on the loop
-  needs them
 - partitions: The hosted partitions: the log of each, or the error to return instead
 - produce_turns: The fast path for Produce requests of one small batch
 - purgatory_size: How many requests wait
 - quota_rates: Rates and token buckets of quotas, with the time as a parameter
+- read_partition_images: Reads the partitions of topics on a disk worker, before a handler on the
+  loop needs them
 - request: One request, and the ways to respond to it
 - request_memory: Limits the request bytes that all connections hold in memory together
 - send_queue: Sends responses: bytes with sendmsg, slices of segments with sendfile, or with

@@ -12,8 +12,8 @@ from kstore.cli.common import (
     complain,
     open_store,
 )
-from kstore.cli.each_partition import chosen_partitions
 from kstore.cli.empty_partitions import EmptyPartitions, is_empty, print_lines
+from kstore.cli.partition_tool import chosen_partitions
 from kstore.cli.progress import Progress
 from kstore.report_lines import compaction_line
 

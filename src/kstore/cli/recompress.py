@@ -3,7 +3,7 @@
 import argparse
 
 from kstore.arguments import add_rewriting
-from kstore.cli import each_partition
+from kstore.cli import partition_tool
 from kstore.cli.common import ToolParser
 
 EPILOG = """\
@@ -28,7 +28,7 @@ exit status: 0 done; 1 an error, or a segment with damage
 
 def describe(parser: ToolParser) -> None:
     parser.epilog = EPILOG
-    each_partition.add_options(parser)
+    partition_tool.add_options(parser)
     add_rewriting(parser, codec_required=True)
     parser.add_argument(
         "--merge",
@@ -44,11 +44,11 @@ def run(arguments: argparse.Namespace) -> int:
     codec, level, force, roll = (
         arguments.compression, arguments.level, arguments.force, arguments.roll
     )  # fmt: skip
-    tool = each_partition.rewriting(
+    tool = partition_tool.rewriting(
         RewriteTarget(codec, level, force=force, merge=arguments.merge),
         lambda log, progress: log.recompress(
             codec, level=level, force=force, merge=arguments.merge, roll=roll, progress=progress
         ),
         roll=roll,
     )
-    return each_partition.run(arguments, tool)
+    return partition_tool.run(arguments, tool)

@@ -4,7 +4,7 @@ import argparse
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from kstore.cli import each_partition
+from kstore.cli import partition_tool
 from kstore.cli.common import ToolParser
 from kstore.report_lines import reindex_line
 
@@ -38,18 +38,18 @@ class _Plan:
 
 def describe(parser: ToolParser) -> None:
     parser.epilog = EPILOG
-    each_partition.add_options(parser)
+    partition_tool.add_options(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
-    tool = each_partition.Tool(
+    tool = partition_tool.Tool(
         plan=_plan,
         work=lambda log, progress: log.reindex(progress=progress),
         plan_line=lambda plan: f"would read {plan.segments} segments, {plan.bytes} bytes",
         line=reindex_line,
         sum_line=_sum,
     )
-    return each_partition.run(arguments, tool)
+    return partition_tool.run(arguments, tool)
 
 
 def _plan(log: "Log") -> _Plan:

@@ -439,9 +439,9 @@ class ReadableLog(metaclass=ABCMeta):
 
         Starts again if the partition is moved to another log directory meanwhile.
         """
-        from kstore.verify.beside_moves import verify_beside_moves
+        from kstore.verify.moving_partition import verify_moving_partition
 
-        return verify_beside_moves(self._files, self._locate, **options)
+        return verify_moving_partition(self._files, self._locate, **options)
 
     def _locate(self) -> str:
         """The partition's current directory."""

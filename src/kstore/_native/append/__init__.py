@@ -8,11 +8,11 @@ Modules:
 - clock: the wall clock
 - encode: records to one batch v2
 - log_end: rolls, writes, publishes and adds index entries, for every kind of append
+- offset_and_time_index: adds an entry to both indexes about every index.interval.bytes
 - producer_table: epochs, sequences and open transactions of producers
 - record_appender: appends records of this process
 - reentrant_lock: the lock of a log
 - roll_due: whether a batch belongs to the next segment
-- sparse_index: adds an index entry about every index.interval.bytes
 - stamp_batch: sets offset, leader epoch and timestamps of a batch
 - validate_batch: validates a v2 batch as a leader does
 - validate_messages: validates v0 and v1 messages as a leader does

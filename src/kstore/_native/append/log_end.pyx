@@ -11,12 +11,12 @@ from cpython.bytes cimport PyBytes_FromStringAndSize
 from libc.stdint cimport INT64_MAX, int64_t, uint8_t, uint64_t
 
 from kstore._native.append.clock cimport now_ms
+from kstore._native.append.offset_and_time_index cimport (
+    append_index_entry, is_entry_due, write_index_entries,
+)
 from kstore._native.append.producer_table cimport ProducerTable
 from kstore._native.append.reentrant_lock cimport ReentrantLock
 from kstore._native.append.roll_due cimport is_roll_due
-from kstore._native.append.sparse_index cimport (
-    append_index_entry, is_entry_due, write_index_entries,
-)
 from kstore._native.files.write_all cimport iovec, write_all
 from kstore._native.format.layout cimport OFFSET_INDEX_ENTRY_SIZE, TIME_INDEX_ENTRY_SIZE
 from kstore._native.read.segment_view cimport SegmentView

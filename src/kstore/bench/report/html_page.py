@@ -9,7 +9,7 @@ from kstore.bench.machine.figures import of_tree
 from kstore.bench.report import plots, text_table, verdict
 from kstore.bench.report.results import Tree
 from kstore.bench.report.units import duration
-from kstore.pictures import STYLE as BASE_STYLE
+from kstore.svg_diagrams import STYLE as BASE_STYLE
 
 STYLE = (
     BASE_STYLE

@@ -14,7 +14,7 @@ from kstore.bench.machine.sizes import size_text
 from kstore.bench.report.results import Tree
 from kstore.bench.report.text_table import is_absolute
 from kstore.bench.report.units import duration, rate
-from kstore.pictures import Pictures
+from kstore.svg_diagrams import SvgDiagrams
 
 MOST = 10
 ROOF = "#c8d2dc"  # of the line above all others
@@ -124,7 +124,7 @@ def sidestep(number: int, count: int, sizes: Sequence[int]) -> float:
     return float((max(sizes) / min(sizes)) ** (_SIDESTEP * (number - (count - 1) / 2)))
 
 
-class Plots(Pictures):
+class Plots(SvgDiagrams):
     """Draws candidates as SVG; ImportError if matplotlib is not installed."""
 
     def draw(self, candidate: Candidate) -> str:

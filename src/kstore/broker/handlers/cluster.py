@@ -10,7 +10,7 @@ from kstore.broker.handlers.metadata import (
     has_endpoint,
     is_topic_name,
 )
-from kstore.broker.partition_images import call_when_read
+from kstore.broker.read_partition_images import call_when_read
 from kstore.broker.request import Answer, Request
 from kstore.broker.services import Services
 from kstore.cluster.image import ClusterImage, PartitionImage, TopicImage

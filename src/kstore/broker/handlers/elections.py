@@ -4,7 +4,7 @@ Kafka returns if nothing needs to be elected or moved."""
 from functools import partial
 
 from kstore.broker.api_table import Api
-from kstore.broker.partition_images import call_when_read
+from kstore.broker.read_partition_images import call_when_read
 from kstore.broker.request import Answer, Request
 from kstore.broker.services import Services
 from kstore.cluster.image import ClusterImage

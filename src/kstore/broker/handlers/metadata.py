@@ -6,8 +6,8 @@ from functools import partial
 from kstore.broker.api_table import Api
 from kstore.broker.encoded_topics import EncodedTopic, EncodedTopics, encode_topic
 from kstore.broker.handlers.auto_create_topics import AutoCreateTopics
-from kstore.broker.partition_images import call_after, is_read
 from kstore.broker.partitions import PARTITIONS_A_TURN
+from kstore.broker.read_partition_images import call_after, is_read
 from kstore.broker.request import Answer, Request
 from kstore.broker.services import Services
 from kstore.cluster.image import ClusterImage, PartitionImage, TopicImage

@@ -5,8 +5,8 @@ from html import escape
 from typing import Any
 
 from kstore.partition_files import DAY_MS, HOUR_MS
-from kstore.pictures import STYLE, Pictures
 from kstore.spark.jobs.stats_report import Tree, skew, when
+from kstore.svg_diagrams import STYLE, SvgDiagrams
 
 _MAX_BARS = 400  # more hours than these are drawn as days
 _MAX_PARTITIONS = 60
@@ -16,7 +16,7 @@ _BLUE, _RED = "#2a6fb0", "#b3261e"
 def html(tree: Tree) -> str:
     """The page of a report as :func:`kstore.spark.jobs.stats_report.as_tree` gives it."""
     try:
-        pictures = _Pictures()
+        pictures = _TopicDiagrams()
     except ImportError:
         pictures = None
     total = tree["total"]
@@ -116,7 +116,7 @@ def _partitions(topic: Tree) -> str:
     return f"<table><tr><th>partition</th>{head}</tr>{''.join(rows)}</table>"
 
 
-class _Pictures(Pictures):
+class _TopicDiagrams(SvgDiagrams):
     """The plots of the page; ImportError if matplotlib is not installed."""
 
     def rate(self, topic: Tree) -> str:

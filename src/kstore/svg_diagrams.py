@@ -16,7 +16,7 @@ svg { max-width: 100%; height: auto }
 _INCHES = (8.5, 3.6)
 
 
-class Pictures:
+class SvgDiagrams:
     """ImportError where matplotlib is not installed."""
 
     def __init__(self) -> None:

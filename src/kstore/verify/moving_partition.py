@@ -11,7 +11,9 @@ from kstore.verify.partition import VerifyReport, verify_partition
 _AUDITS = 10  # of one partition, at most
 
 
-def verify_beside_moves(files: Files, locate: Callable[[], str], **options: Any) -> VerifyReport:
+def verify_moving_partition(
+    files: Files, locate: Callable[[], str], **options: Any
+) -> VerifyReport:
     """As :func:`verify_partition`; starts again in the new directory if the partition was moved.
 
     ``locate`` returns the partition's current directory. Raises StorageError where each of several

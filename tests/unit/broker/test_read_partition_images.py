@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 import kstore
-from kstore.broker import partition_images
+from kstore.broker import read_partition_images
 from kstore.broker.encoded_topics import encode_topic
 from kstore.broker.handlers.client_quotas import _is_selected
 from kstore.broker.partitions import PARTITIONS_A_TURN
@@ -121,7 +121,7 @@ def test_epochs_are_not_read_again_when_a_topic_grows(
     files.by_thread.clear()
     image = broker._services.metadata.image.topics["t"]
     assert [image.partitions[n].leader_epoch for n in range(3)] == [3, 7, 0]
-    assert partition_images.is_read(image)
+    assert read_partition_images.is_read(image)
     assert files.by_thread.total() == 0
 
 

@@ -1,7 +1,8 @@
-"""The sparse index: an append adds an entry once index.interval.bytes follow the last one.
+"""The sparse offset index and time index: an append adds an entry to both once
+index.interval.bytes follow the last one.
 
 Inlined into ``log_end``. Rules: Kafka's LogSegment.append. An entry has the position where a batch
-begins, and its last offset.
+begins, and its last offset; that of the time index, the largest timestamp so far and its offset.
 """
 
 from libc.stdint cimport int32_t, int64_t
