@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from kstore.checkpoint.leader_epochs import LeaderEpochs as LeaderEpochs
     from kstore.checkpoint.log_dir import Contents as Contents
     from kstore.checkpoint.log_dir import LogDir as LogDir
-    from kstore.checkpoint.log_dir import LogState as LogState
     from kstore.checkpoint.log_dir import absolute_paths as absolute_paths
+    from kstore.checkpoint.log_dir_offsets import LogState as LogState
     from kstore.checkpoint.meta_properties import MetaProperties as MetaProperties
     from kstore.checkpoint.meta_properties import read_meta_properties as read_meta_properties
     from kstore.checkpoint.offset_checkpoint import read_offsets as read_offsets
@@ -175,7 +175,8 @@ _NAMES = {
     "kstore.files.open_file": "OpenFile",
     "kstore.files.staging_area": "StagingArea remove_staged",
     # Log directories: locks, markers, checkpoints, topic ids.
-    "kstore.checkpoint.log_dir": "Contents LogDir LogState absolute_paths",
+    "kstore.checkpoint.log_dir": "Contents LogDir absolute_paths",
+    "kstore.checkpoint.log_dir_offsets": "LogState",
     "kstore.checkpoint.clean_shutdown": "read_clean_shutdown",
     "kstore.checkpoint.cleaner_offsets": "write_cleaner_offset",
     "kstore.checkpoint.leader_epochs": "LeaderEpochs",

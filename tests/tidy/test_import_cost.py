@@ -35,6 +35,7 @@ NOT_BEFORE_THE_PORT = (
     "kstore.compaction.cleaner",
     "kstore.coordinator.group.list_groups",
     "kstore.coordinator.group.offsets_table",
+    "kstore.coordinator.group.server_assignors",
     "kstore.coordinator.transaction",
     "kstore.protocol.records",
     "kstore.protocol.schema.table",
@@ -45,6 +46,7 @@ NOT_BEFORE_THE_PORT = (
     "kstore.segment.find_next_batch",
     "kstore.segment.salvage",
     "kstore.store.atomic_publish",
+    "kstore.store.merge_reports",
     "kstore.store.topic_deletion",
 )
 MOST_BEFORE_THE_PORT = 256  # of kstore's

@@ -8,11 +8,11 @@ from typing import Any
 from kstore.close_names import close_names
 from kstore.cluster.settings.broker_settings import BROKER_SETTINGS
 from kstore.config import setting_text
-from kstore.coordinator.group.server_assignors import assignors_of
 from kstore.errors import InvalidConfigError, UnknownSettingError
 from kstore.integers import INT32_MAX
 
 METRICS_OFF = -1  # the port of a broker without metrics
+_DEFAULT_ASSIGNORS = BROKER_SETTINGS["group.consumer.assignors"].default or ""
 
 
 def _number(default: int, low: int, high: int = INT32_MAX) -> Any:
@@ -96,7 +96,7 @@ class BrokerSettings:
     )
     group_consumer_max_size: int = _kafka("group.consumer.max.size")
     # The first one is that of members that choose none: a word, or the name of Kafka's class.
-    group_consumer_assignors: str = BROKER_SETTINGS["group.consumer.assignors"].default or ""
+    group_consumer_assignors: str = _DEFAULT_ASSIGNORS
     # Kafka 4's default; 3.9 has "disabled". DescribeConfigs of 3.9 does not show it.
     group_consumer_migration_policy: str = _choice(
         "bidirectional", "disabled", "upgrade", "downgrade"
@@ -152,7 +152,10 @@ class BrokerSettings:
                 "group.consumer.heartbeat.interval.ms must be less than "
                 "group.consumer.session.timeout.ms"
             )
-        assignors_of(self.group_consumer_assignors)
+        if self.group_consumer_assignors != _DEFAULT_ASSIGNORS:
+            from kstore.coordinator.group.server_assignors import assignors_of
+
+            assignors_of(self.group_consumer_assignors)
         if not self.kstore_metrics_host.strip():
             raise InvalidConfigError("kstore.metrics.host is an address, such as 127.0.0.1")
 

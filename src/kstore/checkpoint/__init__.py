@@ -9,10 +9,11 @@ Modules:
   those of clients
 - known_gaps: ``kstore.gaps``: offsets that are in no batch of a partition, and are no new loss
 - leader_epochs: Which leader epoch wrote which offsets: Kafka's LeaderEpochFileCache and its file
-- log_dir: One log directory (an element of Kafka's ``log.dirs``): its lock and marker; its
-  checkpoints of recovery points, log starts and high watermarks
+- log_dir: One log directory (an element of Kafka's ``log.dirs``): its lock, marker and names
+- log_dir_offsets: Recovery points, log starts, high watermarks and the cleaner's offsets of a log
+  directory
 - meta_properties: ``meta.properties``: the cluster, node and directory id of a log directory
-- offset_checkpoint: The format of Kafka's offset checkpoints; ``log_dir`` writes them
+- offset_checkpoint: The format of Kafka's offset checkpoints; ``log_dir_offsets`` writes them
 - partition_metadata: ``partition.metadata``: the topic id of a partition directory
 - quarantine: Quarantined files, by name: bytes that recovery cut, and side files that do not
   parse

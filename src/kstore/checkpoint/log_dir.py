@@ -1,14 +1,13 @@
 """One log directory (an element of Kafka's ``log.dirs``): its lock and its marker of a clean
-shutdown; its checkpoints of recovery points, log starts and high watermarks; and whether it is
-offline after a failure of its disk.
+shutdown; its names; and whether it is offline after a failure of its disk.
 
-The directory is Kafka's: unrecognized files are reported and not changed, and
-entries of partitions that were never opened stay in the checkpoints.
+Its checkpoints are in :mod:`kstore.checkpoint.log_dir_offsets`. The directory is Kafka's:
+unrecognized files are reported and not changed.
 """
 
 import logging
 import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from os.path import dirname, join
 from typing import NamedTuple
 
@@ -17,10 +16,8 @@ from kstore.checkpoint.clean_shutdown import (
     take_clean_shutdown,
     write_clean_shutdown,
 )
-from kstore.checkpoint.offset_checkpoint import format_offsets, read_offsets, write_offsets
-from kstore.checkpoint.quarantine import keep_unreadable
+from kstore.checkpoint.log_dir_offsets import LogDirOffsets
 from kstore.errors import (
-    CorruptFileError,
     InvalidConfigError,
     KStoreError,
     LogDirOfflineError,
@@ -40,8 +37,6 @@ _LOGGER = logging.getLogger("kstore")
 NOT_PARTITIONS = frozenset({"remote-log-index-cache", filenames.CLUSTER_METADATA})
 NEW_MARKER = b'{"version":0,"brokerEpoch":-1}'
 
-PartitionKey = tuple[str, int]
-
 
 class Contents(NamedTuple):
     """The result of a scan: live partitions, retired ones, other directories, plain files."""
@@ -50,14 +45,6 @@ class Contents(NamedTuple):
     retired: dict[str, PartitionName]
     unrecognized: list[str]
     files: list[str]
-
-
-class LogState(NamedTuple):
-    """A log's values in the checkpoints; ``log_start`` is None where its first segment has it."""
-
-    recovery_point: int
-    log_start: int | None
-    high_watermark: int
 
 
 def absolute_paths(path: object) -> tuple[str, ...]:
@@ -131,11 +118,7 @@ class LogDir:
         self._marker: bytes | None = None  # content of the clean shutdown marker as found
         self._was_empty: bool | None = None  # None: not scanned yet
         self._begun = False
-        self._recovery_points: Mapping[PartitionKey, int] | None = None
-        self._log_starts: Mapping[PartitionKey, int] | None = None
-        self._high_watermarks: Mapping[PartitionKey, int] | None = None
-        self._first_dirty: Mapping[PartitionKey, int] | None = None  # as it was when first read
-        self._points_seen: tuple[int, Mapping[PartitionKey, int]] | None = None  # by a reader
+        self.offsets = LogDirOffsets(self.files, path, self.notes, writable=writable)
         if offline is not None:
             return
         check_finished(self.files, path)
@@ -237,137 +220,6 @@ class LogDir:
             return
         self._begun = True
         self._marker = take_clean_shutdown(self.files, self.path)
-
-    def recovery_point(self, key: PartitionKey) -> int:
-        """The first offset that may not be on disk; 0 without an entry."""
-        if self._recovery_points is None:
-            self._recovery_points = self._read(filenames.RECOVERY_POINTS)
-        return self._recovery_points.get(key, 0)
-
-    def log_start(self, key: PartitionKey) -> int:
-        """The start offset that was set by deleting records; 0 without an entry."""
-        if self._log_starts is None:
-            self._log_starts = self._read(filenames.LOG_STARTS)
-        return self._log_starts.get(key, 0)
-
-    def high_watermark(self, key: PartitionKey) -> int:
-        """The high watermark that a partition once had; 0 without an entry."""
-        if self._high_watermarks is None:
-            self._high_watermarks = self._read(filenames.HIGH_WATERMARKS)
-        return self._high_watermarks.get(key, 0)
-
-    def first_dirty_offset(self, key: PartitionKey) -> int:
-        """The log cleaner has compacted a partition below it; 0 without an entry."""
-        if self._first_dirty is None:
-            try:
-                self._first_dirty = read_offsets(self.files, self.join(filenames.CLEANER_OFFSETS))
-            except CorruptFileError:  # the cleaner starts at the log start
-                self._first_dirty = {}
-        return self._first_dirty.get(key, 0)
-
-    def current_log_start(self, key: PartitionKey) -> int:
-        """The log start on disk now: for a reader, whose writer may raise it."""
-        return self._read(filenames.LOG_STARTS).get(key, 0)
-
-    def current_recovery_point(self, key: PartitionKey) -> int:
-        """The recovery point on disk now; the file is read once for all partitions."""
-        path = self.join(filenames.RECOVERY_POINTS)
-        stamp = -1 if self.files.kind(path) is None else self.files.modified_ns(path)
-        if self._points_seen is None or self._points_seen[0] != stamp:
-            self._points_seen = stamp, self._read(filenames.RECOVERY_POINTS)
-        return self._points_seen[1].get(key, 0)
-
-    def _read(self, name: str) -> Mapping[PartitionKey, int]:
-        # Kafka's rule at start-up: a checkpoint that does not parse is logged, and
-        # everything is recovered from the beginning.
-        try:
-            return read_offsets(self.files, self.join(name))
-        except CorruptFileError as error:
-            note = f"{error}; continuing without it"
-            if self.writable:  # the next checkpoint would replace it
-                note += f", kept as {keep_unreadable(self.files, self.path, name)}"
-            if note not in self.notes:
-                self.notes.append(note)
-                _LOGGER.warning("%s", note)
-            return {}
-
-    def checkpoint(self, states: Mapping[PartitionKey, LogState]) -> None:
-        """Write the states of these logs; keeps every other entry."""
-        points = dict(self._current(filenames.RECOVERY_POINTS))
-        starts = dict(self._current(filenames.LOG_STARTS))
-        marks = dict(self._current(filenames.HIGH_WATERMARKS))
-        for key, state in states.items():
-            points[key] = state.recovery_point
-            marks[key] = state.high_watermark
-            if state.log_start is None:
-                starts.pop(key, None)
-            else:
-                starts[key] = state.log_start
-        self._write(points, starts, marks)
-
-    def cleaner_offset(self, key: PartitionKey) -> int | None:
-        """How far a partition was compacted; None where it is unknown."""
-        return self._read(filenames.CLEANER_OFFSETS).get(key)
-
-    def take_over(self, key: PartitionKey, state: LogState, cleaned: int | None) -> None:
-        """Write the checkpoint entries of a partition that is about to be moved here."""
-        self.checkpoint({key: state})
-        if cleaned is not None:
-            offsets = {**self._read(filenames.CLEANER_OFFSETS), key: cleaned}
-            write_offsets(self.files, self.join(filenames.CLEANER_OFFSETS), offsets)
-
-    def forget(self, keys: Iterable[PartitionKey]) -> None:
-        """Drop the entries of deleted partitions, so that new ones do not inherit them."""
-        gone = set(keys)
-        points, starts, marks, cleaned = (
-            dict(self._current(name))
-            for name in (
-                filenames.RECOVERY_POINTS,
-                filenames.LOG_STARTS,
-                filenames.HIGH_WATERMARKS,
-                filenames.CLEANER_OFFSETS,
-            )
-        )
-        left = {key: offset for key, offset in cleaned.items() if key not in gone}
-        if left != cleaned:
-            write_offsets(self.files, self.join(filenames.CLEANER_OFFSETS), left)
-        for mapping in (points, starts, marks):
-            for key in gone & mapping.keys():
-                del mapping[key]
-        self._write(points, starts, marks)
-
-    def _current(self, name: str) -> Mapping[PartitionKey, int]:
-        if name == filenames.RECOVERY_POINTS:
-            self.recovery_point(("", -1))
-            return self._recovery_points or {}
-        if name == filenames.LOG_STARTS:
-            self.log_start(("", -1))
-            return self._log_starts or {}
-        if name == filenames.HIGH_WATERMARKS:
-            self.high_watermark(("", -1))
-            return self._high_watermarks or {}
-        return self._read(name)
-
-    def _write(
-        self,
-        points: Mapping[PartitionKey, int],
-        starts: Mapping[PartitionKey, int],
-        marks: Mapping[PartitionKey, int],
-    ) -> None:
-        contents = [
-            (self.join(name), mapping)
-            for name, mapping in (
-                (filenames.RECOVERY_POINTS, points),
-                (filenames.LOG_STARTS, starts),
-                (filenames.HIGH_WATERMARKS, marks),
-            )
-            if mapping or self.files.exists(self.join(name))
-        ]
-        self.files.write_all_atomically(
-            [(path, format_offsets(mapping)) for path, mapping in contents]
-        )
-        self._recovery_points, self._log_starts = points, starts
-        self._high_watermarks = marks
 
     def finish(self, *, clean: bool) -> None:
         """Write the original marker back if everything closed cleanly; unlock."""

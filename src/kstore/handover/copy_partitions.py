@@ -112,7 +112,7 @@ def _take_over(by_path: Mapping[str, LogDir], plan: PartitionPlan) -> None:
     key = (plan.topic, plan.partition)
     source_dir = by_path[os.path.dirname(plan.source)]
     target_dir = by_path[os.path.dirname(plan.target)]
-    if plan.is_already_copied and target_dir.recovery_point(key) >= plan.end_offset:
+    if plan.is_already_copied and target_dir.offsets.recovery_point(key) >= plan.end_offset:
         return  # the broker's own entry, or one written before
     bases = [
         found.base_offset
@@ -123,7 +123,7 @@ def _take_over(by_path: Mapping[str, LogDir], plan: PartitionPlan) -> None:
     ]
     start = plan.start_offset if plan.start_offset > min(bases, default=0) else None
     state = LogState(plan.end_offset, start, plan.end_offset)
-    target_dir.take_over(key, state, source_dir.cleaner_offset(key))
+    target_dir.offsets.take_over(key, state, source_dir.offsets.cleaner_offset(key))
 
 
 def _finish(files: Files, plan: PartitionPlan) -> None:

@@ -148,7 +148,7 @@ class ReplicaMoves:
         plain = target.join(partition_directory(*key))
         copy.complete()
         state = state_of(log)._replace(recovery_point=writer.state.data_end)
-        target.take_over(key, state, source.cleaner_offset(key))
+        target.offsets.take_over(key, state, source.offsets.cleaner_offset(key))
         views = writer.relocator.views_at(target.files, folder, plain)
         target.files.write_atomically(os.path.join(folder, MOVED), marker_file.CONTENT)
         try:

@@ -8,7 +8,8 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from kstore.background.failures import attempt
-from kstore.checkpoint.log_dir import LogDir, LogState
+from kstore.checkpoint.log_dir import LogDir
+from kstore.checkpoint.log_dir_offsets import LogState
 from kstore.errors import LogDirOfflineError
 from kstore.log.log import Log
 
@@ -45,7 +46,7 @@ class LogDirCheckpoints:
             for log_dir in manager.catalog.live:
                 states = self._states(log_dir)
                 if states:
-                    work = partial(log_dir.checkpoint, states)
+                    work = partial(log_dir.offsets.checkpoint, states)
                     attempt(errors, partial(manager.in_log_dir, log_dir, work))
         if errors:
             raise errors[0]
@@ -76,7 +77,7 @@ class LogDirCheckpoints:
             is_written = self._manager.writable and log_dir.offline is None
             states = self._states(log_dir) if is_written else {}
             if states:
-                log_dir.checkpoint(states)
+                log_dir.offsets.checkpoint(states)
             log_dir.finish(clean=clean)
         finally:
             log_dir.release()

@@ -103,9 +103,9 @@ def recover_partitions(
     jobs: dict[LogDir, list[PartitionKey]] = {}
     for key, log_dir in wanted:
         log_dir.begin()  # and reads the checkpoints here, so that no pool thread does
-        log_dir.log_start(key)
-        log_dir.recovery_point(key)
-        log_dir.high_watermark(key)
+        log_dir.offsets.log_start(key)
+        log_dir.offsets.recovery_point(key)
+        log_dir.offsets.high_watermark(key)
         jobs.setdefault(log_dir, []).append(key)
     meter = _Meter(progress, _bytes_to_scan(files, jobs) if progress is not None else 0)
     work = partial(_load_one, load, meter, on_recovered)
@@ -158,6 +158,6 @@ def _bytes_to_scan(files: Files, jobs: dict[LogDir, list[PartitionKey]]) -> int:
                 and found.kind == LOG
                 and not found.suffix
             }
-            first = unflushed_from(list(sizes), log_dir.recovery_point(key))
+            first = unflushed_from(list(sizes), log_dir.offsets.recovery_point(key))
             total += sum(size for base, size in sizes.items() if base >= first)
     return total

@@ -47,15 +47,15 @@ def open_for_writing(
         path,
         config,
         clean=log_dir.clean,
-        recovery_point=lambda: log_dir.recovery_point(key),
-        high_watermark=lambda: log_dir.high_watermark(key),
-        log_start_offset=log_dir.log_start(key),
+        recovery_point=lambda: log_dir.offsets.recovery_point(key),
+        high_watermark=lambda: log_dir.offsets.high_watermark(key),
+        log_start_offset=log_dir.offsets.log_start(key),
         mode=mode,
         on_progress=on_progress,
-        cleaned_below=lambda: log_dir.first_dirty_offset(key),
+        cleaned_below=lambda: log_dir.offsets.first_dirty_offset(key),
     )
     last = loaded.segments.views[-1].base_offset  # which no cleaner compacts
-    if log_dir.first_dirty_offset(key) > last:  # of records that were truncated
+    if log_dir.offsets.first_dirty_offset(key) > last:  # of records that were truncated
         lower_cleaner_offset(files, path, key, last)
     jitter = draw_jitter(config)
     writer = LogWriter(path, loaded, config=config, files=files, maps=maps, jitter=jitter)
@@ -107,11 +107,12 @@ def open_for_reading(
         files=files,
         maps=maps,
         own=own,
-        log_start_offset=lambda: read_there(lambda each: each.current_log_start(key)),
-        recovery_point=lambda: read_there(lambda each: each.current_recovery_point(key)),
+        log_start_offset=lambda: read_there(lambda each: each.offsets.current_log_start(key)),
+        recovery_point=lambda: read_there(lambda each: each.offsets.current_recovery_point(key)),
         condition=lambda: read_there(lambda each: each.condition),
         was_compacted=lambda: (
-            "compact" in log.config.cleanup_policy or resolve_log_dir().first_dirty_offset(key) > 0
+            "compact" in log.config.cleanup_policy
+            or resolve_log_dir().offsets.first_dirty_offset(key) > 0
         ),
         find_directory=find_directory,
     )
@@ -129,7 +130,7 @@ def peek_end_offset(files: Files, path: str, log_start: int) -> int:
 
 def peek_if_certain(log_dir: LogDir, key: tuple[str, int], *, writable: bool) -> int | None:
     """The end offset of a partition that is not open; None where only its log knows it."""
-    path, start = log_dir.join(partition_directory(*key)), log_dir.log_start(key)
+    path, start = log_dir.join(partition_directory(*key)), log_dir.offsets.log_start(key)
     check = not writable  # a writer knows its own batches to be complete
     before = log_dir.files.identity_of(path)
     try:
@@ -141,9 +142,9 @@ def peek_if_certain(log_dir: LogDir, key: tuple[str, int], *, writable: bool) ->
     now = log_dir.files.identity_of(path)
     if not writable and (before is None or now is None or before[0] != now[0]):
         return None
-    return (
-        end if is_complete or not (writable or end < log_dir.current_recovery_point(key)) else None
-    )
+    if is_complete:
+        return end
+    return None if writable or end < log_dir.offsets.current_recovery_point(key) else end
 
 
 def try_to_peek_end_offset(

@@ -27,7 +27,6 @@ from kstore.log.read_committed import Isolation
 from kstore.missing_names import answer_names
 from kstore.record import Headers, Item, Record
 from kstore.store.extend_topic import extend_topic
-from kstore.store.merge_reports import merge_compactions, merge_reindexes, merge_rewrites
 from kstore.store.topic_arguments import check_partitions
 from kstore.topic_partition import PartitionNumber, Position, as_partition
 
@@ -348,18 +347,26 @@ class Topic:
 
         The report's offsets are -1 if the topic has several partitions.
         """
+        from kstore.store.merge_reports import merge_compactions
+
         return merge_compactions(log.compact(**options) for log in self)
 
     def recompress(self, compression: str, **options: Any) -> "RewriteReport":
         """Rewrite every partition with another codec: one report; :meth:`kstore.Log.recompress`."""
+        from kstore.store.merge_reports import merge_rewrites
+
         return merge_rewrites(log.recompress(compression, **options) for log in self)
 
     def convert(self, message_format_version: str = "3.0", **options: Any) -> "RewriteReport":
         """Rewrite messages v0 and v1 of every partition: one report; :meth:`kstore.Log.convert`."""
+        from kstore.store.merge_reports import merge_rewrites
+
         return merge_rewrites(log.convert(message_format_version, **options) for log in self)
 
     def reindex(self, **options: Any) -> "ReindexReport":
         """Rebuild the derived files of every partition: one report; :meth:`kstore.Log.reindex`."""
+        from kstore.store.merge_reports import merge_reindexes
+
         return merge_reindexes(log.reindex(**options) for log in self)
 
     def verify(self, **options: Any) -> "VerifyReport":

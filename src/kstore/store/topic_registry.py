@@ -426,7 +426,7 @@ class TopicRegistry:
         suffix = f".{entry.unique}-{DELETE}"
         for log_dir in self.live:
             log_dir.files.sync_directory(log_dir.path)
-            log_dir.forget((topic, partition) for partition in range(entry.partitions))
+            log_dir.offsets.forget((topic, partition) for partition in range(entry.partitions))
             for name in log_dir.files.listdir(log_dir.path):  # links without a target, too
                 if name.endswith(suffix):
                     remove_tree(log_dir.files, log_dir.join(name))
@@ -517,7 +517,7 @@ class TopicRegistry:
         Returns the folder to be removed.
         """
         retired = self._rename_away(log_dir, partition_directory(*key), key)
-        log_dir.forget([key])
+        log_dir.offsets.forget([key])
         return retired
 
     def _rename_away(self, log_dir: LogDir, folder: str, key: tuple[str, int]) -> Retired:

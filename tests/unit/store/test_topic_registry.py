@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from kstore.checkpoint.log_dir import LogDir, LogState
+from kstore.checkpoint.log_dir import LogDir
 from kstore.config import LogConfig
 from kstore.errors import (
     CorruptFileError,
@@ -472,7 +472,7 @@ def test_the_newest_of_several_topics_files_counts(tmp_path: Path) -> None:
     assert catalog(first, second).config("t").segment_ms == 1
 
 
-# --- a log directory's lock, marker and checkpoints --------------------------------------------
+# --- a log directory's lock and marker ----------------------------------------------------------
 
 
 def test_a_directory_has_one_writer(tmp_path: Path) -> None:
@@ -524,36 +524,3 @@ def test_the_marker_is_removed_before_the_first_log_opens_and_written_back_uncha
     again.finish(clean=False)
     assert not marker.exists()
     assert not LogDir(DISK, str(tmp_path), writable=True).clean
-
-
-def test_checkpoints_keep_what_was_not_opened(tmp_path: Path) -> None:
-    for name in ("recovery-point", "log-start", "replication"):
-        (tmp_path / f"{name}-offset-checkpoint").write_text("0\n2\nold 0 5\nt 0 6\n")
-    registry = LogDir(DISK, str(tmp_path), writable=True)
-    assert registry.recovery_point(("old", 0)) == 5
-    registry.checkpoint({("t", 0): LogState(9, None, 10), ("t", 1): LogState(3, 2, 4)})
-    texts = {
-        name: (tmp_path / f"{name}-offset-checkpoint").read_text()
-        for name in ("recovery-point", "log-start", "replication")
-    }
-    assert texts == {
-        "recovery-point": "0\n3\nold 0 5\nt 0 9\nt 1 3\n",
-        "log-start": "0\n2\nold 0 5\nt 1 2\n",
-        "replication": "0\n3\nold 0 5\nt 0 10\nt 1 4\n",
-    }
-    assert registry.log_start(("t", 0)) == 0
-    (tmp_path / "cleaner-offset-checkpoint").write_text("0\n2\nold 0 1\nt 0 1\n")
-    registry.forget([("t", 0), ("t", 1), ("t", 2)])
-    for path in tmp_path.glob("*-offset-checkpoint"):
-        assert path.read_text().splitlines()[1:] in (["1", "old 0 5"], ["1", "old 0 1"])
-    registry.release()
-
-
-def test_a_checkpoint_that_does_not_parse_means_recovery_from_the_start(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    (tmp_path / "recovery-point-offset-checkpoint").write_text("0\n5\nt 0 6\n")
-    registry = LogDir(DISK, str(tmp_path), writable=False)
-    with caplog.at_level(logging.WARNING, "kstore"):
-        assert registry.recovery_point(("t", 0)) == 0
-    assert "recovery-point-offset-checkpoint" in caplog.text

@@ -75,5 +75,5 @@ def _measure(log_dir: "LogDir", key: PartitionKey) -> PartitionSize:
     end = peek_if_certain(log_dir, key, writable=True)
     first = min((int(name.partition(".")[0]) for name in names if name[:20].isdecimal()), default=0)
     return PartitionSize(
-        size, len(names), max(first, log_dir.log_start(key)), -1 if end is None else end
+        size, len(names), max(first, log_dir.offsets.log_start(key)), -1 if end is None else end
     )

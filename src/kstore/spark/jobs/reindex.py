@@ -278,7 +278,7 @@ def _partitions(files: Files, paths: tuple[str, ...], topic: str | None) -> list
                 partition,
                 folder,
                 store[name].config,
-                log_dir.current_log_start((name, partition)),
+                log_dir.offsets.current_log_start((name, partition)),
                 tuple(zip(bases, sizes, strict=True)),
             )
         )
