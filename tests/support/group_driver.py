@@ -109,3 +109,28 @@ class Driver:
     @property
     def state(self) -> str:
         return self.coordinator.describe("g").state
+
+
+def stable(driver: Driver, members: int = 1, **fields: Any) -> list[JoinAnswer]:
+    """A Stable group; the first member leads."""
+    first = driver.join("s0", **fields)
+    assert first is not None
+    joined = [first]
+    for number in range(1, members):
+        driver.join(f"s{number}", **fields)
+        for index, each in enumerate(joined[:]):
+            reply = f"s{index}r{number}"
+            driver.join(reply, each.member_id, **fields)
+            joined[index] = driver.answers.get(reply) or each
+        last = driver.answers[f"s{number}"]
+        joined = [driver.answers.get(f"s{i}r{number}", each) for i, each in enumerate(joined)]
+        joined.append(last)
+    ids = [each.member_id for each in joined]
+    for number, each in enumerate(joined):
+        driver.sync(f"y{number}", each, ids if number == 0 else ())
+    assert driver.state == "Stable"
+    return joined
+
+
+def error_of(answer: JoinAnswer | SyncAnswer | None) -> ErrorCode | None:
+    return None if answer is None else answer.error

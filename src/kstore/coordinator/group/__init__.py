@@ -3,13 +3,15 @@
 Modules:
 
 - alter_groups: Changes and deletes the committed offsets of groups, as Kafka's admin client does
-- classic_answers: Builds the responses to JoinGroup and SyncGroup
+- classic_answers: Builds the responses to JoinGroup and SyncGroup, and responds to waiting requests
 - classic_checks: Checks requests against the state of a classic group: member, static member
   (fencing), generation, protocol
 - classic_coordinator: The coordinator of classic groups, without I/O and clock
 - classic_events: The inputs and outputs of the coordinator of classic groups
 - classic_group: A classic group: state, members, protocol votes
 - classic_member: A member of a classic group
+- classic_rebalance: The rebalance of a classic group: its members join, then wait for their
+  assignments
 - classic_records: Encodes and decodes the records of classic groups in
   ``__consumer_offsets``
 - classic_requests: Requests of the classic protocol to a consumer group

@@ -1,8 +1,11 @@
-"""Builds the responses to JoinGroup and SyncGroup."""
+"""Builds the responses to JoinGroup and SyncGroup, and responds to waiting requests."""
 
-from kstore.coordinator.group.classic_events import NO_MEMBER, JoinAnswer, SyncAnswer
+from dataclasses import replace
+
+from kstore.coordinator.group.classic_events import NO_MEMBER, Effect, JoinAnswer, SyncAnswer
 from kstore.coordinator.group.classic_group import ClassicGroup
 from kstore.coordinator.group.classic_member import Member
+from kstore.protocol.error_codes import ErrorCode
 
 
 def joined(
@@ -42,3 +45,33 @@ def synced(group: ClassicGroup, member: Member, reply: object) -> SyncAnswer:
         protocol=group.protocol,
         assignment=member.assignment,
     )
+
+
+def answer_join(
+    effects: list[Effect], group: ClassicGroup, member: Member, answer: JoinAnswer
+) -> None:
+    """Respond to the member's waiting JoinGroup, if there is one."""
+    reply = group.take_join_reply(member)
+    if reply is not None:
+        effects.append(replace(answer, reply=reply))
+
+
+def answer_sync(effects: list[Effect], member: Member, answer: SyncAnswer) -> bool:
+    """Respond to the member's waiting SyncGroup; return whether there was one."""
+    reply, member.sync_reply = member.sync_reply, None
+    if reply is not None:
+        effects.append(replace(answer, reply=reply))
+    return reply is not None
+
+
+def refuse_waiting(
+    effects: list[Effect],
+    group: ClassicGroup,
+    member: Member,
+    error: ErrorCode,
+    member_id: str = NO_MEMBER,
+) -> None:
+    """Respond with an error to the member's waiting requests."""
+    refused = JoinAnswer(reply=None, error=error, member_id=member_id)
+    answer_join(effects, group, member, refused)
+    answer_sync(effects, member, SyncAnswer(reply=None, error=error))

@@ -6,10 +6,9 @@ and to waiting requests, and group records to store.
 """
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import replace
 from uuid import uuid4
 
-from kstore.coordinator.group.classic_answers import joined, synced
+from kstore.coordinator.group.classic_answers import answer_join, joined, refuse_waiting
 from kstore.coordinator.group.classic_checks import (
     check_commit,
     check_delete,
@@ -31,12 +30,12 @@ from kstore.coordinator.group.classic_events import (
 )
 from kstore.coordinator.group.classic_group import ClassicGroup, GroupState
 from kstore.coordinator.group.classic_member import Member, Protocols
+from kstore.coordinator.group.classic_rebalance import Assigned, ClassicRebalance
 from kstore.coordinator.group.classic_timers import (
     GroupTimers,
     JoinEnds,
     MemberIdExpires,
     SessionEnds,
-    SyncEnds,
 )
 from kstore.lazy_dataclass import lazy_dataclass
 from kstore.protocol.error_codes import ErrorCode
@@ -54,15 +53,6 @@ class GroupLimits:
     group_max_session_timeout_ms: int = 1_800_000
     group_initial_rebalance_delay_ms: int = 3_000
     group_max_size: int = 2**31 - 1
-
-
-@lazy_dataclass(frozen=True)
-class _Assigned:
-    """A generation whose assignments are being stored."""
-
-    group: ClassicGroup
-    generation: int
-    assignments: dict[str, bytes]
 
 
 @lazy_dataclass(frozen=True)
@@ -89,12 +79,15 @@ class ClassicCoordinator:
         self._groups: dict[str, ClassicGroup] = {}
         self._timers = GroupTimers()
         self._effects: list[Effect] = []
+        initial_delay = self._limits.group_initial_rebalance_delay_ms / 1000
+        self._rebalance = ClassicRebalance(initial_delay, self._timers, self._effects)
 
     # --- effects and deadlines --------------------------------------------------------------
 
     def take_effects(self) -> list[Effect]:
         """The effects since the last call, in order."""
-        effects, self._effects = self._effects, []
+        effects = self._effects.copy()
+        self._effects.clear()
         return effects
 
     @property
@@ -114,9 +107,9 @@ class ClassicCoordinator:
                 if timer.group.pending.get(timer.member_id) == when:
                     self._remove_pending(timer.group, timer.member_id, now)
             elif isinstance(timer, JoinEnds):
-                self._end_join_wait(timer, now)
+                self._rebalance.end_join_wait(timer, now)
             else:
-                self._end_sync_wait(timer, now)
+                self._rebalance.end_sync_wait(timer, now)
 
     # --- groups -----------------------------------------------------------------------------
 
@@ -125,16 +118,16 @@ class ClassicCoordinator:
         group = ClassicGroup.restore(snapshot, now)
         self._groups[group.group_id] = group
         for member in group.members.values():
-            self._renew(group, member, now)
+            self._timers.renew_session(group, member, now)
         if len(group.members) > self._limits.group_max_size:
-            self._prepare_rebalance(group, now)
+            self._rebalance.begin(group, now)
 
     def adopt(self, group: ClassicGroup, now: float) -> None:
         """Take over a group that used another protocol: its members join again."""
         self._groups[group.group_id] = group
         for member in group.members.values():
-            self._renew(group, member, now)
-        self._prepare_rebalance(group, now)
+            self._timers.renew_session(group, member, now)
+        self._rebalance.begin(group, now)
 
     def ensure(self, group_id: str, now: float) -> ClassicGroup:
         """The group; an unknown one, such as a group with only offsets, is created Empty."""
@@ -164,8 +157,7 @@ class ClassicCoordinator:
                 continue
             group.transition(GroupState.DEAD, now)
             for member in group.members.values():
-                self._answer_join(group, member, JoinAnswer(reply=None, error=error))
-                self._answer_sync(member, SyncAnswer(reply=None, error=error))
+                refuse_waiting(self._effects, group, member, error)
 
     def describe(self, group_id: str) -> GroupDescription:
         """The group's description for DescribeGroups; an unknown group is Dead."""
@@ -204,7 +196,7 @@ class ClassicCoordinator:
                 self._add_member(group, request.member_id, request, now)
         else:
             self._join_known(group, request, now)
-        self._try_complete_join(group, now)
+        self._rebalance.complete_if_all_joined(group, now)
 
     def _accepts(self, group: ClassicGroup, member_id: str) -> bool:
         """Whether the group has room. During a rebalance only members that have joined count,
@@ -244,11 +236,11 @@ class ClassicCoordinator:
         is_leader = group.leader == member.member_id
         is_current = group.state is _COMPLETING or (group.state is _STABLE and not is_leader)
         if is_current and not is_changed:  # the response may have been lost
-            self._renew(group, member, now)
+            self._timers.renew_session(group, member, now)
             self._effects.append(joined(group, member, request.reply))
         elif group.state in (_PREPARING, _COMPLETING, _STABLE):
             self._update_member(group, member, request)
-            self._maybe_rebalance(group, now)
+            self._rebalance.begin_if_possible(group, now)
         else:
             self._refuse_join(request, ErrorCode.UNKNOWN_MEMBER_ID)
 
@@ -268,7 +260,7 @@ class ClassicCoordinator:
             group.has_new_member = True
         group.add(member, request.protocol_type)
         self._timers.renew(group, member, now + NEW_MEMBER_JOIN_TIMEOUT)
-        self._maybe_rebalance(group, now)
+        self._rebalance.begin_if_possible(group, now)
         if request.skips_initial_delay and len(group.members) == 1:
             group.is_in_initial_delay = False
 
@@ -277,9 +269,8 @@ class ClassicCoordinator:
         member.rebalance_timeout = request.rebalance_timeout_ms / 1000
         member.session_timeout = request.session_timeout_ms / 1000
         # Even an abandoned request must get a response, because it blocks its connection.
-        self._answer_join(
-            group, member, JoinAnswer(reply=None, error=ErrorCode.REBALANCE_IN_PROGRESS)
-        )
+        abandoned = JoinAnswer(reply=None, error=ErrorCode.REBALANCE_IN_PROGRESS)
+        answer_join(self._effects, group, member, abandoned)
         group.set_join_reply(member, request.reply)
 
     def _replace_instance(
@@ -288,8 +279,7 @@ class ClassicCoordinator:
         """Replace a static member that has restarted: its new id replaces the old one."""
         leader, member = group.leader, group.members[old_id]
         fenced = ErrorCode.FENCED_INSTANCE_ID
-        self._answer_join(group, member, JoinAnswer(reply=None, error=fenced, member_id=old_id))
-        self._answer_sync(member, SyncAnswer(reply=None, error=fenced))
+        refuse_waiting(self._effects, group, member, fenced, old_id)
         group.rename(old_id, new_id)
         replaced = _InstanceReplaced(
             group,
@@ -301,87 +291,11 @@ class ClassicCoordinator:
             request.can_skip_assignment,
         )
         self._update_member(group, member, request)
-        self._renew(group, member, now)
+        self._timers.renew_session(group, member, now)
         if group.state is _STABLE and group.select_protocol() == group.protocol:
             self._effects.append(StoreGroupMetadata(group.snapshot(now), replaced))
         elif group.state in (_STABLE, _COMPLETING):
-            self._prepare_rebalance(group, now)
-
-    # --- a rebalance ------------------------------------------------------------------------
-
-    def _maybe_rebalance(self, group: ClassicGroup, now: float) -> None:
-        if group.can_rebalance:
-            self._prepare_rebalance(group, now)
-
-    def _prepare_rebalance(self, group: ClassicGroup, now: float) -> None:
-        """Start a rebalance: wait for all members to join; those waiting for assignments rejoin."""
-        if group.state is _COMPLETING:
-            self._reset_assignments(group, ErrorCode.REBALANCE_IN_PROGRESS, now)
-        group.is_in_initial_delay = group.state is _EMPTY
-        delay = self._limits.group_initial_rebalance_delay_ms / 1000
-        timeout = group.rebalance_timeout
-        group.transition(_PREPARING, now)
-        if group.is_in_initial_delay:
-            group.has_new_member = False
-            self._wait_for_joins(group, now, delay, max(timeout - delay, 0.0))
-        else:
-            self._wait_for_joins(group, now, timeout)
-            self._try_complete_join(group, now)
-
-    def _wait_for_joins(
-        self, group: ClassicGroup, now: float, seconds: float, remaining: float | None = None
-    ) -> None:
-        group.join_wait += 1
-        self._timers.add(now + seconds, JoinEnds(group, group.join_wait, seconds, remaining))
-
-    def _end_join_wait(self, timer: JoinEnds, now: float) -> None:
-        """End the join phase, unless new members extend the initial delay."""
-        group = timer.group
-        if group.state is not _PREPARING or group.join_wait != timer.join_wait:
-            return
-        if timer.remaining and group.has_new_member:
-            group.has_new_member = False
-            delay = min(self._limits.group_initial_rebalance_delay_ms / 1000, timer.remaining)
-            self._wait_for_joins(group, now, delay, max(timer.remaining - timer.delay, 0.0))
-        else:
-            self._complete_join(group, now)
-
-    def _try_complete_join(self, group: ClassicGroup, now: float) -> None:
-        if group.state is _PREPARING and not group.is_in_initial_delay and group.have_all_joined:
-            self._complete_join(group, now)
-
-    def _complete_join(self, group: ClassicGroup, now: float) -> None:
-        """Begin the next generation with the members that joined and the static members."""
-        group.is_in_initial_delay = False
-        for member in group.missing_members():
-            if not member.is_static:
-                group.remove(member.member_id)
-        if group.members and not group.elect_joined_leader():
-            self._wait_for_joins(group, now, group.rebalance_timeout)
-            return
-        group.join_wait += 1
-        group.next_generation(now)
-        if not group.members:
-            self._effects.append(StoreGroupMetadata(group.snapshot(now), None))
-            return
-        for member in group.members.values():
-            self._answer_join(group, member, joined(group, member, None))
-            member.is_new = False
-            self._renew(group, member, now)
-            group.unsynced.add(member.member_id)
-        self._timers.add(now + group.rebalance_timeout, SyncEnds(group, group.generation))
-
-    def _end_sync_wait(self, timer: SyncEnds, now: float) -> None:
-        """Remove the members that did not send SyncGroup in time."""
-        group = timer.group
-        if timer.generation != group.generation or group.state not in (_COMPLETING, _STABLE):
-            return
-        if group.unsynced:
-            for member_id in sorted(group.unsynced):
-                unknown = JoinAnswer(reply=None, error=ErrorCode.UNKNOWN_MEMBER_ID)
-                self._answer_join(group, group.members[member_id], unknown)
-                group.remove(member_id)
-            self._prepare_rebalance(group, now)
+            self._rebalance.begin(group, now)
 
     # --- SyncGroup --------------------------------------------------------------------------
 
@@ -393,43 +307,14 @@ class ClassicCoordinator:
             self._effects.append(SyncAnswer(reply=request.reply, error=error))
             return
         member = group.members[request.member_id]
-        group.unsynced.discard(member.member_id)
-        if group.state is _STABLE:
-            self._renew(group, member, now)
-            self._effects.append(synced(group, member, request.reply))
-            return
-        self._answer_sync(member, SyncAnswer(reply=None, error=ErrorCode.REBALANCE_IN_PROGRESS))
-        member.sync_reply = request.reply
-        # A repeated request of the leader does not replace assignments that are being stored.
-        if group.leader == member.member_id and group.stored_generation != group.generation:
-            group.stored_generation = group.generation
-            assignments = {each: request.assignments.get(each, b"") for each in group.members}
-            self._effects.append(
-                StoreGroupMetadata(
-                    group.snapshot(now, assignments),
-                    _Assigned(group, group.generation, assignments),
-                )
-            )
+        self._rebalance.sync(group, member, request, now)
 
     def stored(self, ticket: object, error: ErrorCode, now: float) -> None:
         """Handle the result of storing a group's record."""
-        if isinstance(ticket, _Assigned):
-            self._assignments_stored(ticket, error, now)
+        if isinstance(ticket, Assigned):
+            self._rebalance.assignments_stored(ticket, error, now)
         elif isinstance(ticket, _InstanceReplaced):
             self._instance_stored(ticket, error, now)
-
-    def _assignments_stored(self, ticket: _Assigned, error: ErrorCode, now: float) -> None:
-        group = ticket.group
-        if group.state is not _COMPLETING or group.generation != ticket.generation:
-            return  # a rebalance has begun meanwhile
-        if error != ErrorCode.NONE:
-            self._reset_assignments(group, error, now)
-            self._maybe_rebalance(group, now)
-            return
-        group.transition(_STABLE, now)
-        for member in group.members.values():
-            member.assignment = ticket.assignments.get(member.member_id, b"")
-            self._finish_sync(group, member, synced(group, member, None), now)
 
     def _instance_stored(self, ticket: _InstanceReplaced, error: ErrorCode, now: float) -> None:
         group, member = ticket.group, ticket.member
@@ -443,27 +328,15 @@ class ClassicCoordinator:
                 skips_assignment=ticket.can_skip_assignment,
                 old_leader=ticket.old_leader,
             )
-            self._answer_join(group, member, answer)
+            answer_join(self._effects, group, member, answer)
             return
         reply = group.take_join_reply(member)
         member.rebalance_timeout, member.session_timeout = ticket.old_timeouts
         group.set_protocols(member, ticket.old_protocols)
         group.rename(member.member_id, ticket.old_id)
-        self._renew(group, member, now)
+        self._timers.renew_session(group, member, now)
         if reply is not None:
             self._effects.append(JoinAnswer(reply=reply, error=error))
-
-    def _reset_assignments(self, group: ClassicGroup, error: ErrorCode, now: float) -> None:
-        """Respond with an error to the members that wait for their assignment."""
-        for member in group.members.values():
-            member.assignment = b""
-            self._finish_sync(group, member, SyncAnswer(reply=None, error=error), now)
-
-    def _finish_sync(
-        self, group: ClassicGroup, member: Member, answer: SyncAnswer, now: float
-    ) -> None:
-        if self._answer_sync(member, answer):
-            self._renew(group, member, now)
 
     # --- Heartbeat, LeaveGroup, commits -----------------------------------------------------
 
@@ -479,7 +352,7 @@ class ClassicCoordinator:
             error = ErrorCode.ILLEGAL_GENERATION
         if error != ErrorCode.NONE:
             return error
-        self._renew(group, group.members[member_id], now)
+        self._timers.renew_session(group, group.members[member_id], now)
         return ErrorCode.REBALANCE_IN_PROGRESS if group.state is _PREPARING else ErrorCode.NONE
 
     def leave(self, group_id: str, leaving: Iterable[LeavingMember], now: float) -> list[ErrorCode]:
@@ -525,7 +398,7 @@ class ClassicCoordinator:
             group, member_id, instance_id, generation, is_transactional=is_transactional
         )
         if error == ErrorCode.NONE and not is_transactional and group.state is not _EMPTY:
-            self._renew(group, group.members[member_id], now)
+            self._timers.renew_session(group, group.members[member_id], now)
         return error
 
     def check_delete(self, group_id: str) -> ErrorCode:
@@ -538,9 +411,6 @@ class ClassicCoordinator:
 
     # --- members ----------------------------------------------------------------------------
 
-    def _renew(self, group: ClassicGroup, member: Member, now: float) -> None:
-        self._timers.renew(group, member, now + member.session_timeout)
-
     def _check_session(self, group: ClassicGroup, member: Member, when: float, now: float) -> None:
         if group.members.get(member.member_id) is not member or member.timer_at != when:
             return
@@ -551,18 +421,16 @@ class ClassicCoordinator:
             self._remove_member(group, member, now)
 
     def _remove_member(self, group: ClassicGroup, member: Member, now: float) -> None:
-        unknown = ErrorCode.UNKNOWN_MEMBER_ID
-        self._answer_join(group, member, JoinAnswer(reply=None, error=unknown))
-        self._answer_sync(member, SyncAnswer(reply=None, error=unknown))
+        refuse_waiting(self._effects, group, member, ErrorCode.UNKNOWN_MEMBER_ID)
         group.remove(member.member_id)
         if group.state in (_STABLE, _COMPLETING):
-            self._prepare_rebalance(group, now)
+            self._rebalance.begin(group, now)
         else:
-            self._try_complete_join(group, now)
+            self._rebalance.complete_if_all_joined(group, now)
 
     def _remove_pending(self, group: ClassicGroup, member_id: str, now: float) -> None:
         del group.pending[member_id]
-        self._try_complete_join(group, now)
+        self._rebalance.complete_if_all_joined(group, now)
 
     # --- answers ----------------------------------------------------------------------------
 
@@ -570,16 +438,3 @@ class ClassicCoordinator:
         if member_id is None:
             member_id = request.member_id
         self._effects.append(JoinAnswer(reply=request.reply, error=error, member_id=member_id))
-
-    def _answer_join(self, group: ClassicGroup, member: Member, answer: JoinAnswer) -> None:
-        """Respond to the member's waiting JoinGroup, if there is one."""
-        reply = group.take_join_reply(member)
-        if reply is not None:
-            self._effects.append(replace(answer, reply=reply))
-
-    def _answer_sync(self, member: Member, answer: SyncAnswer) -> bool:
-        """Respond to the member's waiting SyncGroup; return whether there was one."""
-        reply, member.sync_reply = member.sync_reply, None
-        if reply is not None:
-            self._effects.append(replace(answer, reply=reply))
-        return reply is not None

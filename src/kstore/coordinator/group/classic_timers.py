@@ -1,7 +1,7 @@
 """All deadlines of the coordinator of classic groups, in one heap.
 
-:mod:`kstore.coordinator.group.classic_coordinator` decides how long they are, also the initial
-delay of a rebalance.
+:mod:`kstore.coordinator.group.classic_coordinator` and
+:mod:`kstore.coordinator.group.classic_rebalance` decide how long they are.
 """
 
 from typing import NamedTuple
@@ -54,3 +54,7 @@ class GroupTimers(DeadlineHeap[Timer]):
         if when < member.timer_at:
             member.timer_at = when
             self.add(when, SessionEnds(group, member))
+
+    def renew_session(self, group: ClassicGroup, member: Member, now: float) -> None:
+        """Begin a member's session again, after a sign of life."""
+        self.renew(group, member, now + member.session_timeout)
