@@ -22,6 +22,7 @@ from kstore.cluster.local_metadata import LocalMetadata
 from kstore.protocol.messages import message_types
 from kstore.protocol.wire import Reader, Writer
 from kstore.store.store import Store
+from support.clock import ManualLoop
 
 NODE = 1
 LISTENER = "PLAINTEXT"
@@ -48,36 +49,6 @@ def cluster_image(*topics: TopicImage, **fields: Any) -> ClusterImage:
         names_by_id=names_by_id(by_name),
     )
     return replace(image, **fields)
-
-
-class Clock:
-    """An event loop whose clock advances only by ``pass_time``."""
-
-    def __init__(self) -> None:
-        self.now = 100.0
-        self._timers: list[tuple[float, SimpleNamespace, Callable[..., object], Any]] = []
-
-    def time(self) -> float:
-        return self.now
-
-    def call_later(self, seconds: float, call: Callable[..., object], *args: Any) -> Any:
-        timer = SimpleNamespace(is_cancelled=False)
-        timer.cancel = lambda: setattr(timer, "is_cancelled", True)
-        self._timers.append((self.now + seconds, timer, call, args))
-        return timer
-
-    def call_soon(self, call: Callable[..., object], *args: Any) -> None:
-        self.call_later(0, call, *args)
-
-    call_soon_threadsafe = call_soon
-
-    def pass_time(self, seconds: float) -> None:
-        self.now += seconds
-        due = [each for each in self._timers if each[0] <= self.now]
-        self._timers = [each for each in self._timers if each[0] > self.now]
-        for _, timer, call, args in due:
-            if not timer.is_cancelled:
-                call(*args)
 
 
 class Workers:
@@ -115,14 +86,14 @@ class Client:
         settings: Mapping[str, object] | None = None,
         listener: str = LISTENER,
     ) -> None:
-        self.workers, self.clock = Workers(), Clock()
+        self.workers, self.loop = Workers(), ManualLoop()
         self.metadata = metadata
         self.listener = listener
         self.services = Services(
             store=store,
             metadata=metadata,
             partitions=NONE_RECOVERING,
-            loop=self.clock,
+            loop=self.loop,
             workers=self.workers,
             settings=BrokerSettings.from_properties(settings or {}),
             apis=ApiTable(),
@@ -150,7 +121,7 @@ class Client:
             reader=Reader(body),
             connection=connection,
             image=self.metadata.image,
-            received=self.clock.time(),
+            received=self.loop.time(),
         )
         answer = self._apis[message.API_KEY].handle(request)
         assert request.reader.remaining == 0

@@ -15,17 +15,15 @@ from kstore.bench.report import compare, results, text_table
 from kstore.bench.runner import rounds
 from kstore.bench.runner.rounds import NO_ROUND, NO_TIME, run
 from kstore.bench.workload import LEVELS, Workload
+from support.clock import Clock
 
 
-class Clock:
-    """Time that passes only where a sleep takes it."""
+class WorkClock(Clock):
+    """Time that passes only where work takes it."""
 
     def __init__(self):
-        self.now = 0.0
+        super().__init__(0.0)
         self.longest = 0.0
-
-    def __call__(self):
-        return self.now
 
     def work(self, seconds, result=1):
         self.now += seconds
@@ -35,7 +33,7 @@ class Clock:
 
 @pytest.fixture(name="clock")
 def _clock(monkeypatch):
-    clock = Clock()
+    clock = WorkClock()
     for module in (contest, rounds, suite):
         monkeypatch.setattr(module, "perf_counter", clock)
     return clock

@@ -201,9 +201,9 @@ def test_no_time_at_all(client: Client, timeout_ms: int) -> None:
 def test_a_creation_whose_timeout_expires_before_a_worker_is_free(client: Client) -> None:
     asked = CreateTopicsRequest([New("t", 1, 1)], timeout_ms=500)
     pending = client.send(asked, 7)
-    client.clock.pass_time(0.4)
+    client.loop.pass_time(0.4)
     assert not pending.is_answered
-    client.clock.pass_time(0.1)
+    client.loop.pass_time(0.1)
     assert errors(decoded(pending, 7).topics) == [("t", 7, None)]
     client.workers.run()
     assert not client.metadata.image.topics  # what has not begun is not done
