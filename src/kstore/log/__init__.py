@@ -30,6 +30,8 @@ Modules:
 - read_committed: What read_committed needs: the last stable offset, and which transactions were
   aborted (entries of ``.txnindex``: :mod:`kstore.producer_state.collect_aborted`)
 - read_only_log: The log of another process: :class:`kstore.Log` on a reader of its files
+- read_segment_file: Reads batches from a segment's log file without mapping it, because its owner
+  may truncate it
 - readable_log: A log as its readers use it: the interface for reading a partition
 - reader: Reads a partition that another process may be writing: kstore or a Kafka broker
 - record_errors: Which records of a client batch a leader refuses, with the messages of Kafka's

@@ -12,20 +12,13 @@ import logging
 import os
 import time
 from collections.abc import Callable
-from contextlib import suppress
 from typing import TypeVar
 
 from kstore._native.append.reentrant_lock import ReentrantLock
 from kstore._native.files.owned_descriptor import OwnedDescriptor
 from kstore._native.format import batch_fields
 from kstore._native.read.segment_end import find_end
-from kstore._native.read.segment_view import (
-    SegmentList,
-    SegmentView,
-    Slice,
-    find_batch_reaching,
-    slice_of_bytes,
-)
+from kstore._native.read.segment_view import SegmentList, SegmentView, Slice, slice_of_bytes
 from kstore._native.recovery.find_valid_batches import scan_valid_batches
 from kstore.checkpoint.leader_epochs import LeaderEpochs
 from kstore.errors import ClosedError, CorruptRecordError, StorageError, UnknownTopicIdError
@@ -38,15 +31,14 @@ from kstore.files.publish_barrier import PublishBarrier, read_barrier
 from kstore.integers import INT32_MAX, INT64_MAX, check_integer
 from kstore.log.followed_directory import FollowedDirectory
 from kstore.log.list_rolled_segments import RolledSegments, find_live
+from kstore.log.read_segment_file import LEAST_READ, read_segment_file
 from kstore.recovery.lost_segments import LostRecords, LostRecordsFinder
 from kstore.segment import segment as segments_on_disk
 
 _LOGGER = logging.getLogger("kstore")
 Result = TypeVar("Result")
-_UNKNOWN = -(2**63)
 _STEP = 8 << 20  # bytes read at a time while walking to the end
 _POLL_FIRST, _POLL_MOST = 0.001, 0.05  # seconds between refreshes
-_LEAST_READ = 8192  # bytes: an index interval and some batches
 _HEADER = batch_fields.V2_HEADER_SIZE
 _ATTEMPTS = 3  # to find a file that vanished or changed
 
@@ -253,7 +245,7 @@ class LogReader:
         """
         assert self._segments is not None
         active = self._segments.views[-1]
-        step = _LEAST_READ if self._prewritten else _STEP
+        step = LEAST_READ if self._prewritten else _STEP
         while self._fd >= 0:
             left = self._files.size(self._fd) - active.size
             if self._barrier is not None:
@@ -299,7 +291,7 @@ class LogReader:
             if self._barrier is None and read_barrier(self._files, self.directory) is not None:
                 return False
             rest = data[size : size + _HEADER]
-            step = _LEAST_READ if rest and not any(rest) else _STEP
+            step = LEAST_READ if rest and not any(rest) else _STEP
             active.note_position(active.next_offset, active.size)
             active.note_timestamp(largest, offset)
             active.publish(active.size + size, following)
@@ -485,65 +477,7 @@ class LogReader:
             segments_on_disk.leave_out_zeros(self._files, view, last)
             self._maps.add(view)
         view.touched = True
-        fd = segments_on_disk.open_log(self._files, view)
-        try:
-            # Where the index is wrong, or the log is corrupt, walk the log from its start.
-            first = self._start_of_walk(fd, view, offset)
-            starts = [first, min(first, view.floor_position(offset, 1))]
-            for start in starts if 0 not in starts else starts[: starts.index(0)]:
-                with suppress(CorruptRecordError):
-                    return self._walk_to(fd, view, start, offset, max_bytes, start != first)
-            return self._walk_to(fd, view, 0, offset, max_bytes, True)
-        finally:
-            self._files.close(fd)
-
-    def _start_of_walk(self, fd: int, view: SegmentView, offset: int) -> int:
-        """The position from the index, if a batch at or below the offset begins there; else 0."""
-        for back in (0, 1):  # a wrapper of v0 or v1 names its last offset
-            position = view.floor_position(offset, back)
-            if position == 0:
-                break
-            head = self._files.pread(fd, batch_fields.SIZE_POSITION, position)
-            cut = len(head) < batch_fields.SIZE_POSITION  # a walk from there says so
-            if cut or batch_fields.base_offset(head) <= offset:
-                return position
-        return 0
-
-    def _walk_to(
-        self,
-        fd: int,
-        view: SegmentView,
-        position: int,
-        offset: int,
-        max_bytes: int,
-        again: bool,
-    ) -> Slice | None:
-        """Walk from a batch's position to the one that holds offset; None if none reaches it."""
-        while position < view.size:
-            wanted = min(max(max_bytes, _LEAST_READ), view.size - position)
-            data = self._files.pread(fd, wanted, position)
-            try:
-                before = view.base_offset - 1 if position == 0 else _UNKNOWN
-                at, size = find_batch_reaching(data, 0, offset, before, view.next_offset, again)
-                if at == size == 0 and wanted == view.size - position:
-                    raise CorruptRecordError("the bytes end before the batch does", position=0)
-            except CorruptRecordError as error:
-                where = position + (error.position or 0)
-                raise CorruptRecordError(
-                    error.reason, path=view.path, position=where, offset=offset
-                ) from None
-            if size == 0:
-                if at == 0:  # not one complete batch in what was read
-                    max_bytes = max(wanted * 2, batch_fields.declared_size(data))
-                position += at
-                again = True  # the batches before this one were walked
-                continue
-            end = min(at + max(max_bytes, size), view.size - position)
-            if end > len(data):
-                data = self._files.pread(fd, end - at, position + at)
-                return slice_of_bytes(view, data, position + at)
-            return slice_of_bytes(view, data[at:end], position + at)
-        return None
+        return read_segment_file(self._files, view, offset, max_bytes)
 
     def _map(self, view: SegmentView) -> None:
         if view.index_count == 0:
