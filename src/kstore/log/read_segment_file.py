@@ -16,9 +16,7 @@ LEAST_READ = 8192  # bytes: an index interval and some batches
 _UNKNOWN = -(2**63)
 
 
-def read_segment_file(
-    files: Files, view: SegmentView, offset: int, max_bytes: int
-) -> Slice | None:
+def read_segment_file(files: Files, view: SegmentView, offset: int, max_bytes: int) -> Slice | None:
     """As SegmentList.read, within one segment whose index entries are loaded.
 
     Raises CorruptRecordError where a batch on the way is invalid; StorageError where the file was

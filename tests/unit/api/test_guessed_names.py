@@ -215,7 +215,7 @@ def test_an_isolation_level_has_the_consumers_name_too(store: Store) -> None:
         log.since(0, level="read_committed")
 
 
-def test_a_view_of_a_period(store: Store) -> None:
+def test_since_and_until_bound_a_view_by_time(store: Store) -> None:
     topic = store.create_topic("times", 2)
     for log in topic:
         for ms in (10, 20, 30, 40):

@@ -44,7 +44,7 @@ def test_another_config_for_a_topic(tmp_path: Path) -> None:
             store.configure_topic("t", {"segment.bytes": 1000})
 
 
-def test_text_for_bytes(tmp_path: Path) -> None:
+def test_text_for_bytes_is_a_typeerror_and_appends_nothing(tmp_path: Path) -> None:
     with kstore.open(tmp_path, config=QUIET) as store:
         topic = store.create_topic("t", partitions=2)
         for mistake in (
@@ -59,7 +59,7 @@ def test_text_for_bytes(tmp_path: Path) -> None:
         assert [log.end_offset for log in topic] == [0, 0]
 
 
-def test_offsets_that_are_none(tmp_path: Path) -> None:
+def test_an_offset_outside_the_log_is_an_error_that_names_the_range(tmp_path: Path) -> None:
     with kstore.open(tmp_path, config=QUIET) as store:
         log = store.create_topic("t")[0]
         with pytest.raises(OffsetOutOfRangeError, match="the log is empty; its next offset is 0"):
@@ -73,7 +73,7 @@ def test_offsets_that_are_none(tmp_path: Path) -> None:
             log["a"]
 
 
-def test_a_consumer_of_nothing(tmp_path: Path) -> None:
+def test_a_consumer_of_nothing_raises_until_it_is_assigned_partitions(tmp_path: Path) -> None:
     with kstore.open(tmp_path, config=QUIET) as store:
         store.create_topic("t")
         consumer = store.consumer(group="g")

@@ -55,7 +55,7 @@ def test_a_timedelta_is_a_time(store: kstore.Store, name: str, timeout: Any) -> 
     assert not CALLS[name](store, timeout)
 
 
-def test_the_longest_time() -> None:
+def test_an_infinite_timeout_becomes_the_longest_one() -> None:
     assert check_seconds("timeout", None) is None
     assert check_seconds("timeout", float("inf")) == check_seconds("timeout", 10**30) == 1e9
     assert check_seconds("timeout", timedelta(minutes=1)) == 60.0

@@ -258,7 +258,7 @@ def test_a_reader_slower_than_the_writer_never_catches_up():
     assert "Its first limit is reading from disk, 900 MB/s." in text.replace("\n", " ")
 
 
-def test_the_subject_of_a_run():
+def test_the_subject_of_a_run_is_its_disk_and_machine():
     tree = {
         "environment": {
             "cpu": {"cores": "1 of 2"},

@@ -113,7 +113,7 @@ def test_a_session_loses_what_is_denied_later(admin: Admin) -> None:
     assert answer.responses[0].partitions[0].error_code == 29
 
 
-def test_what_is_shown(admin: Admin) -> None:
+def test_metadata_shows_only_what_is_allowed(admin: Admin) -> None:
     admin.create(acl("orders", READ))
     everything = MetadataRequest(topics=None, include_topic_authorized_operations=True)
     [topic] = admin.client.ask(everything, 9).topics
@@ -125,7 +125,7 @@ def test_what_is_shown(admin: Admin) -> None:
 
 
 @pytest.mark.parametrize("version", [0, 1, 2, 3])
-def test_the_apis_of_lists(admin: Admin, version: int) -> None:
+def test_access_rules_are_created_described_and_deleted(admin: Admin, version: int) -> None:
     prefixed = (TOPIC, "or", 4, "User:a", "*", READ, ALLOW)
     bad = (CLUSTER, "x", LITERAL, "User:a", "*", READ, ALLOW)
     made = [acl("orders", READ), bad] + ([prefixed] if version else [])

@@ -63,7 +63,7 @@ def threads() -> set[threading.Thread]:
     return {each for each in threading.enumerate() if each.name.startswith("kstore-broker")}
 
 
-def test_with_starts_and_stops(store: kstore.Store) -> None:
+def test_a_with_block_starts_and_stops_the_broker(store: kstore.Store) -> None:
     before = threads()
     with kstore.Broker(store, port=0) as broker:
         assert broker.bootstrap_servers == f"127.0.0.1:{broker.port}"
@@ -161,7 +161,9 @@ def test_a_store_has_one_broker_at_a_time(store: kstore.Store) -> None:
     second.close()
 
 
-def test_a_port_in_use(store: kstore.Store, tmp_path: Path) -> None:
+def test_a_port_in_use_is_an_error_that_closes_the_store(
+    store: kstore.Store, tmp_path: Path
+) -> None:
     with kstore.Broker(store, port=0) as broker:
         with pytest.raises(AddressError, match="another process uses the port"):
             kstore.serve(tmp_path / "other", port=broker.port)

@@ -76,12 +76,12 @@ def test_an_end_below_the_start_of_an_epoch_raises_it(killed: Path) -> None:
     assert served(killed) == (5, 3, (0, 3))
 
 
-def test_an_interrupted_append_does_not(killed: Path) -> None:
+def test_an_interrupted_append_begins_no_epoch(killed: Path) -> None:
     cut(killed / SEGMENT, -1)
     assert served(killed)[:2] == (4, 6)
 
 
-def test_a_kill_does_not(killed: Path) -> None:
+def test_a_kill_begins_no_epoch(killed: Path) -> None:
     assert served(killed) == (4, 9, (4, 9))
 
 

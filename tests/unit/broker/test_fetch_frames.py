@@ -237,7 +237,7 @@ def test_nothing_beyond_the_high_watermark(brokers, limit):
         brokers.ask(request_frame(fetch(offset), 11))
 
 
-def test_zstd_for_old_clients(brokers):
+def test_zstd_is_answered_alike_in_every_version(brokers):
     brokers.create("z", 1, compression_type="zstd")
     for each in brokers.both:
         each.store["z"][0].append_as_leader(batch(rows(3)))

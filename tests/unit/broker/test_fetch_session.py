@@ -55,7 +55,7 @@ def test_epochs_wrap_to_1():
     assert [next_epoch(n) for n in (0, 1, 0x7FFFFFFF, -1)] == [1, 2, 1, -1]
 
 
-def test_without_a_session(sessions):
+def test_a_fetch_without_a_session_creates_none(sessions):
     response = ask(sessions, request(0, -1, wanted=[(0, 0), (1, 0)]))
     assert (response.session_id, numbers(response), len(sessions.cache)) == (0, [0, 1], 0)
 

@@ -93,7 +93,7 @@ def test_requests_that_are_not_plain_are_left_to_the_general_handler(brokers, ve
 
 @pytest.mark.parametrize("version", VERSIONS)
 @pytest.mark.parametrize("acks", [0, 1, -1])
-def test_refusals_of_the_log(brokers, version, acks):
+def test_refusals_of_the_log_are_answered_alike(brokers, version, acks):
     for records in (
         ONE_BATCH[:-1] + bytes([ONE_BATCH[-1] ^ 1]),
         batch(rows(1), producer_id=9, producer_epoch=0, base_sequence=0),
@@ -213,7 +213,7 @@ def test_closed_log_is_refused(brokers):
 
 @pytest.mark.parametrize("name", ["n" * 126, "n" * 127, "n" * 249])
 @pytest.mark.parametrize("version", VERSIONS)
-def test_names_of_any_length(brokers, name, version):
+def test_a_topic_name_of_any_length_is_answered_alike(brokers, name, version):
     brokers.create(name)
     brokers.ask(request_frame(produce(ONE_BATCH, topic=name), version))
     assert brokers.quick.by_frame == 1

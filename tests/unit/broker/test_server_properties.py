@@ -11,7 +11,7 @@ from kstore.broker.server_properties import SECURITY, handling_of, read_server_p
 from kstore.errors import InvalidConfigError
 
 
-def test_a_file_of_kafka() -> None:
+def test_a_file_of_kafka_gives_directories_id_and_settings() -> None:
     found = read_server_properties(
         {
             "process.roles": "broker,controller",
@@ -45,7 +45,7 @@ def test_a_file_of_kafka() -> None:
     )
 
 
-def test_an_empty_file() -> None:
+def test_a_file_without_settings_gives_no_directories_and_no_id() -> None:
     found = read_server_properties({"broker.id": "-1"})
     assert (found.log_dirs, found.node_id, dict(found.settings), found.ignored) == (
         (), None, {}, (),

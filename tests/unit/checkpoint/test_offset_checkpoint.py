@@ -194,7 +194,7 @@ def test_an_epoch_is_assigned_once_and_removes_later_start_offsets():
     assert list(epochs) == [(0, 0), (1, 20)]
 
 
-def test_truncate_from_end():
+def test_truncate_from_end_drops_epochs_that_begin_there_or_later():
     epochs = LeaderEpochs([(0, 0), (1, 10), (2, 20)])
     assert not epochs.truncate_from_end(21)
     assert epochs.truncate_from_end(20)

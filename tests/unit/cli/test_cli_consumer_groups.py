@@ -67,7 +67,7 @@ def test_list_prints_the_group_names(tool: Tool) -> None:
     assert tool("--list") == (0, ["g", "other"], [])
 
 
-def test_list_with_states(data: Path, tool: Tool) -> None:
+def test_groups_are_listed_with_their_states_and_by_state(data: Path, tool: Tool) -> None:
     header = "GROUP                     STATE               "
     g, other = (f"{name:<25} {{:<20}}" for name in ("g", "other"))
     assert tool("--list", "--state")[1] == [header, g.format("Empty"), other.format("Empty")]
@@ -332,7 +332,9 @@ def test_a_new_group_is_created(data: Path, tool: Tool) -> None:
     assert committed(data, "new") == {("orders", 0): 2, ("orders", 1): 0}
 
 
-def test_export_and_from_file(data: Path, reset: Tool, tool: Tool, tmp_path: Path) -> None:
+def test_offsets_are_exported_and_reset_from_a_file(
+    data: Path, reset: Tool, tool: Tool, tmp_path: Path
+) -> None:
     status, lines, _ = reset("--all-topics", "--to-current", "--export", "--dry-run")
     assert (status, lines) == (0, ["logs,0,0", "orders,0,5", "orders,1,0", ""])
     path = tmp_path / "offsets.csv"

@@ -52,7 +52,7 @@ def test_without_print_data_log_only_batches_are_printed(segment, capfdbinary):
     assert len(lines) == 5
 
 
-def test_deep_with_contents(segment, capfdbinary):
+def test_print_data_log_shows_keys_and_payloads(segment, capfdbinary):
     _, lines, _ = dumped(capfdbinary, "--print-data-log", "--files", segment)
     records = [line for line in lines if line.startswith("|")]
     metadata = "sequence: -1 headerKeys: [h,h2] key: k"
@@ -131,7 +131,7 @@ def test_skip_record_metadata_prints_key_and_payload_only(segment, capfdbinary):
     assert lines[3] == "| key: k payload: one"
 
 
-def test_index_against_its_log(segment, capfdbinary):
+def test_mismatches_of_an_index_with_its_log_are_printed(segment, capfdbinary):
     size = len(batch(0, b"one", b"two"))
     index = segment.with_suffix(".index")
     index.write_bytes(struct.pack(">iiii", 2, size, 3, 0))

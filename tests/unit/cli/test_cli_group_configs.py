@@ -32,7 +32,7 @@ def run(broker: kstore.Broker, capsys: Any) -> Run:
     return run
 
 
-def test_settings_of_a_group(run: Run) -> None:
+def test_settings_of_a_group_are_altered_and_described(run: Run) -> None:
     group = ("--entity-name", "g")
     missing = "The group 'g' doesn't exist and doesn't have dynamic config.\n"
     assert run("describe", *group) == (0, missing, "")

@@ -57,7 +57,7 @@ def run(broker: kstore.Broker, listener: str, settings: dict[str, str], folder: 
     return main(["topics", "--list", *server, "--command-config", str(path)])
 
 
-def test_a_token_in_a_file(
+def test_a_tool_authenticates_by_a_token_in_a_file(
     broker: kstore.Broker, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     token = tmp_path / "token"
@@ -75,7 +75,7 @@ def test_a_token_in_a_file(
     assert str(token) in "".join(capsys.readouterr())
 
 
-def test_an_unsecured_token(
+def test_an_unsecured_token_is_accepted_by_an_unsecured_listener_only(
     broker: kstore.Broker, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     settings = client(tmp_path)

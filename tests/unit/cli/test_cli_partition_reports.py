@@ -38,7 +38,7 @@ def test_a_report_has_its_partitions(
     assert found is expected
 
 
-def test_brokers_of_partitions() -> None:
+def test_replica_assignments_are_parsed_or_refused() -> None:
     assert parse_assignment("1:2,2:3") == [[1, 2], [2, 3]]
     for text, sentence in (
         ("1:1,2", "Partition replica lists may not contain duplicate entries: 1"),

@@ -75,7 +75,9 @@ def test_payload_monotonic_sends_increasing_numbers(tool: Tool, broker: Broker, 
     assert sorted(int(value or b"") for value in values(broker, topic)) == list(range(50))
 
 
-def test_values_of_a_file(tool: Tool, broker: Broker, topic: str, tmp_path: Path) -> None:
+def test_values_are_those_of_a_payload_file(
+    tool: Tool, broker: Broker, topic: str, tmp_path: Path
+) -> None:
     path = tmp_path / "values"
     path.write_text("one;two;")
     words = ("--payload-file", path, "--payload-delimiter", ";")
@@ -143,7 +145,7 @@ def test_consumer_perf_prints_what_it_read_and_warns_of_fewer(
     assert errors[0].startswith("WARNING: Exiting before consuming the expected number")
 
 
-def test_reading_in_intervals(tool: Tool, broker: Broker, topic: str) -> None:
+def test_figures_of_reading_are_printed_by_interval(tool: Tool, broker: Broker, topic: str) -> None:
     asked = ("consumer-perf", "--topic", topic, "--bootstrap-server", broker.bootstrap_servers)
     words = ("--messages", 1, "--timeout", 1000, "--show-detailed-stats")
     status, lines, _ = tool(*asked, *words, "--reporting-interval", 100)

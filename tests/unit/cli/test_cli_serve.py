@@ -223,7 +223,7 @@ num.network.threads=3
 """
 
 
-def test_a_file_of_kafka(tmp_path: Path) -> None:
+def test_a_file_of_kafka_is_served(tmp_path: Path) -> None:
     """Its directories, node id, listeners and settings count; the rest is named once."""
     path, data = tmp_path / "server.properties", tmp_path / "data"
     path.write_text(FILE.format(data=data))

@@ -137,7 +137,7 @@ def test_describe_a_group_that_does_not_exist(tool: Tool, what: list[str]) -> No
     )
 
 
-def test_describe_with_members(tool: Tool, store: RemoteStore, group: str) -> None:
+def test_describe_shows_members_offsets_and_lag(tool: Tool, store: RemoteStore, group: str) -> None:
     with member(store, group, "orders") as consumer:
         for _ in consumer.batches(0.1):
             pass
@@ -214,7 +214,9 @@ def test_reset_options_move_the_committed_offsets(
     assert committed(store, group) == {**before, **expected}
 
 
-def test_reset_by_a_file(tool: Tool, store: RemoteStore, group: str, tmp_path: Path) -> None:
+def test_offsets_are_reset_to_those_of_a_file(
+    tool: Tool, store: RemoteStore, group: str, tmp_path: Path
+) -> None:
     asked = ("--reset-offsets", "--group", group, "--all-topics", "--to-current", "--dry-run")
     lines = tool("consumer-groups", *asked, "--export")[1]
     assert lines == ["logs,0,0", "orders,0,5", ""]

@@ -93,7 +93,7 @@ def test_a_dry_run_checks_and_changes_nothing(run: Run) -> None:
     assert run("describe", "--user", "alice") == (0, "", "")
 
 
-def test_users_of_scram(run: Run, broker: kstore.Broker) -> None:
+def test_scram_credentials_are_set_described_and_deleted(run: Run, broker: kstore.Broker) -> None:
     bob = ("--user", "bob")
     secret = "SCRAM-SHA-512=[iterations=8192,password=a=secret]"
     status, out, error = run("alter", *bob, "--add-config", secret)

@@ -147,7 +147,7 @@ def test_producer_needs_the_topic(tool, monkeypatch):
     assert "'kstore topics --create' makes one" in errors[0]
 
 
-def test_keys_and_headers():
+def test_a_line_is_parsed_into_headers_key_and_value():
     reader = LineReader({"parse.key": "true", "parse.headers": "true", "null.marker": "N"})
     assert reader.parse(b"h1:v1,h2:v2\tk\tv\tw") == (
         b"v\tw",
@@ -204,7 +204,7 @@ def test_from_the_end_by_default(filled):
     assert consumed(filled, "--topic", "orders") == []
 
 
-def test_partition_and_offset(filled):
+def test_a_partition_is_read_from_the_given_offset(filled):
     source = ("--topic", "orders", "--partition", 0)
     assert consumed(filled, *source, "--offset", 8) == ["zero 8", "zero 9"]
     assert consumed(filled, *source, "--offset", "latest") == []

@@ -99,7 +99,7 @@ def calls_of_a_whole_run(directory: Path) -> list[str]:
 
 
 @pytest.mark.parametrize("fault", FAULTS)
-def test_any_call_fails_once(tmp_path: Path, fault: str) -> None:
+def test_producers_agree_with_a_leader_after_any_failed_call(tmp_path: Path, fault: str) -> None:
     calls = calls_of_a_whole_run(tmp_path / "count")
     for number, name in enumerate(calls):
         if fault != "full disk" and number % 2:

@@ -73,7 +73,9 @@ def of_batch(consumer: Consumer) -> None:
     ],
     ids=["reads nothing", "commits", "with batch", "asks for a position", "asks for positions"],
 )
-def test_programs_that_know(store: Store, program: Callable[[Consumer], Any]) -> None:
+def test_programs_that_know_get_no_warning(
+    store: Store, program: Callable[[Consumer], Any]
+) -> None:
     with store.consumer("orders", group="audit", timeout=0) as consumer:
         program(consumer)
 

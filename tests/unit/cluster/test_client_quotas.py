@@ -99,7 +99,9 @@ def test_entities_that_are_none(parts: list[tuple[str, str | None]], text: str) 
         (of(ip=None), CONNECTION_RATE, 2.0**31, "too large"),
     ],
 )
-def test_values_that_are_none(entity: Entity, key: str, value: float, text: str) -> None:
+def test_wrong_values_of_quotas_are_refused(
+    entity: Entity, key: str, value: float, text: str
+) -> None:
     with pytest.raises(InvalidRequestError, match=text):
         check_changes(entity, {key: value})
 

@@ -34,7 +34,7 @@ def metadata(store: kstore.Store) -> Iterator[LocalMetadata]:
     local.close()
 
 
-def test_it_is_the_port(metadata: LocalMetadata) -> None:
+def test_local_metadata_implements_the_metadata_interface(metadata: LocalMetadata) -> None:
     port: Metadata = metadata
     assert port.node_id == 0
     broker = port.image.brokers[0]

@@ -165,14 +165,18 @@ def test_more_partitions_are_answered_as_a_recorded_broker_did(
 
 
 @pytest.mark.parametrize("case", ALTERATIONS)
-def test_alter_topic_config(metadata: LocalMetadata, case: str) -> None:
+def test_alterations_of_a_topic_are_answered_as_a_recorded_broker_did(
+    metadata: LocalMetadata, case: str
+) -> None:
     name, changes = ALTERATIONS[case]
     found = answer(lambda: metadata.alter_topic_config(name, changes, validate_only=True))
     assert found == RECORDED["incremental_alter"][case]
 
 
 @pytest.mark.parametrize("case", BROKER_ALTERATIONS)
-def test_alter_broker_config(metadata: LocalMetadata, case: str) -> None:
+def test_alterations_of_a_broker_are_answered_as_a_recorded_broker_did(
+    metadata: LocalMetadata, case: str
+) -> None:
     changes = BROKER_ALTERATIONS[case]
     found = answer(lambda: metadata.alter_broker_config(changes, validate_only=True))
     assert found == RECORDED["incremental_alter"][case]

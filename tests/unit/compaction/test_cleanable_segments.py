@@ -114,7 +114,7 @@ def groups(found, **config):
     ]
 
 
-def test_groups_by_size():
+def test_groups_are_limited_by_segment_and_index_size():
     found = segments(0, 10, 20, 30, 40)
     assert groups(found, segment_bytes=250) == [[0, 10], [20, 30], [40]]
     assert groups(found, segment_bytes=99) == [[0], [10], [20], [30], [40]]

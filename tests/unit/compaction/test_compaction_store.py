@@ -207,7 +207,7 @@ def test_close_ends_a_compaction(tmp_path):
         assert {r.key: r.value for r in store["a"][0]} == {b"k%02d" % n: b"49" for n in range(20)}
 
 
-def test_compact_and_delete(tmp_path):
+def test_a_topic_that_compacts_and_deletes_does_both(tmp_path):
     both = LogConfig(
         cleanup_policy="compact,delete",
         segment_bytes=2000,

@@ -145,7 +145,7 @@ SYNC_ERRORS = [
 
 
 @pytest.mark.parametrize(("fields", "error"), SYNC_ERRORS)
-def test_sync_is_checked(fields: dict[str, Any], error: ErrorCode) -> None:
+def test_a_wrong_sync_gets_its_error(fields: dict[str, Any], error: ErrorCode) -> None:
     driver = Driver()
     (leader,) = stable(driver)
     assert error_of(driver.sync("a", leader, **fields)) == error
@@ -231,13 +231,15 @@ COMMITS: list[tuple[dict[str, Any], ErrorCode]] = [
 
 
 @pytest.mark.parametrize(("fields", "error"), COMMITS)
-def test_commits_of_a_stable_group(fields: dict[str, Any], error: ErrorCode) -> None:
+def test_a_stable_group_accepts_commits_of_its_generation_only(
+    fields: dict[str, Any], error: ErrorCode
+) -> None:
     driver = Driver()
     (member,) = stable(driver)
     assert driver.commit(member, **fields) == error
 
 
-def test_commits_by_state() -> None:
+def test_each_state_accepts_its_commits_only() -> None:
     driver = Driver()
     assert driver.commit(None, generation=3) == ErrorCode.ILLEGAL_GENERATION
     assert driver.commit(None) == ErrorCode.NONE  # without a group: it is created
@@ -252,7 +254,7 @@ def test_commits_by_state() -> None:
     assert driver.commit(joined) == ErrorCode.NONE  # PreparingRebalance
 
 
-def test_deletion_by_state() -> None:
+def test_only_a_group_without_members_may_be_deleted() -> None:
     driver = Driver()
     coordinator = driver.coordinator
     assert coordinator.check_delete("g") == ErrorCode.GROUP_ID_NOT_FOUND

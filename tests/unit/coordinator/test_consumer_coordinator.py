@@ -166,7 +166,7 @@ def test_heartbeat_that_changes_nothing_stores_nothing() -> None:
         (1, {A: frozenset({0, 3})}, ErrorCode.FENCED_MEMBER_EPOCH),
     ],
 )
-def test_epoch_of_a_heartbeat(epoch: int, owned: Any, error: ErrorCode) -> None:
+def test_the_epoch_of_a_heartbeat_is_checked(epoch: int, owned: Any, error: ErrorCode) -> None:
     driver = Driver()
     two_members(driver)
     assert driver.beat("x", epoch, owned=owned).error == error

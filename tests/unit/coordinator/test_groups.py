@@ -123,7 +123,7 @@ def test_bytes_of_a_key_and_a_value() -> None:
 
 
 @given(NAMES, NAMES, st.integers(0, 2**31 - 1))
-def test_keys_round_trip(group: str, topic: str, partition: int) -> None:
+def test_offset_keys_round_trip(group: str, topic: str, partition: int) -> None:
     key = OffsetKey(group, topic, partition)
     assert decode_offset_key(encode_offset_key(key)) == key
 

@@ -390,7 +390,7 @@ def test_states_round_trip_and_kafka_s_definitions_read_them(metadata: Transacti
     } == metadata.partitions
 
 
-def test_bytes_of_a_state() -> None:
+def test_a_stored_transaction_has_kafkas_bytes() -> None:
     metadata = TransactionMetadata(
         "t", 258, 3, 60_000, TransactionState.ONGOING, frozenset([A]), 7, 6
     )

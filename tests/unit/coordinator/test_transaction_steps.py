@@ -60,7 +60,7 @@ def test_a_new_id_gets_a_producer_id_and_epoch_0_and_then_higher_epochs(
         ("x", 60_000, NONE),
     ],
 )
-def test_names_and_timeouts(
+def test_init_checks_the_transactional_id_and_the_timeout(
     driver: TransactionDriver, name: str, timeout_ms: int, error: ErrorCode
 ) -> None:
     answer = driver.init(name, timeout_ms=timeout_ms)
@@ -240,7 +240,7 @@ def test_a_failed_append_leaves_the_transaction_as_it_was(driver: TransactionDri
         (TransactionState.COMPLETE_ABORT, False, NONE),
     ],
 )
-def test_an_end_in_each_state(
+def test_the_end_of_a_transaction_is_answered_by_its_state(
     driver: TransactionDriver, state: TransactionState, commit: bool, error: ErrorCode
 ) -> None:
     driver.held_markers = []

@@ -160,7 +160,7 @@ def test_a_topic_may_end_in_a_dash_or_look_like_another_partition():
         7,
     ],
 )
-def test_bad_topic_names(name):
+def test_bad_topic_names_are_refused(name):
     with pytest.raises(InvalidTopicError):
         filenames.check_topic_name(name)
 

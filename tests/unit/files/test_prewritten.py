@@ -338,7 +338,9 @@ def delete_all(log: Any) -> list[bytes]:
     "change",
     [truncate, truncate_nothing, truncate_all, truncate_over_a_roll, skip, delete, delete_all],
 )
-def test_changes_of_the_end(tmp_path: Path, change: Callable[[Any], list[bytes]]) -> None:
+def test_zeros_are_written_ahead_after_the_end_changes(
+    tmp_path: Path, change: Callable[[Any], list[bytes]]
+) -> None:
     log = open_log(tmp_path, segment_bytes=3 * MIB, **ON)
     for n in range(6):
         log.append(b"%d" % n)

@@ -161,7 +161,9 @@ def test_a_damaged_file_is_a_warning(tmp_path: Path) -> None:
     assert warning.level == "warning"
 
 
-def test_the_report_has_them(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_report_of_a_handover_has_the_commands(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     own, there = tmp_path / "own", tmp_path / "broker"
     with kstore.open(own) as store:
         store.create_topic("t")[0].append(b"x")

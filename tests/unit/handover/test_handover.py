@@ -167,7 +167,7 @@ def test_counts_and_replicas_are_warned_of(own: Path, tmp_path: Path) -> None:
     assert any(level == "note" and "other replicas" in text for level, text in levels)
 
 
-def test_a_damaged_source(own: Path, tmp_path: Path) -> None:
+def test_a_damaged_source_is_refused_and_changes_nothing(own: Path, tmp_path: Path) -> None:
     broker_dir = broker(tmp_path / "there", "t-0", "t-1")
     path = own / "t-0" / f"{0:020}.log"
     data = bytearray(path.read_bytes())
@@ -232,7 +232,7 @@ def test_a_brokers_directory_is_checked_before_kstore_takes_it_back(
         assert store["t"].config.retention_ms == 9
 
 
-def test_high_watermark_behind(own: Path, tmp_path: Path) -> None:
+def test_a_high_watermark_below_the_log_end_is_a_warning(own: Path, tmp_path: Path) -> None:
     broker_dir = broker(tmp_path / "there", "t-0", "t-1")
     hand_over(own, broker_dir)
     (broker_dir / "replication-offset-checkpoint").write_text("0\n2\nt 0 40\nt 1 39\n")
@@ -333,7 +333,9 @@ def test_metadata_that_is_not_there_or_not_understood(own: Path, tmp_path: Path)
     assert any("would not start" in each for each in messages)
 
 
-def test_what_came_half_over(own: Path, tmp_path: Path) -> None:
+def test_an_interrupted_handover_is_continued_unless_its_marker_is_unknown(
+    own: Path, tmp_path: Path
+) -> None:
     """kstore does not write on in it; a newer kstore's sign is not guessed at."""
     broker_dir = broker(tmp_path / "there", "t-0", "t-1")
     with pytest.raises(StorageError):

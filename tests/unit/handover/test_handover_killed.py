@@ -183,7 +183,7 @@ def test_a_log_of_which_only_the_end_is_left(own: Path, tmp_path: Path) -> None:
     assert [plan.is_already_copied for plan in report.partitions] == [True, False]
 
 
-def test_what_is_in_a_folder(own: Path, tmp_path: Path) -> None:
+def test_compare_logs_finds_how_much_of_a_log_the_target_has(own: Path, tmp_path: Path) -> None:
     ours, theirs = str(own / "t-0"), tmp_path / "theirs"
     shutil.copytree(ours, theirs)
     first, *_, last = sorted(theirs.glob("*.log"))

@@ -73,7 +73,7 @@ def test_a_valid_batch_passes_and_its_largest_timestamp_is_found(rows):
     assert (alone.status_name, alone.max_timestamp) == ("OK", report.max_timestamp)
 
 
-def test_more_bytes_may_follow():
+def test_validation_ends_with_the_batch():
     data = batch(records())
     report = kernel.validate_leader(data + b"next batch", now=NOW)
     assert (report.ok, report.size) == (True, len(data))
@@ -206,7 +206,7 @@ def test_every_truncation_and_flip_of_the_records_is_valid_or_an_error():
 
 
 @given(body=st.binary(max_size=120), count=st.integers(-2, 5))
-def test_any_bytes_as_records(body, count):
+def test_any_bytes_are_valid_or_have_a_bad_position(body, count):
     report = kernel.validate_records(
         body, count=count, now=NOW, base_timestamp=NOW, max_timestamp=NOW
     )

@@ -171,7 +171,7 @@ def test_a_view_outlives_its_segment(directory: Path) -> None:
     assert bytes(memory) == before
 
 
-def test_offsets_by_time(directory: Path) -> None:
+def test_offset_at_is_the_first_record_at_or_after_a_time(directory: Path) -> None:
     log = open_log(directory, segment_bytes=300, index_interval_bytes=0)
     stamps = [100, 105, 103, 110, 110, 120, 90, 130]
     for stamp in stamps:

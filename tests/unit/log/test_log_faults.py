@@ -55,7 +55,7 @@ def calls_of_a_whole_run(tmp_path: Path) -> list[str]:
 
 
 @pytest.mark.parametrize("fault", FAULTS)
-def test_any_call_fails_once(tmp_path: Path, fault: str) -> None:
+def test_no_acknowledged_record_is_lost_after_any_failed_call(tmp_path: Path, fault: str) -> None:
     calls = calls_of_a_whole_run(tmp_path)
     assert {"open", "write", "truncate", "fdatasync", "sync_directory"} <= set(calls)
     for number, name in enumerate(calls):

@@ -42,7 +42,7 @@ def test_ten_year_old_records_stay_unless_retention_is_set():
     assert decide(segments, OFF, now=2**62) == []
 
 
-def test_by_log_start_offset():
+def test_segments_below_the_log_start_are_deleted():
     segments = log((100, 1), (100, 1), (100, 1))
     assert decide(segments, OFF, start=9) == []
     assert decide(segments, OFF, start=10) == [(0, "start")]

@@ -161,7 +161,7 @@ def test_percentiles_are_at_most_twice_too_large() -> None:
 
 
 @pytest.mark.parametrize("many", [0, 1, 2, 100, 5_000, 40_000])
-def test_the_estimate_of_keys(tmp_path: Path, many: int) -> None:
+def test_distinct_keys_are_estimated_within_four_standard_errors(tmp_path: Path, many: int) -> None:
     with kstore.open(tmp_path, config=QUIET) as store:
         logs = list(store.create_topic("a", 2))
         for part, log in enumerate(logs):  # half of the keys are in both

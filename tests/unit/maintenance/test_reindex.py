@@ -200,7 +200,7 @@ def test_every_call_with_a_path_uses_the_plain_file(tmp_path: Path) -> None:
         assert (plain in str(seen[-1])) == (inside in str(given)), name
 
 
-def test_lists_of_staged_names(tmp_path: Path) -> None:
+def test_staged_files_are_listed_and_read_by_their_names(tmp_path: Path) -> None:
     staged = StagingArea(DISK, tmp_path)
     names = ["00.index", "00.timeindex"]
     paths = [os.path.join(staged.directory, name) for name in names]

@@ -375,7 +375,7 @@ def test_garbage_and_stale_batches_between_batches(partition, tmp_path):
 
 
 @pytest.mark.parametrize("size", [1, 30, 70])
-def test_a_tail_that_was_cut(size, partition, tmp_path):
+def test_repair_saves_all_batches_before_a_cut_tail(size, partition, tmp_path):
     path = partition / filenames.log_name(36)
     cut(path, -size)
     found, saved = repaired(partition, tmp_path)

@@ -36,7 +36,7 @@ def rewrite(log: Log, **target: Any) -> Any:
 
 
 @pytest.mark.parametrize("codec", ["none", "gzip", "snappy", "lz4", "zstd"])
-def test_any_codec_to_any(tmp_path: Path, codec: str) -> None:
+def test_batches_of_any_codec_are_rewritten_to_any_codec(tmp_path: Path, codec: str) -> None:
     store_dir = tmp_path / "data"
     make_store(store_dir, partitions=1)
     before = batches(store_dir)
@@ -140,7 +140,7 @@ def test_formats_stay_where_only_the_codec_changes(tmp_path: Path) -> None:
     assert {(each.magic, each.codec) for each in after.batches} == {(1, 1), (2, 1)}
 
 
-def test_what_brokers_wrote(broker_set: BrokerSet, tmp_path: Path) -> None:
+def test_logs_of_recorded_brokers_keep_every_record(broker_set: BrokerSet, tmp_path: Path) -> None:
     store_dir = tmp_path / "log-dir"
     shutil.copytree(broker_set.log_dir, store_dir)
     for each in broker_set.partitions:
@@ -249,7 +249,7 @@ def test_a_kill_at_every_step_of_a_swap(
     assert len(seen) > 1
 
 
-def test_a_disk_that_fails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_failed_rewrite_loses_no_record(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("kstore.maintenance.rewrite._COMPRESSED_CHUNK", 1200)
     base = tmp_path / "base" / "t-0"
     compressed(base)

@@ -282,7 +282,7 @@ def test_another_topic_of_that_name(leader: Leader, target: Store) -> None:
         run(leader, target)
 
 
-def test_a_source_without_ids(leader: Leader, target: Store) -> None:
+def test_a_source_without_topic_ids_is_copied_and_continued(leader: Leader, target: Store) -> None:
     leader.id = None
     fill(leader, 3)
     run(leader, target)
@@ -291,7 +291,7 @@ def test_a_source_without_ids(leader: Leader, target: Store) -> None:
     assert target["t"][0].end_offset == 6
 
 
-def test_a_truncated_source(leader: Leader, target: Store) -> None:
+def test_a_truncated_source_is_an_error_and_the_copy_stays(leader: Leader, target: Store) -> None:
     fill(leader, 9)
     run(leader, target)
     leader.store["t"][0].truncate_to(5)
@@ -318,7 +318,7 @@ def test_a_mirror_with_records_of_its_own_is_refused(leader: Leader, target: Sto
         run(leader, target)
 
 
-def test_epochs_that_part(leader: Leader, target: Store) -> None:
+def test_a_source_that_diverges_from_the_copy_is_an_error(leader: Leader, target: Store) -> None:
     fill(leader, 3)
     answer_all = leader._answer
     leader._answer = lambda n, at, size: answer_all(n, at, size)._replace(diverged=2)
@@ -326,7 +326,7 @@ def test_epochs_that_part(leader: Leader, target: Store) -> None:
         run(leader, target)
 
 
-def test_a_damaged_batch(leader: Leader, target: Store) -> None:
+def test_the_copy_stops_before_a_damaged_batch(leader: Leader, target: Store) -> None:
     fill(leader, 9)
     batch = len(bytes(leader.store["t"][0].read(0, 0)))
     leader.damage = batch * 4 + batch - 1
@@ -352,7 +352,7 @@ def test_what_passes_is_waited_for(
         run(leader, target, partitions=[0])
 
 
-def test_what_does_not_pass(leader: Leader, target: Store) -> None:
+def test_an_error_that_does_not_pass_is_raised(leader: Leader, target: Store) -> None:
     fill(leader, 1)
     leader.errors = [29]
     with pytest.raises(SourceError, match="refuses: error 29"):
@@ -492,7 +492,9 @@ def test_how_often_a_follower_asks_for_partitions(
     assert 1 < len(asked) - 1 < 20
 
 
-def test_pace_and_progress(leader: Leader, target: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_copy_keeps_to_its_rate_and_reports_progress(
+    leader: Leader, target: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
     fill(leader, 50)
     slept: list[float] = []
     monkeypatch.setattr(engine.time, "sleep", slept.append)

@@ -292,7 +292,7 @@ def test_all_scans_stop_at_the_same_damage(damage):
 
 
 @given(data=st.binary(max_size=400))
-def test_any_bytes_end_well(data):
+def test_a_scan_of_any_bytes_stops_within_them(data):
     table = batch_table.scan(data)
     assert 0 <= table.stop <= len(data)
     assert (

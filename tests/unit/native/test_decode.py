@@ -135,7 +135,7 @@ def test_every_sink_agrees_with_the_oracle(log):
 
 
 @given(log=logs(), bounds=st.tuples(st.integers(-2, 25), st.integers(-2, 25)))
-def test_windows_of_offsets(log, bounds):
+def test_a_window_has_the_records_between_its_offsets(log, bounds):
     data, expected = log
     start, stop = (expected[0].offset + bound for bound in bounds)
     kept = [r for r in expected if start <= r.offset < stop]
@@ -145,7 +145,7 @@ def test_windows_of_offsets(log, bounds):
     assert [row[0] for row in all_rows(data, **window)] == [r.offset for r in kept]
 
 
-def test_files_of_other_hands(fixtures):
+def test_logs_of_other_writers_are_read_as_by_the_oracle(fixtures):
     files = fixtures.logs
     assert len(files) > 50
     for fixture in files:
@@ -266,7 +266,7 @@ def test_a_damaged_codec_stream_is_reported_with_its_position():
     assert len(scanner.skipped) == 1
 
 
-def test_no_codec_at_hand():
+def test_a_compressed_batch_without_a_decompressor_is_a_valueerror():
     with pytest.raises(ValueError, match="decompress"):
         Scanner(writer.batch(plain(), codec=4)).next_block()
 

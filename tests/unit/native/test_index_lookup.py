@@ -133,7 +133,7 @@ def test_time_lookups_agree_with_bisect(keys, targets):
         assert index.lookup(target) == BASE + max(slot, 0)
 
 
-def test_large_time_index():
+def test_lookup_finds_every_entry_of_a_large_time_index():
     keys = [*spread("uniform", 30_000), 10**15]
     index = TimeIndex(time_bytes([(key, slot) for slot, key in enumerate(keys)]), 0)
     for slot, key in enumerate(keys):
@@ -258,7 +258,7 @@ def test_lookup_many_needs_a_writable_out_of_the_same_length():
         index.lookup_many(array("q", [1]), memoryview(array("q", [1])).toreadonly())
 
 
-def test_the_buffer_is_held():
+def test_an_index_keeps_its_buffer_from_being_resized():
     content = bytearray(offset_bytes([(4, 40)]))
     index = OffsetIndex(content, BASE)
     with pytest.raises(BufferError):

@@ -41,7 +41,7 @@ def test_agrees_with_other_clients(key):
 
 
 @given(st.lists(st.one_of(st.none(), st.binary(max_size=20)), max_size=30), st.integers(1, 99))
-def test_many_keys_at_once(column, partitions):
+def test_partitions_for_keys_agrees_with_partition_for_key(column, partitions):
     data = b"--" + b"".join(key or b"" for key in column)
     positions, lengths, at = array("q"), array("i"), 2
     for key in column:

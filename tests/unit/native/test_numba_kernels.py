@@ -112,7 +112,7 @@ def test_a_search_of_hostile_bytes_ends_with_a_result_for_each_offset(guide, log
     assert found + damaged + missing == asked.size
 
 
-def test_values_by_key(guide):
+def test_value_bytes_by_key_adds_up_one_key(guide):
     log, _, _ = segment()
     expected = sum(len(r.value) for r in records(1000, 360) if r.key == b"k3")
     assert guide.value_bytes_by_key(as_bytes(log), b"k3") == expected
@@ -207,7 +207,7 @@ def test_index_search_is_that_of_the_index(slots, target, count):
     assert jit.index_count(as_bytes(content + bytes(80))) == len(slots)
 
 
-def test_time_index_search():
+def test_time_lookup_agrees_with_the_time_index():
     content = b"".join(struct.pack(">qi", 10 * n + 5, 3 * n) for n in range(500))
     count = jit.time_index_count(as_bytes(content + bytes(1200)))
     assert count == 500
@@ -366,7 +366,7 @@ def test_tumbling_windows_are_those_of_a_loop(rows):
 
 @given(st.lists(st.one_of(st.none(), st.binary(max_size=2)), max_size=400))
 @settings(max_examples=60, deadline=None)
-def test_group_by_key(column):
+def test_group_by_key_numbers_keys_by_first_appearance(column):
     column_data = ragged(column)
     groups = jit.group_by_key(
         as_bytes(column_data.data), column_data.positions, column_data.lengths

@@ -59,7 +59,7 @@ def test_the_hash_is_siphash():
 
 
 @given(st.binary(max_size=70), st.binary(min_size=16, max_size=16))
-def test_the_hash_of_anything(data, secret):
+def test_the_hash_of_any_bytes_agrees_with_siphash(data, secret):
     assert OffsetMap(1 << 20, 0.9, secret).hash_of(data) == sip_2_4_128(secret, data)
 
 

@@ -67,7 +67,7 @@ def mixed_segment():
     return b"".join(parts)
 
 
-def test_a_complete_segment():
+def test_a_scan_finds_every_batch_epoch_and_index_entry():
     data = mixed_segment()
     found = scan(data, interval=100)
     assert found.status == 0
@@ -83,7 +83,7 @@ def test_a_complete_segment():
     assert read_time_index(found.time_index, BASE)[-1][0] == found.max_timestamp
 
 
-def test_an_empty_segment():
+def test_a_scan_of_an_empty_segment_finds_nothing():
     found = scan(b"")
     assert (found.status, found.valid_size, found.next_offset, found.batches) == (0, 0, BASE, 0)
     assert (found.index, found.time_index, found.epochs) == (b"", b"", [])

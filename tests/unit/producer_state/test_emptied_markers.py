@@ -63,7 +63,9 @@ def log_and_offsets(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[Pat
     return tmp_path / "store", shown.offsets
 
 
-def test_writer_and_readers(log_and_offsets: tuple[Path, list[int]]) -> None:
+def test_writer_and_readers_find_the_transactions_of_emptied_markers(
+    log_and_offsets: tuple[Path, list[int]],
+) -> None:
     path, expected = log_and_offsets
     for mode in ("a", "r"):
         with kstore.open(path, mode, config=QUIET) as store:

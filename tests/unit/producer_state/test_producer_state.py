@@ -318,7 +318,7 @@ def test_a_roll_and_a_close_write_snapshots(tmp_path: Path) -> None:
     assert transaction_index.parse(index[f"{2:020d}.txnindex"]) == [(0, 1, 0, 2, 3)]
 
 
-def test_bytes_of_a_snapshot(log: Log) -> None:
+def test_a_snapshot_without_producers_has_kafkas_bytes(log: Log) -> None:
     log.close()
     assert files_of(log, "snapshot") == {}
     log = opened(Path(log.path))
@@ -543,7 +543,9 @@ def answer(call: Any) -> Any:
 
 @settings(max_examples=120, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(events=EVENTS)
-def test_as_the_oracle(tmp_path_factory: pytest.TempPathFactory, events: list[Any]) -> None:
+def test_producer_state_agrees_with_the_oracle_after_any_events(
+    tmp_path_factory: pytest.TempPathFactory, events: list[Any]
+) -> None:
     directory = tmp_path_factory.mktemp("oracle") / "t-0"
     log, leader = opened(directory), Leader()
     for event in events:

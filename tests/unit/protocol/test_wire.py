@@ -43,7 +43,9 @@ EXAMPLES: list[tuple[str, tuple[Any, ...], Any, str]] = [
 
 
 @pytest.mark.parametrize(("method", "form", "value", "expected"), EXAMPLES)
-def test_a_value_and_its_bytes(method: str, form: Any, value: Any, expected: str) -> None:
+def test_a_value_has_its_bytes_and_fewer_are_refused(
+    method: str, form: Any, value: Any, expected: str
+) -> None:
     writer = Writer()
     getattr(writer, method)(value, *form)
     assert writer.to_bytes().hex() == expected
@@ -56,7 +58,7 @@ def test_a_value_and_its_bytes(method: str, form: Any, value: Any, expected: str
 
 
 @pytest.mark.parametrize(("code", "size"), [("b", 1), ("h", 2), ("i", 4), ("q", 8)])
-def test_an_array_of_integers(code: str, size: int) -> None:
+def test_arrays_of_integers_round_trip(code: str, size: int) -> None:
     writer = Writer()
     writer.integers(code, [1, -1], True)
     writer.nullable_integers(code, None, False)

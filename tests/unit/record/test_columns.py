@@ -164,7 +164,7 @@ def test_built_batches_are_read_by_everyone(compression, rows):
     assert len(builder) == 0
 
 
-def test_a_full_builder():
+def test_a_full_builder_takes_no_record_but_the_first():
     builder = BatchBuilder(size_limit=300)
     added = 0
     while builder.append(bytes(100), timestamp=T):

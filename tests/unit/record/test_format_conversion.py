@@ -91,7 +91,7 @@ def expect(expected, ours):
 
 @given(parts=st.lists(batches(), max_size=4), magic=st.integers(0, 2))
 @settings(max_examples=150, suppress_health_check=SLOW)
-def test_any_magic_to_any(parts, magic):
+def test_conversion_of_any_magic_to_any_agrees_with_the_oracle(parts, magic):
     data = b"".join(parts)
     expect(lambda: oracle.convert(data, magic), lambda: convert(data, magic))
 
@@ -176,7 +176,7 @@ def test_conversions_give_the_documented_bytes():
 
 @pytest.mark.parametrize("magic", [0, 1])
 @pytest.mark.parametrize("codec", range(4))
-def test_up_and_down_again(magic, codec):
+def test_records_survive_conversion_to_v2_and_back(magic, codec):
     records = sample(step=3)
     if codec:
         data = writer.wrapper(records, magic=magic, codec=codec)
@@ -303,7 +303,7 @@ def test_conversion_refuses_batches_that_kafka_would_not_write():
         convert(far, 2)
 
 
-def test_offsets_below_zero():
+def test_offsets_below_zero_are_kept_but_not_wrapped():
     """Clients write -1 into what a leader will number; a wrapper would not be readable."""
     data = writer.message(-1, None, b"x", magic=0)
     assert rows(convert(data, 2)) == [(-1, -1, None, b"x", (), CREATE_TIME, False)]

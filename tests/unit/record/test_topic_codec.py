@@ -192,7 +192,7 @@ def test_console_producer_warns_and_applies_the_topics_codec(
         assert store["t"][0].end_offset == 1000
 
 
-def test_codec_of_batches() -> None:
+def test_compression_type_overrides_the_codec_of_batches() -> None:
     assert codec_of_batches(LogConfig(batch_compression="lz4")) == "lz4"
     assert codec_of_batches(LogConfig(batch_compression="lz4"), "gzip") == "gzip"
     assert codec_of_batches(LogConfig(compression_type="uncompressed"), "gzip") == "none"

@@ -56,7 +56,7 @@ def test_an_unclean_log_without_a_torn_tail(tmp_path, files):
     assert contents(tmp_path) == before
 
 
-def test_an_empty_directory(tmp_path):
+def test_an_empty_directory_recovers_without_a_segment(tmp_path):
     recovered = recover_partition(DISK, tmp_path, 0, CONFIG)
     assert recovered.segments == ()
     assert len(recovered.epochs) == 0

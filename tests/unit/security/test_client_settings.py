@@ -24,7 +24,7 @@ def test_without_settings_nothing_is_encrypted_or_proved() -> None:
     assert client_security({"sasl.mechanism": "PLAIN"}) == ClientSecurity()
 
 
-def test_sasl_and_tls() -> None:
+def test_sasl_and_tls_settings_are_read_by_kafkas_names() -> None:
     found = client_security(
         {
             "security.protocol": "SASL_SSL",

@@ -6,7 +6,7 @@ from kstore.errors import InvalidConfigError
 from kstore.security.jaas import PLAIN_MODULE, parse_jaas
 
 
-def test_users_and_quotes() -> None:
+def test_quoted_values_and_users_are_parsed_and_not_shown() -> None:
     text = f"""{PLAIN_MODULE} required
         username="admin" password='it"s'
         user_admin="a \\"b\\" \\\\ c;=" user_bob=bob;"""

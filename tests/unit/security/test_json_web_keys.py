@@ -36,7 +36,7 @@ def encoded(*parts: object, signature: bytes = b"x" * 256) -> str:
     "algorithm",
     ["RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512"],
 )
-def test_the_algorithms(algorithm: str) -> None:
+def test_each_algorithm_accepts_tokens_of_its_key_only(algorithm: str) -> None:
     key = SigningKey("k", algorithm)
     claims = claims_of()
     for keys in (key_set(key), key_set(KEY, key.to_json(alg=algorithm, use="sig"))):
@@ -62,7 +62,7 @@ def test_a_key_is_found_by_its_id() -> None:
 
 
 @pytest.mark.parametrize("key_id", ["k" * 1001, "../../etc/passwd", "one\0"])
-def test_hostile_key_ids(key_id: str) -> None:
+def test_a_hostile_key_id_is_refused(key_id: str) -> None:
     with pytest.raises(TokenError, match="key"):
         validate(KEY.sign(claims_of(), kid=key_id))
     with pytest.raises(TokenError, match="key id"):
@@ -133,12 +133,12 @@ HEADER = {"alg": "RS256", "kid": "one"}
         "e30=.e30=.",
     ],
 )  # fmt: skip
-def test_malformed_tokens(token: str) -> None:
+def test_a_malformed_token_is_refused(token: str) -> None:
     with pytest.raises(TokenError, match=r"decoded|not a JSON Web Token"):
         validate(token)
 
 
-def test_changed_tokens() -> None:
+def test_a_changed_token_is_refused() -> None:
     header, claims, signature = KEY.sign(claims_of()).split(".")
     forged = encoded(HEADER, claims_of("admin")).split(".")[1]
     for parts in (

@@ -44,7 +44,7 @@ def stores(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.parametrize("kind", ["PKCS12", "JKS"])
-def test_a_store_of_pkcs12(stores: Path, kind: str) -> None:
+def test_keys_and_authorities_are_read_from_pkcs12(stores: Path, kind: str) -> None:
     for key_password in ("", "secret"):
         load_key(context(), StoreFile(str(stores / "key.p12"), kind, "secret"), key_password)
     trusting = context()

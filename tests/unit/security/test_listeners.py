@@ -28,7 +28,7 @@ def test_nine_listeners_with_addresses_of_their_own() -> None:
     assert (found[8].uses_tls, found[8].uses_sasl) == (True, True)
 
 
-def test_hosts_and_names() -> None:
+def test_listeners_are_parsed_with_names_and_addresses() -> None:
     found = parse_listeners(
         {"listeners": "plaintext://:9092, SSL://[::1]:9093", "advertised.listeners": "SSL://a:1"}
     )

@@ -65,7 +65,7 @@ def test_settings_that_are_refused(options: str, settings: dict[str, str], text:
     assert "hidden" not in str(raised.value)
 
 
-def test_a_token_in_a_file(tmp_path: Path) -> None:
+def test_a_token_is_read_from_a_file(tmp_path: Path) -> None:
     path = tmp_path / "token"
     tokens = tokens_of(**{URL: path.as_uri(), "sasl.login.callback.handler.class": HANDLER})
     with pytest.raises(LoginError, match=str(tmp_path)):
@@ -86,7 +86,7 @@ def test_a_token_in_a_file(tmp_path: Path) -> None:
     assert tokens.get() == long
 
 
-def test_client_credentials() -> None:
+def test_client_credentials_are_exchanged_for_a_token_with_retries() -> None:
     with web_server() as server:
         tokens = tokens_of(CREDENTIALS, **{URL: f"{server.url}/token"})
         server.answers["/token"] = 200, b'{"access_token": " a.b.c ", "expires_in": 60}'
@@ -125,7 +125,7 @@ def test_client_credentials_as_form_values() -> None:
         assert asked.headers["Authorization"] == f"Basic {base64.b64encode(b'a%3Ab:c+d').decode()}"
 
 
-def test_unsecured_tokens() -> None:
+def test_an_unsecured_token_has_the_claims_of_its_options() -> None:
     tokens = tokens_of(
         'unsecuredLoginStringClaim_sub="alice" unsecuredLoginListClaim_scope="|a|b" '
         'unsecuredLoginNumberClaim_level="7" unsecuredLoginLifetimeSeconds="60" '

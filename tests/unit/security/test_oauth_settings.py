@@ -74,7 +74,7 @@ def test_settings_of_a_mechanism_override_those_of_a_listener() -> None:
     assert found.tls.truststore.path == "ca.pem"
 
 
-def test_unsecured_tokens() -> None:
+def test_rules_for_unsecured_tokens_are_read_from_their_options() -> None:
     rules = ClaimRules(clock_skew_ms=0, needs_issued_at=False, ignores_audience=True)
     assert read(UNSECURED) == OAuthBearerSettings(rules=rules)
     options = (
@@ -117,7 +117,7 @@ def test_unsecured_tokens() -> None:
         (UNSECURED, {JAAS: f"{MODULE} unsecuredValidatorAllowableClockSkewMs=x;"}, "of ms"),
     ],
 )
-def test_what_stops_the_start(
+def test_wrong_oauth_settings_are_refused(
     base: dict[str, object], changes: dict[str, object], words: str
 ) -> None:
     with pytest.raises(InvalidConfigError, match=words):

@@ -69,7 +69,7 @@ def test_what_a_client_does_not_send(token: str, extensions: dict[str, str]) -> 
 NONE, ALICE = "eyJhbGciOiJub25lIn0", "eyJzdWIiOiJhbGljZSIsImV4cCI6NDEwMjQ0NDgwMCwiaWF0IjoxfQ"
 
 
-def test_unsecured_tokens() -> None:
+def test_an_unsecured_token_is_validated_by_time_and_scope() -> None:
     token = f"{NONE}.{ALICE}."
     assert validate_unsecured(RULES, token, now_ms()).principal == "alice"
     for rules, when in ((RULES, 4_102_444_800_000), (RULES, 0)):

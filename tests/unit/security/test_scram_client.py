@@ -30,7 +30,7 @@ def test_the_exchange_of_rfc_7677() -> None:
 
 @pytest.mark.parametrize("mechanism", ["SCRAM-SHA-256", "SCRAM-SHA-512"])
 @pytest.mark.parametrize("user", ["alice", "a=b,c", "äöü"])
-def test_both_sides_agree(mechanism: str, user: str) -> None:
+def test_client_and_server_complete_an_exchange(mechanism: str, user: str) -> None:
     salt = b"salt" * 5
 
     def find(name: str) -> ScramCredential:

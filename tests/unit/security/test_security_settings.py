@@ -19,7 +19,7 @@ def read(**changes: object) -> SecuritySettings:
     return security_settings({**CLEAR, **changes})
 
 
-def test_a_listener_with_sasl() -> None:
+def test_sasl_settings_of_a_listener_are_read_and_not_shown() -> None:
     settings = read(**{"listener.name.sasl_plaintext.plain.connections.max.reauth.ms": 1000})
     [listener] = settings.listeners
     assert listener.sasl is not None
@@ -72,7 +72,9 @@ def test_settings_about_other_brokers_have_no_effect(name: str) -> None:
         ({"advertised.listeners": "OTHER://a:1"}, "names OTHER"),
     ],
 )  # fmt: skip
-def test_what_stops_the_start(changes: dict[str, object], words: str) -> None:
+def test_wrong_security_settings_are_refused_without_showing_secrets(
+    changes: dict[str, object], words: str
+) -> None:
     with pytest.raises(InvalidConfigError, match=words) as caught:
         read(**changes)
     assert "secret" not in str(caught.value)

@@ -76,7 +76,9 @@ def test_a_listener_with_sasl_asks_for_certificates_only_by_a_setting_of_its_own
         ({"ssl.principal.mapping.rules": "RULE:(/x/"}, "mapping.rules"),
     ],
 )
-def test_what_stops_the_start(changes: dict[str, object], words: str) -> None:
+def test_wrong_tls_settings_are_refused_without_showing_secrets(
+    changes: dict[str, object], words: str
+) -> None:
     with pytest.raises(InvalidConfigError, match=words) as caught:
         tls(**changes)
     assert "secret" not in str(caught.value)
@@ -113,7 +115,7 @@ def test_files_that_cannot_be_used(tmp_path: Path) -> None:
          "CN=x,1.2.840.113549.1.9.1=#16056140622e63"),
     ],
 )  # fmt: skip
-def test_names_in_certificates(subject: object, name: str) -> None:
+def test_a_subject_becomes_its_distinguished_name(subject: object, name: str) -> None:
     assert distinguished_name({"subject": subject}) == name
 
 

@@ -29,7 +29,7 @@ def test_urls_that_are_refused(url: str) -> None:
     assert "secret" not in str(raised.value)
 
 
-def test_files(tmp_path: Path) -> None:
+def test_a_file_is_read_up_to_the_limit(tmp_path: Path) -> None:
     path = tmp_path / "a b"
     path.write_bytes(b"token")
     (tmp_path / "link").symlink_to(path)
@@ -57,7 +57,9 @@ def test_a_url_that_others_can_read_is_warned_of(caplog: pytest.LogCaptureFixtur
     assert "to x.example can read or replace the token" in caplog.text
 
 
-def test_http(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_http_answer_is_read_up_to_the_limit_and_other_statuses_raise(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setenv("http_proxy", "http://127.0.0.1:1")  # not used
     with web_server() as server:
         server.answers["/keys"] = 200, b"x" * 100_000
@@ -109,7 +111,7 @@ def test_a_server_that_sends_byte_by_byte(begin: bytes) -> None:
             thread.join()
 
 
-def test_https(tmp_path: Path) -> None:
+def test_https_needs_a_trusted_certificate(tmp_path: Path) -> None:
     authority = Authority(tmp_path)
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(authority.issue("server"))

@@ -77,7 +77,9 @@ def restore(to: Path, **options: Any) -> Any:
 
 
 @pytest.mark.parametrize("compression", ["none", "zstd"])
-def test_the_same_offsets(source: Path, tmp_path: Path, compression: str) -> None:
+def test_a_restore_with_the_same_offsets_equals_its_source(
+    source: Path, tmp_path: Path, compression: str
+) -> None:
     reports = restore(tmp_path / "to", log_dirs=source, keep_offsets=True, compression=compression)
     expected = rows_of(source)
     assert rows_of(tmp_path / "to") == expected
@@ -103,7 +105,7 @@ def test_appended_behind_existing_records_with_new_offsets(source: Path, tmp_pat
     assert not list(to.glob("kstore.*.*staged*")) + list(to.glob("kstore.staged.*"))
 
 
-def test_only_some_records(source: Path, tmp_path: Path) -> None:
+def test_a_restore_has_only_the_records_that_a_filter_chooses(source: Path, tmp_path: Path) -> None:
     everything = rows_of(source)[1]
     cases = {
         "times": (Filter(since=WHEN + 5, until=WHEN + 20), lambda r: 5 <= r[1] - WHEN < 20),

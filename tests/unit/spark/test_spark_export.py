@@ -132,7 +132,7 @@ def test_every_record_once_under_its_date(
         assert file.schema_arrow.field("timestamp").type == pa.timestamp("ms", "UTC")
 
 
-def test_dates_and_names() -> None:
+def test_files_are_named_by_date_and_offsets() -> None:
     assert parquet_files.date_of(0) == "1970-01-01"
     assert parquet_files.date_of(-1) == "1969-12-31"
     assert parquet_files.date_of(parquet_files._FIRST_DAY) == "0001-01-01"

@@ -162,7 +162,7 @@ def test_a_job_s_bound_is_one(stores: tuple[str, dict[int, Path]]) -> None:
     assert done.stdout != f"{records}\n"
 
 
-def test_less_is_too_little(stores: tuple[str, dict[int, Path]]) -> None:
+def test_reading_fails_with_less_memory_than_its_bound(stores: tuple[str, dict[int, Path]]) -> None:
     """The limit is one: all rows of a large log at a time do not fit."""
     codec, by_count = stores
     records = max(by_count)

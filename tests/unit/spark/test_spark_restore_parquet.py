@@ -67,7 +67,7 @@ def test_a_file_that_is_no_parquet(tmp_path: Path, data: bytes) -> None:
         assert found.value.path == str(path)
 
 
-def test_a_damaged_page(tmp_path: Path) -> None:
+def test_a_damaged_page_is_an_error_that_names_the_file(tmp_path: Path) -> None:
     path = tmp_path / "a.parquet"
     write(path)
     data = bytearray(path.read_bytes())

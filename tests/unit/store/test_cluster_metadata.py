@@ -22,7 +22,7 @@ def read(folder: Path):
     return read_cluster_metadata(DISK, str(folder))
 
 
-def test_topics_and_partitions(tmp_path: Path) -> None:
+def test_topics_and_replicas_are_read(tmp_path: Path) -> None:
     folder = metadata.write(
         tmp_path,
         metadata.topic("a", A),
@@ -77,7 +77,7 @@ def test_records_of_an_aborted_or_open_metadata_transaction_do_not_count(
 
 
 @pytest.mark.parametrize("version", ["3.9.2", "4.3.0"])
-def test_what_brokers_wrote(version: str) -> None:
+def test_metadata_of_recorded_brokers_agrees_with_their_folders(version: str) -> None:
     """Beside README.md there: what was done, and what the brokers' folders said after it."""
     found = read(RECORDED / version / "__cluster_metadata-0")
     folders = (RECORDED / version / "folders").read_text().split("\n")

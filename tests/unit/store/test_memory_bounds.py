@@ -114,7 +114,9 @@ def test_memory_is_bounded_whatever_the_size_of_the_log(
         assert done.stdout == f"{records}\n", done.stderr
 
 
-def test_less_is_too_little(stores: dict[int, Path], tmp_path: Path) -> None:
+def test_work_fails_with_less_memory_than_its_bound(
+    stores: dict[int, Path], tmp_path: Path
+) -> None:
     """The limit is one: a map has to fit, stacks have to, and all columns of a large log."""
     root = stores[max(stores)]
     wanted = {"compact": DEDUPE_BUFFER - 1, "recover": 2 * MIB}

@@ -135,7 +135,7 @@ def test_names_collide_as_in_kafka(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("count", [0, -1, 1.5, 10**9])
-def test_counts_have_a_range(tmp_path: Path, count: int) -> None:
+def test_a_partition_count_out_of_range_is_refused(tmp_path: Path, count: int) -> None:
     with pytest.raises(InvalidConfigError):
         catalog(tmp_path).create("t", count, None, None)
 

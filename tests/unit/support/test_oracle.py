@@ -79,13 +79,13 @@ def test_the_oracles_checksums_have_the_published_check_values():
     assert crc32c(b"123456789") == 0xE3069283
 
 
-def test_v0_message():
+def test_the_oracle_reads_and_writes_a_v0_message():
     record = PlainRecord(5, -1, b"k", b"hello", timestamp_type=plain.NO_TIMESTAMP)
     assert read_one(V0).records == (record,)
     assert writer.message(5, b"k", b"hello", magic=0) == V0
 
 
-def test_v1_messages():
+def test_the_oracle_reads_and_writes_v1_messages():
     assert read_one(V1).records == (PlainRecord(6, T, b"k", b"hello"),)
     assert writer.message(6, b"k", b"hello", magic=1, timestamp=T) == V1
     record = PlainRecord(7, T, None, b"x", timestamp_type=plain.LOG_APPEND_TIME)
@@ -106,7 +106,7 @@ def test_the_oracle_reads_wrappers():
     assert (batch.base_offset, batch.last_offset, batch.max_timestamp) == (100, 101, T + 1)
 
 
-def test_v2_batch():
+def test_the_oracle_reads_and_writes_a_v2_batch():
     records = (
         PlainRecord(8, T, b"k", b"hello", (("h", b"1"),)),
         PlainRecord(9, T + 5, None, b"world"),
@@ -117,7 +117,7 @@ def test_v2_batch():
     assert writer.batch(records, leader_epoch=3) == V2
 
 
-def test_v2_transaction():
+def test_the_oracle_reads_and_writes_transactional_batches_and_markers():
     batch = read_one(V2_TRANSACTIONAL)
     assert batch.transactional
     assert (batch.producer_id, batch.producer_epoch, batch.base_sequence) == (4000, 1, 0)
@@ -144,7 +144,7 @@ def test_v2_transaction():
     assert written == V2_ABORT
 
 
-def test_v2_left_by_compaction():
+def test_the_oracle_reads_and_writes_an_empty_v2_batch():
     batch = read_one(V2_EMPTY)
     assert (batch.base_offset, batch.last_offset, batch.records) == (20, 24, ())
     written = writer.batch(
@@ -188,7 +188,7 @@ def test_the_oracle_reads_varints(number, encoded):
     assert reader.Cursor(writer.variable(number, 64)).variable(64) == number
 
 
-def test_index_entries():
+def test_the_oracle_reads_and_writes_index_entries():
     assert files.read_offset_index(bytes.fromhex("0000003900001018") + bytes(16)) == [(57, 4120)]
     assert writer.offset_index([(1057, 4120)], 1000).hex() == "0000003900001018"
     entry = bytes.fromhex("0000018bcfe5680000000039")
@@ -200,7 +200,7 @@ def test_index_entries():
     assert files.floor([(3, 30)], 2) is None
 
 
-def test_producer_snapshot():
+def test_the_oracle_reads_a_producer_snapshot():
     data = bytes.fromhex(
         "0001 00a07b80 00000001 0000000000000fa0 0001 00000011 0000000000000018 00000004"
         "0000018bcfe56809 00000007 ffffffffffffffff".replace(" ", "")
@@ -211,7 +211,7 @@ def test_producer_snapshot():
         files.read_producer_snapshot(data[:-1] + b"\x00")
 
 
-def test_codec_framing():
+def test_the_oracle_frames_each_codec_as_kafka():
     text = b"hello hello hello"
     raw = struct.pack("<I", 1 << 31 | 17) + text + bytes(4)
     assert codec.compress(codec.LZ4, text, 2) == bytes.fromhex("04224d18604082") + raw

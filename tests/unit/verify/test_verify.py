@@ -71,7 +71,7 @@ def only_finding(directory, **options):
 
 @pytest.mark.parametrize("threads", [1, 2])
 @pytest.mark.parametrize("map_sealed", [True, False])
-def test_a_sound_partition(partition, threads, map_sealed):
+def test_a_sound_partition_has_no_findings(partition, threads, map_sealed):
     seen = []
     report = verify_partition(
         DISK,
@@ -195,7 +195,7 @@ def test_offsets_out_of_order(partition):
     assert (finding.kind, finding.position, finding.offset) == ("offsets", len(data), 109)
 
 
-def test_segments_that_overlap(partition):
+def test_an_overlapping_segment_is_found(partition):
     write_segment(partition, 115, writer.batch([record(115)], leader_epoch=3))
     finding = only_finding(partition)
     assert finding.kind == "offsets"
@@ -211,7 +211,7 @@ def test_segments_that_overlap(partition):
         (3, (2**31 - 1, 10**6), "index"),  # beyond the file
     ],
 )
-def test_wrong_index_entries(partition, slot, entry, kind):
+def test_a_wrong_index_entry_is_found_by_its_position(partition, slot, entry, kind):
     path = partition / filenames.index_name(100)
     offset, position = entry
     if position is None:

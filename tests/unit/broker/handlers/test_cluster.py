@@ -89,7 +89,7 @@ def test_unknown_and_invalid_topics() -> None:
     )
 
 
-def test_a_limit_and_a_cursor() -> None:
+def test_pages_continue_at_the_cursor_up_to_the_limit() -> None:
     assert pages(limit=2) == ({"a": (0, [0, 1])}, ("a", 2))
     assert pages(limit=2, cursor=("a", 2)) == ({"a": (0, [2]), "b": (0, [0])}, ("c", 0))
     assert pages(limit=2, cursor=("c", 0)) == ({"c": (0, [0, 1])}, None)

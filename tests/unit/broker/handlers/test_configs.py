@@ -277,7 +277,7 @@ def levels() -> Iterator[None]:
 
 
 @pytest.mark.usefixtures("levels")
-def test_levels_of_loggers(client: Client) -> None:
+def test_the_level_of_a_logger_is_set_and_reset(client: Client) -> None:
     of_program = logging.getLogger().level
     changes: list[Change] = [("root", SET, "WARN"), ("kstore.broker", SET, "TRACE")]
     assert change(client, (LOGGER, "1", changes), validate_only=True) == DONE

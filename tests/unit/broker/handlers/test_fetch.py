@@ -82,7 +82,7 @@ def test_a_fetch_of_an_empty_log_has_no_bytes(broker, version):
 
 @pytest.mark.parametrize("version", VERSIONS)
 @pytest.mark.parametrize("offset", [-1, 1, 4, 1 << 40])
-def test_offset_out_of_range(broker, version, offset):
+def test_an_offset_outside_the_log_gets_its_error(broker, version, offset):
     log = broker.store["t"][0]
     fill(log)
     log.delete_records(2)
@@ -112,7 +112,7 @@ def test_other_leader_and_offline_partition(broker, version):
 
 @pytest.mark.parametrize("version", [9, 12, 17])
 @pytest.mark.parametrize(("epoch", "code"), [(-1, 0), (4, 74), (5, 0), (6, 75)])
-def test_current_leader_epoch(broker, version, epoch, code):
+def test_the_current_leader_epoch_is_checked(broker, version, epoch, code):
     broker.metadata.follow(broker.store, leader_epoch=5)
     request = fetch(broker, wanted(current_leader_epoch=epoch))
     assert only(broker.ask(request, version)).error_code == code
@@ -159,7 +159,7 @@ def test_limit_of_the_request_is_shared(broker):
     assert got == [3 * size, size, 0]
 
 
-def test_limit_of_the_broker(tmp_path):
+def test_fetch_max_bytes_limits_an_answer(tmp_path):
     with (
         Store(tmp_path) as store,
         HandlerTester(store, FetchHandlers, fetch_max_bytes=1024) as broker,

@@ -24,7 +24,7 @@ __all__ = ["client"]
 SESSION, HEARTBEAT = "consumer.session.timeout.ms", "consumer.heartbeat.interval.ms"
 
 
-def test_settings_of_a_group(client: Client) -> None:
+def test_a_setting_is_changed_for_one_group_only(client: Client) -> None:
     (result,) = describe(client, 4, (GROUP, "g", None), include_synonyms=True)
     found = [
         (each.name, each.value, each.config_source, each.config_type) for each in result.configs

@@ -86,7 +86,7 @@ def finish_moves() -> None:
 
 
 @pytest.mark.parametrize("version", range(5))
-def test_directories_and_sizes(
+def test_log_dirs_are_described_with_their_sizes(
     client: Client, store: kstore.Store, dirs: list[str], version: int
 ) -> None:
     found = describe(client, version)

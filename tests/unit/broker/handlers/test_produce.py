@@ -230,13 +230,13 @@ def test_without_acks_an_error_on_a_worker_closes_too(broker):
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_an_empty_request(broker, version):
+def test_an_empty_request_is_answered_unless_acks_is_0(broker, version):
     assert broker.ask(ProduceRequest(acks=1), version).responses == []
     assert broker.ask(ProduceRequest(acks=0), version) is None
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_not_the_leader(broker, version):
+def test_a_follower_answers_with_the_leader(broker, version):
     broker.metadata.follow(broker.store, leader=4, leader_epoch=7)
     answer = only(broker.ask(produce(records_for(version)), version))
     assert answer.error_code == 6

@@ -57,7 +57,7 @@ def test_an_invalid_init_producer_id_is_refused(broker, fields, code):
 
 
 @pytest.mark.parametrize("version", range(5))
-def test_end_of_a_leader_epoch(broker, version):
+def test_offset_for_leader_epoch_answers_where_an_epoch_ends(broker, version):
     log = broker.store["t"][0]
     for epoch, count in ((2, 3), (5, 2)):
         log.begin_epoch(epoch)

@@ -192,7 +192,9 @@ def test_validate_only_shows_the_settings_that_the_topic_would_have(client: Clie
 
 
 @pytest.mark.parametrize("timeout_ms", [0, -1])
-def test_no_time_at_all(client: Client, timeout_ms: int) -> None:
+def test_a_creation_without_time_is_answered_timed_out_and_not_begun(
+    client: Client, timeout_ms: int
+) -> None:
     found = create(client, New("t", 1, 1), timeout_ms=timeout_ms)
     assert errors(found) == [("t", 7, None)]
     assert not client.workers.waiting
@@ -270,7 +272,7 @@ def test_a_name_twice_in_a_deletion(client: Client) -> None:
     assert "a" in client.metadata.image.topics
 
 
-def test_deletion_without_time(client: Client) -> None:
+def test_a_deletion_without_time_is_answered_timed_out_and_not_begun(client: Client) -> None:
     create(client, New("a", 1, 1))
     assert errors(delete(client, "a", timeout_ms=0)) == [("a", 7, None)]
     assert "a" in client.metadata.image.topics

@@ -184,7 +184,7 @@ def test_versions_that_are_not_served_are_one(store: kstore.Store) -> None:
     assert page.value(name, request="ApiVersions", version="0") == 2
 
 
-def test_requests_that_wait(store: kstore.Store) -> None:
+def test_waiting_requests_are_counted_until_they_end(store: kstore.Store) -> None:
     store.create_topic("orders")
     name = "kafka_server_delayedoperationpurgatory_purgatorysize"
     with kstore.Broker(store, port=0, settings=ON) as broker, RawClient(broker.port) as client:
