@@ -14,7 +14,7 @@ from kstore._native.append.producer_table import ProducerTable
 from kstore._native.compaction.key_indexer import KeyIndexer
 from kstore._native.compaction.offset_map import OffsetMap
 from kstore._native.compaction.record_filter import RecordFilter
-from kstore._native.format import batch_fields, batch_table, crc, murmur2, ragged_bytes, status
+from kstore._native.format import batch_fields, batch_scan, crc, murmur2, ragged_bytes, status
 from kstore._native.format.converter import Converter
 from kstore._native.index.index_audit import BatchAudit
 from kstore._native.index.index_lookup import OffsetIndex, TimeIndex
@@ -86,26 +86,26 @@ for _name, _function in (("crc32c", crc.crc32c), ("crc32", crc.crc32)):
 @operation("walk frames of 100 bytes", 2000, "frame")
 def walk_frames(_: Workspace) -> Prepared:
     data = message(100) * 2000
-    return lambda: len(batch_table.walk_frames(data)), 2000
+    return lambda: len(batch_scan.walk_frames(data)), 2000
 
 
 @operation("walk frames of 100 bytes, seeded", 2000, "frame")
 def walk_seeded(_: Workspace) -> Prepared:
     data = message(100) * 2000
     seeds = list(range(4100, len(data), 4100))
-    return lambda: len(batch_table.walk_frames(data, seeds)), 2000
+    return lambda: len(batch_scan.walk_frames(data, seeds)), 2000
 
 
 @operation("check batches of 16 KiB", 16, "batch", by_path=True)
 def check_large(_: Workspace) -> Prepared:
     data = batches(150, 16)
-    return lambda: batch_table.scan(data).bad_crc_count, 0
+    return lambda: batch_scan.scan(data).bad_crc_count, 0
 
 
 @operation("check batches of one record", 200, "batch", by_path=True)
 def check_small(_: Workspace) -> Prepared:
     data = batches(1, 200)
-    return lambda: batch_table.scan(data).bad_crc_count, 0
+    return lambda: batch_scan.scan(data).bad_crc_count, 0
 
 
 @operation("validate a batch as a leader", 150, "record", by_path=True)

@@ -11,7 +11,7 @@ TYPE_CHECKING = False  # not typing's: importing typing alone would cost several
 if TYPE_CHECKING:
     from kstore._native.compaction.offset_map import OffsetMap as OffsetMap
     from kstore._native.format import batch_fields as batch_fields
-    from kstore._native.format import batch_table as batch_table
+    from kstore._native.format import batch_scan as batch_scan
     from kstore._native.index.index_lookup import OffsetIndex as OffsetIndex
     from kstore._native.index.index_lookup import TimeIndex as TimeIndex
     from kstore._native.read.aborted_transactions import AbortedRanges as AbortedRanges
@@ -164,7 +164,7 @@ _MODULES = {
     "cleaner": "kstore.compaction",
     # Headers of batches, one by one and those of a buffer.
     "batch_fields": "kstore._native.format",
-    "batch_table": "kstore._native.format",
+    "batch_scan": "kstore._native.format",
     # Kafka's messages by name, for dumps.
     "kafka_messages": "kstore.protocol",
 }

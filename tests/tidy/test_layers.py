@@ -168,7 +168,7 @@ NATIVE_DISK = {
     "kstore._native.files.inode_and_size",
     "kstore._native.files.owned_descriptor",
     "kstore._native.files.write_all",
-    "kstore._native.format.batch_table",
+    "kstore._native.format.batch_scan",
     "kstore._native.files.page_cache",
     "kstore._native.bench.disk_loops",
     "kstore._native.bench.socket_loops",

@@ -18,7 +18,7 @@ import pytest
 from kstore._native.append.validate_batch import validate_leader
 from kstore._native.broker import fetch_frame, produce_frame
 from kstore._native.broker.produce_turn import ProduceTurn
-from kstore._native.format.batch_table import scan, walk_frames
+from kstore._native.format.batch_scan import scan, walk_frames
 from kstore._native.index.index_lookup import OffsetIndex, TimeIndex
 from kstore._native.read.decode import Scanner
 from kstore._native.read.segment_end import find_end, find_time

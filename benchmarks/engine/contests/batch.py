@@ -12,7 +12,7 @@ import numpy as np
 from engine.data.batches import Segment, map_segment, message, sized_batch
 from engine.data.two_cores import READ_BY_TWO, read_by_two
 from kstore._native.bench import memory_loops
-from kstore._native.format import batch_table
+from kstore._native.format import batch_scan
 from kstore.bench.contest import Bar, Calls, Contest, scaled
 
 GIB = 1 << 30
@@ -48,8 +48,8 @@ def walking(segment: Segment, *, with_struct: bool = False) -> Contest:
     seeds: Any = np.array(segment.seeds(), dtype=np.int64)
     mapping = segment.mapping
     calls: Calls = {
-        "kstore, seeds": lambda: len(batch_table.walk_frames(mapping, seeds)),
-        "kstore, no seeds": lambda: len(batch_table.walk_frames(mapping)),
+        "kstore, seeds": lambda: len(batch_scan.walk_frames(mapping, seeds)),
+        "kstore, no seeds": lambda: len(batch_scan.walk_frames(mapping)),
         "one chain in C": partial(memory_loops.count_frames, mapping),
         READ: lambda: memory_loops.read_all(mapping) and None,
     }
@@ -77,7 +77,7 @@ def checking(segment: Segment, name: str, wanted: tuple[float, float]) -> Contes
     mapping = segment.mapping
 
     def count_valid(threads: int = 1, seeds: list[int] | None = None) -> int:
-        table = batch_table.scan(mapping, threads=threads, seeds=seeds)
+        table = batch_scan.scan(mapping, threads=threads, seeds=seeds)
         return len(table) - table.bad_crc_count
 
     return Contest(

@@ -6,4 +6,6 @@
 - ``report``: results as JSON, text and HTML, and what changed between two runs
 
 The contests of the engine use the same runner; they are in a checkout, in ``benchmarks/engine``.
+How often a comparison errs, by A/A pairs and planted slowdowns:
+``benchmarks/compare_false_alarms.py``, also there.
 """

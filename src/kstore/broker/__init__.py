@@ -64,7 +64,7 @@ Modules:
 - tls_contexts: A listener's TLS context, reloaded when its files change
 - tls_transport: The TLS layer of a connection
 - topic_patterns: Matches the regular expressions of consumer groups with topic names
-- transaction_markers: Writes the markers of completed transactions
+- transaction_markers: Writes the markers of the transactions that a broker ends, with retries
 - transaction_service: Executes the transaction coordinator's decisions
 
 The call of sendfile(2) is ``Slice.send_to``, in ``_native/read/slice.pxi`` over

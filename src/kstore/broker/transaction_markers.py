@@ -1,4 +1,7 @@
-"""Writes the COMMIT or ABORT markers of transactions into the logs of their partitions."""
+"""Writes the markers of the transactions that a broker ends: on disk workers, with retries.
+
+The append of one marker is :func:`kstore.coordinator.transaction.end_markers.append_marker`.
+"""
 
 import logging
 from collections.abc import Callable

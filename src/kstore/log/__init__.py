@@ -20,6 +20,7 @@ Modules:
 - guessed_names: What logs and views answer to names of Kafka's clients and to ``len``
 - import_segment: Imports a file of record batches that another program wrote: a rename makes it a
   segment
+- last_stable_offset: The last stable offset of a log whose producer state is not current
 - latest_records: The latest record of every key, as a dict: what a compacted topic stands for
 - leader_errors: The errors of Kafka's leader, as exceptions with Kafka's error code
 - list_rolled_segments: The rolled segments of a partition, for a reader in another process
@@ -27,7 +28,7 @@ Modules:
 - offset_and_timestamp: The result of a lookup by time
 - parallel_scan: A scan in which threads read ahead, range by range and in order, with bounded
   memory
-- read_committed: What read_committed needs: the last stable offset, and which transactions were
+- read_committed: What read_committed needs: where a reader ends, and which transactions were
   aborted (entries of ``.txnindex``: :mod:`kstore.producer_state.collect_aborted`)
 - read_only_log: The log of another process: :class:`kstore.Log` on a reader of its files
 - read_segment_file: Reads batches from a segment's log file without mapping it, because its owner
@@ -55,7 +56,7 @@ Modules:
 - view: A window of a log: iterated as records, scanned as columns, followed as it grows
 - watch: Calls the callbacks that watch a log after each change of it, on the thread that made the
   change
-- writable_log: A log that is open for writing: :class:`kstore.Log` on a
+- writable_log: A log that is open for writing, with its high watermark: :class:`kstore.Log` on a
   :class:`kstore.log.writer.LogWriter`
 - writer: The writer of one partition: one state, and a component for each kind of change
 - writer_state: The shared state of a log's writer: its segments, its locks, and whether it may

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from kstore._native.format import batch_fields, batch_table
+from kstore._native.format import batch_fields, batch_scan
 from kstore._native.format.status import name as status_name
 from kstore.errors import CorruptRecordError
 from kstore.kafka_names import OF_BATCH_INFOS
@@ -70,7 +70,7 @@ def _batches_in(data: "Slice", is_writer: bool) -> Iterator[RecordBatchInfo]:
     at, window = 0, _WINDOW
     while at < data.size:
         end = min(at + window, data.size)
-        table = batch_table.scan(data, at, end, check_crc=False)
+        table = batch_scan.scan(data, at, end, check_crc=False)
         for row in range(len(table)):
             yield _row(table, row, data)
         ended = status_name(table.status)

@@ -1,4 +1,8 @@
-"""Group commit: appends continue during a sync, and one sync serves all that wait."""
+"""Group commit: appends continue during a sync, and one sync serves all that wait.
+
+Several logs that sync together: :mod:`kstore.log.shared_committer`. Requests of a broker that wait
+for a sync: :mod:`kstore.broker.durable_commits`.
+"""
 
 import threading
 from contextlib import suppress

@@ -1,10 +1,10 @@
-"""What read_committed needs: the last stable offset, and which transactions were aborted.
+"""What read_committed needs: where a reader ends, and which transactions were aborted.
 
 A broker keeps both in memory and in ``.txnindex`` files and sends them to Kafka's consumer. Here
 both come from the markers in the log itself, so that a lost or short ``.txnindex`` cannot
 make a reader show aborted records. Only headers are walked, and only where a scan has met a
 transactional batch. The writer of a log without transactions walks none of it; a reader walks it
-from the newest producer snapshot on.
+from the newest producer snapshot on (:mod:`kstore.log.last_stable_offset`).
 
 A writer's last stable offset and aborted transactions are in :mod:`kstore.producer_state.state`
 and :mod:`kstore.producer_state.collect_aborted`.
@@ -14,18 +14,13 @@ Rules: Kafka's ProducerStateManager (first unstable offset), Fetcher (read_commi
 
 import threading
 from collections.abc import Mapping
-from contextlib import suppress
 from functools import partial
-from os.path import join
 from typing import TYPE_CHECKING, Never, TypedDict
 
-from kstore._native.format.batch_table import scan
+from kstore._native.format.batch_scan import scan
 from kstore._native.read.aborted_transactions import AbortedRanges, TransactionWalk
 from kstore._native.read.segment_view import SegmentList, Slice
-from kstore.errors import CorruptFileError, InvalidConfigError, StorageError
-from kstore.files import filenames
-from kstore.files.files import Files
-from kstore.producer_state import snapshot
+from kstore.errors import InvalidConfigError
 
 if TYPE_CHECKING:
     from kstore.log.readable_log import ReadableLog
@@ -35,7 +30,6 @@ UNCOMMITTED, COMMITTED = ISOLATION_LEVELS = ("read_uncommitted", "read_committed
 _INT64_MAX = 2**63 - 1
 _READ = 8 << 20  # bytes of a segment to read at a time where it is not mapped
 _MAPPED = 1 << 40
-_SNAPSHOT_LIMIT = 1 << 30
 _CONTROL = 0x20
 _MAX_ABORTED = 4096  # transactions; above it, those before the current offset are dropped
 
@@ -74,7 +68,7 @@ def end_at(log: "ReadableLog", isolation: str) -> int:
     return log.last_stable_offset if check_isolation(isolation) else log.end_offset
 
 
-class _Walker:
+class HeaderWalker:
     """Walks the headers of a log forward from an offset, slice by slice."""
 
     def __init__(
@@ -108,60 +102,6 @@ class _Walker:
         return True
 
 
-class LastStableOffset:
-    """The last stable offset of a log, updated by walking the batches appended since.
-
-    For a log without a current producer state: another process writes it, or it was truncated.
-    Starts from the newest valid producer snapshot, else from the log start. Thread
-    safe. Memory: one entry for each open transaction, and a slice of the log during a walk.
-    """
-
-    def __init__(self, log: "ReadableLog", files: Files) -> None:
-        self._log = log
-        self._files = files
-        self._lock = threading.Lock()
-        self._walker: _Walker | None = None
-
-    def offset(self) -> int:
-        """First offset of the earliest open transaction; the log end where none is open."""
-        with self._lock:
-            log = self._log
-            start, end = log.start_offset, log.end_offset
-            walker = self._walker
-            if walker is None or not start <= walker.state.next_offset <= end:
-                walker = self._walker = self._begin(start, end)
-            walker.advance(end)
-            walker.state.aborted.clear()
-            earliest = min(walker.state.open.values(), default=end)
-            return min(max(earliest, start), end)
-
-    def _begin(self, start: int, end: int) -> _Walker:
-        """A walk from the newest snapshot; without one no transaction is open at the start."""
-        names = map(filenames.parse, self._files.listdir(self._log.path))
-        offsets = (
-            name.base_offset
-            for name in names
-            if name is not None and name.kind == filenames.SNAPSHOT and not name.suffix
-        )
-        for offset in sorted(offsets, reverse=True):
-            if not start <= offset <= end:
-                continue
-            path = join(self._log.path, filenames.snapshot_name(offset))
-            with suppress(CorruptFileError, StorageError):  # removed or corrupt: try an older one
-                entries = snapshot.parse(self._files.read(path, _SNAPSHOT_LIMIT))
-                opened = {
-                    entry.producer_id: entry.current_transaction_first_offset
-                    for entry in entries
-                    if entry.current_transaction_first_offset >= 0
-                }
-                # From the earliest of them on: the snapshot's writer may have left open what a
-                # control batch without records has ended.
-                begin = max(start, min(opened.values(), default=offset))
-                before = {producer: at for producer, at in opened.items() if at < begin}
-                return _Walker(self._log, min(begin, offset), before)
-        return _Walker(self._log, start)
-
-
 class TransactionOutcomes:
     """Which transactions in a range of a log were aborted, found on request.
 
@@ -172,7 +112,7 @@ class TransactionOutcomes:
     def __init__(self, log: "ReadableLog") -> None:
         self._log = log
         self._lock = threading.Lock()
-        self._walker: _Walker | None = None
+        self._walker: HeaderWalker | None = None
         self._start = 0  # of the range walked
 
     def aborted_within(self, first: int, stop: int) -> AbortedRanges:
@@ -183,7 +123,7 @@ class TransactionOutcomes:
         with self._lock:
             walker = self._walker
             if walker is None or not self._start <= first <= walker.state.next_offset:
-                walker = self._walker = _Walker(self._log, first)
+                walker = self._walker = HeaderWalker(self._log, first)
                 self._start = first
             state = walker.state
             if len(state.aborted) > _MAX_ABORTED:

@@ -9,8 +9,8 @@ from kstore.config import LogConfig
 from kstore.errors import ReadOnlyError
 from kstore.files.files import Files
 from kstore.integers import INT32_MAX, INT32_MIN, check_integer, check_seconds
+from kstore.log.last_stable_offset import LastStableOffset
 from kstore.log.log import Log
-from kstore.log.read_committed import LastStableOffset
 from kstore.log.reader import LogReader
 from kstore.log.segment_source import SegmentSource
 from kstore.producer_state.collect_aborted import collect_aborted

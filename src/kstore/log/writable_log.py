@@ -23,8 +23,8 @@ from kstore.log import retention, time_lookup
 from kstore.log.append_info import AppendInfo
 from kstore.log.delete_segments import checked_log_start
 from kstore.log.extend import DoesNotFitError, TopicItems, append_chunk, split_into_chunks
+from kstore.log.last_stable_offset import LastStableOffset
 from kstore.log.log import Log
-from kstore.log.read_committed import LastStableOffset
 from kstore.log.segment_source import SegmentSource
 from kstore.log.watch import Callback, LogEvents, Watch
 from kstore.log.writer import LogWriter

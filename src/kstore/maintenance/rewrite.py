@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from kstore._native.format import batch_fields
-from kstore._native.format.batch_table import scan
+from kstore._native.format.batch_scan import scan
 from kstore._native.format.status import reason
 from kstore._native.read.segment_view import SegmentView
 from kstore.config import LogConfig, magic_of

@@ -30,7 +30,7 @@ from kstore.mirror.source_types import (
     TopicDescription,
 )
 from kstore.mirror.transaction_ends import End, Endings, Undecided
-from kstore.partition_files import batch_table
+from kstore.partition_files import batch_scan
 
 if TYPE_CHECKING:
     from kstore.log.log import Log
@@ -559,7 +559,7 @@ def _done(copy: _Copy) -> int:
 
 def _row(data: object, *, last: bool) -> tuple[int, ...] | None:
     """(first, last offset, leader epoch, producer, its epoch, sequence, records, checksum)."""
-    table = batch_table.scan(data, check_crc=False)  # type: ignore[arg-type]
+    table = batch_scan.scan(data, check_crc=False)  # type: ignore[arg-type]
     if len(table) == 0:
         return None
     n = len(table) - 1 if last else 0

@@ -15,7 +15,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, NamedTuple
 
 from kstore.mirror.source_types import OFFSET_OUT_OF_RANGE, Fetched, Position
-from kstore.partition_files import batch_table
+from kstore.partition_files import batch_scan
 
 if TYPE_CHECKING:
     from kstore.log.log import Log
@@ -96,7 +96,7 @@ class Endings:
         opened = self.opened()
         if not opened:
             return []
-        table = batch_table.scan(
+        table = batch_scan.scan(
             records, check_crc=False
         )  # up to a corrupt batch: the append reports it
         gaps = _gaps(table, self._log.end_offset)
@@ -149,7 +149,7 @@ class Endings:
                 return None
             if _is_listed(answer, entry):
                 committed = False
-            table = batch_table.scan(answer.records, check_crc=False)
+            table = batch_scan.scan(answer.records, check_crc=False)
             if _holds(answer.records, entry, self._log.end_offset):
                 return False, committed
             if len(table) == 0:
@@ -161,7 +161,7 @@ class Endings:
         return True, committed
 
 
-def _end_row(table: batch_table.BatchTable, producer_id: int) -> int:
+def _end_row(table: batch_scan.BatchTable, producer_id: int) -> int:
     """The first control batch of a producer; the number of batches if there is none."""
     for row in range(len(table)):
         if table.producer_id[row] == producer_id and table.attributes[row] & _CONTROL:
@@ -169,7 +169,7 @@ def _end_row(table: batch_table.BatchTable, producer_id: int) -> int:
     return len(table)
 
 
-def _gaps(table: batch_table.BatchTable, end: int) -> dict[int, int]:
+def _gaps(table: batch_scan.BatchTable, end: int) -> dict[int, int]:
     """How many offsets are missing before a batch, by its row."""
     found = {}
     for row in range(len(table)):
@@ -181,7 +181,7 @@ def _gaps(table: batch_table.BatchTable, end: int) -> dict[int, int]:
 
 def _holds(records: bytes, entry: "ProducerEntry", stop: int = 2**63 - 1) -> bool:
     """Whether a batch of records of the open transaction is among these."""
-    table = batch_table.scan(records, check_crc=False)
+    table = batch_scan.scan(records, check_crc=False)
     first = entry.current_transaction_first_offset
     return any(
         table.producer_id[row] == entry.producer_id
@@ -194,7 +194,7 @@ def _holds(records: bytes, entry: "ProducerEntry", stop: int = 2**63 - 1) -> boo
 def _is_listed(answer: Fetched, entry: "ProducerEntry") -> bool:
     """Whether the answer names the transaction among the aborted ones."""
     first = entry.current_transaction_first_offset
-    table = batch_table.scan(answer.records, check_crc=False)
+    table = batch_scan.scan(answer.records, check_crc=False)
     ends = [
         table.base_offset[row]
         for row in range(len(table))

@@ -1,7 +1,7 @@
 """The codecs of Kafka's batches by their ids: gzip 1, snappy 2, lz4 3, zstd 4.
 
 The framings are Kafka's: xerial blocks around snappy, one lz4 frame of independent blocks with
-a wrong header checksum in message v0 (KAFKA-3160), plain gzip and zstd. Decompression never
+a wrong header checksum in message v0 (KIP-57, KAFKA-3160), plain gzip and zstd. Decompression never
 asks for more memory than the compressed bytes can justify block by block, nor for more than a
 limit. The compression library releases the GIL; all functions may be called from any thread.
 

@@ -17,7 +17,7 @@ from os.path import basename, join
 from time import perf_counter
 
 from kstore._native.format import batch_fields
-from kstore._native.format.batch_table import scan as scan_batches
+from kstore._native.format.batch_scan import scan as scan_batches
 from kstore._native.format.status import name as status_name
 from kstore._native.format.status import reason
 from kstore._native.read.segment_view import SegmentView

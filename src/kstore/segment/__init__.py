@@ -17,6 +17,7 @@ Modules:
 - segment: The files of one segment: creates, opens, trims, maps, renames and removes them
 - transaction_index: Transaction indexes (``N.txnindex``): the aborted transactions of a segment
 
-Index files, their search (the warm section) and their entries are native: ``_native/index``; the
-header walk of a read, and the slice that it returns: ``_native/read/segment_view``.
+Index files and their search (the warm section) are native: ``_native/index``; the sparse index
+entries of an append: ``_native/append``; the header walk of a read, and the slice that it
+returns: ``_native/read/segment_view``.
 """

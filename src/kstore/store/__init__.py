@@ -55,6 +55,6 @@ Modules:
 
 Topic settings on disk: :mod:`kstore.checkpoint.topics_file`. Stray directories: which are stray
 is decided by :mod:`kstore.handover.stray_folders`, their names are those of
-:mod:`kstore.files.filenames`. The high watermark of a partition without replicas is its log end:
-:func:`kstore.store.log_dir_checkpoints.state_of`.
+:mod:`kstore.files.filenames`. The high watermark is kept in :mod:`kstore.log.writable_log`, and
+is the log end of a partition without replicas.
 """

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import field
 from typing import Any, NamedTuple
 
-from kstore._native.format.batch_table import BatchTable, scan
+from kstore._native.format.batch_scan import BatchTable, scan
 from kstore._native.format.status import name as status_name
 from kstore._native.read.decode import Scanner
 from kstore.errors import CorruptRecordError

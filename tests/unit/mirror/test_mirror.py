@@ -9,7 +9,7 @@ import pytest
 
 import kstore
 from kstore import LogConfig, Store, arguments
-from kstore._native.format.batch_table import scan
+from kstore._native.format.batch_scan import scan
 from kstore.cli import main
 from kstore.cli.mirror import numbers
 from kstore.errors import (

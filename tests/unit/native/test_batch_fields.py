@@ -5,7 +5,7 @@ import struct
 import pytest
 
 from kstore._native.format import batch_fields as fields
-from kstore._native.format.batch_table import scan
+from kstore._native.format.batch_scan import scan
 from kstore.errors import CorruptRecordError
 from oracle.plain import PlainRecord
 from oracle.writer import batch, message

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kstore._native.append.encode import BatchBuffer
-from kstore._native.format.batch_table import scan
+from kstore._native.format.batch_scan import scan
 from kstore._native.spark.encode_arrow import ArrowBinary, ArrowHeaders, assign_offsets, put_rows
 from kstore.errors import CorruptRecordError, InvalidRecordError
 

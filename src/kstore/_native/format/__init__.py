@@ -6,7 +6,7 @@ Modules:
 - batch_assembly: builds a v2 batch, a wrapper or uncompressed messages from rows
 - batch_fields: single fields of a header, for Python
 - batch_header: the header of a batch of any magic
-- batch_table: headers of many batches as columns, with their checksums checked by threads
+- batch_scan: checks the checksums of many batches, by threads; their headers as columns
 - buffer_view: columns of native memory, exported through the buffer protocol
 - converter: converts batches to another magic or codec
 - crc: CRC-32C and CRC-32, by the fastest path for this CPU

@@ -1,7 +1,7 @@
 """Offset index and time index: finds the largest entry at or below a target in the file.
 
-As Kafka, the search starts with the last 8 KiB (OffsetIndex's "warm section"), so that lookups
-near the end read no cold page. search_entries.pxd has the search loops.
+As Kafka, the search starts with the last 8 KiB (OffsetIndex's "warm section", KAFKA-6432), so that
+lookups near the end read no cold page. bisection.pxd has the search loops.
 """
 
 from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_Release, PyObject_GetBuffer
@@ -14,7 +14,7 @@ from kstore._native.format.crc import cpu_path, supported_paths
 from kstore._native.format.argument cimport HeldColumn, hold_int64s, hold_writable_int64s
 from kstore._native.format.cursor cimport get_i32, get_i64, get_u32
 from kstore._native.format.layout cimport OFFSET_INDEX_ENTRY_SIZE, TIME_INDEX_ENTRY_SIZE
-from kstore._native.index.search_entries cimport (
+from kstore._native.index.bisection cimport (
     KSTORE_PREFETCH, LANES, between_offsets, between_times, bisect_lanes, bisect_sampled,
     offset_key, time_key,
 )

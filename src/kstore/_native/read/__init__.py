@@ -1,4 +1,4 @@
-"""From an offset or a time to bytes, and from bytes to records.
+"""From an offset to bytes, and from bytes to records. By time: :mod:`kstore.log.time_lookup`.
 
 Modules:
 

@@ -12,5 +12,6 @@ Modules:
 - unused_table: Kafka's broker settings for functions that this broker does not have
 
 The engine has a parser of its own, for the settings of a log:
-:meth:`kstore.LogConfig.from_properties` in :mod:`kstore.config`.
+:meth:`kstore.LogConfig.from_properties` in :mod:`kstore.config`. Files of Java properties are
+parsed by :mod:`kstore.checkpoint.java_properties`.
 """

@@ -3,7 +3,7 @@
 Modules:
 
 - embedded_coordinator: The transaction coordinator of embedded producers, which blocks
-- end_markers: Ends transactions in the logs of their partitions
+- end_markers: Appends the control record that ends a transaction to the log of a partition
 - store_transactions: Implements the embedded coordinator's effects on a store
 - transaction_coordinator: A broker's transaction coordinator, without I/O and clock
 - transaction_events: The inputs and outputs of a broker's transaction coordinator

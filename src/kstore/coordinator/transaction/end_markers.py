@@ -1,4 +1,7 @@
-"""Ends transactions in the logs of their partitions: appends control records, commit or abort."""
+"""Appends the control record that ends a transaction, COMMIT or ABORT, to the log of a partition.
+
+For embedded producers, and for a broker (:mod:`kstore.broker.transaction_markers`).
+"""
 
 from functools import partial
 from typing import TYPE_CHECKING

@@ -13,7 +13,7 @@ from kstore.partition_files import (
     OpenFile,
     StagedRange,
     batch_fields,
-    batch_table,
+    batch_scan,
     filenames,
 )
 from kstore.spark.jobs.restore_types import Encoding, Written
@@ -43,7 +43,7 @@ def append_staged(files: Files, log: Log, encoding: Encoding, written: Written) 
     max_size = min(1 << 20, log.config.segment_bytes)
     for staged in written.ranges:
         data = _read(files, directory, staged)
-        starts = [*memoryview(batch_table.walk_frames(data)).tolist(), len(data)]
+        starts = [*memoryview(batch_scan.walk_frames(data)).tolist(), len(data)]
         first = batch_fields.base_offset(data)
         if log.end_offset == log.start_offset and log.end_offset < first:
             log._require_writer().truncator.skip_to(first)

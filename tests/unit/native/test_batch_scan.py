@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kstore._native.format import batch_table, status
+from kstore._native.format import batch_scan, status
 from oracle.plain import LOG_APPEND_TIME, PlainRecord
 from oracle.writer import batch, marker, message, wrapper
 
@@ -65,7 +65,7 @@ def as_rows(table):
 
 
 def test_every_field_of_every_magic():
-    table = batch_table.scan(SEGMENT)
+    table = batch_scan.scan(SEGMENT)
     assert (len(table), status.name(table.status), table.stop) == (10, "OK", len(SEGMENT))
     assert table.bad_crc_count == 0
     assert table.position.tolist() == STARTS[:-1]
@@ -88,7 +88,7 @@ def test_every_field_of_every_magic():
 
 
 def test_columns_are_views_that_outlive_the_table():
-    table = batch_table.scan(SEGMENT)
+    table = batch_scan.scan(SEGMENT)
     columns = {name: np.asarray(getattr(table, name)) for name in COLUMNS}
     expected = as_rows(table)
     del table
@@ -101,7 +101,7 @@ def test_columns_are_views_that_outlive_the_table():
 
 
 def test_a_column_is_refused_where_it_cannot_be_shown():
-    column = batch_table.scan(SEGMENT).size
+    column = batch_scan.scan(SEGMENT).size
     with pytest.raises(TypeError):
         column[0] = 1
     with pytest.raises(BufferError):
@@ -110,35 +110,35 @@ def test_a_column_is_refused_where_it_cannot_be_shown():
 
 def test_nothing_and_almost_nothing():
     for data in (b"", b"\0" * 16, SEGMENT[:17]):
-        table = batch_table.scan(data)
+        table = batch_scan.scan(data)
         assert (len(table), table.stop) == (0, 0)
         assert status.name(table.status) == ("TRUNCATED" if data else "OK")
         assert np.asarray(table.base_offset).shape == (0,)
-        walked = batch_table.walk_frames(data)
+        walked = batch_scan.walk_frames(data)
         assert (len(walked), walked.stop, walked.status) == (0, 0, table.status)
         assert np.asarray(walked).tolist() == []
 
 
 def test_every_cut_is_a_tail():
     for end in range(len(SEGMENT) + 1):
-        table = batch_table.scan(SEGMENT[:end])
+        table = batch_scan.scan(SEGMENT[:end])
         complete = max(n for n, start in enumerate(STARTS) if start <= end)
         assert (len(table), table.stop) == (complete, STARTS[complete])
         assert status.name(table.status) == ("OK" if end == STARTS[complete] else "TRUNCATED")
         assert table.bad_crc_count == 0
-        again = batch_table.scan(SEGMENT, end=end)
+        again = batch_scan.scan(SEGMENT, end=end)
         assert as_rows(again) == as_rows(table)
-        walked = batch_table.walk_frames(SEGMENT, end=end)
+        walked = batch_scan.walk_frames(SEGMENT, end=end)
         assert np.asarray(walked).tolist() == STARTS[:complete]
         assert (walked.stop, walked.status) == (table.stop, table.status)
 
 
 def test_every_flipped_bit_is_seen_or_outside_the_crc():
-    clean = batch_table.scan(SEGMENT)
+    clean = batch_scan.scan(SEGMENT)
     for bit in range(8 * len(SEGMENT)):
         flipped = bytearray(SEGMENT)
         flipped[bit >> 3] ^= 1 << (bit & 7)
-        table = batch_table.scan(flipped)
+        table = batch_scan.scan(flipped)
         index = max(n for n, start in enumerate(STARTS[:-1]) if start <= bit >> 3)
         inside = (bit >> 3) - STARTS[index]
         version = clean.magic[index]
@@ -148,17 +148,17 @@ def test_every_flipped_bit_is_seen_or_outside_the_crc():
         else:
             seen = table.bad_crc_count > 0 or table.stop < len(SEGMENT)
             assert seen, (index, inside)
-        assert batch_table.walk_frames(flipped).stop == table.stop
+        assert batch_scan.walk_frames(flipped).stop == table.stop
 
 
 def test_a_wrong_checksum_does_not_stop_the_scan():
     data = bytearray(SEGMENT)
     for index in (2, 6):
         data[STARTS[index + 1] - 1] ^= 1
-    table = batch_table.scan(data)
+    table = batch_scan.scan(data)
     assert table.crc_state.tolist() == [1, 1, -1, 1, 1, 1, -1, 1, 1, 1]
     assert (table.bad_crc_count, table.stop) == (2, len(data))
-    unchecked = batch_table.scan(data, check_crc=False)
+    unchecked = batch_scan.scan(data, check_crc=False)
     assert unchecked.crc_state.tolist() == [0] * 10
     assert unchecked.bad_crc_count == 0
 
@@ -182,9 +182,9 @@ def test_an_invalid_batch_header_stops_the_scan(position, form, value, expected)
     data = bytearray(SEGMENT)
     struct.pack_into(form, data, STARTS[5] + position, value)
     for table in (
-        batch_table.scan(data),
-        batch_table.scan(data, threads=2),
-        batch_table.walk_frames(data),
+        batch_scan.scan(data),
+        batch_scan.scan(data, threads=2),
+        batch_scan.walk_frames(data),
     ):
         assert (len(table), table.stop, status.name(table.status)) == (5, STARTS[5], expected)
 
@@ -192,30 +192,30 @@ def test_an_invalid_batch_header_stops_the_scan(position, form, value, expected)
 def test_smallest_sizes_of_each_magic():
     small_v1 = bytearray(message(0, None, None, magic=1))
     struct.pack_into(">i", small_v1, 8, 21)
-    assert status.name(batch_table.scan(small_v1).status) == "BAD_SIZE"
-    assert len(batch_table.scan(message(0, None, None, magic=0))) == 1
+    assert status.name(batch_scan.scan(small_v1).status) == "BAD_SIZE"
+    assert len(batch_scan.scan(message(0, None, None, magic=0))) == 1
 
 
 def test_zeroes_behind_the_last_batch():
     """A preallocated tail is no batch; where it starts is where the log ends."""
-    table = batch_table.scan(SEGMENT + bytes(4096))
+    table = batch_scan.scan(SEGMENT + bytes(4096))
     assert (len(table), table.stop, status.name(table.status)) == (10, len(SEGMENT), "BAD_SIZE")
 
 
 def test_ranges_outside_the_buffer_are_refused():
-    table = batch_table.scan(SEGMENT, STARTS[3], STARTS[7])
+    table = batch_scan.scan(SEGMENT, STARTS[3], STARTS[7])
     assert table.position.tolist() == STARTS[3:7]
     assert (table.start, table.stop) == (STARTS[3], STARTS[7])
     for start, end in ((-1, 5), (6, 5), (0, len(SEGMENT) + 1), (len(SEGMENT) + 1, -1), (0, -2)):
         with pytest.raises(ValueError, match="is not inside the buffer"):
-            batch_table.scan(SEGMENT, start, end)
+            batch_scan.scan(SEGMENT, start, end)
         with pytest.raises(ValueError, match="is not inside the buffer"):
-            batch_table.walk_frames(SEGMENT, start=start, end=end)
+            batch_scan.walk_frames(SEGMENT, start=start, end=end)
     for threads in (0, -1, 65):
         with pytest.raises(ValueError, match="threads must be"):
-            batch_table.scan(SEGMENT, threads=threads)
+            batch_scan.scan(SEGMENT, threads=threads)
     with pytest.raises(TypeError):
-        batch_table.scan("text")
+        batch_scan.scan("text")
 
 
 def long_segment(seed, count=3000):
@@ -232,14 +232,14 @@ LONG, LONG_STARTS = long_segment(1)
 
 
 def test_threads_and_chains_change_nothing():
-    expected = as_rows(batch_table.scan(LONG))
+    expected = as_rows(batch_scan.scan(LONG))
     assert expected[2] == LONG_STARTS[:-1]
     for seeds in (None, LONG_STARTS[1:-1:40], np.array(LONG_STARTS), range(0), LONG_STARTS):
         for threads in (1, 2, 3, 64):
-            table = batch_table.scan(LONG, threads=threads, seeds=seeds)
+            table = batch_scan.scan(LONG, threads=threads, seeds=seeds)
             assert as_rows(table) == expected
             assert (table.stop, status.name(table.status)) == (len(LONG), "OK")
-        walked = batch_table.walk_frames(LONG, seeds)
+        walked = batch_scan.walk_frames(LONG, seeds)
         assert np.asarray(walked).tolist() == LONG_STARTS[:-1]
         assert (walked.stop, status.name(walked.status)) == (len(LONG), "OK")
 
@@ -253,22 +253,22 @@ def test_wrong_seeds_never_change_the_result(data):
         )
     )
     end = data.draw(st.integers(0, len(LONG)))
-    plain = batch_table.scan(LONG, end=end)
-    table = batch_table.scan(LONG, end=end, threads=3, seeds=seeds)
+    plain = batch_scan.scan(LONG, end=end)
+    table = batch_scan.scan(LONG, end=end, threads=3, seeds=seeds)
     assert as_rows(table) == as_rows(plain)
     assert (table.stop, table.status) == (plain.stop, plain.status)
-    walked = batch_table.walk_frames(LONG, seeds, end=end)
+    walked = batch_scan.walk_frames(LONG, seeds, end=end)
     assert np.asarray(walked).tolist() == plain.position.tolist()
     assert (walked.stop, walked.status) == (plain.stop, plain.status)
 
 
 def test_unsorted_seeds_and_seeds_of_another_kind():
-    assert len(batch_table.walk_frames(LONG, [500, 100, 900, -1, 3])) == len(LONG_STARTS) - 1
+    assert len(batch_scan.walk_frames(LONG, [500, 100, 900, -1, 3])) == len(LONG_STARTS) - 1
     for seeds in ([None], ["7"], 5, [1.5]):
         with pytest.raises(TypeError):
-            batch_table.walk_frames(LONG, seeds)
+            batch_scan.walk_frames(LONG, seeds)
     with pytest.raises(OverflowError):
-        batch_table.walk_frames(LONG, [2**70])
+        batch_scan.walk_frames(LONG, [2**70])
 
 
 @settings(max_examples=40, deadline=None)
@@ -281,22 +281,22 @@ def test_all_scans_stop_at_the_same_damage(damage):
     data = bytearray(LONG)
     for position, value in damage:
         data[position] = value
-    plain = batch_table.scan(data)
+    plain = batch_scan.scan(data)
     seeds = LONG_STARTS[1:-1:25]
-    table = batch_table.scan(data, threads=2, seeds=seeds)
+    table = batch_scan.scan(data, threads=2, seeds=seeds)
     assert as_rows(table) == as_rows(plain)
     assert (table.stop, table.status) == (plain.stop, plain.status)
-    walked = batch_table.walk_frames(data, seeds)
+    walked = batch_scan.walk_frames(data, seeds)
     assert np.asarray(walked).tolist() == plain.position.tolist()
     assert (walked.stop, walked.status) == (plain.stop, plain.status)
 
 
 @given(data=st.binary(max_size=400))
 def test_a_scan_of_any_bytes_stops_within_them(data):
-    table = batch_table.scan(data)
+    table = batch_scan.scan(data)
     assert 0 <= table.stop <= len(data)
     assert (
-        np.asarray(batch_table.walk_frames(data, [30, 60, 90])).tolist() == table.position.tolist()
+        np.asarray(batch_scan.walk_frames(data, [30, 60, 90])).tolist() == table.position.tolist()
     )
 
 
@@ -306,11 +306,11 @@ def test_chains_over_many_groups():
     count = 200_000
     data = frame * count
     walked = np.asarray(
-        batch_table.walk_frames(data, range(len(frame), len(data), 41 * len(frame)))
+        batch_scan.walk_frames(data, range(len(frame), len(data), 41 * len(frame)))
     )
     assert walked.dtype == np.int32
     assert np.array_equal(walked, np.arange(count) * len(frame))
-    few = batch_table.walk_frames(data, [len(frame) * 5, len(frame) * 100_000])
+    few = batch_scan.walk_frames(data, [len(frame) * 5, len(frame) * 100_000])
     assert np.array_equal(np.asarray(few), walked)
 
 
@@ -321,7 +321,7 @@ def test_memory_of_a_large_walk_is_used_again_only_once_it_is_free():
     seeds = range(len(frame) * 1000, len(data), len(frame) * 1000)
 
     def walk(start):
-        found = np.asarray(batch_table.walk_frames(data, seeds, start=start))
+        found = np.asarray(batch_scan.walk_frames(data, seeds, start=start))
         assert np.array_equal(found, expected[start // len(frame) :])
         return found
 
@@ -343,5 +343,5 @@ def test_a_mapping_is_read_in_place(tmp_path):
     path = tmp_path / "segment"
     path.write_bytes(LONG)
     with path.open("rb") as file, mmap.mmap(file.fileno(), 0, prot=mmap.PROT_READ) as mapping:
-        assert as_rows(batch_table.scan(mapping, threads=2)) == as_rows(batch_table.scan(LONG))
-        assert np.asarray(batch_table.walk_frames(mapping)).tolist() == LONG_STARTS[:-1]
+        assert as_rows(batch_scan.scan(mapping, threads=2)) == as_rows(batch_scan.scan(LONG))
+        assert np.asarray(batch_scan.walk_frames(mapping)).tolist() == LONG_STARTS[:-1]

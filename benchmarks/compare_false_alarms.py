@@ -1,8 +1,8 @@
 """Measures how often ``kstore bench compare`` errs on this machine, by A/A and A/B pairs.
 
-    python benchmarks/judge_compare.py                      # every plant, 10 pairs; 50 equal pairs
-    python benchmarks/judge_compare.py --busy --plants commit --pairs 3 --equal 5
-    python benchmarks/judge_compare.py --apart              # two files, made one after the other
+    python benchmarks/compare_false_alarms.py            # every plant, 10 pairs; 50 equal pairs
+    python benchmarks/compare_false_alarms.py --busy --plants commit --pairs 3 --equal 5
+    python benchmarks/compare_false_alarms.py --apart    # two files, made one after the other
 
 Measures pairs of installations with ``compare --run`` (``--apart``: two runs one after the other).
 In equal pairs nothing differs; in the others calls of the second installation take 1.3 times as
