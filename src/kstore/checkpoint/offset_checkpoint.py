@@ -21,6 +21,8 @@ INT64_MAX = 2**63 - 1
 _LINE_END = re.compile(r"\r\n|\r|\n")  # as Java's readLine
 _NUMBER = re.compile(r"[+-]?[0-9]{1,20}")
 _SPACE = re.compile(r"\s+", re.ASCII)
+# A checkpoint as Kafka and kstore write it; what differs is parsed line by line.
+_WRITTEN = re.compile(r"0\n[0-9]{1,9}\n(?:[^\s\x1c-\x1f]+ [0-9]{1,10} [0-9]{1,18}\n)*", re.ASCII)
 
 Partition = tuple[str, int]  # topic, number
 
@@ -37,6 +39,9 @@ def read_offsets(files: Files, path: str | PathLike[str]) -> dict[Partition, int
 
 def parse_offsets(data: bytes, path: str | PathLike[str]) -> dict[Partition, int]:
     """The entries in the bytes of a checkpoint; path is only for the error."""
+    found = _parse_as_written(data)
+    if found is not None:
+        return found
     offsets: dict[Partition, int] = {}
     for line, fields in parse_frame(data, path, columns=3):
         partition = parse_number(fields[1], INT32_MAX, line, path)
@@ -45,6 +50,22 @@ def parse_offsets(data: bytes, path: str | PathLike[str]) -> dict[Partition, int
             raise corrupt(f"partition {fields[0]}-{partition} appears twice", line, path)
         offsets[entry] = parse_number(fields[2], INT64_MAX, line, path)
     return offsets
+
+
+def _parse_as_written(data: bytes) -> dict[Partition, int] | None:
+    """The entries of a checkpoint that looks as a writer leaves it; None for any other.
+
+    All of it in three calls: line by line, 10,000 entries take 30 ms of every start.
+    """
+    text = data.decode() if data.isascii() else ""
+    if _WRITTEN.fullmatch(text) is None:
+        return None
+    _, count, *fields = text.split()
+    numbers = list(map(int, fields[1::3]))
+    entries = zip(fields[0::3], numbers, strict=True)
+    offsets = dict(zip(entries, map(int, fields[2::3]), strict=True))
+    is_valid = len(offsets) == len(numbers) == int(count) and max(numbers, default=0) <= INT32_MAX
+    return offsets if is_valid else None
 
 
 def write_offsets(

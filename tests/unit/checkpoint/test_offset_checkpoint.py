@@ -4,7 +4,7 @@ import os
 from itertools import pairwise
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from kstore.checkpoint import clean_shutdown
@@ -87,6 +87,36 @@ def test_any_bytes_parse_or_are_refused(data):
     except CorruptFileError:
         return
     assert checkpoint.parse_offsets(checkpoint.format_offsets(mapping), PATH) == mapping
+
+
+_SIMILAR = st.text("01 9\n\r\t\x1c\xa0a+-_", max_size=30).map(lambda end: f"0\n1\na 0 5{end}")
+
+
+def line_by_line(data: bytes) -> dict[tuple[str, int], int] | str:
+    """The entries, or the error, by the parser that names the line."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(checkpoint, "_parse_as_written", lambda data: None)
+        return parsed(data)
+
+
+def parsed(data: bytes) -> dict[tuple[str, int], int] | str:
+    try:
+        return checkpoint.parse_offsets(data, PATH)
+    except CorruptFileError as error:
+        return str(error)
+
+
+@given(st.one_of(mappings.map(checkpoint.format_offsets), _SIMILAR.map(str.encode)))
+@example(b"0\n2\na 0 5\na 0 5\n")
+@example(b"0\n1\na 4294967296 5\n")
+@example(b"0\n2\na 0 5\n")
+def test_a_checkpoint_parsed_at_once_has_the_entries_and_errors_of_each_line(data):
+    assert parsed(data) == line_by_line(data)
+
+
+def test_what_a_writer_leaves_is_parsed_at_once():
+    written = {("orders", 0): 10**17, ("a.b_c-d", 2**31 - 1): 0}
+    assert checkpoint._parse_as_written(checkpoint.format_offsets(written)) == written
 
 
 @given(mappings, st.data())

@@ -305,9 +305,7 @@ def test_chains_over_many_groups():
     frame = message(0, b"k" * 10, b"v" * 60, magic=1)
     count = 200_000
     data = frame * count
-    walked = np.asarray(
-        batch_scan.walk_frames(data, range(len(frame), len(data), 41 * len(frame)))
-    )
+    walked = np.asarray(batch_scan.walk_frames(data, range(len(frame), len(data), 41 * len(frame))))
     assert walked.dtype == np.int32
     assert np.array_equal(walked, np.arange(count) * len(frame))
     few = batch_scan.walk_frames(data, [len(frame) * 5, len(frame) * 100_000])
