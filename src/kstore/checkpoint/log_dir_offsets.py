@@ -139,8 +139,8 @@ class LogDirOffsets:
                 _LOGGER.warning("%s", note)
             return {}
 
-    def _checkpointed(self) -> tuple[dict[PartitionKey, int], ...]:
-        return tuple(dict(self._entries(name)) for name in _CHECKPOINTED)
+    def _checkpointed(self) -> list[dict[PartitionKey, int]]:
+        return [dict(self._entries(name)) for name in _CHECKPOINTED]
 
     def _write(self, *mappings: Mapping[PartitionKey, int]) -> None:
         """Write recovery points, log starts and high watermarks."""
