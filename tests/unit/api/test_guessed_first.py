@@ -300,7 +300,7 @@ def test_settings_that_differ_from_the_default(store: Store) -> None:
     assert topic.config.overrides == {"retention.ms": 5000}
 
 
-def test_a_consumer_in_asyncio(store: Store) -> None:
+def test_a_consumer_is_iterated_in_asyncio(store: Store) -> None:
     async def read() -> list[bytes | None]:
         got: list[bytes | None] = []
         async with store.consumer("orders", group="g", timeout=5) as consumer:

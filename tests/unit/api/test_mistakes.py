@@ -29,7 +29,7 @@ def test_another_config_for_a_store(tmp_path: Path, config: object) -> None:
 
 
 @pytest.mark.parametrize("path", [3, b"data", None])
-def test_something_else_for_a_path(path: object) -> None:
+def test_something_else_for_a_path_is_a_typeerror(path: object) -> None:
     with pytest.raises(TypeError, match="a path, or a sequence of paths, not"):
         kstore.open(path)
 

@@ -145,7 +145,7 @@ def test_a_throttled_disk_differs_where_the_decision_does():
         (THROTTLED, Grade.POOR, "It writes 48 MB/s, less than 100 MB/s, and one commit in 100"),
     ],
 )
-def test_the_grade_of_each_class(found, grade, reason):
+def test_each_class_has_its_grade_and_reason(found, grade, reason):
     judged = judge(found)
     assert judged.grade is grade
     assert judged.reason.startswith(reason)

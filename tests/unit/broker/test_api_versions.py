@@ -49,7 +49,9 @@ def test_an_unknown_version_is_answered_in_version_0(client: socket.socket, vers
 
 
 @pytest.mark.parametrize("version", [0, 1, 2])
-def test_versions_without_tags(client: socket.socket, version: int) -> None:
+def test_versions_before_tags_are_answered_without_them(
+    client: socket.socket, version: int
+) -> None:
     answer = ask(client, version)
     assert answer[:6] == bytes.fromhex("00000007 0000")
     assert SELF in answer

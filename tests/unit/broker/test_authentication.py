@@ -166,7 +166,7 @@ def test_only_authentication_is_served_before_it(serve: Serve) -> None:
                 assert is_closed(client), key
 
 
-def test_a_session_of_version_1(serve: Serve) -> None:
+def test_a_session_of_handshake_version_1_is_not_renewed(serve: Serve) -> None:
     with connect(serve()) as client:
         assert login(client) == (0, 0)
         assert client.ask(MetadataRequest(topics=[]), 1).brokers

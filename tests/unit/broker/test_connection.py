@@ -413,7 +413,7 @@ def test_a_slice_that_ends_short_closes_the_connection(
 # --- many -----------------------------------------------------------------------------------
 
 
-def test_many_connections_at_once(server: Server) -> None:
+def test_200_connections_get_their_own_answers(server: Server) -> None:
     with ExitStack() as stack:
         clients = [stack.enter_context(Client(server)) for _ in range(200)]
         for number, client in enumerate(clients):

@@ -247,7 +247,7 @@ def test_zstd_is_answered_alike_in_every_version(brokers):
     assert brokers.quick.by_frame == 2
 
 
-def test_answers_that_cannot_be():
+def test_an_answer_with_a_wrong_version_or_name_is_a_valueerror():
     with pytest.raises(ValueError):
         fetch_frame.answer_head(6, 1, "t", 0, 0, 0, 0, 0)
     with pytest.raises(ValueError):

@@ -111,7 +111,7 @@ def test_partitions_are_added_updated_and_forgotten(sessions):
     assert ask(sessions, request(number, 3)).error_code == 70
 
 
-def test_wrong_ids_and_epochs(sessions):
+def test_wrong_session_ids_and_epochs_get_their_errors(sessions):
     number = ask(sessions, request(0, 0, wanted=[(0, 0)])).session_id
     assert ask(sessions, request(number + 1, 1)).error_code == 70
     for epoch in (2, 7, -5):

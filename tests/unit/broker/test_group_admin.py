@@ -172,7 +172,7 @@ def test_offsets_are_deleted_where_no_member_subscribes(client: RawClient) -> No
 
 
 @pytest.mark.parametrize("version", range(10))
-def test_offsets_in_every_version(client: RawClient, version: int) -> None:
+def test_committed_offsets_are_fetched_in_every_version(client: RawClient, version: int) -> None:
     assert commit(client) == 0
     wanted = OffsetFetchRequest.Topics("t", [0, 1])
     group = OffsetFetchRequest.Groups("g", topics=[OffsetFetchRequest.Groups.Topics("t", [0, 1])])

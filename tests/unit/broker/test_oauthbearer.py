@@ -106,7 +106,9 @@ def test_a_token_lets_a_client_in(serve: Serve) -> None:
         assert client.ask(MetadataRequest(topics=[]), 1).brokers
 
 
-def test_a_token_that_is_not_valid(serve: Serve, caplog: pytest.LogCaptureFixture) -> None:
+def test_an_invalid_token_is_refused_and_closes_the_connection(
+    serve: Serve, caplog: pytest.LogCaptureFixture
+) -> None:
     caplog.set_level(logging.DEBUG)
     token = KEY.sign(claims_of(iat=1, exp=2))
     with connect(serve()) as client:

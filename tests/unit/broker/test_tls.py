@@ -242,7 +242,9 @@ def test_a_slow_handshake_ends(serve: Serve, authority: Authority) -> None:
         assert ended
 
 
-def test_many_handshakes_at_once(serve: Serve, authority: Authority) -> None:
+def test_200_open_handshakes_do_not_block_another_client(
+    serve: Serve, authority: Authority
+) -> None:
     broker = serve()
     hello = client_hello(authority)
     sockets = []

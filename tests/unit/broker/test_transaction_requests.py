@@ -373,7 +373,7 @@ def test_offsets_of_no_member_and_of_no_topic(client: TransactionClient) -> None
 # --- administrators -------------------------------------------------------------------------
 
 
-def test_lists_and_descriptions(client: TransactionClient) -> None:
+def test_transactions_are_listed_and_described(client: TransactionClient) -> None:
     client.producer("idle")
     producer = client.producer()
     client.begin(producer, (0, 1))

@@ -25,7 +25,7 @@ version=1
 """.encode()
 
 
-def test_meta_properties_of_kraft(tmp_path):
+def test_meta_properties_of_kraft_are_read(tmp_path):
     path = tmp_path / "meta.properties"
     assert read_meta_properties(DISK, tmp_path) is None
     path.write_bytes(KRAFT)

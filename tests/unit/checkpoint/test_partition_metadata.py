@@ -54,7 +54,7 @@ def test_partition_metadata_of_a_later_version():
         (bytes(64), 2),
     ],
 )
-def test_bad_partition_metadata(data, line):
+def test_bad_partition_metadata_is_an_error_with_its_line(data, line):
     with pytest.raises(CorruptFileError) as caught:
         parse_topic_id(data, "p")
     assert caught.value.path == "p"

@@ -199,7 +199,7 @@ def test_wrong_use_is_explained(consume: Tool, words: list[str], text: str) -> N
 # --- settings of the consumer -------------------------------------------------------------------
 
 
-def test_settings_of_the_consumer(consume: Tool, tmp_path: Path) -> None:
+def test_a_consumers_settings_come_from_file_and_options(consume: Tool, tmp_path: Path) -> None:
     path = tmp_path / "c.properties"
     path.write_text("auto.offset.reset=earliest\ngroup.id=g\nssl.key.password=x\n")
     value = ("--value-deserializer", "LongDeserializer")

@@ -149,7 +149,7 @@ def test_describe_a_group_that_does_not_exist(tool: Tool) -> None:
 # --- several directories, damage, and changes meanwhile -------------------------------------------
 
 
-def test_groups_of_every_log_dir(tmp_path: Path, capfd: Any) -> None:
+def test_groups_of_every_log_dir_are_shown(tmp_path: Path, capfd: Any) -> None:
     """A reader of the second directory only commits there."""
     first, second = tmp_path / "a", tmp_path / "b"
     with kstore.open([first, second]) as store:

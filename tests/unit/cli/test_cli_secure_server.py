@@ -149,7 +149,7 @@ def test_older_names_of_the_option(served: Served, tmp_path: Path, capsys: Any) 
         assert main(words) == 0, capsys.readouterr()
 
 
-def test_records_of_console_tools(
+def test_console_tools_send_and_read_over_sasl_ssl(
     served: Served, tmp_path: Path, capsys: Any, stdin_of: Callable[[bytes], None]
 ) -> None:
     settings = served.settings("SASL_SSL", "SCRAM-SHA-256")

@@ -108,7 +108,7 @@ def test_unknown_states_and_types_are_refused(tool: Tool, words: list[str], text
     assert text in errors[0]
 
 
-def test_describe_without_members(tool: Tool, group: str) -> None:
+def test_describe_of_a_group_without_members_says_so(tool: Tool, group: str) -> None:
     status, lines, errors = tool("consumer-groups", "--describe", "--group", group)
     assert (status, errors) == (0, ["", f"Consumer group '{group}' has no active members."])
     assert [line.split() for line in lines] == [
@@ -311,7 +311,9 @@ def test_only_what_was_printed_is_committed(tool: Tool, store: RemoteStore, grou
     assert sorted(first + rest) == ["5", "6", "7", "8", "9", "other 0", "other 1", "other 2"]
 
 
-def test_a_pattern_and_no_commit(tool: Tool, store: RemoteStore, group: str) -> None:
+def test_topics_of_a_pattern_are_read_without_a_commit(
+    tool: Tool, store: RemoteStore, group: str
+) -> None:
     words = ("--include", "or.*|logs", "--command-property", "enable.auto.commit=false")
     before = committed(store, group)
     assert len(consume(tool, group, *words)) == 9

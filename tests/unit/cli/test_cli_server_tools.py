@@ -67,7 +67,7 @@ def test_log_dirs_of_a_server_are_described_as_json(broker: Broker, tool: Tool) 
         (["--broker-list", "x"], "a whole number"),
     ],
 )
-def test_log_dirs_of_other_brokers(tool: Tool, words: list[str], text: str) -> None:
+def test_log_dirs_of_other_brokers_are_an_error(tool: Tool, words: list[str], text: str) -> None:
     status, lines, errors = tool("log-dirs", "--describe", *words)
     assert (status, lines) == (1, [])
     assert text in errors[0]
@@ -183,7 +183,7 @@ def test_api_versions_are_printed_as_kafkas_tool_does(broker: Broker, tool: Tool
     assert not lines[-2].endswith(",")
 
 
-def test_versions_that_do_not_meet() -> None:
+def test_versions_that_do_not_meet_are_unusable() -> None:
     low, high = own_versions()[ApiKey.FETCH]
     assert line_of(ApiKey.FETCH, (high + 1, high + 2)).endswith("[unusable: node too new]")
     assert line_of(ApiKey.FETCH, (low, high + 2)).endswith(f"[usable: {high}]")
@@ -238,7 +238,7 @@ def test_an_open_transaction(broker: Broker, tool: Tool) -> None:
     assert "Failed to describe transaction state of transactional-id `nope`" in errors[0]
 
 
-def test_producers_of_a_partition(broker: Broker, tool: Tool) -> None:
+def test_producers_of_a_partition_are_described(broker: Broker, tool: Tool) -> None:
     with broker.store.transactional_producer("billing") as producer:
         producer.begin_transaction()
         producer.send("orders", b"v", partition=1)

@@ -220,7 +220,7 @@ def test_the_console_consumer_reads_from_a_time(filled):
     assert consumed(filled, *source, "--from-time", "2030-01-01T00:00:00Z") == []
 
 
-def test_fields_in_kafkas_order(filled):
+def test_fields_are_printed_in_kafkas_order(filled):
     names = ("timestamp", "partition", "offset", "epoch", "headers", "key")
     words = [word for name in names for word in ("--property", f"print.{name}=true")]
     assert consumed(filled, "--include", "other.*", "--from-beginning", *words) == [
@@ -228,7 +228,7 @@ def test_fields_in_kafkas_order(filled):
     ]
 
 
-def test_separators_and_literals():
+def test_records_are_printed_with_the_given_separators_and_literals():
     record = Record(5, -1, None, b"v", timestamp_type="NoTimestampType")
     wanted = {
         "print.timestamp": "true",

@@ -56,7 +56,7 @@ def test_closed_standard_output_changes_nothing(
     assert (done.returncode, "Traceback" in done.stderr) == (0, False), done.stderr
 
 
-def test_both_closed_and_an_error(tmp_path: Path) -> None:
+def test_an_error_with_closed_streams_has_its_status(tmp_path: Path) -> None:
     words = ["verify", "--log-dir", str(tmp_path / "absent")]
     assert run_in_shell(words, ">&- 2>&- <&-").returncode == run_in_shell(words, "").returncode
 

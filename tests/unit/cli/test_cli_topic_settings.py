@@ -321,7 +321,7 @@ def test_a_file_of_another_shape_is_refused(text: Any, sentence: str) -> None:
         parse_offsets(text)
 
 
-def test_a_missing_offsets_file(tool: Tool, tmp_path: Path) -> None:
+def test_a_missing_offsets_file_is_an_error_in_two_lines(tool: Tool, tmp_path: Path) -> None:
     path = tmp_path / "none"
     assert tool("delete-records", "--offset-json-file", path) == (
         1,

@@ -127,7 +127,9 @@ def test_producers_agree_with_a_leader_after_any_failed_call(tmp_path: Path, fau
 
 
 @pytest.mark.parametrize("fault", FAULTS)
-def test_a_disk_that_stays_broken(tmp_path: Path, fault: str) -> None:
+def test_producers_agree_with_a_leader_after_a_disk_stays_broken(
+    tmp_path: Path, fault: str
+) -> None:
     calls = calls_of_a_whole_run(tmp_path / "count")
     for number in range(0, len(calls), 5):
         directory = tmp_path / f"{number}"

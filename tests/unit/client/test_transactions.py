@@ -276,7 +276,7 @@ def test_states_are_kafka_s_records(tmp_path: Path) -> None:
 # --- offsets ----------------------------------------------------------------------------------
 
 
-def test_consume_transform_produce(store) -> None:
+def test_consume_transform_produce_is_exactly_once_after_an_abort(store) -> None:
     store["a"][0].extend([b"%d" % n for n in range(10)])
     producer = store.transactional_producer("id")
     with store.consumer(

@@ -80,7 +80,7 @@ def test_a_connection_rate_is_of_an_address_or_the_default() -> None:
         ([(IP, "a host")], "a host is not a valid IP"),
     ],
 )
-def test_entities_that_are_none(parts: list[tuple[str, str | None]], text: str) -> None:
+def test_wrong_entities_are_refused(parts: list[tuple[str, str | None]], text: str) -> None:
     with pytest.raises(InvalidRequestError, match=text):
         entity_of(parts)
 

@@ -42,7 +42,7 @@ def test_everything_but_the_active_segment():
     assert not found.reset
 
 
-def test_from_the_checkpoint_on():
+def test_segments_are_dirty_from_the_checkpoint_on():
     found = find(segments(0, 10, 20, 50), checkpoint=20)
     assert (found.first_dirty_offset, found.first_uncleanable_offset) == (20, 50)
     assert (found.clean_bytes, found.cleanable_bytes) == (200, 100)

@@ -78,7 +78,7 @@ def test_every_call_fails_once_or_for_ever(tmp_path, sticky):
     assert tuple(before) in outcomes
 
 
-def test_a_kill_at_every_rename(tmp_path):
+def test_a_compaction_killed_at_any_rename_keeps_every_key(tmp_path):
     """Kill before each rename: what a loader has to finish or to undo."""
     base = tmp_path / "base" / "t-0"
     fill(base, rounds=3).close()

@@ -172,7 +172,7 @@ def test_the_epoch_of_a_heartbeat_is_checked(epoch: int, owned: Any, error: Erro
     assert driver.beat("x", epoch, owned=owned).error == error
 
 
-def test_unknown_group_and_member() -> None:
+def test_an_unknown_group_or_member_gets_its_error() -> None:
     driver = Driver()
     assert driver.beat("x", 1).error == ErrorCode.GROUP_ID_NOT_FOUND
     assert driver.beat("x", -1).error == ErrorCode.GROUP_ID_NOT_FOUND

@@ -306,7 +306,7 @@ def connect(group: ClassicGroup) -> ClassicGroup:
         (broken(classic_group(("x", (0,)))), BOTH, MOST, "malformed"),
     ],
 )
-def test_groups_that_stay_classic(
+def test_a_group_that_cannot_be_upgraded_stays_classic(
     group: ClassicGroup, policy: MigrationPolicy, most: int, words: str
 ) -> None:
     with pytest.raises(CannotUpgradeError, match=words):

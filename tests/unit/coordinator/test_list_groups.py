@@ -80,7 +80,7 @@ def holder(store: Store, tmp_path: Path) -> Iterator["subprocess.Popen[str]"]:
 # --- listing ----------------------------------------------------------------------------------
 
 
-def test_a_store_without_groups(store: Store) -> None:
+def test_a_store_without_groups_lists_none(store: Store) -> None:
     assert store.groups() == {}
 
 

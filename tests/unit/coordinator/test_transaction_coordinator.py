@@ -419,7 +419,7 @@ def test_a_key_from_the_future_is_skipped() -> None:
     assert decode_key(b"\x00\x01what") is None
 
 
-def test_states_that_kafka_wrote(broker_set, tmp_path) -> None:
+def test_states_that_kafka_wrote_are_decoded(broker_set, tmp_path) -> None:
     """As kstore's dump-log shows them, which is compared with Kafka's tool."""
     decoded = 0
     with kstore.open(broker_set.log_dir, mode="r") as store:

@@ -282,7 +282,7 @@ def test_what_the_cluster_does_not_know(own: Path, tmp_path: Path, records, reas
         hand_over(own, broker_dir)
 
 
-def test_what_the_cluster_knows(own: Path, tmp_path: Path) -> None:
+def test_a_folder_that_the_cluster_does_not_know_is_reported(own: Path, tmp_path: Path) -> None:
     broker_dir = broker(tmp_path / "there", "t-0", "t-1", "gone-0")
     own_metadata = [metadata.topic("t", ID), metadata.partition(ID, 0, (1,), (HERE,))]
     metadata.write(broker_dir, *own_metadata, metadata.partition(ID, 1, (3, 1), (AWAY, HERE)))

@@ -87,7 +87,7 @@ def test_run_again_after_a_crash_at_every_change(own: Path, tmp_path: Path, mode
     assert snapshot(own) == before
 
 
-def test_a_folder_that_was_lost(own: Path, tmp_path: Path) -> None:
+def test_a_handover_of_which_a_kill_lost_folders_is_completed(own: Path, tmp_path: Path) -> None:
     expected = records(own)
     broker_dir, ids = tmp_path / "there", {"t": "A" * 19 + "BAA"}
     for index, tree in states(tmp_path, "kill", lost=True):

@@ -92,7 +92,9 @@ def test_no_acknowledged_record_is_lost_after_any_failed_call(tmp_path: Path, fa
 
 
 @pytest.mark.parametrize("fault", FAULTS)
-def test_a_disk_that_stays_broken(tmp_path: Path, fault: str) -> None:
+def test_no_acknowledged_record_is_lost_on_a_disk_that_stays_broken(
+    tmp_path: Path, fault: str
+) -> None:
     calls = calls_of_a_whole_run(tmp_path)
     for number in range(0, len(calls), 3):
         directory = tmp_path / f"{number}"

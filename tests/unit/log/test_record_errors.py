@@ -112,7 +112,7 @@ def test_uncompressed_messages_are_batches_of_one_record(tmp_path: Path, magic: 
     assert error.record_errors == (RecordError(0, NO_KEY),)
 
 
-def test_the_records_of_a_wrapper(tmp_path: Path) -> None:
+def test_refused_records_of_a_wrapper_are_numbered(tmp_path: Path) -> None:
     log = opened(tmp_path, **BOUNDS)
     error = refused(log, wrapper(rows((NOW, b"k"), (5, b"k"), (6, b"k")), magic=1, codec=1))
     assert [each.batch_index for each in error.record_errors] == [1, 2]

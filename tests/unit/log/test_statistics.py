@@ -303,7 +303,9 @@ def test_a_damaged_batch_is_named_and_skipped(
     assert found.batch_sizes.total + found.damaged_bytes == found.bytes
 
 
-def test_a_segment_that_was_cut(plain: tuple[Path, list[PlannedSegment]]) -> None:
+def test_statistics_of_a_cut_segment_report_the_damage(
+    plain: tuple[Path, list[PlannedSegment]],
+) -> None:
     directory, segments = plain
     path = directory / f"{segments[0].base_offset:020}.log"
     last = framed(path.read_bytes())[-1][1]

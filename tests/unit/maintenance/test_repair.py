@@ -195,7 +195,9 @@ def test_of_two_messages_with_one_offset_the_right_one_stays(magic, first, tmp_p
 @pytest.mark.parametrize("checkpoint", [None, "0\n1\n0 0\n", "0\n9\n"])
 @pytest.mark.parametrize("slot", [0, 7, 17])
 @pytest.mark.parametrize("bit", [0, 7, 15, 24, 30, 31])
-def test_a_flipped_leader_epoch(bit, slot, checkpoint, partition, tmp_path):
+def test_repair_restores_a_flipped_leader_epoch_where_others_show_it(
+    bit, slot, checkpoint, partition, tmp_path
+):
     """It is outside the checksum. A writer of the output would take it for the current one."""
     if checkpoint is not None:
         (partition / "leader-epoch-checkpoint").write_text(checkpoint)
@@ -217,7 +219,7 @@ def test_a_flipped_leader_epoch(bit, slot, checkpoint, partition, tmp_path):
     assert file.read_text() == right
 
 
-def test_epochs_that_rise_stay(partition, tmp_path):
+def test_repair_keeps_epochs_that_rise(partition, tmp_path):
     """One batch each of epochs 0 to 17, and a file that knows the first ones only."""
     data = b""
     for path, (base, parts) in zip(sorted(partition.glob("*.log")), SEGMENTS, strict=True):
@@ -398,7 +400,7 @@ def test_repair_reports_missing_duplicate_and_misnamed_segments(partition, tmp_p
     assert [(gap.first_offset, gap.last_offset) for gap in found.gaps] == [(18, 35)]
 
 
-def test_an_overlap_of_two_segments(partition, tmp_path):
+def test_repair_saves_batches_of_two_segments_once(partition, tmp_path):
     """The segment at 18 has the first batches of the next one, too."""
     put(partition, 18, [*SEGMENTS[1][1], *SEGMENTS[2][1][:2]])
     found, saved = repaired(partition, tmp_path)

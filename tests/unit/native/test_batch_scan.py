@@ -300,7 +300,7 @@ def test_a_scan_of_any_bytes_stops_within_them(data):
     )
 
 
-def test_chains_over_many_groups():
+def test_chains_over_many_groups_find_every_frame():
     """More seeds than chains that run together, several groups, long and short gaps."""
     frame = message(0, b"k" * 10, b"v" * 60, magic=1)
     count = 200_000

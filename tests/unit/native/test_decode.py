@@ -197,7 +197,7 @@ def test_log_append_time_and_delete_horizon():
     assert [r.timestamp for r in all_records(data)] == [r.timestamp for r in records]
 
 
-def test_empty_batches_and_gaps():
+def test_empty_batches_and_gaps_are_passed_over():
     empty = writer.batch([], base_offset=20, last_offset=24)
     gappy = writer.batch([plain(1, 31)[0], plain(1, 37)[0]], base_offset=30, last_offset=40)
     assert [r.offset for r in all_records(empty + gappy + empty)] == [31, 37]
@@ -359,7 +359,7 @@ DELTAS = [0, 1, -1, 63, -64, 64, 8191, 8192, 1 << 20, 1 << 27, -(1 << 27), 1 << 
 
 
 @pytest.mark.parametrize("key_size", [None, 0, 1, 30, 70, 9000])
-def test_records_of_every_shape(key_size):
+def test_records_of_every_size_are_decoded(key_size):
     key = None if key_size is None else b"k" * key_size
     records = [
         PlainRecord(9 + 3 * n, T + DELTAS[n % len(DELTAS)], key, b"v" * size)

@@ -124,7 +124,7 @@ def test_every_flipped_bit():
     st.integers(0, 500),
     st.binary(max_size=80),
 )
-def test_any_segment_in_chunks(batches, chunk, interval, tail):
+def test_a_scan_in_chunks_agrees_with_the_oracle(batches, chunk, interval, tail):
     offset, data = BASE, b""
     for count, size, timestamp, epoch in batches:
         data += writer.batch(records(offset, count, size, timestamp), leader_epoch=epoch)

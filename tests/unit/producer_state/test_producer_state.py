@@ -142,7 +142,7 @@ def test_a_coordinator_s_batches_have_no_sequence(log: Log) -> None:
     assert log.last_stable_offset == 4
 
 
-def test_thousands_of_producers(log: Log) -> None:
+def test_duplicates_of_thousands_of_producers_are_found(log: Log) -> None:
     ids = [(n * 7919) % 100_003 + (1 << 62) for n in range(3000)]
     for n, producer_id in enumerate(ids):
         log.append_as_leader(sent(producer_id, 0, n))

@@ -30,7 +30,7 @@ VERSIONS = [
 
 
 @pytest.mark.parametrize(("api_key", "version", "request_version", "response_version"), VERSIONS)
-def test_versions_of_headers(
+def test_each_api_version_has_its_header_versions(
     api_key: ApiKey, version: int, request_version: int, response_version: int
 ) -> None:
     assert is_flexible(api_key, version) == (request_version == 2)

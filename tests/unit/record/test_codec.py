@@ -19,7 +19,7 @@ TEXT = b"hello hello hello"
 @pytest.mark.parametrize(("which", "magic"), LEGAL)
 @given(data=st.binary(max_size=300), repeat=st.integers(1, 700))
 @settings(max_examples=30)
-def test_round_trip_and_the_oracle(which, magic, data, repeat):
+def test_compressed_data_is_read_by_the_oracle_and_back(which, magic, data, repeat):
     data *= repeat
     ours = codec.compress(which, magic, data)
     assert codec.decompress(which, magic, ours) == data
@@ -35,7 +35,7 @@ def test_worked_examples_of_framing():
     assert codec.compress(3, 2, b"abc").hex() == "04224d18604082" + "03000080616263" + "00000000"
 
 
-def test_the_lz4_checksum_of_v0():
+def test_the_wrong_lz4_checksum_of_v0_is_accepted_in_v0_only():
     wrong = codec.compress(3, 0, TEXT)
     assert codec.decompress(3, 0, wrong) == TEXT
     assert codec.decompress(3, 0, codec.compress(3, 1, TEXT)) == TEXT

@@ -213,13 +213,13 @@ def test_batches_of_the_wanted_format_are_not_touched():
     assert down_convert(old + data[: len(data) - 78], 1).startswith(old)
 
 
-def test_the_lz4_checksum_of_v0():
+def test_conversion_writes_the_lz4_header_of_each_magic():
     data = writer.batch(sample(), codec=3)
     assert convert(data, 0)[26:].startswith(bytes.fromhex("04224d1860401a"))
     assert convert(data, 1)[34:].startswith(bytes.fromhex("04224d18604082"))
 
 
-def test_rebuilding_as_a_leader():
+def test_a_leader_rebuilds_messages_as_one_batch():
     data = convert(writer.batch(sample(step=4)), 1) + writer.wrapper(
         sample(900, 2), magic=1, codec=1
     )
@@ -395,7 +395,7 @@ def test_every_flipped_bit_is_an_error_or_harmless(source, magic):
     cut=st.booleans(),
 )
 @settings(max_examples=300)
-def test_damage_inside_a_wrapper(magic, target, at, bit, cut):
+def test_damage_inside_a_wrapper_is_not_converted(magic, target, at, bit, cut):
     """The outer checksum is right, the messages inside are not."""
     inner = bytearray(
         b"".join(

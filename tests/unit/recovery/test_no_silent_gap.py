@@ -84,7 +84,7 @@ def seen_from(log, offset):
         ("packed", 0, "a"),
     ],
 )
-def test_each_bit_of_each_header(shape, interval, mode, tmp_path):
+def test_a_flipped_bit_of_a_header_hides_no_record_silently(shape, interval, mode, tmp_path):
     parts = SHAPES[shape]()
     path, data = partition(tmp_path, parts, interval, after := AFTER[shape])
     truth = [(r.offset, r.key, r.value) for r in read_log(data).records]

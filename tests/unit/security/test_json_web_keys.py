@@ -232,7 +232,7 @@ def test_claims_that_are_accepted() -> None:
     ],
     ids=range(17),
 )  # fmt: skip
-def test_sets_without_a_usable_key(document: bytes) -> None:
+def test_a_set_without_a_usable_key_is_a_valueerror(document: bytes) -> None:
     with pytest.raises(ValueError, match=r"JSON Web Key Set|no key"):
         JsonWebKeys(document)
 

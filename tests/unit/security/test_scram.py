@@ -37,7 +37,7 @@ def exchange(mechanism: str = "SCRAM-SHA-256") -> ScramExchange:
     return ScramExchange(mechanism, lambda user: credential(mechanism), lambda: SERVER_NONCE)
 
 
-def test_the_exchange_of_rfc_7677() -> None:
+def test_the_server_completes_the_exchange_of_rfc_7677_once() -> None:
     server = exchange()
     assert server.step(CLIENT_FIRST) == SERVER_FIRST
     assert not server.is_complete

@@ -21,7 +21,7 @@ def client() -> ScramClient:
     return ScramClient("SCRAM-SHA-256", "user", "pencil", NONCE)
 
 
-def test_the_exchange_of_rfc_7677() -> None:
+def test_the_client_completes_the_exchange_of_rfc_7677() -> None:
     exchange = client()
     assert exchange.first() == b"n,,n=user,r=rOprNGfwEbeRWgbNEkqO"
     assert exchange.final(SERVER_FIRST) == CLIENT_FINAL

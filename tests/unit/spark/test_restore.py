@@ -158,7 +158,7 @@ def write_parquet(source: Path, folder: Path, *, overlap: bool = True) -> None:
 
 
 @pytest.mark.parametrize("chunk", [500, 1 << 26])
-def test_parquet_of_any_writer(
+def test_a_restore_from_parquet_equals_the_exported_topic(
     source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, chunk: int
 ) -> None:
     monkeypatch.setattr(restore_plan, "_CHUNK", chunk)
@@ -201,7 +201,7 @@ class Dead(BaseException):
     """The driver is gone."""
 
 
-def test_killed_between_two_chunks(
+def test_a_restore_killed_between_two_chunks_is_continued(
     source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The target has a prefix; the next run with the same file continues behind it."""

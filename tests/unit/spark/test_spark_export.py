@@ -144,7 +144,7 @@ def test_files_are_named_by_date_and_offsets() -> None:
     )
 
 
-def test_a_time_beyond_sparks(tmp_path: Path) -> None:
+def test_a_time_beyond_those_of_spark_goes_to_the_default_folder(tmp_path: Path) -> None:
     with kstore.open(tmp_path / "data", config=QUIET) as store:
         log = store.create_topic("far", 1)[0]  # a client may send such a time
         log.append_as_leader(writer.batch([PlainRecord(0, 2**63 - 1, None, b"x")]))

@@ -81,7 +81,7 @@ def test_a_sink_of_partitions_without_end() -> None:
         parse_sink({**given, "numPartitions": "1000000000000"})
 
 
-def test_exactly_one_selection() -> None:
+def test_exactly_one_selection_of_topics_is_accepted() -> None:
     assert parse(subscribe="a, b,a").topics == ("a", "b")
     assigned = parse_source({"path": "/d", "assign": '{"b": [1, 0], "a": [3]}'})
     assert assigned.partitions == (("a", 3), ("b", 0), ("b", 1))

@@ -162,7 +162,7 @@ def check_shape_of_offsets(found: Plan, count: int) -> None:
 
 
 @pytest.mark.parametrize("most", [1, 7, 100, 333, 1000])
-def test_max_records_per_partition(log_dir: Path, most: int) -> None:
+def test_max_records_per_partition_bounds_every_task(log_dir: Path, most: int) -> None:
     found = plan(log_dir, topics="orders", maxRecordsPerPartition=most)
     counts = [sum(part.stop - part.start for part in task) for task in found.tasks]
     assert sum(counts) == 1000

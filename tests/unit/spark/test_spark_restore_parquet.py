@@ -39,7 +39,7 @@ def chunk_of(path: str) -> Chunk:
         ("topic", pa.array([[1], [2]], pa.list_(pa.int64()))),
     ],
 )
-def test_a_column_of_another_type(tmp_path: Path, name: str, column: Any) -> None:
+def test_a_column_of_another_type_is_an_error(tmp_path: Path, name: str, column: Any) -> None:
     path = write(tmp_path / "a.parquet", **{name: column})
     for work in (lambda: scan_parquet(path, "orders"), lambda: list(read_chunk(chunk_of(path)))):
         with pytest.raises(InvalidRecordError, match=f"column {name} is .*write the file") as found:
@@ -47,7 +47,7 @@ def test_a_column_of_another_type(tmp_path: Path, name: str, column: Any) -> Non
         assert found.value.path == path
 
 
-def test_a_value_that_is_no_time(tmp_path: Path) -> None:
+def test_a_timestamp_column_of_text_is_an_error(tmp_path: Path) -> None:
     path = write(tmp_path / "a.parquet", timestamp=pa.array(["x", "y"]))
     with pytest.raises(InvalidRecordError, match="column timestamp is string") as found:
         list(read_chunk(chunk_of(path)))

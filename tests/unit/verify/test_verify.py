@@ -187,7 +187,7 @@ def test_records_are_checked_behind_a_right_checksum(partition):
     assert (finding.kind, finding.position, finding.offset) == ("batch", 0, 120)
 
 
-def test_offsets_out_of_order(partition):
+def test_a_batch_with_an_earlier_offset_is_found(partition):
     data = b"".join(parts_from(100))
     last = parts_from(100)[-1]
     (partition / filenames.log_name(100)).write_bytes(data + last)
@@ -334,7 +334,7 @@ def transactions(tmp_path_factory):
     return root / "orders-0"
 
 
-def test_sound_transactional_files(transactions):
+def test_sound_transactional_files_have_no_findings(transactions):
     assert verify_partition(DISK, transactions).findings == []
     names = {path.name for path in transactions.iterdir() if path.stat().st_size}
     assert any(name.endswith(".txnindex") for name in names)

@@ -51,7 +51,7 @@ def test_brokers_of_the_listener_that_was_asked() -> None:
         (7, 115, "Unsupported endpoint type 7"),
     ],
 )  # fmt: skip
-def test_another_type_of_endpoint(endpoint_type: int, error: int, message: str) -> None:
+def test_another_type_of_endpoint_is_refused(endpoint_type: int, error: int, message: str) -> None:
     response = client().ask(DescribeClusterRequest(endpoint_type=endpoint_type), 1)
     assert (response.error_code, response.error_message) == (error, message)
     assert (response.cluster_id, response.controller_id, response.brokers) == ("", -1, [])

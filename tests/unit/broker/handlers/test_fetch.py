@@ -449,6 +449,6 @@ def test_a_corrupt_batch_is_an_error_of_its_partition(broker):
     assert only(broker.ask(fetch(broker, wanted(offset=1)), 11)).error_code == 2
 
 
-def test_topic_image_of_a_store(broker):
+def test_the_image_of_a_topic_has_its_partitions(broker):
     assert topic_image(broker.store, "t").partitions.keys() == {0, 1, 2}
     assert rows(1)

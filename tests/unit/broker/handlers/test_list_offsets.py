@@ -103,7 +103,7 @@ def test_offsets_are_listed_for_the_current_leader_epoch_only(broker, version):
 
 
 @pytest.mark.parametrize("version", [2, 10])
-def test_isolation_and_replicas(broker, version):
+def test_the_latest_offset_depends_on_isolation_and_replica(broker, version):
     log = broker.store["t"][0]
     log.set_high_watermark(2)
     assert found(broker, version, LATEST) == (0, 2, -1)

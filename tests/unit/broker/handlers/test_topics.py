@@ -154,7 +154,7 @@ def test_a_refusal_says_what_kafka_says(
     assert not client.metadata.image.topics
 
 
-def test_a_name_twice_in_a_request(client: Client) -> None:
+def test_a_name_twice_in_a_request_is_refused(client: Client) -> None:
     found = create(client, New("b", 1, 1), New("a", 1, 1), New("b", 1, 1))
     assert errors(found) == [("a", 0, None), ("b", 42, "Duplicate topic name.")]
     assert list(client.metadata.image.topics) == ["a"]
@@ -170,7 +170,7 @@ def test_existing_and_colliding_names(client: Client) -> None:
     assert [each.error_code for each in found] == [0, 17]
 
 
-def test_defaults_and_assignments(client: Client) -> None:
+def test_defaults_and_assignments_decide_the_partitions(client: Client) -> None:
     (found,) = create(client, New("d", -1, -1))
     assert (found.num_partitions, found.replication_factor) == (1, 1)
     (found,) = create(client, assigned((1, [NODE]), (0, [NODE])))

@@ -230,7 +230,7 @@ def test_open_and_accepted_connections_are_counted(store: kstore.Store) -> None:
         assert page.value(f"{prefix}_creation_total", listener="PLAINTEXT") == 2
 
 
-def test_sizes_and_offsets_of_logs(store: kstore.Store) -> None:
+def test_metrics_show_sizes_and_offsets_of_logs(store: kstore.Store) -> None:
     log = store.create_topic("orders")[0]
     log.extend([b"x" * 50] * 7)
     log.roll()
