@@ -150,7 +150,7 @@ def test_headers_and_columns_give_advice_for_names_that_they_lack(store: Store) 
     assert [value for name, value in headers if name == "trace"] == [b"1", b"2"]
 
 
-def test_a_record_with_another_value(store: Store) -> None:
+def test_replace_gives_a_record_with_another_value(store: Store) -> None:
     log = store["orders"][0]
     log.append(b"v", key=b"k", headers={"trace": b"1"}, timestamp=7)
     changed = log[0].replace(value=b"V", offset=-1)

@@ -243,7 +243,7 @@ def test_records_of_a_level_in_one_call(store: Store) -> None:
     assert len(list(store["orders"].records(isolation="read_committed"))) == 2
 
 
-def test_deletion_of_what_is_missing(store: Store) -> None:
+def test_deletion_of_a_missing_topic_is_an_error_unless_missing_ok(store: Store) -> None:
     store.delete_topic("nothing", missing_ok=True)
     store.delete_topic("orders", missing_ok=True)
     assert "orders" not in store

@@ -22,7 +22,7 @@ def store(tmp_path: Path) -> Iterator[kstore.Store]:
 
 
 @pytest.mark.parametrize("config", [3, LogConfig()])
-def test_another_config_for_a_store(tmp_path: Path, config: object) -> None:
+def test_another_config_for_a_store_is_a_typeerror(tmp_path: Path, config: object) -> None:
     with pytest.raises(TypeError, match=r"kstore\.StoreConfig, not"):
         kstore.open(tmp_path / "data", config=config)
     assert not (tmp_path / "data").exists()
@@ -34,7 +34,7 @@ def test_something_else_for_a_path_is_a_typeerror(path: object) -> None:
         kstore.open(path)
 
 
-def test_another_config_for_a_topic(tmp_path: Path) -> None:
+def test_another_config_for_a_topic_is_a_typeerror(tmp_path: Path) -> None:
     with kstore.open(tmp_path, config=QUIET) as store:
         with pytest.raises(TypeError, match="a mapping of settings"):
             store.create_topic("t", config=[("segment.bytes", 1000)])

@@ -273,7 +273,7 @@ def test_a_forked_child_keeps_no_connection_open(store: kstore.Store) -> None:
         assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
 
 
-def test_start_and_close_without_with(store: kstore.Store) -> None:
+def test_a_broker_starts_and_closes_without_with(store: kstore.Store) -> None:
     broker = kstore.Broker(store, port=0).start()
     port = broker.port
     gc.collect()

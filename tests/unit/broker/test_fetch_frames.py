@@ -220,7 +220,7 @@ def test_damaged_fetches_are_answered_as_by_the_handler(brokers, version):
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_a_frame_that_ends_anywhere(brokers, version):
+def test_a_fetch_frame_that_ends_anywhere_is_answered_alike(brokers, version):
     request = request_frame(fetch(), version)[4:]
     assert fetch_frame.parse(request) == ("t", 0, -1, 0, 1 << 20, 2147483647, 1, 0)
     for end in range(len(request)):

@@ -219,7 +219,9 @@ def test_coordinator_is_this_broker(broker: kstore.Broker, version: int) -> None
 
 
 @pytest.mark.parametrize(("key_type", "error"), [(2, 42), (9, 42)])
-def test_coordinators_of_other_types(client: RawClient, key_type: int, error: int) -> None:
+def test_a_coordinator_of_another_type_is_an_error(
+    client: RawClient, key_type: int, error: int
+) -> None:
     answer = client.ask(FindCoordinatorRequest(key_type=key_type, coordinator_keys=["x"]), 6)
     assert (answer.coordinators[0].error_code, answer.coordinators[0].port) == (error, -1)
 

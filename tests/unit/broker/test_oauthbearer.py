@@ -131,7 +131,9 @@ def test_only_the_end_follows_a_token_that_is_not_valid(serve: Serve) -> None:
         assert is_closed(client)
 
 
-def test_messages_that_are_not_valid(serve: Serve, caplog: pytest.LogCaptureFixture) -> None:
+def test_an_invalid_message_is_refused_without_logging_the_token(
+    serve: Serve, caplog: pytest.LogCaptureFixture
+) -> None:
     caplog.set_level(logging.DEBUG)
     broker = serve()
     token = KEY.sign(claims_of())

@@ -123,7 +123,7 @@ def test_damaged_produces_are_answered_as_by_the_handler(brokers, version):
 
 
 @pytest.mark.parametrize("version", [8, 11])
-def test_a_frame_that_ends_anywhere(brokers, version):
+def test_a_produce_frame_that_ends_anywhere_is_answered_alike(brokers, version):
     request = request_frame(produce(ONE_BATCH), version)[4:]
     for end in range(len(request)):
         brokers.ask(with_size(request[:end]))
@@ -193,7 +193,7 @@ def test_acks_all_waits_for_the_high_watermark(brokers):
     brokers.log_bytes("t")
 
 
-def test_internal_and_deleted_topics(brokers):
+def test_internal_and_deleted_topics_are_answered_alike(brokers):
     brokers.create("__internal")
     brokers.ask(request_frame(produce(ONE_BATCH, topic="__internal"), 8))
     for each in brokers.both:

@@ -120,7 +120,7 @@ def test_old_versions_and_plain_clients_are_refused(serve: Serve, authority: Aut
         assert received[:1] in (b"", b"\x15")  # at most an alert of TLS
 
 
-def test_large_requests_and_answers(serve: Serve, authority: Authority) -> None:
+def test_large_requests_and_answers_pass_through_tls(serve: Serve, authority: Authority) -> None:
     broker = serve()
     log = broker.store.create_topic("orders")[0]
     for _ in range(8):

@@ -301,7 +301,7 @@ def test_a_fenced_producer_gets_the_code_that_its_version_knows(
     assert answer.error_code == 42
 
 
-def test_partitions_that_do_not_exist(client: TransactionClient) -> None:
+def test_partitions_that_do_not_exist_are_not_added(client: TransactionClient) -> None:
     producer = client.producer()
     for version in range(6):
         assert client.add(producer, (0, 9), version=version) == [55, 3]
@@ -319,7 +319,7 @@ def test_verification_adds_no_partition(client: TransactionClient) -> None:
 @pytest.mark.parametrize(
     ("name", "timeout_ms", "error"), [("", 1000, 42), ("x", 0, 50), ("x", 900_001, 50)]
 )
-def test_producers_that_are_refused(
+def test_a_refused_producer_gets_an_error_and_no_id(
     client: TransactionClient, name: str, timeout_ms: int, error: int
 ) -> None:
     answer = client.init(name, timeout_ms=timeout_ms)

@@ -246,7 +246,9 @@ def test_a_line_is_read_by_a_file_of_properties(data: Path, produce: Tool, tmp_p
         assert (record.key, record.value) == (b"k", b"v")
 
 
-def test_settings_of_the_producer(produce: Tool, tmp_path: Path, monkeypatch: Any) -> None:
+def test_a_producers_settings_come_from_file_and_options(
+    produce: Tool, tmp_path: Path, monkeypatch: Any
+) -> None:
     path = tmp_path / "p.properties"
     path.write_text("acks=1\nbootstrap.servers=a:1\nenable.idempotence=true\nmax.block.ms=5\n")
     seen = []

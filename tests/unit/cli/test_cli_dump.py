@@ -143,7 +143,7 @@ def test_mismatches_of_an_index_with_its_log_are_printed(segment, capfdbinary):
     assert len(errors) == 2
 
 
-def test_time_index_against_its_log(segment, capfdbinary):
+def test_mismatches_of_a_time_index_with_its_log_are_printed(segment, capfdbinary):
     index = segment.with_suffix(".timeindex")
     index.write_bytes(struct.pack(">qiqiqi", 1001, 1, 1000, 2, 1001, 3))
     _, lines, errors = dumped(capfdbinary, "--files", index)

@@ -58,7 +58,9 @@ def test_one_partition_and_the_active_segment(store_dir: Path, capsys: Any) -> N
     assert {b.codec for b in batches(store_dir)["clicks-1"]} == {1}
 
 
-def test_a_level_that_no_codec_has(store_dir: Path, capsys: Any) -> None:
+def test_a_level_that_no_codec_has_is_an_error_and_changes_nothing(
+    store_dir: Path, capsys: Any
+) -> None:
     before = snapshot(store_dir)
     words = ["--compression", "lz4", "--level", "3", "--log-dir", str(store_dir)]
     assert main(["recompress", *words]) == 1

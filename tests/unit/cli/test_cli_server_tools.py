@@ -122,7 +122,7 @@ def test_features_of_a_broker_without_any(tool: Tool) -> None:
     assert tool("features", "describe")[:2] == (0, [])
 
 
-def test_levels_of_metadata_version() -> None:
+def test_levels_of_metadata_version_have_kafkas_names() -> None:
     names = {1: "3.0-IV1", 7: "3.3-IV3", 14: "3.6-IV2", 21: "3.9-IV0", 25: "4.0-IV3", 99: "99"}
     assert {level: level_name("metadata.version", level) for level in names} == names
     assert level_name("kraft.version", 1) == "1"

@@ -57,7 +57,7 @@ def feed(monkeypatch, text):
 # --- topics -------------------------------------------------------------------------------
 
 
-def test_create_list_describe_delete(tool):
+def test_topics_are_created_listed_described_and_deleted(tool):
     assert tool("topics", "--create", "--topic", "b", "--partitions", 2) == (
         0,
         ["Created topic b."],

@@ -281,7 +281,7 @@ def test_wrong_options_are_refused(store: Store, options: dict[str, int]) -> Non
         store.producer("t", **options)
 
 
-def test_the_callers_own_partitioner(store: Store) -> None:
+def test_the_callers_partitioner_chooses_the_partition(store: Store) -> None:
     with store.producer("t", partitioner=lambda key, value, count: count - 1) as producer:
         assert producer.send(b"x", key=b"k").result(30) == Position(3, 0)
     with (

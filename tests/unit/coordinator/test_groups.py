@@ -114,7 +114,7 @@ def test_a_group_lives_where_kafka_looks(group: str, hashed: int, partition: int
     assert partition_for_name(group, 50) == partition
 
 
-def test_bytes_of_a_key_and_a_value() -> None:
+def test_a_stored_commit_has_kafkas_bytes() -> None:
     key = OffsetKey("g1", "t", 0)
     assert encode_offset_key(key).hex() == "00010002673100017400000000"
     value = OffsetCommit(offset=258, commit_timestamp=1, metadata="m", leader_epoch=3)

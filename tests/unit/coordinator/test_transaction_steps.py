@@ -187,7 +187,7 @@ def test_partitions_begin_a_transaction_and_join_it_once(driver: TransactionDriv
         ("x", (7, 3), NONE),
     ],
 )
-def test_who_may_add_verify_and_end(
+def test_only_the_current_producer_may_add_verify_and_end(
     driver: TransactionDriver, name: str, producer: tuple[int, int], error: ErrorCode
 ) -> None:
     driver.coordinator.load(metadata(TransactionState.ONGOING))

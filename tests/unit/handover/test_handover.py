@@ -193,7 +193,9 @@ class Interrupted(Files):
 
 
 @pytest.mark.parametrize("when", range(1, 12, 2))
-def test_interrupted_and_done_again(own: Path, tmp_path: Path, when: int) -> None:
+def test_an_interrupted_handover_is_completed_by_the_next(
+    own: Path, tmp_path: Path, when: int
+) -> None:
     broker_dir = broker(tmp_path / "there", "t-0", "t-1")
     with pytest.raises(StorageError):
         hand_over(own, broker_dir, files=Interrupted(when))

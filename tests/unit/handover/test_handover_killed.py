@@ -109,7 +109,7 @@ def test_run_again_by_the_same_command(
     assert snapshot(broker_dir).keys() == after.keys()
 
 
-def test_a_broker_that_ran_in_between(own: Path, tmp_path: Path) -> None:
+def test_records_of_a_broker_that_ran_in_between_are_kept(own: Path, tmp_path: Path) -> None:
     """It served what was complete, began what was empty, and removed leftovers."""
     expected = records(own)
     broker_dir = tmp_path / "there"

@@ -59,7 +59,7 @@ def directory(tmp_path: Path) -> Path:
         ("3.0-IV1", 2),
     ],
 )
-def test_versions_and_their_formats(version: str, magic: int) -> None:
+def test_a_message_format_version_sets_the_magic(version: str, magic: int) -> None:
     config = LogConfig.from_properties({"message.format.version": version})
     assert config.message_magic == magic
     assert LogConfig().message_magic == 2

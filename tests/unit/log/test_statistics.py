@@ -220,7 +220,9 @@ def test_too_many_hours_become_days(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     assert complete.rates.rows() == rows
 
 
-def test_all_times_that_there_can_be(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_statistics_of_times_of_any_size_stay_bounded(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(module, "MOST_WINDOWS", 5000)
     chance = random.Random(5)
     times = [0, 2**63 - 1, -1, -(2**62), *(chance.randrange(2**63) for _ in range(6000))]
@@ -337,7 +339,9 @@ def _fields(segment: PlannedSegment) -> tuple[int, int, int]:
     return segment.base_offset, segment.size, segment.next_offset
 
 
-def test_another_file_under_the_name(plain: tuple[Path, list[PlannedSegment]]) -> None:
+def test_statistics_count_what_compaction_merged_meanwhile(
+    plain: tuple[Path, list[PlannedSegment]],
+) -> None:
     """As compaction leaves it: the first file has what the second had, too."""
     directory, segments = plain
     first, second = (directory / f"{each.base_offset:020}.log" for each in segments)

@@ -129,7 +129,9 @@ def test_segments_that_overlap_are_named(log_dir: Path) -> None:
     assert report.damages
 
 
-def test_interrupted_between_two_files(log_dir: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_reindex_interrupted_between_two_files_is_completed_by_the_next(
+    log_dir: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Some files are new and some are old; the log is as it was, and the next run completes it."""
     folder = log_dir / "orders-0"
     reindex(log_dir)

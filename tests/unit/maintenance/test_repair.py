@@ -416,7 +416,7 @@ def test_an_interrupted_compaction_gives_the_existing_records(partition, tmp_pat
     assert found.first_offset == 18
 
 
-def test_side_files_and_the_log_start(partition, tmp_path):
+def test_repair_keeps_side_files_and_the_log_start(partition, tmp_path):
     root = partition.parent
     (root / "log-start-offset-checkpoint").write_text("0\n1\norders 0 20\n")
     (root / "replication-offset-checkpoint").write_text("nonsense\n")

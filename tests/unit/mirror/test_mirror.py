@@ -161,7 +161,7 @@ def test_a_partial_last_batch_is_left_for_the_next_answer(leader: Leader, target
     assert copied(target) == copied(leader.store)
 
 
-def test_a_batch_beyond_the_fetch_size(
+def test_a_batch_beyond_the_fetch_size_is_copied(
     leader: Leader, target: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Fetch versions up to 2 cut the first batch, too: more has to be asked for."""
@@ -274,7 +274,7 @@ def test_partitions_added_at_the_source_are_added(leader: Leader, target: Store)
 # --- what is refused --------------------------------------------------------------------------
 
 
-def test_another_topic_of_that_name(leader: Leader, target: Store) -> None:
+def test_a_topic_that_was_created_again_is_an_error(leader: Leader, target: Store) -> None:
     fill(leader, 3)
     run(leader, target)
     leader.id = "AAAAAAAAAAAAAAAAAAABAA"
@@ -300,7 +300,9 @@ def test_a_truncated_source_is_an_error_and_the_copy_stays(leader: Leader, targe
     assert target["t"][0].end_offset == 9
 
 
-def test_truncated_and_written_again(leader: Leader, target: Store) -> None:
+def test_a_source_that_was_truncated_and_written_again_is_an_error(
+    leader: Leader, target: Store
+) -> None:
     fill(leader, 9)
     run(leader, target)
     leader.store["t"][0].truncate_to(5)
@@ -532,7 +534,7 @@ def test_the_option_partitions_takes_numbers_and_ranges() -> None:
             numbers(text)
 
 
-def test_settings_of_the_connection(tmp_path: Path) -> None:
+def test_settings_of_the_connection_are_read_from_a_file(tmp_path: Path) -> None:
     known = {
         "security_protocol": "PLAINTEXT", "ssl_check_hostname": True, "request_timeout_ms": 30000,
         "sasl_plain_password": None, "slow_task_threshold_secs": 0.1, "api_version": None,
@@ -566,7 +568,7 @@ def test_settings_of_the_connection(tmp_path: Path) -> None:
             of_the_client({name: text}, known)
 
 
-def test_without_the_client_library(tmp_path: Path) -> None:
+def test_mirror_without_its_client_library_says_what_to_install(tmp_path: Path) -> None:
     code = (
         "import sys; sys.modules['kafka'] = None\n"
         "from kstore.cli import main\n"

@@ -233,7 +233,9 @@ def test_a_decision_seen_while_following_is_kept_after_the_records_are_compacted
     assert 20 in shown(target)
 
 
-def test_gaps_while_the_records_exist(source: Source, target: Store) -> None:
+def test_a_transaction_whose_records_remain_is_copied_with_its_marker(
+    source: Source, target: Store
+) -> None:
     """Other records went; the transaction's remain, and so does its marker, to be copied."""
     source.overwrite(5)
     source.transaction(5)

@@ -64,7 +64,7 @@ def as_rows(table):
     return [getattr(table, name).tolist() for name in COLUMNS]
 
 
-def test_every_field_of_every_magic():
+def test_a_scan_reads_every_field_of_every_magic():
     table = batch_scan.scan(SEGMENT)
     assert (len(table), status.name(table.status), table.stop) == (10, "OK", len(SEGMENT))
     assert table.bad_crc_count == 0
@@ -108,7 +108,7 @@ def test_a_column_is_refused_where_it_cannot_be_shown():
         hashlib.sha256(column)  # wants one contiguous buffer
 
 
-def test_nothing_and_almost_nothing():
+def test_a_scan_of_less_than_a_batch_is_empty():
     for data in (b"", b"\0" * 16, SEGMENT[:17]):
         table = batch_scan.scan(data)
         assert (len(table), table.stop) == (0, 0)
@@ -189,14 +189,14 @@ def test_an_invalid_batch_header_stops_the_scan(position, form, value, expected)
         assert (len(table), table.stop, status.name(table.status)) == (5, STARTS[5], expected)
 
 
-def test_smallest_sizes_of_each_magic():
+def test_a_size_below_the_smallest_of_its_magic_is_bad():
     small_v1 = bytearray(message(0, None, None, magic=1))
     struct.pack_into(">i", small_v1, 8, 21)
     assert status.name(batch_scan.scan(small_v1).status) == "BAD_SIZE"
     assert len(batch_scan.scan(message(0, None, None, magic=0))) == 1
 
 
-def test_zeroes_behind_the_last_batch():
+def test_a_scan_ends_at_the_zeroes_behind_the_last_batch():
     """A preallocated tail is no batch; where it starts is where the log ends."""
     table = batch_scan.scan(SEGMENT + bytes(4096))
     assert (len(table), table.stop, status.name(table.status)) == (10, len(SEGMENT), "BAD_SIZE")

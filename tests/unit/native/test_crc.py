@@ -38,7 +38,7 @@ def _kind(request):
 
 
 @pytest.mark.parametrize("path", PATHS)
-def test_check_values_of_the_standards(path):
+def test_checksums_have_the_check_values_of_the_standards(path):
     assert crc.crc32c_by(path, b"123456789") == 0xE3069283
     assert crc.crc32_by(path, b"123456789") == 0xCBF43926
     assert crc.crc32c_by(path, bytes(32)) == 0x8A9136AA  # RFC 3720, B.4

@@ -155,7 +155,7 @@ def test_logs_of_other_writers_are_read_as_by_the_oracle(fixtures):
         assert [seen(r) for r in skip(fixture.data)] == expected, fixture.name
 
 
-def test_directories_of_real_brokers(broker_set):
+def test_logs_of_real_brokers_are_read_as_by_the_oracle(broker_set):
     for path in sorted(broker_set.root.rglob("*.log")):
         data = path.read_bytes()
         expected = [without_control(r) for r in reader.read_log(data).records]

@@ -114,7 +114,7 @@ def test_a_tally_grows() -> None:
     assert len(tally) == 10
 
 
-def test_windows_at_the_ends_of_time() -> None:
+def test_a_tally_counts_windows_at_the_ends_of_time() -> None:
     tally = Tally(KEY, 1000)
     most = 2**63 - 1
     found = [(None, 1, when) for when in (most, most - 1, -most - 1, -1, 0, 999, 1000)]

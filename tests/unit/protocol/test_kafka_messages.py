@@ -39,7 +39,7 @@ def test_tagged_fields_are_shown_where_they_differ_from_the_default() -> None:
 
 
 @pytest.mark.parametrize("null", [b"\xff", b"\0"])
-def test_a_null_struct_behind_a_tag(null: bytes) -> None:
+def test_a_null_struct_behind_a_tag_is_decoded_as_none(null: bytes) -> None:
     shown = kafka_messages.decode("ConsumerGroupMemberMetadataValue", 0, MEMBER + b"\0")
     assert shown["classicMemberMetadata"] is None
     assert shown["clientHost"] == "h"
@@ -69,7 +69,7 @@ def test_a_metadata_record_of_no_kind_is_corrupt(data: bytes) -> None:
     assert kafka_messages.metadata_record(b"\1\2\0abc") == ("TopicRecord", 0, b"abc")
 
 
-def test_a_record_behind_its_prefix() -> None:
+def test_a_record_is_decoded_behind_its_prefix_or_refused() -> None:
     key = OffsetCommitKey("group", "topic", 3)
     data = encode_record(key, OffsetCommitKey.RECORD_TYPE, 0)
     assert data == b"\0\1\0\5group\0\5topic\0\0\0\3"

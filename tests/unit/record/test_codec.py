@@ -44,7 +44,7 @@ def test_the_wrong_lz4_checksum_of_v0_is_accepted_in_v0_only():
 
 
 @pytest.mark.parametrize("content_checksum", [True, False])
-def test_lz4_frames_of_another_writer(content_checksum):
+def test_lz4_frames_of_another_writer_are_decompressed(content_checksum):
     data = TEXT * 20_000
     packer = cramjam.lz4.Compressor(block_linked=False, content_checksum=content_checksum)
     packer.compress(data)

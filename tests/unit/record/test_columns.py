@@ -182,7 +182,7 @@ def test_a_full_builder_takes_no_record_but_the_first():
     assert builder.max_timestamp == T + 1
 
 
-def test_producer_fields_of_a_builder():
+def test_a_builder_writes_its_producers_fields():
     builder = BatchBuilder(compression="zstd")
     builder.set_producer(9, 1, 5)
     builder.append(b"v", timestamp=T)

@@ -102,7 +102,7 @@ def test_conversion_of_any_magic_to_any_agrees_with_the_oracle(parts, magic):
     first_offset=st.integers(0, 2**40),
 )
 @settings(max_examples=100, suppress_health_check=SLOW)
-def test_down_conversion_for_a_fetcher(parts, magic, first_offset):
+def test_down_conversion_agrees_with_the_oracle(parts, magic, first_offset):
     data = b"".join(parts)
     expect(
         lambda: oracle.convert(data, magic, keep_lower=True, first_offset=first_offset),

@@ -100,7 +100,7 @@ def test_a_clean_log_without_a_usable_index(tmp_path, index):
 
 
 @pytest.mark.parametrize("files", [Unsynced(), Copying()])
-def test_every_cut_of_the_last_segment(tmp_path, files):
+def test_recovery_keeps_all_batches_before_any_cut(tmp_path, files):
     parts = batches(10, 4)
     data = b"".join(parts)
     ends = [sum(map(len, parts[:n])) for n in range(5)]
@@ -441,7 +441,7 @@ def test_a_complete_swap_is_finished(tmp_path):
     assert [s.base_offset for s in recovered.segments] == [0, 30]
 
 
-def test_a_segment_cleaned_to_nothing(tmp_path):
+def test_a_swap_of_an_emptied_segment_is_finished(tmp_path):
     write_segment(tmp_path, 0, batches(0, 10))
     write_segment(tmp_path, 10, batches(10, 10))
     put(tmp_path, filenames.log_name(0, ".swap"), filenames.index_name(0, ".swap"))

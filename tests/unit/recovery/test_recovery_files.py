@@ -170,7 +170,7 @@ SWAPS = {
 
 
 @pytest.mark.parametrize("name", SWAPS)
-def test_a_swap_killed_at_every_rename(tmp_path, name):
+def test_a_swap_killed_at_any_rename_leaves_all_old_or_all_new_segments(tmp_path, name):
     """Either all of the old segments or all of the new: never some of both, nothing twice."""
     new = {
         base: b"".join(b"".join(batches(*p)) for p in parts) for base, parts in SWAPS[name].items()

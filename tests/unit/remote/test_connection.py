@@ -184,5 +184,5 @@ def test_addresses_are_checked(text: str) -> None:
         parse_servers(text)
 
 
-def test_several_addresses_and_ipv6() -> None:
+def test_several_addresses_and_ipv6_are_parsed() -> None:
     assert parse_servers("a:1, [::1]:9092") == [("a", 1), ("::1", 9092)]

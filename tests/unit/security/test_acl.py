@@ -97,7 +97,7 @@ def test_an_operation_is_allowed_as_by_kafkas_authorizer(
         assert found is (expected or not of_resource)
 
 
-def test_the_default_and_super_users() -> None:
+def test_super_users_and_resources_without_rules_are_allowed() -> None:
     assert authorizer(everyone=True).may(ALICE, HOST, READ, TOPIC, "orders")
     assert not authorizer(acl(principal="User:bob"), everyone=True).may(
         ALICE, HOST, READ, TOPIC, "orders"
@@ -148,7 +148,7 @@ def test_filters_by_name(name: str | None, pattern: int, expected: set[Acl]) -> 
     assert {each for each in (LITERAL_ACL, STAR, PREFIX) if wanted.matches(each)} == expected
 
 
-def test_filters_by_everything_else() -> None:
+def test_a_filter_matches_on_each_field_or_is_refused() -> None:
     everything = AclFilter(1, None, 1, None, None, 1, 1)
     assert everything.matches(LITERAL_ACL)
     others: list[dict[str, Any]] = [

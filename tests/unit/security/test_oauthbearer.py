@@ -14,7 +14,7 @@ from kstore.security.web_tokens import ClaimRules, TokenError, validate_unsecure
 RULES = ClaimRules(clock_skew_ms=0, needs_issued_at=False, ignores_audience=True)
 
 
-def test_messages_that_clients_send() -> None:
+def test_messages_that_clients_send_are_parsed() -> None:
     for message, expected in (
         (b"n,,\x01auth=Bearer a.b.c\x01\x01", ("a.b.c", "", {})),
         (b"n,a=x=2Cy=3D,\x01auth=bEARER  a~+/=\x01\x01", ("a~+/=", "x,y=", {})),
@@ -60,7 +60,9 @@ def test_messages_that_are_refused(message: bytes) -> None:
         ("a", {"auth": "x"}), ("a", {"a1": "x"}), ("a", {"a": ""}), ("a", {"a": "\x01"}),
     ],
 )  # fmt: skip
-def test_what_a_client_does_not_send(token: str, extensions: dict[str, str]) -> None:
+def test_a_client_refuses_tokens_and_extensions_that_cannot_be_sent(
+    token: str, extensions: dict[str, str]
+) -> None:
     with pytest.raises(OAuthBearerError):
         initial_response(token, extensions)
 

@@ -340,7 +340,7 @@ def test_another_log_under_the_same_name(tmp_path: Path) -> None:
         b'{"version": 1, "isolation": "a", "topics": {}, "done": {}, "pending": [["x", "/y"]]}',
     ],
 )
-def test_a_progress_file_that_is_none(tmp_path: Path, text: bytes) -> None:
+def test_a_wrong_progress_file_is_an_error_and_unlocks(tmp_path: Path, text: bytes) -> None:
     Target(str(tmp_path)).__exit__()
     (tmp_path / FOLDER / "progress.json").write_bytes(text)
     for kind in (Target, Exported):

@@ -238,7 +238,7 @@ def test_offsets_as_kafka_s_json_in_one_order() -> None:
     assert from_json(to_json(offsets), "x") == offsets
 
 
-def test_identities_beside_the_offsets() -> None:
+def test_topic_identities_are_stored_beside_the_offsets() -> None:
     known = {"b": "B-_x", "a": None, "c": "C"}
     ids = {topic: TopicIdentity(identity) for topic, identity in known.items()}
     written = to_json({("b", 0): 5, ("a", 0): 7}, ids)

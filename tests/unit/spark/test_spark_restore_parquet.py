@@ -55,7 +55,7 @@ def test_a_timestamp_column_of_text_is_an_error(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("data", [b"", b"PAR1garbagePAR1", b"PAR1" + b"\xff" * 100 + b"PAR1"])
-def test_a_file_that_is_no_parquet(tmp_path: Path, data: bytes) -> None:
+def test_a_file_that_is_no_parquet_is_an_error(tmp_path: Path, data: bytes) -> None:
     path = tmp_path / "a.parquet"
     path.write_bytes(data)
     for work in (

@@ -283,7 +283,7 @@ def test_a_file_that_is_cut_while_it_is_read(partition):
     assert report.segments == 2
 
 
-def test_more_findings_than_are_kept(partition, monkeypatch):
+def test_findings_beyond_the_limit_are_counted(partition, monkeypatch):
     monkeypatch.setattr("kstore.verify.partition.MAX_FINDINGS", 1)
     for first in (100, 110):
         alter(partition / filenames.log_name(first), 35, b"\xff")

@@ -24,7 +24,7 @@ def client(**options: Any) -> Client:
 
 
 @pytest.mark.parametrize("version", [0, 1, 2])
-def test_the_cluster_in_every_version(version: int) -> None:
+def test_the_cluster_is_described_in_every_version(version: int) -> None:
     response = client().ask(DescribeClusterRequest(), version)
     (broker,) = response.brokers
     assert (broker.broker_id, broker.host, broker.port) == (1, "broker.test", 9092)
@@ -82,7 +82,7 @@ def test_all_topics_by_name() -> None:
     assert pages("c", "a", "a") == ({"a": ALL["a"], "c": ALL["c"]}, None)
 
 
-def test_unknown_and_invalid_topics() -> None:
+def test_unknown_and_invalid_topics_get_their_errors() -> None:
     assert pages("b", "nope", "bad name") == (
         {"b": (0, [0]), "bad name": (17, []), "nope": (3, [])},
         None,
@@ -123,7 +123,7 @@ def test_a_partition_as_kafka_describes_it() -> None:
     assert partition.offline_replicas == []
 
 
-def test_a_leader_without_the_listener() -> None:
+def test_a_leader_without_the_listener_is_an_error() -> None:
     asked = DescribeTopicPartitionsRequest([Topics("b")])
     (partition,) = client(listener="INTERNAL").ask(asked, 0).topics[0].partitions
     assert (partition.error_code, partition.leader_id) == (72, -1)

@@ -93,7 +93,7 @@ def test_an_offset_outside_the_log_gets_its_error(broker, version, offset):
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_unknown_partition_and_topic(broker, version):
+def test_an_unknown_partition_or_topic_gets_its_error(broker, version):
     assert only(broker.ask(fetch(broker, wanted(partition=7)), version)).error_code == 3
     unknown = fetch(broker, topic="missing", topic_id=b"u" * 16)
     assert only(broker.ask(unknown, version)).error_code == (100 if version >= 13 else 3)

@@ -81,14 +81,14 @@ def test_brokers_have_the_address_of_the_listener_that_was_asked() -> None:
 
 
 @pytest.mark.parametrize(("version", "error"), [(5, 5), (6, 72), (12, 72)])
-def test_a_leader_without_the_listener(version: int, error: int) -> None:
+def test_a_leader_without_the_listener_is_an_error(version: int, error: int) -> None:
     response = client(listener="INTERNAL").ask(asking("events"), version)
     (partition,) = response.topics[0].partitions
     assert (partition.error_code, partition.leader_id, response.brokers) == (error, -1, [])
     assert partition.replica_nodes == [1]
 
 
-def test_a_partition_without_a_leader() -> None:
+def test_a_partition_without_a_leader_has_error_5() -> None:
     partition = replace(EVENTS.partitions[0], leader=-1, offline_replicas=(1,))
     topic = replace(EVENTS, partitions={0: partition})
     for version in (1, 5, 6, 12):

@@ -160,7 +160,7 @@ def test_a_name_twice_in_a_request_is_refused(client: Client) -> None:
     assert list(client.metadata.image.topics) == ["a"]
 
 
-def test_existing_and_colliding_names(client: Client) -> None:
+def test_existing_and_colliding_names_are_refused(client: Client) -> None:
     create(client, New("a_b", 1, 1))
     assert errors(create(client, New("a_b", 1, 1), New("a.b", 1, 1))) == [
         ("a_b", 36, "Topic 'a_b' already exists."),

@@ -152,7 +152,7 @@ def test_a_repeated_batch_is_a_request_without_bytes(store: kstore.Store) -> Non
     assert page.value(prefix, topic="orders") == 2
 
 
-def test_requests_by_name_and_version(store: kstore.Store) -> None:
+def test_requests_are_counted_by_name_and_version(store: kstore.Store) -> None:
     store.create_topic("orders")
     name = "kafka_network_requestmetrics_requests_total"
     with kstore.Broker(store, port=0, settings=ON) as broker, RawClient(broker.port) as client:
