@@ -9,7 +9,6 @@ import math
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, fields, replace
-from datetime import timedelta
 
 from kstore.close_names import close_names
 from kstore.errors import BackgroundFailure, InvalidConfigError, UnknownSettingError
@@ -481,8 +480,6 @@ def _check_choice(config: object, name: str, choices: tuple[str, ...]) -> None:
 
 def _parse(name: str, value: object, kind: str) -> object:
     if not isinstance(value, str):
-        if name[-2:] == "ms" and isinstance(value, timedelta):
-            return value // timedelta(milliseconds=1)
         return value
     text = value.strip()
     if kind == "bool":

@@ -5,6 +5,8 @@ and is refused here, before it reaches a struct or a kernel.
 """
 
 import operator
+from datetime import timedelta
+from math import nan
 from typing import TYPE_CHECKING, SupportsFloat, SupportsIndex, cast
 
 from kstore.errors import InvalidConfigError
@@ -15,8 +17,6 @@ _PRINTABLE_BITS = 128
 _LONGEST_WAIT = 1e9  # seconds
 
 if TYPE_CHECKING:
-    from datetime import timedelta
-
     Seconds = float | timedelta | None
 
 
@@ -40,14 +40,23 @@ def check_integer(name: str, value: object, low: int = INT64_MIN, high: int = IN
 
 
 def check_integer_setting(name: str, value: object, low: int, high: int = INT64_MAX) -> int:
-    """As :func:`check_integer`, for a setting: InvalidConfigError also where it is no integer."""
+    """As :func:`check_integer`, for a setting: InvalidConfigError also where it is no integer.
+
+    A ``timedelta`` is a whole number for a setting in milliseconds.
+    """
+    is_time = name.endswith(".ms")
     try:
-        return check_integer(name, value, low, high)
+        return check_integer(name, as_milliseconds(value) if is_time else value, low, high)
     except TypeError:
-        of_time = ", in milliseconds," if name.endswith(".ms") else ""
+        of_time = ", in milliseconds," if is_time else ""
         raise InvalidConfigError(
             f"{name} must be a whole number{of_time} from {low} to {high}, not {show_value(value)}"
         ) from None
+
+
+def as_milliseconds(value: object) -> object:
+    """The milliseconds of a ``timedelta``, rounded down; another value as it is."""
+    return value // timedelta(milliseconds=1) if isinstance(value, timedelta) else value
 
 
 def show_value(value: object) -> str:
@@ -69,6 +78,23 @@ def check_seconds(name: str, value: "Seconds") -> float | None:
     if not number >= 0:  # NaN too
         raise InvalidConfigError(f"{name} is in seconds, at least 0, or None: not {value!r}")
     return number if number < _LONGEST_WAIT else _LONGEST_WAIT
+
+
+def check_milliseconds(name: str, value: "float | timedelta") -> float:
+    """The seconds of a setting in milliseconds, fractions of one too; at most thirty years.
+
+    Raises InvalidConfigError for what is no number and no ``timedelta``, for NaN and less than 0.
+    """
+    try:
+        number = _number_of_seconds(name, value)
+    except TypeError:
+        number = nan
+    seconds = number if isinstance(value, timedelta) else number / 1000
+    if not seconds >= 0:  # NaN too
+        raise InvalidConfigError(
+            f"{name} is in milliseconds, at least 0, or a timedelta: not {show_value(value)}"
+        )
+    return min(seconds, _LONGEST_WAIT)
 
 
 def _number_of_seconds(name: str, value: object) -> float:

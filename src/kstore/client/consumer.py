@@ -36,6 +36,8 @@ from kstore.topic_partition import (
 )
 
 if TYPE_CHECKING:
+    from datetime import timedelta
+
     from kstore.coordinator.group.store_group import StoreGroup
     from kstore.integers import Seconds
     from kstore.record import Record
@@ -72,8 +74,8 @@ class Consumer:
         timeout: "Seconds",
         isolation_level: str,
         topics: Iterable[str] = (),
-        metadata_max_age_ms: int = 0,
-        max_poll_interval_ms: int = 300_000,
+        metadata_max_age_ms: "int | timedelta" = 0,
+        max_poll_interval_ms: "int | timedelta" = 300_000,
         on_assign: "OnRebalance | None" = None,
         on_revoke: "OnRebalance | None" = None,
         on_lost: "OnRebalance | None" = None,

@@ -15,6 +15,7 @@ from kstore.protocol.fields import utf8_size
 from kstore.topic_partition import as_topic_partition
 
 if TYPE_CHECKING:
+    from datetime import timedelta
     from types import TracebackType
 
     from kstore.client.consumer import Consumer, OnRebalance
@@ -31,11 +32,11 @@ class _OwnSettings(TypedDict, total=False):
     """The settings that a producer itself takes."""
 
     batch_size: int | None
-    linger_ms: float
+    linger_ms: "float | timedelta"
     compression: str | None
     acks: int | str
     buffer_memory: int
-    max_block_ms: float
+    max_block_ms: "float | timedelta"
     enable_idempotence: bool
 
 
@@ -75,11 +76,11 @@ def producer(
     topic: str | None = None,
     *,
     batch_size: int | None = None,
-    linger_ms: float = 5,
+    linger_ms: "float | timedelta" = 5,
     compression: str | None = None,
     acks: int | str = "all",
     buffer_memory: int = 32 << 20,
-    max_block_ms: float = 60_000,
+    max_block_ms: "float | timedelta" = 60_000,
     partitioner: Partitioner | str | None = None,
     enable_idempotence: bool = False,
     transactional_id: str | None = None,
@@ -100,7 +101,7 @@ def producer(
         Size in bytes before compression, and codec, of a batch; by default the topic's
         ``batch.size`` and ``batch.compression``.
     linger_ms
-        How long a record may wait for others to share its batch.
+        How long a record may wait for others to share its batch: a number, or a ``timedelta``.
     acks
         ``"all"``: a record is acknowledged once it is on disk; ``1``: once the operating system has
         it; ``0``: immediately.
@@ -161,7 +162,7 @@ def producer(
     return opened
 
 
-def _check_without_linger(**settings: float) -> None:
+def _check_without_linger(**settings: "float | timedelta") -> None:
     """Raise TypeError for settings of a producer's thread, which a transactional one has not."""
     for name, value in settings.items():
         if value != (producer.__kwdefaults__ or {})[name]:
@@ -190,8 +191,8 @@ def consumer(
     max_poll_records: int = 500,
     timeout: "Seconds" = None,
     isolation_level: str = "read_uncommitted",
-    metadata_max_age_ms: int = 1000,
-    max_poll_interval_ms: int = 300_000,
+    metadata_max_age_ms: "int | timedelta" = 1000,
+    max_poll_interval_ms: "int | timedelta" = 300_000,
     on_assign: "OnRebalance | None" = None,
     on_revoke: "OnRebalance | None" = None,
     on_lost: "OnRebalance | None" = None,
@@ -337,7 +338,7 @@ def transactional_producer(
     self: "Store",
     transactional_id: str,
     *,
-    timeout_ms: int = 60_000,
+    timeout_ms: "int | timedelta" = 60_000,
     batch_size: int | None = None,
     compression: str | None = None,
     acks: int | str = "all",
@@ -410,7 +411,7 @@ def transaction(
     self: "Store",
     transactional_id: str,
     *,
-    timeout_ms: int = 60_000,
+    timeout_ms: "int | timedelta" = 60_000,
     batch_size: int | None = None,
     compression: str | None = None,
     acks: int | str = "all",

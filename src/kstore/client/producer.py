@@ -25,6 +25,8 @@ from kstore.record.timestamp import to_record_timestamp
 from kstore.topic_partition import as_partition
 
 if TYPE_CHECKING:
+    from datetime import timedelta
+
     from kstore.integers import Seconds
     from kstore.store.store import Store
     from kstore.store.topic import Topic
@@ -93,11 +95,11 @@ class Producer(_OwnsSender):
         topic: "Topic",
         *,
         batch_size: int | None = None,
-        linger_ms: float = 5,
+        linger_ms: "float | timedelta" = 5,
         compression: str | None = None,
         acks: Acks = "all",
         buffer_memory: int = 32 << 20,
-        max_block_ms: float = 60_000,
+        max_block_ms: "float | timedelta" = 60_000,
         partitioner: Partitioner | None = None,
         enable_idempotence: bool = False,
         sender: Sender | None = None,
@@ -202,11 +204,11 @@ class MultiTopicProducer(_OwnsSender):
         store: "Store",
         *,
         batch_size: int | None = None,
-        linger_ms: float = 5,
+        linger_ms: "float | timedelta" = 5,
         compression: str | None = None,
         acks: Acks = "all",
         buffer_memory: int = 32 << 20,
-        max_block_ms: float = 60_000,
+        max_block_ms: "float | timedelta" = 60_000,
         partitioner: Partitioner | None = None,
         enable_idempotence: bool = False,
     ) -> None:

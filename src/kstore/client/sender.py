@@ -15,17 +15,18 @@ from kstore.errors import (
     InvalidConfigError,
     KStoreError,
 )
-from kstore.integers import check_integer_setting, check_seconds
+from kstore.integers import check_integer_setting, check_milliseconds, check_seconds
 from kstore.record.memory_size import RECORD_OVERHEAD
 
 if TYPE_CHECKING:
+    from datetime import timedelta
+
     from kstore.client.topic_batches import TopicBatches
     from kstore.integers import Seconds
     from kstore.log.log import Log
 
 _LOGGER = logging.getLogger("kstore")
 _ERRORS_KEPT = 100
-_LONGEST_WAIT = threading.TIMEOUT_MAX / 2 * 1000  # ms; Lock.acquire rejects a timeout twice as long
 
 
 class Sender:
@@ -38,22 +39,20 @@ class Sender:
         self,
         name: str,
         *,
-        linger_ms: float,
+        linger_ms: "float | timedelta",
         acks: int | str,
         buffer_memory: int,
-        max_block_ms: float,
+        max_block_ms: "float | timedelta",
     ) -> None:
         if isinstance(acks, bool) or acks not in (0, 1, "all", -1):
             raise InvalidConfigError(f"acks must be 0, 1 or 'all', not {acks!r}")
-        if not linger_ms >= 0 or not max_block_ms >= 0:  # NaN too
-            raise InvalidConfigError("linger_ms and max_block_ms must be positive")
         self.acks = "all" if acks == -1 else acks
         self.closed = False
         self.changed = threading.Condition()
         self.buffered = 0
-        self._linger = min(linger_ms, _LONGEST_WAIT) / 1000
+        self._linger = check_milliseconds("linger_ms", linger_ms)
         self._buffer_memory = check_integer_setting("buffer_memory", buffer_memory, 1)
-        self._max_block = min(max_block_ms, _LONGEST_WAIT) / 1000
+        self._max_block = check_milliseconds("max_block_ms", max_block_ms)
         self._topics: list[TopicBatches] = []
         self._ready: deque[ProducerBatch] = deque()
         self._unfinished: set[ProducerBatch] = set()

@@ -26,7 +26,7 @@ from kstore.errors import (
     ProducerFencedError,
 )
 from kstore.files.filenames import INTERNAL_TOPICS
-from kstore.integers import check_integer
+from kstore.integers import as_milliseconds, check_integer, check_seconds
 from kstore.kafka_names import OF_TRANSACTIONS, TRANSACTION_IN_ASYNCIO
 from kstore.log.append_split import append_all
 from kstore.missing_names import answer_names, no_asyncio
@@ -37,8 +37,11 @@ from kstore.record.timestamp import to_record_timestamp
 from kstore.topic_partition import TopicPartition, as_partition, as_topic_partition
 
 if TYPE_CHECKING:
+    from datetime import timedelta
+
     from kstore.client.consumer import Consumer
     from kstore.coordinator.transaction.transaction_owner import TransactionOwner
+    from kstore.integers import Seconds
     from kstore.store.store import Store
 
 _LOGGER = logging.getLogger("kstore")
@@ -63,7 +66,7 @@ class TransactionalProducer:
         store: "Store",
         transactional_id: str,
         *,
-        timeout_ms: int,
+        timeout_ms: "int | timedelta",
         batch_size: int | None,
         compression: str | None,
         acks: int | str,
@@ -73,7 +76,7 @@ class TransactionalProducer:
         check_batch_settings(batch_size, compression)
         self.transactional_id = transactional_id
         self._store = store
-        self._timeout_ms = check_integer("timeout_ms", timeout_ms)
+        self._timeout_ms = check_integer("timeout_ms", as_milliseconds(timeout_ms))
         self._batch_size = None if batch_size is None else int(batch_size)
         self._compression = compression
         self._durable = acks != 1
@@ -105,12 +108,12 @@ class TransactionalProducer:
     def in_transaction(self) -> bool:
         return self._open
 
-    def init_transactions(self, timeout: float | None = None) -> None:
+    def init_transactions(self, timeout: "Seconds" = None) -> None:
         """Kafka's first call of a producer; opening this one has done it, so nothing is left.
 
         Raises ProducerFencedError if a newer producer of the transactional id was opened since.
         """
-        del timeout
+        check_seconds("timeout", timeout)
         with self._lock:
             self._check()
             self._coordinator.check(self.transactional_id, self.producer_id, self.producer_epoch)
@@ -327,13 +330,13 @@ class TransactionalProducer:
             )
         return builder
 
-    def flush(self, timeout: float | None = None) -> int:
+    def flush(self, timeout: "Seconds" = None) -> int:
         """Write all open batches; readers with read_uncommitted see their records.
 
         Returns 0, the number of records still in flight: this thread writes them, however long
         it takes. ``timeout`` exists for code that flushes any producer.
         """
-        del timeout
+        check_seconds("timeout", timeout)
         with self._lock:
             self._check_open()
             for tp in list(self._builders):

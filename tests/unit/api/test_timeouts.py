@@ -10,7 +10,7 @@ import pytest
 
 import kstore
 from kstore.errors import InvalidConfigError
-from kstore.integers import check_seconds
+from kstore.integers import check_milliseconds, check_seconds
 
 CALLS: dict[str, Callable[[kstore.Store, Any], object]] = {
     "poll": lambda store, timeout: store.consumer("orders").poll(timeout=timeout),
@@ -21,7 +21,25 @@ CALLS: dict[str, Callable[[kstore.Store, Any], object]] = {
     "result": lambda store, timeout: store.producer("orders").send(b"v").result(timeout),
     "exception": lambda store, timeout: store.producer("orders").send(b"v").exception(timeout),
     "flush": lambda store, timeout: store.producer("orders").flush(timeout),
+    "transaction": lambda store, timeout: flush_transaction(store, timeout),
+    "init": lambda store, timeout: store.transactional_producer("i").init_transactions(timeout),
 }
+MILLISECONDS: dict[str, Callable[[kstore.Store, Any], object]] = {
+    "linger_ms": lambda store, time: store.producer("orders", linger_ms=time).close(),
+    "max_block_ms": lambda store, time: store.producer(max_block_ms=time).close(),
+}
+WHOLE_MILLISECONDS: dict[str, Callable[[kstore.Store, Any], object]] = {
+    "metadata_max_age_ms": lambda store, time: store.consumer(metadata_max_age_ms=time).close(),
+    "max_poll_interval_ms": lambda store, time: store.consumer(max_poll_interval_ms=time).close(),
+    "timeout_ms": lambda store, time: store.transactional_producer("i", timeout_ms=time).close(),
+    "retention_ms": lambda store, time: kstore.LogConfig(retention_ms=time),
+}
+
+
+def flush_transaction(store: kstore.Store, timeout: Any) -> int:
+    with store.transaction("flush") as transaction:
+        transaction.send("orders", b"v")
+        return transaction.flush(timeout)
 
 
 @pytest.fixture
@@ -49,7 +67,7 @@ def test_other_types_are_refused(
         call(store, timeout)
 
 
-@pytest.mark.parametrize("name", ["poll", "consumer", "batches", "follow", "wait_beyond", "flush"])
+@pytest.mark.parametrize("name", [name for name in CALLS if name not in {"result", "exception"}])
 @pytest.mark.parametrize("timeout", [timedelta(milliseconds=1), 0, np.float64(0.001)])
 def test_a_timedelta_is_a_time(store: kstore.Store, name: str, timeout: Any) -> None:
     assert not CALLS[name](store, timeout)
@@ -59,3 +77,25 @@ def test_an_infinite_timeout_becomes_the_longest_one() -> None:
     assert check_seconds("timeout", None) is None
     assert check_seconds("timeout", float("inf")) == check_seconds("timeout", 10**30) == 1e9
     assert check_seconds("timeout", timedelta(minutes=1)) == 60.0
+
+
+@pytest.mark.parametrize("name", MILLISECONDS)
+@pytest.mark.parametrize("time", [float("nan"), -1, "1", True, None, timedelta(seconds=-1)])
+def test_a_setting_in_milliseconds_is_named(store: kstore.Store, name: str, time: Any) -> None:
+    with pytest.raises(InvalidConfigError, match=f"^{name} is in milliseconds, at least 0, or a"):
+        MILLISECONDS[name](store, time)
+
+
+@pytest.mark.parametrize("call", [*MILLISECONDS.values(), *WHOLE_MILLISECONDS.values()])
+def test_a_setting_in_milliseconds_is_a_timedelta(
+    store: kstore.Store, call: Callable[[kstore.Store, Any], object]
+) -> None:
+    call(store, timedelta(seconds=2))
+
+
+def test_the_unit_of_a_timedelta() -> None:
+    assert check_milliseconds("linger_ms", timedelta(seconds=2)) == 2.0
+    assert check_milliseconds("linger_ms", 2) == 0.002
+    assert check_milliseconds("linger_ms", float("inf")) == 1e9
+    hour: Any = timedelta(hours=1)
+    assert kstore.LogConfig(retention_ms=hour).retention_ms == 3_600_000
