@@ -66,6 +66,11 @@ def show_value(value: object) -> str:
     return repr(value)
 
 
+def count_of(number: int, noun: str, ending: str = "s", *, form: str = "") -> str:
+    """A number and its noun, in the singular for 1; ``form`` is a format, such as ``","``."""
+    return f"{number:{form}} {noun}{ending if number != 1 else ''}"
+
+
 def check_seconds(name: str, value: "Seconds") -> float | None:
     """A time to wait in seconds, of a number or a ``timedelta``; None, without limit, stays None.
 

@@ -62,6 +62,7 @@ if TYPE_CHECKING:
     from kstore.files.open_file import OpenFile as OpenFile
     from kstore.files.staging_area import StagingArea as StagingArea
     from kstore.files.staging_area import remove_staged as remove_staged
+    from kstore.integers import count_of as count_of
     from kstore.kafka_uuid import is_reserved_uuid as is_reserved_uuid
     from kstore.kafka_uuid import uuid_from_text as uuid_from_text
     from kstore.kafka_uuid import uuid_to_text as uuid_to_text
@@ -146,7 +147,6 @@ if TYPE_CHECKING:
     from kstore.verify.partition import Finding as Finding
     from kstore.verify.partition import VerifyReport as VerifyReport
     from kstore.verify.partition import verify_partition as verify_partition
-    from kstore.verify.report_lines import count_of as count_of
     from kstore.verify.report_lines import finding_lines as finding_lines
     from kstore.verify.report_lines import state_of as state_of
     from kstore.verify.report_lines import status_of as status_of
@@ -211,8 +211,9 @@ _NAMES = {
     "kstore.verify.distributed": "SegmentRange SegmentRangeReport merge_reports plan_ranges"
     " verify_range",
     "kstore.verify.log_dir_state": "StateReader",
+    "kstore.integers": "count_of",
     "kstore.verify.missing_folders": "MissingFolder find_missing_folders",
-    "kstore.verify.report_lines": "count_of finding_lines state_of status_of",
+    "kstore.verify.report_lines": "finding_lines state_of status_of",
     "kstore.store.verify_topics": "audit_if_present",
     # Statistics: of a few segments, merged.
     "kstore.log.statistics": "BatchKind DAY_MS HOUR_MS PlannedSegment REGISTERS Rates SPREADS"

@@ -84,7 +84,7 @@ def test_ids_that_the_cluster_does_not_know(node: Node, tmp_path: Path) -> None:
     assert len(messages) == 3, messages
     assert all("-stray" in each for each in messages)
     for name, reason in (
-        ("kept-5", "has only 1 partitions, no 5"),
+        ("kept-5", "has only 1 partition, no 5"),
         ("other-0", "the cluster's topic 'other' has the id"),
         ("unknown-0", "the cluster has no topic 'unknown'"),
     ):

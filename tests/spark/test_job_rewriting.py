@@ -86,7 +86,7 @@ def test_the_active_segment_too_and_old_messages(
     assert main([*words, "--dry-run"]) == 0
     assert capsys.readouterr().out.startswith("0 tasks would rewrite 0 rolled segments")
     assert main([*words, "--roll", "--dry-run"]) == 0
-    assert capsys.readouterr().out.startswith("1 task would rewrite 1 segments")
+    assert capsys.readouterr().out.startswith("1 task would rewrite 1 segment,")
     assert main([*words, "--roll"]) == 0
     assert "1 of 1 segment rewritten" in capsys.readouterr().out
     found = batches(log_dir)["old-0"]

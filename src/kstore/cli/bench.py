@@ -14,6 +14,7 @@ from kstore.arguments import whole_number
 from kstore.cli import bench_compare
 from kstore.cli.common import ToolParser, WrongOptionsError, complain
 from kstore.integers import INT32_MAX
+from kstore.partition_files import count_of
 
 if TYPE_CHECKING:
     from kstore.bench.report.results import Tree
@@ -221,7 +222,7 @@ def print_verdict(tree: "Tree", *, details: bool) -> None:
         print(f"missing: {name}: {reason}")
     ended = f", interrupted by {tree['ended_by']}" if "ended_by" in tree else ""
     number = len(tree["results"])
-    contests = f"{number} contest{'' if number == 1 else 's'} in " if number else ""
+    contests = f"{count_of(number, 'contest')} in " if number else ""
     print(f"{contests}{tree.get('seconds', 0):.0f} s{ended}")
 
 

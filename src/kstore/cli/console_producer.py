@@ -25,6 +25,7 @@ from kstore.client.delivery import Delivery
 from kstore.config import parse_whole_number
 from kstore.errors import KStoreError
 from kstore.integers import INT32_MAX, INT64_MAX
+from kstore.partition_files import count_of
 from kstore.signals import StopRequest
 
 READER_PROPERTIES = (
@@ -179,9 +180,9 @@ class DeliveryCount:
         if self._first is None:
             return
         line, error = self._first
-        more = f" and {self._refused - 1} more were refused" if self._refused > 1 else ""
+        more = f" and {self._refused - 1} more refused" if self._refused > 1 else ""
         raise KStoreError(
-            f"line {line}: {error}{more}; {self._appended} other lines were appended"
+            f"line {line}: {error}{more}; {count_of(self._appended, 'other line')} appended"
         ) from error
 
 

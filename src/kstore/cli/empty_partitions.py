@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from kstore.partition_files import filenames
+from kstore.partition_files import count_of, filenames
 
 if TYPE_CHECKING:
     from kstore.log.log import Log
@@ -29,7 +29,7 @@ class EmptyPartitions:
     def lines(self, state: str) -> list[str]:
         """A line for each topic with omitted partitions; ``state`` describes them."""
         return [
-            f"{topic}: {count} empty partition{'s' * (count != 1)}, {state}"
+            f"{topic}: {count_of(count, 'empty partition')}, {state}"
             for topic, count in sorted(self._counts.items())
         ]
 

@@ -9,6 +9,7 @@ from kstore.arguments import split_names
 from kstore.cli.common import ToolParser, WrongOptionsError
 from kstore.cli.explain_lock import naming_lock_holder
 from kstore.cli.progress import Progress
+from kstore.partition_files import count_of
 
 if TYPE_CHECKING:
     from kstore.handover import HandoverReport
@@ -172,6 +173,9 @@ def print_report(report: "HandoverReport") -> None:
     elif report.executed:
         print(f"done, in the directory{kind}")
     elif report.partitions:
-        print(f"{len(report.partitions)} partitions would be handed over; --execute does it")
+        print(
+            f"{count_of(len(report.partitions), 'partition')} would be handed over; --execute "
+            "does it"
+        )
     else:
         print(f"kstore can write in the directory{kind}")

@@ -12,6 +12,7 @@ from kstore.cli.common import ToolParser, add_log_dir, matching_topics, named_to
 from kstore.cli.empty_partitions import EmptyPartitions, is_empty, print_lines
 from kstore.cli.progress import OnProgress, Progress
 from kstore.errors import KStoreError, UnknownTopicOrPartitionError
+from kstore.partition_files import count_of
 from kstore.report_lines import damage_lines, rewrite_line
 
 if TYPE_CHECKING:
@@ -81,7 +82,7 @@ def _print_report(
     else:
         state = f"{bad} not ok" if bad else "all ok"
         done = "nothing was changed" if arguments.dry_run else tool.sum_line(reports)
-        print(f"{len(trees)} partitions, {state}: {done}", flush=True)
+        print(f"{count_of(len(trees), 'partition')}, {state}: {done}", flush=True)
     return 1 if bad else 0
 
 
@@ -127,7 +128,7 @@ def rewriting(
 
 def _plan_line(plan: "RewritePlan") -> str:
     return (
-        f"would rewrite {plan.segments_to_rewrite} of {plan.segments} segments, "
+        f"would rewrite {plan.segments_to_rewrite} of {count_of(plan.segments, 'segment')}, "
         f"{plan.bytes_to_rewrite} of {plan.bytes} bytes"
     )
 

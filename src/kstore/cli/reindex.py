@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from kstore.cli import partition_tool
 from kstore.cli.common import ToolParser
+from kstore.partition_files import count_of
 from kstore.report_lines import reindex_line
 
 if TYPE_CHECKING:
@@ -58,4 +59,6 @@ def _plan(log: "Log") -> _Plan:
 
 def _sum(reports: "list[ReindexReport]") -> str:
     written = sum(len(each.written) for each in reports)
-    return f"{written} files written, {sum(len(each.removed) for each in reports)} removed"
+    return (
+        f"{count_of(written, 'file')} written, {sum(len(each.removed) for each in reports)} removed"
+    )

@@ -22,6 +22,7 @@ from kstore.cli.log_format import FORMATS, configure_log
 from kstore.cli.service_manager import ServiceManager
 from kstore.errors import KStoreError
 from kstore.integers import INT32_MAX
+from kstore.partition_files import count_of
 from kstore.signals import StopRequest
 
 if TYPE_CHECKING:
@@ -269,7 +270,7 @@ def _wait(stop: StopRequest, store: "Store", manager: ServiceManager) -> None:
     while True:
         left = store._manager.recoveries.waiting_count
         if left != before:
-            manager.status(f"recovering, {left} partitions left" if left else "serving")
+            manager.status(f"recovering, {count_of(left, 'partition')} left" if left else "serving")
             before = left
         if stop.wait(_STATUS_SECONDS if left else None):
             return

@@ -16,6 +16,7 @@ from kstore.partition_files import (
     LogDir,
     Paths,
     absolute_paths,
+    count_of,
     filenames,
     is_offsets_file,
     peek_end_offset,
@@ -236,7 +237,8 @@ def _check_counts(there: Broker, report: HandoverReport) -> None:
         if theirs - numbers:
             report.warn(
                 topic,
-                f"the broker has {len(theirs)} partitions of it, the source {len(numbers)}: keys "
+                f"the broker has {count_of(len(theirs), 'partition')} of it, the source "
+                f"{len(numbers)}: keys "
                 "that are appended from now on go to other partitions than before",
             )
 

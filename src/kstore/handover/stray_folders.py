@@ -6,7 +6,7 @@ LogManager.isStrayKraftReplica).
 
 from collections.abc import Container
 
-from kstore.partition_files import ClusterMetadata, is_reserved_uuid
+from kstore.partition_files import ClusterMetadata, count_of, is_reserved_uuid
 
 _CREATE = "Create the topic on it first (kafka-topics --create --topic {}), stop it cleanly"
 
@@ -37,8 +37,9 @@ def find_stray_reason(
     replicas = known.partition(topic_id, key[1])
     if replicas is None:
         return (
-            f"the cluster's topic {topic!r} has only {len(known.topics[topic_id])} partitions, "
-            f"no {key[1]}: the broker would rename the folder to -stray. Add partitions first"
+            f"the cluster's topic {topic!r} has only "
+            f"{count_of(len(known.topics[topic_id]), 'partition')}, no {key[1]}: the broker "
+            "would rename the folder to -stray. Add partitions first"
         )
     if node_id is None or node_id not in replicas.nodes:
         return (

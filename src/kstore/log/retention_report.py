@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Mapping
 from typing import Self
 
+from kstore.integers import count_of
 from kstore.topic_partition import TopicPartition
 
 
@@ -42,7 +43,7 @@ class RetentionReport(int):
             f"{topic}-{partition} starts at {offset}"
             for (topic, partition), offset in self.start_offsets.items()
         )
-        what = f"{int(self)} segment{'s' * (self != 1)}, {self.size:,} bytes"
+        what = f"{count_of(int(self), 'segment')}, {self.size:,} bytes"
         return f"deleted {what}: {', '.join(starts)}"
 
     def __str__(self) -> str:

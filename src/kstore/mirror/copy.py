@@ -20,6 +20,7 @@ from kstore.errors import (
     SourceError,
     UnknownTopicOrPartitionError,
 )
+from kstore.integers import count_of
 from kstore.mirror.source_types import (
     EARLIEST,
     LATEST,
@@ -263,7 +264,8 @@ class Mirror:
             if len(topic) < about.partition_count:
                 return self._store.add_partitions(about.name, about.partition_count)
             raise SourceChangedError(
-                f"topic {about.name!r} has {about.partition_count} partitions in the cluster and "
+                f"topic {about.name!r} has {count_of(about.partition_count, 'partition')} in "
+                "the cluster and "
                 f"{len(topic)} here: it is another topic. Mirror into another directory",
                 path=self._store.paths[0],
             )
@@ -274,8 +276,8 @@ class Mirror:
         for number in self._wanted or ():
             if number not in there:
                 raise UnknownTopicOrPartitionError(
-                    f"topic {about.name!r} has {about.partition_count} partitions, 0 to "
-                    f"{about.partition_count - 1}; there is no partition {number}"
+                    f"topic {about.name!r} has {count_of(about.partition_count, 'partition')}, "
+                    f"0 to {about.partition_count - 1}; there is no partition {number}"
                 )
         return list(there) if self._wanted is None else self._wanted
 

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from kstore._native.format import ragged_bytes
 from kstore._native.format.record import RecordHeaders
 from kstore._native.read.decode import Block, Scanner
+from kstore.integers import count_of
 from kstore.missing_names import answer_names
 from kstore.record.codec import decompress
 from kstore.record.guessed_names import OF_COLUMNS, OF_RAGGED
@@ -69,7 +70,7 @@ class Ragged:
         return iter(self.to_list())
 
     def __repr__(self) -> str:
-        return f"<Ragged of {len(self)} rows>"
+        return f"<Ragged of {count_of(len(self), 'row')}>"
 
     def __eq__(self, other: object) -> Any:
         """A mask: one truth value a row. Raises TypeError for text and all other types."""
@@ -138,7 +139,7 @@ class Headers:
         return Headers(self.data, self.positions[rows], self.counts[rows])
 
     def __repr__(self) -> str:
-        return f"<Headers of {len(self)} rows>"
+        return f"<Headers of {count_of(len(self), 'row')}>"
 
     def to_list(self) -> list[RecordHeaders]:
         """All rows, parsed."""
@@ -227,7 +228,8 @@ class Columns:
     def __repr__(self) -> str:
         if not len(self):
             return "<Columns of 0 records>"
-        return f"<Columns of {len(self)} records, offsets {self.offsets[0]} to {self.offsets[-1]}>"
+        size = count_of(len(self), "record")
+        return f"<Columns of {size}, offsets {self.offsets[0]} to {self.offsets[-1]}>"
 
     @classmethod
     def of_block(cls, block: Block, data: NDArray[np.uint8] | None = None) -> "Columns":

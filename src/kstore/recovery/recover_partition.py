@@ -28,6 +28,7 @@ from kstore.files import filenames
 from kstore.files.filenames import INDEX, LOG, TIME_INDEX, TRANSACTION_INDEX, Parsed
 from kstore.files.files import Files
 from kstore.files.open_file import OpenFile
+from kstore.integers import count_of
 from kstore.recovery import apply_changes
 from kstore.recovery.apply_changes import Plan
 from kstore.recovery.emptied_segments import StopState
@@ -176,11 +177,13 @@ def _report(
     bytes_scanned = sum(scan.file_size for scan in scanned)
     steps = []
     if swapped:
-        steps.append(f"finished an interrupted compaction: {len(swapped)} files renamed")
+        steps.append(
+            f"finished an interrupted compaction: {count_of(len(swapped), 'file')} renamed"
+        )
     if removed:
-        steps.append(f"removed {len(removed)} files left over: {some_of(removed)}")
+        steps.append(f"removed {count_of(len(removed), 'file')} left over: {some_of(removed)}")
     if scanned and not clean:
-        steps.append(f"scanned {len(scanned)} segments, {bytes_scanned:,} bytes")
+        steps.append(f"scanned {count_of(len(scanned), 'segment')}, {bytes_scanned:,} bytes")
     for sentence, names in plan.faults.items():
         many = f"{len(names)} files, " if len(names) > 1 else ""
         steps.append(f"{sentence}: {many}{some_of(names)}")
@@ -193,7 +196,7 @@ def _report(
             f"{reason(cut.status)}; the log ends at offset {cut.next_offset}"
         )
     if plan.rebuilt:
-        steps.append(f"rebuilt {len(plan.rebuilt)} side files: {some_of(plan.rebuilt)}")
+        steps.append(f"rebuilt {count_of(len(plan.rebuilt), 'side file')}: {some_of(plan.rebuilt)}")
     return RecoveryReport(
         path=plan.directory,
         clean=clean,

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from kstore.checkpoint.leader_epochs import EpochEntry, LeaderEpochs
+from kstore.integers import count_of
 from kstore.lazy_dataclass import lazy_dataclass
 from kstore.recovery.lost_segments import LostRange
 
@@ -62,9 +63,14 @@ class RecoveryReport:
             return self
         steps = list(self.steps)
         if removed:
-            steps.append(f"removed {len(removed)} invalid producer snapshots: {some_of(removed)}")
+            steps.append(
+                f"removed {count_of(len(removed), 'invalid producer snapshot')}: {some_of(removed)}"
+            )
         if rewritten:
-            steps.append(f"rebuilt {len(rewritten)} transaction indexes: {some_of(rewritten)}")
+            steps.append(
+                f"rebuilt "
+                f"{count_of(len(rewritten), 'transaction index', 'es')}: {some_of(rewritten)}"
+            )
         return replace(
             self,
             removed=(*self.removed, *removed),

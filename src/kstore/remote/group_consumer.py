@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Self
 
 from kstore.errors import KStoreError, OffsetOutOfRangeError
+from kstore.integers import count_of
 from kstore.remote.consumer import RemoteBatch, RemoteConsumer
 from kstore.remote.groups import committed_offsets
 from kstore.remote.membership import Membership
@@ -191,7 +192,7 @@ class GroupConsumer:
         if owned and not self._membership.commit(owned):
             warnings.warn(
                 f"the group {self._membership.group} rebalanced before "
-                f"{len(owned)} offsets were committed; their records are read again",
+                f"the commit of {count_of(len(owned), 'offset')}; their records are read again",
                 UserWarning,
                 stacklevel=2,
             )

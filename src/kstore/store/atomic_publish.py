@@ -41,6 +41,7 @@ from kstore.files.filenames import FENCE, PUBLISHING_PREFIX, TEMPORARY_SUFFIX
 from kstore.files.files import Files
 from kstore.files.open_file import OpenFile
 from kstore.files.publish_barrier import FORMAT, LARGEST_MANIFEST, parse, unreadable
+from kstore.integers import count_of
 from kstore.lazy_dataclass import lazy_dataclass
 from kstore.log.import_segment import assign_file_offsets, can_stand_beside, least_size
 from kstore.log.log import Log
@@ -202,8 +203,8 @@ class Publication:
                     flush, unflushed = flushing.submit(log.flush), 0
         if log.end_offset != entry.base_offset + entry.count:
             raise CorruptRecordError(
-                f"{entry.count} records were staged for {entry.topic}-{entry.partition}, but "
-                f"{log.end_offset - entry.base_offset} were appended",
+                f"{count_of(entry.count, 'record')} staged for {entry.topic}-{entry.partition}, "
+                f"but {log.end_offset - entry.base_offset} appended",
                 path=log.path,
                 offset=entry.base_offset,
             )

@@ -11,6 +11,7 @@ from kstore.background.failures import attempt
 from kstore.checkpoint.log_dir import LogDir
 from kstore.checkpoint.log_dir_offsets import LogState
 from kstore.errors import LogDirOfflineError
+from kstore.integers import count_of
 from kstore.log.log import Log
 
 if TYPE_CHECKING:
@@ -104,7 +105,11 @@ class LogDirCheckpoints:
             if writer.state.recovery_point < writer.state.segments.end_offset
         ]
         if found:
-            more = f" and {len(found) - _NAMES} more partitions" if len(found) > _NAMES else ""
+            more = (
+                f" and {count_of(len(found) - _NAMES, 'more partition')}"
+                if len(found) > _NAMES
+                else ""
+            )
             raise LogDirOfflineError(
                 f"closed, but the directory is offline ({log_dir.offline}) and these records may "
                 f"not be on its disk: {', '.join(found[:_NAMES])}{more}",

@@ -9,7 +9,7 @@ from kstore.client.argument_errors import wrong_send
 from kstore.client.partitioner import Partitioner, StickyPartitioner, as_partitioner, choose
 from kstore.config import LogConfig, as_log_config
 from kstore.errors import TopicExistsError
-from kstore.integers import check_integer
+from kstore.integers import check_integer, count_of
 from kstore.kafka_names import OF_TOPICS
 from kstore.keyword_names import (
     NO_DRY_RUN,
@@ -377,7 +377,7 @@ class Topic:
         return verify_topics(self._store, self._store._files, self.name, **options)
 
     def __repr__(self) -> str:
-        return f"<kstore.Topic {self.name!r}, {self._length} partitions>"
+        return f"<kstore.Topic {self.name!r}, {count_of(self._length, 'partition')}>"
 
     def __reduce__(self) -> str | tuple[object, ...]:
         raise TypeError("a Topic cannot be pickled; open the store where it is needed")
@@ -438,7 +438,7 @@ class TopicHandles:
             _warn_of_other_settings(topic, config)
             return topic
         raise TopicExistsError(
-            f"topic {name!r} exists with {len(topic)} partitions, not {partitions}",
+            f"topic {name!r} exists with {count_of(len(topic), 'partition')}, not {partitions}",
             path=self._store.paths[0],
         )
 

@@ -34,6 +34,7 @@ from kstore.files.filenames import (
     partition_directory,
     retired_directory,
 )
+from kstore.integers import count_of
 from kstore.kafka_uuid import random_hex
 from kstore.store.list_log_dirs import Retired, list_log_dirs
 from kstore.store.remove_tree import remove_tree
@@ -340,8 +341,8 @@ class TopicRegistry:
         if partitions < count or (partitions == count and not is_unfinished):
             which = "already: " if partitions == count else "and cannot have fewer: "
             raise InvalidPartitionsError(
-                f"topic {topic!r} has {count} partitions {which}the number is the new total, "
-                f"len(topic) + {partitions} to add {partitions}"
+                f"topic {topic!r} has {count_of(count, 'partition')} {which}the number is the "
+                f"new total, len(topic) + {partitions} to add {partitions}"
             )
         if not self.is_own(topic):
             raise PolicyViolationError(

@@ -25,7 +25,7 @@ from kstore.files.filenames import FENCE, LEADER_EPOCHS, LOG, SEGMENT_KINDS
 from kstore.files.files import Files
 from kstore.files.publish_barrier import read_barrier
 from kstore.files.stable_listing import list_stable
-from kstore.integers import INT32_MAX, check_integer
+from kstore.integers import INT32_MAX, check_integer, count_of
 from kstore.kafka_names import OF_REPORTS
 from kstore.missing_names import answer_names
 from kstore.recovery.lost_segments import LostRange, read_lost
@@ -97,7 +97,7 @@ class VerifyReport:
 
     def __str__(self) -> str:
         """The verdict, and a line for each finding and warning, as `kstore verify` prints."""
-        from kstore.verify.report_lines import count_of, finding_lines, state_of
+        from kstore.verify.report_lines import finding_lines, state_of
 
         what = f"{count_of(self.segments, 'segment')}, {count_of(self.batches, 'batch', 'es')}"
         return "\n".join([f"{state_of(self)}: {what}, {self.bytes:,} bytes", *finding_lines(self)])

@@ -3,6 +3,8 @@
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
+from kstore.integers import count_of
+
 if TYPE_CHECKING:
     from kstore.verify.partition import VerifyReport
 
@@ -46,7 +48,3 @@ def finding_lines(report: "VerifyReport") -> list[str]:
             lines.append(f"  {label}{found.kind}: {found.path}{at}{offset}: {found.sentence}")
     more = report.finding_count - len(report.findings) + report.warning_count - len(report.warnings)
     return [*lines, f"  ... and {more} more"] if more else lines
-
-
-def count_of(number: int, noun: str, ending: str = "s") -> str:
-    return f"{number} {noun}{ending if number != 1 else ''}"

@@ -167,7 +167,7 @@ def test_groups_move_to_kafkas_words_and_times(store: Store) -> None:
     with pytest.raises(GroupIdNotFoundError):
         store.alter_group_offsets("unknown", "earliest")
     group = store.group("g")
-    assert repr(group) == "<kstore.ConsumerGroup 'g' as it was read: 1 committed offsets, lag 2>"
+    assert repr(group) == "<kstore.ConsumerGroup 'g' as it was read: 1 committed offset, lag 2>"
     with pytest.raises(AttributeError, match=r"a group is a snapshot: store\.alter_group_offsets"):
         group.reset("earliest")
 

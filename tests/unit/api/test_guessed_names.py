@@ -133,7 +133,7 @@ def test_a_group_is_found_by_name(store: Store) -> None:
     end = store["orders"][0].end_offset
     assert group.lags == {("orders", 0): end}
     assert group.uncommitted == {("orders", 1)}  # it has no lag, and repr() counts it
-    assert f"lag {end}, that of 1 partitions unknown" in repr(group)
+    assert f"lag {end}, that of 1 partition unknown" in repr(group)
     assert group.lag == sum(group.lags.values()) == end
     assert group.offsets["orders", 0].offset == 0
     assert group.offsets.get(("orders", 1)) is None

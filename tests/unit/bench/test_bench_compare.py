@@ -96,7 +96,7 @@ def test_compare_on_the_command_line(tmp_path, capsys):
     out = capsys.readouterr().out
     assert "not the same: level: a; then b" in out
     assert "slower: kstore: 1.3x the time (1.3 to 1.3, 7 rounds)" in out
-    assert "1 figures compared: 1 slower, 0 faster, 0 the same, 0 without a verdict" in out
+    assert "1 figure compared: 1 slower, 0 faster, 0 the same, 0 without a verdict" in out
     assert main(["bench", "compare", paths[0]]) == 1
     assert "compare needs two files" in capsys.readouterr().err
 
@@ -138,7 +138,7 @@ def test_few_rounds_have_an_exit_status_of_their_own(tmp_path, capsys, rounds, s
     assert main(["bench", "compare", str(tmp_path / "a"), str(tmp_path / "b")]) == status
     out = capsys.readouterr().out
     few = "1 round" if rounds == 1 else f"{rounds} rounds"
-    line = f"cannot say: disk/some: 1 figures of {few} or more: 5 are needed"
+    line = f"cannot say: disk/some: 1 figure of {few} or more: 5 are needed"
     assert (line in out) is (status == 4)
 
 
@@ -266,7 +266,7 @@ def test_contests_of_other_sizes_are_listed_and_not_compared(what, value):
     assert compare.compare(before, after).figures == []
     (difference,) = compare.differences(before, after)
     assert difference.startswith("size of disk/some: scale 1, 100% of its size; then scale ")
-    assert difference.endswith("1 contests not compared")
+    assert difference.endswith("1 contest not compared")
     before["results"][0][what] = value
     assert verdicts(before, after)["kstore"] == "slower"
 

@@ -258,7 +258,7 @@ HERE, AWAY = "AAAAAAAAAAAAAAAAAAABQQ", "AAAAAAAAAAAAAAAAAAAHQQ"
     [
         ([], "no topic 't'"),
         ([metadata.topic("t", OTHER)], f"has the id {OTHER}, not {ID}"),
-        ([metadata.topic("t", ID), metadata.partition(ID, 0)], "has only 1 partitions, no 1"),
+        ([metadata.topic("t", ID), metadata.partition(ID, 0)], "has only 1 partition, no 1"),
         ([metadata.topic("t", ID), metadata.remove(ID)], "no topic 't'"),
         (
             [metadata.topic("t", ID), metadata.partition(ID, 0), metadata.partition(ID, 1, (2, 3))],

@@ -48,7 +48,7 @@ def test_all_partitions_are_recovered_with_the_store(killed: Path) -> None:
         size = sum(path.stat().st_size for path in killed.glob("*/t-*/*.log"))
         assert summary.bytes_scanned == size > 0
         assert (summary.cut_size, summary.failed) == (0, {})
-        assert "t-5: scanned 1 segments" in str(summary)
+        assert "t-5: scanned 1 segment," in str(summary)
         assert [log.end_offset for log in store["t"]] == [100] * 6
     with kstore.open(paths_of(killed)) as store:
         assert not store.recovery.reports  # opened when they are used
@@ -215,7 +215,7 @@ def test_the_command_line_reports_what_was_recovered(killed: Path, capsys) -> No
     words = ["topics", "--create", "--topic", "more", *words[2:]]
     assert main(words) == 0
     reported = capsys.readouterr().err
-    assert "t-2: scanned 1 segments" in reported
+    assert "t-2: scanned 1 segment," in reported
     assert "cut 4 bytes" in reported
     assert main([*words[:3], "again", *words[4:]]) == 0
     assert capsys.readouterr().err == ""

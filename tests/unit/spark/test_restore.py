@@ -482,7 +482,7 @@ def test_invalid_arguments_of_a_restore_are_errors(source: Path, tmp_path: Path)
         restore(tmp_path / "to", log_dirs=source, partitions=[7])
     with kstore.open(tmp_path / "to", config=QUIET) as store:
         store.create_topic("orders", 1)
-    with pytest.raises(InvalidConfigError, match="has 1 partitions, but 2"):
+    with pytest.raises(InvalidConfigError, match="has 1 partition, but 2"):
         restore(tmp_path / "to", log_dirs=source)
 
 

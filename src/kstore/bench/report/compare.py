@@ -32,6 +32,7 @@ from kstore.bench.report.shift import (
     shift_of_pairs,
 )
 from kstore.bench.runner.turns import of_kstore
+from kstore.integers import count_of
 
 LEAST, LEAST_APART = 0.1, 0.2  # of a change: of runs that took turns, and of others
 WANTED = 0.3  # a change that a verdict "same" excludes
@@ -264,7 +265,7 @@ def differences(before: Tree, after: Tree) -> list[str]:
             )
             unlike[key[0], sizes] = unlike.get((key[0], sizes), 0) + 1
     found += [
-        f"size of {title}: {sizes}: {count} contests not compared"
+        f"size of {title}: {sizes}: {count_of(count, 'contest')} not compared"
         for (title, sizes), count in unlike.items()
     ]
     return found
@@ -288,7 +289,7 @@ def lines(found: Comparison, *, every: bool = False) -> Iterator[str]:
     verdicts = [figure.verdict for figure in found.figures]
     undecided = verdicts.count("unsure") + verdicts.count("few rounds")
     yield (
-        f"{len(verdicts)} figures compared: {verdicts.count('slower')} slower, "
+        f"{count_of(len(verdicts), 'figure')} compared: {verdicts.count('slower')} slower, "
         f"{verdicts.count('faster')} faster, {verdicts.count('same')} the same, {undecided} "
         "without a verdict"
     )
@@ -299,16 +300,12 @@ def _numbers(figure: Figure) -> str:
     if text_table.is_absolute(figure.name):
         what = "the memory" if figure.name.endswith(text_table.MIB) else "the processor time"
     if figure.shift is None:
-        return f"{figure.ratio:.3g}x {what}, of {_count(figure.rounds)}"
+        return f"{figure.ratio:.3g}x {what}, of {count_of(figure.rounds, 'round')}"
     others = f", the others {figure.others:.3g}x" if figure.others != 1.0 else ""
     return (
         f"{figure.ratio:.3g}x {what} ({figure.shift.low:.3g} to {figure.shift.high:.3g}, "
-        f"{_count(figure.rounds)}{others})"
+        f"{count_of(figure.rounds, 'round')}{others})"
     )
-
-
-def _count(rounds: int) -> str:
-    return "1 round" if rounds == 1 else f"{rounds} rounds"
 
 
 def _without_verdict(found: Comparison) -> Iterator[str]:
@@ -322,13 +319,14 @@ def _without_verdict(found: Comparison) -> Iterator[str]:
             wide.setdefault(each.workload, []).append(each.shift.high)
     for workload, rounds in few.items():
         yield (
-            f"cannot say: {workload}: {len(rounds)} figures of {_count(min(rounds))} or more: "
+            f"cannot say: {workload}: {count_of(len(rounds), 'figure')} of "
+            f"{count_of(min(rounds), 'round')} or more: "
             f"{found.needed} are needed"
         )
     for workload, highs in wide.items():
         yield (
-            f"cannot say: {workload}: {len(highs)} figures whose rounds differ too much: up to "
-            f"{median(highs):.2g}x the time would not be seen"
+            f"cannot say: {workload}: {count_of(len(highs), 'figure')} whose rounds differ too "
+            f"much: up to {median(highs):.2g}x the time would not be seen"
         )
 
 

@@ -6,6 +6,7 @@ A figure that was not measured has no sentence; the verdict shows the reason ins
 from kstore.bench.machine import figures as names
 from kstore.bench.machine.figures import Figure
 from kstore.bench.report.units import count, duration, rate
+from kstore.integers import count_of
 
 Figures = dict[str, Figure]
 RECORD = 1000  # bytes: "1 KB"
@@ -75,7 +76,7 @@ def consumers(per_second: float) -> str:
     number = int(per_second / CONSUMER)
     if number < 1:
         return f"less than one consumer of {rate(CONSUMER, 'B')}"
-    return f"{number} consumer{'s' if number > 1 else ''} of {rate(CONSUMER, 'B')}"
+    return f"{count_of(number, 'consumer')} of {rate(CONSUMER, 'B')}"
 
 
 def _span(seconds: float) -> str:

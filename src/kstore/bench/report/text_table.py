@@ -8,6 +8,7 @@ from typing import Any, Literal
 
 from kstore.bench.report.units import duration, rate
 from kstore.bench.runner.estimate import LEAST_VALUES
+from kstore.integers import count_of
 
 _PERCENTILE = re.compile(r" p\d\d(\.\d+)?$")
 WIDTH = 100  # columns of a table
@@ -90,8 +91,7 @@ def _as_fast(best: Mapping[str, Any], entries: Sequence[Mapping[str, Any]]) -> s
 
 def _few(result: Mapping[str, Any]) -> str:
     """How many rounds were made, instead of an interval."""
-    made = result["rounds"]
-    return f"{made} round{'' if made == 1 else 's'}"
+    return count_of(result["rounds"], "round")
 
 
 def _not_ways(result: Mapping[str, Any]) -> Sequence[str]:
@@ -171,7 +171,7 @@ def rounds(result: Mapping[str, Any]) -> str:
     """How many rounds were made; also how many were planned, if the time was too short, and that
     figures of fewer than five have no interval."""
     made, wanted = result["rounds"], result.get("rounds_wanted", 0)
-    text = f"{made} rounds" if made != 1 else "1 round"
+    text = count_of(made, "round")
     text += f" of {wanted}, for want of time" if made < wanted else ""
     return text if made >= LEAST_VALUES else f"{text}: no interval"
 

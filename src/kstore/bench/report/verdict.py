@@ -16,6 +16,7 @@ from kstore.bench.report.device_classes import CATCH_UP, CLASSES, COMMIT, MEMORY
 from kstore.bench.report.grade import compared, verdict
 from kstore.bench.report.sentences import Figures
 from kstore.bench.report.units import duration, rate, significant
+from kstore.integers import count_of
 
 WIDTH = 80
 _NAME, _CLASS, _CELL = 20, 24, 19  # columns
@@ -144,7 +145,7 @@ def _rate(found: Figures, name: str) -> str:
     value = figure.value or 0.0
     text = rate(value, "B")
     if figure.interval is None:
-        return f"{text} ({_rounds(figure.rounds)}, no interval)"
+        return f"{text} ({count_of(figure.rounds, 'round')}, no interval)"
     shown = float(text.split()[0])
     unit = value / shown if shown else 1.0
     low, high = (significant(end / unit) for end in figure.interval)
@@ -163,10 +164,6 @@ def _alone(cached: Figure) -> str:
     return "" if cached.value is None else f", {rate(cached.value, 'B')} alone"
 
 
-def _rounds(number: int) -> str:
-    return f"{number} round{'' if number == 1 else 's'}"
-
-
 def _latency(found: Figures) -> str:
     shown = {"p50": names.COMMIT_P50, "p99": names.COMMIT_P99, "slowest": names.COMMIT_SLOWEST}
     known = {label: sentences.value(found, name) for label, name in shown.items()}
@@ -175,7 +172,7 @@ def _latency(found: Figures) -> str:
     )
     missing = found[names.COMMIT_P99]
     few = missing.value is None and missing.rounds
-    return f"{text} ({missing.rounds} commits, too few for a p99)" if few else text
+    return f"{text} ({count_of(missing.rounds, 'commit')}, too few for a p99)" if few else text
 
 
 def _classes(found: Figures, subject: Subject) -> Iterator[str]:

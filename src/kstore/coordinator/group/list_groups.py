@@ -24,6 +24,7 @@ from kstore.errors import (
     StorageError,
     UnknownTopicOrPartitionError,
 )
+from kstore.integers import count_of
 from kstore.kafka_names import OF_COMMITTED_OFFSETS, OF_GROUPS
 from kstore.lazy_dataclass import lazy_dataclass
 from kstore.missing_names import answer_names
@@ -84,10 +85,10 @@ class ConsumerGroup:
     def __repr__(self) -> str:
         failed = "" if self.error is None else f", {self.error}"
         without = len(self.uncommitted) + len(self.offsets) - len(self.lags)
-        unknown = f", that of {without} partitions unknown" if without else ""
+        unknown = f", that of {count_of(without, 'partition')} unknown" if without else ""
         return (
-            f"<kstore.ConsumerGroup {self.name!r} as it was read: {len(self.offsets)} committed "
-            f"offsets, lag {self.lag}{unknown}{failed}>"
+            f"<kstore.ConsumerGroup {self.name!r} as it was read: "
+            f"{count_of(len(self.offsets), 'committed offset')}, lag {self.lag}{unknown}{failed}>"
         )
 
     @property

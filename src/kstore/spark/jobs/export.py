@@ -17,6 +17,7 @@ from kstore.partition_files import DISK, Files, absolute_paths
 from kstore.spark.jobs.command import add_common, main, matching, paths_of
 from kstore.spark.jobs.export_target import Exported, Target, subtract
 from kstore.spark.jobs.parquet_files import COMPRESSIONS, Written, write_ranges
+from kstore.spark.jobs.reports import count_with_commas
 from kstore.spark.jobs.restore_settings import Settings, settings_of_log_dirs
 from kstore.spark.jobs.task_runner import Progress, cores, cores_of, open_session, run_tasks, silent
 from kstore.spark.local_disk import local_disk
@@ -290,17 +291,20 @@ def run(arguments: argparse.Namespace, progress: Progress) -> int:
     return 0
 
 
+def _written(records: int, files: int) -> str:
+    return f"{count_with_commas(records, 'record')} in {count_with_commas(files, 'file')}"
+
+
 def format_lines(report: ExportReport) -> list[str]:
     """A line for each range of lost offsets and each topic with new records, and a summary."""
     lines = [
-        f"{name}: {topic['records']:,} records in {topic['files']:,} files, "
-        f"{topic['parquet_bytes']:,} bytes"
+        f"{name}: {_written(topic['records'], topic['files'])}, {topic['parquet_bytes']:,} bytes"
         for name, topic in sorted(report.topics.items())
     ]
     return [
         *lost_lines(report.lost),
         *lines,
-        f"{report.records:,} records in {report.files:,} files: {report.log_bytes:,} bytes of log "
+        f"{_written(report.records, report.files)}: {report.log_bytes:,} bytes of log "
         f"became {report.parquet_bytes:,} bytes of Parquet in {report.target}",
     ]
 

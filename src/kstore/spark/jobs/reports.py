@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any, Protocol
 
+from kstore.partition_files import count_of
+
 
 class PartitionResult(Protocol):
     """A job's dataclass for a partition; fields of its ``report`` are merged into its JSON."""
@@ -61,10 +63,14 @@ def _as_tree(report: PartitionResult) -> dict[str, Any]:
     return {**first, "ok": report.ok, **tree, **({} if error is None else {"error": error})}
 
 
+def count_with_commas(number: int, noun: str, ending: str = "s") -> str:
+    return count_of(number, noun, ending, form=",")
+
+
 def verdict(reports: Sequence[PartitionResult]) -> str:
     """The last line of a report."""
     bad = sum(not each.ok for each in reports)
-    return f"{len(reports)} partitions: " + (f"{bad} not ok" if bad else "all ok")
+    return f"{count_of(len(reports), 'partition')}: " + (f"{bad} not ok" if bad else "all ok")
 
 
 def show(as_json: bool, reports: Sequence[PartitionResult], lines: Sequence[str]) -> int:

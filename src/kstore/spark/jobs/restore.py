@@ -181,12 +181,13 @@ def _load(tree: dict[str, Any]) -> RestoredPartition:
 def report_lines(reports: Sequence[RestoredPartition]) -> list[str]:
     """A line for each partition, and a summary."""
     lines = [
-        f"{each.topic}-{each.partition}: {each.records} records"
+        f"{each.topic}-{each.partition}: {count_of(each.records, 'record')}"
         + (f" to {each.target}" if each.target != each.topic else "")
         + f", up to offset {each.next_offset} of the source"
         for each in reports
     ]
-    return [*lines, f"{len(reports)} partitions: {sum(r.records for r in reports)} records"]
+    records = count_of(sum(each.records for each in reports), "record")
+    return [*lines, f"{count_of(len(reports), 'partition')}: {records}"]
 
 
 def describe(parser: argparse.ArgumentParser) -> None:

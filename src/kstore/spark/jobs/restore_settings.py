@@ -7,7 +7,7 @@ from dataclasses import fields, replace
 
 from kstore.config import LogConfig
 from kstore.errors import CorruptRecordError, InvalidConfigError
-from kstore.partition_files import Files, filenames, read_cluster_metadata
+from kstore.partition_files import Files, count_of, filenames, read_cluster_metadata
 from kstore.spark.jobs.export_target import FOLDER, read_settings
 from kstore.store.store import Store
 
@@ -85,7 +85,8 @@ def create_topics(
             store.create_topic(name, count, config=config)
         elif len(store[name]) < count:
             raise InvalidConfigError(
-                f"{name} has {len(store[name])} partitions, but {count} are to be restored"
+                f"{name} has {count_of(len(store[name]), 'partition')}, but {count} are to be "
+                "restored"
             )
         elif config is not None and (different := _differences(store[name].config, config)):
             _LOGGER.warning("%s exists already and keeps its settings: %s", name, different)

@@ -180,8 +180,8 @@ class RewriteJob(ChangingJob[Log, RewrittenPartition]):
     def describe_plan(self, partitions: Sequence[Log], parallelism: int) -> str:
         units = _plan_units(partitions, [_views(log, roll=self._roll) for log in partitions])
         tasks, size = self.plan_units(units, parallelism), sum(unit.size for unit in units)
-        which = "segments" if self._roll else "rolled segments"
-        return f"{count_of(len(tasks), 'task')} would rewrite {len(units)} {which}, {size:,} bytes"
+        segments = count_of(len(units), "segment" if self._roll else "rolled segment")
+        return f"{count_of(len(tasks), 'task')} would rewrite {segments}, {size:,} bytes"
 
 
 def _report(log: Log, report: RewriteReport) -> RewrittenPartition:

@@ -4,8 +4,9 @@ from collections.abc import Iterator
 from html import escape
 from typing import Any
 
-from kstore.partition_files import DAY_MS, HOUR_MS
-from kstore.spark.jobs.stats_report import Tree, skew, when
+from kstore.partition_files import DAY_MS, HOUR_MS, count_of
+from kstore.spark.jobs.reports import count_with_commas
+from kstore.spark.jobs.stats_report import Tree, skew, transactional_records, when
 from kstore.svg_diagrams import STYLE, SvgDiagrams
 
 _MAX_BARS = 400  # more hours than these are drawn as days
@@ -23,8 +24,9 @@ def html(tree: Tree) -> str:
     sections = [
         "<!doctype html><html lang='en'><meta charset='utf-8'>",
         f"<title>kstore stats</title><style>{STYLE}.bad {{ color: {_RED} }}</style>",
-        f"<h1>kstore stats</h1><p>{len(tree['topics'])} topics, {tree['partitions']} partitions, "
-        f"{total['records']:,} records, {total['bytes']:,} bytes of logs and "
+        f"<h1>kstore stats</h1><p>{count_of(len(tree['topics']), 'topic')}, "
+        f"{count_of(tree['partitions'], 'partition')}, "
+        f"{count_with_commas(total['records'], 'record')}, {total['bytes']:,} bytes of logs and "
         f"{total['index_bytes']:,} of indexes. p50 and p99 are upper bounds (powers of two); "
         f"distinct keys are estimated (HyperLogLog, standard error "
         f"{total['distinct_keys']['standard_error']:.1%}). Times are UTC.</p>",
@@ -67,7 +69,8 @@ def _facts(topic: Tree) -> str:
         for name, of in topic["codecs"].items()
     )
     facts = {
-        "records": f"{topic['records']:,} in {topic['batches']:,} batches; formats "
+        "records": f"{topic['records']:,} in "
+        f"{count_with_commas(topic['batches'], 'batch', 'es')}; formats "
         + ", ".join(f"{name} {of['batches']:,}" for name, of in topic["formats"].items()),
         "times": f"{when(topic['min_timestamp'])} to {when(topic['max_timestamp'])}",
         "codecs": codecs,
@@ -75,12 +78,13 @@ def _facts(topic: Tree) -> str:
         "sizes of keys": _sizes(topic["key_sizes"]),
         "sizes of values": _sizes(values),
         "keys": f"about {keys['estimate']:,} distinct, {topic['null_keys']:,} null; "
-        f"{topic['tombstones']:,} tombstones",
-        "headers": f"{topic['headers']:,} in {topic['records_with_headers']:,} records, "
+        f"{count_with_commas(topic['tombstones'], 'tombstone')}",
+        "headers": f"{topic['headers']:,} in "
+        f"{count_with_commas(topic['records_with_headers'], 'record')}, "
         f"{topic['header_bytes']:,} bytes",
-        "offsets without a record": f"{topic['missing_offsets']:,} in {topic['gaps']:,} gaps",
-        "transactions": f"{topic['transactional_records']:,} records, "
-        f"{topic['commit_markers']:,} commits, {topic['abort_markers']:,} aborts",
+        "offsets without a record": f"{topic['missing_offsets']:,} in "
+        f"{count_with_commas(topic['gaps'], 'gap')}",
+        "transactions": transactional_records(topic),
         "largest partition": f"{largest:,} bytes, {largest / mean if mean else 1:.2f} times the "
         "mean",
     }

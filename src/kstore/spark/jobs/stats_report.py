@@ -7,8 +7,17 @@ from itertools import groupby
 from operator import attrgetter
 from typing import Any
 
-from kstore.partition_files import DAY_MS, SPREADS, STANDARD_ERROR, BatchKind, Rates, Spread, Stats
-from kstore.spark.jobs.reports import from_file, from_file_lines
+from kstore.partition_files import (
+    DAY_MS,
+    SPREADS,
+    STANDARD_ERROR,
+    BatchKind,
+    Rates,
+    Spread,
+    Stats,
+    count_of,
+)
+from kstore.spark.jobs.reports import count_with_commas, from_file, from_file_lines
 
 _APART = {"formats", "codecs", "rates", "key_registers", "damages", *SPREADS}
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -151,14 +160,17 @@ def report_lines(tree: Tree) -> list[str]:
         if len(topic["partitions"]) > 1:
             largest, mean = skew(topic)
             lines.append(
-                f"{topic['topic']}, {len(topic['partitions'])} partitions: {_size_line(topic)}"
+                f"{topic['topic']}, "
+                f"{count_of(len(topic['partitions']), 'partition')}: {_size_line(topic)}"
             )
             lines.append(
                 f"  keys: {_keys(topic)}; largest partition {largest:,} bytes, mean {mean:,.0f}"
             )
     bad = sum(not each["ok"] for topic in tree["topics"] for each in topic["partitions"])
     verdict = f"{bad} not ok" if bad else "all ok"
-    lines.append(f"{tree['partitions']} partitions: {verdict} ({_size_line(tree['total'])})")
+    lines.append(
+        f"{count_of(tree['partitions'], 'partition')}: {verdict} ({_size_line(tree['total'])})"
+    )
     return [*lines[:-1], *from_file_lines(tree), lines[-1]]
 
 
@@ -170,8 +182,10 @@ def skew(topic: Tree) -> tuple[int, float]:
 
 def _size_line(tree: Tree) -> str:
     return (
-        f"{tree['records']:,} records in {tree['batches']:,} batches, {tree['segments']:,} "
-        f"segments, {tree['bytes']:,} bytes and {tree['index_bytes']:,} of indexes"
+        f"{count_with_commas(tree['records'], 'record')} in "
+        f"{count_with_commas(tree['batches'], 'batch', 'es')}, "
+        f"{count_with_commas(tree['segments'], 'segment')}, {tree['bytes']:,} bytes and "
+        f"{tree['index_bytes']:,} of indexes"
     )
 
 
@@ -190,7 +204,7 @@ def _details(tree: Tree) -> Iterator[str]:
     if tree["min_timestamp"] is not None:
         yield f"times: {when(tree['min_timestamp'])} to {when(tree['max_timestamp'])}"
     if tree["without_timestamp"]:
-        yield f"{tree['without_timestamp']:,} records have no timestamp"
+        yield f"{count_with_commas(tree['without_timestamp'], 'record')} without a timestamp"
     formats = ", ".join(f"{name} {of['batches']:,}" for name, of in tree["formats"].items())
     codecs = ", ".join(
         f"{name} {of['batches']:,} ({of['bytes']:,} bytes, {of['compression_ratio']:.2f} to 1)"
@@ -206,17 +220,28 @@ def _details(tree: Tree) -> Iterator[str]:
             )
     if tree["records"]:
         yield (
-            f"keys: {_keys(tree)}, {tree['null_keys']:,} null; {tree['tombstones']:,} "
-            f"tombstones; {tree['records_with_headers']:,} records with headers"
+            f"keys: {_keys(tree)}, {tree['null_keys']:,} null; "
+            f"{count_with_commas(tree['tombstones'], 'tombstone')}; "
+            f"{count_with_commas(tree['records_with_headers'], 'record')} with headers"
         )
     if tree["missing_offsets"]:
-        yield f"{tree['missing_offsets']:,} offsets without a record, in {tree['gaps']:,} gaps"
+        gaps = count_with_commas(tree["gaps"], "gap")
+        missing = count_with_commas(tree["missing_offsets"], "offset")
+        yield f"{missing} without a record, in {gaps}"
     if tree["transactional_batches"] or tree["control_batches"]:
         yield (
-            f"transactions: {tree['transactional_records']:,} records, "
-            f"{tree['commit_markers']:,} commits, {tree['abort_markers']:,} aborts, "
-            f"{tree['control_records']:,} control records"
+            f"transactions: {transactional_records(tree)}, "
+            f"{count_with_commas(tree['control_records'], 'control record')}"
         )
+
+
+def transactional_records(tree: Tree) -> str:
+    """``5 records, 2 commits, 1 abort``."""
+    return (
+        f"{count_with_commas(tree['transactional_records'], 'record')}, "
+        f"{count_with_commas(tree['commit_markers'], 'commit')}, "
+        f"{count_with_commas(tree['abort_markers'], 'abort')}"
+    )
 
 
 def _damages(tree: Tree) -> Iterator[str]:

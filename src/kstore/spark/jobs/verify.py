@@ -163,8 +163,8 @@ def report_lines(reports: Sequence[PartitionReport]) -> list[str]:
             continue
         state = each.error or state_of(report)
         lines.append(
-            f"{each.topic}-{each.partition}: {state} ({report.segments} segments, "
-            f"{report.batches} batches, {report.bytes} bytes)"
+            f"{each.topic}-{each.partition}: {state} ({count_of(report.segments, 'segment')}, "
+            f"{count_of(report.batches, 'batch', 'es')}, {report.bytes} bytes)"
         )
         lines += finding_lines(report)
     size = sum(each.report.bytes for each in reports)

@@ -30,6 +30,7 @@ from kstore.partition_files import (
     Files,
     PartitionPublication,
     Publication,
+    count_of,
     filenames,
     publish_barrier,
     sync_progress,
@@ -205,8 +206,8 @@ def check_complete(messages: Sequence[Staged | None]) -> list[Staged]:
     tasks = [message.task for message in complete]
     if len(complete) != len(messages) or tasks != list(range(len(tasks))):
         raise InvalidConfigError(
-            f"the job is incomplete: {len(messages)} messages, of tasks {tasks[:20]}; nothing was "
-            "published"
+            f"the job is incomplete: {count_of(len(messages), 'message')}, of tasks "
+            f"{tasks[:20]}; nothing was published"
         )
     return complete
 
@@ -253,7 +254,9 @@ def _check_topics(store: Store, options: SinkOptions, messages: Sequence[Staged]
         if not is_new and not store._manager.identities.is_same(topic, staged.topic_identity):
             raise _topic_changed(topic, "was recreated", options)
         if is_new and len(found) != options.num_partitions:
-            raise _topic_changed(topic, f"was created with {len(found)} partitions", options)
+            raise _topic_changed(
+                topic, f"was created with {count_of(len(found), 'partition')}", options
+            )
         if staged.keyless and "compact" in config.cleanup_policy:
             raise InvalidRecordError(
                 f"{topic} was made a compacted topic after the rows were staged, and some rows "

@@ -106,7 +106,8 @@ class Plan:
         largest = max(sizes, default=0)
         return (
             f"{count_of(len(self.tasks), 'task')} read {self.size:,} of {self.all_bytes:,} bytes "
-            f"({self.segments:,} of {self.all_segments:,} segments, {self.offsets:,} offsets); "
+            f"({self.segments:,} of {count_of(self.all_segments, 'segment', form=',')}, "
+            f"{count_of(self.offsets, 'offset', form=',')}); "
             f"the largest task has {largest:,} bytes"
         )
 
