@@ -6,7 +6,7 @@ and is refused here, before it reaches a struct or a kernel.
 
 import operator
 from datetime import timedelta
-from math import nan
+from math import inf, nan
 from typing import TYPE_CHECKING, SupportsFloat, SupportsIndex, cast
 
 from kstore.errors import InvalidConfigError
@@ -81,7 +81,9 @@ def check_seconds(name: str, value: "Seconds") -> float | None:
         return None
     number = value if type(value) is float else _number_of_seconds(name, value)
     if not number >= 0:  # NaN too
-        raise InvalidConfigError(f"{name} is in seconds, at least 0, or None: not {value!r}")
+        raise InvalidConfigError(
+            f"{name} is in seconds, at least 0, or None: not {show_value(value)}"
+        )
     return number if number < _LONGEST_WAIT else _LONGEST_WAIT
 
 
@@ -106,4 +108,7 @@ def _number_of_seconds(name: str, value: object) -> float:
     seconds: object = value.total_seconds() if hasattr(value, "total_seconds") else value
     if isinstance(seconds, bool) or not hasattr(type(seconds), "__float__"):
         raise TypeError(f"{name} is in seconds, a timedelta, or None: not {value!r}")
-    return float(cast(SupportsFloat, seconds))
+    try:
+        return float(cast(SupportsFloat, seconds))
+    except OverflowError:  # of an int
+        return inf if cast(int, seconds) > 0 else -inf

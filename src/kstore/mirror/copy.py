@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
+from math import inf
 from typing import TYPE_CHECKING, Protocol
 
 from kstore.config import LogConfig
@@ -20,7 +21,7 @@ from kstore.errors import (
     SourceError,
     UnknownTopicOrPartitionError,
 )
-from kstore.integers import count_of
+from kstore.integers import check_seconds, count_of
 from kstore.mirror.source_types import (
     EARLIEST,
     LATEST,
@@ -34,6 +35,7 @@ from kstore.mirror.transaction_ends import End, Endings, Undecided
 from kstore.partition_files import batch_scan
 
 if TYPE_CHECKING:
+    from kstore.integers import Seconds
     from kstore.log.log import Log
     from kstore.store.store import Store
     from kstore.store.topic import Topic
@@ -137,7 +139,8 @@ class Mirror:
     max_bytes_per_second
         How fast to copy; None: as fast as it goes.
     metadata_max_age
-        Seconds until :meth:`run` with ``follow`` asks again how many partitions there are.
+        Time until :meth:`run` with ``follow`` asks again how many partitions there are: seconds,
+        or a ``timedelta``; None: it does not ask again.
     progress
         Called with (offsets copied, offsets to copy, what is being copied).
     """
@@ -150,7 +153,7 @@ class Mirror:
         partitions: Iterable[int] | None = None,
         keep_deleted: bool = False,
         max_bytes_per_second: int | None = None,
-        metadata_max_age: float = _METADATA_AGE,
+        metadata_max_age: "Seconds" = _METADATA_AGE,
         progress: Progress | None = None,
     ) -> None:
         if max_bytes_per_second is not None and max_bytes_per_second <= 0:
@@ -168,7 +171,8 @@ class Mirror:
         self._topic_id: str | None = None
         self._created = False
         self._begun = 0  # offsets that the copy had before
-        self._metadata_age = metadata_max_age
+        age = check_seconds("metadata_max_age", metadata_max_age)
+        self._metadata_age = inf if age is None else age
         self._described = self._started  # when the cluster was last asked for the topic
 
     # --- the plan -------------------------------------------------------------------------

@@ -2,18 +2,23 @@
 
 import time
 from collections.abc import Callable, Iterable
-from typing import Self, TypeVar
+from typing import TYPE_CHECKING, Self, TypeVar
 
 from kstore.errors import InvalidConfigError, KStoreError, SourceError
+from kstore.integers import check_seconds
 from kstore.protocol.messages.metadata import MetadataRequest, MetadataResponse
 from kstore.remote.answer_errors import error_of, is_retriable
 from kstore.remote.authentication import AuthenticationFailedError
 from kstore.remote.connection import Answer, Connection, Request
 from kstore.security.client_settings import ClientSecurity
 
+if TYPE_CHECKING:
+    from kstore.integers import Seconds
+
 _PLAINTEXT = ClientSecurity()
 Result = TypeVar("Result")
 _PAUSE = 0.1  # seconds between two attempts
+_SHORTEST, _LONGEST = 0.001, 1e6  # seconds; a socket takes at most 24 days, and 0 is no waiting
 ZERO_UUID = bytes(16)
 TopicEntry = MetadataResponse.Topics
 
@@ -31,6 +36,12 @@ def parse_servers(text: str) -> list[tuple[str, int]]:
     return found
 
 
+def _bounded(timeout: "Seconds") -> float:
+    """A timeout that a socket takes; None is the longest."""
+    seconds = check_seconds("timeout", timeout)
+    return _LONGEST if seconds is None else min(max(seconds, _SHORTEST), _LONGEST)
+
+
 class Cluster:
     """Connections to the brokers of a cluster. For one thread at a time; ``close`` it after use."""
 
@@ -39,13 +50,13 @@ class Cluster:
         bootstrap_servers: str,
         *,
         client_id: str = "kstore",
-        timeout: float = 30.0,
+        timeout: "Seconds" = 30.0,
         security: ClientSecurity = _PLAINTEXT,
     ) -> None:
         self.bootstrap_servers = bootstrap_servers
         self._servers = parse_servers(bootstrap_servers)
         self._client_id = client_id
-        self._timeout = timeout
+        self._timeout = _bounded(timeout)
         self._security = security
         self._connections: dict[int, Connection] = {}
         self._addresses: dict[int, tuple[str, int]] = {}

@@ -1,7 +1,7 @@
 """Presents a cluster to the tools as a store."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any, Self, cast
+from typing import TYPE_CHECKING, Any, Self, cast
 
 from kstore.client.producer import Producer
 from kstore.protocol.messages.create_partitions import (
@@ -17,6 +17,9 @@ from kstore.remote.group_consumer import GroupConsumer
 from kstore.remote.remote_log import only
 from kstore.remote.topic import RemoteTopic
 from kstore.security.client_settings import ClientSecurity
+
+if TYPE_CHECKING:
+    from kstore.integers import Seconds
 
 _PLAINTEXT = ClientSecurity()
 _TIMEOUT_MS = 30_000
@@ -35,8 +38,8 @@ class RemoteStore(Mapping[str, RemoteTopic]):
     bootstrap_servers
         ``host:port``, or a comma-separated list.
     timeout
-        Seconds after which a request without a response fails, and for which temporary errors are
-        retried.
+        Time after which a request without a response fails, and for which temporary errors are
+        retried: seconds, or a ``timedelta``; None: eleven days.
     client_id
         The client id in requests.
     security
@@ -49,7 +52,7 @@ class RemoteStore(Mapping[str, RemoteTopic]):
         self,
         bootstrap_servers: str,
         *,
-        timeout: float = 30.0,
+        timeout: "Seconds" = 30.0,
         client_id: str = "kstore",
         security: ClientSecurity = _PLAINTEXT,
     ) -> None:

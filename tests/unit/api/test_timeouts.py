@@ -9,8 +9,10 @@ import numpy as np
 import pytest
 
 import kstore
-from kstore.errors import InvalidConfigError
+from kstore.errors import InvalidConfigError, SourceError
 from kstore.integers import check_milliseconds, check_seconds
+from kstore.mirror.copy import Mirror
+from kstore.remote.store import RemoteStore
 
 CALLS: dict[str, Callable[[kstore.Store, Any], object]] = {
     "poll": lambda store, timeout: store.consumer("orders").poll(timeout=timeout),
@@ -34,6 +36,9 @@ WHOLE_MILLISECONDS: dict[str, Callable[[kstore.Store, Any], object]] = {
     "timeout_ms": lambda store, time: store.transactional_producer("i", timeout_ms=time).close(),
     "retention_ms": lambda store, time: kstore.LogConfig(retention_ms=time),
 }
+
+
+NO_SERVER = "localhost:1"
 
 
 def flush_transaction(store: kstore.Store, timeout: Any) -> int:
@@ -75,8 +80,10 @@ def test_a_timedelta_is_a_time(store: kstore.Store, name: str, timeout: Any) -> 
 
 def test_an_infinite_timeout_becomes_the_longest_one() -> None:
     assert check_seconds("timeout", None) is None
-    assert check_seconds("timeout", float("inf")) == check_seconds("timeout", 10**30) == 1e9
+    assert check_seconds("timeout", float("inf")) == check_seconds("timeout", 10**400) == 1e9
     assert check_seconds("timeout", timedelta(minutes=1)) == 60.0
+    with pytest.raises(InvalidConfigError, match="or None: not a number of 1329 bits"):
+        check_seconds("timeout", -(10**400))
 
 
 @pytest.mark.parametrize("name", MILLISECONDS)
@@ -99,3 +106,18 @@ def test_the_unit_of_a_timedelta() -> None:
     assert check_milliseconds("linger_ms", float("inf")) == 1e9
     hour: Any = timedelta(hours=1)
     assert kstore.LogConfig(retention_ms=hour).retention_ms == 3_600_000
+
+
+@pytest.mark.parametrize("timeout", [float("nan"), -1, timedelta(seconds=-1)])
+def test_a_remote_store_and_a_mirror_refuse_it_too(store: kstore.Store, timeout: Any) -> None:
+    source: Any = None  # asked for nothing
+    with pytest.raises(InvalidConfigError, match=r"^timeout is in seconds, at least 0"):
+        RemoteStore(NO_SERVER, timeout=timeout)
+    with pytest.raises(InvalidConfigError, match=r"^metadata_max_age is in seconds"):
+        Mirror(store, source, metadata_max_age=timeout)
+
+
+@pytest.mark.parametrize("timeout", [timedelta(seconds=1), 0, float("inf"), None])
+def test_a_remote_store_has_a_timeout_that_a_socket_takes(timeout: Any) -> None:
+    with pytest.raises(SourceError, match="cannot connect to localhost:1"):
+        RemoteStore(NO_SERVER, timeout=timeout)
