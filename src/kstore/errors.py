@@ -376,6 +376,10 @@ class UncommittedReadsWarning(UserWarning):
     """A consumer of a group was closed that has read records and committed none."""
 
 
+class TimestampUnitWarning(UserWarning):
+    """A time to look up has another unit than milliseconds, as its number of digits shows."""
+
+
 class InvalidGroupError(KStoreError, ValueError):
     """A group name that is empty or too long."""
 

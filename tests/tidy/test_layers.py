@@ -29,6 +29,7 @@ ORDER = (
     "kstore.errors",
     "kstore.integers",
     "kstore.clock",
+    "kstore.caller",
     "kstore.close_names",
     "kstore.kafka_names",
     "kstore.missing_names",

@@ -189,7 +189,7 @@ def _warning_printer(name: str) -> Any:
     usual = warnings.showwarning
 
     def show(message: Warning | str, category: type[Warning], *where: Any) -> None:
-        if category is UserWarning:
+        if issubclass(category, UserWarning):
             _complain(name, str(message))
         else:
             usual(message, category, *where)

@@ -2,7 +2,6 @@
 
 import sys
 import warnings
-from types import FrameType
 from typing import TYPE_CHECKING
 from weakref import WeakSet
 
@@ -43,25 +42,15 @@ class UncommittedReads:
         self._is_handled = True  # a store closes its consumers once more
         if is_silent or not self._has_read:
             return
+        from kstore.caller import level_of_caller  # loaded to warn only
+
         warnings.warn(
             f"the consumer of group {self._group!r} has read records and committed none: the group "
             "reads them again. `with batch:` or consumer.commit() commits; without a group, or "
             "with enable_auto_commit=False, nothing is expected to be committed",
             UncommittedReadsWarning,
-            stacklevel=_level_of_caller(),
+            stacklevel=level_of_caller(),  # that closes the consumer, its store or its block
         )
-
-
-def _level_of_caller() -> int:
-    """The ``stacklevel`` of the program's line that closes the consumer, its store or its block."""
-    level, frame = 1, sys._getframe(1)
-    while frame.f_back is not None and _is_of_kstore(frame):
-        level, frame = level + 1, frame.f_back
-    return level
-
-
-def _is_of_kstore(frame: FrameType) -> bool:
-    return str(frame.f_globals.get("__name__", "")).partition(".")[0] == "kstore"
 
 
 _UNHANDLED: "WeakSet[UncommittedReads]" = WeakSet()

@@ -350,10 +350,11 @@ class ReadableLog(metaclass=ABCMeta):
         The result is that of a scan of the entire log: transaction markers and records of aborted
         transactions count, as for Kafka's offsetsForTimes, and records without a timestamp never
         match. With ``isolation="read_committed"`` the end is the last stable offset. Raises
-        CorruptRecordError if the answer may be among corrupt or lost records.
+        CorruptRecordError if the answer may be among corrupt or lost records. Warns
+        (TimestampUnitWarning) of a number that can only mean seconds, microseconds or nanoseconds.
         """
         end = end_at(self, isolation_of(**isolation))
-        ms = timestamp.to_milliseconds(when)
+        ms = timestamp.to_lookup_time(when)
         found = time_lookup.offset_for_time(self, ms)
         if found is None:
             timestamp.warn_nothing_that_late(ms)

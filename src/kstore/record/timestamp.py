@@ -5,8 +5,9 @@ import warnings
 from datetime import UTC, datetime, timedelta
 from typing import NoReturn, SupportsIndex
 
-from kstore.errors import InvalidTimestampError
+from kstore.errors import InvalidTimestampError, TimestampUnitWarning
 
+_SECONDS = range(10**9, 10**10)  # from 2001 to 2286; as milliseconds, days in 1970
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MILLISECOND = timedelta(milliseconds=1)
 INT64_MAX = 2**63 - 1
@@ -57,6 +58,20 @@ _DATE_ADVICE = ": datetime(2024, 1, 31, tzinfo=UTC)"
 _NUMPY_ADVICE = "; of one in UTC: int(when.astype('datetime64[ms]').astype('int64'))"
 
 
+def to_lookup_time(when: datetime | SupportsIndex) -> int:
+    """As :func:`to_milliseconds`; warns (TimestampUnitWarning) of a number that means seconds.
+
+    The warning has the same text for every such number, so that Python shows it once a line.
+    """
+    milliseconds = to_milliseconds(when)
+    if milliseconds in _SECONDS and not isinstance(when, datetime):
+        _warn(
+            "a time of ten digits looks like seconds, and is taken for milliseconds, a day in "
+            "1970: pass an aware datetime, or multiply by 1000"
+        )
+    return milliseconds
+
+
 def to_record_timestamp(when: datetime | SupportsIndex) -> int:
     """Milliseconds that a new record may have; as :func:`to_milliseconds`, with an upper bound.
 
@@ -99,7 +114,10 @@ def show_time(milliseconds: int) -> str:
 def warn_nothing_that_late(milliseconds: int) -> None:
     """Warn where a lookup found no record because its time is in another unit."""
     if milliseconds > LAST_RECORD_TIMESTAMP:
-        warnings.warn(
-            f"no record is as late as {milliseconds} ms{unit_advice(milliseconds)}",
-            stacklevel=3,
-        )
+        _warn(f"no record is as late as {milliseconds} ms{unit_advice(milliseconds)}")
+
+
+def _warn(sentence: str) -> None:
+    from kstore.caller import level_of_caller  # loaded to warn only
+
+    warnings.warn(sentence, TimestampUnitWarning, stacklevel=level_of_caller())

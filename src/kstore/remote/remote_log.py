@@ -74,7 +74,7 @@ class RemoteLog:
 
     def first_offset_at(self, when: "datetime | int") -> int | None:
         """The offset of the first record at or after a time, None if there is none."""
-        return self._list_offset(timestamp.to_milliseconds(when))
+        return self._list_offset(timestamp.to_lookup_time(when))
 
     def _list_offset(self, when: int) -> int | None:
         return self._cluster.retrying(

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from kstore.config import setting_text
 from kstore.errors import StorageError
 from kstore.partition_files import DISK, Files, absolute_paths
-from kstore.record.timestamp import to_milliseconds
+from kstore.record.timestamp import to_lookup_time
 from kstore.spark.local_disk import local_disk
 from kstore.spark.source.batch_plan import plan_batch
 from kstore.spark.source.offset_ranges import Plan
@@ -145,10 +145,10 @@ def to_options(
             {topic: list(numbers) for topic, numbers in partitions.items()}
         )
     if since is not None:
-        given["startingTimestamp"] = to_milliseconds(since)
+        given["startingTimestamp"] = to_lookup_time(since)
         given.setdefault("startingOffsetsByTimestampStrategy", "latest")
     if until is not None:
-        given["endingTimestamp"] = to_milliseconds(until)
+        given["endingTimestamp"] = to_lookup_time(until)
     if columns is not None:
         given["columns"] = columns if isinstance(columns, str) else ",".join(columns)
     if headers:

@@ -161,21 +161,35 @@ def test_an_error_shows_only_the_beginning_of_a_long_number() -> None:
     assert partition_numbers("0, 4,7") == [0, 4, 7]
 
 
-def test_a_time_in_nanoseconds_gives_a_warning_that_it_finds_nothing(
-    data: Path, capfd: Any
+@pytest.mark.parametrize(
+    ("time", "offset", "warning"),
+    [
+        (
+            "1780315200000000000",
+            "",
+            "no record is as late as 1780315200000000000 ms; these look like nanoseconds "
+            "(2026-06-01): divide by 1,000,000",
+        ),
+        (
+            "1780315200",
+            "orders:0:0\n",
+            "a time of ten digits looks like seconds, and is taken for milliseconds, a day in "
+            "1970: pass an aware datetime, or multiply by 1000",
+        ),
+    ],
+    ids=["nanoseconds", "seconds"],
+)
+def test_a_time_in_another_unit_gives_a_warning(
+    data: Path, capfd: Any, time: str, offset: str, warning: str
 ) -> None:
     import warnings
 
     with warnings.catch_warnings():
         warnings.simplefilter("default")
-        words = ["get-offsets", "--time", "1780315200000000000", "--log-dir", str(data)]
+        words = ["get-offsets", "--time", time, "--log-dir", str(data)]
         assert main(words) == 0
     printed, output = capfd.readouterr()
-    assert printed == ""
-    assert output == (
-        "kstore get-offsets: no record is as late as 1780315200000000000 ms; these look like "
-        "nanoseconds (2026-06-01): divide by 1,000,000\n"
-    )
+    assert (printed, output) == (offset, f"kstore get-offsets: {warning}\n")
 
 
 # --- counts and times of the consumer ----------------------------------------------------------

@@ -14,8 +14,9 @@ import pytest
 
 import kstore
 from kstore import LogConfig, Record
-from kstore.errors import InvalidTimestampError
+from kstore.errors import InvalidTimestampError, TimestampUnitWarning
 from kstore.record.timestamp import LAST_RECORD_TIMESTAMP, to_milliseconds, to_record_timestamp
+from kstore.spark.session import to_options
 from kstore.spark.sink.options import parse_sink
 from kstore.spark.sink.stager import stage
 
@@ -219,8 +220,40 @@ def test_a_lookup_in_another_unit_warns(store: kstore.Store, when: int) -> None:
         with pytest.warns(UserWarning, match="no record is as late as .* divide by 1,000"):
             look(when)
     consumer = store.consumer("t")
-    with pytest.warns(UserWarning, match="divide by 1,000"):
+    with pytest.warns(TimestampUnitWarning, match="divide by 1,000") as caught:
         consumer.seek_to_time(when)
+    assert {each.filename for each in caught} == {__file__}
+
+
+@pytest.mark.parametrize("when", [10**9, MS // 1000, np.int64(MS // 1000), 10**10 - 1])
+def test_a_lookup_in_seconds_warns_of_the_program_s_line(store: kstore.Store, when: Any) -> None:
+    topic = store["t"]
+    append(store, MS)
+    for look in (
+        topic[0].offset_at,
+        topic[0].since,
+        lambda when: topic[0].since(MS, when),
+        topic.offsets_at,
+        store.consumer("t").seek_to_time,
+        lambda when: to_options("data", since=when),
+        lambda when: to_options("data", until=when),
+    ):
+        with pytest.warns(TimestampUnitWarning, match=r"like seconds, .* by 1000") as caught:
+            look(when)
+        assert {each.filename for each in caught} == {__file__}
+
+
+def test_a_line_with_many_lookups_in_seconds_warns_once(store: kstore.Store) -> None:
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("default")
+        for n in range(3):
+            store["t"][0].since(MS // 1000 + n)
+    assert len(caught) == 1
+
+
+@pytest.mark.parametrize("when", [0, 10**9 - 1, 10**10, MS, datetime(1970, 1, 20, tzinfo=UTC)])
+def test_a_lookup_in_milliseconds_does_not_warn(store: kstore.Store, when: Any) -> None:
+    store["t"][0].since(when)  # a warning is an error in these tests
 
 
 @pytest.mark.parametrize(
