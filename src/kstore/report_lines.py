@@ -33,8 +33,9 @@ def compaction_line(report: "CompactionReport") -> str:
     if not report.passes:
         why = f": {report.reason}" if report.reason else ""
         return f"nothing to compact; the first dirty offset is {report.end_offset}{why}"
+    kept = f" ({count_of(report.tombstones_kept, 'tombstone')})" if report.tombstones_kept else ""
     return (
-        f"{count_of(report.records_read, 'record')} to {report.records_kept}, "
+        f"{count_of(report.records_read, 'record')} to {report.records_kept}{kept}, "
         f"{report.bytes_before} bytes to {report.bytes_after}, "
         f"{count_of(report.segments_before, 'segment')} to {report.segments_after}, "
         f"compacted up to offset {report.end_offset}"

@@ -24,6 +24,7 @@ from kstore.compaction.cleaned_transactions import CleanedTransactions
 from kstore.compaction.compaction_report import CompactionReport
 from kstore.compaction.round_plan import RoundPlan, plan_round
 from kstore.compaction.throttler import NO_LIMIT, Throttler
+from kstore.config import LogConfig
 from kstore.errors import (
     CompactionAbandonedError,
     CorruptRecordError,
@@ -62,7 +63,8 @@ def compact(
 ) -> CompactionReport:
     """Clean the cleanable segments, in rounds, until all are clean or ``rounds`` are done.
 
-    Where nothing may be cleaned, the report's ``passes`` is 0 and its ``reason`` says why.
+    Where nothing may be cleaned, the report's ``passes`` is 0 and its ``reason`` says why; it also
+    says why tombstones were kept.
 
     Parameters
     ----------
@@ -133,6 +135,13 @@ def add_rounds(first: CompactionReport, second: CompactionReport) -> CompactionR
         bytes_before=first.bytes_before + max(second.bytes_before - first.bytes_after, 0),
         segments_before=first.segments_before
         + max(second.segments_before - first.segments_after, 0),
+    )
+
+
+def _why_tombstones(config: LogConfig) -> str:
+    return (
+        f"tombstones stay for delete.retention.ms, {config.delete_retention_ms}, after their first "
+        "compaction, and go with the next compaction of new records"
     )
 
 
@@ -313,11 +322,13 @@ class Round:
             map_memory=keys.memory + record_filter.memory,
             records_read=record_filter.records,
             records_kept=record_filter.records_kept,
+            tombstones_kept=record_filter.tombstones_kept,
             records_without_key=without_key + record_filter.invalid,
             bytes_before=sum(segment.size for segment in facts),
             bytes_after=written,
             segments_before=len(facts),
             segments_after=len(groups),
+            reason=_why_tombstones(self._config) if record_filter.tombstones_kept else "",
         )
 
     def _clean_group(

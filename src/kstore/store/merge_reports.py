@@ -10,16 +10,15 @@ if TYPE_CHECKING:
     from kstore.maintenance.rewrite import RewriteReport
     from kstore.store.topic import Topic
 
-_LARGEST = ("keys", "map_memory")  # of one compaction at a time, so they do not add up
-
 
 def merge_compactions(
     reports: "Iterable[CompactionReport]", no_logs: str = ""
 ) -> "CompactionReport":
     """The sum of the counts. The offsets are -1 where there is not exactly one report.
 
-    If none of them compacted anything, the reason consists of their reasons, each once; without any
-    report it is ``no_logs``.
+    Keys of different partitions are different keys, while the map is of one partition at a time:
+    its memory is the largest. The reason consists of the reasons of those that compacted something,
+    or of all if none did, each once; without any report it is ``no_logs``.
     """
     from kstore.compaction.compaction_report import CompactionReport
 
@@ -31,11 +30,12 @@ def merge_compactions(
         if field.name == "reason":
             continue
         values = [getattr(each, field.name) for each in several]
-        counts[field.name] = max(values, default=0) if field.name in _LARGEST else sum(values)
+        counts[field.name] = sum(values)
     counts |= {"first_dirty_offset": -1, "end_offset": -1}
-    if not counts["passes"]:
-        reasons = dict.fromkeys(each.reason for each in several if each.reason)
-        counts["reason"] = "; ".join(reasons) or no_logs
+    counts["map_memory"] = max((each.map_memory for each in several), default=0)
+    asked = [each for each in several if each.passes] or several
+    reasons = dict.fromkeys(each.reason for each in asked if each.reason)
+    counts["reason"] = "; ".join(reasons) or ("" if several else no_logs)
     return CompactionReport(**counts)
 
 

@@ -93,19 +93,24 @@ def test_tombstones_go_after_their_time(tmp_path):
     log.extend([Record(-1, NOW, b"a", b"1"), Record(-1, NOW, b"b", b"1")])
     log.extend([Record(-1, NOW, b"a", None)])
     log.roll()
-    log.compact()
+    report = log.compact()
+    assert (report.records_kept, report.tombstones_kept) == (2, 1)
+    assert f"for delete.retention.ms, {RETENTION}, after their first" in report.reason
+    assert "for delete.retention.ms" in repr(report)
     assert contents(log) == [(1, b"b", b"1"), (2, b"a", None)]
     log.append(b"2", key=b"c", timestamp=NOW)
     log.roll()
     log.close()
     log = open_compacted(tmp_path / "t-0", now=NOW + RETENTION - 1)
-    log.compact()
+    report = log.compact()
+    assert (report.records_kept, report.tombstones_kept) == (3, 1)
     assert [offset for offset, _, _ in contents(log)] == [1, 2, 3]
     log.append(b"3", key=b"d", timestamp=NOW)
     log.roll()
     log.close()
     log = open_compacted(tmp_path / "t-0", now=NOW + RETENTION)
-    log.compact()
+    report = log.compact()
+    assert (report.records_kept, report.tombstones_kept, report.reason) == (3, 0, "")
     assert [offset for offset, _, _ in contents(log)] == [1, 3, 4]
     assert log.end_offset == 5
     log.close()

@@ -32,6 +32,7 @@ class RecordFilter(BatchWalk):
     first_dirty: int
     latest: int
     records_kept: int
+    tombstones_kept: int  # of records_kept
     def __init__(
         self,
         keys: OffsetMap,

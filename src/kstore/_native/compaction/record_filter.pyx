@@ -49,9 +49,9 @@ cdef class RecordFilter(BatchWalk):
     cdef Bytes out
     cdef Bytes inner
     cdef int64_t retained_count
-    cdef bint has_tombstone
     cdef bint changed               # the batch must be rebuilt
-    cdef readonly int64_t records_kept
+    cdef readonly int64_t records_kept, tombstones_kept
+    cdef int64_t tombstone_count    # of the batch, retained
 
     def __cinit__(
         self, OffsetMap keys not None, *, int64_t first_dirty, int64_t latest, int64_t upper_bound,
@@ -253,7 +253,7 @@ cdef class RecordFilter(BatchWalk):
         return 0
 
     cdef void select_rows(self, const uint8_t* data, bint control) noexcept nogil:
-        """Reduce rows to the retained ones; set retained_count, changed, has_tombstone."""
+        """Reduce rows to the retained ones; set their counts and changed."""
         cdef Rows* rows = &self.rows
         cdef int64_t n, to = 0, offset, found
         cdef int64_t horizon = delete_horizon_of(&self.batch)
@@ -263,7 +263,7 @@ cdef class RecordFilter(BatchWalk):
         )
         cdef bint retain
         cdef int64_t[LOOKUP_BATCH] found_at
-        self.has_tombstone = False
+        self.tombstone_count = 0
         self.changed = False
         self.records += rows.count
         for n in range(rows.count):
@@ -282,7 +282,7 @@ cdef class RecordFilter(BatchWalk):
             if not retain:
                 continue
             if rows.value_lengths[n] < 0:
-                self.has_tombstone = True
+                self.tombstone_count += 1
             if to != n:
                 rows.value_positions[to] = rows.value_positions[n]
                 rows.value_lengths[to] = rows.value_lengths[n]
@@ -339,7 +339,7 @@ cdef class RecordFilter(BatchWalk):
     cdef bint must_rebuild(self, bint set_horizon) noexcept nogil:
         return self.changed or (
             self.batch.magic == 2 and delete_horizon_of(&self.batch) < 0
-            and (set_horizon or self.has_tombstone)
+            and (set_horizon or self.tombstone_count > 0)
         )
 
     # --- output ---------------------------------------------------------------------------
@@ -352,6 +352,7 @@ cdef class RecordFilter(BatchWalk):
             )
             self.out.size += self.batch.size
             self.records_kept += self.retained_count
+            self.tombstones_kept += self.tombstone_count
         return status
 
     cdef Status write_empty_if(self, bint keep_empty) noexcept nogil:
@@ -403,7 +404,7 @@ cdef class RecordFilter(BatchWalk):
         if status != OK:
             return status
         if group.magic == 2:
-            if horizon < 0 and (set_horizon or self.has_tombstone):
+            if horizon < 0 and (set_horizon or self.tombstone_count > 0):
                 horizon = self.horizon
             group.has_base = True
             group.base_offset = self.batch.base_offset
@@ -416,6 +417,7 @@ cdef class RecordFilter(BatchWalk):
         if group.refusal != NO_REFUSAL:
             return status_of_refusal(group.refusal)
         self.records_kept += self.retained_count
+        self.tombstones_kept += self.tombstone_count
         header.count = <int32_t>self.retained_count
         header.base_timestamp = group.base_timestamp
         if group.log_append_time:
