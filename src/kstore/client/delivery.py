@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from kstore._native.append.encode import BatchBuffer
 from kstore.client.record_metadata import RecordMetadata, metadata_of
-from kstore.integers import check_seconds
+from kstore.integers import check_seconds, count_of
 from kstore.kafka_names import FLUSH_IN_ASYNCIO, OF_DELIVERIES
 from kstore.log.append_split import AppendedBatch
 from kstore.missing_names import answer_names, no_asyncio
@@ -62,7 +62,8 @@ class Delivery:
     def add_done_callback(self, callback: Callable[["Delivery"], object]) -> None:
         """Call ``callback(delivery)`` once the result is known; now if it is already known.
 
-        It runs on the producer's thread, which waits for it; its exceptions are logged.
+        It runs on the producer's thread, which waits for it. The first of its exceptions is logged
+        with a traceback; more of the same type are counted.
         """
         self._batch.when_done(self, callback)
 
@@ -132,6 +133,51 @@ def report_delivery(delivery: Delivery, on_delivery: OnDelivery) -> None:
         on_delivery(error, done.result() if error is None else None)
 
     delivery.add_done_callback(report)
+
+
+class CallbackErrors:
+    """Logs the first error of each type that the delivery callbacks of a topic raise.
+
+    The others are counted, and reported at every power of ten and at the producer's close: a
+    callback that always fails would fill the log with its tracebacks. Thread safe.
+    """
+
+    def __init__(self, topic: str) -> None:
+        self._topic = topic
+        self._lock = threading.Lock()
+        self._types: set[type[BaseException]] = set()
+        self._more = self._reported = 0
+        self._next_report = 10
+        self._last = ""
+
+    def add(self, error: BaseException) -> None:
+        kind = type(error)
+        with self._lock:
+            is_known = kind in self._types
+            self._types.add(kind)
+            self._more += is_known
+            self._last = kind.__name__
+            is_due = self._more >= self._next_report
+            if is_due:
+                self._next_report *= 10
+        if not is_known:
+            _LOGGER.error(
+                "a delivery callback of topic %r failed; more %s are counted",
+                self._topic, kind.__name__, exc_info=error,
+            )  # fmt: skip
+        elif is_due:
+            self.report()
+
+    def report(self) -> None:
+        """Log how many errors have no line of their own, if there are new ones."""
+        with self._lock:
+            more, last = self._more, self._last
+            is_new, self._reported = more > self._reported, more
+        if is_new:
+            _LOGGER.error(
+                "%s of topic %r failed, the last one with %s",
+                count_of(more, "more delivery callback"), self._topic, last,
+            )  # fmt: skip
 
 
 class ProducerBatch:
@@ -211,8 +257,8 @@ class ProducerBatch:
                 return
         try:
             callback(delivery)
-        except Exception:  # an interrupt of the calling thread continues
-            _LOGGER.exception("a delivery callback failed")
+        except Exception as error:  # an interrupt of the calling thread continues
+            self.of_topic.callback_errors.add(error)
 
     def finish(self) -> BatchBuffer | None:
         """Mark the batch as done and return its buffer for reuse. The caller holds the
@@ -227,6 +273,6 @@ class ProducerBatch:
         for delivery, callback in self.callbacks:
             try:
                 callback(delivery)
-            except BaseException:  # also of sys.exit(), and of an asyncio loop that ends
-                _LOGGER.exception("a delivery callback failed")
+            except BaseException as error:  # also of sys.exit(), and of an asyncio loop that ends
+                self.of_topic.callback_errors.add(error)
         self.callbacks = []

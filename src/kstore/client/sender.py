@@ -204,6 +204,8 @@ class Sender:
         except BaseException as error:
             _LOGGER.exception("a producer's thread ended")
             self._fail(error)
+        for topic in self._topics:
+            topic.callback_errors.report()
 
     def _next_batches(self) -> list[ProducerBatch]:
         """Wait for batches that are full or due; an empty list means that the thread must end."""

@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING, cast
 
 from kstore._native.append.encode import BatchBuffer
-from kstore.client.delivery import ProducerBatch
+from kstore.client.delivery import CallbackErrors, ProducerBatch
 from kstore.config import CODECS, codec_of_batches, warn_of_codec
 from kstore.errors import InvalidConfigError
 from kstore.integers import check_integer_setting
@@ -48,6 +48,7 @@ class TopicBatches:
         self.topic = topic
         self.batch_size = min(size, config.max_message_bytes, config.segment_bytes)
         self.open: dict[int, ProducerBatch] = {}
+        self.callback_errors = CallbackErrors(topic.name)
         self._codec = codec.codec_id(codec_of_batches(config, compression))
         self._producer_id = new_producer_id() if enable_idempotence else -1
         self._sequences: dict[int, int] = {}  # of the next batch, by partition

@@ -126,8 +126,35 @@ def test_a_callback_that_exits_does_not_end_the_thread(
         producer.send(b"2", partition=0).add_done_callback(fail)
         assert producer.send(b"3", partition=0).result(WAIT).offset == 2
     assert [record.value for record in store["t"][0]] == [b"1", b"2", b"3"]
-    assert caplog.text.count("a delivery callback failed") == 2
-    assert error.__name__ in caplog.text
+    assert caplog.text.count("a delivery callback of topic 't' failed") == 1
+    assert f"1 more delivery callback of topic 't' failed, the last one with {error.__name__}" in (
+        caplog.text
+    )
+
+
+def test_a_callback_that_always_fails_has_one_traceback_and_counts(
+    store: Store, caplog: pytest.LogCaptureFixture
+) -> None:
+    def fail(error: object, _: object) -> None:
+        raise KeyError("the first kind") if error is None else ValueError("the other")
+
+    with store.producer("t", linger_ms=0) as producer:
+        for _ in range(25):
+            producer.send(b"v", on_delivery=fail)
+        producer.flush()
+        producer.send(b"v").add_done_callback(lambda _: fail(object(), None))
+    lines = [record.getMessage() for record in caplog.records]
+    assert [(record.exc_info is not None) for record in caplog.records] == [
+        True,
+        False,
+        True,
+        False,
+    ]
+    assert lines[0] == "a delivery callback of topic 't' failed; more KeyError are counted"
+    assert lines[1] == "10 more delivery callbacks of topic 't' failed, the last one with KeyError"
+    assert lines[2] == "a delivery callback of topic 't' failed; more ValueError are counted"
+    assert lines[3].startswith("24 more delivery callbacks of topic 't' failed")
+    assert caplog.text.count("Traceback") == 2
 
 
 def test_an_interrupt_of_the_caller_leaves_its_own_callback(store: Store) -> None:
