@@ -57,9 +57,21 @@ class DoesNotFitError(Exception):
         item = end - first if topic is None else topic.numbers[end - first]
         sentence = f"item {item} does not fit: {self.refusal.reason}"
         if topic is None:
-            appended = f"offsets {first} to {end - 1} were" if end > first else "nothing was"
-            sentence += f"; {appended} appended"
+            sentence += f"; {_appended(first, end)}"
         return type(self.refusal)(sentence, path=self.refusal.path)
+
+
+def note_appended(error: BaseException, first: int, end: int) -> None:
+    """Note how many items before an error are in the log, at offsets [first, end)."""
+    error.add_note(f"before this error {_appended(first, end)}")
+
+
+def _appended(first: int, end: int) -> str:
+    if end == first:
+        return "nothing was appended"
+    if end == first + 1:
+        return f"the first item was appended, at offset {first}"
+    return f"the first {end - first} items were appended, at offsets {first} to {end - 1}"
 
 
 def check_items(values: Iterable[Any]) -> Iterable[Any]:

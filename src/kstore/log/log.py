@@ -86,7 +86,8 @@ class Log(ReadableLog, GuessedNames):
         source is exhausted, so it should be a fast one. A source that appends to this log itself
         is refused, and so is one that waits for a producer of this log. One that waits for another
         thread, which waits for this log, never ends. After an error in the middle the batches
-        before it are in the log.
+        before it are in the log; the error says how many items that are, and their offsets, mostly
+        in a note (``__notes__``).
 
         A single item beyond ``max.message.bytes`` or ``segment.bytes`` is refused with its index
         and the offsets that were appended (MessageTooLargeError, RecordListTooLargeError).

@@ -22,7 +22,13 @@ from kstore.keyword_names import NO_DRY_RUN, explain_extend, explain_keywords
 from kstore.log import retention, time_lookup
 from kstore.log.append_info import AppendInfo
 from kstore.log.delete_segments import checked_log_start
-from kstore.log.extend import DoesNotFitError, TopicItems, append_chunk, split_into_chunks
+from kstore.log.extend import (
+    DoesNotFitError,
+    TopicItems,
+    append_chunk,
+    note_appended,
+    split_into_chunks,
+)
 from kstore.log.last_stable_offset import LastStableOffset
 from kstore.log.log import Log
 from kstore.log.segment_source import SegmentSource
@@ -158,6 +164,10 @@ class WritableLog(Log):
                 due = last >= appender.flush_at
             except DoesNotFitError as error:
                 raise error.describe(first, appender.next_offset, topic) from None
+            except BaseException as error:
+                if topic is None and error.args != (_OWN_SOURCE,):
+                    note_appended(error, first, appender.next_offset)
+                raise
             finally:
                 state.is_extending = False
                 if topic is not None:

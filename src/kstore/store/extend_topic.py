@@ -19,7 +19,7 @@ def extend_topic(topic: "Topic", values: Iterable[Item], timestamp: Timestamp) -
     """Append the records; returns their offsets by partition, adjacent ranges as one.
 
     A partition's records are appended when they fill a batch, all of them when together they
-    exceed the buffer. An error has a note with the offsets that were appended before it.
+    exceed the buffer. An error has a note with the number and offsets that were appended before.
     """
     batch_size = topic.config.batch_size
     pending: dict[int, TopicItems] = {}
@@ -45,9 +45,17 @@ def extend_topic(topic: "Topic", values: Iterable[Item], timestamp: Timestamp) -
                 _append_all(topic, pending, timestamp, offsets)
         _append_all(topic, pending, timestamp, offsets)
     except BaseException as error:
-        error.add_note(f"offsets that were appended before, by partition: {offsets}")
+        error.add_note(_note(offsets))
         raise
     return offsets
+
+
+def _note(offsets: Offsets) -> str:
+    if not offsets:
+        return "before this error nothing was appended"
+    count = sum(len(each) for ranges in offsets.values() for each in ranges)
+    were = "item was" if count == 1 else "items were"
+    return f"before this error {count} {were} appended; offsets by partition: {offsets}"
 
 
 def _append_all(

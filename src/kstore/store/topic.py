@@ -202,8 +202,9 @@ class Topic:
         records, each counted as in a producer's ``buffer_memory``.
 
         After an error, of the source or of an item, some records before it may be missing in
-        their partitions; a note of the error has the offsets that were appended. A single item
-        that does not fit is named by its number in the source (MessageTooLargeError).
+        their partitions; a note of the error has the number and the offsets of those that were
+        appended. A single item that does not fit is named by its number in the source
+        (MessageTooLargeError).
         InvalidTxnStateError for a log or view that :meth:`kstore.Log.extend` refuses.
         """
         self._store._check_writable()

@@ -3,6 +3,7 @@
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -121,3 +122,43 @@ def test_a_wait_for_a_producer_of_the_same_log_is_refused(
         assert log.extend(lines()) == range(1, 2)
         producer.flush()
     assert [record.value for record in log] == [b"0", b"1", b"2"]
+
+
+@pytest.mark.parametrize(
+    ("items", "end", "appended"),
+    [
+        (["text"], 1, "nothing was"),
+        ([b"v" * 60, b"v", "text"], 2, "the first item was appended, at offset 1"),
+        (
+            [b"v" * 60, (b"k", b"v" * 60), b"v", 3.5],
+            3,
+            "the first 2 items were appended, at offsets 1 to 2",
+        ),
+    ],
+)
+def test_an_item_that_is_no_value_does_not_hide_what_was_appended(
+    store: Store, items: list[Any], end: int, appended: str
+) -> None:
+    log = store.create_topic("u", config={"batch.size": 50})[0]
+    log.append(b"before")
+    with pytest.raises(TypeError, match="is bytes") as caught:
+        log.extend(items)
+    (note,) = caught.value.__notes__
+    assert note.startswith(f"before this error {appended}")
+    assert log.end_offset == end
+
+
+def test_an_error_of_the_source_does_not_hide_what_was_appended(store: Store) -> None:
+    def lines() -> Iterator[bytes]:
+        for n in range(2500):
+            yield b"%d" % n
+        raise ValueError("line 2501")
+
+    with pytest.raises(ValueError, match="line 2501") as caught:
+        store["t"][0].extend(lines())
+    (note,) = caught.value.__notes__
+    end = store["t"][0].end_offset
+    assert note == (
+        f"before this error the first {end} items were appended, at offsets 0 to {end - 1}"
+    )
+    assert end >= 2000

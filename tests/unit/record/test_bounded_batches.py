@@ -86,7 +86,7 @@ def test_extend_refuses_one_record_by_its_index(
             error, match=rf"item 1234 does not fit: .* of 200\d\d bytes .*{message}"
         ) as e:
             log.extend(source)
-        assert "offsets 0 to 1233 were appended" in str(e.value)
+        assert "the first 1234 items were appended, at offsets 0 to 1233" in str(e.value)
         assert log.end_offset == 1234
         with pytest.raises(error, match=r"item 0 does not fit: .*; nothing was appended"):
             log.extend([large, b"x"])

@@ -87,8 +87,8 @@ def store(tmp_path: Path) -> Any:
 @pytest.mark.parametrize(
     ("when", "advice"),
     [
-        (NANOSECONDS, r"look like nanoseconds \(2026-06-01\): divide by 1,000,000$"),
-        (MICROSECONDS, r"look like microseconds \(2026-06-01\): divide by 1,000$"),
+        (NANOSECONDS, r"look like nanoseconds \(2026-06-01\): divide by 1,000,000(\n|$)"),
+        (MICROSECONDS, r"look like microseconds \(2026-06-01\): divide by 1,000(\n|$)"),
         (LAST_RECORD_TIMESTAMP + 1, "at most 253402300799999 .the year 9999"),
         (2**63 - 1, "nanoseconds"),
         (2**63, "int64"),

@@ -33,7 +33,9 @@ def note_of(error: BaseException) -> str:
 def expected_note(topic: Topic) -> str:
     """The note where nothing else appended to the topic."""
     ends = {partition: [range(end)] for partition, end in topic.end_offsets().items() if end}
-    return f"offsets that were appended before, by partition: {ends}"
+    count = sum(topic.end_offsets().values())
+    were = "item was" if count == 1 else "items were"
+    return f"before this error {count} {were} appended; offsets by partition: {ends}"
 
 
 def in_turn(topic: Topic) -> None:
@@ -77,14 +79,23 @@ def test_an_error_of_the_source_has_the_note(store: Store, error: type[BaseExcep
     assert note_of(caught.value) == expected_note(topic)
 
 
+def test_the_note_of_an_item_that_is_no_value(store: Store) -> None:
+    topic = store.create_topic("t", config={"batch.size": 50})
+    text: Any = "text"
+    with pytest.raises(TypeError, match="a value is bytes") as caught:
+        topic.extend([b"x" * 60, b"y", text])
+    assert note_of(caught.value) == expected_note(topic)
+    assert "1 item was appended" in note_of(caught.value)
+
+
 def test_an_error_before_any_append_has_an_empty_note(store: Store) -> None:
     topic = store.create_topic("t")
     with pytest.raises(KStoreError) as caught:
         topic.extend([b"x" * 2_000_000])
-    assert note_of(caught.value).endswith("by partition: {}")
+    assert note_of(caught.value) == "before this error nothing was appended"
     with pytest.raises(TypeError, match="put it in a list") as refused:
         topic.extend(b"one")
-    assert note_of(refused.value).endswith("by partition: {}")
+    assert note_of(refused.value) == "before this error nothing was appended"
 
 
 class FailingSync(Files):
@@ -107,7 +118,9 @@ def test_the_note_has_records_whose_sync_failed(tmp_path: Path) -> None:
     with pytest.raises(StorageError) as caught:
         topic.extend([b"0", b"1", b"2", b"3"])
     ends = "{0: [range(0, 2)], 1: [range(0, 2)]}"
-    assert note_of(caught.value) == f"offsets that were appended before, by partition: {ends}"
+    assert note_of(caught.value) == (
+        f"before this error 4 items were appended; offsets by partition: {ends}"
+    )
     files.partition = "none"
     with pytest.raises(KStoreError):
         store.close()
