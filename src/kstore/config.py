@@ -131,6 +131,9 @@ class LogConfig:
         def __setitem__(self, name: str, value: object) -> None:
             raise TypeError(f"settings are not assigned here: topic.alter({{{name!r}: {value!r}}})")
 
+        def __delitem__(self, name: str) -> None:
+            raise TypeError(f"the default comes back by topic.alter({{{name!r}: None}})")
+
     def __contains__(self, name: object) -> bool:
         """Whether there is a setting of this name, Kafka's or Python's."""
         return isinstance(name, str) and _spelled(name) in _TOPIC_SETTINGS

@@ -102,7 +102,10 @@ explain_view = explain_keywords(
 )
 explain_since = explain_keywords(
     **dict.fromkeys(("end", "stop", "to"), "use until"),
-    **dict.fromkeys(("after", "start", "timestamp"), "use when"),
+    **dict.fromkeys(("after", "timestamp"), "use when"),
+    **dict.fromkeys(
+        ("offset", "start", "start_offset"), "use when, a time; from an offset on: view(start)"
+    ),
 )
 explain_partition_count = explain_keywords(
     "partitions is the new total, as in Kafka: add_partitions(len(topic) + 2) adds two"

@@ -1,7 +1,7 @@
 """Names of partitions (topic and number) and records (partition and offset)."""
 
-from collections.abc import Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING, NamedTuple, Never, TypeVar, overload
+from collections.abc import Generator, Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any, NamedTuple, Never, TypeVar, overload
 
 from kstore.integers import INT32_MAX, INT32_MIN, check_integer
 from kstore.kafka_names import (
@@ -19,10 +19,17 @@ D = TypeVar("D")
 
 
 class Position(NamedTuple):
-    """A record's partition and offset."""
+    """A record's partition and offset.
+
+    In a coroutine ``await topic.append(...)`` gives it too: the append was complete before.
+    """
 
     partition: int
     offset: int
+
+    def __await__(self) -> Generator[Any, None, "Position"]:
+        return self
+        yield
 
 
 class TopicPartition(NamedTuple):

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, SupportsIndex, overload
 
 from kstore.client.delivery import give_way
 from kstore.errors import ClosedError, UnknownTopicIdError
-from kstore.kafka_names import OF_BATCHES, OF_POLLED_RECORDS
-from kstore.missing_names import answer_names
+from kstore.kafka_names import CONSUMER_IN_ASYNCIO, OF_BATCHES, OF_POLLED_RECORDS
+from kstore.missing_names import answer_names, no_asyncio
 from kstore.topic_partition import ByPartition, TopicPartition
 
 if TYPE_CHECKING:
@@ -127,7 +127,10 @@ class ConsumerBatch:
 
 
 class PolledRecords(ByPartition[list["Record"]]):
-    """Records by partition: a dict whose AttributeErrors for a record's attributes explain it."""
+    """Records by partition: a dict that explains a record's attributes, and an ``await``."""
+
+    if not TYPE_CHECKING:
+        __await__ = no_asyncio(CONSUMER_IN_ASYNCIO, "poll()")
 
 
 answer_names(ConsumerBatch, OF_BATCHES)

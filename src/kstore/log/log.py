@@ -217,9 +217,10 @@ class Log(ReadableLog, GuessedNames):
         """
 
     @abstractmethod
-    def truncate_to(self, offset: int) -> None:
+    def truncate_to(self, offset: int) -> int:
         """Make offset the log end; removes all of the batch that contains it, and later ones.
 
+        Returns the log end, which stays the same if offset is beyond it.
         Later appends still carry the epoch of :meth:`begin_epoch`.
         """
 

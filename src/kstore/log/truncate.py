@@ -35,8 +35,9 @@ class Truncator:
         self._unreported = 0  # truncations that the checkpoint does not contain yet
         self.on_truncated: Callable[[], None] | None = None
 
-    def truncate_to(self, offset: int) -> None:
-        """Make offset the log end; removes complete batches, also the one that holds offset.
+    def truncate_to(self, offset: int) -> int:
+        """Make offset the log end, and return it; removes complete batches, also the one that
+        holds offset.
 
         Inside a batch an empty segment begins at offset, so that the log end is the same after
         reopening and for readers, and no offset below it is assigned again. Kafka keeps that end
@@ -60,7 +61,7 @@ class Truncator:
             self._remove_unpublished()  # syncs the directory
             if offset >= state.segments.end_offset:
                 self._truncate_epochs(state.segments.end_offset, start_offset)
-                return
+                return state.segments.end_offset
             active.close_files()
             # Zeros below the checkpoint's recovery point would count as corruption.
             self._unreported += 1
@@ -86,6 +87,7 @@ class Truncator:
         with state.flush_lock, state.lock:
             if state.segments.end_offset == offset and state.data_end < offset:
                 self._begin_segment_at(offset)
+        return offset
 
     def truncate_to_epoch(self, epoch: int) -> int:
         """Remove the batches of later epochs, and those epochs; returns the log end.

@@ -250,9 +250,11 @@ class WritableLog(Log):
     def roll(self) -> None:
         self._require_writer().active_segment.roll()
 
-    def truncate_to(self, offset: int) -> None:
-        self._require_writer().truncator.truncate_to(check_integer("offset", offset))
+    def truncate_to(self, offset: int) -> int:
+        offset = check_integer("offset", offset)
+        end = self._require_writer().truncator.truncate_to(offset)
         self._lower_cleaner_offset()
+        return end
 
     def truncate_to_epoch(self, epoch: int) -> int:
         truncator = self._require_writer().truncator

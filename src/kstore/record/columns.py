@@ -96,6 +96,17 @@ class Ragged:
 
     __hash__ = None  # type: ignore[assignment]
 
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
+        """An array of objects, bytes (copied) and None: ``numpy.isin(columns.keys, [b"alice"])``.
+
+        NumPy's own arrays of bytes drop zeros at the end, and have no None.
+        """
+        if copy is False:
+            raise ValueError("an array of bytes objects is a copy")
+        array = np.empty(len(self), object)
+        array[:] = self.to_list()
+        return array if dtype is None else array.astype(dtype)
+
     @property
     def is_null(self) -> NDArray[np.bool_]:
         """One truth value a row."""
@@ -199,6 +210,11 @@ class Columns:
         return len(self.offsets)
 
     def __getitem__(self, rows: Rows) -> "Columns":
+        if isinstance(rows, int | np.integer):
+            raise TypeError(
+                f"a row is columns.offsets[{rows}], .keys[{rows}], .values[{rows}]; as records: "
+                "records() of the log or view"
+            )
         return Columns(
             self.offsets[rows],
             self.timestamps[rows],

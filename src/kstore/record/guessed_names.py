@@ -29,6 +29,8 @@ IN_A_PREDICATE = (
     "use scan(where=lambda row: kstore.jit.starts_with(row.value, b'...')), equals or contains; or "
     "[value.startswith(b'...') for value in columns.values.tolist()]"
 )
+_NUMBERS = "values are bytes: numpy.array([float(value) for value in columns.values])"
+_ARRAY = "use numpy.isin(columns.keys, [b'alice']), or set(), sorted() of columns.keys.to_list()"
 OF_RAGGED = {
     **dict.fromkeys(
         ("contains", "endswith", "ends_with", "equals", "startswith", "starts_with"),
@@ -37,6 +39,9 @@ OF_RAGGED = {
     **dict.fromkeys(("decode", "str", "to_strings"), _TEXTS),
     **dict.fromkeys(("to_numpy", "to_bytes", "to_arrow"), "use to_list(), or data with positions"),
     **dict.fromkeys(("size", "count"), "use len(), or lengths.sum() for bytes"),
+    **dict.fromkeys(("astype", "argmax", "argmin", "max", "mean", "min", "sum"), _NUMBERS),
+    **dict.fromkeys(("apply", "map"), "use [f(value) for value in columns.values]"),
+    **dict.fromkeys(("isin", "nunique", "sort", "unique"), _ARRAY),
 }
 
 answer_names(RecordHeaders, OF_HEADERS)

@@ -48,6 +48,11 @@ _ON_DISK = r"use flush\(\) after it, or config={'flush.messages': 1}.* store\.pr
         (lambda store: store["orders"][0].scan(since=0), r"since\(when, until\)"),
         (lambda store: store["orders"][0].view(end=0), "use stop"),
         (lambda store: store["orders"][0].since(0, stop=3), "use until"),
+        (lambda store: store["orders"][0].since(start=5), r"use when, a time; .* view\(start\)"),
+        (
+            lambda store: operator.delitem(store["orders"].config, "retention.ms"),
+            r"comes back by topic.alter\({'retention.ms': None}\)",
+        ),
         (lambda store: store["orders"][0].follow(0), "are named start, timeout"),
         (lambda store: kstore.open("nothing", shard=1), "are named path, mode"),
         (lambda store: store["orders"].add_partitions(count=3), _TOTAL),
@@ -194,6 +199,18 @@ def test_a_commit_may_be_awaited(store: Store) -> None:
     store["orders"].extend([b"1", b"2"])
     asyncio.run(read())
     assert store.group("billing").lag == 0
+
+
+def test_an_append_to_a_topic_may_be_awaited_and_a_poll_names_asyncio_s_call(store: Store) -> None:
+    consumer: Any = store.consumer("orders")
+
+    async def program() -> None:
+        assert await store["orders"].append(b"v", partition=1) == (1, 0)
+        with pytest.raises(TypeError, match=r"poll\(\) is for threads: .*to_thread\("):
+            await consumer.poll()
+
+    asyncio.run(program())
+    assert store.end_offsets() == {("orders", 0): 0, ("orders", 1): 1}
 
 
 def test_retention_of_a_store_counts_the_segments_that_it_drops(store: Store) -> None:

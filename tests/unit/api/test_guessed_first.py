@@ -164,8 +164,10 @@ def test_groups_move_to_kafkas_words_and_times(store: Store) -> None:
         assert store.group("g").offsets[kstore.TopicPartition("timed", 0)].offset == offset
     with pytest.raises(TypeError, match="'earliest', 'latest' or an aware datetime, not 'newest'"):
         store.alter_group_offsets("g", "newest")
-    with pytest.raises(GroupIdNotFoundError):
+    with pytest.raises(GroupIdNotFoundError, match=r"offsets\('unknown', {\('orders', 0\): 0}\)"):
         store.alter_group_offsets("unknown", "earliest")
+    with pytest.raises(GroupIdNotFoundError, match="no group 'gg'; did you mean 'g'"):
+        store.delete_group("gg")
     group = store.group("g")
     assert repr(group) == "<kstore.ConsumerGroup 'g' as it was read: 1 committed offset, lag 2>"
     with pytest.raises(AttributeError, match=r"a group is a snapshot: store\.alter_group_offsets"):

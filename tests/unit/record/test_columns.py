@@ -106,6 +106,30 @@ def test_columns_are_selected_like_a_list_and_by_masks():
         columns.values[20]
 
 
+def test_a_row_of_columns_is_an_error_that_names_its_fields():
+    (columns,) = ColumnScan(writer.batch(plain(3)))
+    for row in (0, -1, np.int64(2)):
+        with pytest.raises(TypeError, match=rf"columns\.offsets\[{row}\], .*: records\(\)"):
+            columns[row]
+    with pytest.raises(TypeError, match="a row is columns"):
+        next(iter(columns))
+
+
+def test_keys_are_an_array_of_objects_for_numpy():
+    keys = [b"alice", None, b"bob\0", b"bob", b""]
+    data = b"".join(key or b"" for key in keys)
+    lengths = np.array([-1 if key is None else len(key) for key in keys], np.int32)
+    positions = np.cumsum([0, *lengths.clip(0)])[:-1].astype(np.int64)
+    ragged = Ragged(np.frombuffer(data, np.uint8), positions, lengths)
+    assert np.asarray(ragged).tolist() == keys  # zeros at the end, too
+    assert np.isin(ragged, [b"alice", b"bob"]).tolist() == [True, False, False, True, False]
+    assert ragged[np.isin(ragged, [b"bob"])].to_list() == [b"bob"]
+    assert np.asarray(ragged[:1], dtype="S5").dtype == "S5"
+    assert np.asarray(ragged[:0]).shape == (0,)
+    with pytest.raises(ValueError, match="is a copy"):
+        ragged.__array__(copy=False)
+
+
 def test_null_and_empty_keys_and_values_are_distinct():
     (columns,) = ColumnScan(
         writer.batch([PlainRecord(0, T, None, b""), PlainRecord(1, T, b"", None)])

@@ -5,7 +5,7 @@ from datetime import datetime
 from operator import attrgetter
 from typing import TYPE_CHECKING
 
-from kstore.coordinator.group.list_groups import group_names, read_group
+from kstore.coordinator.group.list_groups import group_names, read_group, unknown_group
 from kstore.coordinator.group.offset_records import OffsetCommit, check_metadata
 from kstore.coordinator.group.store_group import StoreGroup, check_offset
 from kstore.errors import (
@@ -66,7 +66,14 @@ def _offsets_at(store: "Store", group: str, target: object) -> dict[PartitionLik
             "offsets are {('orders', 0): 42}, 'earliest', 'latest' or an aware datetime, not "
             f"{target!r}"
         )
-    known = read_group(store, group)
+    try:
+        known = read_group(store, group)
+    except GroupIdNotFoundError as error:
+        raise GroupIdNotFoundError(
+            f"{error.reason}; a new group's partitions are named: "
+            f"alter_group_offsets({group!r}, {{('orders', 0): 0}})",
+            path=error.path,
+        ) from None
     if known.error is not None:
         raise known.error
     partitions = sorted({*known.offsets, *known.uncommitted})
@@ -87,7 +94,8 @@ def delete_group(store: "Store", group: str) -> None:
 def _delete(store: "Store", group: str, partitions: set[TopicPartition] | None) -> None:
     members = StoreGroup(store, group)
     members.check_members(NonEmptyGroupError)
-    if group not in group_names(store):
-        raise GroupIdNotFoundError(f"there is no group {group!r}", path=store.paths[0])
+    names = group_names(store)
+    if group not in names:
+        raise unknown_group(store, group, names)
     with members.claims.take_all():
         members.delete(partitions)

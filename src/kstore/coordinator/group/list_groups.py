@@ -134,9 +134,14 @@ def read_group(store: "Store", name: str) -> ConsumerGroup:
     known, names = _read(store, find)
     if known is not None:
         return known
+    raise unknown_group(store, name, names)
+
+
+def unknown_group(store: "Store", name: str, names: set[str]) -> GroupIdNotFoundError:
+    """The error for a group that is not among the names; it suggests close ones."""
     close = close_names(str(name), names)
     hint = f"; did you mean {' or '.join(map(repr, close))}?" if close else ""
-    raise GroupIdNotFoundError(f"there is no group {name!r}{hint}", path=store.paths[0])
+    return GroupIdNotFoundError(f"there is no group {name!r}{hint}", path=store.paths[0])
 
 
 def group_names(store: "Store") -> set[str]:
