@@ -201,7 +201,8 @@ def test_truncating_removes_complete_batches_and_leaves_a_gap(directory: Path) -
     assert [offset for offset, _, _ in records_on_disk(directory)] == [*range(60), 63]
     again = open_log(directory, segment_bytes=1000)
     assert again.end_offset == 64
-    again.truncate_to(0)
+    assert again.truncate_to(99) == 64  # beyond the end
+    assert again.truncate_to(0) == 0
     assert (again.start_offset, again.end_offset) == (0, 0)
     assert again.append(b"first") == 0
 
