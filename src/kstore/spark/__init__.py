@@ -45,7 +45,10 @@ def __getattr__(name: str) -> object:
 
     home = _HOME.get(name)
     if home is None:
-        raise AttributeError(f"module 'kstore.spark' has no attribute {name!r}")
+        raise AttributeError(
+            f"module 'kstore.spark' has no attribute {name!r}: kstore.spark.register(spark) makes "
+            f"format('kstore') known to a session; it also has {', '.join(sorted(__all__))}"
+        )
     value: object = getattr(import_module(home), name)
     globals()[name] = value
     return value

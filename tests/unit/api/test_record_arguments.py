@@ -122,6 +122,15 @@ def test_headers_of_other_shapes_are_explained(
     assert log.end_offset == 0
 
 
+def test_headers_of_a_row_of_arrow_or_spark_are_stored(log: Log) -> None:
+    log.append(b"", headers=(("by", b"web"), ("none", None)))
+    (rows,) = log.to_arrow()["headers"].to_pylist()
+    log.append(b"", headers=rows)
+    assert log[1].headers == log[0].headers == (("by", b"web"), ("none", None))
+    with pytest.raises(TypeError, match="a header is a pair"):
+        log.append(b"", headers=[{"name": "by", "value": b"web"}])
+
+
 def test_headers_of_a_generator_are_stored(log: Log) -> None:
     for headers in ((("a", b"1") for _ in "x"), [["a", b"1"]], {np.str_("a"): np.bytes_(b"1")}):
         pairs = list(headers.items()) if isinstance(headers, dict) else list(headers)

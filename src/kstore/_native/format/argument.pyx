@@ -187,7 +187,9 @@ cdef object header_items(object headers):
 
 
 cdef tuple header_pair(object pair):
-    """The name and the value of a header."""
+    """The name and the value of a header, which a row of Arrow's or Spark's has as a dict."""
+    if isinstance(pair, dict) and pair.keys() == {"key", "value"}:
+        return pair["key"], pair["value"]
     if not isinstance(pair, (tuple, list)) or len(pair) != 2:
         raise TypeError(f"a header is a pair (name, value), not {pair!r}")
     return tuple(pair)
