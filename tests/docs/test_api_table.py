@@ -10,6 +10,7 @@ from kstore._native.jit.predicate import Row
 from kstore.client.producer import MultiTopicProducer
 from kstore.missing_names import is_answer
 from kstore.record.columns import Columns
+from kstore.verify.partition import VerifyReport
 
 README = Path(__file__).resolve().parents[2] / "README.md"
 OWNERS: dict[str, object] = {
@@ -25,6 +26,7 @@ OWNERS: dict[str, object] = {
     "transaction": kstore.TransactionalProducer,
     "consumer": kstore.Consumer,
     "group": kstore.ConsumerGroup,
+    "report": VerifyReport,
     "kstore.errors": kstore.errors,
 }
 RECORD = {"offset", "timestamp", "key", "value", "headers"}  # a compiled class has no signature
@@ -64,7 +66,8 @@ def problems(owner: object, code: str) -> list[str]:
 def test_the_table_names_what_exists(tmp_path: Path) -> None:
     with kstore.open(tmp_path) as store:
         topic = store.create_topic("orders")
-        owners = OWNERS | {"topic": topic, "log": topic[0]}  # with the attributes of an instance
+        instances = {"topic": topic, "log": topic[0], "report": store.verify()}  # have attributes
+        owners = OWNERS | instances
         found = rows(README.read_text())
         assert set(found) == set(OWNERS)
         assert sum(map(len, found.values())) > 80

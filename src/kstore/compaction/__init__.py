@@ -8,6 +8,7 @@ Modules:
   CleanedTransactionMetadata)
 - cleaner: Compacts one log: keeps the latest record of each key (Kafka's Cleaner)
 - compaction_report: The result of a compaction
+- expired_tombstones: Which tombstones of cleaned segments have been kept for delete.retention.ms
 - log_cleaner: The cleaner threads: each repeatedly compacts the dirtiest log (Kafka's LogCleaner)
 - round_plan: Plans a round of a log's compaction
 - throttler: Limits the bytes per second that compactions read and write (Kafka's Throttler)

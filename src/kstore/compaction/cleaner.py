@@ -22,7 +22,8 @@ from kstore.checkpoint.cleaner_offsets import write_cleaner_offset
 from kstore.compaction.cleanable_segments import CleanSegment, group_segments
 from kstore.compaction.cleaned_transactions import CleanedTransactions
 from kstore.compaction.compaction_report import CompactionReport
-from kstore.compaction.round_plan import RoundPlan, plan_round
+from kstore.compaction.expired_tombstones import has_expired_tombstones
+from kstore.compaction.round_plan import RoundPlan, plan_round, with_aborted
 from kstore.compaction.throttler import NO_LIMIT, Throttler
 from kstore.config import LogConfig
 from kstore.errors import (
@@ -42,6 +43,7 @@ if TYPE_CHECKING:
 
 BUFFER_SIZE = 1 << 19  # bytes read at a time, and written
 LOAD_FACTOR = 0.9
+_NO_KEYS = 4096  # bytes of a key map that stays empty
 _ASK, _FULL = 1, 2  # events of a pass besides 0, the end of the bytes
 
 Progress = Callable[[int, int], None]
@@ -63,8 +65,10 @@ def compact(
 ) -> CompactionReport:
     """Clean the cleanable segments, in rounds, until all are clean or ``rounds`` are done.
 
-    Where nothing may be cleaned, the report's ``passes`` is 0 and its ``reason`` says why; it also
-    says why tombstones were kept.
+    Where all are clean, and ``rounds`` is None, tombstones that ``delete.retention.ms`` no longer
+    keeps are removed from them; Kafka's cleaner waits for new records. Where nothing may be
+    cleaned, the report's ``passes`` is 0 and its ``reason`` says why; it also says why tombstones
+    were kept.
 
     Parameters
     ----------
@@ -110,10 +114,16 @@ def compact(
             writer.replacer.check_cleaning()
             views = log.segments.views  # before the plan, so that a later change is detected
             plan = plan_round(log, writer, files)
-            report = report or plan.empty_report
-            if plan.is_empty:
-                break
             output = _SwapIntoLog(log, writer, files, check, views)
+            if plan.is_empty:
+                if report is None:
+                    report = plan.empty_report
+                    stop = plan.cleaned_end
+                    if rounds is None and has_expired_tombstones(log, stop, plan.now):
+                        plan = with_aborted(plan, log, stop)
+                        report = Round(plan, files, output, throttle, progress).purge(stop)
+                break
+            report = report or plan.empty_report
             keys = OffsetMap(dedupe_buffer_size, load_factor, os.urandom(16))
             report = add_rounds(report, Round(plan, files, output, throttle, progress).run(keys))
             write_cleaner_offset(files, log.path, (log.topic, log.partition), report.end_offset)
@@ -141,7 +151,7 @@ def add_rounds(first: CompactionReport, second: CompactionReport) -> CompactionR
 def _why_tombstones(config: LogConfig) -> str:
     return (
         f"tombstones stay for delete.retention.ms, {config.delete_retention_ms}, after their first "
-        "compaction, and go with the next compaction of new records"
+        "compaction; compact() removes them then"
     )
 
 
@@ -260,6 +270,11 @@ class Round:
                 "log.cleaner.dedupe.buffer.size"
             )
         return self._rewrite(keys, end, without_key)
+
+    def purge(self, end: int) -> CompactionReport:
+        """Clean the segments below an offset, none of which is dirty, of what has expired."""
+        self._dirty = self._stop = end
+        return self._rewrite(OffsetMap(_NO_KEYS, LOAD_FACTOR, os.urandom(16)), end, 0)
 
     # --- the first pass ---------------------------------------------------------------------
 

@@ -86,6 +86,15 @@ class RoundPlan:
         return self.cleanable.is_empty
 
     @property
+    def cleaned_end(self) -> int:
+        """The end of the segments that are clean: the base offset of a segment."""
+        dirty = self.cleanable.first_dirty_offset
+        return max(
+            (each.base_offset for each in self.facts if each.base_offset <= dirty),
+            default=self.facts[0].base_offset,
+        )
+
+    @property
     def empty_report(self) -> CompactionReport:
         """The report with which a compaction that begins with this plan starts."""
         dirty = self.cleanable.first_dirty_offset
@@ -124,6 +133,10 @@ def plan_round(log: "Log", writer: "LogWriter", files: Files) -> RoundPlan:
         last_epochs={e.producer_id: e.producer_epoch for e in producers if e.last_offset < 0},
         last_offsets={e.producer_id: e.last_offset for e in producers if e.last_offset >= 0},
     )
-    if plan.is_empty:
-        return plan
-    return replace(plan, aborted=tuple(log.aborted_transactions(facts[0].base_offset, stop)))
+    return plan if plan.is_empty else with_aborted(plan, log, stop)
+
+
+def with_aborted(plan: RoundPlan, log: "Log", stop: int) -> RoundPlan:
+    """The plan with the transactions that were aborted up to an offset."""
+    start = plan.facts[0].base_offset
+    return replace(plan, aborted=tuple(log.aborted_transactions(start, stop)))

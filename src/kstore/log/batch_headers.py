@@ -27,7 +27,8 @@ class RecordBatchInfo:
     in a compressed set of messages v0 or v1, where ``base_offset`` is that of the last one, too.
     ``producer_id``, ``producer_epoch``, ``base_sequence`` and ``leader_epoch`` are -1 for none.
     Timestamps are milliseconds since 1970, -1 for none; ``first_timestamp`` is -1, too, where
-    compaction has replaced it by the time of deletion. ``position`` and ``size`` are bytes in
+    compaction has replaced it by ``delete_horizon``, the time from which on compaction may remove
+    the batch's tombstones or marker. ``position`` and ``size`` are bytes in
     the file ``path``.
     """
 
@@ -44,6 +45,7 @@ class RecordBatchInfo:
     is_control: bool
     timestamp_type: str
     first_timestamp: int
+    delete_horizon: int
     max_timestamp: int
     crc: int
     position: int
@@ -90,6 +92,8 @@ def _batches_in(data: "Slice", is_writer: bool) -> Iterator[RecordBatchInfo]:
 def _row(table: Any, row: int, data: "Slice") -> RecordBatchInfo:
     attributes = table.attributes[row]
     magic = table.magic[row]
+    first = table.base_timestamp[row]
+    has_horizon = magic > 1 and bool(attributes & _DELETE_HORIZON)
     kind = "LogAppendTime" if attributes & _LOG_APPEND_TIME else "CreateTime"
     codec = attributes & batch_fields.CODEC_MASK
     return RecordBatchInfo(
@@ -105,9 +109,8 @@ def _row(table: Any, row: int, data: "Slice") -> RecordBatchInfo:
         is_transactional=magic > 1 and bool(attributes & _TRANSACTIONAL),
         is_control=magic > 1 and bool(attributes & _CONTROL),
         timestamp_type=kind if magic else "NoTimestampType",
-        first_timestamp=(
-            -1 if magic > 1 and attributes & _DELETE_HORIZON else table.base_timestamp[row]
-        ),
+        first_timestamp=-1 if has_horizon else first,
+        delete_horizon=first if has_horizon else -1,
         max_timestamp=table.max_timestamp[row],
         crc=table.crc[row],
         position=data.position + table.position[row],

@@ -63,6 +63,7 @@ def test_the_batches_of_a_log_by_their_headers(store: Store) -> None:
     assert (plain.base_offset, plain.compression, plain.producer_id) == (0, "none", -1)
     assert (plain.first_timestamp, plain.timestamp_type, plain.magic) == (T, "CreateTime", 2)
     assert sent.producer_id >= 0
+    assert {batch.delete_horizon for batch in batches} == {-1}
     assert (sent.base_sequence, sent.producer_epoch) == (0, 0)
     assert sent.base_offset == 30
     assert [each.base_offset for each in batches[1:]] == [

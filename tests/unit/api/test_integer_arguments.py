@@ -228,6 +228,7 @@ OTHERS = {
         "base_sequence",
         "leader_epoch",
         "first_timestamp",
+        "delete_horizon",
         "max_timestamp",
         "crc",
         "position",

@@ -116,6 +116,58 @@ def test_tombstones_go_after_their_time(tmp_path):
     log.close()
 
 
+def test_tombstones_go_after_their_time_without_new_records(tmp_path):
+    log = open_compacted(tmp_path / "t-0")
+    log.extend([Record(-1, NOW, b"a", b"1"), Record(-1, NOW, b"b", b"1")])
+    log.extend([Record(-1, NOW, b"a", None), Record(-1, NOW, b"c", b"1")])
+    log.roll()
+    log.compact()
+    log.close()
+    for now in (NOW, NOW + RETENTION - 1):
+        with closing(open_compacted(tmp_path / "t-0", now=now)) as log:
+            assert log.compact().passes == 0
+            assert [offset for offset, _, _ in contents(log)] == [1, 2, 3]
+    with closing(open_compacted(tmp_path / "t-0", now=NOW + RETENTION)) as log:
+        log.append(b"2", key=b"b")  # in the active segment, which is never compacted
+        report = log.compact()
+        assert (report.passes, report.records_read, report.records_kept) == (1, 3, 2)
+        assert [offset for offset, _, _ in contents(log)] == [1, 3, 4]
+        log.verify().raise_if_corrupt()
+        report = log.compact()
+        assert (report.passes, report.reason[:17]) == (0, "the active segmen")
+
+
+@settings(max_examples=40)
+@given(st.integers(0, 1 << 40), st.sampled_from(SHAPES), st.sampled_from((75, 3000, 1 << 20)))
+def test_the_oracle_agrees_about_what_has_expired(tmp_path_factory, seed, shape, segment_bytes):
+    directory = tmp_path_factory.mktemp("expired") / "t-0"
+    write_logs(directory, random_segments(random.Random(seed), shape))
+    with closing(open_compacted(directory, clean=False, segment_bytes=segment_bytes)) as log:
+        stop = log.compact().end_offset
+    now = NOW + RETENTION
+    wanted = batches_of(live_segments(directory))
+    if any(
+        record.value is None and each.delete_horizon is not None
+        for each in wanted
+        for record in each.records
+        if each.last_offset < stop and not each.control
+    ):
+        wanted = rules.clean(
+            wanted,
+            first_dirty=stop,
+            stop=stop,
+            now=now,
+            retention=RETENTION,
+            producers={},  # their ids have expired, too
+        )
+    with closing(open_compacted(directory, now=now, segment_bytes=segment_bytes)) as log:
+        log.compact()
+        log.verify().raise_if_corrupt()
+    found = batches_of(live_segments(directory))
+    assert [rules.same(each) for each in found] == [rules.same(each) for each in wanted]
+    shutil.rmtree(directory.parent)
+
+
 def test_a_key_that_is_not_dirty_is_hashed_and_looked_up(tmp_path):
     """The second round: older segments are clean, and lose what newer ones have again."""
     log = fill(tmp_path / "t-0", rounds=2)
