@@ -79,4 +79,5 @@ _DESERIALIZERS: dict[str, tuple[str, Callable[..., str]]] = {
 
 
 def simple_name(name: str) -> str:
-    return name.strip().rpartition(".")[2]
+    """A Java class's name without its package, and without the class around it."""
+    return name.strip().replace("$", ".").rpartition(".")[2]

@@ -14,7 +14,7 @@ import kstore
 from kstore.cli import main
 from kstore.cli.console_producer import producer_options
 from kstore.cli.deserializers import deserializer, java_double
-from kstore.cli.formatters import Formatter
+from kstore.cli.formatters import Formatter, InternalTopicFormatter, make_formatter
 from kstore.errors import KStoreError
 from kstore.record import Record
 
@@ -160,17 +160,30 @@ def test_no_op_prints_nothing_and_counts(consume: Tool) -> None:
     assert consume(*words) == (0, [], ["Processed a total of 3 messages"])
 
 
-def test_internal_topics_are_json_lines(data: Path, consume: Tool) -> None:
+_OF_KAFKA_3 = "kafka.coordinator.group.GroupMetadataManager$"
+
+
+@pytest.mark.parametrize("package", ["", _OF_KAFKA_3, "org.apache.kafka.tools.consumer."])
+def test_internal_topics_are_json_lines(data: Path, consume: Tool, package: str) -> None:
     with kstore.open(data) as store, store.consumer("numbers", group="g") as consumer:
         consumer.commit({("numbers", 0): 2})
-    words = ("--from-beginning", "--formatter", "OffsetsMessageFormatter")
+    words = ("--from-beginning", "--formatter", f"{package}OffsetsMessageFormatter")
     status, (line,), _ = consume(*words, topic="__consumer_offsets")
     assert status == 0
     tree = json.loads(line)
     assert tree["key"]["data"] == {"group": "g", "topic": "numbers", "partition": 0}
     assert tree["value"]["data"]["offset"] == 2
-    words = ("--from-beginning", "--formatter", "GroupMetadataMessageFormatter")
+    words = ("--from-beginning", "--formatter", f"{package}GroupMetadataMessageFormatter")
     assert consume(*words, topic="__consumer_offsets")[:2] == (0, [])
+
+
+def test_a_formatter_has_its_names_of_kafka_3_and_4() -> None:
+    names = (
+        "kafka.coordinator.transaction.TransactionLog$TransactionLogMessageFormatter",
+        "org.apache.kafka.tools.consumer.TransactionLogMessageFormatter",
+        "TransactionLogMessageFormatter",
+    )
+    assert {type(make_formatter(name, {})) for name in names} == {InternalTopicFormatter}
 
 
 @pytest.mark.parametrize(
