@@ -55,10 +55,11 @@ def split_names(texts: Iterable[str]) -> list[str]:
     return list(dict.fromkeys(name for name in names if name))
 
 
-TIME_FORMS = (
+_TIME_FORMS = (
     "milliseconds since 1970, or a date or a date and time such as 2026-01-31, "
-    "2026-01-31T10:00 (local time) or 2026-01-31T10:00:00Z"
+    "2026-01-31T10:00 ({zone}) or 2026-01-31T10:00:00{offset}"
 )
+TIME_FORMS = _TIME_FORMS.format(zone="local time", offset="Z")
 
 
 def parse_time(text: str, name: str, zone: tzinfo | None = None) -> int:
@@ -79,7 +80,10 @@ def parse_time(text: str, name: str, zone: tzinfo | None = None) -> int:
     except InvalidTimestampError as error:
         raise InvalidConfigError(f"{name}: {error.reason}") from None
     except (ValueError, OverflowError, OSError):
-        raise InvalidConfigError(f"{name} takes {TIME_FORMS}, not {text[:40]!r}") from None
+        forms = TIME_FORMS
+        if zone is not None:
+            forms = _TIME_FORMS.format(zone=zone, offset="+01:00")
+        raise InvalidConfigError(f"{name} takes {forms}, not {text[:40]!r}") from None
 
 
 def time_option(name: str) -> Callable[[str], int]:

@@ -459,7 +459,10 @@ def test_invalid_options_of_consumer_groups_are_errors(
         (["--to-latest", "--topic", "orders", "--all-topics"], "One of the reset scopes"),
         (["--to-latest", "--to-earliest", "--topic", "orders"], "not allowed with"),
         (["--to-latest", "--topic", "orders", "--execute", "--dry-run"], "only accepts one of"),
-        (["--to-datetime", "noon", "--topic", "orders", "--dry-run"], "--to-datetime takes"),
+        (
+            ["--to-datetime", "noon", "--topic", "orders", "--dry-run"],
+            "2026-01-31, 2026-01-31T10:00 (UTC) or 2026-01-31T10:00:00+01:00, not 'noon'",
+        ),
         (["--by-duration", "1 day", "--topic", "orders", "--dry-run"], "P1DT2H30M"),
         (["--shift-by", "1", "--topic", "orders:1", "--dry-run"], "Cannot shift offset"),
         (["--to-latest", "--topic", "none", "--dry-run"], "none does not exist"),

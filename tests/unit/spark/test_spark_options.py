@@ -103,6 +103,14 @@ def test_prefixes_of_options_are_compared_without_case(caplog: pytest.LogCapture
 
 
 @pytest.mark.parametrize("job", JOBS)
+def test_path_is_another_name_of_log_dir(job: str) -> None:
+    parser = argparse.ArgumentParser()
+    import_module(f"kstore.spark.jobs.{job}").describe(parser)
+    (named,) = (line for line in parser.format_help().splitlines() if "  --log-dir" in line)
+    assert ", --path" in named
+
+
+@pytest.mark.parametrize("job", JOBS)
 def test_a_wrong_pattern_of_topics_is_refused_before_a_job_begins(
     job: str, capsys: pytest.CaptureFixture[str]
 ) -> None:

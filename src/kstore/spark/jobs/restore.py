@@ -203,7 +203,7 @@ def describe(parser: argparse.ArgumentParser) -> None:
     )  # fmt: skip
     target = parser.add_mutually_exclusive_group(required=True)
     target.add_argument(
-        "--log-dir", action="append", metavar="DIR[,DIR...]",
+        "--log-dir", "--path", action="append", metavar="DIR[,DIR...]",
         help="log directories to restore into; created if missing",
     )  # fmt: skip
     target.add_argument("--bootstrap-server", metavar="HOST:PORT", help="a cluster to restore into")
