@@ -38,13 +38,23 @@ SCRIPTS = {
     "kafka-log-dirs": "log-dirs",
     "kafka-producer-perf-test": "producer-perf",
     "kafka-reassign-partitions": "reassign-partitions",
-    "kafka-server-start": "serve --config",
+    "kafka-server-start": "serve",  # see _SERVER_START
     "kafka-topics": "topics",
     "kafka-transactions": "transactions",
     "kafka-verifiable-consumer": "verifiable-consumer",
     "kafka-verifiable-producer": "verifiable-producer",
 }
 _MARK = "# Written by kstore kafka-scripts."
+# Kafka's kafka-server-start takes the file first, or --help or --version instead of it.
+_SERVER_START = """\
+case "${{1-}}" in
+'') echo "USAGE: $0 server.properties [--override property=value]*"; exit 1 ;;
+-daemon) echo "kstore has no -daemon; 'nohup $0 server.properties &' runs it, or systemd" >&2
+  exit 1 ;;
+-*) exec {command} "$@" ;;
+*) exec {command} --config "$@" ;;
+esac
+"""
 
 
 def describe(parser: ToolParser) -> None:
@@ -79,7 +89,9 @@ def is_ours(path: str) -> bool:
 def write(path: str, words: str) -> None:
     """Write one script atomically, already executable."""
     python = shlex.quote(sys.executable)
-    text = f'#!/bin/sh\n{_MARK}\nexec {python} -m kstore {words} "$@"\n'
+    command = f"{python} -m kstore {words}"
+    body = _SERVER_START.format(command=command) if words == "serve" else f'exec {command} "$@"\n'
+    text = f"#!/bin/sh\n{_MARK}\n{body}"
     part = f"{path}.part"
     with open(part, "w", encoding="utf-8") as file:
         file.write(text)

@@ -2,6 +2,7 @@
 
 import os
 import subprocess
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -17,23 +18,52 @@ def test_each_script_runs_a_tool() -> None:
     assert {words.split()[0] for words in SCRIPTS.values()} <= TOOLS.keys()
 
 
-def test_scripts_run(tmp_path: Path) -> None:
-    folder = tmp_path / "it's here"
-    assert main(["kafka-scripts", str(folder)]) == 0
-    assert sorted(path.name for path in folder.iterdir()) == [f"{name}.sh" for name in SCRIPTS]
-    data = tmp_path / "data"
+Script = Callable[..., subprocess.CompletedProcess[str]]
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    path = tmp_path / "it's here"
+    assert main(["kafka-scripts", str(path)]) == 0
+    return path
+
+
+@pytest.fixture
+def run(folder: Path) -> Script:
     environment = {**os.environ, "PYTHONPATH": str(SOURCES)}
 
-    def run(*words: str) -> subprocess.CompletedProcess[str]:
+    def run(name: str, *words: object) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
-            [str(folder / words[0]), *words[1:]],
+            [str(folder / name), *map(str, words)],
             capture_output=True, text=True, timeout=60, env=environment,
         )  # fmt: skip
 
+    return run
+
+
+def test_scripts_run(tmp_path: Path, folder: Path, run: Script) -> None:
+    assert sorted(path.name for path in folder.iterdir()) == [f"{name}.sh" for name in SCRIPTS]
+    data = tmp_path / "data"
     created = run("kafka-topics.sh", "--create", "--topic", "a b".replace(" ", "-"), "--path", data)
     assert (created.returncode, created.stdout) == (0, "Created topic a-b.\n")
     assert run("kafka-topics.sh", "--list", "--path", data).stdout == "a-b\n"
     assert run("kafka-topics.sh", "--nope").returncode == 1
+
+
+def test_the_server_s_script_takes_a_file_or_options(tmp_path: Path, run: Script) -> None:
+    name = "kafka-server-start.sh"
+    version = run(name, "--version")
+    assert (version.returncode, version.stdout) == (0, f"kstore {kstore.__version__}\n")
+    assert run(name, "--help").stdout.startswith("usage: kstore serve")
+    no_file = run(name, tmp_path / "none.properties", "--override", "num.partitions=2")
+    assert no_file.returncode == 1
+    assert "there is no file" in no_file.stderr
+    nothing = run(name)
+    assert nothing.returncode == 1
+    assert nothing.stdout.endswith(f"{name} server.properties [--override property=value]*\n")
+    daemon = run(name, "-daemon", "server.properties")
+    assert daemon.returncode == 1
+    assert "kstore has no -daemon" in daemon.stderr
 
 
 def test_what_kstore_did_not_write_stays(
