@@ -44,7 +44,7 @@ FILES = {
 _USAGE = "a wrong number is an error of the options: with the usage, on standard error"
 _ONE_LINE = "Kafka prints the arguments and a trace; kstore the exception's message, or more"
 _SLIP = "Kafka's slip: it prints the class Optional"
-_GROUPS_SLIP = "Kafka's slip: it names options that do not help"
+_GROUPS_SLIP = "Kafka's slip, mended in Kafka 4: it names options that do not help"
 _ALTERS = "kstore topics also alters settings"
 
 TOPICS = Tool(
@@ -276,26 +276,50 @@ CONSUMER = Tool(
             "kstore names the formatters that it has",
     },
 )  # fmt: skip
+_IGNORED = "kstore refuses an option that has no effect"
 GROUPS = Tool(
     "consumer-groups",
     _T + "consumer.group.ConsumerGroupCommand",
     (
         "--list", "--list --state", "--describe --group nope", "--describe --all-groups",
-         "--describe --group g --offsets --members", "--delete", "",
-        "--describe --all-groups --group g",
-        "--reset-offsets --group g --to-earliest", "--reset-offsets --topic orders --to-earliest",
-          "--list -", "--nope",
-        "--reset-offsets --group g --topic orders --to-earliest --dry-run --execute",
+        "--describe --group g --offsets --members", "--describe --group g --members --state",
+        "--describe --all-groups --group g", "--describe --group g --topic orders",
+        "--describe --group g --state stable", "--describe --group g --type",
+        "--list --group g", "--list --topic orders", "--list --group g --topic orders",
+        "--list --all-groups", "--list --members", "--list --verbose --offsets",
+        "--list --describe --group g", "--list --delete", "--list --reset-offsets", "--list -",
+        "--delete", "--delete --topic orders", "--delete --group g --topic orders",
+        "--delete --all-groups --group g", "--delete --group g --members",
+        "--delete --describe --group g", "--delete --delete-offsets --group g --topic orders",
+        "--reset-offsets", "--reset-offsets --group g", "--reset-offsets --group g --to-earliest",
+        "--reset-offsets --topic orders --to-earliest", "--reset-offsets --group g --topic orders",
+        *(
+            f"--reset-offsets --group g --topic orders {words}"
+            for words in (
+                "--to-latest --to-earliest", "--to-latest --shift-by 1 --execute",
+                "--to-datetime 1 --to-current", "--to-offset 1 --from-file x --by-duration y",
+                "--to-earliest --dry-run --execute", "--to-earliest --all-groups",
+                "--to-earliest --verbose", "--to-earliest --state --execute", "--execute --export",
+            )
+        ),
+        "--reset-offsets --group g --topic orders:x --to-latest --execute",
+        "", "--group g", "--topic orders --to-latest", "--state", "--nope",
     ),
     {
         "--describe": _GROUPS_SLIP,
         "--list --describe": _GROUPS_SLIP,
+        "--delete-offsets": _GROUPS_SLIP,
         "--delete-offsets --group g": _GROUPS_SLIP,
-        "--reset-offsets --group g --topic orders": "kstore lists the options",
+        "--delete-offsets --all-groups --topic orders": _GROUPS_SLIP,
+        "--list --execute": _IGNORED,
+        "--describe --group g --to-latest": _IGNORED,
+        "--delete --group nope --all-topics": _IGNORED,
+        "--reset-offsets --group g --topic orders --all-topics --to-latest --dry-run": _IGNORED,
         "--list --state nope": "kstore sorts the states",
         "--list --type nope": "kstore sorts the types",
         "--delete --group nope": "Kafka names its ExecutionException, too",
         "--reset-offsets --group g --topic orders --to-offset x": _USAGE,
+        "--reset-offsets --group g --topic orders --to-offset -1": "kstore's offsets begin at 0",
         "--reset-offsets --group g --topic nope --to-earliest":
             "kstore ends with 1 where nothing was reset",
         "--reset-offsets --group g --topic orders --to-earliest --dry-run":

@@ -82,7 +82,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _run(words: list[str]) -> int:
-    from kstore.cli.common import ToolParser, version_line
+    from kstore.cli.common import ToolParser, WrongFileError, WrongOptionsError, version_line
     from kstore.signals import raising_terminated
 
     if not words or words[0] in ("-h", "--help", "help"):
@@ -104,7 +104,13 @@ def _run(words: list[str]) -> int:
         arguments = parser.parse_in_any_order(words[1:])
         with raising_terminated(), warnings.catch_warnings():
             warnings.showwarning = _warning_printer(f"kstore {name}")
-            status: int = tool.run(arguments)
+            try:
+                status: int = tool.run(arguments)
+            except WrongFileError:
+                raise
+            except WrongOptionsError as error:
+                sys.stdout.flush()
+                parser.refuse(error)
             return status
     except SystemExit as leave:  # raised by argparse for --help and wrong options
         return int(leave.code or 0)

@@ -99,6 +99,10 @@ class ToolParser(argparse.ArgumentParser):
             hint = self._similar(unknown)
         self._leave(sentence, hint or self._of_plain_words(message))
 
+    def refuse(self, error: "WrongOptionsError") -> NoReturn:
+        """Print an error that the tool found in its options, and the usage; end with status 1."""
+        self._leave(str(error), "")
+
     def _leave(self, sentence: str, hint: str) -> NoReturn:
         """Print Kafka's sentence, a line that helps, and the usage; end with status 1."""
         sys.stderr.write(f"{sentence}\n{hint}\n\n" if hint else f"{sentence}\n\n")
@@ -159,7 +163,17 @@ def version_line() -> str:
 
 
 class WrongOptionsError(KStoreError, ValueError):
-    """An invalid value of an option, or options that cannot be combined."""
+    """An invalid value of an option, or options that cannot be combined: the usage follows it."""
+
+
+class WrongFileError(WrongOptionsError):
+    """The invalid content of a file that an option names: no usage follows it."""
+
+
+def exclusive(option: str, other: str) -> WrongOptionsError:
+    """Kafka's error for two options that exclude each other; names as of attributes."""
+    names = (name.replace("_", "-") for name in (option, other))
+    return WrongOptionsError('Option "[{}]" can\'t be used with option "[{}]"'.format(*names))
 
 
 def add_log_dir(parser: argparse.ArgumentParser, *, required: bool = True) -> None:
@@ -458,7 +472,7 @@ def read_text_file(path: str) -> str:
             return file.read()
     except (OSError, UnicodeDecodeError) as error:
         why = getattr(error, "strerror", None) or "it is not UTF-8"
-        raise WrongOptionsError(f"Unable to read file {path}\n{why}") from error
+        raise WrongFileError(f"Unable to read file {path}\n{why}") from error
 
 
 def node_id(store: "Store") -> int:

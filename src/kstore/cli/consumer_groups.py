@@ -12,6 +12,7 @@ from kstore.cli.common import (
     check_directory_or_server,
     complain,
     exception_name,
+    exclusive,
     open_store,
 )
 from kstore.errors import GroupIdNotFoundError, KStoreError, NonEmptyGroupError
@@ -23,6 +24,11 @@ if TYPE_CHECKING:
     from kstore.store.store import Store
 
 ACTIONS = ("list", "describe", "delete", "reset_offsets", "delete_offsets")
+# Options that Kafka's tool refuses with others, in the order of its checks.
+_EXCLUDES = {
+    "group": ("all_groups", "list"),
+    "topic": ("describe", "list"),
+}
 EPILOG = """\
 examples:
   kstore consumer-groups --list --log-dir data
@@ -120,7 +126,7 @@ def describe(parser: ToolParser) -> None:
 
 def describe_reset(parser: ToolParser) -> None:
     """Add the strategies of --reset-offsets, and the options for its result."""
-    strategy = parser.add_mutually_exclusive_group()
+    strategy = parser.add_argument_group("where to reset offsets to")
     strategy.add_argument("--to-earliest", action="store_true", help="to the log start offset")
     strategy.add_argument("--to-latest", action="store_true", help="to the log end offset")
     strategy.add_argument(
@@ -154,8 +160,10 @@ def describe_reset(parser: ToolParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
+    check_available(arguments)
+    is_server = check_directory_or_server(arguments)
     action = check(arguments)
-    if check_directory_or_server(arguments):
+    if is_server:
         from kstore.cli import server_groups
 
         return server_groups.run(action, arguments)
@@ -167,45 +175,92 @@ def run(arguments: argparse.Namespace) -> int:
         return _RUN[action](store, arguments)
 
 
+def check_available(arguments: argparse.Namespace) -> None:
+    """Refuse options of --describe and --list without these, as Kafka's parser does."""
+    given = {
+        "members": arguments.members,
+        "offsets": arguments.offsets,
+        "state": arguments.state is not None and not arguments.list,
+        "verbose": arguments.verbose,
+    }
+    wrong = [name for name, is_given in given.items() if is_given and not arguments.describe]
+    if arguments.type is not None and not arguments.list:
+        wrong.append("type")
+    if wrong:
+        raise WrongOptionsError(
+            f"Option(s) [{', '.join(wrong)}] are unavailable given other options on the command "
+            "line"
+        )
+
+
 def check(arguments: argparse.Namespace) -> str:
-    """Check the options by the rules of Kafka's ConsumerGroupCommand; returns the action."""
+    """Check the options by the rules of Kafka's ConsumerGroupCommandOptions, in their order;
+    returns the action."""
+    has_group = bool(arguments.group or arguments.all_groups)
+    if arguments.describe:
+        check_describe(arguments, has_group)
+    if arguments.delete:
+        refuse_without_group("delete", has_group)
+        if arguments.topic:
+            raise WrongOptionsError(
+                "The consumer does not support topic-specific offset deletion from a consumer "
+                "group.\n--delete-offsets deletes the committed offsets of topics"
+            )
+    if arguments.delete_offsets and not (arguments.group and arguments.topic):
+        raise WrongOptionsError(
+            "Option [delete-offsets] takes the following options: [topic], [group]"
+        )
+    if arguments.reset_offsets:
+        reset_offsets.check_execute(arguments)
+        refuse_without_group("reset-offsets", has_group)
+        reset_offsets.check_one_strategy(arguments)
+    for name, others in _EXCLUDES.items():
+        for other in others:
+            if getattr(arguments, name) and getattr(arguments, other):
+                raise exclusive(name, other)
     chosen = [name for name in ACTIONS if getattr(arguments, name)]
     if len(chosen) != 1:
         raise WrongOptionsError(
             "Command must include exactly one action: --list, --describe, --delete, "
             "--reset-offsets, --delete-offsets"
         )
-    (action,) = chosen
-    if arguments.group and arguments.all_groups:
-        raise WrongOptionsError('Option "[group]" can\'t be used with option "[all-groups]"')
-    if action != "list" and not arguments.group and not arguments.all_groups:
-        raise WrongOptionsError(
-            f"Option [{action.replace('_', '-')}] takes one of these options: [all-groups], [group]"
-        )
-    if action == "reset_offsets":
-        reset_offsets.check(arguments)
+    if arguments.reset_offsets:
+        reset_offsets.check_scope_and_strategy(arguments)
         if not arguments.dry_run and not arguments.execute:
             complain(NO_ACTION)
-        return action
-    given = [name for name in ("members", "offsets") if getattr(arguments, name)]
-    given += ["state"] * (arguments.state is not None)
-    if action == "describe" and len(given) > 1:
+    else:
+        refuse_without_effect(arguments)
+    return chosen[0]
+
+
+def check_describe(arguments: argparse.Namespace, has_group: bool) -> None:
+    """Check the options of --describe."""
+    refuse_without_group("describe", has_group)
+    if arguments.members + arguments.offsets + (arguments.state is not None) > 1:
         raise WrongOptionsError(
             "Option [describe] takes at most one of these options: [members], [offsets], [state]"
         )
-    if arguments.verbose and action != "describe":
-        raise WrongOptionsError("--verbose goes with --describe")
-    for name in ("execute", "dry_run", "export", "all_topics"):
-        if getattr(arguments, name):
-            raise WrongOptionsError(f"--{name.replace('_', '-')} goes with --reset-offsets")
-    if reset_offsets.strategies(arguments):
-        raise WrongOptionsError("where to reset offsets to goes with --reset-offsets")
-    if action == "delete_offsets":
-        if len(arguments.group) != 1 or not arguments.topic:
-            raise WrongOptionsError("Option [delete-offsets] takes [group] and [topic]")
-    elif arguments.topic:
-        raise WrongOptionsError("--topic goes with --reset-offsets or --delete-offsets")
-    return action
+    if arguments.state:
+        raise WrongOptionsError("Option [describe] does not take a value for [state]")
+
+
+def refuse_without_group(action: str, has_group: bool) -> None:
+    """Raise WrongOptionsError for an action of groups without one."""
+    if not has_group:
+        raise WrongOptionsError(
+            f"Option [{action}] takes one of these options: [all-groups], [group]"
+        )
+
+
+def refuse_without_effect(arguments: argparse.Namespace) -> None:
+    """Raise WrongOptionsError for an option that Kafka's tool ignores."""
+    given = [n for n in ("execute", "dry_run", "export", "all_topics") if getattr(arguments, n)]
+    for name in (*given, *reset_offsets.strategies(arguments)):
+        raise WrongOptionsError(f"--{name.replace('_', '-')} goes with --reset-offsets")
+    if arguments.delete_offsets and len(arguments.group) > 1:
+        raise WrongOptionsError(
+            "Found multiple arguments for option group, but you asked for only one"
+        )
 
 
 def chosen_groups(

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, TypeGuard, cast
 
 from kstore.cli.common import (
     ToolParser,
-    WrongOptionsError,
+    WrongFileError,
     add_log_dir_or_server,
     exception_name,
     open_directory_or_server,
@@ -81,18 +81,18 @@ def delete(store: "Store | RemoteStore", tp: TopicPartition, offset: int, dry_ru
 def parse_offsets(text: bytes | str) -> dict[TopicPartition, int]:
     """The offsets of Kafka's JSON: ``{"partitions": [{"topic", "partition", "offset"}]}``.
 
-    Raises WrongOptionsError for any other shape, and for a partition that is named twice.
+    Raises WrongFileError for any other shape, and for a partition that is named twice.
     """
     try:
         tree = json.loads(text)
     except (ValueError, RecursionError):
-        raise WrongOptionsError("The input string is not a valid JSON") from None
+        raise WrongFileError("The input string is not a valid JSON") from None
     version = tree.get("version", 1) if isinstance(tree, dict) else 1
     if version != 1:
-        raise WrongOptionsError(f"Not supported version field value {str(version)[:40]}")
+        raise WrongFileError(f"Not supported version field value {str(version)[:40]}")
     entries = tree.get("partitions") if isinstance(tree, dict) else None
     if not isinstance(entries, list):
-        raise WrongOptionsError("Missing partitions field")
+        raise WrongFileError("Missing partitions field")
     offsets: dict[TopicPartition, int] = {}
     duplicates = []
     for entry in entries:
@@ -102,7 +102,7 @@ def parse_offsets(text: bytes | str) -> dict[TopicPartition, int]:
         offsets[tp] = offset
     if duplicates:
         names = ",".join(dict.fromkeys(duplicates))
-        raise WrongOptionsError(f"Offset json file contains duplicate topic partitions: {names}")
+        raise WrongFileError(f"Offset json file contains duplicate topic partitions: {names}")
     return offsets
 
 
@@ -122,7 +122,7 @@ def _parse_entry(entry: object) -> tuple[TopicPartition, int]:
         and _is_number(offset, -1, INT64_MAX)
     ):
         return TopicPartition(topic, partition), offset
-    raise WrongOptionsError(
+    raise WrongFileError(
         f"{_what_is_wrong(entry)}\nAn entry of partitions reads "
         '{"topic": "orders", "partition": 0, "offset": 10} '
         f"(offset -1: the log end), not {json.dumps(entry)[:80]}"

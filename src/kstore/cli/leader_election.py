@@ -5,7 +5,13 @@ import json
 from typing import Any
 
 from kstore.arguments import whole_number
-from kstore.cli.common import ToolParser, WrongOptionsError, open_server, read_text_file
+from kstore.cli.common import (
+    ToolParser,
+    WrongFileError,
+    WrongOptionsError,
+    open_server,
+    read_text_file,
+)
 from kstore.cli.server_options import add_server
 from kstore.errors import KStoreError
 from kstore.integers import INT32_MAX
@@ -93,20 +99,20 @@ def wanted(arguments: argparse.Namespace) -> list[TopicPartition] | None:
 
 
 def partitions_of_json(text: str, path: str) -> list[TopicPartition]:
-    """The partitions in a file. Raises WrongOptionsError for an invalid file and for duplicates."""
+    """The partitions in a file. Raises WrongFileError for an invalid file and for duplicates."""
     try:
         entries: list[Any] = json.loads(text)["partitions"]
         found = [TopicPartition(each["topic"], each["partition"]) for each in entries]
         if not all(isinstance(tp.topic, str) and type(tp.partition) is int for tp in found):
             raise TypeError
     except (ValueError, TypeError, KeyError):
-        raise WrongOptionsError(
+        raise WrongFileError(
             f'Replica election data is missing "partitions" field\n{path} is not as '
             f'{{"partitions": [{{"topic": "orders", "partition": 0}}]}}'
         ) from None
     repeated = sorted({tp for tp in found if found.count(tp) > 1})
     if repeated:
-        raise WrongOptionsError(
+        raise WrongFileError(
             f"Replica election data contains duplicate partitions: [{named(repeated)}]"
         )
     return found

@@ -5,7 +5,7 @@ As in Kafka's tool, a report has no lines of topics, only those of its partition
 
 import argparse
 
-from kstore.cli.common import WrongOptionsError
+from kstore.cli.common import WrongOptionsError, exclusive
 
 REPORTS = {
     "under-replicated-partitions": "--describe: only partitions with a replica that is not in sync",
@@ -37,19 +37,15 @@ def check_options(action: str, arguments: argparse.Namespace) -> None:
     """Raise WrongOptionsError, with Kafka's sentence, for options that exclude each other."""
     for option, actions in _ACTIONS.items():
         if is_given(arguments, option) and action not in actions:
-            raise _excluded(option, action)
+            raise exclusive(option, action)
     if action == "create" and is_given(arguments, "replica-assignment"):
         for option in ("partitions", "replication-factor"):
             if is_given(arguments, option):
-                raise _excluded("replica-assignment", option)
+                raise exclusive("replica-assignment", option)
     if is_given(arguments, "topics-with-overrides"):
         for option in REPORTS:
             if is_given(arguments, option):
-                raise _excluded(option, "topics-with-overrides")
-
-
-def _excluded(option: str, other: str) -> WrongOptionsError:
-    return WrongOptionsError(f'Option "[{option}]" can\'t be used with option "[{other}]"')
+                raise exclusive(option, "topics-with-overrides")
 
 
 def is_report(arguments: argparse.Namespace) -> bool:

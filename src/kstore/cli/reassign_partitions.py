@@ -6,7 +6,13 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kstore.arguments import whole_number
-from kstore.cli.common import ToolParser, WrongOptionsError, open_server, read_text_file
+from kstore.cli.common import (
+    ToolParser,
+    WrongFileError,
+    WrongOptionsError,
+    open_server,
+    read_text_file,
+)
 from kstore.cli.server_options import add_server
 from kstore.errors import KStoreError
 from kstore.integers import INT64_MAX
@@ -98,23 +104,21 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def parse_moves(text: str, path: str) -> list[Move]:
-    """The moves in a file. Raises WrongOptionsError for an invalid file and for duplicates."""
+    """The moves in a file. Raises WrongFileError for an invalid file and for duplicates."""
     try:
         entries: list[Any] = json.loads(text)["partitions"]
         moves = [parse_move(each) for each in entries]
     except (ValueError, TypeError, KeyError, AttributeError):
-        raise WrongOptionsError(
+        raise WrongFileError(
             f'{path} is not a file as {{"version": 1, "partitions": [{{"topic": "orders", '
             '"partition": 0, "replicas": [0], "log_dirs": ["/disk2/kafka"]}]}'
         ) from None
     if not moves:
-        raise WrongOptionsError(f"Partition reassignment list cannot be empty ({path})")
+        raise WrongFileError(f"Partition reassignment list cannot be empty ({path})")
     repeated = sorted({each.tp for each in moves if [m.tp for m in moves].count(each.tp) > 1})
     if repeated:
         names = ",".join(f"{tp.topic}-{tp.partition}" for tp in repeated)
-        raise WrongOptionsError(
-            f"Partition reassignment contains duplicate topic partitions: {names}"
-        )
+        raise WrongFileError(f"Partition reassignment contains duplicate topic partitions: {names}")
     return moves
 
 

@@ -9,7 +9,7 @@ from datetime import UTC
 from typing import TYPE_CHECKING, Protocol
 
 from kstore.arguments import parse_time
-from kstore.cli.common import WrongOptionsError, complain
+from kstore.cli.common import WrongFileError, WrongOptionsError, complain, exclusive
 from kstore.clock import now_ms
 from kstore.config import parse_whole_number
 from kstore.errors import InvalidConfigError, UnknownTopicOrPartitionError
@@ -39,14 +39,25 @@ class GroupOffsets(Protocol):
     def offsets(self) -> Mapping[TopicPartition, Committed]: ...
 
 
+# In the order of a set of Kafka's tool, which its errors show, and in that of its checks.
 STRATEGIES = (
+    "to_offset",
+    "to_current",
+    "to_datetime",
+    "from_file",
+    "by_duration",
+    "to_earliest",
+    "to_latest",
+    "shift_by",
+)
+_CHECKED = (
+    "to_offset",
+    "to_datetime",
+    "by_duration",
     "to_earliest",
     "to_latest",
     "to_current",
-    "to_offset",
     "shift_by",
-    "to_datetime",
-    "by_duration",
     "from_file",
 )
 # ISO 8601 as in java.time.Duration.parse: a day has 24 hours; years and months are not supported.
@@ -64,21 +75,34 @@ def strategies(arguments: argparse.Namespace) -> list[str]:
     return [name for name, value in given.items() if value is not None and value is not False]
 
 
-def check(arguments: argparse.Namespace) -> None:
-    """Check the options of --reset-offsets."""
+def check_execute(arguments: argparse.Namespace) -> None:
+    """Raise WrongOptionsError for --execute with --dry-run."""
     if arguments.execute and arguments.dry_run:
         raise WrongOptionsError(
             "Option [reset-offsets] only accepts one of [execute] and [dry-run]"
         )
+
+
+def check_one_strategy(arguments: argparse.Namespace) -> None:
+    """Raise WrongOptionsError for two strategies; Kafka's tool names the same two."""
     chosen = strategies(arguments)
-    if not chosen:
-        names = ", ".join(f"--{name.replace('_', '-')}" for name in STRATEGIES)
-        raise WrongOptionsError(
-            f"Option [reset-offsets] requires one of these options: {names} (--export of the "
-            "committed offsets: --to-current)"
-        )
-    if chosen != ["from_file"] and bool(arguments.topic) == arguments.all_topics:
+    if len(chosen) > 1:
+        first = next(name for name in _CHECKED if name in chosen)
+        raise exclusive(first, next(name for name in chosen if name != first))
+
+
+def check_scope_and_strategy(arguments: argparse.Namespace) -> None:
+    """Raise WrongOptionsError unless a scope and a strategy are chosen."""
+    if arguments.topic and arguments.all_topics:
+        raise exclusive("all_topics", "topic")
+    if not arguments.topic and not arguments.all_topics and arguments.from_file is None:
         raise WrongOptionsError("One of the reset scopes should be defined: --all-topics, --topic.")
+    if not strategies(arguments):
+        names = ", ".join(f"[{name.replace('_', '-')}]" for name in STRATEGIES)
+        raise WrongOptionsError(
+            f"Option '[reset-offsets]' requires one of the following scenarios: [{names}]\n"
+            "--to-current resets to the committed offsets: with --export it saves them"
+        )
 
 
 def milliseconds_of(text: str) -> int:
@@ -116,16 +140,23 @@ def parse_topics(store: "Store | RemoteStore", texts: Iterable[str]) -> list[Top
         topic, colon, numbers = text.partition(":")
         if colon:
             found |= {
-                TopicPartition(topic, parse_whole_number(each, 0, INT32_MAX, name="a partition")): (
-                    None
-                )
-                for each in numbers.split(",")
+                TopicPartition(topic, _partition(each, text)): None for each in numbers.split(",")
             }
         elif numbered := partitions_of(store, topic):
             found |= {TopicPartition(topic, number): None for number in numbered}
         else:
             found[TopicPartition(topic, -1)] = None
     return list(found)
+
+
+def _partition(number: str, text: str) -> int:
+    try:
+        return parse_whole_number(number, 0, INT32_MAX)
+    except InvalidConfigError as error:
+        raise WrongOptionsError(
+            f"Invalid partition '{number[:40]}' specified in topic arg '{text[:80]}''\n"
+            f"a partition is {error}"
+        ) from None
 
 
 class Planner:
@@ -228,7 +259,7 @@ def _quoted(text: str) -> str:
 def from_csv(text: str, groups: Sequence[str]) -> dict[str | None, dict[TopicPartition, int]]:
     """Offsets by group and partition; the group is None in rows without one.
 
-    Raises WrongOptionsError for an invalid row, and, as in Kafka, for a row without a group unless
+    Raises WrongFileError for an invalid row, and, as in Kafka, for a row without a group unless
     exactly one group is chosen.
     """
     found: dict[str | None, dict[TopicPartition, int]] = {}
@@ -245,7 +276,7 @@ def from_csv(text: str, groups: Sequence[str]) -> dict[str | None, dict[TopicPar
             shape = "topic,partition,offset"
             if len(groups) != 1:
                 shape = f"group,{shape}"
-            raise WrongOptionsError(
+            raise WrongFileError(
                 f"line {number} of the file reads {shape}, not {','.join(row)[:80]!r}"
             ) from None
         found.setdefault(name[0] if name else None, {})[tp] = value

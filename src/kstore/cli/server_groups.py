@@ -52,8 +52,6 @@ def run(action: str, arguments: argparse.Namespace) -> int:
     """
     wanted = words_of(arguments.state, _STATES, "state") if action == "list" else []
     types = words_of(arguments.type, _TYPES, "type") if action == "list" else []
-    if action != "list" and arguments.type is not None:
-        raise WrongOptionsError("--type goes with --list")
     with open_server(arguments, timeout_ms=arguments.timeout) as store:
         if action == "list":
             return list_groups(store, arguments, wanted, types)

@@ -432,32 +432,44 @@ def test_delete_offsets_of_what_does_not_exist(data: Path, tool: Tool) -> None:
     ("words", "text"),
     [
         ([], "Command must include exactly one action: --list, --describe"),
-        (["--list", "--describe"], "Command must include exactly one action"),
+        (["--list", "--describe", "--all-groups"], "Command must include exactly one action"),
+        (["--list", "--group", "g"], 'Option "[group]" can\'t be used with option "[list]"'),
+        (["--list", "--topic", "t"], 'Option "[topic]" can\'t be used with option "[list]"'),
+        (["--list", "--members", "--verbose"], "Option(s) [members, verbose] are unavailable"),
         (["--describe"], "Option [describe] takes one of these options: [all-groups], [group]"),
         (["--describe", "--group", "g", "--all-groups"], "can't be used with option"),
-        (["--describe", "--group", "g", "--topic", "t"], "--topic goes with"),
+        (["--describe", "--group", "g", "--topic", "t"],
+         'Option "[topic]" can\'t be used with option "[describe]"'),
+        (["--describe", "--group", "g", "--state", "stable"], "does not take a value for [state]"),
+        (["--describe", "--group", "g", "--type"], "Option(s) [type] are unavailable"),
         (["--describe", "--group", "g", "--execute"], "--execute goes with --reset-offsets"),
-        (["--list", "--to-latest"], "goes with --reset-offsets"),
+        (["--list", "--to-offset", "0"], "--to-offset goes with --reset-offsets"),
+        (["--delete", "--group", "g", "--topic", "t"], "topic-specific offset deletion"),
+        (["--delete", "--group", "g", "--members"], "Option(s) [members] are unavailable"),
         (["--list", "--state", "x"], "Invalid state list 'x'"),
-        (["--delete-offsets", "--group", "g"], "takes [group] and [topic]"),
+        (["--delete-offsets", "--group", "g"], "following options: [topic], [group]"),
+        (["--delete-offsets", "--group", "g", "--group", "h", "--topic", "t"], "only one"),
         (["--list", "--timeout", "5"], "--timeout goes with --bootstrap-server"),
     ],
-)
+)  # fmt: skip
 def test_invalid_options_of_consumer_groups_are_errors(
     tool: Tool, words: list[str], text: str
 ) -> None:
     status, lines, errors = tool(*words)
     assert (status, lines) == (1, [])
     assert text in errors[0]
+    assert "usage: kstore consumer-groups" in "\n".join(errors)
 
 
 @pytest.mark.parametrize(
     ("words", "text"),
     [
-        (["--topic", "orders"], "requires one of these options: --to-earliest"),
+        (["--topic", "orders"], "requires one of the following scenarios: [[to-offset], [to-cu"),
         (["--to-latest"], "One of the reset scopes should be defined: --all-topics, --topic."),
-        (["--to-latest", "--topic", "orders", "--all-topics"], "One of the reset scopes"),
-        (["--to-latest", "--to-earliest", "--topic", "orders"], "not allowed with"),
+        (["--to-latest", "--topic", "orders", "--all-topics"], '"[all-topics]" can\'t be used'),
+        (["--to-latest", "--to-earliest", "--topic", "orders"],
+         'Option "[to-earliest]" can\'t be used with option "[to-latest]"'),
+        (["--to-latest", "--group", "g", "--verbose"], "Option(s) [verbose] are unavailable"),
         (["--to-latest", "--topic", "orders", "--execute", "--dry-run"], "only accepts one of"),
         (
             ["--to-datetime", "noon", "--topic", "orders", "--dry-run"],
@@ -467,10 +479,10 @@ def test_invalid_options_of_consumer_groups_are_errors(
         (["--shift-by", "1", "--topic", "orders:1", "--dry-run"], "Cannot shift offset"),
         (["--to-latest", "--topic", "none", "--dry-run"], "none does not exist"),
         (["--to-latest", "--topic", "orders:7", "--dry-run"], "orders-7 does not exist"),
-        (["--to-latest", "--topic", "orders:x", "--dry-run"], "a partition must be"),
+        (["--to-latest", "--topic", "orders:x", "--dry-run"], "Invalid partition 'x'"),
         (["--from-file", "none.csv", "--dry-run"], "there is no file none.csv"),
     ],
-)
+)  # fmt: skip
 def test_wrong_use_of_reset(data: Path, reset: Tool, words: list[str], text: str) -> None:
     status, lines, errors = reset(*words)
     assert (status, lines) == (1, [])

@@ -99,7 +99,7 @@ def test_list_selects_groups_by_state_and_type(tool: Tool, group: str) -> None:
     [
         (["--state", "tired"], "Invalid state list 'tired'. Valid states are: Assigning, "),
         (["--type", "small"], "Invalid types list 'small'. Valid types are: Classic, Consumer"),
-        (["--verbose"], "--verbose goes with --describe"),
+        (["--verbose"], "Option(s) [verbose] are unavailable"),
     ],
 )
 def test_unknown_states_and_types_are_refused(tool: Tool, words: list[str], text: str) -> None:
