@@ -44,7 +44,7 @@ FILES = {
 _USAGE = "a wrong number is an error of the options: with the usage, on standard error"
 _ONE_LINE = "Kafka prints the arguments and a trace; kstore the exception's message, or more"
 _SLIP = "Kafka's slip: it prints the class Optional"
-_GROUPS_SLIP = "Kafka's slip, mended in Kafka 4: it names options that do not help"
+_GROUPS_SLIP = "Kafka's slip, corrected in Kafka 4: it names options that do not help"
 _ALTERS = "kstore topics also alters settings"
 
 TOPICS = Tool(
