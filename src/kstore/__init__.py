@@ -132,8 +132,8 @@ def __getattr__(name: str) -> object:
 
 def _missing(module: str, name: str, caller: "FrameType") -> AttributeError | ImportError:
     """The error for a name that the module has not; ``caller`` is the frame that asked for it."""
-    from kstore.kafka_names import of_module
-    from kstore.missing_names import missing_of_module
+    from kstore.hints.kafka_names import of_module
+    from kstore.hints.missing_names import missing_of_module
 
     return missing_of_module(module, name, of_module(name), caller)
 

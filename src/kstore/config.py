@@ -10,11 +10,11 @@ import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, fields, replace
 
-from kstore.close_names import close_names
 from kstore.errors import BackgroundFailure, InvalidConfigError, UnknownSettingError
+from kstore.hints.close_names import close_names
+from kstore.hints.kafka_names import OF_CONFIGS
+from kstore.hints.missing_names import answer_names
 from kstore.integers import INT32_MAX, INT64_MAX, check_integer_setting
-from kstore.kafka_names import OF_CONFIGS
-from kstore.missing_names import answer_names
 
 TYPE_CHECKING = False  # not typing's: `import kstore` does without it
 

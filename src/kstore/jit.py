@@ -25,6 +25,6 @@ def __getattr__(name: str) -> object:
     """Name the function that a guessed one stands for."""
     import sys
 
-    from kstore.missing_names import missing_of_module
+    from kstore.hints.missing_names import missing_of_module
 
     raise missing_of_module("kstore.jit", name, _GUESSED.get(name), sys._getframe(1))

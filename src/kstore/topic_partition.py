@@ -3,15 +3,15 @@
 from collections.abc import Generator, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple, Never, TypeVar, overload
 
-from kstore.integers import INT32_MAX, INT32_MIN, check_integer
-from kstore.kafka_names import (
+from kstore.hints.kafka_names import (
     OF_NAMES_OF_GROUPS,
     OF_NAMES_OF_TOPICS,
     OF_PARTITION_NUMBERS,
     OF_POSITIONS,
     OF_TOPIC_PARTITIONS,
 )
-from kstore.missing_names import answer_names
+from kstore.hints.missing_names import answer_names
+from kstore.integers import INT32_MAX, INT32_MIN, check_integer
 
 T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)

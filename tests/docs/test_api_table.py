@@ -8,7 +8,7 @@ from pathlib import Path
 import kstore
 from kstore._native.jit.predicate import Row
 from kstore.client.producer import MultiTopicProducer
-from kstore.missing_names import is_answer
+from kstore.hints.missing_names import is_answer
 from kstore.record.columns import Columns
 from kstore.verify.partition import VerifyReport
 

@@ -9,8 +9,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
 
+from kstore.hints.missing_names import is_answer
 from kstore.log.guessed_names import GuessedNames
-from kstore.missing_names import is_answer
 
 LIST = Path(__file__).with_name("public_api.txt")
 

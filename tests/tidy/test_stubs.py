@@ -8,7 +8,7 @@ from types import ModuleType
 
 import pytest
 
-from kstore.missing_names import is_answer
+from kstore.hints.missing_names import is_answer
 from tidy.sources import NATIVE, ROOT, module_name
 
 SOURCES = sorted(NATIVE.rglob("*.pyx"))

@@ -33,10 +33,10 @@ from kstore.errors import (
     UnknownSettingError,
 )
 from kstore.files import process_lifetime
+from kstore.hints.kafka_names import OF_BROKERS
+from kstore.hints.keyword_names import explain_keywords
+from kstore.hints.missing_names import answer_names
 from kstore.integers import INT32_MAX, check_integer
-from kstore.kafka_names import OF_BROKERS
-from kstore.keyword_names import explain_keywords
-from kstore.missing_names import answer_names
 from kstore.security.credentials import Credentials
 from kstore.security.listeners import LISTENERS, Address, ListenerAddress, single_listener
 from kstore.security.security_settings import (

@@ -5,10 +5,10 @@ from dataclasses import MISSING, dataclass, field, fields
 from itertools import pairwise
 from typing import Any
 
-from kstore.close_names import close_names
 from kstore.cluster.settings.broker_settings import BROKER_SETTINGS
 from kstore.config import setting_text
 from kstore.errors import InvalidConfigError, UnknownSettingError
+from kstore.hints.close_names import close_names
 from kstore.integers import INT32_MAX
 
 METRICS_OFF = -1  # the port of a broker without metrics

@@ -137,7 +137,7 @@ _VERBS = {
 
 def _similar(name: str) -> str:
     """A hint about the intended tool, to append to an error message."""
-    from kstore.close_names import close_names
+    from kstore.hints.close_names import close_names
 
     if name.startswith("-"):
         return "; the tool comes first, as in: kstore topics --list --log-dir data"

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any, NoReturn, Self, overload
 from kstore.arguments import read_properties, split_names
 from kstore.cli.explain_lock import naming_lock_holder
 from kstore.cli.progress import Progress
-from kstore.close_names import close_names
 from kstore.errors import (
     GroupConflictError,
     InvalidConfigError,
@@ -22,6 +21,7 @@ from kstore.errors import (
     UnknownPartitionError,
     UnknownTopicOrPartitionError,
 )
+from kstore.hints.close_names import close_names
 from kstore.partition_files import filenames
 
 if TYPE_CHECKING:

@@ -2,8 +2,8 @@
 
 from collections.abc import Callable, Mapping
 
-from kstore.close_names import close_names
 from kstore.errors import InvalidConfigError
+from kstore.hints.close_names import close_names
 
 # Settings of Kafka's clients that kstore spells differently or does not need.
 _NEEDED = "nothing: "

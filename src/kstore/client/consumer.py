@@ -22,10 +22,10 @@ from kstore.client.uncommitted_reads import UncommittedReads
 from kstore.coordinator.group.offset_records import OffsetCommit, check_metadata
 from kstore.coordinator.group.reader_offsets_file import TopicIds
 from kstore.errors import ClosedError, InvalidConfigError, UnknownTopicOrPartitionError
+from kstore.hints.kafka_names import CONSUMER_IN_ASYNCIO, OF_CONSUMERS
+from kstore.hints.keyword_names import explain_keywords
+from kstore.hints.missing_names import answer_names, no_asyncio
 from kstore.integers import INT32_MAX, check_integer, check_integer_setting, check_seconds
-from kstore.kafka_names import CONSUMER_IN_ASYNCIO, OF_CONSUMERS
-from kstore.keyword_names import explain_keywords
-from kstore.missing_names import answer_names, no_asyncio
 from kstore.topic_partition import (
     ByPartition,
     PartitionArgument,

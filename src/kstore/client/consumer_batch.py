@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, SupportsIndex, overload
 
 from kstore.client.delivery import give_way
 from kstore.errors import ClosedError, UnknownTopicIdError
-from kstore.kafka_names import CONSUMER_IN_ASYNCIO, OF_BATCHES, OF_POLLED_RECORDS
-from kstore.missing_names import answer_names, no_asyncio
+from kstore.hints.kafka_names import CONSUMER_IN_ASYNCIO, OF_BATCHES, OF_POLLED_RECORDS
+from kstore.hints.missing_names import answer_names, no_asyncio
 from kstore.topic_partition import ByPartition, TopicPartition
 
 if TYPE_CHECKING:

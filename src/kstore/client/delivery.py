@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 from kstore._native.append.encode import BatchBuffer
 from kstore.client.record_metadata import RecordMetadata, metadata_of
+from kstore.hints.kafka_names import FLUSH_IN_ASYNCIO, OF_DELIVERIES
+from kstore.hints.missing_names import answer_names, no_asyncio
 from kstore.integers import check_seconds, count_of
-from kstore.kafka_names import FLUSH_IN_ASYNCIO, OF_DELIVERIES
 from kstore.log.append_split import AppendedBatch
-from kstore.missing_names import answer_names, no_asyncio
 
 if TYPE_CHECKING:
     from asyncio import Future

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from datetime import datetime
 from typing import TYPE_CHECKING
 
-from kstore.keyword_names import explain_keywords
+from kstore.hints.keyword_names import explain_keywords
 
 if TYPE_CHECKING:
     from kstore.coordinator.group.alter_groups import PartitionLike

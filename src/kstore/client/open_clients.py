@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any, Literal, Never, TypedDict, TypeVar, Unpac
 from kstore.client.argument_errors import settings_in_a_dict, unknown_setting
 from kstore.client.partitioner import Partitioner, as_partitioner
 from kstore.errors import InvalidConfigError
+from kstore.hints.kafka_names import TRANSACTION_IN_ASYNCIO
+from kstore.hints.missing_names import no_asyncio
 from kstore.integers import check_integer_setting
-from kstore.kafka_names import TRANSACTION_IN_ASYNCIO
-from kstore.missing_names import no_asyncio
 from kstore.protocol.fields import utf8_size
 from kstore.topic_partition import as_topic_partition
 

@@ -17,8 +17,8 @@ from kstore.client.delivery import (
 from kstore.client.partitioner import Partitioner, choose
 from kstore.client.sender import Sender
 from kstore.client.topic_batches import TopicBatches, check_batch_settings
-from kstore.kafka_names import OF_PRODUCERS
-from kstore.missing_names import answer_names
+from kstore.hints.kafka_names import OF_PRODUCERS
+from kstore.hints.missing_names import answer_names
 from kstore.record import Headers, header_pairs
 from kstore.record.memory_size import RECORD_OVERHEAD, headers_size
 from kstore.record.timestamp import to_record_timestamp

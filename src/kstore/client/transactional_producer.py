@@ -26,10 +26,10 @@ from kstore.errors import (
     ProducerFencedError,
 )
 from kstore.files.filenames import INTERNAL_TOPICS
+from kstore.hints.kafka_names import OF_TRANSACTIONS, TRANSACTION_IN_ASYNCIO
+from kstore.hints.missing_names import answer_names, no_asyncio
 from kstore.integers import as_milliseconds, check_integer, check_seconds
-from kstore.kafka_names import OF_TRANSACTIONS, TRANSACTION_IN_ASYNCIO
 from kstore.log.append_split import append_all
-from kstore.missing_names import answer_names, no_asyncio
 from kstore.producer_state.producer_ids import SEQUENCES, next_sequence
 from kstore.record import Headers
 from kstore.record.builder import BatchBuilder

@@ -1,8 +1,8 @@
 """The result of a compaction."""
 
-from kstore.kafka_names import OF_COMPACTION_REPORTS
+from kstore.hints.kafka_names import OF_COMPACTION_REPORTS
+from kstore.hints.missing_names import answer_names
 from kstore.lazy_dataclass import lazy_dataclass
-from kstore.missing_names import answer_names
 
 
 @lazy_dataclass(frozen=True, kw_only=True)

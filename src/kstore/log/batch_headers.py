@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Any
 from kstore._native.format import batch_fields, batch_scan
 from kstore._native.format.status import name as status_name
 from kstore.errors import CorruptRecordError
-from kstore.kafka_names import OF_BATCH_INFOS
+from kstore.hints.kafka_names import OF_BATCH_INFOS
+from kstore.hints.missing_names import answer_names
 from kstore.lazy_dataclass import lazy_dataclass
-from kstore.missing_names import answer_names
 from kstore.record.codec import NAMES
 
 if TYPE_CHECKING:

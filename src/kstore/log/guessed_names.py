@@ -3,8 +3,8 @@
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Never
 
-from kstore.kafka_names import OF_LOGS, OF_VIEWS
-from kstore.missing_names import answer_names
+from kstore.hints.kafka_names import OF_LOGS, OF_VIEWS
+from kstore.hints.missing_names import answer_names
 from kstore.record import Record
 
 

@@ -13,8 +13,7 @@ from kstore._native.read.segment_view import SegmentList, SegmentView, Slice
 from kstore.config import LogConfig
 from kstore.errors import ClosedError
 from kstore.files.files import Files
-from kstore.integers import INT64_MAX, check_integer
-from kstore.keyword_names import (
+from kstore.hints.keyword_names import (
     call_first,
     explain_count,
     explain_follow,
@@ -26,6 +25,7 @@ from kstore.keyword_names import (
     explain_table,
     explain_view,
 )
+from kstore.integers import INT64_MAX, check_integer
 from kstore.log import time_lookup
 from kstore.log.batch_headers import RecordBatchInfo, batches_of
 from kstore.log.follow import Follower, first_to_follow

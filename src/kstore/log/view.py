@@ -10,8 +10,7 @@ from kstore._native.read.aborted_transactions import AbortedRanges
 from kstore._native.read.segment_end import find_end
 from kstore._native.read.segment_view import Slice
 from kstore.errors import OffsetOutOfRangeError
-from kstore.integers import INT32_MAX, check_integer
-from kstore.keyword_names import (
+from kstore.hints.keyword_names import (
     explain_count,
     explain_head,
     explain_keywords,
@@ -20,6 +19,7 @@ from kstore.keyword_names import (
     explain_scan,
     explain_table,
 )
+from kstore.integers import INT32_MAX, check_integer
 from kstore.log.batch_headers import RecordBatchInfo, batches_of
 from kstore.log.guessed_names import GuessedNamesOfViews
 from kstore.log.parallel_scan import scan_in_parallel

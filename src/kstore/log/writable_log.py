@@ -17,8 +17,8 @@ from kstore.errors import (
     StorageError,
 )
 from kstore.files.files import Files
+from kstore.hints.keyword_names import NO_DRY_RUN, explain_extend, explain_keywords
 from kstore.integers import INT32_MAX, INT32_MIN, check_integer, check_seconds
-from kstore.keyword_names import NO_DRY_RUN, explain_extend, explain_keywords
 from kstore.log import retention, time_lookup
 from kstore.log.append_info import AppendInfo
 from kstore.log.delete_segments import checked_log_start

@@ -37,7 +37,7 @@ from kstore.files.filenames import (
 )
 from kstore.files.files import DISK, Files
 from kstore.files.open_file import OpenFile
-from kstore.keyword_names import explain_keywords
+from kstore.hints.keyword_names import explain_keywords
 from kstore.maintenance.epoch_repair import EpochFix, find_fixes
 from kstore.maintenance.repair_losses import find_missing
 from kstore.recovery.loader import load

@@ -5,8 +5,8 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from kstore.close_names import close_names
 from kstore.errors import InvalidConfigError
+from kstore.hints.close_names import close_names
 
 _WORDS = {"true": True, "false": False}
 # Settings that Kafka's Java clients name differently, or keep in a form that only Java reads.

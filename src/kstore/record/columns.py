@@ -9,8 +9,8 @@ from numpy.typing import NDArray
 from kstore._native.format import ragged_bytes
 from kstore._native.format.record import RecordHeaders
 from kstore._native.read.decode import Block, Scanner
+from kstore.hints.missing_names import answer_names
 from kstore.integers import count_of
-from kstore.missing_names import answer_names
 from kstore.record.codec import decompress
 from kstore.record.guessed_names import OF_COLUMNS, OF_RAGGED
 

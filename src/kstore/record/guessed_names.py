@@ -1,7 +1,7 @@
 """Advice for names of Kafka's clients and data frames that headers and columns lack."""
 
 from kstore._native.format.record import RecordHeaders
-from kstore.missing_names import answer_names
+from kstore.hints.missing_names import answer_names
 
 _EVERY_VALUE = "use [value for name, value in headers if name == 'trace']"
 _NEW_HEADERS = "headers are immutable: extend([kstore.Record(value=..., headers={...})])"

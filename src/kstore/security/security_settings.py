@@ -9,10 +9,10 @@ from dataclasses import field
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
-from kstore.close_names import close_names
 from kstore.cluster.settings.broker_settings import BROKER_SETTINGS
 from kstore.config import setting_text
 from kstore.errors import InvalidConfigError, UnknownSettingError
+from kstore.hints.close_names import close_names
 from kstore.lazy_dataclass import lazy_dataclass
 from kstore.security.listeners import (
     ADVERTISED_LISTENERS,

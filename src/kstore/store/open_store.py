@@ -11,7 +11,7 @@ from kstore.config import StoreConfig
 from kstore.errors import DirectoryNotFoundError, InvalidConfigError
 from kstore.files.filenames import parse, parse_partition_directory
 from kstore.files.files import DISK, Files
-from kstore.keyword_names import explain_open
+from kstore.hints.keyword_names import explain_open
 from kstore.store.finish_interrupted import recover_while_in_use
 from kstore.store.parallel_recovery import Progress
 from kstore.store.store import Paths, Store

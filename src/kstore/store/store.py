@@ -30,8 +30,8 @@ from kstore.errors import (
 from kstore.files import process_lifetime
 from kstore.files.filenames import INTERNAL_TOPICS
 from kstore.files.files import DISK, Files
+from kstore.hints.keyword_names import NO_DRY_RUN, explain_keywords, explain_partition_count
 from kstore.integers import INT64_MAX, check_integer
-from kstore.keyword_names import NO_DRY_RUN, explain_keywords, explain_partition_count
 from kstore.log.log import Log
 from kstore.store.alter_log_dir import MoveInfo
 from kstore.store.finish_interrupted import recover_first

@@ -9,9 +9,8 @@ from kstore.client.argument_errors import wrong_send
 from kstore.client.partitioner import Partitioner, StickyPartitioner, as_partitioner, choose
 from kstore.config import LogConfig, as_log_config
 from kstore.errors import TopicExistsError
-from kstore.integers import check_integer, count_of
-from kstore.kafka_names import OF_TOPICS
-from kstore.keyword_names import (
+from kstore.hints.kafka_names import OF_TOPICS
+from kstore.hints.keyword_names import (
     NO_DRY_RUN,
     explain_count,
     explain_extend,
@@ -22,9 +21,10 @@ from kstore.keyword_names import (
     explain_scan,
     explain_table,
 )
+from kstore.hints.missing_names import answer_names
+from kstore.integers import check_integer, count_of
 from kstore.log.delete_segments import checked_log_start
 from kstore.log.read_committed import Isolation
-from kstore.missing_names import answer_names
 from kstore.record import Headers, Item, Record
 from kstore.store.extend_topic import extend_topic
 from kstore.store.topic_arguments import check_partitions

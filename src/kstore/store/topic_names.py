@@ -3,8 +3,8 @@
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, Never
 
-from kstore.kafka_names import OF_STORES, OF_TOPIC_NAMES
-from kstore.missing_names import answer_names
+from kstore.hints.kafka_names import OF_STORES, OF_TOPIC_NAMES
+from kstore.hints.missing_names import answer_names
 
 
 class TopicNames(list[str]):

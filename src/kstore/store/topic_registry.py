@@ -9,7 +9,6 @@ from dataclasses import replace
 from kstore.checkpoint.log_dir import LogDir
 from kstore.checkpoint.partition_metadata import read_topic_id
 from kstore.checkpoint.topics_file import CREATING, DELETING, LIVE, TopicEntry, TopicsFile
-from kstore.close_names import close_names
 from kstore.config import (
     LogConfig,
     check_log_config,
@@ -34,6 +33,7 @@ from kstore.files.filenames import (
     partition_directory,
     retired_directory,
 )
+from kstore.hints.close_names import close_names
 from kstore.integers import count_of
 from kstore.kafka_uuid import random_hex
 from kstore.store.list_log_dirs import Retired, list_log_dirs

@@ -29,7 +29,7 @@ def __getattr__(name: str) -> object:
         value: object = getattr(import_module(f"kstore.testing.{_HOME[name]}"), name)
         globals()[name] = value
         return value
-    from kstore.missing_names import missing_of_module
+    from kstore.hints.missing_names import missing_of_module
     from kstore.testing.guessed_names import OF_TESTING
 
     raise missing_of_module("kstore.testing", name, OF_TESTING.get(name), sys._getframe(1))

@@ -10,7 +10,7 @@ from contextlib import suppress
 from typing import Self
 
 from kstore.errors import KStoreError
-from kstore.missing_names import answer_names
+from kstore.hints.missing_names import answer_names
 from kstore.remote.store import RemoteStore
 from kstore.testing.guessed_names import OF_BROKER_PROCESSES
 from kstore.testing.settings import settings_for_tests

@@ -25,9 +25,9 @@ from kstore.files.filenames import FENCE, LEADER_EPOCHS, LOG, SEGMENT_KINDS
 from kstore.files.files import Files
 from kstore.files.publish_barrier import read_barrier
 from kstore.files.stable_listing import list_stable
+from kstore.hints.kafka_names import OF_REPORTS
+from kstore.hints.missing_names import answer_names
 from kstore.integers import INT32_MAX, check_integer, count_of
-from kstore.kafka_names import OF_REPORTS
-from kstore.missing_names import answer_names
 from kstore.recovery.lost_segments import LostRange, read_lost
 from kstore.recovery.recover_partition import unflushed_from
 from kstore.verify.log_dir_state import StateReader

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from kstore.close_names import close_names
+from kstore.hints.close_names import close_names
 from support.stores import python
 
 WITHOUT_DESCRIPTORS = """

@@ -10,7 +10,7 @@ import pytest
 import kstore
 from kstore import Store, StoreConfig
 from kstore.errors import InvalidConfigError, OffsetOutOfRangeError, UnknownTopicOrPartitionError
-from kstore.kafka_names import OF_NAMES_OF_GROUPS
+from kstore.hints.kafka_names import OF_NAMES_OF_GROUPS
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 import kstore
-from kstore import LogConfig, Store, StoreConfig, kafka_names, missing_names
+from kstore import LogConfig, Store, StoreConfig
 from kstore.compaction.compaction_report import CompactionReport
 from kstore.errors import (
     GroupConflictError,
@@ -21,6 +21,7 @@ from kstore.errors import (
     KStoreError,
     UnknownSettingError,
 )
+from kstore.hints import kafka_names, missing_names
 
 QUIET = StoreConfig(background=False)
 

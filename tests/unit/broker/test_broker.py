@@ -23,7 +23,7 @@ from kstore.errors import (
     StoreLockedError,
     UnknownSettingError,
 )
-from kstore.kafka_names import OF_BROKERS
+from kstore.hints.kafka_names import OF_BROKERS
 from kstore.protocol.api_keys import ApiKey
 from kstore.protocol.messages.api_versions import ApiVersionsResponse
 from kstore.protocol.messages.delete_topics import DeleteTopicsRequest

@@ -12,7 +12,7 @@ import pytest
 
 import kstore
 from kstore import Store, StoreConfig
-from kstore.kafka_names import (
+from kstore.hints.kafka_names import (
     OF_CONSUMERS,
     OF_DELIVERIES,
     OF_POSITIONS,
@@ -20,7 +20,7 @@ from kstore.kafka_names import (
     OF_TOPIC_PARTITIONS,
     OF_TRANSACTIONS,
 )
-from kstore.missing_names import is_answer
+from kstore.hints.missing_names import is_answer
 
 
 @pytest.fixture

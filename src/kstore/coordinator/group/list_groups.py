@@ -6,7 +6,6 @@ from dataclasses import field
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
-from kstore.close_names import close_names
 from kstore.coordinator.group.embedded_offsets import EmbeddedOffsets
 from kstore.coordinator.group.offset_records import OffsetCommit
 from kstore.coordinator.group.offsets_table import OFFSETS_TOPIC, OffsetsTable
@@ -24,10 +23,11 @@ from kstore.errors import (
     StorageError,
     UnknownTopicOrPartitionError,
 )
+from kstore.hints.close_names import close_names
+from kstore.hints.kafka_names import OF_COMMITTED_OFFSETS, OF_GROUPS
+from kstore.hints.missing_names import answer_names
 from kstore.integers import count_of
-from kstore.kafka_names import OF_COMMITTED_OFFSETS, OF_GROUPS
 from kstore.lazy_dataclass import lazy_dataclass
-from kstore.missing_names import answer_names
 from kstore.protocol.fields import partition_for_name
 from kstore.topic_partition import ByPartition, GroupName, PartitionMapping, TopicPartition
 

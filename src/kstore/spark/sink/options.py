@@ -5,9 +5,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from kstore.close_names import close_names
 from kstore.config import CODECS, StoreConfig, warn_of_codec
 from kstore.errors import InvalidConfigError, InvalidTopicError
+from kstore.hints.close_names import close_names
 from kstore.partition_files import StagedRange, absolute_paths, filenames
 from kstore.spark.local_disk import local_disk
 from kstore.spark.source.options import (

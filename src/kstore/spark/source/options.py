@@ -13,8 +13,8 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from kstore.close_names import close_names
 from kstore.errors import InvalidConfigError
+from kstore.hints.close_names import close_names
 from kstore.partition_files import UNCOMMITTED, check_isolation
 from kstore.spark.java_pattern import compile_topic_pattern
 from kstore.spark.source.offsets_json import (

@@ -6,8 +6,8 @@ in any order, is a valid schema; other columns are refused by name.
 
 from typing import TYPE_CHECKING
 
-from kstore.close_names import close_names
 from kstore.errors import InvalidConfigError
+from kstore.hints.close_names import close_names
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType

@@ -1,6 +1,6 @@
 """How classes and modules answer names that they lack: the error says what to use instead.
 
-The names and their answers are in :mod:`kstore.kafka_names`.
+The names and their answers are in :mod:`kstore.hints.kafka_names`.
 """
 
 from collections.abc import Callable, Mapping

@@ -1,6 +1,6 @@
 """What to call instead of a name of Kafka's clients that kstore has not."""
 
-from kstore.close_names import close_names
+from kstore.hints.close_names import close_names
 
 FLUSH_IN_ASYNCIO = "use `await asyncio.to_thread(producer.flush)`, or `await` each delivery"
 TRANSACTION_IN_ASYNCIO = "use `with`, in asyncio.to_thread()"
