@@ -3,7 +3,9 @@
 The Python blocks of one page share their names and run in order, as a reader would. A block is
 skipped only when the line before it is ``<!-- not run: why -->``: it needs something no test has,
 such as a server. Below ``<!-- run: last column -->`` a table's last column runs, cell by cell and
-in order with the blocks: Python, or a command that begins with ``kstore``.
+in order with the blocks: Python, or a command that begins with ``kstore``. A block of commands runs
+below ``<!-- run -->``, or ``<!-- run after: COMMANDS -->`` for what its reader has and the page
+does not show; no command reads standard input or fails.
 """
 
 import re
@@ -24,6 +26,7 @@ PAGES = sorted(
 _OPENING = re.compile(r"^(?P<indent>\s*)```python\b")
 _EXCUSE = re.compile(r"^\s*<!-- not run: (?P<why>.+) -->\s*$")
 _TABLE = "<!-- run: last column -->"
+_RUN = re.compile(r"\s*<!-- run(?: after: (?P<first>.+))? -->\s*")
 _CODE = re.compile(r"`([^`]+)`")
 
 
@@ -34,10 +37,7 @@ class Block:
     line: int
     code: str
     excuse: str | None = None
-
-    @property
-    def is_command(self) -> bool:
-        return self.code.startswith("kstore ")
+    is_command: bool = False
 
 
 def blocks(text: str) -> list[Block]:
@@ -50,6 +50,12 @@ def blocks(text: str) -> list[Block]:
             cells = table_cells(lines, number + 1)
             assert cells, f"no table below line {number + 1}"
             found += cells
+        marked = _RUN.fullmatch(lines[number])
+        if marked is not None:
+            assert lines[number + 1] == "```text", f"no block below line {number + 1}"
+            code = lines[number + 2 : lines.index("```", number + 2)]
+            first = marked["first"] or ""
+            found.append(Block(number + 3, "\n".join([first, *code]), is_command=True))
         opening = _OPENING.match(lines[number])
         number += 1
         if opening is None:
@@ -71,16 +77,21 @@ def table_cells(lines: list[str], number: int) -> list[Block]:
     row = number + 2
     while row < len(lines) and lines[row].startswith("|"):
         cell = lines[row].rstrip().removesuffix("|").rpartition(" | ")[2]
-        found += [Block(row + 1, code) for code in _CODE.findall(cell)]
+        found += [
+            Block(row + 1, code, is_command=code.startswith("kstore "))
+            for code in _CODE.findall(cell)
+        ]
         row += 1
     return found
 
 
-def run_command(command: str) -> None:
-    """Run ``kstore ...`` in a shell; its exit status is 0."""
-    code = command.replace("kstore", f"{shlex.quote(sys.executable)} -m kstore", 1)
-    ran = subprocess.run(code, shell=True, capture_output=True, text=True, check=False)
-    assert ran.returncode == 0, f"{command}\n{ran.stdout}{ran.stderr}"
+def run_command(commands: str) -> None:
+    """Run the lines of a shell, in which ``kstore`` is this Python's; each has the status 0."""
+    script = f'kstore() {{ {shlex.quote(sys.executable)} -m kstore "$@"; }}\n{commands}'
+    ran = subprocess.run(
+        ["sh", "-ec", script], stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False
+    )
+    assert ran.returncode == 0, f"{commands}\n{ran.stdout[-2000:]}{ran.stderr[:2000]}"
 
 
 def run(page: Path, text: str) -> int:
@@ -160,3 +171,15 @@ def test_the_last_column_of_a_marked_table_runs() -> None:
     assert run(Path("page"), f"<!-- run: last column -->\n{table}") == 3
     with pytest.raises(AssertionError, match="no tool 'nothing'"):
         run(Path("page"), "<!-- run: last column -->\n| a |\n|---|\n| - | `kstore nothing` |\n")
+
+
+def test_a_marked_block_of_commands_runs_after_what_it_needs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    text = "```text\nfalse\n```\n<!-- run after: echo 1 > a -->\n```text\ncp a b\n```\n"
+    assert run(Path("page"), text) == 1
+    assert (tmp_path / "b").read_text() == "1\n"
+    for code in ("kstore nothing", "kstore nothing\ntrue", "false \\\n  true"):
+        with pytest.raises(AssertionError):
+            run(Path("page"), f"<!-- run -->\n```text\n{code}\n```\n")
