@@ -76,6 +76,10 @@ TOPICS = Tool(
         "--describe --unavailable-partitions --topics-with-overrides", "--list -",
         "--describe --if-exists", "--delete --topic x --partitions 2", "--topic -",
         "--alter --topic orders --partitions 5 --replication-factor 1",
+        "--alter --topic orders --partitions 0", "--create --topic z --replica-assignment 1:1",
+        "--create --topic z --replica-assignment 1:2,1", "--list --create --topic z",
+        "--describe --topic orders --config a=b", "--create --topic z --config cleanup.policy=nope",
+        "--create --topic orders,other", "--delete --topic orders --force",
     ),
     {
         "--describe --topic nope": _SLIP,
@@ -83,6 +87,7 @@ TOPICS = Tool(
         "--alter --topic nope --partitions 4": _SLIP,
         "--create --topic z --partitions x": _USAGE,
         "--create --topic z --replication-factor x": _USAGE,
+        "--create --topic z --replica-assignment x": "kstore explains the option on the next line",
         "--list --topic [": "a wrong pattern is an error of the options",
         "--alter --topic orders --config retention.ms=-1": _ALTERS,
         "--alter --topic orders --delete-config retention.ms": _ALTERS,
@@ -108,6 +113,8 @@ OFFSETS = Tool(
         "--topic-partitions orders", "--topic-partitions :0", "--topic-partitions orders:x",
         "--topic-partitions 'o.*:0,other'", "--topic-partitions '[:0'",
         "--topic-partitions a:b:c", "--topic orders --topic-partitions orders:0",
+        "--topic-partitions orders:2-1", "--topic-partitions orders:0 --partitions 0",
+        "--topic-partitions orders:99", "--topic orders --time yesterday",
         "--exclude-internal-topics", "--topic '['", "--topic orders,other",
     ),
     {
@@ -124,9 +131,10 @@ DELETE_RECORDS = Tool(
             f"--offset-json-file FILE:{name}"
             for name in (
                 "offsets", "offsets-all", "offsets-twice", "offsets-none", "offsets-text",
-                "version-2", "no-partitions", "no-json", "missing",
+                "version-2", "no-partitions", "no-json", "missing", "moved", "config",
             )
         ),
+        "--offset-json-file FILE:offsets --offset-json-file FILE:offsets", "--topic orders",
         "", "--nope", "--offset-json-file FILE:offsets -",
     ),
     {"--offset-json-file FILE:offsets-beyond": "the status is 1 where a partition was refused"},
@@ -156,6 +164,12 @@ CONFIGS = Tool(
         "--alter --topic orders --add-config ''", "--alter --describe --topic orders",
         "--alter --topic orders --add-config a=b --add-config-file FILE:config", "--topic orders",
         "--alter --entity-type topics --add-config retention.ms=1", "--nope",
+        "--describe --entity-type topics --entity-type brokers",
+        "--describe --topic orders --entity-type topics", "--describe --topic orders --broker 1",
+        "--describe --topic orders --entity-name other", "--describe --entity-name orders",
+        "--describe --topic orders --add-config a=b",
+        "--describe --topic orders --delete-config retention.ms",
+        "--alter --user {alice} --add-config SCRAM-SHA-256=[iterations=1,password=x]",
         "--alter --entity-type brokers --add-config log.cleaner.threads=2",
         "--alter --broker 1 --add-config log.cleaner.threads=2", "--describe --broker 1",
         "--alter --broker 1 --delete-config nope",
@@ -183,13 +197,12 @@ LOG_DIRS = Tool(
     _T + "LogDirsCommand",
     (
         "--describe --topic-list orders", "--describe --topic-list nope",
-        "--describe --broker-list 1 --topic-list orders", "--describe --broker-list 9", "--nope",
-        "--describe -",
+        "--describe --broker-list 1 --topic-list orders", "--describe --broker-list 9",
+        "--describe --broker-list x", "--describe --broker-list 1,x", "--topic-list orders", "",
+        "--describe --topic orders", "--describe --topic-list orders --topic-list other",
+        "--nope", "--describe -",
     ),
-    {
-        "--describe --broker-list x": "kstore says what is wrong with the number",
-        "--topic-list orders": "there are two actions: --describe and --move",
-    },
+    {"--describe extra": "kstore refuses a word without an option"},
 )  # fmt: skip
 TRANSACTIONS = Tool(
     "transactions",
@@ -204,10 +217,15 @@ TRANSACTIONS = Tool(
         "@ abort --topic orders --partition 0 --start-offset 5",
         "@ abort --topic orders --partition 0 --producer-id 5",
         "@ abort --topic orders --partition 0 --producer-id 5 --producer-epoch 1", "@ list --nope",
+        "@ describe --nope x", "@ describe-producers --topic orders --nope",
     ),
     {
         "@ describe --transactional-id nope": "kstore prints the broker's sentence",
         "@ list --duration-filter 10": "kstore lists all",
+        "@ abort": "kstore names another one of the missing options",
+        "@ nope": "kstore lists the actions in another order",
+        "list @": "kstore takes the server after the action, too",
+        "@ describe-producers --topic orders --partition x": "kstore says what a number is",
     },
 )  # fmt: skip
 LEADERS = Tool(

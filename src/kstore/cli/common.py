@@ -8,6 +8,7 @@ import select
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
+from itertools import takewhile
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, NoReturn, Self, overload
 
@@ -71,6 +72,10 @@ class ToolParser(argparse.ArgumentParser):
         first word is a job (``kstore spark JOB``), the job's options are known, too.
         """
         self._words = list(words)
+        for action in self._actions:
+            if isinstance(action, argparse._SubParsersAction):
+                for parser in action.choices.values():
+                    parser._words = self._words
         known, hints = self._known_options(), dict(self.hints)
         for name in (word.partition("=")[0] for word in words):
             if name in hints and name not in known:
@@ -78,6 +83,22 @@ class ToolParser(argparse.ArgumentParser):
 
                 sentence, _ = kafka_sentence("", name, of_actions=self.has_actions)
                 self._leave(sentence, f"{name}: {hints[name]}")
+        self._refuse_repeated(words)
+
+    def _refuse_repeated(self, words: Sequence[str]) -> None:
+        """Raise Kafka's error for an option given twice of which only one value would count."""
+        given: set[str] = set()
+        for word in takewhile("--".__ne__, words):
+            name = word.partition("=")[0]
+            action = self._option_string_actions.get(name)
+            if isinstance(action, argparse._StoreAction) and action.nargs in (None, "?"):
+                if action.dest in given:
+                    name = name.lstrip("-")
+                    self._leave(
+                        f"Found multiple arguments for option {name}, but you asked for only one",
+                        "",
+                    )
+                given.add(action.dest)
 
     def parse_in_any_order(self, words: Sequence[str]) -> argparse.Namespace:
         """Parse options also between words, as in ``compare --all A B``. Not for a tool with jobs,
@@ -94,6 +115,8 @@ class ToolParser(argparse.ArgumentParser):
         from kstore.cli.usage_errors import kafka_sentence, unknown_option
 
         unknown = unknown_option(self._words, self._known_options())
+        if self.has_actions and "invalid choice" in message:
+            unknown = None  # an option of an action that does not exist
         sentence, hint = kafka_sentence(message, unknown, of_actions=self.has_actions)
         if unknown is not None:
             hint = self._similar(unknown)
@@ -372,7 +395,9 @@ def matching_topics(
 def names_matching(names: Iterable[str], pattern: str | None) -> list[str]:
     """The names that match such a pattern, sorted."""
     try:
-        wanted = re.compile((pattern or ".*").strip().strip("\"'").replace(",", "|"))
+        wanted = re.compile(
+            (".*" if pattern is None else pattern).strip().strip("\"'").replace(",", "|")
+        )
     except re.error as error:
         raise WrongOptionsError(f"{pattern} is an invalid regex.\n{error}") from None
     return sorted(name for name in names if wanted.fullmatch(name))

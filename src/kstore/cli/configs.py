@@ -14,6 +14,7 @@ from kstore.cli.common import (
     WrongOptionsError,
     add_log_dir_or_server,
     check_directory_or_server,
+    exclusive,
     named_topic,
     open_store,
 )
@@ -143,6 +144,12 @@ def check(
     """Check the options by the rules of Kafka's ConfigCommand."""
     if arguments.describe == arguments.alter:
         raise WrongOptionsError("Command must include exactly one action: --describe, --alter")
+    if arguments.describe:
+        for name in ("add_config", "delete_config"):
+            if getattr(arguments, name) is not None:
+                raise exclusive("describe", name)
+        if arguments.dry_run or arguments.add_config_file is not None:
+            raise WrongOptionsError("--add-config-file and --dry-run go with --alter")
     if not is_named and arguments.entity_type not in (None, *entity_types):
         raise WrongOptionsError(
             f"Invalid entity type {arguments.entity_type[:40]}, the entity type must be one of "
@@ -156,10 +163,7 @@ def check(
     if not is_named and arguments.entity_type is None and entity_types == SERVER_TYPES:
         raise WrongOptionsError("At least one entity type must be specified")
     check_entity_name(arguments)
-    changes = (arguments.add_config, arguments.add_config_file, arguments.delete_config)
     if arguments.describe:
-        if arguments.dry_run or any(each is not None for each in changes):
-            raise WrongOptionsError("--add-config, --delete-config and --dry-run go with --alter")
         return
     if arguments.all:
         raise WrongOptionsError("--all goes with --describe")
@@ -171,6 +175,7 @@ def check(
                 "clients, brokers or ips"
             )
         raise WrongOptionsError(f"an entity name must be specified with --alter of {kind}")
+    changes = (arguments.add_config, arguments.add_config_file, arguments.delete_config)
     if all(each is None for each in changes):
         raise WrongOptionsError(
             "At least one of --add-config, --add-config-file, or --delete-config must be "

@@ -74,20 +74,26 @@ def add_entity_options(parser: argparse.ArgumentParser) -> None:
 
 def check_one_entity(named: list[tuple[str, Any]]) -> None:
     """Refuse options that name two entities, of which only users and clients go together."""
-    kinds: dict[str, str] = {}
-    names: dict[str, str] = {}
-    for option, value in named:
-        if option == "entity-type":
-            kinds.setdefault(value, f"--{option} {value}")
-        elif option == "topic" or option in OWN or option == "broker-defaults":
-            kinds.setdefault(OWN.get(option, f"{option.partition('-')[0]}s"), f"--{option}")
-            names[option] = f"--{option}"
-        elif option == "entity-name" and value not in names:
-            names.setdefault(option, f"--{option} {value}")
-    if set(kinds) & {*OWN.values(), "topics", "brokers"}:
-        for several in (kinds, names):
-            if len(several) > 1:
-                raise WrongOptionsError(f"name one entity, not {' and '.join(several.values())}")
+    kinds = [(value, f"--{option} {value}") for option, value in named if option == "entity-type"]
+    own = {each for each, _ in named if each == "topic" or each in OWN or each == "broker-defaults"}
+    kinds += [
+        (OWN.get(option, f"{option.partition('-')[0]}s"), f"--{option}") for option in sorted(own)
+    ]
+    types = [kind for kind, _ in kinds]
+    if not set(types) & {*OWN.values(), "topics", "brokers"}:
+        return
+    both = f"name one entity, not {' and '.join(text for _, text in kinds)}"
+    if repeated := sorted({kind for kind in types if types.count(kind) > 1}):
+        raise WrongOptionsError(f"Duplicate entity type(s) specified: {','.join(repeated)}\n{both}")
+    if len(types) > 1:
+        raise WrongOptionsError(
+            f"Only 'users' and 'clients' entity types may be specified together\n{both}"
+        )
+    if own and any(option == "entity-name" for option, _ in named):
+        raise WrongOptionsError(
+            "--entity-{type,name,default} should not be used in conjunction with specific entity "
+            f"flags\nname one entity, not --{own.pop()} and --entity-name"
+        )
 
 
 def entities_of(arguments: argparse.Namespace) -> Entities:

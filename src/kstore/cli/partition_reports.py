@@ -4,8 +4,10 @@ As in Kafka's tool, a report has no lines of topics, only those of its partition
 """
 
 import argparse
+import re
 
-from kstore.cli.common import WrongOptionsError, exclusive
+from kstore.cli.common import exclusive
+from kstore.errors import InvalidConfigError
 
 REPORTS = {
     "under-replicated-partitions": "--describe: only partitions with a replica that is not in sync",
@@ -74,24 +76,28 @@ def is_reported(
 
 
 def parse_assignment(text: str) -> list[list[int]]:
-    """The brokers of each partition of --replica-assignment, as ``1:2,2:1``."""
+    """The brokers of each partition of --replica-assignment, as ``1:2,2:1``.
+
+    Raises InvalidConfigError, which Kafka's tool reports like a server's answer.
+    """
     found: list[list[int]] = []
     for each in text.split(","):
-        try:
-            brokers = [int(number) for number in each.split(":")]
-        except ValueError as error:
-            raise WrongOptionsError(
-                f"--replica-assignment is brokers of partitions as 1:2,2:1, not {text[:40]}"
-            ) from error
+        wrong = [number for number in each.split(":") if not re.fullmatch("-?[0-9]{1,9}", number)]
+        if wrong:
+            raise InvalidConfigError(
+                f'For input string: "{wrong[0][:40]}"\n--replica-assignment is brokers of '
+                f"partitions as 1:2,2:1, not {text[:40]}"
+            )
+        brokers = [int(number) for number in each.split(":")]
         repeated = sorted({number for number in brokers if brokers.count(number) > 1})
         if repeated:
             shown = ",".join(map(str, repeated))
-            raise WrongOptionsError(
+            raise InvalidConfigError(
                 f"Partition replica lists may not contain duplicate entries: {shown}"
             )
         if found and len(brokers) != len(found[0]):
-            raise WrongOptionsError(
-                f"Partition {len(found)} has different replication factor: {text[:40]}"
+            raise InvalidConfigError(
+                f"Partition {len(found)} has different replication factor: {brokers}"
             )
         found.append(brokers)
     return found

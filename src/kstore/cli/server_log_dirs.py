@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from kstore.cli.common import WrongOptionsError, open_server
 from kstore.config import parse_whole_number
+from kstore.errors import InvalidConfigError
 from kstore.integers import INT32_MAX
 
 if TYPE_CHECKING:
@@ -19,9 +20,10 @@ def run(arguments: argparse.Namespace) -> int:
 
     if not arguments.describe or arguments.move is not None:
         raise WrongOptionsError(
-            "with a server, use --describe; 'kstore reassign-partitions' moves partitions"
+            'Missing required argument "[describe]"\n'
+            "'kstore reassign-partitions' moves partitions of a server"
         )
-    wanted = [parse_whole_number(each, 0, INT32_MAX) for each in split(arguments.broker_list)]
+    wanted = [_broker(each) for each in split(arguments.broker_list)]
     topics = set(split(arguments.topic_list)) or None
     with open_server(arguments) as store:
         nodes = store.cluster.nodes
@@ -47,6 +49,15 @@ def run(arguments: argparse.Namespace) -> int:
     print(f"Received log directory information from brokers {_joined(chosen)}")
     print(json.dumps({"brokers": brokers, "version": 1}, separators=(",", ":")))
     return 0
+
+
+def _broker(text: str) -> int:
+    try:
+        return parse_whole_number(text, 0, INT32_MAX)
+    except InvalidConfigError as error:
+        raise WrongOptionsError(
+            f'For input string: "{text[:40]}"\n--broker-list takes ids of brokers: {error}'
+        ) from None
 
 
 def directory(found: "LogDir", topics: set[str] | None) -> dict[str, object]:

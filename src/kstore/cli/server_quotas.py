@@ -158,7 +158,13 @@ def alter_passwords(
                 f"{mechanism}=[iterations=8192,password=...]: iterations may be missing"
             )
         iterations = int(match["iterations"] or _DEFAULT_ITERATIONS)
+        limit = "less than the minimum 4096"
+        if iterations > 16_384:
+            limit = "greater than the maximum 16384"
         if not 4096 <= iterations <= 16_384:
-            raise WrongOptionsError(f"iterations of {mechanism} are 4096 to 16384")
+            raise WrongOptionsError(
+                f"Iterations {iterations} is {limit} required for {mechanism}\n"
+                "iterations are 4096 to 16384"
+            )
         wanted[mechanism] = iterations, match["password"]
     alter_scram(cluster, user, wanted)

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 def selected(store: Iterable[str], arguments: argparse.Namespace) -> list[str]:
     names = matching_topics(store, arguments.topic, internal=not arguments.exclude_internal)
-    if arguments.topic and not names and not arguments.if_exists:
+    if arguments.topic is not None and not names and not arguments.if_exists:
         raise UnknownTopicOrPartitionError(f"Topic '{arguments.topic}' does not exist as expected")
     return names
 

@@ -169,7 +169,7 @@ def check(arguments: argparse.Namespace) -> None:
 
 def check_numbers(arguments: argparse.Namespace) -> None:
     """Raise KStoreError for numbers that no topic has."""
-    if arguments.partitions is not None and arguments.partitions < 1:
+    if arguments.create and arguments.partitions is not None and arguments.partitions < 1:
         raise InvalidConfigError("The partitions must be greater than 0")
     replicas = arguments.replication_factor
     if replicas is not None and replicas != -1 and not 1 <= replicas <= 32_767:

@@ -138,7 +138,7 @@ def chosen(store: "Store", arguments: argparse.Namespace) -> "tuple[list[FoundLo
         log = named_topic(store, arguments.topic)[arguments.partition]
         return find_logs(store, [log.topic], partition=log.partition)
     names = matching_topics(store, arguments.topic)
-    if arguments.topic and not names:
+    if arguments.topic is not None and not names:
         named_topic(store, arguments.topic)
     return find_logs(store, names)
 

@@ -27,6 +27,49 @@ def test_every_tool_has_a_version(words: list[str], flag: str, capsys: Any) -> N
     assert capsys.readouterr() == (f"kstore {kstore.__version__}\n", "")
 
 
+# --- options as Kafka's tools take them ---------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("line", "option"),
+    [
+        ("topics --delete --topic a --topic=b", "topic"),
+        ("configs --alter --add-config a=1 --add-config b=2", "add-config"),
+        ("console-consumer --include a --whitelist b", "whitelist"),
+        ("serve --node-id x --node-id y", "node-id"),
+    ],
+)
+def test_one_value_is_not_given_twice(line: str, option: str, capsys: Any) -> None:
+    assert main([*line.split(), "--log-dir", "none"]) == 1
+    first = capsys.readouterr().err.splitlines()[0]
+    assert first == f"Found multiple arguments for option {option}, but you asked for only one"
+
+
+def test_some_options_are_given_again(tmp_path: Path, capsys: Any) -> None:
+    create = ["topics", "--create", "--topic", "a", "--log-dir", str(tmp_path / "data")]
+    settings = ["--config", "retention.ms=1000", "--config", "segment.bytes=1048576"]
+    assert main([*create, *settings]) == 0
+    assert main(["topics", "--list", "--list", *create[-2:]]) == 0
+    assert capsys.readouterr().out.endswith("a\n")
+
+
+@pytest.mark.parametrize("action", ["--list", "--describe", "--delete"])
+def test_an_empty_name_is_no_topic(tmp_path: Path, action: str, capsys: Any) -> None:
+    data = ["--log-dir", str(tmp_path / "data")]
+    assert main(["topics", "--create", "--topic", "a", *data]) == 0
+    capsys.readouterr()
+    assert main(["topics", action, "--topic", "", *data]) == (action != "--list")
+    assert "Topic: a" not in capsys.readouterr().out
+    assert main(["recompress", "--compression", "gzip", "--topic", "", *data]) == 1
+
+
+def test_an_unknown_option_of_an_action_comes_before_a_missing_one(capsys: Any) -> None:
+    assert main(["transactions", "describe", "--nope", "x"]) == 1
+    assert capsys.readouterr().err.startswith("unrecognized arguments: '--nope'\n")
+    assert main(["transactions", "nope", "--transactional-id", "x"]) == 1
+    assert "invalid choice: 'nope'" in capsys.readouterr().err.splitlines()[0]
+
+
 # --- points in time -----------------------------------------------------------------------------
 
 

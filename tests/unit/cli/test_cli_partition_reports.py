@@ -5,8 +5,8 @@ import re
 
 import pytest
 
-from kstore.cli.common import WrongOptionsError
 from kstore.cli.partition_reports import REPORTS, is_reported, parse_assignment
+from kstore.errors import InvalidConfigError
 
 
 def asked(*options: str) -> argparse.Namespace:
@@ -42,8 +42,9 @@ def test_replica_assignments_are_parsed_or_refused() -> None:
     assert parse_assignment("1:2,2:3") == [[1, 2], [2, 3]]
     for text, sentence in (
         ("1:1,2", "Partition replica lists may not contain duplicate entries: 1"),
-        ("1:2,3", "Partition 1 has different replication factor: 1:2,3"),
-        ("1:x", "--replica-assignment is brokers of partitions as 1:2,2:1, not 1:x"),
-    ):
-        with pytest.raises(WrongOptionsError, match=f"^{re.escape(sentence)}$"):
+        ("1:2,3", "Partition 1 has different replication factor: [3]"),
+        ("1:x", 'For input string: "x"\n--replica-assignment is brokers of partitions as '
+         "1:2,2:1, not 1:x"),
+    ):  # fmt: skip
+        with pytest.raises(InvalidConfigError, match=f"^{re.escape(sentence)}$"):
             parse_assignment(text)

@@ -13,6 +13,8 @@ from kstore.cli import main
         ["--topic", "orders", "--broker", "1"],
         ["--entity-type", "brokers", "--entity-name", "1", "--broker-defaults"],
         ["--broker", "1", "--broker-logger", "1"],
+        ["--topic", "orders", "--entity-type", "topics"],
+        ["--topic", "orders", "--entity-name", "other"],
     ],
 )
 def test_options_that_name_two_entities_change_neither(
