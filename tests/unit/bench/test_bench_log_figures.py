@@ -143,7 +143,9 @@ def test_fewer_than_five_rounds_have_no_interval():
 
 def test_percentiles_of_commits_are_exact():
     samples = np.random.default_rng(1).permutation(np.arange(1, 10_001))
-    p50, p99, slowest = log_figures.commit_figures(samples, "")
+    p50, p99, mean, slowest = log_figures.commit_figures(samples, "")
+    assert p99.share == 99.0
+    assert mean.value == pytest.approx(5000.5e-9)
     assert p50.value == pytest.approx(5001e-9)
     assert p99.value == pytest.approx(9901e-9)
     assert slowest.value == pytest.approx(10_000e-9)
@@ -153,11 +155,21 @@ def test_percentiles_of_commits_are_exact():
         assert each.interval[0] <= each.value <= each.interval[1]
 
 
-def test_few_commits_have_no_p99():
-    p50, p99, slowest = log_figures.commit_figures(np.arange(1, 1000), "")
-    assert (p50.value, p99.value, slowest.value) == (500e-9, None, 999e-9)
-    assert "999 commits are too few" in p99.note
-    assert [each.value for each in log_figures.commit_figures(np.arange(0), "")] == [None] * 3
+@pytest.mark.parametrize(
+    ("count", "share"), [(1000, 99.0), (999, 98.0), (740, 98.0), (60, 83.0), (21, 52.0), (20, 50.0)]
+)
+def test_the_tail_of_few_commits_is_the_highest_percentile_with_ten_beyond(count, share):
+    samples = np.arange(1, count + 1)
+    _, tail, _, slowest = log_figures.commit_figures(samples, "")
+    assert (tail.share, slowest.value) == (share, pytest.approx(count * 1e-9))
+    assert (samples * 1e-9 > tail.value).sum() >= 9
+
+
+def test_too_few_commits_have_only_their_mean():
+    p50, tail, mean, _ = log_figures.commit_figures(np.arange(1, 20), "")
+    assert (p50.value, tail.value, mean.value) == (None, None, 1e-8)
+    assert "19 commits are too few" in tail.note
+    assert [each.value for each in log_figures.commit_figures(np.arange(0), "")] == [None] * 4
 
 
 def test_the_first_commits_are_a_warm_up(tmp_path, monkeypatch, clock):
@@ -170,7 +182,7 @@ def test_the_first_commits_are_a_warm_up(tmp_path, monkeypatch, clock):
         assert sync_every == 1
 
     monkeypatch.setattr(log_figures.disk_loops, "write_at", write_at)
-    p50, _, slowest = log_figures.take_commits(tmp_path, 4.5)
+    p50, _, _, slowest = log_figures.take_commits(tmp_path, 4.5)
     assert (p50.value, slowest.value) == (1e-6, 1e-6)
     assert p50.rounds == 4 * log_figures.COMMITS_AT_ONCE
     assert len(set(np.concatenate(calls).tolist())) == 5 * log_figures.COMMITS_AT_ONCE

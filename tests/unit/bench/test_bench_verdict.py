@@ -18,7 +18,7 @@ TMPFS = verdict.Subject("/dev/shm", "tmpfs", "tmpfs", "2 cores, 23.4 GiB, Linux 
 
 
 def figures(writing, commit, catch_up, **more):
-    """Figures of a device; ``commit``: p50, p99 and slowest."""
+    """Figures of a device; ``commit``: p50, p99, slowest and mean."""
     found = of_tree({})
 
     def put(name, value, interval=None, rounds=7, sustained=None, note=""):
@@ -29,9 +29,8 @@ def figures(writing, commit, catch_up, **more):
         note = "held over 4 GB in 6 s; a larger device cache does not show"
         sustained = more.get("sustained", True)
         put(names.SUSTAINED_WRITE, writing, ends, 9, sustained, note)
-    for name, seconds in zip(
-        (names.COMMIT_P50, names.COMMIT_P99, names.COMMIT_SLOWEST), commit or (), strict=False
-    ):
+    kinds = (names.COMMIT_P50, names.COMMIT_TAIL, names.COMMIT_SLOWEST, names.COMMIT_MEAN)
+    for name, seconds in zip(kinds, commit or (), strict=False):
         put(name, seconds, rounds=2000)
     if catch_up is not None:
         put(names.CATCH_UP_READ, catch_up, rounds=3)
@@ -42,7 +41,7 @@ def figures(writing, commit, catch_up, **more):
     return found
 
 
-DATACENTRE_NVME = figures(1.55e9, (131e-6, 400e-6, 3.1e-3), 1.9e9, beside=1.2e9)
+DATACENTRE_NVME = figures(1.55e9, (131e-6, 400e-6, 3.1e-3, 160e-6), 1.9e9, beside=1.2e9)
 CONSUMER_NVME = figures(1.4e9, (1.6e-3, 4.5e-3, 20e-3), 3.2e9)
 DATACENTRE_SATA = figures(480e6, (90e-6, 300e-6, 9e-3), 520e6)
 CONSUMER_SATA = figures(200e6, (2.5e-3, 9e-3, 60e-3), 510e6)
@@ -51,9 +50,13 @@ HARD_DISK = figures(180e6, (12e-3, 30e-3, 200e-3), 190e6)
 THROTTLED = figures(48e6, (4e-3, 80e-3, 0.3), 50e6)
 MEMORY = figures(4.8e9, (2.4e-6, 8e-6, 300e-6), None)
 
-SLOW = figures(9e6, (90e-3,), 11e6, sustained=False) | {
-    names.COMMIT_P99: Figure(names.COMMIT_P99, None, None, 60, note="60 are too few"),
-}
+
+def tail_of(seconds, share, commits):
+    """The tail of so few commits that it is no p99."""
+    return {names.COMMIT_TAIL: Figure(names.COMMIT_TAIL, seconds, None, commits, share=share)}
+
+
+SLOW = figures(9e6, (90e-3, 0.1, 0.3, 92e-3), 11e6, sustained=False) | tail_of(0.1, 83.0, 60)
 
 DATACENTRE_SCREEN = """\
 /data (ext4 on /dev/vda), 2 cores, 23.4 GiB, Linux 6.18
@@ -62,8 +65,8 @@ GOOD FOR A LOG. Like: datacentre NVMe (PLP). Its first limit is writing to disk,
 
 Sequential writing  1.55 GB/s (1.47 to 1.63), held over 4 GB in 6 s
   1.55 million records of 1 KB a second, in batches, acknowledged from disk.
-One commit          p50 131 us, p99 400 us, slowest 3.1 ms
-  7,600 records of 1 KB a second, 7.63 MB/s, if a producer waits for each.
+One commit          p50 131 us, mean 160 us, p99 400 us, slowest 3.1 ms
+  6,200 records of 1 KB a second, 6.25 MB/s, if a producer waits for each.
 Tail reads          7.4 GB/s (7 rounds, no interval) while writing, 9 GB/s alone
   74 consumers of 100 MB/s from the cache; writing is 23% slower beside them.
 Catch-up reads      1.9 GB/s (3 rounds, no interval)
@@ -212,24 +215,29 @@ def test_nothing_measured_is_no_verdict():
 
 def test_the_reason_of_a_missing_figure_is_shown():
     found = figures(1.5e9, None, 1e9)
-    for name in (names.COMMIT_P50, names.COMMIT_P99):
+    for name in (names.COMMIT_P50, names.COMMIT_TAIL):
         found[name] = Figure(name, None, note="the time was up")
     text = "\n".join(verdict.lines(DISK, found))
     assert "NO VERDICT. Without commit latency it cannot be given." in text
     assert "One commit          not measured: the time was up" in text
 
 
-def test_slow_commits_are_graded_without_a_p99():
-    """A hard disk makes too few commits in a quick run for a p99: it has a verdict all the same."""
-    found = HARD_DISK | {
-        names.COMMIT_P99: Figure(names.COMMIT_P99, None, None, 410, note="410 are too few"),
-    }
+def test_slow_commits_are_graded_by_the_highest_percentile_that_they_have():
+    """A throttled disk: most commits are fast, so the p50 hides the stalls; 740 have a p98."""
+    found = figures(400e6, (290e-6, None, 0.3, 20e-3), 500e6) | tail_of(99e-3, 98.0, 740)
     text = " ".join(verdict.lines(DISK, found))
-    assert judge(found).grade is Grade.FAIR
-    assert "every second commit takes 12 ms, more than 5 ms" in text
-    assert "Too few commits for a p99: it may be worse." in text
-    assert "p50 12 ms, slowest 200 ms (410 commits, too few for a p99)" in text
-    assert "Too few" not in " ".join(verdict.lines(DISK, HARD_DISK))
+    assert judge(found).grade is Grade.POOR
+    assert "One commit in 50 takes 99 ms, more than 50 ms" in text
+    assert "Graded by the p98 of 740 commits, too few for a p99, which may be worse." in text
+    assert "p50 290 us, mean 20 ms, p98 99 ms, slowest 300 ms" in text
+    assert "Graded by" not in " ".join(verdict.lines(DISK, HARD_DISK))
+    assert judge(HARD_DISK | tail_of(12e-3, 50.0, 20)).reason.count("every second commit") == 1
+
+
+def test_stalls_count_in_the_records_of_a_producer_that_waits():
+    found = figures(400e6, (290e-6, 99e-3, 0.3, 20e-3), 500e6)
+    text = "\n".join(verdict.lines(DISK, found))
+    assert "  50 records of 1 KB a second, 50 kB/s, if a producer waits for each." in text
 
 
 def test_a_rate_that_still_fell_is_an_upper_bound():
@@ -373,6 +381,7 @@ def test_two_disks_stand_beside_each_other():
         "Verdict               GOOD FOR A LOG               NOT A DISK",
         "Sequential writing    1.55 GB/s                    4.8 GB/s",
         "One commit, p50       131 us                       2.4 us",
+        "One commit, mean      160 us                       not measured",
         "One commit, p99       400 us                       8 us",
         "One commit, slowest   3.1 ms                       300 us",
         "Tail reads            7.4 GB/s                     7.4 GB/s",
@@ -380,6 +389,12 @@ def test_two_disks_stand_beside_each_other():
         "Network send          3.1 GB/s                     3.1 GB/s",
     ]
     assert list(side_by_side.lines(a_run(), memory)) == []
+
+
+def test_a_percentile_of_few_commits_is_named_beside_a_p99():
+    few = a_run(figures=as_tree((DATACENTRE_NVME | tail_of(99e-3, 98.0, 740)).values()))
+    shown = list(side_by_side.lines(a_run(figures=as_tree(DATACENTRE_NVME.values())), few))
+    assert "One commit, p99       400 us                       99 ms (p98: few commits)" in shown
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,8 @@ from typing import Any
 
 SUSTAINED_WRITE = "sustained write"
 COMMIT_P50 = "commit p50"
-COMMIT_P99 = "commit p99"
+COMMIT_TAIL = "commit tail"  # the p99, or the highest percentile that the samples allow
+COMMIT_MEAN = "commit mean"
 COMMIT_SLOWEST = "commit slowest"
 TAIL_READ = "tail read beside writing"
 TAIL_WRITE = "write beside tail reads"
@@ -22,7 +23,8 @@ NETWORK_SEND = "network send"
 UNITS = {
     SUSTAINED_WRITE: "B/s",
     COMMIT_P50: "s",
-    COMMIT_P99: "s",
+    COMMIT_TAIL: "s",
+    COMMIT_MEAN: "s",
     COMMIT_SLOWEST: "s",
     TAIL_READ: "B/s",
     TAIL_WRITE: "B/s",
@@ -51,6 +53,8 @@ class Figure:
         how many windows of time; for latencies, how many single writes.
     sustained
         Of a sustained rate: False if it was still falling at the end of the run. None for others.
+    share
+        Of a tail of latencies: the percentile that it is, 99.0 or less. None for others.
     note
         What limits the figure's meaning, as a sentence without a full stop; may be empty.
     """
@@ -61,6 +65,7 @@ class Figure:
     rounds: int = 0
     sustained: bool | None = None
     note: str = ""
+    share: float | None = None
 
     @property
     def unit(self) -> str:
@@ -93,4 +98,5 @@ def _figure(name: str, entry: Mapping[str, Any] | None) -> Figure:
         entry["rounds"],
         entry["sustained"],
         entry["note"],
+        entry.get("share"),
     )

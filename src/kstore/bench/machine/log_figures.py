@@ -49,6 +49,7 @@ from kstore.bench.runner.estimate import (
     estimate,
     estimate_mean,
     has_tail,
+    highest_share,
     percentile,
 )
 from kstore.bench.workload import Setting, Workload
@@ -61,6 +62,7 @@ ROUNDS = 7
 TAIL = 16 * MIB  # of the end of the file, which tail readers read
 TAIL_BLOCK = 64 * KIB
 BESIDE_CACHE = 2  # times the last-level cache that a file has which no cache may hold
+COMMIT_FIGURES = (names.COMMIT_P50, names.COMMIT_TAIL, names.COMMIT_MEAN, names.COMMIT_SLOWEST)
 TIME_UP = "the time was up after the warm-up"
 
 
@@ -114,15 +116,17 @@ def take_commits(directory: Path, seconds: float) -> list[Figure]:
 
 
 def commit_figures(samples: NDArray[np.int64], note: str) -> list[Figure]:
-    """The percentiles of the nanoseconds of single commits, in the order in which they were made.
+    """Percentiles and mean of the nanoseconds of single commits, in the order in which they were
+    made.
 
-    The p99 needs 1,000 samples. An interval is that of the percentiles of five runs of samples.
+    The tail is the p99 of 1,000 samples or more, of fewer the highest percentile that has ten
+    beyond it. An interval is that of the percentiles of five runs of samples.
     """
     if not samples.size:
-        given = (names.COMMIT_P50, names.COMMIT_P99, names.COMMIT_SLOWEST)
-        return [Figure(name, None, note=TIME_UP) for name in given]
+        return [Figure(name, None, note=TIME_UP) for name in COMMIT_FIGURES]
     count, found = int(samples.size), []
-    for name, share in ((names.COMMIT_P50, 50.0), (names.COMMIT_P99, 99.0)):
+    tail = highest_share(count)
+    for name, share in ((names.COMMIT_P50, 50), (names.COMMIT_TAIL, max(tail, 50))):
         if not has_tail(count, share):
             reason = f"{count:,} commits are too few for a percentile of {share:g} %"
             found.append(Figure(name, None, rounds=count, note=reason))
@@ -133,9 +137,13 @@ def commit_figures(samples: NDArray[np.int64], note: str) -> list[Figure]:
             spread = estimate([percentile(each, share) / 1e9 for each in parts])
             interval = (spread.low, spread.high)
         value = percentile(samples, share) / 1e9
-        found.append(Figure(name, value, interval, count, note=note))
-    slowest = Figure(names.COMMIT_SLOWEST, float(samples.max()) / 1e9, None, count, note=note)
-    return [*found, slowest]
+        of = float(share) if name == names.COMMIT_TAIL else None
+        found.append(Figure(name, value, interval, count, note=note, share=of))
+    of_all = ((names.COMMIT_MEAN, samples.mean()), (names.COMMIT_SLOWEST, samples.max()))
+    return [
+        *found,
+        *(Figure(name, float(each) / 1e9, None, count, note=note) for name, each in of_all),
+    ]
 
 
 # --- sustained writing and tail reads ---------------------------------------------------------
@@ -327,8 +335,7 @@ def _room(directory: Path, most: int) -> int:
 def measurements(setting: Setting) -> Iterator[Measurement]:
     """All of them, the disk first."""
     directory, written = setting.directory, setting.directory / "log"
-    commits = (names.COMMIT_P50, names.COMMIT_P99, names.COMMIT_SLOWEST)
-    yield Measurement("commits", commits, partial(take_commits, directory), 0.15)
+    yield Measurement("commits", COMMIT_FIGURES, partial(take_commits, directory), 0.15)
     yield Measurement(
         "sustained writing",
         (names.SUSTAINED_WRITE,),

@@ -41,7 +41,7 @@ def verdict(found: Figures, in_memory: str = "") -> Verdict:
             f"{in_memory} is memory: what is written here is lost at a restart or a power cut. "
             "Compare other directories with it, keep no log in it.",
         )
-    written, commit = found[names.SUSTAINED_WRITE], _commit(found)
+    written, commit = found[names.SUSTAINED_WRITE], found[names.COMMIT_TAIL]
     for figure, name in ((written, "sequential writing"), (commit, "commit latency")):
         if figure.value is None:
             return Verdict(Grade.UNKNOWN, f"Without {name} it cannot be given.")
@@ -51,8 +51,11 @@ def verdict(found: Figures, in_memory: str = "") -> Verdict:
         reasons = [_likeness(found), _first_limit(found)]
     else:
         reasons = [_shortfall(found, {name for name in ranks if ranks[name] == worst}, worst)]
-    if commit.name == names.COMMIT_P50:
-        reasons.append("Too few commits for a p99: it may be worse.")
+    if (share := _share(commit)) < 99:
+        reasons.append(
+            f"Graded by the p{share:g} of {commit.rounds} commits, too few for a p99, which may be "
+            "worse."
+        )
     if written.sustained is False:
         reasons.append("Longer writing may be slower.")
     elif _is_open(written, WRITING_BOUNDS) or _is_open(commit, COMMIT_BOUNDS):
@@ -60,10 +63,14 @@ def verdict(found: Figures, in_memory: str = "") -> Verdict:
     return Verdict((Grade.GOOD, Grade.FAIR, Grade.POOR)[worst], " ".join(filter(None, reasons)))
 
 
-def _commit(found: Figures) -> Figure:
-    """The latency that is graded: the p99, or the p50 where commits are too slow for enough of them
-    to have a p99."""
-    return found[names.COMMIT_P99 if value(found, names.COMMIT_P99) else names.COMMIT_P50]
+def _share(commit: Figure) -> float:
+    """The percentile that a tail of commits is."""
+    return 99.0 if commit.share is None else commit.share
+
+
+def _one_in(share: float) -> str:
+    """How often a commit takes longer than a percentile: ``one commit in 100``."""
+    return "every second commit" if share <= 50 else f"one commit in {100 / (100 - share):.0f}"
 
 
 def _rank(figure: Figure, bounds: tuple[float, float], worth: float | None = None) -> int:
@@ -85,11 +92,10 @@ def _shortfall(found: Figures, short: set[str], worst: int) -> str:
         written, bound = found[names.SUSTAINED_WRITE].value or 0.0, WRITING_BOUNDS[worst - 1]
         reasons.append(f"it writes {rate(written, 'B')}, less than {rate(bound, 'B')}")
     if "commit" in short:
-        took, bound = _commit(found), COMMIT_BOUNDS[worst - 1]
-        often = "one commit in 100" if took.name == names.COMMIT_P99 else "every second commit"
+        took, bound = found[names.COMMIT_TAIL], COMMIT_BOUNDS[worst - 1]
         reasons.append(
-            f"{often} takes {duration(took.value or 0.0)}, more than {duration(bound)}: batch "
-            "records, or let replicas acknowledge"
+            f"{_one_in(_share(took))} takes {duration(took.value or 0.0)}, more than "
+            f"{duration(bound)}: batch records, or let replicas acknowledge"
         )
     text = ", and ".join(reasons)
     return f"{text[0].upper()}{text[1:]}."

@@ -13,7 +13,8 @@ _NAME, _RUN = 22, 29  # columns
 _ROWS = {
     "Sequential writing": names.SUSTAINED_WRITE,
     "One commit, p50": names.COMMIT_P50,
-    "One commit, p99": names.COMMIT_P99,
+    "One commit, mean": names.COMMIT_MEAN,
+    "One commit, p99": names.COMMIT_TAIL,
     "One commit, slowest": names.COMMIT_SLOWEST,
     "Tail reads": names.TAIL_READ,
     "Catch-up reads": names.CATCH_UP_READ,
@@ -43,4 +44,6 @@ def _shown(figure: Figure) -> str:
     if figure.value is None:
         return "not measured"
     text = duration(figure.value) if figure.unit == "s" else rate(figure.value, "B")
+    if figure.share not in (None, 99.0):
+        return f"{text} (p{figure.share:g}: few commits)"
     return f"{text}, not sustained" if figure.sustained is False else text

@@ -165,14 +165,16 @@ def _alone(cached: Figure) -> str:
 
 
 def _latency(found: Figures) -> str:
-    shown = {"p50": names.COMMIT_P50, "p99": names.COMMIT_P99, "slowest": names.COMMIT_SLOWEST}
+    shown = {
+        "p50": names.COMMIT_P50,
+        "mean": names.COMMIT_MEAN,
+        f"p{found[names.COMMIT_TAIL].share or 99:g}": names.COMMIT_TAIL,
+        "slowest": names.COMMIT_SLOWEST,
+    }
     known = {label: sentences.value(found, name) for label, name in shown.items()}
-    text = ", ".join(
+    return ", ".join(
         f"{label} {duration(seconds)}" for label, seconds in known.items() if seconds is not None
     )
-    missing = found[names.COMMIT_P99]
-    few = missing.value is None and missing.rounds
-    return f"{text} ({count_of(missing.rounds, 'commit')}, too few for a p99)" if few else text
 
 
 def _classes(found: Figures, subject: Subject) -> Iterator[str]:

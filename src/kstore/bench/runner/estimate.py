@@ -101,6 +101,12 @@ def has_tail(count: int, share: float) -> bool:
     return round(count * (100 - share), 6) >= 1000
 
 
+def highest_share(count: int, most: int = 99) -> int:
+    """The highest percentile without a fraction, up to ``most``, beyond which ten of ``count``
+    samples lie; 0 if they are too few for any."""
+    return next((share for share in range(most, 0, -1) if has_tail(count, share)), 0)
+
+
 def percentile(samples: ArrayLike, share: float) -> float:
     """One exact percentile of some samples."""
     return float(np.percentile(np.asarray(samples, np.int64), share, method="higher"))
