@@ -1,5 +1,8 @@
 """Sends the chunks of responses: bytes with sendmsg, slices of segments with sendfile; by TLS and
-to clients on the same machine, slices too with sendmsg, from their mapped files."""
+to clients on the same machine, slices too with sendmsg, from their mapped files.
+
+The call of sendfile(2) is in ``_native/files/file_map.pyx``.
+"""
 
 import errno
 import socket

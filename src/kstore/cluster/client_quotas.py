@@ -2,7 +2,7 @@
 
 Kafka's ClientQuotaControlManager and DefaultQuotaCallback (KIP-13, KIP-55, KIP-599, KIP-612). An
 entity is a user, a client id, both, or an address; a name of None stands for all that have no
-quota of their own.
+quota of their own. What clients use is measured in :mod:`kstore.broker.client_throttling`.
 """
 
 from collections.abc import Iterable, Mapping

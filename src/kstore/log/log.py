@@ -3,8 +3,8 @@
 Offsets are labels: they never repeat and may have gaps, so a log has no length.
 
 :class:`Log` is the interface; :class:`kstore.log.readable_log.ReadableLog` is its reading half. A
-store that is open for writing has :class:`kstore.log.writable_log.WritableLog`, a reader beside
-another process :class:`kstore.log.read_only_log.ReadOnlyLog`.
+store that is open for writing has :class:`kstore.log.writable_log.WritableLog`, with the high
+watermark, a reader beside another process :class:`kstore.log.read_only_log.ReadOnlyLog`.
 """
 
 from abc import abstractmethod

@@ -56,7 +56,11 @@ def ask_versions(connection: socket.socket) -> bytes:
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
-def test_a_signal_ends_it_cleanly(tmp_path: Path, number: signal.Signals) -> None:
+def test_a_signal_ends_it_cleanly(
+    tmp_path: Path, number: signal.Signals, request: pytest.FixtureRequest
+) -> None:
+    before = signal.signal(number, signal.SIG_DFL)  # nohup's children ignore SIGHUP
+    request.addfinalizer(lambda: signal.signal(number, before))
     data = tmp_path / "data"
     with kstore.open(data) as store:
         store.create_topic("orders")[0].append(b"one")

@@ -1,7 +1,7 @@
 """The cleaner's second pass: copies or rebuilds batches with the retained records.
 
 Rules: Kafka's Cleaner.cleanInto and shouldRetainRecord, MemoryRecords.filterTo. Messages v0 and
-v1 keep their format, as in Kafka up to 3.9.
+v1 keep their format, as in Kafka up to 3.9. Tombstones get a delete horizon (KIP-534).
 """
 
 from cpython.memoryview cimport PyMemoryView_FromMemory

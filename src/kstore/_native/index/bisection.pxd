@@ -1,6 +1,6 @@
 """The search loops of index lookups: interpolation, then branchless bisection.
 
-``index_lookup`` chooses the range first: Kafka's warm section at the end, or all before it.
+``warm_section`` chooses the range first: Kafka's warm section at the end, or all before it.
 
 With batches of similar size, offsets are nearly linear in their slots, so an interpolated slot is
 close. If keys are skewed, one failed probe ends the interpolation, and a branchless bisection,

@@ -1,7 +1,6 @@
 """Offset index and time index: finds the largest entry at or below a target in the file.
 
-As Kafka, the search starts with the last 8 KiB (OffsetIndex's "warm section", KAFKA-6432), so that
-lookups near the end read no cold page. bisection.pxd has the search loops.
+warm_section.pxd chooses the range of a search, and bisection.pxd has its loops.
 """
 
 from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_Release, PyObject_GetBuffer
@@ -15,9 +14,9 @@ from kstore._native.format.argument cimport HeldColumn, hold_int64s, hold_writab
 from kstore._native.format.cursor cimport get_i32, get_i64, get_u32
 from kstore._native.format.layout cimport OFFSET_INDEX_ENTRY_SIZE, TIME_INDEX_ENTRY_SIZE
 from kstore._native.index.bisection cimport (
-    KSTORE_PREFETCH, LANES, between_offsets, between_times, bisect_lanes, bisect_sampled,
-    offset_key, time_key,
+    KSTORE_PREFETCH, LANES, bisect_lanes, bisect_sampled, offset_key, time_key,
 )
+from kstore._native.index.warm_section cimport warm_first_offset, warm_first_time
 
 cdef extern from "index/index_gather.h" nogil:
     enum:
@@ -32,7 +31,6 @@ cdef extern from "index/index_gather.h" nogil:
 cdef kstore_gather _gather = kstore_gather_of(cpu_path() == "avx2", cpu_path() == "avx512")
 
 cdef enum:
-    WARM_SIZE = 8192            # bytes at the end to search first, as in Kafka
     STRIDE = 64                 # lookup_many samples every 64th key
     SAMPLE_FROM = 512           # minimum number of lookups for which a sample pays off
 
@@ -42,48 +40,13 @@ cdef enum:
 cdef Py_ssize_t floor_offset(
     const uint8_t* entries, Py_ssize_t count, int32_t relative
 ) noexcept nogil:
-    cdef Py_ssize_t last = count - 1
-    cdef Py_ssize_t warm = last - WARM_SIZE // OFFSET_INDEX_ENTRY_SIZE
-    cdef uint32_t key = <uint32_t>relative
-    cdef uint32_t first_key, last_key, warm_key
-    if count <= 0 or relative < 0:
-        return -1
-    last_key = offset_key(entries, last)
-    if last_key <= key:
-        return last
-    if warm > 0:
-        warm_key = offset_key(entries, warm)
-        if warm_key <= key:
-            return between_offsets(entries, warm, last, warm_key, last_key, key)
-        last = warm
-        last_key = warm_key
-    first_key = offset_key(entries, 0)
-    if first_key > key:
-        return -1
-    return between_offsets(entries, 0, last, first_key, last_key, key)
+    return warm_first_offset(entries, count, relative)
 
 
 cdef Py_ssize_t floor_time(
     const uint8_t* entries, Py_ssize_t count, int64_t timestamp
 ) noexcept nogil:
-    cdef Py_ssize_t last = count - 1
-    cdef Py_ssize_t warm = last - WARM_SIZE // TIME_INDEX_ENTRY_SIZE
-    cdef int64_t first_key, last_key, warm_key
-    if count <= 0:
-        return -1
-    last_key = time_key(entries, last)
-    if last_key <= timestamp:
-        return last
-    if warm > 0:
-        warm_key = time_key(entries, warm)
-        if warm_key <= timestamp:
-            return between_times(entries, warm, last, warm_key, last_key, timestamp)
-        last = warm
-        last_key = warm_key
-    first_key = time_key(entries, 0)
-    if first_key > timestamp:
-        return -1
-    return between_times(entries, 0, last, first_key, last_key, timestamp)
+    return warm_first_time(entries, count, timestamp)
 
 
 # --- entries -------------------------------------------------------------------------------

@@ -7,6 +7,9 @@ A control batch without records is a marker that the cleaner has emptied. It pro
 transaction ended, not how. Kafka empties a marker only after it has removed every record of the
 transaction, so any record that remains was copied earlier and counts as aborted.
 ProducerAppendInfo skips such a batch, which leaves the transaction open forever.
+
+From transaction indexes, for a Fetch: :mod:`kstore.producer_state.collect_aborted`; their format:
+:mod:`kstore.segment.transaction_index`.
 """
 
 cimport cython
