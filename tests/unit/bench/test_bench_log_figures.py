@@ -102,6 +102,72 @@ def test_only_synced_bytes_are_counted(tmp_path, monkeypatch):
     assert [size for _, size in stream.points] == sorted(size for _, size in stream.points)
 
 
+@pytest.mark.parametrize(
+    ("busy", "alone", "is_limit"), [(0.9, 9, True), (0.9, 1, False), (0.4, 9, False)]
+)
+def test_the_writer_is_the_limit_if_it_is_busy_and_syncs_alone_are_faster(
+    tmp_path, monkeypatch, busy, alone, is_limit
+):
+    """Both take part: a disk with a full cache syncs faster alone, and then the writer waits."""
+    monkeypatch.setattr(log_figures, "in_memory", lambda directory: "")
+    monkeypatch.setattr(log_figures, "share_of_later_half", lambda points, seconds: busy)
+    monkeypatch.setattr(
+        log_figures,
+        "sustained_figure",
+        lambda name, points, note: figures.Figure(name, 100.0),
+    )
+    monkeypatch.setattr(log_figures, "rate_of_sync", lambda path: alone * 100.0)
+    written, disk = log_figures.take_sustained(tmp_path / "log", 4 * MIB, 1.0)
+    assert written.value == 100.0
+    assert disk.value == (alone * 100.0 if is_limit else None)
+    assert ("calls took 90% of the time" in disk.note) is is_limit
+
+
+def test_the_time_of_the_calls_of_a_writer_is_kept_beside_its_points(tmp_path, monkeypatch):
+    clock = Clock(0.0)
+
+    def pwrite(fd, block, position):
+        clock.now += 0.25
+        return BLOCK
+
+    def fdatasync(fd):
+        with stream._changed:
+            stream._changed.wait_for(lambda: stream._ended)
+
+    monkeypatch.setattr(durable_stream, "perf_counter", clock)
+    monkeypatch.setattr(durable_stream.os, "pwrite", pwrite)
+    monkeypatch.setattr(durable_stream.os, "fdatasync", fdatasync)
+    stream = durable_stream.DurableStream(tmp_path / "log", 2 * MIB)
+    while stream.sync():
+        pass
+    stream.close()
+    assert stream.write_calls[-1] == 0.5
+    assert len(stream.write_calls) == len(stream.points)
+
+
+def test_the_share_of_work_is_that_of_the_later_half():
+    made = [(float(n), n) for n in range(9)]
+    assert durable_stream.share_of_later_half(made, [0, 1, 2, 3, 4, 4, 4, 5, 5]) == 0.25
+    assert durable_stream.share_of_later_half([(0.0, 0)], [0.0]) == 0.0
+
+
+def test_a_sync_alone_is_timed_without_its_writes(tmp_path, monkeypatch):
+    clock = Clock(0.0)
+
+    def write_at(fd, block, positions):
+        clock.now += 50.0
+        os.ftruncate(fd, int(positions[-1]) + BLOCK)
+
+    def fdatasync(fd):
+        clock.now += 2.0
+
+    monkeypatch.setattr(log_figures, "perf_counter", clock)
+    monkeypatch.setattr(log_figures.disk_loops, "write_at", write_at)
+    monkeypatch.setattr(log_figures.os, "fdatasync", fdatasync)
+    assert log_figures.rate_of_sync(tmp_path / "synced") == log_figures.SYNCED / 2.0
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_a_writer_that_fails_ends_the_stream(tmp_path, monkeypatch):
     def full(fd, block, position):
         raise OSError(28, "no space left on device")

@@ -248,6 +248,18 @@ def test_a_rate_that_still_fell_is_an_upper_bound():
     assert "Longer writing may be slower." in text.replace("\n", " ")
 
 
+def test_a_slow_page_cache_is_not_charged_to_the_disk():
+    slow = figures(233e6, (131e-6, 400e-6, 3.1e-3), 1.9e9)
+    assert judge(slow).grade is Grade.FAIR
+    found = slow | {names.DISK_WRITE: Figure(names.DISK_WRITE, 1.55e9, (1.4e9, 1.6e9), 7)}
+    shown = verdict.lines(DISK, found)
+    text = " ".join(shown)
+    assert judge(found).grade is Grade.GOOD
+    assert "Like: datacentre NVMe (PLP). Its first limit is writing to the page cache, 233" in text
+    assert "  The page cache or processor limits it, not the disk: 1.55 GB/s by its syncs." in shown
+    assert max(map(len, shown)) <= 80
+
+
 def test_an_interval_across_a_bound_is_no_clear_grade():
     found = figures(305e6, (131e-6, 400e-6, 3.1e-3), 1.9e9)  # 290 to 320 MB/s
     assert judge(found).grade is Grade.GOOD
@@ -389,6 +401,14 @@ def test_two_disks_stand_beside_each_other():
         "Network send          3.1 GB/s                     3.1 GB/s",
     ]
     assert list(side_by_side.lines(a_run(), memory)) == []
+
+
+def test_the_rate_of_a_disk_alone_stands_beside_that_of_another():
+    alone = {names.DISK_WRITE: Figure(names.DISK_WRITE, 1.7e9, None, 3)}
+    runs = [a_run(figures=as_tree(each.values())) for each in (HARD_DISK, HARD_DISK | alone)]
+    assert "The disk alone        not measured                 1.7 GB/s" in list(
+        side_by_side.lines(*runs)
+    )
 
 
 def test_a_percentile_of_few_commits_is_named_beside_a_p99():

@@ -32,7 +32,8 @@ Point = tuple[float, int]  # seconds since the start, durable bytes
 class DurableStream:
     """A new file that one thread fills while the caller syncs it.
 
-    ``most``: bytes after which the writer stops. :meth:`sync` is for one thread.
+    ``most``: bytes after which the writer stops. :meth:`sync` is for one thread. ``write_calls``
+    has, for each of ``points``, the seconds that the writer had spent in ``pwrite`` by then.
     """
 
     def __init__(self, path: Path, most: int) -> None:
@@ -40,6 +41,8 @@ class DurableStream:
         self.durable = 0
         self.written = 0
         self.points: list[Point] = [(0.0, 0)]
+        self.write_calls = [0.0]
+        self._write_seconds = 0.0
         self._ahead = LEAST_AHEAD
         self._ended = False
         self._error: OSError | None = None
@@ -59,8 +62,10 @@ class DurableStream:
                     if self._ended:
                         return
                 stamp[0] = self.written ^ SALT
+                started = perf_counter()
                 if os.pwrite(self._fd, block, self.written) != BLOCK:
                     raise OSError("a block was not written completely")
+                self._write_seconds += perf_counter() - started
                 with self._changed:
                     self.written += BLOCK
                     self._ended = self._ended or self.written >= self.most
@@ -94,6 +99,7 @@ class DurableStream:
             self._ahead = min(max(wanted, LEAST_AHEAD), MOST_AHEAD, 2 * self._ahead)
             self._changed.notify_all()
         self.points.append((now - self._began, target))
+        self.write_calls.append(self._write_seconds)
         return True
 
     def close(self) -> None:
@@ -133,6 +139,16 @@ def rates(points: Sequence[Point], windows: int = WINDOWS) -> list[float]:
 def without_warm_up(found: Sequence[float]) -> list[float]:
     """The rates after the first quarter of the windows."""
     return list(found[int(np.ceil(len(found) * WARM_UP)) :])
+
+
+def share_of_later_half(points: Sequence[Point], seconds: Sequence[float]) -> float:
+    """The fraction of the later half of a run's time that some work took.
+
+    ``seconds``: what the work had taken by each of the points.
+    """
+    times = [each for each, _ in points]
+    half = times[-1] / 2
+    return float(seconds[-1] - np.interp(half, times, seconds)) / half if half else 0.0
 
 
 def is_steady(found: Sequence[float]) -> bool:

@@ -9,6 +9,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 SUSTAINED_WRITE = "sustained write"
+DISK_WRITE = "write of the disk alone"  # where the writer's calls limit SUSTAINED_WRITE
 COMMIT_P50 = "commit p50"
 COMMIT_TAIL = "commit tail"  # the p99, or the highest percentile that the samples allow
 COMMIT_MEAN = "commit mean"
@@ -22,6 +23,7 @@ NETWORK_SEND = "network send"
 # The unit of each figure, in the order in which they are shown.
 UNITS = {
     SUSTAINED_WRITE: "B/s",
+    DISK_WRITE: "B/s",
     COMMIT_P50: "s",
     COMMIT_TAIL: "s",
     COMMIT_MEAN: "s",

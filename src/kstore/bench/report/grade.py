@@ -45,6 +45,7 @@ def verdict(found: Figures, in_memory: str = "") -> Verdict:
     for figure, name in ((written, "sequential writing"), (commit, "commit latency")):
         if figure.value is None:
             return Verdict(Grade.UNKNOWN, f"Without {name} it cannot be given.")
+    written = disk_writing(found)
     ranks = {"writing": _rank(written, WRITING_BOUNDS), "commit": _rank(commit, COMMIT_BOUNDS)}
     worst = max(ranks.values())
     if worst == 0:
@@ -56,11 +57,17 @@ def verdict(found: Figures, in_memory: str = "") -> Verdict:
             f"Graded by the p{share:g} of {commit.rounds} commits, too few for a p99, which may be "
             "worse."
         )
-    if written.sustained is False:
+    if found[names.SUSTAINED_WRITE].sustained is False:
         reasons.append("Longer writing may be slower.")
     elif _is_open(written, WRITING_BOUNDS) or _is_open(commit, COMMIT_BOUNDS):
         reasons.append("The intervals allow another grade: measure longer.")
     return Verdict((Grade.GOOD, Grade.FAIR, Grade.POOR)[worst], " ".join(filter(None, reasons)))
+
+
+def disk_writing(found: Figures) -> Figure:
+    """The rate that is graded as the disk's: that of its syncs where the writer is the limit."""
+    alone = found[names.DISK_WRITE]
+    return found[names.SUSTAINED_WRITE] if alone.value is None else alone
 
 
 def _share(commit: Figure) -> float:
@@ -89,7 +96,7 @@ def _shortfall(found: Figures, short: set[str], worst: int) -> str:
     """Which figures caused a grade below good."""
     reasons = []
     if "writing" in short:
-        written, bound = found[names.SUSTAINED_WRITE].value or 0.0, WRITING_BOUNDS[worst - 1]
+        written, bound = disk_writing(found).value or 0.0, WRITING_BOUNDS[worst - 1]
         reasons.append(f"it writes {rate(written, 'B')}, less than {rate(bound, 'B')}")
     if "commit" in short:
         took, bound = found[names.COMMIT_TAIL], COMMIT_BOUNDS[worst - 1]
@@ -103,8 +110,11 @@ def _shortfall(found: Figures, short: set[str], worst: int) -> str:
 
 def _first_limit(found: Figures) -> str:
     """What limits producers and consumers first, of the rates that were measured."""
+    on_disk = found[names.DISK_WRITE].value is None
     rates = {
-        "writing to disk": value(found, names.SUSTAINED_WRITE),
+        "writing to disk" if on_disk else "writing to the page cache": value(
+            found, names.SUSTAINED_WRITE
+        ),
         "reading from disk": value(found, names.CATCH_UP_READ),
         "one core's sending": value(found, names.NETWORK_SEND),
     }
@@ -116,7 +126,7 @@ def _first_limit(found: Figures) -> str:
 def compared(found: Figures) -> dict[str, float]:
     """The figures of which classes of devices have ranges, as far as they were measured."""
     figures = {
-        WRITING: value(found, names.SUSTAINED_WRITE),
+        WRITING: disk_writing(found).value,
         COMMIT: value(found, names.COMMIT_P50),
         CATCH_UP: value(found, names.CATCH_UP_READ),
     }

@@ -27,6 +27,10 @@ def writing(found: Figures, medium: str) -> str:
     records = f"{count((figure.value or 0) / RECORD)} records of 1 KB a second"
     if figure.sustained is False:
         return f"At most {records}: the rate still fell at the end."
+    if (disk := value(found, names.DISK_WRITE)) is not None:
+        return (
+            f"The page cache or processor limits it, not the disk: {rate(disk, 'B')} by its syncs."
+        )
     return f"{records}, in batches, acknowledged from {medium}."
 
 

@@ -12,6 +12,7 @@ from kstore.bench.report.verdict import subject_of
 _NAME, _RUN = 22, 29  # columns
 _ROWS = {
     "Sequential writing": names.SUSTAINED_WRITE,
+    "The disk alone": names.DISK_WRITE,
     "One commit, p50": names.COMMIT_P50,
     "One commit, mean": names.COMMIT_MEAN,
     "One commit, p99": names.COMMIT_TAIL,
@@ -33,6 +34,8 @@ def lines(before: Tree, after: Tree) -> Iterator[str]:
     grades = [verdict(each, of.in_memory) for each, of in zip(found, subjects, strict=True)]
     yield _line("Verdict", [each.grade.value for each in grades])
     for row, name in _ROWS.items():
+        if name == names.DISK_WRITE and all(each[name].value is None for each in found):
+            continue
         yield _line(row, [_shown(each[name]) for each in found])
 
 
