@@ -34,6 +34,7 @@ UNITS = {
     CATCH_UP_READ: "B/s",
     NETWORK_SEND: "B/s",
 }
+TAIL = 16 << 20  # bytes of the end of a file, which TAIL_READ reads again and again
 NOT_MEASURED = "not measured in this run"
 
 

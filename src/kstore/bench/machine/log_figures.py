@@ -60,7 +60,7 @@ COMMITS_AT_ONCE = 20  # between two checks of the clock; the first are the warm-
 MOST_COMMITS = 50_000  # times the scale
 LEAST_ROUNDS = 5  # of an interval
 ROUNDS = 7
-TAIL = 16 * MIB  # of the end of the file, which tail readers read
+TAIL = names.TAIL
 TAIL_BLOCK = 64 * KIB
 BESIDE_CACHE = 2  # times the last-level cache that a file has which no cache may hold
 COMMIT_FIGURES = (names.COMMIT_P50, names.COMMIT_TAIL, names.COMMIT_MEAN, names.COMMIT_SLOWEST)
@@ -317,7 +317,7 @@ def take_cached(path: Path, seconds: float) -> list[Figure]:
 
 
 def cached_size(size: int, cache: int, memory: int) -> tuple[int, str]:
-    """How many bytes of a file to read from page cache, and what to say if caches may hold it.
+    """How many bytes of a file to read from page cache, and that as text, with what caches do.
 
     ``cache`` and ``memory`` are the bytes of the last-level cache and of the available memory, 0
     if unknown.
@@ -325,8 +325,8 @@ def cached_size(size: int, cache: int, memory: int) -> tuple[int, str]:
     wanted = BESIDE_CACHE * cache or 1024 * MIB
     given = min(size, wanted, memory // 4 or wanted)
     given = max(given // TAIL_BLOCK, 1) * TAIL_BLOCK
-    note = f"the processor's caches may hold the {given / 1e6:,.0f} MB" if given < wanted else ""
-    return given, note
+    held = "; the processor's caches may hold them" if given < wanted else ""
+    return given, f"{given / 1e6:.0f} MB{held}"
 
 
 def take_network(setting: Setting, seconds: float) -> list[Figure]:

@@ -48,13 +48,21 @@ def commit(found: Figures, medium: str) -> str:
 
 
 def tail(found: Figures) -> str:
-    """Consumers that one core feeds from the page cache, and what they cost the writer."""
-    text = f"{consumers(value(found, names.TAIL_READ) or 0.0)} from the cache"
+    """Consumers that one core feeds from the page cache, and what they cost the writer.
+
+    The slower of two rates counts: a processor's cache may hold the tail that one reader reads, but
+    not what many consumers read.
+    """
+    tail_read, cached = value(found, names.TAIL_READ) or 0.0, found[names.CACHED_READ]
+    text = consumers(min(tail_read, cached.value or tail_read))
+    if cached.value is not None:
+        size = cached.note.split(";")[0]
+        text = f"{text} ({f'{size} ' if size else ''}alone: {rate(cached.value, 'B')})"
     alone, beside = value(found, names.SUSTAINED_WRITE), value(found, names.TAIL_WRITE)
     if not alone or beside is None:
         return f"{text}."
     lost = 1 - beside / alone
-    return f"{text}; writing is {f'{lost:.0%} slower' if lost >= 0.05 else 'as fast'} beside them."
+    return f"{text}; writing is {f'{lost:.0%} slower' if lost >= 0.05 else 'as fast'}."
 
 
 def catch_up(found: Figures) -> str:
@@ -80,7 +88,7 @@ def consumers(per_second: float) -> str:
     """``85 consumers of 100 MB/s``."""
     number = int(per_second / CONSUMER)
     if number < 1:
-        return f"less than one consumer of {rate(CONSUMER, 'B')}"
+        return f"no consumer of {rate(CONSUMER, 'B')}"
     return f"{count_of(number, 'consumer')} of {rate(CONSUMER, 'B')}"
 
 

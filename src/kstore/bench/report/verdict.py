@@ -94,7 +94,7 @@ def lines(subject: Subject, found: Figures) -> list[str]:
         *_row(
             "Tail reads",
             found[names.TAIL_READ],
-            f"{_rate(found, names.TAIL_READ)} while writing{_alone(found[names.CACHED_READ])}",
+            f"{_rate(found, names.TAIL_READ)} of {names.TAIL >> 20} MiB while writing",
             lambda: sentences.tail(found),
         ),
         *_row(
@@ -158,10 +158,6 @@ def _extent(written: Figure) -> str:
         return ", not yet sustained"
     held = [clause for clause in written.note.split("; ") if clause.startswith("held over")]
     return f", {held[0]}" if held else ""
-
-
-def _alone(cached: Figure) -> str:
-    return "" if cached.value is None else f", {rate(cached.value, 'B')} alone"
 
 
 def _latency(found: Figures) -> str:
