@@ -356,6 +356,22 @@ def test_the_environment_is_listed_by_subject(tmp_path):
     assert len(environment.lines(found)) == len(found)
 
 
+def test_the_busy_fraction_is_that_of_the_time_between_two_readings():
+    """user, nice, system, idle, iowait, irq, softirq, steal, guest; then each processor."""
+    before = "cpu  100 0 100 1000 50 0 0 10 5 0\ncpu0 50 0 50 500 25 0 0 5 5 0"
+    after = "cpu  120 0 110 1060 60 0 0 20 9 0\ncpu0 60 0 55 530 30 0 0 10 9 0"
+    assert environment.busy_share(before, after) == pytest.approx(40 / 110)
+    assert environment.busy_share(before, before) is None
+    assert environment.busy_share("", "") is None
+
+
+def test_the_processors_are_sampled_before_a_run(monkeypatch):
+    readings = iter(["cpu 0 0 0 0 0 0 0 0", "cpu 25 0 0 75 0 0 0 0"])
+    monkeypatch.setattr(environment, "sleep", lambda seconds: None)
+    monkeypatch.setattr(environment, "_read", lambda path: next(readings))
+    assert environment.system()["processors busy"] == "25 %"
+
+
 def test_files_in_memory_are_never_called_a_disk(tmp_path, monkeypatch):
     monkeypatch.setattr(environment, "mount_of", lambda path: ("none", "/", "tmpfs", "rw"))
     tree = tree_of(workload(), directory=tmp_path)

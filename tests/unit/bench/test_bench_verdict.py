@@ -198,9 +198,7 @@ def test_ranges_are_in_order():
 )
 @pytest.mark.parametrize("directory", ["/data", "/very/long" * 12])
 def test_every_verdict_fits_a_screen(found, directory):
-    subject = verdict.Subject(
-        directory, "ext4", "/dev/mapper/vg-log", DISK.machine, load=21.5, cores=2
-    )
+    subject = verdict.Subject(directory, "ext4", "/dev/mapper/vg-log", DISK.machine, busy=0.99)
     shown = verdict.lines(subject, found)
     assert len(shown) <= 23
     assert max(map(len, shown)) <= 80
@@ -283,22 +281,23 @@ def test_the_subject_of_a_run_is_its_disk_and_machine():
         "environment": {
             "cpu": {"cores": "1 of 2"},
             "memory": {"total": "23.4 GiB"},
-            "system": {"kernel": "Linux 6.18", "load": "2.5 1.0 1.0"},
+            "system": {"kernel": "Linux 6.18", "load": "2.5 1.0 1.0", "processors busy": "34 %"},
             "disk": {"directory": "/d", "file system": "xfs", "device": "/dev/sda1"},
         },
         "medium": "disk",
     }
     assert verdict.subject_of(tree) == verdict.Subject(
-        "/d", "xfs", "/dev/sda1", "1 core, 23.4 GiB, Linux 6.18", load=2.5, cores=1
+        "/d", "xfs", "/dev/sda1", "1 core, 23.4 GiB, Linux 6.18", busy=0.34
     )
     assert verdict.subject_of(tree | {"medium": "tmpfs"}).in_memory == "tmpfs"
 
 
 def test_a_busy_machine_is_named_as_one():
-    busy = replace(DISK, load=8.1, cores=2)
+    busy = replace(DISK, busy=0.34)
     text = " ".join(verdict.lines(busy, DATACENTRE_NVME))
-    assert "Other programs were running (load 8.1): repeat it without them." in text
-    assert "Other programs" not in " ".join(verdict.lines(DISK, DATACENTRE_NVME))
+    assert "Other programs used 34% of the processors: repeat it without them." in text
+    quiet = replace(DISK, busy=0.2)
+    assert "Other programs" not in " ".join(verdict.lines(quiet, DATACENTRE_NVME))
 
 
 def test_a_tail_that_is_slower_than_cached_reads_decides_the_consumers():
@@ -455,7 +454,7 @@ def test_a_file_with_odd_figures_is_refused(tmp_path, key, odd):
 def test_figures_of_zero_have_a_verdict_too():
     nothing = figures(0.0, (0.0, 0.0, 0.0), 0.0, beside=0.0)
     assert verdict.lines(DISK, nothing)[1].startswith("POOR FOR A LOG. It writes 0 B/s")
-    assert verdict.subject_of({"environment": {"system": {"load": ""}}}).load == 0
+    assert verdict.subject_of({"environment": {"system": {"processors busy": ""}}}).busy == 0
 
 
 def test_runs_of_the_verdict_alone_are_compared(tmp_path, capsys):

@@ -42,7 +42,7 @@ RISK, RISK_APART = 0.02, 0.1
 ENOUGH = 0.5  # fraction of kstore's figures without a verdict, above which nothing is concluded
 SUBJECTS = ("cpu", "memory", "system", "disk", "network")
 # Facts that differ from minute to minute on one machine.
-VOLATILE = {"available", "page cache", "dirty", "load", "free", "directory"}
+VOLATILE = {"available", "page cache", "dirty", "load", "processors busy", "free", "directory"}
 Verdict = Literal["slower", "faster", "same", "unsure", "few rounds"]
 _SIZES = ("scale", "part")
 

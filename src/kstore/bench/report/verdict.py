@@ -19,6 +19,7 @@ from kstore.bench.report.units import duration, rate, significant
 from kstore.integers import count_of
 
 WIDTH = 80
+BUSY = 0.25  # of the processors, above which a run is disturbed
 _NAME, _CLASS, _CELL = 20, 24, 19  # columns
 
 
@@ -27,7 +28,8 @@ class Subject:
     """What was measured.
 
     ``in_memory`` is the file system if its files are in memory (``tmpfs``), else empty;
-    ``machine`` names cores, memory and kernel; ``load`` is the average of the minute before.
+    ``machine`` names cores, memory and kernel; ``busy`` is the fraction of the processors that
+    other programs used just before.
     """
 
     directory: str
@@ -35,8 +37,7 @@ class Subject:
     device: str
     machine: str
     in_memory: str = ""
-    load: float = 0.0
-    cores: int = 1
+    busy: float = 0.0
 
 
 def subject_of(tree: Mapping[str, Any]) -> Subject:
@@ -57,15 +58,14 @@ def subject_of(tree: Mapping[str, Any]) -> Subject:
         device=disk.get("device", "?"),
         machine=", ".join(filter(None, facts)),
         in_memory="" if medium == "disk" else medium,
-        load=_load(system.get("load", "")),
-        cores=int(cores) if cores.isdigit() else 1,
+        busy=_busy(system.get("processors busy", "")),
     )
 
 
-def _load(averages: str) -> float:
-    """The first of the load averages; 0 if the system reports none."""
+def _busy(percent: str) -> float:
+    """The fraction of ``34 %``; 0 if the system reports none."""
     try:
-        return float(averages.split(" ")[0])
+        return float(percent.split(" ")[0]) / 100
     except ValueError:
         return 0.0
 
@@ -114,10 +114,10 @@ def lines(subject: Subject, found: Figures) -> list[str]:
 
 
 def _others(subject: Subject) -> str:
-    """A warning if other programs kept every core busy when the run began."""
-    if subject.load <= subject.cores:
+    """A warning if other programs used the processors just before the run began."""
+    if subject.busy <= BUSY:
         return ""
-    return f" Other programs were running (load {subject.load:g}): repeat it without them."
+    return f" Other programs used {subject.busy:.0%} of the processors: repeat it without them."
 
 
 def _heading(subject: Subject) -> str:

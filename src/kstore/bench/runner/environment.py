@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 from pathlib import Path
+from time import sleep
 
 from kstore._native.bench import memory_loops
 from kstore._native.format.crc import cpu_path, supported_paths
@@ -31,6 +32,8 @@ PACKAGES = (
     "matplotlib",
 )
 PROGRAMS = ("redis-server", "nats-server", "java")
+STAT = Path("/proc/stat")
+SAMPLED = 0.25  # seconds, of which the busy fraction of the processors is taken
 IN_MEMORY = ("tmpfs", "ramfs", "devtmpfs")  # file systems without a disk
 
 
@@ -145,7 +148,37 @@ def system() -> dict[str, str]:
         "machine": platform.machine(),
         "libc": " ".join(platform.libc_ver()),
         "load": " ".join(f"{value:.1f}" for value in os.getloadavg()),
+        "processors busy": _busy(),
     }
+
+
+def _busy() -> str:
+    """``34 %`` of the processors now, while this process waits; empty if the system does not report
+    it. Unlike the load, it has nothing of a run that ended a moment ago."""
+    before = _read(STAT)
+    sleep(SAMPLED)
+    share = busy_share(before, _read(STAT))
+    return "" if share is None else f"{100 * share:.0f} %"
+
+
+def busy_share(before: str, after: str) -> float | None:
+    """The fraction of the processors' time that was used between two contents of ``/proc/stat``.
+
+    Time in which a hypervisor ran other machines (steal) is used, waiting for a disk is not. None
+    if these are no such contents, or of the same moment.
+    """
+    was, now = _ticks(before), _ticks(after)
+    if len(was) < 8 or len(now) < 8:
+        return None
+    passed = [b - a for a, b in zip(was, now, strict=False)][:8]
+    idle = passed[3] + passed[4]
+    return (sum(passed) - idle) / sum(passed) if sum(passed) > 0 else None
+
+
+def _ticks(stat: str) -> list[int]:
+    """User, nice, system, idle, iowait, irq, softirq, steal ... of all processors together."""
+    name, *ticks = stat.partition("\n")[0].split() or [""]
+    return [int(each) for each in ticks] if name == "cpu" else []
 
 
 def mount_of(directory: Path) -> tuple[str, str, str, str]:
