@@ -21,7 +21,8 @@ turns; it finds smaller changes, also on a busy machine. Each is a Python interp
 environment kstore is installed, or a checkout with built kernels.
 Exit status: 0, nothing is slower (compare) or nothing failed; 3, something is slower; 4, it cannot
 say: most contestants have too few rounds, or rounds that differ too much; 1, a contestant failed
-(compare: in the second run), or a file cannot be read or written.
+(compare: in the second run), or a file cannot be read or written. The figures of
+two verdicts are shown with the better grade, but not judged: they do not change the exit status.
 """
 SLOWER, UNSURE = 3, 4
 SECONDS, SITTINGS = 10, 3

@@ -412,8 +412,24 @@ def test_two_disks_stand_beside_each_other():
         "Tail reads            7.4 GB/s                     7.4 GB/s",
         "Catch-up reads        1.9 GB/s                     not measured",
         "Network send          3.1 GB/s                     3.1 GB/s",
+        "The grades cannot be compared. The exit status does not judge this table.",
     ]
     assert list(side_by_side.lines(a_run(), memory)) == []
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "said"),
+    [
+        (DATACENTRE_NVME, THROTTLED, "The first is better by its grade."),
+        (THROTTLED, HARD_DISK, "The second is better by its grade."),
+        (CONSUMER_NVME, DATACENTRE_SATA, "The grades are equal."),
+        (of_tree({}), HARD_DISK, "The grades cannot be compared."),
+    ],
+)
+def test_two_verdicts_say_which_is_better_by_its_grade(first, second, said):
+    runs = [a_run(figures=as_tree(each.values())) for each in (first, second)]
+    *_, last = side_by_side.lines(*runs)
+    assert last == f"{said} The exit status does not judge this table."
 
 
 def test_the_rate_of_a_disk_alone_stands_beside_that_of_another():

@@ -4,12 +4,13 @@ from collections.abc import Iterator
 
 from kstore.bench.machine import figures as names
 from kstore.bench.machine.figures import Figure, of_tree
-from kstore.bench.report.grade import verdict
+from kstore.bench.report.grade import Grade, Verdict, verdict
 from kstore.bench.report.results import Tree
 from kstore.bench.report.units import duration, rate
 from kstore.bench.report.verdict import subject_of
 
 _NAME, _RUN = 22, 29  # columns
+_ORDER = (Grade.GOOD, Grade.FAIR, Grade.POOR)  # the best first
 _ROWS = {
     "Sequential writing": names.SUSTAINED_WRITE,
     "The disk alone": names.DISK_WRITE,
@@ -24,7 +25,8 @@ _ROWS = {
 
 
 def lines(before: Tree, after: Tree) -> Iterator[str]:
-    """A line for each figure of the verdict, and the grades; nothing if a run has no figures."""
+    """A line for each figure of the verdict, the grades, and which is better by these; nothing if a
+    run has no figures."""
     runs = (before, after)
     if not all(run.get("figures") for run in runs):
         return
@@ -37,6 +39,17 @@ def lines(before: Tree, after: Tree) -> Iterator[str]:
         if name == names.DISK_WRITE and all(each[name].value is None for each in found):
             continue
         yield _line(row, [_shown(each[name]) for each in found])
+    yield f"{_better(*grades)} The exit status does not judge this table."
+
+
+def _better(first: Verdict, second: Verdict) -> str:
+    """Which of two is better by its grade, as a sentence."""
+    if first.grade not in _ORDER or second.grade not in _ORDER:
+        return "The grades cannot be compared."
+    if first.grade is second.grade:
+        return "The grades are equal."
+    is_first = _ORDER.index(first.grade) < _ORDER.index(second.grade)
+    return f"The {'first' if is_first else 'second'} is better by its grade."
 
 
 def _line(name: str, cells: list[str]) -> str:
