@@ -14,8 +14,9 @@ import sys
 from collections.abc import Sequence
 
 from engine.workloads import CATALOG
-from kstore.cli import bench
+from kstore.cli import PIPE_CLOSED, bench
 from kstore.cli.common import ToolParser
+from kstore.cli.standard_streams import forget_output
 from kstore.errors import KStoreError
 from kstore.signals import raising_terminated, status_of
 
@@ -30,7 +31,12 @@ def main(words: Sequence[str]) -> int:
     arguments.words += ["engine"] if is_bare else []
     try:
         with raising_terminated():
-            return bench.run(arguments, CATALOG)
+            status = bench.run(arguments, CATALOG)
+            sys.stdout.flush()
+            return status
+    except BrokenPipeError:  # ``--list | head``
+        forget_output(sys.stdout)
+        return PIPE_CLOSED
     except KeyboardInterrupt as interrupt:
         return status_of(interrupt)
     except (KStoreError, OSError) as error:

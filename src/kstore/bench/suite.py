@@ -154,11 +154,12 @@ class Suite:
 
         ``tree`` has the results so far, also after an interrupt, whose name is ``ended_by``.
         """
-        sockets.congestion()  # a named one that the kernel refuses is an error before anything runs
+        # A named one that the kernel refuses is an error before anything runs.
+        congestion = sockets.congestion()
         with workspace(self.directory, needed(self.workloads, self.level)) as folder:
             started = datetime.now(UTC)
             self._until = perf_counter() + self._seconds
-            found = environment(folder.parent)
+            found = environment(folder.parent, congestion)
             self.listener.on_start(found)
             self.tree = tree = {
                 "kstore_bench": results.FORMAT,

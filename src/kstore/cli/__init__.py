@@ -48,7 +48,7 @@ TOOLS = {
     "bench": "measure what this machine offers a log: disk, memory, page cache, sockets",
 }
 
-_PIPE_CLOSED = 141  # a shell's status for a program ended by SIGPIPE
+PIPE_CLOSED = 141  # a shell's status for a program ended by SIGPIPE
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -69,7 +69,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         sys.stdout.flush()
     except BrokenPipeError:
         forget_output(sys.stdout)
-        return _PIPE_CLOSED
+        return PIPE_CLOSED
     except KeyboardInterrupt as interrupt:
         return status_of(interrupt)
     except KStoreError as error:

@@ -356,6 +356,16 @@ def test_the_environment_is_listed_by_subject(tmp_path):
     assert len(environment.lines(found)) == len(found)
 
 
+def test_the_environment_names_the_congestion_control_of_the_sockets(tmp_path, monkeypatch):
+    monkeypatch.setattr(environment, "_read", lambda path: "bbr")
+    assert environment.network("cubic")["congestion control"] == "cubic"
+    assert environment.network("cubic")["the system's"] == "bbr"
+    monkeypatch.undo()
+    monkeypatch.setenv("KSTORE_BENCH_CONGESTION", "reno")
+    tree = tree_of(workload(), directory=tmp_path)
+    assert tree["environment"]["network"]["congestion control"] == "reno"
+
+
 def test_the_busy_fraction_is_that_of_the_time_between_two_readings():
     """user, nice, system, idle, iowait, irq, softirq, steal, guest; then each processor."""
     before = "cpu  100 0 100 1000 50 0 0 10 5 0\ncpu0 50 0 50 500 25 0 0 5 5 0"

@@ -1,6 +1,9 @@
 """``python -m engine``: the contests of the engine, with the options of ``kstore bench``."""
 
 import json
+import os
+import subprocess
+import sys
 
 import pytest
 
@@ -35,6 +38,25 @@ def test_it_runs_a_workload_and_compares_two_runs(capsys, tmp_path, monkeypatch)
     capsys.readouterr()
     assert main(["compare", str(result), str(tmp_path / "none")]) == 1
     assert "none" in capsys.readouterr().err
+
+
+def test_a_closed_pipe_is_no_error():
+    """``python -m engine --list | head -1``."""
+    command = [sys.executable, "-m", "engine", "--list", "--details"]
+    reader, writer = os.pipe()
+    os.close(reader)
+    try:
+        ended = subprocess.run(
+            command,
+            stdout=writer,
+            stderr=subprocess.PIPE,
+            text=True,
+            check=False,
+            env=os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
+        )
+    finally:
+        os.close(writer)
+    assert (ended.returncode, ended.stderr) == (141, "")
 
 
 def test_a_wrong_word_is_an_error(capsys):

@@ -37,14 +37,17 @@ SAMPLED = 0.25  # seconds, of which the busy fraction of the processors is taken
 IN_MEMORY = ("tmpfs", "ramfs", "devtmpfs")  # file systems without a disk
 
 
-def environment(directory: Path) -> Environment:
-    """Everything that figures depend on and that the system reports, by subject."""
+def environment(directory: Path, congestion: str = "") -> Environment:
+    """Everything that figures depend on and that the system reports, by subject.
+
+    ``congestion``: the congestion control of the sockets, which is not always the system's.
+    """
     return {
         "cpu": cpu(),
         "memory": memory(),
         "system": system(),
         "disk": disk(directory),
-        "network": network(),
+        "network": network(congestion),
         "software": software(),
     }
 
@@ -239,10 +242,11 @@ def disk(directory: Path) -> dict[str, str]:
     }
 
 
-def network() -> dict[str, str]:
+def network(congestion: str = "") -> dict[str, str]:
     return {
         "sockets": "loopback",
-        "congestion control": _read("/proc/sys/net/ipv4/tcp_congestion_control"),
+        "congestion control": congestion,
+        "the system's": _read("/proc/sys/net/ipv4/tcp_congestion_control"),
         "allowed": allowed_congestion(),
         "available": _read("/proc/sys/net/ipv4/tcp_available_congestion_control"),
     }
