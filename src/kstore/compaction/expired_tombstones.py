@@ -1,7 +1,8 @@
 """Which tombstones of cleaned segments have been kept for ``delete.retention.ms``.
 
 Kafka's cleaner removes them when it compacts the log for other records (KIP-534): where none
-follow, they stay. A compaction that a caller asks for removes them.
+follow, they stay. A compaction that a caller asks for removes them. The horizon itself is in
+``_native/format/delete_horizon.pxd``.
 """
 
 from typing import TYPE_CHECKING

@@ -4,6 +4,6 @@ Modules:
 
 - key_indexer: first pass: finds the latest offset of every key
 - offset_map: a bounded map from the hash of a key to its latest offset
-- record_filter: second pass: copies or rebuilds batches with the retained records; tombstones and
-  their delete horizon
+- record_filter: second pass: copies or rebuilds batches with the retained records; sets
+  delete horizons
 """

@@ -1,7 +1,8 @@
 """The cleaner's second pass: copies or rebuilds batches with the retained records.
 
 Rules: Kafka's Cleaner.cleanInto and shouldRetainRecord, MemoryRecords.filterTo. Messages v0 and
-v1 keep their format, as in Kafka up to 3.9. Tombstones get a delete horizon (KIP-534).
+v1 keep their format, as in Kafka up to 3.9. The delete horizon of tombstones:
+``_native/format/delete_horizon.pxd``.
 """
 
 from cpython.memoryview cimport PyMemoryView_FromMemory
@@ -18,11 +19,14 @@ from kstore._native.format.batch_assembly cimport (
     ILLEGAL_TIMESTAMP,
 )
 from kstore._native.format.batch_header cimport BatchHeader, read_header, write_header
+from kstore._native.format.delete_horizon cimport (
+    delete_horizon_from, delete_horizon_of, keeps_tombstones,
+)
 from kstore._native.format.layout cimport *
 from kstore._native.format.record_rows cimport Rows
 from kstore._native.format.status cimport Status, OK, BAD_OFFSET, BAD_TIMESTAMP, MESSAGE_TOO_LARGE
 from kstore._native.read.batch_walk cimport (
-    COMPRESSED, DAMAGED, DECIDE, BatchWalk, Event, delete_horizon_of,
+    COMPRESSED, DAMAGED, DECIDE, BatchWalk, Event,
 )
 
 cdef extern from "Python.h":
@@ -62,7 +66,7 @@ cdef class RecordFilter(BatchWalk):
         self.latest = latest
         self.upper_bound = upper_bound
         self.now = now
-        self.horizon = now + min(delete_retention, INT64_MAX - max(now, 0))
+        self.horizon = delete_horizon_from(now, delete_retention)
         self.decompress = decompress
         self.compress = compress
         ordered = sorted(last_offsets)
@@ -256,10 +260,9 @@ cdef class RecordFilter(BatchWalk):
         """Reduce rows to the retained ones; set their counts and changed."""
         cdef Rows* rows = &self.rows
         cdef int64_t n, to = 0, offset, found
-        cdef int64_t horizon = delete_horizon_of(&self.batch)
         cdef bint keep_tombstones = (
             self.keep_old_tombstones if self.batch.magic < 2
-            else (horizon < 0 or self.now < horizon)
+            else keeps_tombstones(&self.batch, self.now)
         )
         cdef bint retain
         cdef int64_t[LOOKUP_BATCH] found_at

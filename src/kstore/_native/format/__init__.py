@@ -11,6 +11,7 @@ Modules:
 - converter: converts batches to another magic or codec
 - crc: CRC-32C and CRC-32, by the fastest path for this CPU
 - cursor: bounded reads and writes of integers and varints
+- delete_horizon: when compaction may remove the tombstones of a batch (KIP-534)
 - end_marker: the control records that end a transaction, read and written
 - integer: bounds checks of integer arguments
 - layout: sizes, positions and attribute bits of every structure on disk

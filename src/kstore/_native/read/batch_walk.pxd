@@ -3,7 +3,6 @@
 from libc.stdint cimport int64_t, uint8_t
 
 from kstore._native.format.batch_header cimport BatchHeader
-from kstore._native.format.layout cimport DELETE_HORIZON_BIT
 from kstore._native.format.record_rows cimport Rows
 from kstore._native.format.status cimport Status
 
@@ -14,12 +13,6 @@ cdef enum Event:
     FULL = 2                    # the offset map is full; the batch is not processed
     COMPRESSED = 3              # the batch must be decompressed first
     DAMAGED = 4
-
-
-cdef inline int64_t delete_horizon_of(const BatchHeader* batch) noexcept nogil:
-    if batch.magic == 2 and batch.attributes & DELETE_HORIZON_BIT:
-        return batch.base_timestamp
-    return -1
 
 
 cdef class BatchWalk:

@@ -11,6 +11,7 @@ from libc.stdlib cimport free
 
 from kstore._native.format.batch_header cimport crc_matches, read_header
 from kstore._native.format.cursor cimport get_i16
+from kstore._native.format.delete_horizon cimport delete_horizon_of
 from kstore._native.format.layout cimport CODEC_MASK, CONTROL_BIT, TRANSACTIONAL_BIT, V2_HEADER_SIZE
 from kstore._native.format.legacy_message cimport parse_legacy
 from kstore._native.format.record_rows cimport fill_legacy, fill_v2, fill_wrapped
