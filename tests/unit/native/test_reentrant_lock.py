@@ -130,3 +130,11 @@ def test_a_forked_child_gets_a_new_lock():
     lock._at_fork_reinit()
     assert lock.acquire(blocking=False)
     lock.release()
+
+
+def test_it_says_whether_a_thread_holds_it():
+    lock = ReentrantLock()
+    assert not lock.locked()
+    with lock, lock:
+        assert lock.locked()
+    assert not lock.locked()

@@ -83,6 +83,10 @@ cdef class ReentrantLock:
         """Release the lock; RuntimeError if this thread does not hold it."""
         self.release_native()
 
+    def locked(self):
+        """Whether a thread holds the lock; ``threading.Condition`` of Python 3.14 asks for it."""
+        return self.count > 0
+
     def __enter__(self):
         self.acquire_native(True)
         return True
