@@ -55,7 +55,8 @@ def parse_offsets(data: bytes, path: str | PathLike[str]) -> dict[Partition, int
 def _parse_as_written(data: bytes) -> dict[Partition, int] | None:
     """The entries of a checkpoint that looks as a writer leaves it; None for any other.
 
-    All of it in three calls: line by line, 10,000 entries take 30 ms of every start.
+    All of it in a few calls: line by line, 10,000 entries take three times as long, and every start
+    parses two checkpoints of all partitions.
     """
     text = data.decode() if data.isascii() else ""
     if _WRITTEN.fullmatch(text) is None:

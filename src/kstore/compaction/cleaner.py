@@ -93,7 +93,8 @@ def compact(
     CorruptRecordError
         A batch is corrupt; its segment and all later ones stay as they were.
     CompactionAbandonedError
-        The log was truncated meanwhile, or is being moved to another directory.
+        The log was truncated meanwhile, records of it were deleted, or it is being moved to another
+        directory.
     StorageError
         The disk is full or failed. Segments that were not swapped stay as they were.
     """
@@ -116,12 +117,12 @@ def compact(
             plan = plan_round(log, writer, files)
             output = _SwapIntoLog(log, writer, files, check, views)
             if plan.is_empty:
-                if report is None:
-                    report = plan.empty_report
-                    stop = plan.cleaned_end
-                    if rounds is None and has_expired_tombstones(log, stop, plan.now):
-                        plan = with_aborted(plan, log, stop)
-                        report = Round(plan, files, output, throttle, progress).purge(stop)
+                stop = plan.cleaned_end
+                is_first = report is None and rounds is None
+                if is_first and has_expired_tombstones(log, stop, plan.now, output.check):
+                    plan = with_aborted(plan, log, stop)
+                    report = Round(plan, files, output, throttle, progress).purge(stop)
+                report = report or plan.empty_report
                 break
             report = report or plan.empty_report
             keys = OffsetMap(dedupe_buffer_size, load_factor, os.urandom(16))

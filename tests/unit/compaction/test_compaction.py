@@ -137,6 +137,34 @@ def test_tombstones_go_after_their_time_without_new_records(tmp_path):
         assert (report.passes, report.reason[:17]) == (0, "the active segmen")
 
 
+def test_a_search_for_expired_tombstones_ends_when_it_is_stopped(tmp_path):
+    log = fill(tmp_path / "t-0", rounds=2)
+    log.compact()
+
+    def check():
+        raise CompactionAbandonedError("enough")
+
+    with pytest.raises(CompactionAbandonedError, match="enough"):
+        log.compact(check=check)
+    log.close()
+
+
+def test_records_that_are_deleted_while_tombstones_are_searched_abandon_it(tmp_path):
+    log = open_log(
+        tmp_path / "t-0", cleanup_policy="compact,delete", delete_retention_ms=0, segment_bytes=75
+    )
+    for key in (b"a", b"b"):
+        log.append(b"1", key=key)
+        log.append(None, key=key)
+        log.roll()
+    log.compact()
+    assert [offset for offset, _, _ in contents(log)] == [1, 3]
+    with pytest.raises(CompactionAbandonedError, match="records were deleted"):
+        log.compact(check=lambda: log.delete_records(4))
+    assert log.compact().passes == 0
+    log.close()
+
+
 @settings(max_examples=40)
 @given(st.integers(0, 1 << 40), st.sampled_from(SHAPES), st.sampled_from((75, 3000, 1 << 20)))
 def test_the_oracle_agrees_about_what_has_expired(tmp_path_factory, seed, shape, segment_bytes):
@@ -158,9 +186,10 @@ def test_the_oracle_agrees_about_what_has_expired(tmp_path_factory, seed, shape,
             stop=stop,
             now=now,
             retention=RETENTION,
-            producers={},  # their ids have expired, too
+            producers=rules.producers_of(wanted),
         )
-    with closing(open_compacted(directory, now=now, segment_bytes=segment_bytes)) as log:
+    named = {"segment_bytes": segment_bytes, "producer_id_expiration_ms": 2 * RETENTION}
+    with closing(open_compacted(directory, now=now, **named)) as log:
         log.compact()
         log.verify().raise_if_corrupt()
     found = batches_of(live_segments(directory))

@@ -16,7 +16,15 @@ from kstore.compaction import log_cleaner
 from kstore.errors import LogFailedError, PolicyViolationError, StorageError
 from kstore.files.files import Files
 from kstore.record import Record
-from support.compaction import NOW, batches_of, contents, fill, live_segments, open_compacted
+from support.compaction import (
+    NOW,
+    RETENTION,
+    batches_of,
+    contents,
+    fill,
+    live_segments,
+    open_compacted,
+)
 from support.disks import FaultyDisk, HastyDisk
 from support.logs import read_log
 from support.stores import leave_to_kafka
@@ -76,6 +84,46 @@ def test_every_call_fails_once_or_for_ever(tmp_path, sticky):
         assert set(found) <= set(before)
         assert set(after) <= set(found)
     assert tuple(before) in outcomes
+
+
+@pytest.mark.parametrize("sticky", [False, True])
+def test_any_failure_while_expired_tombstones_go_keeps_every_value(tmp_path, sticky):
+    base = tmp_path / "base" / "t-0"
+    log = fill(base, rounds=2, segment_bytes=1000)
+    log.extend([Record(-1, NOW, b"k%02d" % n, None) for n in range(0, 20, 2)])
+    log.roll()
+    log.compact()
+    log.close()
+    before = stuff(base)
+    values = [row for row in before if row[2] is not None]
+    assert len(before) > len(values) == 10
+    later = NOW + RETENTION
+    lengths = set()
+    for at in range(1000):
+        directory, crash = tmp_path / f"{at}" / "t-0", tmp_path / f"{at}-crash" / "t-0"
+        shutil.copytree(base, directory)
+        disk = FaultyDisk()
+        log = open_compacted(directory, files=disk, segment_bytes=1000, now=later)
+        disk.arm(at, lambda: StorageError("injected", errno=28), sticky=sticky)
+        with suppress(StorageError):
+            log.compact()
+        reached = len(disk.calls) > at
+        disk.fail_at = -1
+        shutil.copytree(directory, crash)  # as if the process were killed here
+        log.close()
+        for each in (crash, directory):
+            again = open_compacted(each, clean=False, now=later)
+            found = contents(again)
+            again.verify().raise_if_corrupt()
+            again.close()
+            assert [row for row in found if row[2] is not None] == values
+            assert set(found) <= set(before)
+            lengths.add(len(found))
+            shutil.rmtree(each.parent)
+        if not reached:
+            break
+    assert at > 10
+    assert {len(before), len(values)} <= lengths
 
 
 def test_a_compaction_killed_at_any_rename_keeps_every_key(tmp_path):
