@@ -19,18 +19,7 @@ def clean(folder, *, rounds):
     shape = Shape(batches=500, segments=12, keys=60)
     write_logs(folder, random_segments(random.Random(SEED), shape))
     for number in range(rounds):
-        now = NOW + number * 2 * RETENTION
-        log = open_log(
-            folder,
-            clean=number > 0,
-            clock=lambda now=now: now,
-            cleanup_policy="compact",
-            delete_retention_ms=RETENTION,
-            segment_bytes=4_000,
-            index_interval_bytes=64,
-            file_delete_delay_ms=0,
-            producer_id_expiration_ms=2_000_000_000,
-        )
+        log = open_at(folder, NOW + number * 2 * RETENTION, clean=number > 0)
         (folder.parent / "cleaner-offset-checkpoint").unlink(missing_ok=True)
         log.roll()
         report = log.compact()
@@ -40,10 +29,37 @@ def clean(folder, *, rounds):
     return report
 
 
-@pytest.fixture
-def cleaned(tmp_path):
+def open_at(folder, now, *, clean):
+    return open_log(
+        folder,
+        clean=clean,
+        clock=lambda: now,
+        cleanup_policy="compact",
+        delete_retention_ms=RETENTION,
+        segment_bytes=4_000,
+        index_interval_bytes=64,
+        file_delete_delay_ms=0,
+        producer_id_expiration_ms=2_000_000_000,
+    )
+
+
+def remove_expired(folder):
+    """Compact a log of which nothing is dirty, after the horizon of its tombstones."""
+    log = open_at(folder, NOW + 2 * RETENTION, clean=True)
+    report = log.compact()
+    assert (report.passes, report.keys) == (1, 0)
+    assert report.records_kept < report.records_read
+    log.close()
+
+
+@pytest.fixture(params=["two rounds", "a round, then what expired"])
+def cleaned(tmp_path, request):
     folder = tmp_path / "t-0"
-    clean(folder, rounds=2)
+    if request.param == "two rounds":
+        clean(folder, rounds=2)
+    else:
+        clean(folder, rounds=1)
+        remove_expired(folder)
     after = batches_of(segments_of(folder))
     assert {batch.codec for batch in after} == {0, 1, 2, 3, 4}
     assert any(batch.control for batch in after)
