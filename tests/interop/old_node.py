@@ -1,11 +1,12 @@
 """One broker of the days of ZooKeeper, 0.8.2 to 2.8, and its ZooKeeper: loopback, free ports."""
 
 import contextlib
+import re
 import signal
 import socket
 import subprocess
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 from interop.kafka_jars import java_command, run
@@ -17,7 +18,12 @@ _LOG4J = """log4j.rootLogger=WARN, stdout
 log4j.appender.stdout=org.apache.log4j.ConsoleAppender
 log4j.appender.stdout.layout=org.apache.log4j.PatternLayout
 log4j.appender.stdout.layout.ConversionPattern=%p %c %m%n
+log4j.logger.kafka.server.KafkaServer=INFO
 """
+# The port answers earlier, and a broker that is told to stop before this line fails to stop
+# cleanly: "Kafka server is still starting up, cannot shut down!"
+_STARTED = re.compile(rb"\[Kafka ?Server (id=)?1\],? started")
+_LIFE_CYCLE = "kafka.server.KafkaServer=info"
 
 
 class OldNode:
@@ -69,7 +75,8 @@ controlled.shutdown.enable=false
         return self._port
 
     def _run(self, version: str, main: str, properties: str) -> subprocess.Popen[bytes]:
-        command = java_command(version, main, self._root / properties, level=self.level)
+        level = f"{self.level},{_LIFE_CYCLE}"
+        command = java_command(version, main, self._root / properties, level=level)
         command.insert(1, f"-Dlog4j.configuration=file:{self._root / 'log4j.properties'}")
         with (self._root / "server.log").open("ab") as output:
             return subprocess.Popen(
@@ -77,23 +84,26 @@ controlled.shutdown.enable=false
             )
 
     def start(self) -> None:
+        """Start and wait until the start is complete: from then on `stop` is a clean stop."""
         if self._zookeeper is None:
             version = _ZOOKEEPER_OF.get(self.version, self.version)
             main = "org.apache.zookeeper.server.quorum.QuorumPeerMain"
             self._zookeeper = self._run(version, main, "zookeeper.properties")
-            self._wait(self._zookeeper, self._zookeeper_port)
+            self._wait(self._zookeeper, lambda: _answers(self._zookeeper_port))
+        output = self._root / "server.log"
+        before = output.stat().st_size
         self._broker = self._run(self.version, "kafka.Kafka", "server.properties")
-        self._wait(self._broker, self._port)
+        self._wait(self._broker, lambda: _answers(self._port))
+        self._wait(self._broker, lambda: bool(_STARTED.search(output.read_bytes(), before)))
 
-    def _wait(self, process: subprocess.Popen[bytes], port: int, timeout: float = 120) -> None:
+    def _wait(
+        self, process: subprocess.Popen[bytes], is_done: Callable[[], bool], timeout: float = 120
+    ) -> None:
         deadline = time.monotonic() + timeout
         while time.monotonic() < deadline and process.poll() is None:
-            with (
-                contextlib.suppress(OSError),
-                socket.create_connection(("127.0.0.1", port), timeout=1),
-            ):
+            if is_done():
                 return
-            time.sleep(0.1)
+            time.sleep(0.05)
         raise AssertionError(f"Kafka {self.version} did not start:\n{self.said()}")
 
     def said(self) -> str:
@@ -133,6 +143,15 @@ controlled.shutdown.enable=false
             self._zookeeper.kill()
             self._zookeeper.wait(30)
             self._zookeeper = None
+
+
+def _answers(port: int) -> bool:
+    with (
+        contextlib.suppress(OSError),
+        socket.create_connection(("127.0.0.1", port), timeout=1),
+    ):
+        return True
+    return False
 
 
 @contextlib.contextmanager

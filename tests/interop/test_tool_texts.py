@@ -103,14 +103,14 @@ def test_texts_and_statuses_are_kafkas(
     served: KstoreNode | Node,
     java: KafkaToolsProcess,
     files: Path,
-    capfd: pytest.CaptureFixture[str],
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     differing = {}
     for line in (*tool.lines, *tool.different):
         theirs = java.run(tool.main, *words_of(line, files, served.address, "x"))
-        capfd.readouterr()
+        capsys.readouterr()
         status = cli.main([tool.name, *words_of(line, files, served.address, "y")])
-        ours = Printed(status, *capfd.readouterr())
+        ours = Printed(status, *capsys.readouterr())
         if plain(theirs, "x") != plain(ours, "y"):
             differing[line] = f"\n  {plain(theirs, 'x')}\n  {plain(ours, 'y')}"
     unexpected = [f"{line}{both}" for line, both in differing.items() if line not in tool.different]
@@ -146,7 +146,7 @@ OF_DIRECTORIES = {
 @pytest.mark.parametrize("served", ["kstore"], indirect=True)
 @pytest.mark.parametrize("name", OF_DIRECTORIES)
 def test_a_directory_has_the_texts_of_a_server(
-    name: str, served: KstoreNode, files: Path, capfd: pytest.CaptureFixture[str]
+    name: str, served: KstoreNode, files: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Read beside the broker that has it open. A broker writes log starts to disk later."""
     # Not -1, kstore's default: a server, whose default differs, shows that as the topic's own.
@@ -158,7 +158,7 @@ def test_a_directory_has_the_texts_of_a_server(
             words_of(line, files, served.address, ""),
             [*words_of(f"{line} -", files, "", ""), "--log-dir", str(served.log_dir)],
         ):
-            capfd.readouterr()
+            capsys.readouterr()
             status = cli.main([name, *words])
-            printed.append(plain(Printed(status, *capfd.readouterr()), ""))
+            printed.append(plain(Printed(status, *capsys.readouterr()), ""))
         assert printed[0] == printed[1], line
