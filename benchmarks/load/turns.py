@@ -2,15 +2,21 @@
 
     PYTHONPATH=benchmarks:src python -m load.turns [SECONDS]
 
-One process serves a directory of a killed writer, which needs recovery, while other threads
-compact, apply retention and append. A periodic timer of the loop measures how late it is called.
-The first line of output is the baseline without other work.
+One process serves a directory of a killed writer, which needs recovery; then its cleaner and its
+retention work on a topic that another process produces to; then a thread of the broker's own
+process appends and compacts without pause. A periodic timer of the loop records how late it is
+called, and how much processor time the loop's thread took since the call before. A process that
+does nothing runs the same timer meanwhile: what it is late is the machine's share.
 """
 
+import contextlib
+import signal
+import subprocess
 import sys
 import tempfile
 import threading
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import peers.kafka  # finds tests/interop
@@ -25,6 +31,34 @@ assert peers.kafka.VERSION
 PERIOD = 0.0005  # seconds between calls of the timer
 SWITCH_SECONDS = 0.0005  # as in `kstore serve`
 SEGMENT = {"segment.bytes": 8_000_000}
+PRODUCED_EACH_SECOND = 30  # MB; an unbounded producer would take the cores from what is measured
+_IDLE_TIMER = """
+import signal, sys, time
+late, period = [], float(sys.argv[1])
+def end(number, frame):
+    print(len(late), *sorted(late)[-1000:])
+    sys.exit()
+signal.signal(signal.SIGTERM, end)
+print(flush=True)
+while True:
+    due = time.monotonic() + period
+    time.sleep(period)
+    late.append(time.monotonic() - due)
+"""
+_PRODUCER = """
+import sys, time
+from confluent_kafka import Producer
+address, topic, speed = sys.argv[1], sys.argv[2], float(sys.argv[3]) * 1e6
+producer = Producer({"bootstrap.servers": address, "linger.ms": 5, "batch.size": 64000})
+began, sent = time.monotonic(), 0
+print(flush=True)
+while True:
+    for number in range(1000):
+        producer.produce(topic, b"v" * 1000, b"%06d" % (number * 7919 % 5000), partition=number % 2)
+    producer.flush()
+    sent += 1_000_000
+    time.sleep(max(0.0, began + sent / speed - time.monotonic()))
+"""
 
 
 class Turns:
@@ -33,23 +67,65 @@ class Turns:
     def __init__(self, loop: Loop) -> None:
         self._loop = loop
         self._due = 0.0
+        self._used = 0.0
         self.late: list[float] = []
+        self.busy: list[float] = []
         loop.call_soon_threadsafe(self._again)
 
     def _turn(self) -> None:
         self.late.append(time.monotonic() - self._due)
+        self.busy.append(time.thread_time() - self._used)
         self._again()
 
     def _again(self) -> None:
+        self._used = time.thread_time()
         self._due = time.monotonic() + PERIOD
         self._loop.call_later(PERIOD, self._turn)
 
-    def take(self) -> list[float]:
-        found, self.late = sorted(self.late), []
+    def take(self) -> tuple[list[float], list[float]]:
+        """Seconds late and seconds of processor time of each turn since the last call, sorted."""
+        found = sorted(self.late), sorted(self.busy)
+        self.late, self.busy = [], []
         return found
 
 
-def _churn(topic: kstore.Topic, stop: threading.Event) -> None:
+@contextlib.contextmanager
+def _measured(name: str, turns: Turns) -> Iterator[None]:
+    """Print the turns of the enclosed work, beside a process that only runs the timer."""
+    with _program(_IDLE_TIMER, PERIOD) as timer:
+        turns.take()
+        yield
+        late, busy = turns.take()
+        timer.send_signal(signal.SIGTERM)
+        assert timer.stdout is not None
+        floor = [float(word) for word in timer.stdout.read().split()[1:]]
+    print(f"{name}, {len(late):,} turns, us (p50, p99, p99.9, longest):")
+    print(f"  late            {_figures(late)}")
+    print(f"  processor time  {_figures(busy)}")
+    print(f"  a process without work: longest {floor[-1] * 1e6:,.0f}", flush=True)
+
+
+def _figures(found: list[float]) -> str:
+    at = [found[min(len(found) - 1, int(len(found) * share))] for share in (0.5, 0.99, 0.999)]
+    return ", ".join(f"{value * 1e6:,.0f}" for value in (*at, found[-1]))
+
+
+@contextlib.contextmanager
+def _program(source: str, *arguments: object) -> Iterator[subprocess.Popen[str]]:
+    """A Python process, which has printed a line once it is at work, and is killed at the end."""
+    process = subprocess.Popen(
+        [sys.executable, "-c", source, *map(str, arguments)], stdout=subprocess.PIPE, text=True
+    )
+    try:
+        assert process.stdout is not None
+        process.stdout.readline()
+        yield process
+    finally:
+        process.kill()
+        process.wait()
+
+
+def _append(topic: kstore.Topic, stop: threading.Event) -> None:
     """Append with small segments, compact, and apply retention, until ``stop``."""
     number = 0
     while not stop.is_set():
@@ -62,36 +138,35 @@ def _churn(topic: kstore.Topic, stop: threading.Event) -> None:
             topic.apply_retention()
 
 
-def _line(name: str, late: list[float]) -> str:
-    """Microseconds: median, 99th and 99.9th of a hundred, longest."""
-    at = [late[min(len(late) - 1, int(len(late) * share))] * 1e6 for share in (0.5, 0.99, 0.999)]
-    text = ", ".join(f"{value:,.0f}" for value in (*at, late[-1] * 1e6))
-    return f"{name}: {len(late):,} turns, late by us (p50, p99, p99.9, longest): {text}"
-
-
 def main() -> int:
     seconds = float(sys.argv[1]) if len(sys.argv) > 1 else 10.0
     sys.setswitchinterval(SWITCH_SECONDS)
     with tempfile.TemporaryDirectory(prefix="kstore-turns-") as directory:
         root = Path(directory) / "data"
         make_killed(root, GB)
-        with kstore.serve(root, port=0) as broker:
+        settings = {"log.cleaner.backoff.ms": 200, "log.retention.check.interval.ms": 200}
+        config = {"cleanup.policy": "compact,delete", "retention.bytes": 40_000_000} | SEGMENT
+        config["min.cleanable.dirty.ratio"] = 0.01
+        with kstore.serve(root, port=0, settings=settings) as broker:
             turns = Turns(broker._loop)
-            time.sleep(min(2.0, seconds))
-            print(_line("during the recovery of 1 GB and after it", turns.take()))
-            config = {"cleanup.policy": "compact,delete", "retention.bytes": 20_000_000} | SEGMENT
-            topic = broker.store.create_topic("churned", partitions=2, config=config)
-            time.sleep(0.5)
-            turns.take()
-            time.sleep(min(2.0, seconds))
-            print(_line("idle", turns.take()))
+            with _measured("during the recovery of 1 GB and after it", turns):
+                time.sleep(min(2.0, seconds))
+            with _measured("idle", turns):
+                time.sleep(min(2.0, seconds))
+            broker.store.create_topic("produced", partitions=2, config=config)
+            with _program(_PRODUCER, broker.address, "produced", PRODUCED_EACH_SECOND):
+                time.sleep(0.5)  # its connection
+                with _measured("the cleaner and retention, and a producer", turns):
+                    time.sleep(seconds)
+            assert all(log.start_offset > 0 for log in broker.store["produced"]), "no retention"
+            topic = broker.store.create_topic("appended", partitions=2, config=config)
             stop = threading.Event()
-            thread = threading.Thread(target=_churn, args=(topic, stop))
-            thread.start()
-            time.sleep(seconds)
-            stop.set()
-            thread.join()
-            print(_line("while a thread appends, compacts and applies retention", turns.take()))
+            thread = threading.Thread(target=_append, args=(topic, stop))
+            with _measured("a thread that appends, compacts and applies retention", turns):
+                thread.start()
+                time.sleep(seconds)
+                stop.set()
+                thread.join()
     return 0
 
 

@@ -20,7 +20,7 @@ log4j.appender.stdout.layout=org.apache.log4j.PatternLayout
 log4j.appender.stdout.layout.ConversionPattern=%p %c %m%n
 log4j.logger.kafka.server.KafkaServer=INFO
 """
-# The port answers earlier, and a broker that is told to stop before this line fails to stop
+# The port answers earlier, and a broker that gets SIGTERM before this line does not stop
 # cleanly: "Kafka server is still starting up, cannot shut down!"
 _STARTED = re.compile(rb"\[Kafka ?Server (id=)?1\],? started")
 _LIFE_CYCLE = "kafka.server.KafkaServer=info"

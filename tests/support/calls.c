@@ -140,6 +140,13 @@ OF_TWO_NAMES(rename)
 OF_TWO_NAMES(link)
 OF_TWO_NAMES(symlink)
 
+/* os.link of Python 3.14 calls this instead of link. */
+int linkat(int at, const char *path, int other_at, const char *other, int flags) {
+    int result = REAL(linkat)(at, path, other_at, other, flags);
+    say("linkat(%d, \"%s\", %d, \"%s\", %d) = %d\n", at, path, other_at, other, flags, result);
+    return result;
+}
+
 ssize_t copy_file_range(int from, off64_t *from_at, int fd, off64_t *at, size_t size,
                         unsigned int flags) {
     char path[PATH_MAX];

@@ -18,17 +18,17 @@ from kstore.errors import (
     StoreLockedError,
     UnknownTopicOrPartitionError,
 )
-from kstore.files import process_lifetime
 from kstore.files.failure_detector import FailureDetectingFiles, is_failure, keeps_from_opening
 from kstore.files.files import Files
 from support.disks import FaultyDisk
+from support.process_exit import close_as_at_exit
 from support.stores import MARKER, QUIET
 
 
 @pytest.fixture(autouse=True)
 def closed() -> Iterator[None]:
     yield
-    process_lifetime._close_all()
+    close_as_at_exit()
 
 
 @pytest.fixture

@@ -516,6 +516,7 @@ def test_records_compare_by_value_and_show_their_fields():
     assert record != "x"
     assert pickle.loads(pickle.dumps(record)) == record
     assert len({record, pickle.loads(pickle.dumps(record)), other}) == 2
+    assert hash(record.headers) == hash((("h", b"1"),))
     assert "value=b'value'" in repr(record)
     with pytest.raises(AttributeError):
         record.offset = 3

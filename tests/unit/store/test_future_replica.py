@@ -31,6 +31,7 @@ from kstore.files import process_lifetime
 from kstore.files.files import DISK, Files
 from kstore.store import log_manager as manager_module
 from support.disks import FaultyDisk, HastyDisk
+from support.process_exit import close_as_at_exit
 from support.stores import MARKER, QUIET
 
 SMALL = LogConfig(segment_bytes=2000, index_interval_bytes=100, file_delete_delay_ms=0)
@@ -596,4 +597,4 @@ def test_a_process_killed_on_the_way_leaves_one_good_copy(tmp_path: Path) -> Non
 @pytest.fixture(autouse=True)
 def closed() -> Iterator[None]:
     yield
-    process_lifetime._close_all()
+    close_as_at_exit()

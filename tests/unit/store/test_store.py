@@ -27,6 +27,7 @@ from kstore.errors import (
 )
 from kstore.files import process_lifetime
 from support.damage import write_damaged
+from support.process_exit import close_as_at_exit
 from support.stores import MARKER, QUIET, Broken, drop, leave_to_kafka, python, scanned, snapshot
 
 DAY_MS = 86_400_000
@@ -570,6 +571,6 @@ def test_a_store_that_does_not_close_at_exit_is_reported(tmp_path, monkeypatch, 
     with kstore.open(tmp_path / "data") as store, monkeypatch.context() as patched:
         patched.setattr(store, "close", lambda: 1 / 0)
         patched.setattr(process_lifetime, "_OPEN", {store})
-        process_lifetime._close_all()
+        close_as_at_exit()
     assert "did not close cleanly" in caplog.text
     assert "data" in caplog.text

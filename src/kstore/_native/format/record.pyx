@@ -16,6 +16,7 @@ from kstore._native.format.cursor cimport Cursor
 from kstore._native.format.integer cimport integer_of
 from kstore._native.format.record_span cimport parse_header
 from kstore._native.format.status cimport OK, TRUNCATED, Status, raise_for_status, raise_named
+from kstore._native.format.subclass_tuple cimport new_subclass_tuple
 
 _OF_ITS_LOG = (
     "a record of a log does not know its partition: log.topic and log.partition do; the records "
@@ -75,11 +76,7 @@ def _values_by_name(headers):
 
 
 cdef object _NO_HEADERS = RecordHeaders()
-cdef PyTypeObject* _headers_type = <PyTypeObject*>RecordHeaders
-
-
-cdef extern from "Python.h":
-    object PyType_GenericAlloc(PyTypeObject* type, Py_ssize_t count)
+cdef object _headers_type = RecordHeaders      # not looked up by name
 
 
 cdef tuple parse_headers(const uint8_t* at, const uint8_t* end, int32_t count):
@@ -94,7 +91,7 @@ cdef tuple parse_headers(const uint8_t* at, const uint8_t* end, int32_t count):
     if count > (end - at) // 2:         # each takes two bytes or more
         raise_for_status(TRUNCATED, None, -1, -1)
     # Filled in place: a call of the class takes three times the instructions.
-    headers = PyType_GenericAlloc(_headers_type, count)
+    headers = new_subclass_tuple(_headers_type, count)
     cursor.position = at
     cursor.end = end
     for n in range(count):
