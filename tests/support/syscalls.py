@@ -121,6 +121,8 @@ class _Reader:
             self.gone(names)
         elif name in ("rename", "renameat", "renameat2"):
             self.renamed(names)
+        elif name in ("link", "linkat"):
+            self.found.extend(("link", path, 0) for path in names[:1])
         elif files or names:  # any other call is not recorded
             self.found.append((name, (files + names)[0], 0))
         elif name in ("sync", "io_uring_setup"):
