@@ -112,8 +112,8 @@ strangers: build $(VENV)/.group-test  ## the test suites of Kafka's clients agai
 	@PYTHONPATH=tests $(BIN)/python -m strangers $(STRANGERS_ARGS)
 
 .PHONY: strangers-smoke
-strangers-smoke: build $(VENV)/.group-test  ## of these, kafka-python's and Kafka's own tools (two minutes; Java 17, Maven)
-	@PYTHONPATH=tests $(BIN)/python -m strangers --jobs $(JOBS) "kafka-python base" "Kafka's tools 4.3.0"
+strangers-smoke: build $(VENV)/.group-test  ## of these, those whose tests come from registries: kafka-python, franz-go, Kafka's own tools (Java 17, Maven, Go 1.26)
+	@PYTHONPATH=tests $(BIN)/python -m strangers --jobs $(JOBS) "franz-go kgo" "Kafka's tools 4.3.0" "Kafka's tools 3.9.2" "kafka-python base" "franz-go kadm"
 
 # One session of two threads serves all tests of a process: its start is most of their time.
 .PHONY: spark

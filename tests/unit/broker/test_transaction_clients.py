@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -31,7 +32,12 @@ def servers(store: kstore.Store) -> Iterator[str]:
 
 
 def copied(store: kstore.Store) -> list[bytes | None]:
-    return [each.value for each in store["copy"][0].view(isolation="read_committed")]
+    """Once every transaction has ended: its markers are written after its client is answered."""
+    log = store["copy"][0]
+    deadline = time.monotonic() + WAIT
+    while log.last_stable_offset < log.end_offset and time.monotonic() < deadline:
+        time.sleep(0.01)
+    return [each.value for each in log.view(isolation="read_committed")]
 
 
 def all_copied(store: kstore.Store) -> list[bytes | None]:

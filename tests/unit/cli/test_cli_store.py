@@ -315,7 +315,7 @@ def test_follows_a_writer_until_interrupted(filled):
         process.send_signal(signal.SIGINT)
         _, errors = process.communicate()
         assert errors.startswith(b"Processed a total of ")
-        assert process.returncode == 130
+        assert process.returncode == 130, errors
     finally:
         watchdog.cancel()
 

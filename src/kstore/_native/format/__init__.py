@@ -22,4 +22,5 @@ Modules:
 - record_rows: decodes records into columns
 - record_span: parses and encodes one record of a v2 batch
 - status: status codes of kernels, and their exceptions
+- subclass_tuple: allocates a tuple of a subclass, for the caller to fill
 """
