@@ -7,18 +7,25 @@ from typing import Any
 import pytest
 
 import kstore
+from kstore.protocol.messages.consumer_group_describe import ConsumerGroupDescribeRequest
+from kstore.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from kstore.protocol.messages.create_acls import CreateAclsRequest
 from kstore.protocol.messages.delete_acls import DeleteAclsRequest
 from kstore.protocol.messages.describe_acls import DescribeAclsRequest
 from kstore.protocol.messages.describe_cluster import DescribeClusterRequest
+from kstore.protocol.messages.describe_groups import DescribeGroupsRequest
 from kstore.protocol.messages.fetch import FetchRequest
+from kstore.protocol.messages.find_coordinator import FindCoordinatorRequest
 from kstore.protocol.messages.metadata import MetadataRequest
+from kstore.protocol.messages.offset_commit import OffsetCommitRequest
 from kstore.protocol.messages.produce import ProduceRequest
 from kstore.record.builder import BatchBuilder
 from support.raw_client import RawClient
 
 STANDARD = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
-TOPIC, CLUSTER, LITERAL, READ, WRITE, DESCRIBE, DENY, ALLOW = 2, 4, 3, 3, 4, 8, 2, 3
+TOPIC, GROUP, CLUSTER, LITERAL = 2, 3, 4, 3
+READ, WRITE, DELETE, DESCRIBE, DENY, ALLOW = 3, 4, 6, 8, 2, 3
+NOT_ASKED = -(2**31)  # authorized operations of a request that does not ask for them
 SETTINGS: dict[str, object] = {
     "listeners": "INTERNAL://127.0.0.1:0,CLEAR://127.0.0.1:0",
     "listener.security.protocol.map": "INTERNAL:SASL_PLAINTEXT,CLEAR:PLAINTEXT",
@@ -63,6 +70,10 @@ def admin(tmp_path: Path) -> Iterator[Admin]:
 
 def acl(name: str, operation: int, permission: int = ALLOW) -> tuple[Any, ...]:
     return TOPIC, name, LITERAL, "User:ANONYMOUS", "127.0.0.1", operation, permission
+
+
+def group_acl(name: str, operation: int, permission: int = ALLOW) -> tuple[Any, ...]:
+    return GROUP, *acl(name, operation, permission)[1:]
 
 
 def produce(client: RawClient, *topics: str) -> dict[str, int]:
@@ -122,6 +133,55 @@ def test_metadata_shows_only_what_is_allowed(admin: Admin) -> None:
     asked = DescribeClusterRequest(include_cluster_authorized_operations=True)
     assert admin.client.ask(asked, 0).cluster_authorized_operations == 0
     assert admin.root.ask(asked, 0).cluster_authorized_operations > 0
+
+
+def group_operations(client: RawClient, *, consumer: bool, asked: bool = True) -> tuple[int, int]:
+    """The error code and the operations in the description of a group."""
+    if consumer:
+        request: Any = ConsumerGroupDescribeRequest(["grown"], include_authorized_operations=asked)
+    else:
+        request = DescribeGroupsRequest(["classic"], include_authorized_operations=asked)
+    [group] = client.ask(request, 0 if consumer else 5).groups
+    return group.error_code, group.authorized_operations
+
+
+def make_groups(client: RawClient) -> None:
+    """A classic group with an offset, and a consumer group with a member."""
+    while client.ask(FindCoordinatorRequest(key="grown"), 3).error_code:
+        pass
+    partition = OffsetCommitRequest.Topics.Partitions(0, 1)
+    commit = OffsetCommitRequest(
+        group_id="classic", topics=[OffsetCommitRequest.Topics("orders", partitions=[partition])]
+    )
+    while client.ask(commit, 5).topics[0].partitions[0].error_code == 14:
+        pass
+    join = ConsumerGroupHeartbeatRequest(
+        "grown", "m", 0,
+        rebalance_timeout_ms=60_000, subscribed_topic_names=["orders"], topic_partitions=[],
+    )  # fmt: skip
+    while client.ask(join, 1).error_code == 14:
+        pass
+
+
+@pytest.mark.parametrize("consumer", [False, True], ids=["classic", "consumer"])
+def test_groups_are_described_with_the_operations_that_the_client_may(
+    admin: Admin, consumer: bool
+) -> None:
+    make_groups(admin.root)
+    name = "grown" if consumer else "classic"
+    everything = 1 << READ | 1 << DELETE | 1 << DESCRIBE
+    assert group_operations(admin.root, consumer=consumer) == (0, everything)
+    assert group_operations(admin.root, consumer=consumer, asked=False) == (0, NOT_ASKED)
+    assert group_operations(admin.client, consumer=consumer) == (30, NOT_ASKED)
+    for operations, shown in [
+        ((DESCRIBE,), 1 << DESCRIBE),
+        ((READ,), 1 << READ | 1 << DESCRIBE),
+        ((DELETE,), everything),
+    ]:
+        assert set(admin.create(*(group_acl(name, each) for each in operations))) == {0}
+        assert group_operations(admin.client, consumer=consumer) == (0, shown)
+    assert admin.create(group_acl(name, READ, DENY)) == [0]
+    assert group_operations(admin.client, consumer=consumer) == (0, everything & ~(1 << READ))
 
 
 @pytest.mark.parametrize("version", [0, 1, 2, 3])

@@ -79,21 +79,6 @@ def test_protocol_with_most_votes_is_chosen_among_those_of_all() -> None:
     assert all(each.members == () for each in others)
 
 
-def test_group_has_a_largest_size() -> None:
-    driver = Driver(group_max_size=2)
-    stable(driver, 2)
-    assert error_of(driver.join("a")) == ErrorCode.GROUP_MAX_SIZE_REACHED
-
-
-def test_during_a_rebalance_waiting_members_count_against_the_group_size() -> None:
-    driver = Driver(group_max_size=2, group_initial_rebalance_delay_ms=3000)
-    driver.join("a")
-    driver.join("b")
-    answer = driver.join("c")
-    assert answer is not None
-    assert (answer.error, answer.member_id) == (ErrorCode.GROUP_MAX_SIZE_REACHED, "")
-
-
 def test_new_members_are_dropped_after_five_minutes() -> None:
     driver = Driver()
     stable(driver, rebalance_timeout_ms=1_000_000, session_timeout_ms=1_000_000)
@@ -309,15 +294,6 @@ def test_loaded_group_continues_with_its_generation() -> None:
     assert answer.assignment == b"assigned"
     driver.pass_time(10)
     assert driver.beat(loaded) == ErrorCode.UNKNOWN_MEMBER_ID
-
-
-def test_loaded_group_beyond_the_largest_size_rebalances() -> None:
-    driver = Driver(group_max_size=1)
-    members = tuple(
-        MemberSnapshot(name, None, "c", "/h", SESSION, REBALANCE, b"", b"") for name in "ab"
-    )
-    driver.coordinator.load(GroupSnapshot("g", "consumer", 5, "range", "a", 1.0, members), 0.0)
-    assert driver.state == "PreparingRebalance"
 
 
 def test_unloaded_group_answers_everyone() -> None:

@@ -27,6 +27,7 @@ from kstore.protocol.messages.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatRequest,
     ConsumerGroupHeartbeatResponse,
 )
+from kstore.security.acl import ResourceType
 
 if TYPE_CHECKING:
     from kstore.broker.services import Services
@@ -92,7 +93,9 @@ class ConsumerGroupHandlers:
         if message.include_authorized_operations:
             for group in described:
                 if not group.error_code:
-                    group.authorized_operations = GROUP_OPERATIONS
+                    group.authorized_operations = request.operations(
+                        ResourceType.GROUP, group.group_id, GROUP_OPERATIONS
+                    )
         return ConsumerGroupDescribeResponse(groups=described)
 
     def _describe(self, group_id: str, image: "ClusterImage") -> DescribedGroup:
