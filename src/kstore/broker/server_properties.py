@@ -10,6 +10,7 @@ from kstore.broker.settings import BrokerSettings
 from kstore.cluster.engine_config import KNOWN_TO_ENGINE
 from kstore.cluster.settings.broker_settings import BROKER_SETTINGS
 from kstore.cluster.settings.topic_settings import BROKER_SYNONYMS
+from kstore.cluster.store_settings import STORE_SETTINGS
 from kstore.config import parse_whole_number
 from kstore.errors import InvalidConfigError
 from kstore.integers import INT32_MAX
@@ -23,8 +24,8 @@ _LOG_DIRS, _LOG_DIR = "log.dirs", "log.dir"
 _NODE_IDS = ("node.id", "broker.id")
 _PROCESS_ROLES = "process.roles"
 _OWN = frozenset(BrokerSettings().to_properties())
-# Not one of its settings: the handlers of groups read it.
-_OF_GROUPS = frozenset(("group.coordinator.rebalance.protocols",))
+# Not among BrokerSettings: the broker and the handlers of groups read them as text.
+_READ_AS_TEXT = frozenset(("broker.rack", "group.coordinator.rebalance.protocols"))
 _OF_TOPICS = frozenset(
     name
     for setting in (
@@ -35,6 +36,7 @@ _OF_TOPICS = frozenset(
     for name, _ in BROKER_SYNONYMS.get(setting, ())
 )
 _OF_THE_FILE = frozenset((_LOG_DIRS, _LOG_DIR, *_NODE_IDS, _PROCESS_ROLES))
+_HONOURED = _OWN | _READ_AS_TEXT | _OF_TOPICS | _OF_THE_FILE | frozenset(STORE_SETTINGS)
 _JAVA = "it needs a Java class that decides what clients may do; remove it to run without that"
 # Keys that are rejected unless they have this value, because the broker cannot do without what they
 # configure.
@@ -68,7 +70,7 @@ def handling_of(name: str) -> str:
     """How a key is handled: HONOURED, SECURITY, IGNORED (also an unknown one), or REFUSED."""
     if name in REFUSED_UNLESS:
         return REFUSED
-    if name in _OWN or name in _OF_TOPICS or name in _OF_GROUPS or name in _OF_THE_FILE:
+    if name in _HONOURED:
         return HONOURED
     if is_security_setting(name):
         return SECURITY

@@ -303,8 +303,15 @@ def file_settings(arguments: argparse.Namespace) -> dict[str, str]:
 
 
 def broker_settings(arguments: argparse.Namespace) -> dict[str, str]:
-    """The settings of ``--override`` and of the options that stand for one."""
-    found: dict[str, str] = {}
+    """The settings of ``--override`` and of the options that stand for one.
+
+    A key is handled as in the file of --config. An unknown one stays: the broker refuses it, with
+    the names that are close.
+    """
+    from kstore.broker.server_properties import read_server_properties
+    from kstore.cluster.settings.broker_settings import BROKER_SETTINGS
+
+    overrides: dict[str, str] = {}
     for pair in arguments.override:
         name, equals, value = pair.partition("=")
         if not equals or not name:
@@ -313,7 +320,13 @@ def broker_settings(arguments: argparse.Namespace) -> dict[str, str]:
             raise WrongOptionsError(
                 f"--override {name.strip()} has no effect; the option is {_OPTIONS[name.strip()]}"
             )
-        found[name.strip()] = value
+        overrides[name.strip()] = value
+    read = read_server_properties(overrides)
+    unknown = {name: overrides[name] for name in read.ignored if name not in BROKER_SETTINGS}
+    ignored = [name for name in read.ignored if name not in unknown]
+    if ignored:
+        _say(arguments, f"--override: without effect: {', '.join(ignored)}")
+    found = {**read.settings, **unknown}
     if arguments.acks_durable:
         found["kstore.acks.durable"] = "true"
     if arguments.metrics_port is not None:

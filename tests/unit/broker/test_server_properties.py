@@ -1,5 +1,6 @@
 """Kafka's server.properties: what is honoured, ignored and refused."""
 
+import ast
 import re
 from pathlib import Path
 
@@ -7,7 +8,15 @@ import pytest
 
 import kstore
 from kstore.broker.broker import Broker
-from kstore.broker.server_properties import SECURITY, handling_of, read_server_properties
+from kstore.broker.server_properties import (
+    HONOURED,
+    IGNORED,
+    SECURITY,
+    handling_of,
+    read_server_properties,
+)
+from kstore.cluster.settings.broker_settings import BROKER_SETTINGS
+from kstore.cluster.store_settings import STORE_SETTINGS
 from kstore.errors import InvalidConfigError
 
 
@@ -88,3 +97,32 @@ def test_a_file_switches_the_new_protocol_of_groups_off() -> None:
     name = "group.coordinator.rebalance.protocols"
     found = read_server_properties({name: "classic", "log.dirs": "/d"})
     assert (found.settings, found.ignored) == ({name: "classic"}, ())
+
+
+def test_the_rack_and_the_settings_of_the_store_are_honoured() -> None:
+    for name in ("broker.rack", *STORE_SETTINGS):
+        found = read_server_properties({name: "1"})
+        assert (found.settings, found.ignored) == ({name: "1"}, ()), name
+        assert handling_of(name) == HONOURED
+
+
+# Named in the code, and yet without effect.
+NOT_READ = {
+    "log.message.format.version",  # of LogConfig; a broker appends record batches only
+}
+
+
+def test_what_the_code_reads_is_not_ignored() -> None:
+    """Every broker setting that the code names, besides the tables of all settings."""
+    package = Path(kstore.__file__).parent
+    named: dict[str, str] = {}
+    for path in package.rglob("*.py"):
+        if path.parent.name == "settings" or path.name == "server_properties.py":
+            continue
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.Constant) and isinstance(node.value, str):
+                named[node.value] = str(path.relative_to(package))
+    read = {name: where for name, where in named.items() if name in BROKER_SETTINGS}
+    assert len(read) > 80
+    ignored = {name: where for name, where in read.items() if handling_of(name) == IGNORED}
+    assert set(ignored) == NOT_READ, ignored

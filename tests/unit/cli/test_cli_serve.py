@@ -8,6 +8,7 @@ import struct
 import subprocess
 import sys
 import time
+from argparse import Namespace
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -15,7 +16,9 @@ from pathlib import Path
 import pytest
 
 import kstore
-from kstore.cli import main
+from kstore.broker.server_properties import documented_keys
+from kstore.cli import main, serve
+from kstore.errors import InvalidConfigError
 from kstore.remote.store import RemoteStore
 from kstore.signals import StopRequest
 from support.wire_client import encode, frame
@@ -279,6 +282,41 @@ def test_a_file_that_cannot_be_served(
     path.write_text(f"log.dirs={tmp_path / 'data'}\n{line}\n")
     assert main(["serve", "--config", str(path)]) == 1
     assert sentence in capfd.readouterr().err
+
+
+def test_an_override_and_a_file_treat_every_key_alike(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The same setting for the broker, or the same word that it has no effect."""
+    path = tmp_path / "server.properties"
+    effects: set[str] = set()
+    for name in sorted(set(documented_keys()) - set(serve._OPTIONS)):
+        path.write_text(f"{name}=x\n")
+        words = {"listen": None, "port": None, "advertised": None, "log_format": "text"}
+        words |= {"log_dir": [], "node_id": None, "acks_durable": False}
+        words |= {"metrics_port": None, "metrics_listen": None}
+        found = []
+        for read, given in (
+            (serve.file_settings, Namespace(**words, config=path)),
+            (serve.broker_settings, Namespace(**words, override=[f"{name}=x"])),
+        ):
+            try:
+                found.append(f"settings {read(given)}")
+            except InvalidConfigError as error:
+                found.append(f"error {error}")
+            said = capsys.readouterr().err.partition("without effect: ")[2]
+            found[-1] += f" ignored {said.strip()}"
+        assert found[0] == found[1]
+        effects.add(found[0].replace(name, "NAME"))
+    assert {"settings {'NAME': 'x'} ignored ", "settings {} ignored NAME"} <= effects
+
+
+def test_a_refused_override_is_a_sentence(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    words = ["--override", "remote.log.storage.system.enable=true"]
+    assert main(["serve", "--log-dir", str(tmp_path), "--port", "0", *words]) == 1
+    assert "remote.log.storage.system.enable=true is not supported" in capfd.readouterr().err
 
 
 def test_a_directory_or_a_file_is_named(capfd: pytest.CaptureFixture[str]) -> None:

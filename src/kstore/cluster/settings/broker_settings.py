@@ -19,6 +19,7 @@ KSTORE_DEFAULTS = MappingProxyType(
         "group.coordinator.rebalance.protocols": "classic,consumer",  # as Kafka 4
         # disk workers; the event loop's thread serves what is in the page cache
         "num.io.threads": "4",
+        "num.recovery.threads.per.data.dir": "2",  # as Kafka 4
         "queued.max.request.bytes": "268435456",  # of all connections together
         "socket.listen.backlog.size": "2147483647",  # the system limits it to its somaxconn
         "socket.receive.buffer.bytes": "-1",  # the system's, which adapts by itself
