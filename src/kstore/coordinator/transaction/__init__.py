@@ -4,6 +4,7 @@ Modules:
 
 - embedded_coordinator: The transaction coordinator of embedded producers, which blocks
 - end_markers: Appends the control record that ends a transaction to the log of a partition
+- id_locks: A lock for each transactional id in use
 - store_transactions: Implements the embedded coordinator's effects on a store
 - transaction_coordinator: A broker's transaction coordinator, without I/O and clock
 - transaction_events: The inputs and outputs of a broker's transaction coordinator

@@ -9,11 +9,11 @@ is aborted under a raised epoch (KIP-360), so that its producer is fenced.
 """
 
 import logging
-import threading
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import Protocol
 
+from kstore.coordinator.transaction.id_locks import IdLocks
 from kstore.coordinator.transaction.transaction_state_records import (
     PartitionKey,
     TransactionMetadata,
@@ -88,19 +88,14 @@ class EmbeddedCoordinator:
         self._max_timeout_ms = max_timeout_ms
         self._lowest_producer_id = lowest_producer_id
         self._ids: dict[str, TransactionMetadata] = {}
-        self._locks: dict[str, threading.RLock] = {}
-        self._guard = threading.Lock()
+        self._locks = IdLocks()
         self._deleted: dict[str, str] = {}  # by id: the deleted topic of its transaction
         self._is_retired = False
 
     def retire(self) -> None:
         """Wait for calls in progress and reject later ones, because a broker takes over."""
-        with self._guard:
-            self._is_retired = True
-            locks = list(self._locks.values())
-        for lock in locks:
-            with lock:
-                pass
+        self._is_retired = True
+        self._locks.wait_for_all()  # a turn that begins from here on sees that it is retired
 
     def load(self, metadata: TransactionMetadata) -> None:
         """Load the state of an id from ``__transaction_state``."""
@@ -115,9 +110,7 @@ class EmbeddedCoordinator:
 
     @contextmanager
     def _turn(self, transactional_id: str) -> Iterator[None]:
-        with self._guard:
-            lock = self._locks.setdefault(transactional_id, threading.RLock())
-        with lock:
+        with self._locks.turn(transactional_id):
             if self._is_retired:
                 raise ConcurrentTransactionsError(
                     "a broker has started or stopped serving the store: retry the call"
