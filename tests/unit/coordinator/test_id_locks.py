@@ -73,9 +73,14 @@ def test_a_lock_stays_while_another_thread_waits_for_it() -> None:
 
 def test_a_turn_may_be_taken_within_a_turn_and_fail() -> None:
     locks = IdLocks()
-    with pytest.raises(ValueError, match="no"), locks.turn("t"), locks.turn("t"):
-        assert len(locks) == 1
-        raise ValueError("no")
+
+    def fail() -> None:
+        with locks.turn("t"), locks.turn("t"):
+            assert len(locks) == 1
+            raise ValueError("no")
+
+    with pytest.raises(ValueError, match="no"):
+        fail()
     assert len(locks) == 0
 
 
