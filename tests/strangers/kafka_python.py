@@ -21,9 +21,7 @@ from strangers.suite import (
     run_command,
 )
 
-VERSION = "3.0.12"
 _PACKAGES = (
-    f"kafka-python=={VERSION}",
     "pytest==9.0.2",
     "pytest-timeout==2.4.0",
     "pytest-mock==3.15.1",
@@ -67,23 +65,33 @@ _ASSUMED = {"kstore": "4.0.0", "3.9.2": "3.9.0"}  # what its own client takes ks
 class KafkaPython(Suite):
     """``as_version`` is the version that the tests assume instead of the broker's own."""
 
+    release: str = "3.0.12"  # of kafka-python
     as_version: str = ""
     backend: str = ""  # KAFKA_PYTHON_NET
 
+    @property
+    def _archive(self) -> str:
+        return f"kafka_python-{self.release}"
+
+    @property
+    def _environment(self) -> str:
+        return f"kafka-python-{self.release}"
+
     def prepare(self, source: Path | None) -> None:
-        python = environment_of("kafka-python", _PACKAGES)
-        archive = CACHE / f"kafka_python-{VERSION}.tar.gz"
+        release = f"kafka-python=={self.release}"
+        python = environment_of(self._environment, (release, *_PACKAGES))
+        archive = CACHE / f"{self._archive}.tar.gz"
         if not archive.exists():
             pip = [python, "-m", "pip", "--disable-pip-version-check", "download", "--quiet"]
             # The build tools are not needed to unpack it, but pip asks the archive its name.
-            pip += ["--no-binary", ":all:", "--no-deps", f"kafka-python=={VERSION}"]
+            pip += ["--no-binary", ":all:", "--no-deps", release]
             build(pip, CACHE)
 
     def run(self, target: Target, only: Collection[str] = ()) -> Results:
         with tempfile.TemporaryDirectory() as scratch:
             tests = self._unpack(Path(scratch))
             report = Path(scratch) / "report.xml"
-            words = [CACHE / "env-kafka-python/bin/python", "-m", "pytest", "-q", "-rfE"]
+            words = [CACHE / f"env-{self._environment}/bin/python", "-m", "pytest", "-q", "-rfE"]
             words += ["--timeout", "60", "--timeout-method", "signal", "-p", "no:cacheprovider"]
             words += [f"--junit-xml={report}", *self._chosen(only)]
             environment = {
@@ -103,11 +111,11 @@ class KafkaPython(Suite):
         return ["test/integration", "--ignore", "test/integration/test_ssl_integration.py"]
 
     def _unpack(self, scratch: Path) -> Path:
-        with tarfile.open(CACHE / f"kafka_python-{VERSION}.tar.gz") as archive:
+        with tarfile.open(CACHE / f"{self._archive}.tar.gz") as archive:
             archive.extractall(scratch / "archive", filter="data")
         tests = scratch / "tests"
         tests.mkdir()
-        unpacked = scratch / "archive" / f"kafka_python-{VERSION}"
+        unpacked = scratch / "archive" / self._archive
         shutil.move(os.fspath(unpacked / "test"), os.fspath(tests / "test"))
         (tests / "test/__init__.py").touch()
         (tests / "test/service.py").write_text(_SERVICE)
@@ -120,4 +128,5 @@ SUITES = (
     KafkaPython("kafka-python as 2.4", SETTINGS, as_version="2.4.0"),
     KafkaPython("kafka-python as 1.0", SETTINGS, as_version="1.0.0"),
     KafkaPython("kafka-python as 0.11", SETTINGS, as_version="0.11.0"),
+    KafkaPython("kafka-python 2.3", SETTINGS, release="2.3.3"),
 )
