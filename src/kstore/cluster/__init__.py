@@ -9,6 +9,8 @@ Modules:
 - broker_file: ``kstore.broker``: the state that a broker keeps besides the topics
 - change_callbacks: Who is called after a change of the cluster's metadata
 - client_quotas: Quotas of clients: which limits are set, and which of them counts for a client
+- compact_owned_topics: Gives the internal topics that a broker owns their settings, even if Kafka
+  created them
 - config_changes: Applies and validates the changes of IncrementalAlterConfigs and AlterConfigs
 - effective_config: The settings of a topic's logs: its own, over those of the broker if the topic
   follows them

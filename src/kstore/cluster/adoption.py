@@ -18,6 +18,7 @@ from kstore.cluster.local_image import topic_image
 from kstore.cluster.node_identity import find_node_identity
 from kstore.cluster.settings.layers import BrokerConfig
 from kstore.cluster.settings.topic_settings import BROKER_SYNONYMS
+from kstore.coordinator.owned_topics import OWNED_TOPICS
 from kstore.errors import CorruptFileError, InvalidConfigError
 from kstore.files.filenames import CLUSTER_METADATA
 from kstore.files.files import DISK, Files
@@ -138,7 +139,10 @@ def plan_adoption(store: "Store", source: Source, broker: BrokerConfig) -> list[
         if record is not None and not identities.is_same(name, record.identity):
             record = None
         image = topic_image(store, name, node_id, record)
-        config = {**({} if image is None else image.config), **pinned, **wanted.config}
+        present = {} if image is None else image.config
+        if "cleanup.policy" not in present:  # what the broker sets once it serves the directory
+            present = {**OWNED_TOPICS.get(name, {}), **present}
+        config = {**present, **pinned, **wanted.config}
         refusal = None
         if image is None or image.is_adopted:
             refusal = "it already follows the broker's settings"

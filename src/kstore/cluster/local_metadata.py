@@ -53,7 +53,7 @@ from kstore.errors import (
     StorageError,
     UnknownTopicOrPartitionError,
 )
-from kstore.files.filenames import BROKER_FILE
+from kstore.files.filenames import BROKER_FILE, INTERNAL_TOPICS
 
 if TYPE_CHECKING:
     from kstore.store.store import Store
@@ -68,7 +68,8 @@ class LocalMetadata:
     Its topics are those of the store, including topics that this process creates, alters or deletes
     through the store. A topic follows the broker's settings only if it was created here or adopted;
     any other topic keeps its settings. Close it before the store: until then the broker's settings
-    apply to the store's logs.
+    apply to the store's logs. ``__consumer_offsets`` and ``__transaction_state`` are the broker's:
+    they are compacted unless a policy was set for them.
 
     Thread safe. Changes block; ``image`` does not.
 
@@ -117,6 +118,10 @@ class LocalMetadata:
         self._effective = EffectiveLogConfigs(store)
         self._seen, self._seen_failure = _UNSEEN, store._manager.last_failure
         self._image = ClusterImage(self._cluster_id, self.node_id, {}, {})
+        if any(name in store for name in INTERNAL_TOPICS):
+            from kstore.cluster.compact_owned_topics import compact_owned_topics
+
+            compact_owned_topics(store, self._record)
         self.refresh()
         store._catalog.effective_config = self._effective_config
         store._manager.on_epoch_begun = self.leader_epoch_begun

@@ -22,6 +22,7 @@ from kstore.coordinator.group.offset_records import (
     encode_offset_key,
     encode_offset_value,
 )
+from kstore.coordinator.owned_topics import OWNED_TOPICS
 from kstore.errors import CorruptRecordError
 from kstore.record import Record
 from kstore.record.builder import BatchBuilder
@@ -34,7 +35,7 @@ _UNKNOWN = b""  # no record: an encoded value is never empty
 
 OFFSETS_TOPIC = "__consumer_offsets"
 OFFSETS_PARTITIONS = 50  # offsets.topic.num.partitions
-OFFSETS_PROPERTIES = {"cleanup.policy": "compact", "segment.bytes": "104857600"}
+OFFSETS_PROPERTIES = OWNED_TOPICS[OFFSETS_TOPIC]
 
 
 class StoredRecord(Protocol):

@@ -3,6 +3,7 @@
 from typing import TYPE_CHECKING
 
 from kstore.coordinator.internal_topics import filled_partitions
+from kstore.coordinator.owned_topics import OWNED_TOPICS
 from kstore.coordinator.transaction.transaction_state_records import (
     TransactionMetadata,
     decode_key,
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 
 STATE_TOPIC = "__transaction_state"
 STATE_PARTITIONS = 50  # transaction.state.log.num.partitions
-STATE_PROPERTIES = {"cleanup.policy": "compact", "segment.bytes": "104857600"}
+STATE_PROPERTIES = OWNED_TOPICS[STATE_TOPIC]
 
 
 @lazy_dataclass(frozen=True)
