@@ -1,7 +1,8 @@
 """What a broker of kstore has beside the logs, as commands for Kafka's tools.
 
-Settings of topics and groups, access control lists, SCRAM users and quotas are in files of kstore's
-own, which a Kafka broker does not read. Passwords are not stored, so a user gets a new one.
+Settings of topics, groups and of the broker that were changed while it ran, access control lists,
+SCRAM users and quotas are in files of kstore's own, which a Kafka broker does not read. Passwords
+are not stored, so a user gets a new one.
 """
 
 import shlex
@@ -10,10 +11,11 @@ from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
 from kstore.cluster.adoption_report import deleted_by_retention
-from kstore.cluster.broker_file import read_broker_file
+from kstore.cluster.broker_file import BrokerState, read_broker_file
 from kstore.cluster.client_quotas import CLIENT_ID, IP, USER, ClientQuotas
 from kstore.cluster.engine_config import to_log_config
 from kstore.cluster.local_image import topic_image
+from kstore.cluster.settings.broker_settings import DYNAMIC_BROKER_SETTINGS
 from kstore.cluster.settings.layers import BrokerConfig
 from kstore.cluster.settings.topic_settings import TOPIC_SETTINGS
 from kstore.config import LogConfig
@@ -44,12 +46,18 @@ _ENTITIES = {USER: "users", CLIENT_ID: "clients", IP: "ips"}
 
 
 def export_commands(
-    store: "Store", topics: Iterable[str], known: "ClusterMetadata | None", report: "HandoverReport"
+    store: "Store",
+    topics: Iterable[str],
+    known: "ClusterMetadata | None",
+    report: "HandoverReport",
+    *,
+    node_id: int | None = None,
 ) -> None:
     """Add the commands to the report, and a warning for each topic from which the broker's
     retention would delete records that kstore keeps.
 
-    ``known``: the broker's metadata, with the settings that its topics have already.
+    ``known``: the broker's metadata, with the settings that it and its topics have already.
+    ``node_id``: the broker's, if it is known.
     """
     for topic in dict.fromkeys(topics):
         settings = _read(report, topic, partial(_settings, store, topic))
@@ -70,8 +78,11 @@ def export_commands(
     report.commands += map(_acl_command, sorted(acls or ()))
     users: Users | None = _read(report, "SCRAM users", lambda: Credentials(dirs).users)
     report.commands += _user_commands(users or {})
-    state = _read(report, "quotas and groups", lambda: read_broker_file(dirs))
+    state = _read(report, "settings, quotas and groups", lambda: read_broker_file(dirs))
     if state is not None:
+        set_there = {} if known is None else known.broker_settings
+        node = "NODE_ID" if node_id is None else str(node_id)
+        report.commands += _broker_commands(state, node, set_there)
         report.commands += _quota_commands(state.client_quotas)
         report.commands += _group_commands(state.groups)
 
@@ -149,6 +160,26 @@ def _user_commands(users: Users) -> Iterator[str]:
             yield (
                 f"kafka-configs {_SERVER} --alter --entity-type users --entity-name "
                 f"{shlex.quote(name)} --add-config {shlex.quote(value)}"
+            )
+
+
+def _broker_commands(
+    state: BrokerState, node: str, there: Mapping[str, Mapping[str, str]]
+) -> Iterator[str]:
+    """The settings of all brokers and of this one; Kafka changes only dynamic ones."""
+    for name, config, known in (
+        ("--entity-default", state.default_config, there.get("", {})),
+        (f"--entity-name {node}", state.config, there.get(node, {})),
+    ):
+        missing = [
+            (key, value)
+            for key, value in sorted(config.items())
+            if key in DYNAMIC_BROKER_SETTINGS and known.get(key) != value
+        ]
+        if missing:
+            yield (
+                f"kafka-configs {_SERVER} --alter --entity-type brokers {name} "
+                f"--add-config {shlex.quote(','.join(map(_setting, missing)))}"
             )
 
 

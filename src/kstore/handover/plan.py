@@ -89,7 +89,8 @@ def plan_handover(
         # Readers of the broker's directories have their offsets in these.
         log_dirs += [(log_dir, partial(_is_same_topic, there)) for log_dir in there.dirs]
         warn_of_offsets(store, log_dirs, {plan.topic for plan in report.partitions}, report)
-        export_commands(store, [plan.topic for plan in report.partitions], there.metadata, report)
+        topics = [plan.topic for plan in report.partitions]
+        export_commands(store, topics, there.metadata, report, node_id=there.node_id)
     for plan in report.partitions:
         _check_partition(there, plan, topic_ids or {})
     _check_contents(there, report)

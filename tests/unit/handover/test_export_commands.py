@@ -33,10 +33,13 @@ NOW = time.time_ns() // 1_000_000
 
 
 def exported(
-    store: kstore.Store, *topics: str, known: ClusterMetadata | None = None
+    store: kstore.Store,
+    *topics: str,
+    known: ClusterMetadata | None = None,
+    node_id: int | None = None,
 ) -> HandoverReport:
     report = HandoverReport()
-    export_commands(store, topics, known, report)
+    export_commands(store, topics, known, report, node_id=node_id)
     return report
 
 
@@ -146,6 +149,37 @@ def test_quotas_and_settings_of_groups(tmp_path: Path) -> None:
         "--entity-type groups --entity-name 'bil ling' --add-config "
         "consumer.session.timeout.ms=50000"
     )
+
+
+def test_settings_of_the_broker_that_were_changed_while_it_ran(tmp_path: Path) -> None:
+    with kstore.open(tmp_path) as store:
+        metadata = LocalMetadata(store)
+        metadata.alter_broker_config(
+            [
+                (AlterOp.SET, "log.cleanup.policy", "compact,delete"),
+                (AlterOp.SET, "log.retention.ms", "3600000"),
+            ],
+            for_all=True,
+        )
+        metadata.alter_broker_config([(AlterOp.SET, "max.connections", "500")])
+        metadata.close()
+        every, one = exported(store, node_id=3).commands
+        found = options(configs, every, "kafka-configs")
+        read = Namespace(**found)
+        assert entities_of(read) == []
+        assert (read.entity_type, read.entity_name) == ("brokers", DEFAULTS)
+        assert configs.parse_pairs(str(found["add_config"])) == {
+            "log.cleanup.policy": "compact,delete", "log.retention.ms": "3600000",
+        }  # fmt: skip
+        assert one.endswith(
+            "--entity-type brokers --entity-name 3 --add-config max.connections=500"
+        )
+        [_, unnamed] = exported(store).commands
+        assert "--entity-name NODE_ID --add-config max" in unnamed
+        there = {"": {"log.retention.ms": "3600000"}, "3": {"max.connections": "500"}}
+        known = ClusterMetadata("m", broker_settings=there)
+        [left] = exported(store, known=known, node_id=3).commands
+        assert left.endswith("--entity-default --add-config 'log.cleanup.policy=[compact,delete]'")
 
 
 def _entity_type(command: str) -> int:
