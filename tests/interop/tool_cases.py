@@ -40,11 +40,16 @@ FILES = {
     "elected-unknown": _partitions({"topic": "nope", "partition": 0}),
     "moved": _partitions({**_ORDERS, "replicas": [1]}),
     "config": "retention.ms=1000\n",
+    "topics": json.dumps({"version": 1, "topics": [{"topic": "orders"}, {"topic": "other"}]}),
+    "topics-twice": json.dumps({"version": 1, "topics": [{"topic": "orders"}] * 2}),
+    "topics-unknown": json.dumps({"version": 1, "topics": [{"topic": "nope"}]}),
 }
 _USAGE = "a wrong number is an error of the options: with the usage, on standard error"
 _ONE_LINE = "Kafka prints the arguments and a trace; kstore the exception's message, or more"
 _SLIP = "Kafka's slip: it prints the class Optional"
 _GROUPS_SLIP = "Kafka's slip, corrected in Kafka 4: it names options that do not help"
+_NO_FILE = "kstore says that there is no file"
+_MISSING = "one sentence for a missing option in all tools"
 _ALTERS = "kstore topics also alters settings"
 
 TOPICS = Tool(
@@ -152,7 +157,8 @@ CONFIGS = Tool(
         "--describe --entity-type broker-loggers", "--describe --entity-type users",
         "--describe --entity-type users --entity-default", "--describe --user noone",
         "--describe --entity-type clients", "--describe --entity-type ips",
-        "--describe --entity-type client-metrics",
+        "--describe --entity-type client-metrics", "--describe --topic other --force",
+        "--alter --topic {set} --add-config retention.ms=2000 --force",
         "--describe --entity-type topics --entity-name orders --entity-name other",
         "--alter --topic {set} --add-config retention.ms=2000,segment.bytes=1048576",
         "--alter --topic {set} --add-config cleanup.policy=[compact,delete]",
@@ -208,7 +214,10 @@ TRANSACTIONS = Tool(
     "transactions",
     _T + "TransactionsCommand",
     (
-        "@ list", "@ describe-producers --topic orders --partition 0", "@ describe",
+        "@ list", "@ list --duration-filter 10", "@ list --duration-filter -1",
+        "@ list --duration-filter x", "@ list --duration-filter",
+        "@ describe-producers --topic orders --partition x",
+        "@ describe-producers --topic orders --partition 0", "@ describe",
         "@ describe-producers --topic orders", "@ describe-producers --partition 0",
         "@ describe-producers --topic orders --partition 0 --broker-id 1", "@ find-hanging",
         "@ find-hanging --topic orders", "@ find-hanging --topic orders --partition 0",
@@ -221,11 +230,9 @@ TRANSACTIONS = Tool(
     ),
     {
         "@ describe --transactional-id nope": "kstore prints the broker's sentence",
-        "@ list --duration-filter 10": "kstore lists all",
         "@ abort": "kstore names another one of the missing options",
         "@ nope": "kstore lists the actions in another order",
         "list @": "kstore takes the server after the action, too",
-        "@ describe-producers --topic orders --partition x": "kstore says what a number is",
     },
 )  # fmt: skip
 LEADERS = Tool(
@@ -247,7 +254,7 @@ LEADERS = Tool(
         "--election-type preferred --topic orders --partition 0 --all-topic-partitions", "--nope",
     ),
     {
-        "--all-topic-partitions": "one sentence for a missing option in all tools",
+        "--all-topic-partitions": _MISSING,
         "--election-type preferred --path-to-json-file FILE:no-json": "kstore names the form",
     },
 )  # fmt: skip
@@ -258,10 +265,22 @@ REASSIGN = Tool(
         "--list", "--verify --reassignment-json-file FILE:moved", "--verify", "--execute",
         "--cancel", "", "--list --verify", "--list --reassignment-json-file FILE:moved", "--nope",
         "--cancel --reassignment-json-file FILE:moved",
-        "--execute --reassignment-json-file FILE:moved",
+        "--execute --reassignment-json-file FILE:moved", "--generate", "--list --generate",
+        "--generate --topics-to-move-json-file FILE:topics --broker-list 1",
+        "--generate --topics-to-move-json-file FILE:topics --broker-list 1 --disable-rack-aware",
+        "--generate --topics-to-move-json-file FILE:topics", "--generate --broker-list 1",
+        "--generate --reassignment-json-file FILE:moved", "--list --disable-rack-aware",
+        "--verify --reassignment-json-file FILE:moved --broker-list 1",
     ),
     {
-        "--generate": "kstore moves nothing between brokers",
+        **{
+            f"--generate --topics-to-move-json-file FILE:{words}": "errors are on standard error"
+            for words in (
+                "topics --broker-list 9", "topics --broker-list 1,1", "topics --broker-list x",
+                "topics-twice --broker-list 1", "topics-unknown --broker-list 1",
+                "no-json --broker-list 1", "version-2 --broker-list 1",
+            )
+        },
         "--verify --reassignment-json-file FILE:missing": "errors are on standard error",
     },
 )  # fmt: skip
@@ -351,37 +370,191 @@ ACLS = Tool(
         "--list", "--list --topic orders", "--add --allow-principal User:a --topic orders",
         "--add --topic orders", "", "--list --add", "--nope",
         "--add --allow-principal bad --topic orders --operation read",
+        "--add --allow-principal User:a --operation read", "--add", "--remove",
+        "--add --allow-principal User:a --topic orders --producer --operation read",
+        "--add --allow-principal User:a --group g --producer",
+        "--add --allow-principal User:a --topic orders --consumer",
+        "--add --allow-principal User:a --topic orders --resource-pattern-type match",
+        "--add --allow-principal User:a --topic orders --idempotent",
+        "--add --producer --idempotent",
+        "--add --allow-principal User:a --delegation-token t --operation read",
+        "--add --deny-host 1.2.3.4 --topic orders", "--list --remove",
+        "--remove --topic orders --producer --allow-principal User:a --operation read",
+        "--list --allow-principal User:a", "--list --principal User:a",
+        "--list --topic orders --topic other --resource-pattern-type any",
     ),
-    {},
+    {
+        "--list -": "kstore has no option for the properties of an authorizer",
+        "--add --topic orders --allow-principal User:a --operation nope":
+            "kstore names the word; Kafka takes it for an operation that no resource has",
+        "--add --allow-principal User:a --cluster --operation read":
+            "the operations in another order",
+        "--add --allow-principal User:a --topic orders --resource-pattern-type nope":
+            "errors are on standard error",
+    },
 )  # fmt: skip
 CLUSTER = Tool(
     "cluster",
     _T + "ClusterTool",
-    ("cluster-id", "cluster-id --nope"),
-    {"list-endpoints": "of Kafka 4", "unregister --id 9": "kstore has one broker"},
+    ("cluster-id", "cluster-id --nope", "-", "- --nope", "- unregister --nope"),
+    {
+        "list-endpoints": "of Kafka 4",
+        "- nope": "it has an action of Kafka 4",
+        "unregister --id 9": "kstore has one broker",
+        "unregister": "kstore has one broker",
+        "- cluster-id": "kstore has no --bootstrap-controller",
+        "- cluster-id --bootstrap-server": "Kafka names the short option, too",
+        "cluster-id --config FILE:missing": _NO_FILE,
+    },
 )
 FEATURES = Tool(
     "features",
     _T + "FeatureCommand",
-    ("@ describe --nope",),
-    {"@ upgrade --metadata 3.9": "kstore changes no levels: its broker has one"},
-)
+    ("@ describe --nope", "@ describe extra", "@", "@ --nope"),
+    {
+        "@ nope": "kstore only describes",
+        "- describe": "kstore has no --bootstrap-controller",
+        **dict.fromkeys(
+            ("@ upgrade --metadata 3.9", "@ upgrade", "@ downgrade", "@ disable --nope"),
+            "kstore changes no levels: its broker has one",
+        ),
+    },
+)  # fmt: skip
 VERSIONS = Tool(
     "broker-api-versions",
     "kafka.admin.BrokerApiVersionsCommand",
     ("--nope",),
-    {"": "kstore knows later versions of the requests"},
+    {
+        "": "kstore knows later versions of the requests",
+        "-": "Kafka prints its usage without a sentence",
+        "--command-config FILE:missing": _NO_FILE,
+    },
 )
 PRODUCER = Tool(
     "console-producer",
     "kafka.tools.ConsoleProducer",
-    ("--nope", "--topic other --timeout x", "--topic other --batch-size x"),
+    (
+        "--nope",
+        "",
+        "--topic other --topic orders",
+        "--topic other --request-required-acks x",
+        *(
+            f"--topic other --{name} x"
+            for name in (
+                "timeout",
+                "batch-size",
+                "max-block-ms",
+                "max-memory-bytes",
+                "request-timeout-ms",
+                "message-send-max-retries",
+                "retry-backoff-ms",
+                "metadata-expiry-ms",
+                "max-partition-memory-bytes",
+                "socket-buffer-size",
+            )
+        ),
+    ),
     {
+        "--topic other -": _MISSING,
+        "--topic": "Kafka has another option in mind, which is missing, too",
+        "--topic other --producer-property nope": "kstore refuses a property without a value",
+        "--topic other --producer.config FILE:missing": _NO_FILE,
+        "--topic other --line-reader nope.Nope": "kstore runs no Java classes",
         "--topic other --compression-codec nope": "kstore refuses a codec in its own words",
         "--topic other --property nope": "kstore refuses a property that it does not know",
     },
 )
+_SENT = "- --topic other --num-records 3 --throughput -1"
+_HEADER = "Kafka prints the header before it reads its numbers"
+PRODUCER_PERF = Tool(
+    "producer-perf",
+    _T + "ProducerPerformance",
+    (
+        "- --nope", "- --topic other --num-records 3", f"{_SENT} --record-size 5",
+        "- --topic other --throughput 1 --record-size 5", f"{_SENT} --record-size x",
+        "- --topic other --num-records x --throughput -1",
+        f"{_SENT} --record-size 5 --payload-monotonic", f"{_SENT} --payload-file FILE:missing",
+        f"{_SENT} --record-size 5 --producer-props nope",
+        f"{_SENT} --record-size 5 --producer-props bootstrap.servers=x acks=nope",
+    ),
+    {
+        "-": "Kafka prints its help",
+        _SENT: "Kafka breaks the name of an option",
+        f"{_SENT} --record-size 0": "kstore checks the number first",
+        f"{_SENT} --record-size 5 --producer-props": "Kafka counts the arguments",
+        f"{_SENT} --record-size 5 --producer.config FILE:missing": _NO_FILE,
+        "- --topic other --num-records 3 --throughput x": "kstore takes whole numbers",
+        f"{_SENT} --record-size 5 --print-metrics": "kstore's producer has no metrics",
+        f"{_SENT} --record-size 5 --transactional-id a": "kstore's has no transactions",
+    },
+)  # fmt: skip
+CONSUMER_PERF = Tool(
+    "consumer-perf",
+    _T + "ConsumerPerformance",
+    ("--nope", "", "--topic orders", "--messages 3"),
+    {
+        "--topic orders --messages 3 -": _MISSING,
+        "--topic orders --messages x": _HEADER,
+        "--topic orders --messages 3 --reporting-interval 0": _HEADER,
+        "--topic orders --messages 3 --fetch-size x": _HEADER,
+        "--topic orders --messages 3 --date-format i": _HEADER,
+        "--topic orders --messages 3 --consumer.config FILE:missing": _NO_FILE,
+        "--topic orders --messages -1": "kstore refuses a number below 0",
+    },
+)
+_ALIAS = "kstore has no --broker-list"
+VERIFIABLE_PRODUCER = Tool(
+    "verifiable-producer",
+    _T + "VerifiableProducer",
+    (
+        "--nope", "", "--topic", "--topic other --acks 2",
+        *(
+            f"--topic other --{name} x"
+            for name in (
+                "max-messages", "throughput", "repeating-keys", "value-prefix",
+                "message-create-time",
+            )
+        ),
+    ),
+    {
+        "--topic other -": _ALIAS,
+        "--topic other --acks x": "for kstore each is a word",
+        "--topic other --max-messages 0 --producer.config FILE:missing": _NO_FILE,
+    },
+)  # fmt: skip
+VERIFIABLE_CONSUMER = Tool(
+    "verifiable-consumer",
+    _T + "VerifiableConsumer",
+    (
+        "--nope",
+        "--topic orders",
+        "--group-id g",
+        "--topic orders --group-id g --max-messages",
+        "--topic orders --group-id g --max-messages x",
+        "--topic orders --group-id g --session-timeout x",
+    ),
+    {
+        "": "Kafka names another one of the missing options",
+        "--topic orders --group-id g -": _ALIAS,
+        "--topic orders --group-id g --reset-policy nope": "an error of the options",
+        "--topic orders --group-id g --assignment-strategy nope.Nope": "kstore has one assignor",
+    },
+)
+LATENCY = Tool(
+    "end-to-end-latency",
+    _T + "EndToEndLatency",
+    ("- x:1 t 1 2 5", "- x:1 t 1 0 5"),
+    {
+        "-": "kstore has Kafka 4's named options, too",
+        "- a": "the usage names the tool",
+        "- x:1 t 1 all 5 FILE:missing more": "the usage names the tool",
+        "- x:1 t x all 5": "kstore says what a number is",
+        "- x:1 t 1 all x": "kstore says what a number is",
+        "- x:1 t 1 all 5 FILE:missing": _NO_FILE,
+    },
+)
 TOOLS = (
     TOPICS, OFFSETS, DELETE_RECORDS, CONFIGS, LOG_DIRS, TRANSACTIONS, LEADERS, REASSIGN, CONSUMER,
-    GROUPS, ACLS, CLUSTER, FEATURES, VERSIONS, PRODUCER,
+    GROUPS, ACLS, CLUSTER, FEATURES, VERSIONS, PRODUCER, PRODUCER_PERF, CONSUMER_PERF,
+    VERIFIABLE_PRODUCER, VERIFIABLE_CONSUMER, LATENCY,
 )  # fmt: skip

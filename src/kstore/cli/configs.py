@@ -100,7 +100,9 @@ def describe(parser: ToolParser) -> None:
     parser.add_argument(
         "--dry-run", action="store_true", help="--alter: check the change and do not make it"
     )
-    parser.hints["--force"] = "kstore never asks before it changes something; leave it out"
+    parser.add_argument(
+        "--force", action="store_true", help="without effect: no change is asked about"
+    )
 
 
 def run(arguments: argparse.Namespace) -> int:

@@ -23,7 +23,7 @@ from kstore.cli.common import (
 )
 from kstore.client.delivery import Delivery
 from kstore.config import parse_whole_number
-from kstore.errors import KStoreError
+from kstore.errors import InvalidConfigError, KStoreError
 from kstore.integers import INT32_MAX, INT64_MAX
 from kstore.partition_files import count_of
 from kstore.signals import StopRequest
@@ -47,6 +47,8 @@ PRODUCER_PROPERTIES = (
     "max.block.ms",
     "enable.idempotence",
 )
+# Kafka's older options for properties.
+_OF_PRODUCERS = {"max-block-ms": "max.block.ms", "max-memory-bytes": "buffer.memory"}
 _OF_CONNECTIONS = (
     "message-send-max-retries",
     "retry-backoff-ms",
@@ -144,8 +146,12 @@ def describe_properties(parser: ToolParser) -> None:
         metavar="CLASS",
         help="LineMessageReader: kstore runs no other class",
     )
+    for name, meaning in _OF_PRODUCERS.items():
+        parser.add_argument(
+            f"--{name}", type=whole_number(0), metavar="N", help=f"the property {meaning}"
+        )
     for name in _OF_CONNECTIONS:
-        parser.hints[f"--{name}"] = "there is no connection to a broker; leave it out"
+        parser.add_argument(f"--{name}", type=whole_number(0), metavar="N", help="without effect")
     for name in ("key-serializer", "value-serializer"):
         parser.hints[f"--{name}"] = "keys and values are the bytes of the line; leave it out"
 
@@ -207,6 +213,15 @@ def run(arguments: argparse.Namespace) -> int:
         return 128 + stop.number if stop.number else 0
 
 
+def _acks(text: str) -> int:
+    if text not in ("0", "1"):
+        raise InvalidConfigError(
+            f"Invalid value {text[:40]} for configuration acks: String must be one of: all, -1, "
+            "0, 1"
+        )
+    return int(text)
+
+
 def producer_options(arguments: argparse.Namespace) -> dict[str, Any]:
     """Keyword arguments of Store.producer; a property wins over Kafka's older option.
 
@@ -216,9 +231,13 @@ def producer_options(arguments: argparse.Namespace) -> dict[str, Any]:
     given = client_properties(
         arguments.producer, arguments.producer_config, PRODUCER_PROPERTIES, arguments.connection
     )
+    for name, meaning in _OF_PRODUCERS.items():
+        value = getattr(arguments, name.replace("-", "_"), None)
+        if value is not None:
+            given.setdefault(meaning, str(value))
     acks = given.get("acks", arguments.request_required_acks)
     options: dict[str, Any] = {
-        "acks": "all" if acks in ("all", "-1") else parse_whole_number(acks, 0, 1, name="acks"),
+        "acks": "all" if acks in ("all", "-1") else _acks(acks),
         "linger_ms": arguments.timeout,
     }
     if "linger.ms" in given:

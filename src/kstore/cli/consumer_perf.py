@@ -3,11 +3,11 @@
 import argparse
 import random
 import time
-from datetime import datetime
 from typing import TYPE_CHECKING
 
 from kstore.arguments import whole_number
 from kstore.cli.common import ToolParser, complain, named_topic, open_server
+from kstore.cli.java_date_format import JavaDateFormat
 from kstore.cli.server_options import add_server
 from kstore.integers import INT32_MAX, INT64_MAX
 
@@ -50,10 +50,13 @@ def describe(parser: ToolParser) -> None:
         parser.add_argument(f"--{name}", type=whole_number(0, INT32_MAX), metavar="N",
             help="without effect")  # fmt: skip
     parser.hints["--print-metrics"] = "kstore's consumer has no metrics; leave it out"
-    parser.hints["--date-format"] = "times are printed as yyyy-MM-dd HH:mm:ss:SSS; leave it out"
+    parser.add_argument("--date-format", metavar="PATTERN", default="yyyy-MM-dd HH:mm:ss:SSS",
+        help="how times are printed, a pattern of Java's SimpleDateFormat (default: "
+        "yyyy-MM-dd HH:mm:ss:SSS)")  # fmt: skip
 
 
 def run(arguments: argparse.Namespace) -> int:
+    arguments.shown = JavaDateFormat(arguments.date_format).shown
     if not arguments.hide_header:
         print(header(detailed=arguments.show_detailed_stats))
     with open_server(arguments, client_id="perf-consumer-client") as store:
@@ -66,6 +69,7 @@ def run(arguments: argparse.Namespace) -> int:
             measured = consume(consumer, arguments)
         ended = time.time()
     if not arguments.show_detailed_stats:
+        shown = arguments.shown
         print(", ".join((shown(begun), shown(ended), *measured.total(ended - begun))))
     return 0
 
@@ -76,12 +80,6 @@ def header(*, detailed: bool) -> str:
         f"{first}, data.consumed.in.MB, MB.sec, data.consumed.in.nMsg, nMsg.sec, "
         "rebalance.time.ms, fetch.time.ms, fetch.MB.sec, fetch.nMsg.sec"
     )
-
-
-def shown(when: float) -> str:
-    """A time as Kafka's tool prints it."""
-    moment = datetime.fromtimestamp(when)
-    return f"{moment:%Y-%m-%d %H:%M:%S}:{moment.microsecond // 1000:03d}"
 
 
 class Measured:
@@ -136,7 +134,7 @@ def consume(consumer: "GroupConsumer", arguments: argparse.Namespace) -> Measure
             last = time.monotonic()
         now = time.monotonic()
         if arguments.show_detailed_stats and now >= next_line:
-            print(", ".join((shown(time.time()), "0", *measured.interval())), flush=True)
+            print(", ".join((arguments.shown(time.time()), "0", *measured.interval())), flush=True)
             next_line = now + interval
         if now - last >= arguments.timeout / 1000:
             complain(

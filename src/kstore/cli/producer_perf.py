@@ -34,6 +34,7 @@ Kafka's own tool or librdkafka's measure a broker. Ctrl-C and SIGTERM deliver wh
 
 def describe(parser: ToolParser) -> None:
     parser.epilog = EPILOG
+    parser.has_actions = True
     parser.add_argument("--topic", required=True, metavar="NAME", help="REQUIRED: the topic")
     parser.add_argument("--num-records", required=True, type=whole_number(0, INT64_MAX),
         metavar="N", help="REQUIRED: how many records")  # fmt: skip
@@ -77,6 +78,8 @@ def run(arguments: argparse.Namespace) -> int:
 
 def settings_of(arguments: argparse.Namespace) -> dict[str, Any]:
     """The options of the producer; those of the connection stay in the arguments."""
+    if not (arguments.producer_props or arguments.producer_config or arguments.bootstrap_server):
+        raise WrongOptionsError("Either --producer-props or --producer.config must be specified.")
     given = read_properties(arguments.producer_config)
     for pair in arguments.producer_props:
         name, equals, value = pair.partition("=")

@@ -21,7 +21,7 @@ from kstore.topic_partition import TopicPartition
 if TYPE_CHECKING:
     from kstore.remote.store import RemoteStore
 
-ACTIONS = ("list", "verify", "execute", "cancel")
+ACTIONS = ("generate", "list", "verify", "execute", "cancel")
 EPILOG = """\
 examples:
   kstore reassign-partitions --list --bootstrap-server localhost:9092
@@ -35,6 +35,8 @@ Moves partitions between the log directories of a broker. The file is Kafka's:
   {"version": 1, "partitions": [
     {"topic": "orders", "partition": 0, "replicas": [0], "log_dirs": ["/disk2/kafka"]}]}
 
+--generate prints such a file for the topics of --topics-to-move-json-file, {"version": 1,
+"topics": [{"topic": "orders"}]}, on the brokers of --broker-list; it changes nothing.
 --cancel ends the moves in the file that are not complete: the partitions stay where they are.
 "any" in log_dirs leaves a replica where it is. The replicas must be those that the partition has:
 to move them between brokers of a Kafka cluster, use Kafka's own tool. --verify says whether the
@@ -63,6 +65,13 @@ class Move(NamedTuple):
 def describe(parser: ToolParser) -> None:
     parser.epilog = EPILOG
     add_server(parser)
+    del parser.hints["--broker-list"]
+    parser.add_argument("--generate", action="store_true", help="propose brokers for topics")
+    parser.add_argument("--topics-to-move-json-file", metavar="FILE",
+        help="--generate: the topics; see below")  # fmt: skip
+    parser.add_argument("--broker-list", metavar="ID[,ID...]", help="--generate: the brokers")
+    parser.add_argument("--disable-rack-aware", action="store_true",
+        help="--generate: propose brokers without regard to their racks")  # fmt: skip
     parser.add_argument("--list", action="store_true", help="list the reassignments in progress")
     parser.add_argument("--verify", action="store_true", help="say whether the moves ended")
     parser.add_argument("--execute", action="store_true", help="begin the moves")
@@ -72,8 +81,7 @@ def describe(parser: ToolParser) -> None:
         help="without effect: a move begins at once")  # fmt: skip
     parser.add_argument("--preserve-throttles", action="store_true",
         help="do not remove the throttles of the brokers and topics")  # fmt: skip
-    for name in ("--generate", "--additional", "--topics-to-move-json-file"):
-        parser.hints[name] = "that concerns moves between brokers: use Kafka's own tool"
+    parser.hints["--additional"] = "that concerns moves between brokers: use Kafka's own tool"
     for name in ("--throttle", "--replica-alter-log-dirs-throttle"):
         parser.hints[name] = "moves of a server are not throttled; 'kstore log-dirs --move' can be"
 
@@ -83,15 +91,12 @@ def run(arguments: argparse.Namespace) -> int:
     if len(chosen) != 1:
         raise WrongOptionsError(
             "Command must include exactly one action: --generate, --execute, --verify, --cancel, "
-            "--list\nkstore has no --generate"
+            "--list"
         )
     (action,) = chosen
-    if arguments.reassignment_json_file is None and action != "list":
-        raise WrongOptionsError('Missing required argument "[reassignment-json-file]"')
-    if arguments.reassignment_json_file is not None and action == "list":
-        raise WrongOptionsError(
-            'Option "[reassignment-json-file]" can\'t be used with action "[list]"'
-        )
+    check(arguments, action)
+    if action == "generate":
+        return generate(arguments)
     if action == "list":
         with open_server(arguments) as store:
             print_reassignments(store)
@@ -101,6 +106,37 @@ def run(arguments: argparse.Namespace) -> int:
     with open_server(arguments) as store:
         check_replicas(store, moves)
         return _RUN[action](store, arguments, moves)
+
+
+def check(arguments: argparse.Namespace, action: str) -> None:
+    """Check the options of an action by Kafka's rules."""
+    of_generate = ("topics-to-move-json-file", "broker-list")
+    required: dict[str, tuple[str, ...]] = {"list": (), "generate": of_generate}
+    needed = required.get(action, ("reassignment-json-file",))
+    permitted = (*needed, "disable-rack-aware") if action == "generate" else needed
+    given = [
+        name
+        for name in ("reassignment-json-file", *of_generate, "disable-rack-aware")
+        if getattr(arguments, name.replace("-", "_")) not in (None, False)
+    ]
+    for name in needed:
+        if name not in given:
+            raise WrongOptionsError(f'Missing required argument "[{name}]"')
+    for name in given:
+        if name not in permitted:
+            raise WrongOptionsError(f'Option "[{name}]" can\'t be used with action "[{action}]"')
+
+
+def generate(arguments: argparse.Namespace) -> int:
+    """Print a proposal for the topics of the file."""
+    from kstore.cli.propose_assignment import parse_brokers, parse_topics, propose
+
+    path = arguments.topics_to_move_json_file
+    topics = parse_topics(read_text_file(path), path)
+    brokers = parse_brokers(arguments.broker_list)
+    with open_server(arguments) as store:
+        propose(store, topics, brokers, uses_racks=not arguments.disable_rack_aware)
+    return 0
 
 
 def parse_moves(text: str, path: str) -> list[Move]:

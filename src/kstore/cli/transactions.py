@@ -49,7 +49,10 @@ def describe(parser: ToolParser) -> None:
         add_server(found, after_action=True)
         return found
 
-    action("list", "list transactional ids with their coordinator, producer id and state")
+    every = action("list", "list transactional ids with their coordinator, producer id and state")
+    every.add_argument("--duration-filter", type=whole_number(-INT64_MAX, INT64_MAX), default=-1,
+        metavar="MS", help="only those whose transaction has been open for longer (default: -1, "
+        "all)")  # fmt: skip
     one = action("describe", "describe the state of a transactional id")
     one.add_argument("--transactional-id", required=True, metavar="ID", help="REQUIRED: the id")
     producers = action("describe-producers", "describe the active producers of a partition")
@@ -112,9 +115,9 @@ def check(arguments: argparse.Namespace) -> None:
 def list_all(store: "RemoteStore", arguments: argparse.Namespace) -> None:
     from kstore.remote.transactions import list_transactions
 
-    del arguments
     header = ("TransactionalId", "Coordinator", "ProducerId", "TransactionState")
-    pretty_table(header, sorted(list_transactions(store.cluster)))
+    longer_than = None if arguments.duration_filter < 0 else arguments.duration_filter
+    pretty_table(header, sorted(list_transactions(store.cluster, longer_than_ms=longer_than)))
 
 
 def describe_one(store: "RemoteStore", arguments: argparse.Namespace) -> None:

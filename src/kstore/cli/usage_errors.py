@@ -6,11 +6,14 @@ Each has argparse's own words, or a hint, on the line after it.
 import re
 from collections.abc import Collection, Sequence
 
+from kstore.integers import INT32_MAX
+
 _MISSING = re.compile(r"the following arguments are required: (\S+?),?(?: |/|$)")
 _WRONG_VALUE = re.compile(
     r"argument (?P<option>\S+): (?P<why>.*, not (?P<quote>['\"])(?P<value>.*)(?P=quote).*"
     r"|invalid choice: (?P<choice>'.*?') .*)"
 )
+_CHOICE = re.compile(r"[^', )]+")
 
 
 def unknown_option(words: Sequence[str], known: Collection[str]) -> str | None:
@@ -43,8 +46,23 @@ def kafka_sentence(message: str, unknown: str | None, *, of_actions: bool) -> tu
         value = wrong["value"] or (wrong["choice"] or "''")[1:-1]
         if not name.startswith("-"):
             return wrong["why"], ""
+        if of_actions and wrong["choice"]:
+            choices = ",".join(_CHOICE.findall(wrong["why"].partition("(choose from")[2]))
+            return f"argument {name}: invalid choice: '{value}' (choose from {{{choices}}})", ""
         if of_actions:
-            return f"argument {name}: could not convert '{value}'", f"{name}: {wrong['why']}"
+            java = _java_number(value, wrong["why"])
+            return f"argument {name}: could not convert '{value}'{java}", f"{name}: {wrong['why']}"
         parsed = f"Cannot parse argument '{value}' of option {name.lstrip('-')}"
         return parsed, f"{name}: {wrong['why']}"
+    if of_actions and (extra := re.fullmatch("unrecognized arguments: (.*)", message)):
+        return f"unrecognized arguments: '{extra[1]}'", ""
     return message, ""
+
+
+def _java_number(value: str, why: str) -> str:
+    """What Java adds for a text that is no number: the type, which its largest value shows."""
+    limits = re.match(r"a whole number from (-?\d+) to (\d+), not ", why)
+    if limits is None or re.fullmatch(r"[+-]?\d+", value):
+        return ""
+    kind = "Integer" if int(limits[2]) <= INT32_MAX else "Long"
+    return f' to {kind} (For input string: "{value}")'

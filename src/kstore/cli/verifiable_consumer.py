@@ -37,6 +37,7 @@ _CLASSIC_ONLY = "kstore's consumer for servers has only the classic protocol; le
 
 def describe(parser: ToolParser) -> None:
     parser.epilog = EPILOG
+    parser.has_actions = True
     add_server(parser, "--consumer.config")
     parser.add_argument("--topic", required=True, metavar="NAME", help="REQUIRED: the topic")
     parser.add_argument("--group-id", required=True, metavar="ID", help="REQUIRED: the group")

@@ -46,6 +46,7 @@ UNKNOWN_TOPIC = UnknownTopicOrPartitionError.code
 
 def describe(parser: ToolParser) -> None:
     parser.epilog = EPILOG
+    parser.has_actions = True
     add_server(parser, "--producer.config")
     parser.add_argument("--topic", required=True, metavar="NAME", help="REQUIRED: the topic")
     parser.add_argument("--max-messages", type=whole_number(-1, INT32_MAX), default=-1,

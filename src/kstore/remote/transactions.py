@@ -64,13 +64,19 @@ class ProducerDescription(NamedTuple):
 
 
 def list_transactions(
-    cluster: Cluster, *, producer_ids: Iterable[int] = ()
+    cluster: Cluster, *, producer_ids: Iterable[int] = (), longer_than_ms: int | None = None
 ) -> list[ListedTransaction]:
-    """The transactional ids of all brokers, or only those of these producers."""
+    """The transactional ids of all brokers, or only those of these producers, or those whose
+    transaction has been open for longer than a time, which brokers know since Kafka 3.8."""
     cluster.metadata([])
     request = ListTransactionsRequest(producer_id_filters=list(producer_ids))
+    if longer_than_ms is not None:
+        request.duration_filter = longer_than_ms
     found = []
     for node in cluster.nodes:
+        newest = cluster.versions(node).get(ListTransactionsRequest.API_KEY, (0, 0))[1]
+        if longer_than_ms is not None and newest < 1:
+            raise KStoreError(f"broker {node} does not support a duration as a filter")
 
         def ask(node: int = node) -> ListTransactionsResponse:
             answer = cluster.ask(request, ListTransactionsResponse, node=node)

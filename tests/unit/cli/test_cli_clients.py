@@ -283,7 +283,8 @@ def test_a_producers_settings_come_from_file_and_options(
     ("words", "text"),
     [
         (["--line-reader", "com.example.Mine"], "kstore runs no Java classes"),
-        (["--request-timeout-ms", "1"], "there is no connection to a broker"),
+        (["--request-timeout-ms", "x"], "Cannot parse argument 'x' of option request-timeout-ms"),
+        (["--request-required-acks", "2"], "Invalid value 2 for configuration acks"),
         (["--key-serializer", "x"], "keys and values are the bytes of the line"),
         (["--producer-property", "no.such=1"], "known are: acks"),
     ],
