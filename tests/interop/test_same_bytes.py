@@ -13,11 +13,11 @@ from interop.kstore_node import kstore_node
 from interop.same_bytes.allowed import ALLOWED
 from interop.same_bytes.compare import differences, not_allowed
 from interop.same_bytes.kafka import RECORDED_VERSION, default_node, recorded
-from interop.same_bytes.questions import ask_all
+from interop.same_bytes.questions import SETTINGS, ask_all
 
 
 def test_kstore_answers_as_kafka_does(tmp_path: Path) -> None:
-    with kstore_node(tmp_path) as node:
+    with kstore_node(tmp_path, **SETTINGS) as node:
         answers = ask_all(node.address)
     found = differences(recorded(), answers)
     assert not_allowed(found) == [], "\n".join(not_allowed(found))

@@ -26,7 +26,7 @@ class ManualLoop(Clock):
         return self.now
 
     def call_later(self, seconds: float, call: Callable[..., object], *args: Any) -> Any:
-        timer = SimpleNamespace(is_cancelled=False)
+        timer = SimpleNamespace(is_cancelled=False, when=self.now + seconds)
         timer.cancel = lambda: setattr(timer, "is_cancelled", True)
         self._timers.append((self.now + seconds, timer, call, args))
         return timer

@@ -400,9 +400,9 @@ class Consumer:
 
         The commit is complete when the call returns; ``await consumer.commit()`` works, too.
 
-        Raises InvalidConfigError for a consumer without a group, or metadata beyond 4096 bytes;
-        UnknownTopicIdError if a topic was deleted since its records were read: then nothing is
-        committed. TypeError for offsets that are no mapping.
+        Raises InvalidConfigError for a consumer without a group, or metadata beyond 4096
+        characters; UnknownTopicIdError if a topic was deleted since its records were read: then
+        nothing is committed. TypeError for offsets that are no mapping.
         """
         if unknown or not (offsets is None or isinstance(offsets, Mapping)):
             raise wrong_commit(offsets, unknown)

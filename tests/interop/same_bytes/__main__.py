@@ -14,7 +14,7 @@ from interop.kstore_node import kstore_node
 from interop.same_bytes.asker import Answers
 from interop.same_bytes.compare import differences, not_allowed
 from interop.same_bytes.kafka import RECORDED_VERSION, default_node, recorded, write_recorded
-from interop.same_bytes.questions import FAMILIES, ask_all
+from interop.same_bytes.questions import FAMILIES, SETTINGS, ask_all
 
 
 def main(command: str, first: str = "", second: str = "", *families: str) -> int:
@@ -26,7 +26,7 @@ def main(command: str, first: str = "", second: str = "", *families: str) -> int
         if command == "ask":
             answers = ask_all(first, chosen)
         elif command == "kstore":
-            with kstore_node(root) as serving:
+            with kstore_node(root, **SETTINGS) as serving:
                 answers = ask_all(serving.address, chosen)
         else:
             with default_node(first or RECORDED_VERSION, root) as node:

@@ -35,6 +35,11 @@ _REASONS: tuple[tuple[str, str], ...] = (
     ),
     (r"^METADATA 12 zero id, name None: .*error_code: Kafka -1", _BUG),
     (r"^DESCRIBE_QUORUM 2 .*listeners\[", "there is no controller listener"),
+    # Groups
+    (r"^FIND_COORDINATOR \d+ .* of type 2: .*error_message", _TEXT),
+    (r"^FIND_COORDINATOR 6 .* of type 2: .*Kafka 15, kstore 42", "there are no share groups"),
+    (r"^(after )?OFFSET_(COMMIT|FETCH) 0 ", "Kafka 3.9 keeps those of version 0 in ZooKeeper only"),
+    (r"^LIST_GROUPS \d .*groups\[commits-0\]: kstore has it", "from version 0 of OffsetCommit"),
     # Settings and topics
     (r"configs\[kstore\.acks\.durable\]: kstore has it, Kafka has not", "a setting of our own"),
     (r"\.documentation: ", "sentences of our own"),

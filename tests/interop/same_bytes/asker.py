@@ -1,14 +1,15 @@
 """Sends requests in any version to a broker, and notes each answer as lines of text.
 
-What differs from run to run becomes a word: topic and session ids, producer ids, ports, times of
-now, the cluster's id, and every text of an error but its being there.
+What differs from run to run becomes a word: topic and session ids, producer ids, UUIDs of members,
+ports, times of now, the cluster's id, and every text of an error but its being there.
 """
 
 import dataclasses
 import itertools
+import re
 import time
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 from kstore.errors import InvalidMessageError
 from kstore.protocol.api_keys import ApiKey
@@ -23,6 +24,15 @@ CLOSED = "closed"
 NOW_MARGIN_MS = 3_600_000
 
 Answers = dict[str, list[str]]
+
+
+class Waiting(NamedTuple):
+    """A request whose answer is awaited on its own connection."""
+
+    api_key: ApiKey
+    version: int
+    number: int
+    connection: Connection
 
 
 class Asker:
@@ -49,6 +59,25 @@ class Asker:
         """The same of bytes. ``is_silent``: no answer is expected, a closed connection may come."""
         response, outcome = self._exchange(api_key, version, body, is_silent)
         self.note(f"{api_key.name} {version} {title}", outcome)
+        return response
+
+    def begin(self, api_key: ApiKey, version: int, **fields: Any) -> Waiting:
+        """Send a request on a connection of its own, to which the answer may come much later."""
+        connection = Connection(self.address)
+        number = next(self._numbers)
+        connection.send(frame(api_key, version, number, encode(api_key, version, fields)))
+        return Waiting(api_key, version, number, connection)
+
+    def end(self, title: str, waiting: Waiting) -> Any:
+        """The answer to a request that was begun; it is noted by its title."""
+        answer = waiting.connection.receive()
+        waiting.connection.close()
+        name = f"{waiting.api_key.name} {waiting.version} {title}"
+        if answer is None:
+            self.note(name, [CLOSED])
+            return None
+        response, outcome = self._decode(waiting.api_key, waiting.version, waiting.number, answer)
+        self.note(name, outcome)
         return response
 
     def look(self, api_key: ApiKey, version: int, **fields: Any) -> Any:
@@ -120,7 +149,10 @@ class Asker:
                 )
         elif isinstance(value, list) and value and dataclasses.is_dataclass(value[0]):
             # Brokers list topics and settings in any order.
-            labels = sorted(((self._label(each), repr(each), each) for each in value), key=_first)
+            labels = sorted(
+                ((self._label(each), _UUID.sub("UUID", repr(each)), each) for each in value),
+                key=_first,
+            )
             for label, _, each in labels:
                 yield from self._lines(f"{path}[{label}]", each)
         else:
@@ -151,7 +183,7 @@ class Asker:
             return names[0] if names else "zero" if value == ZERO_UUID else "an id"
         if isinstance(value, memoryview):
             return _records(bytes(value))
-        return repr(value)
+        return _UUID.sub("UUID", repr(value))
 
 
 def _records(data: bytes) -> str:
@@ -169,13 +201,15 @@ def _records(data: bytes) -> str:
     return f"{found}" + _INCOMPLETE * (log.tail_position < len(data))
 
 
+_UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")  # in the id of a member
 _INCOMPLETE = " and an incomplete one"
 _TEXTS = {"error_message", "batch_index_error_message", "cluster_id"}
 _NUMBERS_OF_A_RUN = {"session_id", "producer_id", "port", "throttle_time_ms"}
 _NUMBERS_OF_A_RUN |= {"usable_bytes", "total_bytes", "log_end_offset", "finalized_features_epoch"}
 _TIMES = {"log_append_time_ms", "last_timestamp", "last_fetch_timestamp"}
 _TIMES |= {"last_caught_up_timestamp", "timestamp"}
-_NAMES = ("name", "topic", "topic_name", "resource_name", "api_key", "partition_index", "index")
+_NAMES = ("key", "group_id", "group_instance_id")
+_NAMES += ("name", "topic", "topic_name", "resource_name", "api_key", "partition_index", "index")
 _NAMES += ("partition", "partition_id", "node_id", "broker_id", "replica_id", "producer_id")
 _NAMES += ("log_dir", "batch_index")
 

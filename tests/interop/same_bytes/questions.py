@@ -5,6 +5,8 @@ from collections.abc import Callable, Sequence
 from interop.same_bytes import (
     administration,
     fetch,
+    group_members,
+    group_offsets,
     malformed,
     metadata,
     offsets,
@@ -21,7 +23,12 @@ FAMILIES: dict[str, Callable[[Asker], None]] = {
     "administration": administration.ask,
     "settings": settings.ask,
     "malformed": malformed.ask,
+    "group offsets": group_offsets.ask,
+    "group members": group_members.ask,
 }
+SETTINGS: dict[str, object] = {
+    "group_initial_rebalance_delay_ms": 0
+}  # of kstore, as of Kafka's node
 
 
 def ask_all(address: str, families: Sequence[str] = tuple(FAMILIES)) -> Answers:

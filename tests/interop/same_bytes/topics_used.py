@@ -9,7 +9,10 @@ from kstore.protocol.messages import message_types
 
 KEPT = {"retention.ms": "-1"}  # records of 2023, which no retention may delete meanwhile
 NEWEST = {ApiKey.LIST_OFFSETS: 9, ApiKey.METADATA: 12, ApiKey.DESCRIBE_CLUSTER: 1}
-NEWEST |= {ApiKey.LIST_CONFIG_RESOURCES: 0}  # in Kafka 3.9, of which all others are the newest
+NEWEST |= {
+    ApiKey.LIST_CONFIG_RESOURCES: 0,
+    ApiKey.DESCRIBE_GROUPS: 5,
+}  # in Kafka 3.9, of which all others are the newest
 PATIENCE = 30.0  # seconds until a topic has its leaders
 
 

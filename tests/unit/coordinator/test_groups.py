@@ -182,9 +182,10 @@ def test_every_cut_of_a_commit_is_seen() -> None:
 
 
 def test_metadata_and_names_have_limits() -> None:
-    assert encode_offset_value(OffsetCommit(1, 2, "é" * 2048))
-    with pytest.raises(InvalidRecordError):
-        encode_offset_value(OffsetCommit(1, 2, "é" * 2049))
+    for metadata in ("é" * 4096, "\U0001f600" * 2048):  # Kafka counts UTF-16 units
+        assert encode_offset_value(OffsetCommit(1, 2, metadata))
+        with pytest.raises(InvalidRecordError):
+            encode_offset_value(OffsetCommit(1, 2, metadata + "x"))
     with pytest.raises(InvalidRecordError):
         encode_offset_key(OffsetKey("g" * 32768, "t", 0))
 

@@ -74,8 +74,7 @@ def _respond(
     message: FindCoordinatorRequest, request: Request, find: Callable[[str], Coordinator]
 ) -> FindCoordinatorResponse:
     if request.api_version >= _BATCHED_FROM:
-        keys = dict.fromkeys(message.coordinator_keys)
-        return FindCoordinatorResponse(coordinators=[find(key) for key in keys])
+        return FindCoordinatorResponse(coordinators=[find(key) for key in message.coordinator_keys])
     found = find(message.key)
     return FindCoordinatorResponse(
         error_code=found.error_code,

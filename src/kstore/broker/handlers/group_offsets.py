@@ -9,7 +9,12 @@ from kstore.broker.group_service import group_service
 from kstore.broker.request import Answer, Pending, Request
 from kstore.clock import now_ms
 from kstore.cluster.image import ClusterImage
-from kstore.coordinator.group.offset_records import Commits, OffsetCommit, PartitionKey
+from kstore.coordinator.group.offset_records import (
+    Commits,
+    OffsetCommit,
+    PartitionKey,
+    metadata_length,
+)
 from kstore.protocol.api_keys import ApiKey
 from kstore.protocol.error_codes import ErrorCode
 from kstore.protocol.messages.offset_commit import OffsetCommitRequest, OffsetCommitResponse
@@ -94,7 +99,7 @@ class GroupOffsetHandlers:
                 metadata = each.committed_metadata or ""
                 if image.partition(*key) is None:
                     errors[key] = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-                elif len(metadata.encode()) > most:
+                elif metadata_length(metadata) > most:
                     errors[key] = ErrorCode.OFFSET_METADATA_TOO_LARGE
                 else:
                     commits[key] = OffsetCommit(
@@ -182,10 +187,11 @@ def _committed(
 def _wanted(
     topics: "list[OffsetFetchRequest.Topics] | list[OffsetFetchRequest.Groups.Topics] | None",
 ) -> list[PartitionKey] | None:
-    """The requested partitions; None: all that have a committed offset."""
+    """The requested partitions, each once; None: all that have a committed offset."""
     if topics is None:
         return None
-    return [(topic.name, number) for topic in topics for number in topic.partition_indexes]
+    keys = [(topic.name, number) for topic in topics for number in topic.partition_indexes]
+    return list(dict.fromkeys(keys))
 
 
 def _topics(

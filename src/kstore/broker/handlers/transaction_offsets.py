@@ -7,7 +7,12 @@ from kstore.broker.group_service import group_service
 from kstore.broker.request import Answer, Pending, Request
 from kstore.broker.transaction_service import transaction_service
 from kstore.cluster.image import ClusterImage
-from kstore.coordinator.group.offset_records import Commits, OffsetCommit, PartitionKey
+from kstore.coordinator.group.offset_records import (
+    Commits,
+    OffsetCommit,
+    PartitionKey,
+    metadata_length,
+)
 from kstore.coordinator.group.offsets_table import OFFSETS_TOPIC
 from kstore.protocol.api_keys import ApiKey
 from kstore.protocol.error_codes import ErrorCode
@@ -101,7 +106,7 @@ class TransactionOffsetHandlers:
                 metadata = each.committed_metadata or ""
                 if image.partition(*key) is None:
                     errors[key] = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-                elif len(metadata.encode()) > most:
+                elif metadata_length(metadata) > most:
                     errors[key] = ErrorCode.OFFSET_METADATA_TOO_LARGE
                 else:
                     commits[key] = OffsetCommit(

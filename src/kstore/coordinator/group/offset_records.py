@@ -18,7 +18,7 @@ OFFSET_KEY_VERSION = 1
 OFFSET_VALUE_VERSION = 3
 EXPIRING_VALUE_VERSION = 1  # the only version with an expire timestamp
 HIGHEST_VALUE_VERSION = 4  # KIP-848: compact strings and tagged fields
-METADATA_MAX_BYTES = 4096  # offset.metadata.max.bytes
+METADATA_MAX_LENGTH = 4096  # offset.metadata.max.bytes, of which Kafka counts UTF-16 units
 
 
 class OffsetKey(NamedTuple):
@@ -43,11 +43,16 @@ PartitionKey = tuple[str, int]  # topic, partition
 Commits = dict[PartitionKey, OffsetCommit]
 
 
+def metadata_length(metadata: str) -> int:
+    """The length that Kafka compares with ``offset.metadata.max.bytes``: UTF-16 units."""
+    return len(metadata.encode("utf-16-le")) // 2
+
+
 def check_metadata(metadata: str) -> None:
     """Raise InvalidConfigError for metadata that a caller gives and no commit can have."""
-    if not 0 <= utf8_size(metadata) <= METADATA_MAX_BYTES:
+    if utf8_size(metadata) < 0 or metadata_length(metadata) > METADATA_MAX_LENGTH:
         raise InvalidConfigError(
-            f"the metadata of a committed offset has at most {METADATA_MAX_BYTES} bytes of UTF-8"
+            f"the metadata of a committed offset has at most {METADATA_MAX_LENGTH} characters"
         )
 
 
@@ -60,13 +65,13 @@ def encode_offset_value(commit: OffsetCommit) -> bytes:
     """Encode as version 3, or as version 1 for a commit with its own expire timestamp, as Kafka
     does.
 
-    Raises InvalidRecordError for metadata beyond ``METADATA_MAX_BYTES``.
+    Raises InvalidRecordError for metadata beyond ``METADATA_MAX_LENGTH``.
     """
-    size = len(commit.metadata.encode())
-    if size > METADATA_MAX_BYTES:
+    length = metadata_length(commit.metadata)
+    if length > METADATA_MAX_LENGTH:
         raise InvalidRecordError(
-            f"the metadata of a committed offset is {size} bytes long, "
-            f"beyond offset.metadata.max.bytes = {METADATA_MAX_BYTES}"
+            f"the metadata of a committed offset has {length} characters, "
+            f"beyond offset.metadata.max.bytes = {METADATA_MAX_LENGTH}"
         )
     value = OffsetCommitValue(
         offset=commit.offset,
