@@ -78,6 +78,21 @@ def test_a_clean_close_leaves_what_kafka_expects(filled: Path) -> None:
     assert (filled / MARKER).read_bytes() == b'{"version":0,"brokerEpoch":-1}'
 
 
+def test_the_checkpoint_of_high_watermarks_has_them_and_not_the_log_ends(tmp_path: Path) -> None:
+    checkpoint = tmp_path / "replication-offset-checkpoint"
+    with kstore.open(tmp_path, config=QUIET) as store:
+        topic = store.create_topic("t", 2)
+        for log in topic:
+            log.extend([b"0", b"1", b"2", b"3", b"4"])
+        topic[0].set_high_watermark(2)
+        store.checkpoint()
+        assert checkpoint.read_text() == "0\n2\nt 0 2\nt 1 5\n"
+        topic[0].set_high_watermark(3)
+    assert checkpoint.read_text() == "0\n2\nt 0 3\nt 1 5\n"
+    expected = "0\n2\nt 0 5\nt 1 5\n"
+    assert (tmp_path / "recovery-point-offset-checkpoint").read_text() == expected
+
+
 def test_a_store_that_used_no_log_changes_no_byte(filled: Path) -> None:
     (filled / MARKER).write_bytes(b'{"version":0,"brokerEpoch":27}')
     before = snapshot(filled)
