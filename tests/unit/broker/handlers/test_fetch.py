@@ -258,6 +258,34 @@ def test_a_fetch_by_topic_id_is_answered_by_topic_id(broker, version):
     assert only(response).error_code == 0
 
 
+def recreate(broker, topic="t"):
+    """Delete a topic and create it with another id, in one change of the metadata."""
+    broker.store.delete_topic(topic)
+    broker.create(topic, 3)
+
+
+@pytest.mark.parametrize("version", [13, 17])
+def test_a_session_with_the_id_of_an_earlier_topic_of_the_name_gets_its_error(broker, version):
+    first = broker.ask(fetch(broker, wanted(0), wanted(1), session_epoch=0), version)
+    recreate(broker)
+    [batch_] = fill(broker.store["t"][0], 1)
+    request = FetchRequest(session_id=first.session_id, session_epoch=1, min_bytes=1)
+    response = broker.ask(request, version)
+    assert [each.error_code for each in answers(response)] == [103, 103]
+    assert [each.high_watermark for each in answers(response)] == [-1, -1]
+    assert b"".join(data(each) for each in answers(response)) == b""
+    answer = only(broker.ask(fetch(broker), version))  # by the id that it has now
+    assert (answer.error_code, data(answer)) == (0, batch_)
+
+
+@pytest.mark.parametrize("version", [13, 17])
+def test_a_topic_with_another_id_answers_requests_that_wait(broker, version):
+    asked = parked(broker, version=version)
+    assert not asked.is_answered
+    recreate(broker)
+    assert only(asked.answer()).error_code == 103
+
+
 @pytest.mark.parametrize("version", [12, 17])
 def test_a_fetch_with_another_last_epoch_gets_the_diverging_offset(broker, version):
     log = broker.store["t"][0]
