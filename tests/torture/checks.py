@@ -16,7 +16,8 @@ from kstore.errors import (
 from kstore.files.files import Files
 from oracle.reader import read_log as oracle_read
 from support.recording_disk import Tree, read_tree
-from torture.world import QUIET, History, TopicPartition, Witness, paths_of
+from torture.witness import History, TopicPartition, Witness
+from torture.world import GROUP, QUIET, paths_of
 
 CUTTING = StoreConfig(background=False, recovery="kafka", num_recovery_threads_per_data_dir=1)
 MARKER = ".kafka_cleanshutdown"
@@ -439,9 +440,14 @@ def _check_publications(witness: Witness, rows: dict[TopicPartition, list[Row]])
 
 
 def _check_transactions(store: Store, witness: Witness) -> None:
-    """With read_committed all of a transaction or nothing, and what was answered holds."""
+    """All of a transaction or nothing is seen, and what was answered holds.
+
+    Its records with read_committed, its offset by the group, which is at the offset of the last
+    transaction that shows.
+    """
     shown: dict[TopicPartition, set[bytes | None]] = {}
-    for number, (state, parts) in witness.transactions.items():
+    offset: int | None = None
+    for number, (state, parts, commits) in witness.transactions.items():
         seen: list[bool] = []
         for tp, values in parts.items():
             if tp not in shown:
@@ -452,6 +458,12 @@ def _check_transactions(store: Store, witness: Witness) -> None:
         expect(all(seen) or state != "committed", "transaction", number, "is lost")
         ends = state in ("committed", "committing")
         expect(ends or not any(seen), "transaction", number, "shows, but is", state)
+        if any(seen) and commits is not None:
+            offset = commits
+    if any(commits is not None for *_, commits in witness.transactions.values()):
+        with store.consumer("t", group=GROUP) as consumer:
+            found = consumer.committed(("t", 0))
+        expect(found == offset, "the group is at", found, "and the records say", offset)
 
 
 def _append_to(store: Store, first: dict[TopicPartition, list[Row]]) -> None:

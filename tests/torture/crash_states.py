@@ -42,7 +42,8 @@ from torture.checks import (
 from torture.crash_disk import MODELS, CrashDisk
 from torture.parts import Budget, Figures, quietly, scratch, share
 from torture.scenarios import SCENARIOS, SERVED
-from torture.world import START_OF_TIME, Witness, World, paths_of
+from torture.witness import Witness
+from torture.world import START_OF_TIME, World, paths_of
 
 ALL = {**SCENARIOS, **SERVED}
 GOAL = ("distinct", 1_000_000)

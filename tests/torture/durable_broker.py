@@ -8,7 +8,8 @@ import kstore
 from kstore._native.append.encode import BatchBuffer
 from kstore.protocol.api_keys import ApiKey
 from support.wire_client import Connection, encode, frame
-from torture.world import START_OF_TIME, TopicPartition, World
+from torture.witness import TopicPartition
+from torture.world import START_OF_TIME, World
 
 _VERSION = 8
 _SETTINGS = {"kstore.acks.durable": "true"}

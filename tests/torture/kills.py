@@ -36,7 +36,8 @@ from torture.checks import check, expect
 from torture.parts import Budget, Figures, file_system, quietly, scratch, share
 from torture.random_workload import wander
 from torture.scenarios import SCENARIOS
-from torture.world import QUIET, Event, Witness, World, paths_of
+from torture.witness import Event, Witness
+from torture.world import QUIET, World, paths_of
 
 GOAL = ("kills", 20_000)
 HOWS = ("before", "torn", "after")

@@ -17,6 +17,8 @@ from unittest.mock import patch
 from kstore._native.recovery.segment_scan import SegmentScan
 from kstore.checkpoint import log_dir
 from kstore.checkpoint.topics_file import DELETING, TopicsFile
+from kstore.coordinator.transaction.embedded_coordinator import EmbeddedCoordinator
+from kstore.coordinator.transaction.store_transactions import StoreTransactions
 from kstore.errors import StorageError
 from kstore.files import files
 from kstore.files.file_lock import Lock
@@ -41,6 +43,7 @@ class Bug(NamedTuple):
     part: str
     scenarios: tuple[str, ...] = ()
     models: tuple[str, ...] = ("kill", "ordered", "hostile")
+    every: int = 1  # of so many moments of a long scenario one is checked
 
 
 def caught(name: str, seed: int = 1) -> Figures:
@@ -53,7 +56,7 @@ def caught(name: str, seed: int = 1) -> Figures:
 
 SHORT_FORMS: dict[str, Callable[[Budget, Bug], Figures]] = {
     "crash-states": lambda budget, bug: crash_states.explore_all(
-        budget, names=list(bug.scenarios), models=bug.models, bound=60, rounds=4
+        budget, names=list(bug.scenarios), models=bug.models, bound=60, rounds=4, every=bug.every
     ),
     "kills": lambda budget, bug: kills.kill_all(budget, names=list(bug.scenarios), most=1),
     "io-errors": lambda budget, bug: io_errors.fail_all(budget, names=list(bug.scenarios)),
@@ -240,7 +243,29 @@ def _keep_half_appends(original: Any) -> Any:
     return truncate
 
 
+def _flush_without(topic: str) -> Callable[[Any], Any]:
+    """A transaction's records are synced, but for those in one topic."""
+
+    def make(original: Any) -> Any:
+        return lambda self, partitions: original(self, [tp for tp in partitions if tp[0] != topic])
+
+    return make
+
+
+def _unjoined(topic: str) -> Callable[[Any], Any]:
+    """The partitions of a topic are not added to the transaction that has records there."""
+
+    def make(original: Any) -> Any:
+        def add(self: Any, name: str, producer_id: int, epoch: int, partitions: Any) -> None:
+            original(self, name, producer_id, epoch, [tp for tp in partitions if tp[0] != topic])
+
+        return add
+
+    return make
+
+
 EACH = ("append, sync each",)
+TRANSACTIONS = ("transactions",)
 POWER = ("ordered", "hostile")
 HOSTILE = ("hostile",)
 BUGS: dict[str, Bug] = {
@@ -324,6 +349,22 @@ BUGS: dict[str, Bug] = {
     ),
     "a failed append is not cut off": Bug(
         replace(Files, "truncate", _keep_half_appends), "io-errors", EACH
+    ),
+    "records are not on disk before the decision to commit them": Bug(
+        replace(StoreTransactions, "flush", nothing),
+        "crash-states", TRANSACTIONS, POWER, every=20,
+    ),
+    "committed offsets are not on disk before the decision": Bug(
+        replace(StoreTransactions, "flush", _flush_without("__consumer_offsets")),
+        "crash-states", TRANSACTIONS, POWER, every=20,
+    ),
+    "a decision is not on disk before its markers": Bug(
+        replace(StoreTransactions, "flush_state", nothing),
+        "crash-states", TRANSACTIONS, POWER, every=20,
+    ),
+    "committed offsets are not part of the transaction": Bug(
+        replace(EmbeddedCoordinator, "add_partitions", _unjoined("__consumer_offsets")),
+        "crash-states", TRANSACTIONS, ("kill",), every=20,
     ),
     "the lock is one that no other process sees": Bug(
         replace(Files, "lock", _lock_unseen), "crash-states", EACH

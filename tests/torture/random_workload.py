@@ -8,7 +8,8 @@ over several openings.
 from collections.abc import Callable
 from random import Random
 
-from torture.world import TopicPartition, World
+from torture.witness import TopicPartition
+from torture.world import World
 
 Operation = Callable[[World, Random], object]
 Weights = dict[Operation, int]
@@ -113,11 +114,13 @@ def _begin_transactions(world: World, settings: dict[str, object], random: Rando
     world.open()
     world.create("t", 2, **settings)
     world.create("__transaction_state")
+    world.create("__consumer_offsets")
 
 
 def _transact(world: World, random: Random) -> None:
     topic_partitions = random.choice((BOTH, BOTH[:1], BOTH[1:], BOTH[::-1]))
-    world.transact(topic_partitions, commit=random.random() < 0.6, roll=random.random() < 0.3)
+    commit, roll, offsets = (random.random() < chance for chance in (0.6, 0.3, 0.5))
+    world.transact(topic_partitions, commit=commit, roll=roll, offsets=offsets)
 
 
 TRANSACTIONS: Weights = {

@@ -253,15 +253,17 @@ def reindex(world: World) -> None:
 
 
 def transactions(world: World) -> None:
+    """Over two partitions and an offset of a group, as an application that copies does it."""
     begin(world, partitions=2)
-    world.create("__transaction_state")
+    for name in ("__transaction_state", "__consumer_offsets"):
+        world.create(name)
     both = [("t", 0), ("t", 1)]
     world.append(1)
-    world.transact(both, commit=True, roll=True)
+    world.transact(both, commit=True, roll=True, offsets=True)
     world.append(1, tp=("t", 1))
-    world.transact(both, commit=False)
+    world.transact(both, commit=False, offsets=True)
     world.roll(("t", 1))
-    world.transact(both, commit=True)
+    world.transact(both, commit=True, offsets=True)
     world.append(1)
     world.close()
 

@@ -54,6 +54,7 @@ QUICK = (
     "recovered indexes are not written",
     "recovery drops the last batch",
     "damage below the recovery point is cut",
+    "committed offsets are not part of the transaction",
     "a failed append is not cut off",
     "the lock is one that no other process sees",
 )

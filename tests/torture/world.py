@@ -1,15 +1,15 @@
-"""A store that is worked with, on any disk, and what a witness knows of it.
+"""A store that is worked with, on any disk.
 
-A scenario works through a :class:`World`, which informs the witness before and after each
-operation. One table serves every part: crash states from a recorded trace, real kills, and
-failing calls.
+A scenario works through a :class:`World`, which informs its witness (:mod:`torture.witness`)
+before and after each operation. One table serves every part: crash states from a recorded trace,
+real kills, and failing calls.
 
 Each value says which offset it was appended at, its serial number, and the serial of the value
 before it in the log: a hole, a wrong order and a stale record show by themselves.
 """
 
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import replace
 from random import Random
 from typing import Any
@@ -20,10 +20,10 @@ from kstore._native.format.crc import crc32
 from kstore.errors import KStoreError
 from kstore.files.files import DISK, Files
 from kstore.store.atomic_publish import PartitionPublication, Publication, StagedRange
+from torture.witness import Event, TopicPartition, Witness
 
-Event = tuple[Any, ...]
-TopicPartition = tuple[str, int]
 QUIET = StoreConfig(background=False, num_recovery_threads_per_data_dir=1)
+GROUP = "copier"  # whose offsets transactions commit
 START_OF_TIME = 1_700_000_000_000
 SETTINGS: dict[str, Any] = {
     "segment_bytes": 1500,
@@ -38,101 +38,6 @@ VARIED: dict[str, tuple[Any, ...]] = {
     "batch_size": (200, 400, 700),
     "batch_compression": ("none", "none", "gzip", "lz4", "zstd"),
 }
-
-
-class History:
-    """What is known of one partition."""
-
-    def __init__(self) -> None:
-        self.acked: list[bytes] = []  # by offset: every value whose append returned
-        self.base = 0  # offset of the first in acked: a truncation may begin a log again
-        self.tried: set[bytes] = set()
-        self.low = 0  # a truncation that is in progress may have gone down to here
-        self.flushed = 0  # below: acknowledged as being on disk
-        self.start = 0  # below: asked to be deleted
-        self.clean_end = False
-        self.may_lack: set[int] = set()  # taken by a marker, or superseded where compaction began
-        self.lacks: set[int] = set()  # compaction of these was done
-
-    @property
-    def end(self) -> int:
-        return self.base + len(self.acked)
-
-
-class Witness:
-    """What had been asked and what had been answered when the lights went out."""
-
-    def __init__(self, events: Iterable[Event] = ()) -> None:
-        self.logs: dict[TopicPartition, History] = {}
-        self.topics: dict[str, tuple[str, str | None, int]] = {}  # state, id, partitions
-        # Group: lowest and highest it may be, and the lowest after a power cut.
-        self.committed: dict[str, tuple[int, int, int]] = {}
-        self.dirs = 0  # how many log directories there are; 0: one, the root itself
-        self.transactions: dict[int, tuple[str, dict[TopicPartition, list[bytes]]]] = {}
-        self.publications: list[
-            dict[TopicPartition, list[bytes]]
-        ] = []  # each shows completely, or not at all
-        for event in events:
-            self.hear(event)
-
-    def log(self, tp: TopicPartition) -> History:
-        return self.logs.setdefault(tp, History())
-
-    def hear(self, event: Event) -> None:
-        word, *rest = event
-        if word == "topic":
-            name, state, topic_id, partitions = rest
-            self.topics[name] = (state, topic_id, partitions)
-            return
-        if word == "commit":
-            group, *bounds = rest
-            self.committed[group] = tuple(bounds)
-            return
-        if word == "dirs":
-            (self.dirs,) = rest
-            return
-        if word == "transaction":
-            number, state, values = rest
-            self.transactions[number] = (state, values)
-            return
-        if word == "publication":
-            self.publications.append(rest[0])
-            return
-        history = self.log(rest[0])
-        if word == "trying":
-            history.tried.update(rest[1])
-        elif word == "in":
-            history.acked += rest[1]
-            history.low = history.end
-        elif word == "markers":
-            history.may_lack.update(range(history.end, rest[1]))
-            history.acked += [b""] * (rest[1] - history.end)
-            history.low = history.end
-        elif word == "compacting":
-            history.may_lack |= rest[1]
-        elif word == "compacted":
-            history.lacks |= rest[1]
-        elif word == "flushed":
-            history.flushed = max(history.flushed, rest[1])
-        elif word == "cutting":
-            history.low = min(history.end, rest[1])
-            history.flushed = min(history.flushed, history.low)
-        elif word == "cut":
-            del history.acked[max(0, rest[1] - history.base) :]
-            if rest[1] < history.base:
-                history.base = rest[1]
-            history.low = history.end
-        elif word == "deleting":
-            history.start = max(history.start, rest[1])
-        elif word == "deleted":
-            history.start = rest[1]
-        else:
-            raise ValueError(word)
-
-    def floor(self, tp: TopicPartition, *, power: bool) -> int:
-        """Every record below it must exist."""
-        history = self.log(tp)
-        return min(history.flushed, history.low) if power else history.low
 
 
 def paths_of(root: str, dirs: int) -> list[str]:
@@ -409,9 +314,17 @@ class World:
             self.say("flushed", tp, end)
 
     def transact(
-        self, topic_partitions: list[TopicPartition], *, commit: bool, roll: bool = False
+        self,
+        topic_partitions: list[TopicPartition],
+        *,
+        commit: bool,
+        roll: bool = False,
+        offsets: bool = False,
     ) -> None:
-        """A transaction over partitions, its records in two batches each."""
+        """A transaction over partitions, its records in two batches each.
+
+        ``offsets``: it commits an offset of a group too, the next for each transaction.
+        """
         if self.store is None:
             return
         store, number = self.store, len(self.witness.transactions)
@@ -420,12 +333,25 @@ class World:
         if not done or None in logs.values() or not self._try(producer.begin_transaction)[0]:
             return
         parts: dict[TopicPartition, list[bytes]] = {tp: [] for tp in topic_partitions}
+        offset = number + 1 if offsets else None
+
+        def note(state: str) -> None:
+            self.say("transaction", number, state, parts, offset)
+
+        def commit_offset(offset: int) -> None:
+            producer.send_offsets_to_transaction({("t", 0): offset}, GROUP)
+            producer.flush()  # into the log, where an abort must hide it
+
+        def fail() -> None:
+            note("aborting")
+            self._try(producer.abort_transaction)
+
         for turn in range(2):
             for tp, log in logs.items():
                 assert log is not None
                 values = self._values(tp, log.end_offset, 2, 30)
                 parts[tp] += values
-                self.say("transaction", number, "open", parts)
+                note("open")
 
                 def work(tp: TopicPartition = tp, values: list[bytes] = values) -> None:
                     for value in values:
@@ -433,16 +359,18 @@ class World:
                     producer.flush()
 
                 if not self._try(work)[0]:
-                    self.say("transaction", number, "aborting", parts)
-                    self._try(producer.abort_transaction)
+                    fail()
                     return
                 self._in(tp, values)
             if roll and turn == 0:
                 self.roll(topic_partitions[0])
-        self.say("transaction", number, "committing" if commit else "aborting", parts)
+        if offset is not None and not self._try(lambda: commit_offset(offset))[0]:
+            fail()
+            return
+        note("committing" if commit else "aborting")
         end = producer.commit_transaction if commit else producer.abort_transaction
         if self._try(end)[0]:
-            self.say("transaction", number, "committed" if commit else "aborted", parts)
+            note("committed" if commit else "aborted")
             for tp, log in logs.items():
                 assert log is not None
                 if commit:
