@@ -7,7 +7,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Protocol
 
@@ -123,22 +123,25 @@ class ProcessBroker:
             self._process = None
 
 
-def null_broker(root: Path) -> ProcessBroker:
-    """The C broker without storage, which shows the limit of the generator."""
+def null_broker(root: Path, log: Sequence[str] = ()) -> ProcessBroker:
+    """The C broker without storage, which shows the limit of the generator.
+
+    ``log``: the bytes of a batch, the file of batches that consumers read, the records of a batch.
+    """
     program = os.fspath(compile_program("null_broker", root))
     return ProcessBroker(
-        "null", lambda port: [program, str(port)], root / "null.log", keeps_records=False
+        "null", lambda port: [program, str(port), *log], root / "null.log", keeps_records=False
     )
 
 
-def kstore_broker(root: Path) -> ProcessBroker:
-    """``kstore serve`` on a new directory."""
+def kstore_broker(root: Path, options: Sequence[str] = ()) -> ProcessBroker:
+    """``kstore serve`` on a new directory, with more of its options."""
     log_dir = root / "kstore"
     log_dir.mkdir()
 
     def command(port: int) -> list[str]:
         words = ["serve", "--log-dir", os.fspath(log_dir), "--port", str(port)]
-        return [sys.executable, "-m", "kstore", *words]
+        return [sys.executable, "-m", "kstore", *words, *options]
 
     return ProcessBroker("kstore", command, root / "kstore.log", keeps_records=True)
 
