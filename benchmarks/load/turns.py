@@ -90,9 +90,9 @@ class Turns:
 
 
 @contextlib.contextmanager
-def _measured(name: str, turns: Turns) -> Iterator[None]:
+def measured(name: str, turns: Turns) -> Iterator[None]:
     """Print the turns of the enclosed work, beside a process that only runs the timer."""
-    with _program(_IDLE_TIMER, PERIOD) as timer:
+    with program(_IDLE_TIMER, PERIOD) as timer:
         turns.take()
         yield
         late, busy = turns.take()
@@ -111,7 +111,7 @@ def _figures(found: list[float]) -> str:
 
 
 @contextlib.contextmanager
-def _program(source: str, *arguments: object) -> Iterator[subprocess.Popen[str]]:
+def program(source: str, *arguments: object) -> Iterator[subprocess.Popen[str]]:
     """A Python process, which has printed a line once it is at work, and is killed at the end."""
     process = subprocess.Popen(
         [sys.executable, "-c", source, *map(str, arguments)], stdout=subprocess.PIPE, text=True
@@ -149,20 +149,20 @@ def main() -> int:
         config["min.cleanable.dirty.ratio"] = 0.01
         with kstore.serve(root, port=0, settings=settings) as broker:
             turns = Turns(broker._loop)
-            with _measured("during the recovery of 1 GB and after it", turns):
+            with measured("during the recovery of 1 GB and after it", turns):
                 time.sleep(min(2.0, seconds))
-            with _measured("idle", turns):
+            with measured("idle", turns):
                 time.sleep(min(2.0, seconds))
             broker.store.create_topic("produced", partitions=2, config=config)
-            with _program(_PRODUCER, broker.address, "produced", PRODUCED_EACH_SECOND):
+            with program(_PRODUCER, broker.address, "produced", PRODUCED_EACH_SECOND):
                 time.sleep(0.5)  # its connection
-                with _measured("the cleaner and retention, and a producer", turns):
+                with measured("the cleaner and retention, and a producer", turns):
                     time.sleep(seconds)
             assert all(log.start_offset > 0 for log in broker.store["produced"]), "no retention"
             topic = broker.store.create_topic("appended", partitions=2, config=config)
             stop = threading.Event()
             thread = threading.Thread(target=_append, args=(topic, stop))
-            with _measured("a thread that appends, compacts and applies retention", turns):
+            with measured("a thread that appends, compacts and applies retention", turns):
                 thread.start()
                 time.sleep(seconds)
                 stop.set()
