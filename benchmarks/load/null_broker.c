@@ -1,12 +1,16 @@
 /*
  * A broker without storage, which shows the limit of the load generator or any client.
  *
- *   null_broker PORT [BATCH_BYTES]
+ *   null_broker PORT [BATCH_BYTES [LOG RECORDS]]
  * It has one thread, and serves ApiVersions 0 (error 35 for newer versions), Metadata 1-4 (the
  * requested topics, each with PARTITIONS partitions), InitProducerId 0-1, Produce 3-8 (it counts
  * records without keeping them) and Fetch 4-11 of one partition. A Fetch below the end offset gets
  * up to 1 MiB of synthetic batches of about BATCH_BYTES by sendfile(2); at the end it gets a batch
  * header upon the next Produce. Other requests close the connection.
+ *
+ * With LOG, a file of batches of exactly BATCH_BYTES with RECORDS records each and their offsets,
+ * every topic has one partition, which is that file, and the oldest versions of the requests of a
+ * consumer with a group are served: each member is the only one of its group.
  */
 #define _GNU_SOURCE
 #include <arpa/inet.h>
@@ -22,6 +26,7 @@
 #include <sys/mman.h>
 #include <sys/sendfile.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 enum {
@@ -31,7 +36,15 @@ enum {
     CHUNK = 1 << 20,
     API_PRODUCE = 0,
     API_FETCH = 1,
+    API_LIST_OFFSETS = 2,
     API_METADATA = 3,
+    API_OFFSET_COMMIT = 8,
+    API_OFFSET_FETCH = 9,
+    API_FIND_COORDINATOR = 10,
+    API_JOIN_GROUP = 11,
+    API_HEARTBEAT = 12,
+    API_LEAVE_GROUP = 13,
+    API_SYNC_GROUP = 14,
     API_VERSIONS = 18,
     API_INIT_PRODUCER_ID = 22,
 };
@@ -58,6 +71,7 @@ static int64_t ends[SLOTS];
 static int file_descriptor = -1;
 static size_t file_size, batch_size = 16384;
 static off_t file_position;
+static int64_t log_records; /* of a batch of LOG; 0 without one */
 static int port, poll_descriptor;
 
 /* The end offset of a partition; two topics that share a slot by chance share their ends. */
@@ -119,6 +133,17 @@ static void make_file(void) {
     free(batch);
 }
 
+/* The file of batches that a consumer reads, and its end offset. */
+static int open_log(const char *path) {
+    struct stat found;
+    file_descriptor = open(path, O_RDONLY);
+    if (file_descriptor < 0 || fstat(file_descriptor, &found)) return 0;
+    file_size = (size_t)found.st_size;
+    return log_records > 0 && file_size % batch_size == 0;
+}
+
+static int64_t log_end(void) { return (int64_t)(file_size / batch_size) * log_records; }
+
 static size_t begin(struct connection *one, uint32_t correlation) {
     size_t at = one->out_size;
     put(one, 0, 4);
@@ -133,10 +158,14 @@ static void finish(struct connection *one, size_t at, size_t more) {
 
 static void answer_versions(struct connection *one, int version) {
     static const short ranges[][3] = {{API_PRODUCE, 3, 8}, {API_FETCH, 4, 11},
-        {API_METADATA, 1, 4}, {API_VERSIONS, 0, 0}, {API_INIT_PRODUCER_ID, 0, 1}};
+        {API_METADATA, 1, 4}, {API_VERSIONS, 0, 0}, {API_INIT_PRODUCER_ID, 0, 1},
+        {API_LIST_OFFSETS, 1, 1}, {API_OFFSET_COMMIT, 2, 2}, {API_OFFSET_FETCH, 1, 1},
+        {API_FIND_COORDINATOR, 0, 0}, {API_JOIN_GROUP, 0, 0}, {API_HEARTBEAT, 0, 0},
+        {API_LEAVE_GROUP, 0, 0}, {API_SYNC_GROUP, 0, 0}};
+    size_t count = log_records ? sizeof ranges / sizeof *ranges : 5;
     put(one, version ? 35 : 0, 2);
-    put(one, sizeof ranges / sizeof *ranges, 4);
-    for (size_t n = 0; n < sizeof ranges / sizeof *ranges; n++)
+    put(one, count, 4);
+    for (size_t n = 0; n < count; n++)
         for (int field = 0; field < 3; field++) put(one, (uint16_t)ranges[n][field], 2);
 }
 
@@ -159,8 +188,9 @@ static void answer_metadata(struct connection *one, int version, struct reader *
         put(one, size, 2);
         put_bytes(one, name, size);
         put(one, 0, 1);
-        put(one, PARTITIONS, 4);
-        for (uint32_t partition = 0; partition < PARTITIONS; partition++) {
+        uint32_t partitions = log_records ? 1 : PARTITIONS;
+        put(one, partitions, 4);
+        for (uint32_t partition = 0; partition < partitions; partition++) {
             put(one, 0, 2);
             put(one, partition, 4);
             put(one, 1, 4);
@@ -230,7 +260,7 @@ static void answer_fetch(struct connection *one, size_t at, int version, struct 
     int64_t offset = (int64_t)take(in, 4) << 32;
     offset |= take(in, 4);
     if (file_descriptor < 0) make_file();
-    int64_t end = *end_of(name, name_size, partition);
+    int64_t end = log_records ? log_end() : *end_of(name, name_size, partition);
     put(one, 0, 4);
     if (version >= 7) put(one, 0, 2), put(one, 0, 4);
     put(one, 1, 4);
@@ -245,6 +275,16 @@ static void answer_fetch(struct connection *one, size_t at, int version, struct 
     put(one, 0xffffffff, 4);
     if (version >= 11) put(one, 0xffffffff, 4);
     one->is_parked = offset >= end;
+    if (log_records && offset < end) {
+        size_t from = (size_t)(offset / log_records) * batch_size;
+        size_t most = limit < CHUNK ? limit : CHUNK, size = file_size - from;
+        if (size > most) size = most - most % batch_size;
+        one->file_at = (off_t)from;
+        put(one, size, 4);
+        one->file_left = size;
+        finish(one, at, size);
+        return;
+    }
     if (offset >= end - 1) { /* the header of a batch of one record */
         put(one, 61, 4);
         put(one, (uint64_t)offset, 8);
@@ -265,6 +305,98 @@ static void answer_fetch(struct connection *one, size_t at, int version, struct 
     finish(one, at, size);
 }
 
+static void answer_find_coordinator(struct connection *one) {
+    put(one, 0, 2);
+    put(one, 1, 4);
+    put_text(one, "127.0.0.1");
+    put(one, (uint32_t)port, 4);
+}
+
+/* The member is the leader, with the first protocol that it names. */
+static void answer_join(struct connection *one, struct reader *in) {
+    skip(in, (int16_t)take(in, 2)); /* the group */
+    skip(in, 4);
+    skip(in, (int16_t)take(in, 2)); /* the member */
+    skip(in, (int16_t)take(in, 2)); /* the type */
+    skip(in, 4);
+    uint32_t name_size = take(in, 2);
+    const unsigned char *name = skip(in, name_size);
+    uint32_t size = take(in, 4);
+    const unsigned char *metadata = skip(in, (int32_t)size);
+    if (in->is_short) return;
+    put(one, 0, 2);
+    put(one, 1, 4);
+    put(one, name_size, 2);
+    put_bytes(one, name, name_size);
+    put_text(one, "member");
+    put_text(one, "member");
+    put(one, 1, 4);
+    put_text(one, "member");
+    put(one, size, 4);
+    put_bytes(one, metadata, size);
+}
+
+static void answer_sync(struct connection *one, struct reader *in) {
+    skip(in, (int16_t)take(in, 2));
+    skip(in, 4);
+    skip(in, (int16_t)take(in, 2));
+    skip(in, 4);
+    skip(in, (int16_t)take(in, 2));
+    uint32_t size = take(in, 4);
+    const unsigned char *assignment = skip(in, (int32_t)size);
+    if (in->is_short) return;
+    put(one, 0, 2);
+    put(one, size, 4);
+    put_bytes(one, assignment, size);
+}
+
+/* ListOffsets, OffsetFetch and OffsetCommit, which name one topic with one partition. */
+static void answer_offsets(struct connection *one, uint32_t key, struct reader *in) {
+    if (key == API_LIST_OFFSETS) skip(in, 4);
+    else skip(in, (int16_t)take(in, 2)); /* the group */
+    if (key == API_OFFSET_COMMIT) {
+        skip(in, 4);
+        skip(in, (int16_t)take(in, 2)); /* the member */
+        skip(in, 8);
+    }
+    uint32_t topics = take(in, 4);
+    put(one, topics, 4);
+    if (!topics) return;
+    uint32_t size = take(in, 2);
+    const unsigned char *name = skip(in, size);
+    skip(in, 4);
+    uint32_t partition = take(in, 4);
+    if (in->is_short) return;
+    put(one, size, 2);
+    put_bytes(one, name, size);
+    put(one, 1, 4);
+    put(one, partition, 4);
+    if (key == API_OFFSET_FETCH) put(one, UINT64_MAX, 8), put(one, 0, 2); /* none, no metadata */
+    put(one, 0, 2);
+    if (key == API_LIST_OFFSETS) {
+        take(in, 4);
+        int is_earliest = take(in, 4) == 0xfffffffe;
+        put(one, UINT64_MAX, 8);
+        put(one, is_earliest ? 0 : (uint64_t)log_end(), 8);
+    }
+}
+
+/* Returns 0 for a request that is not one of a consumer with a group. */
+static int answer_consumer(struct connection *one, uint32_t key, struct reader *in) {
+    switch (key) {
+    case API_FIND_COORDINATOR: answer_find_coordinator(one); break;
+    case API_JOIN_GROUP: answer_join(one, in); break;
+    case API_SYNC_GROUP: answer_sync(one, in); break;
+    case API_HEARTBEAT: put(one, 0, 2); break;
+    case API_LEAVE_GROUP: put(one, 0, 2); break;
+    case API_LIST_OFFSETS:
+    case API_OFFSET_FETCH:
+    case API_OFFSET_COMMIT: answer_offsets(one, key, in); break;
+    default: return 0;
+    }
+    return 1;
+}
+
 /* Returns 0 if the connection must be closed. */
 static int answer(struct connection *one, const unsigned char *frame, size_t size) {
     struct reader in = {frame, frame + size, 0};
@@ -279,7 +411,8 @@ static int answer(struct connection *one, const unsigned char *frame, size_t siz
     case API_VERSIONS: answer_versions(one, (int)version); break;
     case API_INIT_PRODUCER_ID: put(one, 0, 6), put(one, 1000, 8), put(one, 0, 2); break;
     case API_FETCH: answer_fetch(one, at, (int)version, &in); return !in.is_short;
-    default: return 0;
+    default:
+        if (!log_records || !answer_consumer(one, key, &in)) return 0;
     }
     if (!is_sent) one->out_size = at;
     else finish(one, at, 0);
@@ -369,6 +502,13 @@ int main(int words, char **word) {
     if (words < 2) return 2;
     port = atoi(word[1]);
     if (words > 2) batch_size = (size_t)atol(word[2]);
+    if (words > 4) {
+        log_records = atol(word[4]);
+        if (!open_log(word[3])) {
+            fprintf(stderr, "null_broker: %s has no batches of that size\n", word[3]);
+            return 1;
+        }
+    }
     int listener = socket(AF_INET, SOCK_STREAM, 0), on = 1;
     setsockopt(listener, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
     struct sockaddr_in to = {.sin_family = AF_INET, .sin_port = htons((uint16_t)port)};
