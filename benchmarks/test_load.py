@@ -1,13 +1,19 @@
 """The load generator against the null broker: every work runs, and a wrong answer is an error."""
 
+import contextlib
+import os
+import subprocess
+import sys
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from confluent_kafka import Consumer
 
+from engine.data.batches import at_offsets, build_batch
 from load import frames
-from load.brokers import ProcessBroker, null_broker
+from load.brokers import SOURCES, ProcessBroker, null_broker
 from load.programs import Generator, GeneratorError
 from load.rounds import measure
 from load.starts import measure_large_starts
@@ -60,3 +66,42 @@ def test_large_directories_start_and_serve_every_partition(tmp_path: Path) -> No
         "start after a kill, 0.0 GB",
     }
     assert all(samples["kstore"][0] > 0 for samples in results.values())
+
+
+def test_a_consumer_with_a_group_reads_the_log_of_a_null_broker(tmp_path: Path) -> None:
+    batch = build_batch(16, 1000)
+    log = tmp_path / "batches"
+    log.write_bytes(b"".join(at_offsets(batch, 200, 16)))  # several answers
+    running = null_broker(tmp_path, [str(len(batch)), os.fspath(log), "16"])
+    running.start()
+    try:
+        address = f"127.0.0.1:{running.port}"
+        options = {"bootstrap.servers": address, "group.id": "g", "auto.offset.reset": "earliest"}
+        with contextlib.closing(Consumer(options)) as consumer:
+            consumer.subscribe(["t"])
+            found = consumer.consume(3200, timeout=60)
+    finally:
+        running.stop()
+    assert [each.offset() for each in found] == list(range(3200))
+
+
+@pytest.mark.parametrize(
+    ("name", "words", "printed"),
+    [
+        ("heartbeats", ["0.5", "100"], "16 answered without an error"),
+        ("offsets_loading", ["20000"], "20,000 commits of 20,000 keys"),
+        ("durable_transactions", ["0.2"], "64 producers have"),
+        ("scrapes", ["20", "2"], "2 scrapes"),
+    ],
+)
+def test_a_program_runs_and_checks_its_result(name: str, words: list[str], printed: str) -> None:
+    paths = os.pathsep.join([os.fspath(Path(__file__).parent), os.fspath(SOURCES)])
+    done = subprocess.run(
+        [sys.executable, "-m", f"load.{name}", *words],
+        env={**os.environ, "PYTHONPATH": paths},
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert done.returncode == 0, done.stderr
+    assert printed in done.stdout
