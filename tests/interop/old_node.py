@@ -1,9 +1,9 @@
 """One broker of the days of ZooKeeper, 0.8.2 to 2.8, and its ZooKeeper: loopback, free ports."""
 
 import contextlib
-import re
 import signal
 import socket
+import struct
 import subprocess
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -18,12 +18,10 @@ _LOG4J = """log4j.rootLogger=WARN, stdout
 log4j.appender.stdout=org.apache.log4j.ConsoleAppender
 log4j.appender.stdout.layout=org.apache.log4j.PatternLayout
 log4j.appender.stdout.layout.ConversionPattern=%p %c %m%n
-log4j.logger.kafka.server.KafkaServer=INFO
 """
-# The port answers earlier, and a broker that gets SIGTERM before this line does not stop
-# cleanly: "Kafka server is still starting up, cannot shut down!"
-_STARTED = re.compile(rb"\[Kafka ?Server (id=)?1\],? started")
-_LIFE_CYCLE = "kafka.server.KafkaServer=info"
+# Metadata of version 0, which every broker knows. The port takes connections earlier, and a broker
+# that gets SIGTERM before its start is complete does not stop cleanly.
+_METADATA = struct.pack(">ihhihi", 14, 3, 0, 1, -1, 0)
 
 
 class OldNode:
@@ -75,8 +73,7 @@ controlled.shutdown.enable=false
         return self._port
 
     def _run(self, version: str, main: str, properties: str) -> subprocess.Popen[bytes]:
-        level = f"{self.level},{_LIFE_CYCLE}"
-        command = java_command(version, main, self._root / properties, level=level)
+        command = java_command(version, main, self._root / properties, level=self.level)
         command.insert(1, f"-Dlog4j.configuration=file:{self._root / 'log4j.properties'}")
         with (self._root / "server.log").open("ab") as output:
             return subprocess.Popen(
@@ -89,12 +86,9 @@ controlled.shutdown.enable=false
             version = _ZOOKEEPER_OF.get(self.version, self.version)
             main = "org.apache.zookeeper.server.quorum.QuorumPeerMain"
             self._zookeeper = self._run(version, main, "zookeeper.properties")
-            self._wait(self._zookeeper, lambda: _answers(self._zookeeper_port))
-        output = self._root / "server.log"
-        before = output.stat().st_size
+            self._wait(self._zookeeper, lambda: _connects(self._zookeeper_port))
         self._broker = self._run(self.version, "kafka.Kafka", "server.properties")
         self._wait(self._broker, lambda: _answers(self._port))
-        self._wait(self._broker, lambda: bool(_STARTED.search(output.read_bytes(), before)))
 
     def _wait(
         self, process: subprocess.Popen[bytes], is_done: Callable[[], bool], timeout: float = 120
@@ -145,12 +139,22 @@ controlled.shutdown.enable=false
             self._zookeeper = None
 
 
-def _answers(port: int) -> bool:
+def _connects(port: int) -> bool:
     with (
         contextlib.suppress(OSError),
         socket.create_connection(("127.0.0.1", port), timeout=1),
     ):
         return True
+    return False
+
+
+def _answers(port: int) -> bool:
+    with (
+        contextlib.suppress(OSError),
+        socket.create_connection(("127.0.0.1", port), timeout=1) as connection,
+    ):
+        connection.sendall(_METADATA)
+        return len(connection.recv(4)) == 4
     return False
 
 
