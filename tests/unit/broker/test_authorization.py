@@ -191,7 +191,9 @@ def test_access_rules_are_created_described_and_deleted(admin: Admin, version: i
     made = [acl("orders", READ), bad] + ([prefixed] if version else [])
     assert admin.create(*made, version=version) == [0, 42, 0][: len(made)]
     everything = DescribeAclsRequest(1, None, 1, None, None, 1, 1)
-    found = admin.root.ask(everything, version).resources
+    described = admin.root.ask(everything, version)
+    assert (described.error_code, described.error_message) == (0, "")  # Kafka 2.4's: null
+    found = described.resources
     expected = [("orders", 1)] if version == 0 else [("or", 1), ("orders", 1)]
     assert [(each.resource_name, len(each.acls)) for each in found] == expected
     wrong = DeleteAclsRequest.Filters(99, None, 1, None, None, 1, 1)

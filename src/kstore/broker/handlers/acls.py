@@ -63,7 +63,6 @@ class AclHandlers:
             found.setdefault((acl.resource_type, acl.name, acl.pattern), []).append(acl)
         resource = DescribeAclsResponse.Resources
         return DescribeAclsResponse(
-            error_message=None,
             resources=[
                 resource(kind, name, pattern, [
                     resource.Acls(acl.principal, acl.host, acl.operation, acl.permission)
