@@ -28,7 +28,9 @@ NODE = 1
 LISTENER = "PLAINTEXT"
 NO_STORE = SimpleNamespace(log_dirs=())
 NONE_RECOVERING = SimpleNamespace(
-    is_recovering=lambda topic, partition: False, is_any_recovering=False
+    is_recovering=lambda topic, partition: False,
+    is_any_recovering=False,
+    open_new_topic=lambda topic: None,
 )
 
 

@@ -38,6 +38,7 @@ _RETRY_SECONDS = 5.0  # delay before opening a failed log again
 _LOADING_SECONDS = 0.5
 _SECONDS_BETWEEN_REPORTS = 10.0  # about a full or failed disk
 _LOCKED_SECONDS = 0.005  # delay before trying again to lock a log
+_OPENED_EARLY = 64  # partitions of a new topic whose logs open before a request needs them
 PARTITIONS_A_TURN = 256  # that one turn of the loop updates to a new image, or describes
 _LOG_DIRS_KEY = "log dirs"  # of the disk workers
 _CODES = frozenset(int(code) for code in ErrorCode)
@@ -426,6 +427,18 @@ class Partitions:
         for hosted in closed:
             self._open_in_background(hosted, waiting.step)
         return pending
+
+    def open_new_topic(self, topic: str) -> None:
+        """Start opening the logs of a topic that a client is about to use.
+
+        Otherwise a ListOffsets request, which waits for all logs that it names, would often return
+        the end after a later Produce to one of them, and a new consumer would miss the record.
+        """
+        image = self._metadata.image.topics.get(topic)
+        for number in islice(() if image is None else image.partitions, _OPENED_EARLY):
+            hosted = self.get(topic, number)
+            if hosted.needs_opening:
+                self._open_in_background(hosted, lambda: None)
 
     def _open_in_background(self, hosted: HostedPartition, then: Callable[[], None]) -> None:
         waiting = self._opening.get(hosted)

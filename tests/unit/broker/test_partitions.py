@@ -1,6 +1,7 @@
 """Which partitions a broker serves, and what clients of the others get."""
 
 import threading
+import time
 from pathlib import Path
 
 import kstore
@@ -123,6 +124,23 @@ def test_partitions_of_a_directory_that_fails_lose_their_leader(tmp_path: Path) 
             assert after.version > before.version
             found = after.topics["t"].partitions[lost[0]]
             assert found.offline_replicas == (0,)
+
+
+def test_the_logs_of_a_topic_that_a_client_created_open_before_its_next_request(
+    tmp_path: Path,
+) -> None:
+    """ListOffsets of both partitions waited for their logs while Produce wrote to the first."""
+    with (
+        kstore.serve(tmp_path, port=0, settings={"num.partitions": 2}) as broker,
+        Connection("127.0.0.1", broker.port) as client,
+    ):
+        asked = MetadataRequest([MetadataRequest.Topics(name="t")], allow_auto_topic_creation=True)
+        assert client.ask(asked, MetadataResponse).topics[0].error_code != ErrorCode.NONE
+        until = time.monotonic() + WAIT
+        logs = broker.store._logs
+        while None in (opened := [logs.get(("t", n)) for n in (0, 1)]) and time.monotonic() < until:
+            time.sleep(0.01)
+        assert None not in opened
 
 
 def test_serve_after_a_kill_is_closed_cleanly(killed: Path) -> None:

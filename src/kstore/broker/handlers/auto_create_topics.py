@@ -20,9 +20,10 @@ _NOT_CREATED = frozenset({*INTERNAL_TOPICS, "__cluster_metadata"})
 class AutoCreateTopics:
     """Kafka's AutoTopicCreationManager. Loop's thread only.
 
-    The first response for a topic is LEADER_NOT_AVAILABLE, upon which the client retries, as with a
-    Kafka broker in combined mode. No topic is created while a log directory is offline, since that
-    directory may contain a topic of the same name, whose records the new topic would hide.
+    The first response for a topic is LEADER_NOT_AVAILABLE, upon which clients retry. (Kafka's KRaft
+    brokers send UNKNOWN_TOPIC_OR_PARTITION, upon which KafkaJS 2.2.4 does not.) No topic is created
+    while a log directory is offline, since that directory may contain a topic of the same name,
+    whose records the new topic would hide.
     """
 
     def __init__(self, services: Services) -> None:
@@ -63,3 +64,5 @@ class AutoCreateTopics:
             _LOGGER.warning("topic %s was not created: %s", name, error)
             if code != ErrorCode.TOPIC_ALREADY_EXISTS and len(self._refused) < _MAX_AT_ONCE:
                 self._refused[name] = code
+        elif topic is not None:
+            self._services.partitions.open_new_topic(name)

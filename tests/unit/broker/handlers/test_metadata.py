@@ -1,8 +1,8 @@
 """Metadata, from the bytes of requests; Kafka's answers were recorded from 3.9.2.
 
-Where kstore differs: 5 instead of 3 for a topic that is being created (as a Kafka whose controller
-is in the same process: old clients know 5 as an answer that precedes the first record), partitions
-in order (Kafka's hash order has no meaning), and 42 instead of -1 for neither name nor id.
+Where kstore differs: 5 instead of 3 for a topic that is being created (old clients know 5 as an
+answer that precedes the first record, and KafkaJS does not retry after 3), partitions in order
+(Kafka's hash order has no meaning), and 42 instead of -1 for neither name nor id.
 """
 
 from dataclasses import replace
