@@ -112,6 +112,11 @@ broker.heartbeat.interval.ms=500
     def address(self) -> str:
         return f"127.0.0.1:{self._port}"
 
+    @property
+    def controller(self) -> str:
+        """The address of its controller's listener, for settings that name all listeners."""
+        return f"127.0.0.1:{self._controller}"
+
     def start(self, timeout: float = 120) -> None:
         """Start and wait until the start is complete; the error has the broker's log if it fails.
 

@@ -7,5 +7,5 @@
 - ``table``: the scores of all runs, as text.
 - ``junit``: results in the XML that pytest and jest write.
 - ``kafka_python``, ``franz_go``, ``kafka_tools``: suites from package registries.
-- ``confluent_python``, ``librdkafka``: suites from a source tree.
+- ``confluent_python``, ``librdkafka``, ``aiokafka``, ``kafkajs``: suites from a source tree.
 """

@@ -10,7 +10,7 @@ from interop.kafka_jars import VERSIONS
 from interop.kstore_node import KstoreNode
 from interop.node import Node, free_ports
 from strangers.kafka_scripts import require_kafka
-from strangers.suite import NotRun, Suite
+from strangers.suite import Suite
 
 KSTORE = "kstore"
 BROKERS = (KSTORE, *VERSIONS)
@@ -51,10 +51,8 @@ def broker_for(suite: Suite, name: str, logs: Path) -> Iterator[Served]:
         if name == KSTORE:
             node = _kstore(suite, root, ports)
             log = root / "serve.log"
-        elif ports:
-            raise NotRun(f"{suite.name} has listeners of its own, which only kstore's node opens")
         else:
-            node = _kafka(suite, name, root)
+            node = _kafka(suite, name, root, ports)
             log = root / "server.log"
         try:
             node.start()
@@ -70,22 +68,35 @@ def _kstore(suite: Suite, root: Path, ports: Mapping[str, int]) -> KstoreNode:
     log_dir.mkdir()
     node = KstoreNode(root, log_dir=log_dir)
     node.options = ["--node-id", str(NODE_ID)]
-    # As Kafka's nodes are started here: tests ask for these settings.
-    listeners = [f"PLAINTEXT://{node.address}"]
-    listeners += [f"{each}://127.0.0.1:{port}" for each, port in ports.items()]
-    protocols = [f"{each}:{protocol}" for each, protocol in suite.listeners.items()]
-    node.settings = {
-        "listeners": ",".join(listeners),
-        "advertised.listeners": ",".join(listeners).replace("127.0.0.1", suite.host),
-        "listener.security.protocol.map": ",".join(["PLAINTEXT:PLAINTEXT", *protocols]),
-        **suite.settings,
-    }
+    node.settings = {**listener_settings(suite, node.address, ports), **suite.settings}
     return node
 
 
-def _kafka(suite: Suite, version: str, root: Path) -> Node:
+def _kafka(suite: Suite, version: str, root: Path, ports: Mapping[str, int]) -> Node:
     require_kafka(version)
     node = Node(version, root, number=NODE_ID)
     node.jvm = ("-Xmx768m", "-XX:+UseG1GC")
-    node.settings = {**suite.settings, **suite.kafka_settings}
+    listeners = listener_settings(suite, node.address, ports, controller=node.controller)
+    node.settings = {**listeners, **suite.settings, **suite.kafka_settings}
     return node
+
+
+def listener_settings(
+    suite: Suite, address: str, ports: Mapping[str, int], *, controller: str = ""
+) -> dict[str, str]:
+    """The plain listener, then the suite's own; the controller's, ``host:port``, is not advertised.
+
+    kstore gets them too where Kafka needs no setting: tests ask for them.
+    """
+    protocols = {"PLAINTEXT": "PLAINTEXT", **suite.listeners}
+    listeners = [f"PLAINTEXT://{address}"]
+    listeners += [f"{name}://127.0.0.1:{port}" for name, port in ports.items()]
+    advertised = ",".join(listeners).replace("127.0.0.1", suite.host)
+    if controller:
+        protocols["CONTROLLER"] = "PLAINTEXT"
+        listeners.append(f"CONTROLLER://{controller}")
+    return {
+        "listeners": ",".join(listeners),
+        "advertised.listeners": advertised,
+        "listener.security.protocol.map": ",".join(":".join(pair) for pair in protocols.items()),
+    }
