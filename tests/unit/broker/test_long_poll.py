@@ -90,19 +90,21 @@ def turns(broker):
 
 
 def python_calls(function):
-    """The number of Python functions that a call runs."""
-    count = 0
+    """The number of Python functions that a call runs: the least of ten, because finalizers of
+    other objects may run at any time and add to it."""
+    counts = []
 
     def profile(frame, event, argument):
-        nonlocal count
-        count += event == "call"
+        counts[-1] += event == "call"
 
-    sys.setprofile(profile)
-    try:
-        function()
-    finally:
-        sys.setprofile(None)
-    return count
+    for _ in range(10):
+        counts.append(0)
+        sys.setprofile(profile)
+        try:
+            function()
+        finally:
+            sys.setprofile(None)
+    return min(counts)
 
 
 @pytest.mark.parametrize("version", [11, 17])
@@ -138,7 +140,7 @@ def test_the_work_of_an_append_does_not_grow_with_the_partitions(broker):
 
     counts = []
     for partitions in (FEW, MANY):
-        asked = parked(broker, partitions, 17, batches=10)
+        asked = parked(broker, partitions, 17, batches=20)
         append()  # what is done once for a partition
         counts.append([python_calls(append), python_calls(lambda: turns(broker))])
         assert not asked.is_answered
