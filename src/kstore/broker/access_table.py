@@ -456,7 +456,9 @@ RULES: dict[int, Rule | None] = {
         GROUP, DELETE, "groups_names", "results", item_error("results", group_id=""),
         lambda name: name,
     ),
-    ApiKey.ELECT_LEADERS: cluster(ALTER, only_code),
+    ApiKey.ELECT_LEADERS: cluster(
+        ALTER, lambda access, error: _elections_refused(access, error)
+    ),
     ApiKey.ALTER_PARTITION_REASSIGNMENTS: cluster(ALTER, only_code),
     ApiKey.LIST_PARTITION_REASSIGNMENTS: cluster(DESCRIBE, only_code),
     ApiKey.OFFSET_DELETE: rules(
@@ -486,6 +488,19 @@ RULES: dict[int, Rule | None] = {
     ApiKey.LIST_CONFIG_RESOURCES: cluster(DESCRIBE_CONFIGS, only_code),
     ApiKey.DESCRIBE_TOPIC_PARTITIONS: _describe_partitions,
 }  # fmt: skip
+
+
+def _elections_refused(access: Access, error: ErrorCode) -> Message:
+    """Version 0 has errors of partitions only."""
+    response: Any = only_code(access, error)
+    kind = response.ReplicaElectionResults
+    response.replica_election_results = [
+        kind(each.topic, [
+            kind.PartitionResult(number, int(error), error.message) for number in each.partitions
+        ])
+        for each in access.message.topic_partitions or ()
+    ]  # fmt: skip
+    return response  # type: ignore[no-any-return]
 
 
 def _log_dirs_refused(access: Access, error: ErrorCode) -> Message:

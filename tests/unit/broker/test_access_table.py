@@ -55,6 +55,7 @@ RESOURCES = {
         {"resource_type": 2, "resource_name": "a"},
         {"resource_type": 4, "resource_name": "0"},
         {"resource_type": 8, "resource_name": "0"},
+        {"resource_type": 32, "resource_name": "g"},
     ]
 }
 TRANSACTION = {"transactional_id": "t", "producer_id": 1, "producer_epoch": 0}
@@ -73,7 +74,7 @@ SAMPLES: dict[ApiKey, list[Sample]] = {
         Sample(0, 2, {"acks": -1, "topic_data": [{"name": "a", "partition_data": [{"index": 0}]}]},
                {(T, A.WRITE, "a"): 29}),
     ],
-    ApiKey.LIST_OFFSETS: [Sample(0, 9, {"topics": TWO}, {(T, A.DESCRIBE, "a"): 29})],
+    ApiKey.LIST_OFFSETS: [Sample(0, 10, {"topics": TWO}, {(T, A.DESCRIBE, "a"): 29})],
     ApiKey.METADATA: [
         Sample(0, 13, {"topics": [{"name": "a"}, {"name": "b"}]}, {(T, A.DESCRIBE, "a"): 29}),
         Sample(12, 13, {"topics": [{"topic_id": ID, "name": None}]}, {(T, A.DESCRIBE, "a"): 100}),
@@ -128,19 +129,23 @@ SAMPLES: dict[ApiKey, list[Sample]] = {
     ApiKey.CREATE_ACLS: [Sample(0, 3, {"creations": [{}]}, cluster(A.ALTER))],
     ApiKey.DELETE_ACLS: [Sample(0, 3, {"filters": [{}]}, cluster(A.ALTER))],
     ApiKey.DESCRIBE_CONFIGS: [Sample(0, 4, RESOURCES, {
-        (T, A.DESCRIBE_CONFIGS, "a"): 29, **cluster(A.DESCRIBE_CONFIGS)})],
+        (T, A.DESCRIBE_CONFIGS, "a"): 29, (G, A.DESCRIBE_CONFIGS, "g"): 30,
+        **cluster(A.DESCRIBE_CONFIGS)})],
     ApiKey.ALTER_CONFIGS: [Sample(0, 2, RESOURCES, {
-        (T, A.ALTER_CONFIGS, "a"): 29, **cluster(A.ALTER_CONFIGS)})],
+        (T, A.ALTER_CONFIGS, "a"): 29, (G, A.ALTER_CONFIGS, "g"): 30, **cluster(A.ALTER_CONFIGS)})],
     ApiKey.INCREMENTAL_ALTER_CONFIGS: [Sample(0, 1, RESOURCES, {
-        (T, A.ALTER_CONFIGS, "a"): 29, **cluster(A.ALTER_CONFIGS)})],
+        (T, A.ALTER_CONFIGS, "a"): 29, (G, A.ALTER_CONFIGS, "g"): 30, **cluster(A.ALTER_CONFIGS)})],
     ApiKey.ALTER_REPLICA_LOG_DIRS: [
         Sample(0, 2, {"dirs": [{"path": "/x", "topics": [{"name": "a", "partitions": [0]}]}]},
                cluster(A.ALTER))],
-    ApiKey.DESCRIBE_LOG_DIRS: [Sample(3, 4, {"topics": None}, cluster(A.DESCRIBE))],
+    ApiKey.DESCRIBE_LOG_DIRS: [Sample(0, 4, {"topics": None}, cluster(A.DESCRIBE))],
     ApiKey.CREATE_PARTITIONS: [Sample(0, 3, {"topics": [{"name": "a", "count": 2}]},
                                       {(T, A.ALTER, "a"): 29})],
     ApiKey.DELETE_GROUPS: [Sample(0, 2, {"groups_names": ["g"]}, {(G, A.DELETE, "g"): 30})],
-    ApiKey.ELECT_LEADERS: [Sample(1, 2, {"topic_partitions": None}, cluster(A.ALTER))],
+    ApiKey.ELECT_LEADERS: [
+        Sample(0, 2, {"topic_partitions": [{"topic": "a", "partitions": [0]}]}, cluster(A.ALTER)),
+        Sample(1, 2, {"topic_partitions": None}, cluster(A.ALTER)),
+    ],
     ApiKey.ALTER_PARTITION_REASSIGNMENTS: [Sample(0, 0, {}, cluster(A.ALTER))],
     ApiKey.LIST_PARTITION_REASSIGNMENTS: [Sample(0, 0, {}, cluster(A.DESCRIBE))],
     ApiKey.OFFSET_DELETE: [Sample(0, 0, {"group_id": "g", "topics": TWO},
@@ -168,6 +173,8 @@ ELSEWHERE = {
     ApiKey.FETCH, ApiKey.LIST_GROUPS, ApiKey.LIST_TRANSACTIONS, ApiKey.DESCRIBE_CLUSTER,
     ApiKey.API_VERSIONS, ApiKey.SASL_HANDSHAKE, ApiKey.SASL_AUTHENTICATE,
 }  # fmt: skip
+# Versions whose answers have no place for the error.
+WITHOUT_CODE = {(ApiKey.DESCRIBE_LOG_DIRS, version) for version in range(3)}
 
 
 class Denying(Authorizer):
@@ -238,7 +245,7 @@ CELLS = [
     pytest.param(key, version, sample, cell, id=f"{key.name}-{version}-{cell[1].name}-{cell[2]}")
     for key, samples in SAMPLES.items()
     for sample in samples
-    for version in sorted({sample.low, sample.high})
+    for version in range(sample.low, sample.high + 1)
     for cell in sample.cells
 ]
 
@@ -255,6 +262,9 @@ def test_each_denied_operation_is_in_the_response(
     assert seen is None or seen != sent
     writer = Writer()
     answer.encode(writer, version)  # every field has a value that can be sent
+    received = message_types(key)[1].decode(Reader(writer.to_bytes()), version)
+    has_code = sample.cells[cell] in set(error_codes(received))
+    assert has_code is ((key, version) not in WITHOUT_CODE)
 
 
 @pytest.mark.parametrize(
@@ -263,7 +273,7 @@ def test_each_denied_operation_is_in_the_response(
         pytest.param(key, version, sample, id=f"{key.name}-{version}")
         for key, samples in SAMPLES.items()
         for sample in samples
-        for version in sorted({sample.low, sample.high})
+        for version in range(sample.low, sample.high + 1)
     ],
 )
 def test_what_is_allowed_arrives_unchanged(key: ApiKey, version: int, sample: Sample) -> None:
@@ -282,8 +292,12 @@ def test_what_is_allowed_arrives_unchanged(key: ApiKey, version: int, sample: Sa
 def test_every_api_that_is_served_has_a_row_and_a_test(tmp_path: Path) -> None:
     assert set(SAMPLES) | ELSEWHERE == {ApiKey(key) for key in RULES}
     with kstore.serve(tmp_path / "data", port=0) as broker:
-        served = {api.key for api in broker._services.apis}
-    assert served <= RULES.keys()
+        served = {api.key: api for api in broker._services.apis}
+    assert served.keys() <= RULES.keys()
+    for key, samples in SAMPLES.items():
+        sampled = {v for sample in samples for v in range(sample.low, sample.high + 1)}
+        versions = set(range(served[key].min_version, served[key].max_version + 1))
+        assert versions <= sampled, f"{key.name}: no sample of {versions - sampled}"
     assert handler_classes()
 
 
@@ -293,6 +307,18 @@ def test_an_api_without_a_row_is_not_served() -> None:
 
 
 # --- rules with more than one way ------------------------------------------------------------
+
+
+@pytest.mark.parametrize("version", range(5))
+def test_epochs_by_the_action_of_the_cluster_alone(version: int) -> None:
+    [sample] = SAMPLES[ApiKey.OFFSET_FOR_LEADER_EPOCH]
+    api, allowed = ApiKey.OFFSET_FOR_LEADER_EPOCH, {(C, A.CLUSTER_ACTION, CLUSTER)}
+    answer, seen, sent = ask(api, version, sample.fields, Denying(None, allowed))
+    assert seen == sent
+    assert not set(error_codes(answer))
+    answer, seen, _ = ask(api, version, sample.fields, Denying(None, set()))
+    assert list(error_codes(answer)) == [29]
+    assert seen.topics == []
 
 
 def test_producer_ids_without_transactions() -> None:
