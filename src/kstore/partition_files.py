@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from kstore._native.read.decode import Scanner as Scanner
     from kstore._native.read.dump_lines import LineDumper as LineDumper
     from kstore._native.read.segment_view import SegmentView as SegmentView
+    from kstore.checkpoint.broker_addresses import BrokerAddress as BrokerAddress
+    from kstore.checkpoint.broker_addresses import read_broker_addresses as read_broker_addresses
     from kstore.checkpoint.clean_shutdown import read_clean_shutdown as read_clean_shutdown
     from kstore.checkpoint.cleaner_offsets import write_cleaner_offset as write_cleaner_offset
     from kstore.checkpoint.leader_epochs import LeaderEpochs as LeaderEpochs
@@ -177,6 +179,7 @@ _NAMES = {
     # Log directories: locks, markers, checkpoints, topic ids.
     "kstore.checkpoint.log_dir": "Contents LogDir absolute_paths",
     "kstore.checkpoint.log_dir_offsets": "LogState",
+    "kstore.checkpoint.broker_addresses": "BrokerAddress read_broker_addresses",
     "kstore.checkpoint.clean_shutdown": "read_clean_shutdown",
     "kstore.checkpoint.cleaner_offsets": "write_cleaner_offset",
     "kstore.checkpoint.leader_epochs": "LeaderEpochs",

@@ -61,12 +61,14 @@ def leave_one_of_each(log_dir, topic):
     with kstore.open(log_dir, "r") as reader, reader.consumer(topic, group="billing") as reads:
         assert reads.poll()
         reads.commit()
+    (log_dir / "kstore.listeners").write_bytes(b"left by a killed broker")
     (log_dir / f"{topic}-0" / MOVED).write_bytes(b'{"format":1}')
     (log_dir / f"{topic}-0" / unreadable_name("leader-epoch-checkpoint", 0)).write_bytes(b"0 9")
     # Every partition of which a segment was rolled has a seal: one of them stands for all.
     names = {path.name for path in log_dir.rglob("kstore.*")}
     assert {name for name in names if "seal" not in name} | {header_checksums_name(0)} & names == {
         "kstore.topics",
+        "kstore.listeners",
         "kstore.offsets.billing",
         "kstore.offsets-lock.billing",
         cut_name(0, 0, 0),

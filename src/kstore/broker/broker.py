@@ -53,6 +53,7 @@ if TYPE_CHECKING:
 
     from kstore.broker.authorization import Guard
     from kstore.broker.metrics.broker_metrics import BrokerMetrics
+    from kstore.checkpoint.broker_addresses import BrokerAddressFiles
 
 _LOGGER = logging.getLogger("kstore.broker")
 _DEFAULT_ADDRESS = ("127.0.0.1", 9092, None)
@@ -149,6 +150,7 @@ class Broker:
         self._pid = os.getpid()
         self._listeners: ListenerSet | None = None
         self._metrics: BrokerMetrics | None = None
+        self._address_files: BrokerAddressFiles | None = None
 
     # --- start and stop -------------------------------------------------------------------
 
@@ -215,8 +217,22 @@ class Broker:
                 self._services, listeners,
                 loop_thread=self._thread.ident, is_stopping=lambda: self._is_closed,
             )  # fmt: skip
+        self._show_addresses(listeners)
         listeners.warn_if_open()
         _LOGGER.info("serving %s on %s", ", ".join(self._store.paths), self.bootstrap_servers)
+
+    def _show_addresses(self, listeners: ListenerSet) -> None:
+        """Name the listeners in the log directories, to tools that find them locked."""
+        from kstore.checkpoint.broker_addresses import BrokerAddress, BrokerAddressFiles
+
+        self._address_files = BrokerAddressFiles()
+        self._address_files.write(
+            [(each.files, each.path) for each in self._store._manager._dirs if not each.offline],
+            [
+                BrokerAddress(name, at.security_protocol, str(Address(at.host, at.port)))
+                for name, at in listeners.endpoints().items()
+            ],
+        )
 
     def _open_metrics(self) -> "BrokerMetrics | None":
         settings = self._settings
@@ -327,6 +343,8 @@ class Broker:
             if self._thread is not None:
                 self._loop.call_soon_threadsafe(self._begin_stop)
                 self._thread.join()
+                if self._address_files is not None:
+                    self._address_files.remove()
                 transactions = self._services.transactions
                 if transactions is not None:
                     transactions.stop()
@@ -462,6 +480,8 @@ class Broker:
             if self._metrics is not None:
                 self._metrics.abandon()
             self._loop.abandon()
+            if self._address_files is not None:
+                self._address_files.abandon()
 
     def __repr__(self) -> str:
         if not hasattr(self, "_is_closed"):  # its arguments were refused

@@ -2,6 +2,7 @@
 
 Modules:
 
+- broker_addresses: ``kstore.listeners``: the addresses of the broker that serves the directory
 - clean_shutdown: Kafka's marker of a clean shutdown, ``.kafka_cleanshutdown``
 - cleaner_offsets: ``cleaner-offset-checkpoint``: how far the log cleaner has compacted each
   partition

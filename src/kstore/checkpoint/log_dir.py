@@ -78,7 +78,8 @@ def check_finished(files: Files, path: str) -> None:
 
 
 def _lock_directory(files: Files, path: str) -> Lock:
-    """Lock a log directory for writing; StoreLockedError says so where this process has it."""
+    """Lock a log directory for writing; StoreLockedError says so where this process has it, or
+    where a broker serves it."""
     try:
         return files.lock(path)
     except StoreLockedError as error:
@@ -89,6 +90,17 @@ def _lock_directory(files: Files, path: str) -> Lock:
                 "mode='r' opens another one for reading"
             )
             error.at()
+        else:
+            from kstore.checkpoint.broker_addresses import (
+                read_broker_addresses,
+            )  # no start needs it
+
+            if addresses := read_broker_addresses(files, dirname(path)):
+                error.reason = (
+                    f"a broker serves this directory at {addresses[0].address}: let a Kafka client "
+                    "write to that address, stop the broker, or open with mode='r'"
+                )
+                error.at()
         raise
 
 

@@ -313,7 +313,8 @@ def open_store(arguments: argparse.Namespace, mode: str = "r", *, create: bool =
     from kstore.store.open_store import open as open_directory
 
     paths = checked_log_dirs(arguments, create=create)
-    with Progress() as bar, naming_lock_holder():
+    takes_server = hasattr(arguments, "bootstrap_server")
+    with Progress() as bar, naming_lock_holder(takes_server=takes_server):
         store = open_directory(
             paths, mode, progress=lambda done, total: bar.show(done, total, "recovering")
         )

@@ -39,6 +39,7 @@ TOPICS_FILE = "kstore.topics"  # settings of the topics
 BROKER_FILE = "kstore.broker"  # the cluster id, settings of the broker, topics that follow them
 ACLS = "kstore.acls"  # who may do what, for a broker
 CREDENTIALS = "kstore.credentials"  # what a broker knows of its users' passwords
+LISTENERS = "kstore.listeners"  # addresses of the broker that serves the directory now
 RESERVE = "kstore.reserve"  # disk space that a broker keeps to free more on a full disk
 UNCLEANABLE = "kstore.uncleanable"  # partitions that the log cleaner skips
 OFFSETS_PREFIX = "kstore.offsets."  # committed offsets of one group
