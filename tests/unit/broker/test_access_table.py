@@ -173,7 +173,7 @@ ELSEWHERE = {
     ApiKey.FETCH, ApiKey.LIST_GROUPS, ApiKey.LIST_TRANSACTIONS, ApiKey.DESCRIBE_CLUSTER,
     ApiKey.API_VERSIONS, ApiKey.SASL_HANDSHAKE, ApiKey.SASL_AUTHENTICATE,
 }  # fmt: skip
-# Versions whose answers have no place for the error.
+# Versions whose answers have no field for the error.
 WITHOUT_CODE = {(ApiKey.DESCRIBE_LOG_DIRS, version) for version in range(3)}
 
 
