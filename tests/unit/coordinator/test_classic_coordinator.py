@@ -136,6 +136,38 @@ def test_a_wrong_sync_gets_its_error(fields: dict[str, Any], error: ErrorCode) -
     assert error_of(driver.sync("a", leader, **fields)) == error
 
 
+@pytest.mark.parametrize(
+    ("state", "error", "assignment"),
+    [
+        ("Dead", ErrorCode.UNKNOWN_MEMBER_ID, None),
+        ("Empty", ErrorCode.UNKNOWN_MEMBER_ID, None),
+        ("PreparingRebalance", ErrorCode.REBALANCE_IN_PROGRESS, None),
+        ("CompletingRebalance", None, None),  # it waits for the leader
+        ("Stable", ErrorCode.NONE, b"c-2"),
+    ],
+)
+def test_a_sync_is_answered_by_the_state_of_the_group(
+    state: str, error: ErrorCode | None, assignment: bytes | None
+) -> None:
+    driver = Driver()
+    leader, follower = stable(driver, 2)
+    if state == "PreparingRebalance":
+        driver.join("new")
+    elif state == "CompletingRebalance":
+        driver.join("l", leader.member_id)
+        driver.join("f", follower.member_id)
+        follower = driver.answers["f"]
+    elif state in ("Empty", "Dead"):
+        driver.leave(leader.member_id)
+        driver.leave(follower.member_id)
+        if state == "Dead":
+            driver.coordinator.forget("g", driver.now)
+    assert driver.state == state
+    answer = driver.sync("a", follower)
+    assert error_of(answer) == error
+    assert assignment is None or (answer is not None and answer.assignment == assignment)
+
+
 def test_a_heartbeat_is_answered_by_the_state_of_the_group() -> None:
     driver = Driver()
     joined = driver.join("a")

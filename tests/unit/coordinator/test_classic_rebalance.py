@@ -127,6 +127,25 @@ def test_member_that_waits_does_not_expire() -> None:
     assert driver.answers["l"].generation == leader.generation + 1
 
 
+def test_member_that_waits_for_its_assignment_does_not_expire() -> None:
+    driver = Driver()
+    leader, follower = stable(driver, 2, rebalance_timeout_ms=300_000)
+    driver.join("l", leader.member_id, rebalance_timeout_ms=300_000)
+    driver.join("f", follower.member_id, rebalance_timeout_ms=300_000)
+    leader, follower = driver.answers["l"], driver.answers["f"]
+    assert driver.sync("waits", follower) is None
+    for _ in range(5):
+        driver.pass_time(SESSION / 1000 - 1)
+        assert driver.beat(leader) == ErrorCode.NONE
+    assert "waits" not in driver.answers
+    driver.sync("s", leader, [leader.member_id, follower.member_id])
+    assert driver.answers["waits"].assignment == follower.member_id.encode()
+    driver.pass_time(SESSION / 1000 - 1)  # its session began with the answer
+    assert driver.beat(follower) == ErrorCode.NONE
+    driver.pass_time(SESSION / 1000 + 1)
+    assert driver.beat(follower) == ErrorCode.UNKNOWN_MEMBER_ID
+
+
 def test_group_without_members_is_stored_in_its_next_generation() -> None:
     driver = Driver()
     (member,) = stable(driver)

@@ -3,9 +3,12 @@
 import pytest
 
 from kstore.coordinator.group.classic_group import ClassicGroup, GroupState
+from kstore.coordinator.group.consumer_group import ConsumerGroup
+from kstore.coordinator.group.consumer_member import ConsumerMember
 from kstore.coordinator.group.offset_expiration import (
     Retention,
     RetentionFacts,
+    consumer_retention_facts,
     retention_facts,
 )
 from kstore.coordinator.group.offset_records import OffsetCommit
@@ -35,6 +38,27 @@ def test_facts_follow_the_state(
     group = ClassicGroup("g", 40.0)
     group.state, group.protocol_type, group.topics = state, protocol_type, topics
     assert retention_facts(group, 100.0, 1_000_000) == expected
+
+
+@pytest.mark.parametrize(
+    ("subscribed", "empty_since", "expected"),
+    [
+        ([], 40.0, RetentionFacts(True, 1_000_000 - 60_000, frozenset())),
+        ([], None, RetentionFacts(True, None, frozenset())),  # loaded from records
+        ([{"t"}], None, RetentionFacts(True, None, {"t"})),
+        ([{"t"}, {"t", "u"}], None, RetentionFacts(True, None, {"t", "u"})),
+    ],
+)
+def test_facts_of_a_consumer_group_follow_its_members(
+    subscribed: list[set[str]], empty_since: float | None, expected: RetentionFacts
+) -> None:
+    group = ConsumerGroup("g", 40.0)
+    group.empty_since = empty_since
+    for number, topics in enumerate(subscribed):
+        member = ConsumerMember(str(number))
+        member.topics = tuple(sorted(topics))
+        group.members[member.member_id] = member
+    assert consumer_retention_facts(group, 100.0, 1_000_000) == expected
 
 
 @pytest.mark.parametrize(

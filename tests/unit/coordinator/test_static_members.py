@@ -154,3 +154,24 @@ def test_static_member_expires_with_its_session() -> None:
     _, follower = static_group(driver)
     driver.pass_time(SESSION / 1000 + 1)
     assert driver.beat(follower) == ErrorCode.UNKNOWN_MEMBER_ID
+
+
+def test_wait_restarts_while_only_static_members_are_left_and_none_has_joined() -> None:
+    driver = Driver()
+    long = {"session_timeout_ms": 1_000_000, "rebalance_timeout_ms": REBALANCE}
+    for name in "ab":
+        driver.join(name, instance_id=name, **long)
+    driver.join("a2", driver.answers["a"].member_id, instance_id="a", **long)
+    leader, follower = driver.answers["a2"], driver.answers["b"]
+    driver.sync("sa", leader, [leader.member_id, follower.member_id])
+    driver.sync("sb", follower)
+    assert driver.leave("", "b") == ErrorCode.NONE  # the rebalance waits for a
+    stored = len(driver.stored)
+    for _ in range(3):
+        driver.pass_time(REBALANCE / 1000)
+        assert driver.state == "PreparingRebalance"
+        assert driver.beat(leader, instance_id="a") == ErrorCode.REBALANCE_IN_PROGRESS
+    assert len(driver.stored) == stored
+    again = driver.join("a3", leader.member_id, instance_id="a", **long)
+    assert again is not None
+    assert (again.generation, again.leader) == (leader.generation + 1, leader.member_id)
