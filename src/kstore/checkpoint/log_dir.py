@@ -91,9 +91,8 @@ def _lock_directory(files: Files, path: str) -> Lock:
             )
             error.at()
         else:
-            from kstore.checkpoint.broker_addresses import (
-                read_broker_addresses,
-            )  # no start needs it
+            # Not at the top: no start needs it.
+            from kstore.checkpoint.broker_addresses import read_broker_addresses
 
             if addresses := read_broker_addresses(files, dirname(path)):
                 error.reason = (

@@ -21,7 +21,7 @@ def parse_topics(text: str, path: str) -> list[str]:
         names = [entry["topic"] for entry in json.loads(text)["topics"]]
         if not all(isinstance(name, str) for name in names):
             raise TypeError
-    except (ValueError, TypeError, KeyError, AttributeError):
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
         raise WrongFileError(
             f'{path} is not a file as {{"version": 1, "topics": [{{"topic": "orders"}}]}}'
         ) from None

@@ -144,7 +144,7 @@ def parse_moves(text: str, path: str) -> list[Move]:
     try:
         entries: list[Any] = json.loads(text)["partitions"]
         moves = [parse_move(each) for each in entries]
-    except (ValueError, TypeError, KeyError, AttributeError):
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
         raise WrongFileError(
             f'{path} is not a file as {{"version": 1, "partitions": [{{"topic": "orders", '
             '"partition": 0, "replicas": [0], "log_dirs": ["/disk2/kafka"]}]}'

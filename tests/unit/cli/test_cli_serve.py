@@ -9,8 +9,6 @@ import subprocess
 import sys
 import time
 from argparse import Namespace
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -21,28 +19,8 @@ from kstore.cli import main, serve
 from kstore.errors import InvalidConfigError
 from kstore.remote.store import RemoteStore
 from kstore.signals import StopRequest
+from support.serve_process import WAIT, serving
 from support.wire_client import encode, frame
-
-WAIT = 60
-
-
-@contextmanager
-def serving(
-    *words: object, port: tuple[str, ...] = ("--port", "0")
-) -> Iterator[tuple["subprocess.Popen[bytes]", str]]:
-    """The process once its line has come, and the address in it."""
-    process = subprocess.Popen(
-        [sys.executable, "-m", "kstore", "serve", *port, *map(str, words)],
-        stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=os.environ,
-    )  # fmt: skip
-    try:
-        assert process.stdout is not None
-        line = process.stdout.readline().decode()
-        assert line.startswith("kstore serves "), process.communicate(timeout=WAIT)
-        yield process, line.split()[-1]
-    finally:
-        process.kill()
-        process.communicate()
 
 
 def connect(address: str) -> socket.socket:

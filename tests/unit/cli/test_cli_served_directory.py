@@ -1,8 +1,6 @@
 """Tools that are pointed at a directory which a broker serves: they say which server to ask."""
 
-import os
 import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -14,8 +12,7 @@ from kstore.cli import main
 from kstore.cli.explain_lock import explain_served
 from kstore.errors import StoreLockedError
 from kstore.partition_files import BrokerAddress, LockHolder
-
-WAIT = 60
+from support.serve_process import WAIT, serving
 
 
 @pytest.fixture
@@ -29,18 +26,8 @@ def data(tmp_path: Path) -> Path:
 @pytest.fixture
 def served(data: Path) -> Iterator[tuple["subprocess.Popen[bytes]", str]]:
     """``kstore serve --port 0``, and its address."""
-    process = subprocess.Popen(
-        [sys.executable, "-m", "kstore", "serve", "--port", "0", "--log-dir", str(data)],
-        stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=os.environ,
-    )  # fmt: skip
-    try:
-        assert process.stdout is not None
-        line = process.stdout.readline().decode()
-        assert line.startswith("kstore serves "), process.communicate(timeout=WAIT)
-        yield process, line.split()[-1]
-    finally:
-        process.kill()
-        process.communicate()
+    with serving("--log-dir", data) as started:
+        yield started
 
 
 def test_a_tool_names_the_server_until_it_is_killed(

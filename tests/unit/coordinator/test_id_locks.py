@@ -2,6 +2,8 @@
 
 import threading
 import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 import pytest
 
@@ -11,6 +13,14 @@ from unit.coordinator.test_transaction_coordinator import A, Hands
 
 THREADS = 8
 TURNS = 300
+WAIT = 60.0
+
+
+def wait_for_users(locks: IdLocks, users: int) -> None:
+    until = time.monotonic() + WAIT
+    while locks._locks["t"].users < users:
+        assert time.monotonic() < until, f"{locks._locks['t'].users} of {users} users"
+        time.sleep(0.001)
 
 
 def test_turns_of_one_id_do_not_overlap_and_leave_no_lock() -> None:
@@ -41,13 +51,13 @@ def test_turns_of_one_id_do_not_overlap_and_leave_no_lock() -> None:
 def test_a_lock_stays_while_another_thread_waits_for_it() -> None:
     """Freed with its holder, it would let a third thread in beside the one that waited."""
     locks, order = IdLocks(), []
-    waiting, third = threading.Event(), threading.Event()
+    inside, third = threading.Event(), threading.Event()
 
     def second() -> None:
-        waiting.set()
         with locks.turn("t"):
             order.append("second in")
-            third.wait()
+            inside.set()
+            third.wait(WAIT)
             order.append("second out")
 
     def last() -> None:
@@ -57,13 +67,11 @@ def test_a_lock_stays_while_another_thread_waits_for_it() -> None:
     with locks.turn("t"):
         thread = threading.Thread(target=second)
         thread.start()
-        waiting.wait()
-        while locks._locks["t"].users < 2:
-            time.sleep(0.001)
+        wait_for_users(locks, 2)
+    assert inside.wait(WAIT)  # before the third, which a lock that is free may prefer
     another = threading.Thread(target=last)
     another.start()
-    while locks._locks["t"].users < 2:
-        time.sleep(0.001)
+    wait_for_users(locks, 2)
     third.set()
     thread.join()
     another.join()
@@ -124,3 +132,32 @@ def test_a_retirement_waits_for_turns_that_have_begun() -> None:
         each.join()
     assert order == ["turn", "retired"]
     assert len(locks) == 0
+
+
+@pytest.mark.parametrize(
+    "walk",
+    [
+        lambda coordinator: coordinator.expire(100),
+        lambda coordinator: coordinator.abort_timed_out(),
+        lambda coordinator: coordinator.drop_topic("orders", ["a"]),
+        lambda coordinator: coordinator.finish(),
+    ],
+    ids=["expire", "abort_timed_out", "drop_topic", "finish"],
+)
+def test_an_id_that_expires_before_its_turn_is_left_out(
+    monkeypatch: pytest.MonkeyPatch, walk: Callable[[EmbeddedCoordinator], object]
+) -> None:
+    """Another thread removed it between the listing of all ids and the turn of this one."""
+    coordinator = EmbeddedCoordinator(Hands(), max_timeout_ms=900_000)
+    coordinator.init("a", 60_000)
+    turn = coordinator._locks.turn
+
+    @contextmanager
+    def late_turn(transactional_id: str) -> Iterator[None]:
+        coordinator._ids.clear()
+        with turn(transactional_id):
+            yield
+
+    monkeypatch.setattr(coordinator._locks, "turn", late_turn)
+    assert not walk(coordinator)
+    assert coordinator.all() == []

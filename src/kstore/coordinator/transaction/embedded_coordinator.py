@@ -106,7 +106,8 @@ class EmbeddedCoordinator:
 
     def all(self) -> list[TransactionMetadata]:
         """The states of all ids, sorted by id."""
-        return [self._ids[name] for name in sorted(self._ids)]
+        # The values at once: an id may expire in another thread meanwhile.
+        return sorted(self._ids.values(), key=lambda each: each.transactional_id)
 
     @contextmanager
     def _turn(self, transactional_id: str) -> Iterator[None]:
@@ -240,10 +241,10 @@ class EmbeddedCoordinator:
         The topic's partitions get no markers, and neither does a topic recreated with its name.
         """
         users = set(users)
-        for known in self.all():
-            with self._turn(known.transactional_id):
-                known = self._ids[known.transactional_id]
-                if known.state in _AT_REST:
+        for listed in self.all():
+            with self._turn(listed.transactional_id):
+                known = self._ids.get(listed.transactional_id)
+                if known is None or known.state in _AT_REST:  # None: expired meanwhile
                     continue
                 left = frozenset(tp for tp in known.partitions if tp[0] != topic)
                 is_used = left != known.partitions or known.transactional_id in users
@@ -265,18 +266,21 @@ class EmbeddedCoordinator:
         A transaction with partitions in an offline directory stays decided until the directory is
         back.
         """
-        for known in self.all():
-            with self._turn(known.transactional_id):
-                if known.state in _COMPLETE and self._is_own(known):
+        for listed in self.all():
+            with self._turn(listed.transactional_id):
+                known = self._ids.get(listed.transactional_id)
+                if known is not None and known.state in _COMPLETE and self._is_own(known):
                     with _unless_offline(known):
                         self._finish(known, durable=True)
 
     def abort_timed_out(self) -> list[str]:
         """Abort transactions that exceed their ``transaction.timeout.ms``; returns the ids."""
         aborted = []
-        for known in self.all():
-            with self._turn(known.transactional_id):
-                now, known = self._effects.now_ms(), self._ids[known.transactional_id]
+        for listed in self.all():
+            with self._turn(listed.transactional_id):
+                now, known = self._effects.now_ms(), self._ids.get(listed.transactional_id)
+                if known is None:
+                    continue
                 late = now - known.start_ms > known.timeout_ms
                 if known.state is TransactionState.ONGOING and late and self._is_own(known):
                     _LOGGER.warning(
@@ -292,9 +296,11 @@ class EmbeddedCoordinator:
     def expire(self, expiration_ms: int) -> list[str]:
         """Remove and return ids idle for longer than ``transactional.id.expiration.ms``."""
         expired = []
-        for known in self.all():
-            with self._turn(known.transactional_id):
-                known = self._ids[known.transactional_id]
+        for listed in self.all():
+            with self._turn(listed.transactional_id):
+                known = self._ids.get(listed.transactional_id)
+                if known is None:
+                    continue
                 idle = self._effects.now_ms() - known.last_update_ms
                 if known.state in _AT_REST and idle >= expiration_ms and self._is_own(known):
                     self._effects.forget(known.transactional_id)
