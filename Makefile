@@ -95,7 +95,7 @@ unit: build $(VENV)/.group-test  ## the quick tests only
 
 .PHONY: interop
 interop: build $(VENV)/.group-test  ## real Apache Kafka reads what kstore wrote and the other way (Java 17, Maven)
-	@KSTORE_INTEROP=require $(BIN)/python -m pytest -n $(TEST_JOBS) tests/interop $(PYTEST_ARGS)
+	@KSTORE_INTEROP=require $(BIN)/python tests/interop/once_more.py -m pytest -n $(TEST_JOBS) tests/interop $(PYTEST_ARGS)
 
 .PHONY: interop-all
 interop-all: build $(VENV)/.group-test  ## the same with every version of Kafka, 0.8.2 and 0.10.2 to 2.8 included (ten minutes)
@@ -112,8 +112,9 @@ strangers: build $(VENV)/.group-test  ## the test suites of Kafka's clients agai
 	@PYTHONPATH=tests $(BIN)/python -m strangers $(STRANGERS_ARGS)
 
 .PHONY: strangers-smoke
-strangers-smoke: build $(VENV)/.group-test  ## of these, those whose tests come from registries: kafka-python, franz-go, Kafka's own tools (Java 17, Maven, Go 1.26)
-	@PYTHONPATH=tests $(BIN)/python -m strangers --jobs $(JOBS) "franz-go kgo" "Kafka's tools 4.3.0" "Kafka's tools 3.9.2" "kafka-python base" "franz-go kadm"
+strangers-smoke: build $(VENV)/.group-test  ## of these, those whose tests come from registries: kafka-python, franz-go, the page of KafkaJS, Kafka's own tools (Java 17, Maven, Go 1.26, npm); the others are shown as not run
+	@PYTHONPATH=tests $(BIN)/python -m strangers --jobs $(JOBS) "franz-go kgo" "Kafka's tools 4.3.0" "Kafka's tools 3.9.2" "kafka-python base" "franz-go kadm" "franz-go page" "KafkaJS page" \
+	  confluent-kafka-python librdkafka aiokafka kafkajs --missing-sources
 
 # One session of two threads serves all tests of a process: its start is most of their time.
 .PHONY: spark
