@@ -17,27 +17,31 @@ from strangers import (
     aiokafka,
     confluent_python,
     franz_go,
+    franz_go_page,
     kafka_python,
     kafka_tools,
     kafkajs,
+    kafkajs_page,
     librdkafka,
 )
 from strangers.brokers import BROKERS, KSTORE, broker_for
-from strangers.expectations import Score, judge, read_expectations
+from strangers.expectations import Score, judge, read_expectations, to_run_again
 from strangers.suite import CACHE, ROOT, NotRun, Suite, Target
 from strangers.table import Run, lines_of
 
 SUITES: tuple[Suite, ...] = (
     *kafka_python.SUITES,
     *franz_go.SUITES,
+    *franz_go_page.SUITES,
     *kafka_tools.SUITES,
     *confluent_python.SUITES,
     *librdkafka.SUITES,
     *aiokafka.SUITES,
     *kafkajs.SUITES,
+    *kafkajs_page.SUITES,
 )
 LOGS = ROOT / "out" / "strangers"
-_TIMES = 3  # that an unsteady test runs
+_TIMES = 3  # that an unsteady test runs, and a retried one that failed
 
 
 def main(words: Sequence[str] | None = None) -> int:
@@ -121,8 +125,8 @@ def _run(suite: Suite, name: str, *, ready: dict[str, str], may_be_missing: bool
 def _score(suite: Suite, target: Target) -> Score:
     expected = read_expectations(suite.expected, suite.name, target.name)
     results = suite.run(target)
-    unsteady = [test for test in results if expected.is_unsteady(test)]
-    again = [suite.run(target, unsteady) for _ in range(1, _TIMES)] if unsteady else []
+    chosen = to_run_again(results, expected)
+    again = [suite.run(target, chosen) for _ in range(1, _TIMES)] if chosen else []
     (LOGS / f"{suite.name.replace(' ', '-')}.{target.name}.json").write_text(
         json.dumps({"results": results, "again": again}, indent=1)
     )

@@ -1,9 +1,10 @@
 """The expected failures of a suite, each with its reason, and what differs from them.
 
-A file ``expected/<suite>.toml`` has tables ``[[failure]]`` and ``[[unsteady]]``: ``test`` (a name,
-``*`` for any text in it), ``why``, and optionally ``on`` (brokers) and ``of`` (variants of the
-suite). A failure that is not expected and a pass where a failure was expected are both wrong.
-Unsteady tests run three times; all three results are shown, and none of them is wrong.
+A file ``expected/<suite>.toml`` has tables ``[[failure]]``, ``[[unsteady]]`` and ``[[retried]]``:
+``test`` (a name, ``*`` for any text in it), ``why``, and optionally ``on`` (brokers) and ``of``
+(variants of the suite). A failure that is not expected and a pass where a failure was expected are
+both wrong. Unsteady tests run three times; all three results are shown, and none of them is wrong.
+A retried test that fails runs twice more; the results are shown, and three failures are wrong.
 """
 
 import tomllib
@@ -40,9 +41,13 @@ class Expectations:
 
     failures: tuple[Entry, ...] = ()
     unsteady: tuple[Entry, ...] = ()
+    retried: tuple[Entry, ...] = ()
 
     def is_unsteady(self, test: str) -> bool:
         return any(entry.names(test) for entry in self.unsteady)
+
+    def is_retried(self, test: str) -> bool:
+        return any(entry.names(test) for entry in self.retried)
 
     def is_failure(self, test: str) -> bool:
         return any(entry.names(test) for entry in self.failures)
@@ -67,12 +72,13 @@ def read_expectations(name: str, suite: str, broker: str) -> Expectations:
     """
     path = FOLDER / f"{name}.toml"
     tables = tomllib.loads(path.read_text()) if path.exists() else {}
-    unknown = set(tables) - {"failure", "unsteady"}
+    unknown = set(tables) - {"failure", "unsteady", "retried"}
     if unknown:
         raise ValueError(f"{path.name}: {', '.join(sorted(unknown))}")
     return Expectations(
         tuple(_entries(path, tables.get("failure", ()), suite, broker)),
         tuple(_entries(path, tables.get("unsteady", ()), suite, broker)),
+        tuple(_entries(path, tables.get("retried", ()), suite, broker)),
     )
 
 
@@ -96,8 +102,17 @@ def _words(value: object) -> tuple[str, ...]:
     return tuple(map(str, value)) if isinstance(value, list) else ()
 
 
+def to_run_again(results: Results, expected: Expectations) -> list[str]:
+    """The unsteady tests, and the retried ones that failed."""
+    return [
+        test
+        for test, became in results.items()
+        if expected.is_unsteady(test) or (became == FAILED and expected.is_retried(test))
+    ]
+
+
 def judge(results: Results, again: Iterable[Results], expected: Expectations) -> Score:
-    """The score of a run; ``again`` are the further runs of its unsteady tests."""
+    """The score of a run; ``again`` are the further runs of its tests :func:`to_run_again`."""
     score = Score()
     repeated = list(again)
     for test, became in sorted(results.items()):
@@ -111,6 +126,12 @@ def judge(results: Results, again: Iterable[Results], expected: Expectations) ->
         if expected.is_unsteady(test):
             score.unsteady[test] = [became, *(run.get(test, "not run") for run in repeated)]
             score.expected += became == FAILED
+        elif became == FAILED and expected.is_retried(test):
+            score.unsteady[test] = [became, *(run.get(test, "not run") for run in repeated)]
+            if PASSED in score.unsteady[test]:
+                score.expected += 1
+            else:
+                score.wrong.append(f"{test} failed each time")
         elif became == FAILED and expected.is_failure(test):
             score.expected += 1
         elif became == FAILED:

@@ -22,10 +22,9 @@ from strangers.suite import (
     run_command,
 )
 
-_MODULES = {  # package: its module and version, and the folder in it
-    "kgo": ("github.com/twmb/franz-go@v1.22.3", "pkg/kgo"),
-    "kadm": ("github.com/twmb/franz-go/pkg/kadm@v1.20.0", ""),
-}
+KGO = "github.com/twmb/franz-go@v1.22.3"
+KADM = "github.com/twmb/franz-go/pkg/kadm@v1.20.0"
+_MODULES = {"kgo": (KGO, "pkg/kgo"), "kadm": (KADM, "")}  # and the folder of the package in each
 _LINE = re.compile(r"^\s*--- (PASS|FAIL|SKIP): (\S+) \(", re.M)
 _STATES = {"PASS": PASSED, "FAIL": FAILED, "SKIP": SKIPPED}
 SETTINGS = {
@@ -33,6 +32,12 @@ SETTINGS = {
     "num.partitions": "4",
     "group.initial.rebalance.delay.ms": "0",
 }
+
+
+def go_paths() -> dict[str, str]:
+    """The environment of Go's commands, so that what they fetch and build is kept in the cache."""
+    paths = {"GOPATH": os.fspath(CACHE / "go"), "GOCACHE": os.fspath(CACHE / "go-build")}
+    return paths | {"GOFLAGS": "-modcacherw", "GOTOOLCHAIN": "local"}
 
 
 @dataclass(frozen=True)
@@ -56,8 +61,7 @@ class FranzGo(Suite):
         if shutil.which("go") is None:
             raise NotRun("Go is missing: install it (1.26 or newer)")
         module, folder = _MODULES[self.package]
-        paths = {"GOPATH": os.fspath(CACHE / "go"), "GOCACHE": os.fspath(CACHE / "go-build")}
-        paths |= {"GOFLAGS": "-modcacherw", "GOTOOLCHAIN": "local"}
+        paths = go_paths()
         build(["go", "mod", "download", module], CACHE / "go", environment=paths)
         within = CACHE / "go/pkg/mod" / module / folder
         part = binary.with_suffix(".part")

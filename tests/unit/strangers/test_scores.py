@@ -5,13 +5,13 @@ from pathlib import Path
 
 import pytest
 
-from strangers import expectations
+from strangers import expectations, librdkafka
 from strangers.__main__ import SUITES, main
-from strangers.expectations import Expectations, Score, judge, read_expectations
+from strangers.expectations import Expectations, Score, judge, read_expectations, to_run_again
 from strangers.franz_go import read_output
 from strangers.junit import read_results
 from strangers.librdkafka import read_report
-from strangers.suite import FAILED, PASSED, SKIPPED, NotRun, run_command
+from strangers.suite import FAILED, PASSED, SKIPPED, NotRun, Target, run_command
 from strangers.table import Run, lines_of
 
 ENTRIES = """
@@ -25,6 +25,9 @@ on = ["3.9.2"]
 [[unsteady]]
 test = "test_c"
 why = "a matter of time"
+[[retried]]
+test = "test_d"
+why = "a race in the client"
 """
 
 
@@ -60,6 +63,17 @@ def test_unsteady_tests_are_shown_three_times(expected: Expectations) -> None:
     assert score.unsteady == {"test_c": [FAILED, PASSED, FAILED]}
     lines = lines_of([Run("suite", "kstore", 1, score)])
     assert lines[-1] == "suite at kstore: unsteady, failed, passed, failed: test_c"
+
+
+def test_a_retried_test_has_to_pass_once(expected: Expectations) -> None:
+    results = {"test_a::one": FAILED, "test_c": PASSED, "test_d": FAILED}
+    assert to_run_again(results, expected) == ["test_c", "test_d"]
+    assert to_run_again({"test_d": PASSED}, expected) == []
+    score = judge(results, [{"test_d": FAILED}, {"test_d": PASSED}], expected)
+    assert score.wrong == []
+    assert score.unsteady["test_d"] == [FAILED, FAILED, PASSED]
+    score = judge(results, [{"test_d": FAILED}, {"test_d": FAILED}], expected)
+    assert score.wrong == ["test_d failed each time"]
 
 
 def test_entries_count_at_their_brokers(
@@ -163,3 +177,29 @@ def test_a_command_that_takes_too_long_is_killed_with_what_it_started(tmp_path: 
     assert run_command(["sh", "-c", "echo a; sleep 600 & sleep 600"], log, limit=0.5) is None
     assert log.read_text().startswith("a\n")
     assert run_command(["sh", "-c", "exit 3"], log, limit=60) == 3
+
+
+@pytest.mark.parametrize(
+    ("only", "asked"),
+    [
+        ((), [("3.9.2", [], "0081"), ("4.0.0", ["0081"], "")]),
+        (("0118_x",), [("3.9.2", ["0118_x"], "0081")]),
+        (("0081_admin",), [("4.0.0", ["0081"], "")]),
+    ],
+)
+def test_librdkafka_assumes_kafka_4_where_kstore_is_like_it(
+    only: tuple[str, ...],
+    asked: list[tuple[str, list[str], str]],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    seen = []
+
+    def run(target: Target, version: str, only: list[str], without: str = "") -> dict[str, str]:
+        seen.append((version, only, without))
+        return {"0081_admin": FAILED if without else PASSED, "0118_x": SKIPPED}
+
+    monkeypatch.setattr(librdkafka, "_run", run)
+    results = librdkafka.SUITES[0].run(Target("kstore", "h:1", tmp_path / "log"), only)
+    assert seen == asked
+    assert results["0081_admin"] == (FAILED if only == ("0118_x",) else PASSED)
