@@ -91,6 +91,7 @@ def test_a_consumer_with_a_group_reads_the_log_of_a_null_broker(tmp_path: Path) 
         ("heartbeats", ["0.5", "100"], "16 answered without an error"),
         ("offsets_loading", ["20000"], "20,000 commits of 20,000 keys"),
         ("durable_transactions", ["0.2"], "64 producers have"),
+        ("durable_transactions", ["0.2", "--sync-ms", "3"], "syncs of at least 3 ms"),
         ("scrapes", ["20", "2"], "2 scrapes"),
     ],
 )

@@ -3,7 +3,7 @@
 import argparse
 import sys
 
-from counted import baseline, broker, kernels, paths, planted  # noqa: F401
+from counted import baseline, broker, kernels, paths, planted, system_calls  # noqa: F401
 from counted.operation import OPERATIONS
 from counted.run import PATHS, Counting, Found, MissingToolError
 

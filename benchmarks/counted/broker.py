@@ -20,15 +20,21 @@ from kstore.broker.services import Services
 from kstore.broker.settings import BrokerSettings
 from kstore.cluster.image import Endpoint
 from kstore.cluster.local_metadata import LocalMetadata
+from kstore.protocol.messages.add_partitions_to_txn import AddPartitionsToTxnRequest
+from kstore.protocol.messages.end_txn import EndTxnRequest
+from kstore.protocol.messages.find_coordinator import FindCoordinatorRequest
+from kstore.protocol.messages.init_producer_id import InitProducerIdRequest
+from load.frame_connections import decode, encode
 from load.frames import fetch, produce
 
 TOPIC = "counted"
 Exchange = Callable[[bytes], int]
+Ask = Callable[[bytes], bytes]
 
 
-def connected(workspace: Workspace) -> tuple[kstore.Log, Exchange]:
-    """A log, and a call that sends requests, lets the loop turn once, and returns the number of
-    bytes of the answers."""
+def connected(workspace: Workspace) -> tuple[kstore.Log, Exchange, Ask]:
+    """A log, a call that sends requests, lets the loop turn once, and returns the number of bytes
+    of the answers, and one that lets it turn until it has the answer to a request."""
     store = workspace.enter(kstore.open(workspace.directory / "logs", config=QUIET))
     log = store.create_topic(TOPIC)[0]
     loop, settings = Loop(), BrokerSettings()
@@ -57,18 +63,22 @@ def connected(workspace: Workspace) -> tuple[kstore.Log, Exchange]:
     workspace.stack.callback(connection.close, "")
 
     _finish_start(loop, workers)
+
+    def ask(request: bytes) -> bytes:
+        client.sendall(request)
+        while not select.select([client], [], [], 0)[0]:
+            loop._turn()
+        return client.recv(1 << 16)
+
     # A worker reads what the partition's first request needs; it takes more than one turn.
-    client.sendall(produce(TOPIC, 0, one_batch(1)).data)
-    while not select.select([client], [], [], 0)[0]:
-        loop._turn()
-    client.recv(1 << 16)
+    ask(produce(TOPIC, 0, one_batch(1)).data)
 
     def exchange(requests: bytes) -> int:
         client.sendall(requests)
         loop._turn()
         return len(client.recv(1 << 16))
 
-    return log, exchange
+    return log, exchange, ask
 
 
 def _finish_start(loop: Loop, workers: DiskWorkers) -> None:
@@ -82,7 +92,7 @@ def _finish_start(loop: Loop, workers: DiskWorkers) -> None:
 
 @operation("produce one record to a broker", rounds=50)
 def produce_one(workspace: Workspace) -> Prepared:
-    log, exchange = connected(workspace)
+    log, exchange, _ = connected(workspace)
     request = produce(TOPIC, 0, one_batch(1)).data
     size = exchange(request)
     return lambda: exchange(request) == size and log.end_offset > 1, True
@@ -90,7 +100,7 @@ def produce_one(workspace: Workspace) -> Prepared:
 
 @operation("produce ten pipelined records to a broker", 10, "request", rounds=20)
 def produce_pipelined(workspace: Workspace) -> Prepared:
-    log, exchange = connected(workspace)
+    log, exchange, _ = connected(workspace)
     requests = produce(TOPIC, 0, one_batch(1)).data * 10
     size = exchange(requests)
     return lambda: exchange(requests) == size and log.end_offset > 10, True
@@ -98,9 +108,27 @@ def produce_pipelined(workspace: Workspace) -> Prepared:
 
 @operation("fetch 4 KiB from a broker", rounds=50)
 def fetch_some(workspace: Workspace) -> Prepared:
-    log, exchange = connected(workspace)
+    log, exchange, _ = connected(workspace)
     for _ in range(20):
         log.append_as_leader(one_batch(10))
     log.read(0)  # maps the segment, which is a disk worker's task otherwise
     request = fetch(TOPIC, 0, 4096).data
     return lambda: 4096 <= exchange(request) < 4300, True
+
+
+@operation("begin and commit a transaction at a broker", rounds=50)
+def commit_one(workspace: Workspace) -> Prepared:
+    """Three states and a marker, without records."""
+    log, exchange, ask = connected(workspace)
+    find, init = FindCoordinatorRequest("x", 1), InitProducerIdRequest("x", 60_000)
+    while decode(find.API_KEY, 3, ask(encode(find, 3))[4:]).error_code:
+        pass
+    while (found := decode(init.API_KEY, 4, ask(encode(init, 4))[4:])).error_code:
+        pass
+    producer = found.producer_id, found.producer_epoch
+    topics = [AddPartitionsToTxnRequest.V3AndBelowTopics(TOPIC, [0])]
+    requests = encode(AddPartitionsToTxnRequest([], "x", *producer, topics), 3)
+    requests += encode(EndTxnRequest("x", *producer, True), 3)
+    size, before = exchange(requests), log.end_offset
+    assert before == 2, "a record and a marker"
+    return lambda: exchange(requests) == size and log.end_offset > before, True

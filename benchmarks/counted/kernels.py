@@ -11,10 +11,12 @@ from engine.data.batches import message
 from kstore._native.append import validate_batch
 from kstore._native.append.encode import BatchBuffer
 from kstore._native.append.producer_table import ProducerTable
+from kstore._native.broker.produce_frame import parse_request
 from kstore._native.compaction.key_indexer import KeyIndexer
 from kstore._native.compaction.offset_map import OffsetMap
 from kstore._native.compaction.record_filter import RecordFilter
 from kstore._native.format import batch_fields, batch_scan, crc, murmur2, ragged_bytes, status
+from kstore._native.format.committed_offsets import sort_commits
 from kstore._native.format.converter import Converter
 from kstore._native.index.index_audit import BatchAudit
 from kstore._native.index.index_lookup import OffsetIndex, TimeIndex
@@ -28,6 +30,8 @@ from kstore._native.recovery.segment_scan import SegmentScan
 from kstore._native.spark import encode_arrow
 from kstore._native.spark.log_statistics import Survey
 from kstore._native.spark.tally import Tally
+from kstore.coordinator.group.offset_records import OffsetKey, encode_offset_key
+from load.frames import produce
 
 Prepared = tuple[Action, object]
 TIME = 1_700_000_000_000
@@ -520,6 +524,34 @@ def aborted(_: Workspace) -> Prepared:
     return lambda: (7, 5003) in known, True
 
 
+# --- consumer groups -----------------------------------------------------------------------------
+
+
+@operation("sort committed offsets by group", 1000, "commit")
+def sort_a_thousand(_: Workspace) -> Prepared:
+    keys = [
+        encode_offset_key(OffsetKey(f"group-{number % 50}", "topic", number // 50))
+        for number in range(1000)
+    ]
+    value = b"v" * 24
+    data = b"".join(key + value for key in keys)
+    sizes = np.array([len(key) for key in keys], np.int32)
+    ends = np.cumsum(sizes + len(value)).astype(np.int64)
+    value_positions = ends - len(value)
+    key_positions = value_positions - sizes
+    value_sizes = np.full(1000, len(value), np.int32)
+
+    def sort() -> tuple[list[int] | None, int, int]:
+        groups: dict[str, dict[bytes, bytes | None]] = {}
+        others = sort_commits(data, key_positions, sizes, value_positions, value_sizes, groups)
+        return others, len(groups), sum(map(len, groups.values()))
+
+    return sort, ([], 50, 1000)
+
+
+# --- others -------------------------------------------------------------------------------------
+
+
 @operation("fields of a header", 200, "batch")
 def header_fields(_: object) -> Prepared:
     data = batches(1, 200)
@@ -542,3 +574,14 @@ def status_name(_: Workspace) -> Prepared:
 @operation("addresses of the kernels")
 def addresses(_: Workspace) -> Prepared:
     return lambda: all(kernel_addresses.addresses().values()), True
+
+
+@operation("parse and answer a produce of one record", rounds=50)
+def parse_produce(_: Workspace) -> Prepared:
+    frame = memoryview(produce("counted", 3, one_batch(1)).data)[4:]
+
+    def answered() -> int:
+        request = parse_request(frame)
+        return 0 if request is None else len(request.answer(5, -1, 0))
+
+    return answered, 65

@@ -18,7 +18,8 @@ from typing import Any
 
 import counted.broker
 import counted.kernels
-import counted.paths  # noqa: F401
+import counted.paths
+import counted.system_calls  # noqa: F401
 from counted.operation import OPERATIONS, Action, Operation, Workspace
 
 WARM = 3

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import kstore
-from counted import broker, kernels, paths  # noqa: F401
+from counted import broker, kernels, paths, system_calls  # noqa: F401
 from counted.operation import OPERATIONS
 from counted.run import BEST, Counting, module_of
 

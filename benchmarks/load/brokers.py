@@ -7,7 +7,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Protocol
 
@@ -84,10 +84,17 @@ class ProcessBroker:
     """A broker that a command line starts on a port chosen in advance."""
 
     def __init__(
-        self, name: str, command: Callable[[int], list[str]], output: Path, *, keeps_records: bool
+        self,
+        name: str,
+        command: Callable[[int], list[str]],
+        output: Path,
+        *,
+        keeps_records: bool,
+        environment: Mapping[str, str] | None = None,
     ) -> None:
         self.name = name
         self.keeps_records = keeps_records
+        self._more_environment = environment or {}
         self.port = free_ports(1)[0]
         self._command = command
         self._output = output
@@ -106,7 +113,7 @@ class ProcessBroker:
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=output,
-                env=_environment(),
+                env={**_environment(), **self._more_environment},
                 preexec_fn=die_with_parent,
             )
         wait_for_port(self.port, self._process, self._output)
@@ -134,8 +141,10 @@ def null_broker(root: Path, log: Sequence[str] = ()) -> ProcessBroker:
     )
 
 
-def kstore_broker(root: Path, options: Sequence[str] = ()) -> ProcessBroker:
-    """``kstore serve`` on a new directory, with more of its options."""
+def kstore_broker(
+    root: Path, options: Sequence[str] = (), environment: Mapping[str, str] | None = None
+) -> ProcessBroker:
+    """``kstore serve`` on a new directory, with more of its options and more environment."""
     log_dir = root / "kstore"
     log_dir.mkdir()
 
@@ -143,7 +152,8 @@ def kstore_broker(root: Path, options: Sequence[str] = ()) -> ProcessBroker:
         words = ["serve", "--log-dir", os.fspath(log_dir), "--port", str(port)]
         return [sys.executable, "-m", "kstore", *words, *options]
 
-    return ProcessBroker("kstore", command, root / "kstore.log", keeps_records=True)
+    output = root / "kstore.log"
+    return ProcessBroker("kstore", command, output, keeps_records=True, environment=environment)
 
 
 class KafkaBroker:

@@ -1,6 +1,6 @@
 """Commits a second under durable acknowledgement, of 1 and of 64 transactional producers.
 
-    PYTHONPATH=benchmarks:src python -m load.durable_transactions [SECONDS]
+    PYTHONPATH=benchmarks:src python -m load.durable_transactions [SECONDS] [--sync-ms MS ...]
 
 Every transaction is AddPartitionsToTxn, one record of 100 bytes and EndTxn, to a
 ``kstore serve --acks-durable`` in a process of its own, whose files are in the temporary directory
@@ -8,9 +8,14 @@ Every transaction is AddPartitionsToTxn, one record of 100 bytes and EndTxn, to 
 the client is not the bottleneck; its own share of a core is printed. Where a broker is still
 writing the markers (error 51), the request is repeated after a millisecond. At the end every
 acknowledged record is read with read_committed.
+
+``--sync-ms`` measures with syncs of at least so many milliseconds each (slow_sync.c), one after
+another; 0 is the disk as it is. What a round of syncs saves depends on how long a sync takes.
 """
 
+import argparse
 import heapq
+import os
 import re
 import sys
 import tempfile
@@ -35,6 +40,7 @@ from kstore.protocol.messages.produce import ProduceRequest
 from kstore.record.builder import BatchBuilder
 from load.brokers import PATIENCE, Topics, cpu_seconds, kstore_broker
 from load.frame_connections import FrameConnections, decode, encode
+from load.programs import compile_library
 
 assert peers.kafka.VERSION
 TOPIC, PARTITIONS = "durable", 16
@@ -169,9 +175,13 @@ def _check(directory: Path, producers: list[_Producer]) -> None:
     assert found == expected, f"{found.total():,} records instead of {expected.total():,}"
 
 
-def _measure(root: Path, count: int, seconds: float) -> float:
+def _measure(root: Path, count: int, seconds: float, sync_ms: float) -> float:
     metrics = free_ports(1)[0]
-    broker = kstore_broker(root, ["--acks-durable", "--metrics-port", str(metrics)])
+    slow = {}
+    if sync_ms:
+        library = os.fspath(compile_library("slow_sync", root))
+        slow = {"LD_PRELOAD": library, "SLOW_SYNC_US": str(round(sync_ms * 1000))}
+    broker = kstore_broker(root, ["--acks-durable", "--metrics-port", str(metrics)], slow)
     broker.start()
     try:
         Topics(broker).create(TOPIC, PARTITIONS)
@@ -199,12 +209,19 @@ def _measure(root: Path, count: int, seconds: float) -> float:
 
 
 def main() -> int:
-    seconds = float(sys.argv[1]) if len(sys.argv) > 1 else 10.0
-    speeds = []
-    for count in (1, MANY):
-        with tempfile.TemporaryDirectory(prefix="kstore-durable-") as directory:
-            speeds.append(_measure(Path(directory), count, seconds))
-    print(f"{MANY} producers have {speeds[1] / speeds[0]:.1f} times one (wanted: {WANTED})")
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("seconds", type=float, nargs="?", default=10.0)
+    parser.add_argument("--sync-ms", type=float, nargs="+", default=[0.0])
+    options = parser.parse_args()
+    for sync_ms in options.sync_ms:
+        if sync_ms:
+            print(f"syncs of at least {sync_ms:g} ms:")
+        speeds = []
+        for count in (1, MANY):
+            with tempfile.TemporaryDirectory(prefix="kstore-durable-") as directory:
+                speeds.append(_measure(Path(directory), count, options.seconds, sync_ms))
+        ratio = speeds[1] / speeds[0]
+        print(f"{MANY} producers have {ratio:.1f} times one (wanted: {WANTED})", flush=True)
     return 0
 
 

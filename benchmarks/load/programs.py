@@ -1,4 +1,4 @@
-"""Compiles the two C programs, runs the load generator, and parses its output."""
+"""Compiles the C programs, runs the load generator, and parses its output."""
 
 import json
 import os
@@ -33,12 +33,17 @@ class GeneratorError(AssertionError):
     """The generator received an unexpected response, or none."""
 
 
-def compile_program(name: str, directory: Path) -> Path:
+def compile_program(name: str, directory: Path, options: Sequence[str] = ()) -> Path:
     """``directory/name``, built from ``name.c`` with the C compiler of the environment."""
     program = directory / name
-    command = [*shlex.split(os.environ.get("CC", "cc")), "-O2", "-o", os.fspath(program)]
-    subprocess.run([*command, os.fspath(HERE / f"{name}.c")], check=True)
+    command = [*shlex.split(os.environ.get("CC", "cc")), "-O2", "-o", os.fspath(program), *options]
+    subprocess.run([*command, os.fspath(HERE / f"{name}.c"), "-ldl"], check=True)
     return program
+
+
+def compile_library(name: str, directory: Path) -> Path:
+    """A library for LD_PRELOAD, built from ``name.c``."""
+    return compile_program(name, directory, ["-shared", "-fPIC"])
 
 
 class Generator:

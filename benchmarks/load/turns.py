@@ -48,13 +48,13 @@ while True:
 _PRODUCER = """
 import sys, time
 from confluent_kafka import Producer
-address, topic, speed = sys.argv[1], sys.argv[2], float(sys.argv[3]) * 1e6
+address, topics, speed = sys.argv[1], sys.argv[2].split(","), float(sys.argv[3]) * 1e6
 producer = Producer({"bootstrap.servers": address, "linger.ms": 5, "batch.size": 64000})
 began, sent = time.monotonic(), 0
 print(flush=True)
 while True:
     for number in range(1000):
-        producer.produce(topic, b"v" * 1000, b"%06d" % (number * 7919 % 5000), partition=number % 2)
+        producer.produce(topics[number % 2], b"v" * 1000, b"%06d" % number)
     producer.flush()
     sent += 1_000_000
     time.sleep(max(0.0, began + sent / speed - time.monotonic()))
@@ -153,12 +153,16 @@ def main() -> int:
                 time.sleep(min(2.0, seconds))
             with measured("idle", turns):
                 time.sleep(min(2.0, seconds))
-            broker.store.create_topic("produced", partitions=2, config=config)
-            with program(_PRODUCER, broker.address, "produced", PRODUCED_EACH_SECOND):
+            for name in ("compact", "delete"):
+                broker.store.create_topic(name, config=config | {"cleanup.policy": name})
+            arguments = broker.bootstrap_servers, "compact,delete", PRODUCED_EACH_SECOND
+            with program(_PRODUCER, *arguments):
                 time.sleep(0.5)  # its connection
                 with measured("the cleaner and retention, and a producer", turns):
                     time.sleep(seconds)
-            assert all(log.start_offset > 0 for log in broker.store["produced"]), "no retention"
+            compacted, shortened = broker.store["compact"][0], broker.store["delete"][0]
+            assert compacted.size < compacted.end_offset * 500, "the cleaner did not work"
+            assert shortened.start_offset > 0, "retention did not work"
             topic = broker.store.create_topic("appended", partitions=2, config=config)
             stop = threading.Event()
             thread = threading.Thread(target=_append, args=(topic, stop))

@@ -1,8 +1,8 @@
 """The demo's data: real lines as (key, value, milliseconds), each stream with its own time.
 
-A record's timestamp is when the thing happened, taken from the line itself; its key is what
-belongs together (a client, a metric's series, an earthquake's id), so that one partition holds
-all of it in order.
+A record's timestamp is the time of the event, taken from the line itself. Its key (a client, a
+metric's series, an earthquake's id) groups the events that belong together, so that one partition
+holds all of them in order.
 """
 
 import gzip

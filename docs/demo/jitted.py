@@ -1,4 +1,4 @@
-"""What the demo compiles: loops whose shape is the user's own, over the bytes of a scan.
+"""What the demo compiles: a user's own loops over the bytes of a scan.
 
 Numba compiles each once and keeps the result beside this file for the next run.
 """

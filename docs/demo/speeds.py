@@ -1,7 +1,7 @@
 """kstore compared with the limits of this machine: one interleaved run, medians.
 
 Each pair does the same work on the same bytes: check them against read them, append them against
-write them. Round after round first one, then the other, so that both see the same machine.
+write them. The two alternate, round by round, so that both see the same machine.
 """
 
 import os
@@ -34,7 +34,7 @@ class Speed:
 
     @property
     def share(self) -> float:
-        """Of the ceiling. Both are medians, so what reaches it may be a little above."""
+        """The part of the ceiling. Both are medians, so it may be a little above 1."""
         return self.reached / self.ceiling
 
     @property
@@ -64,7 +64,7 @@ def interleaved(
 def checksum() -> Speed:
     """CRC-32C of memory against a read of the same memory by the widest loads of the CPU.
 
-    NumPy's reductions are no bound: a checksum passed them.
+    NumPy's reductions are no bound: a checksum was faster.
     """
     data = np.frombuffer(os.urandom(1 << 20) * (SIZE >> 20), np.uint8)
     return interleaved(

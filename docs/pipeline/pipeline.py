@@ -20,7 +20,7 @@ from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
 
-# Before a session is made: Spark's Python processes are of this environment, not of another.
+# Set before a session is created, so that Spark's Python processes use this environment.
 os.environ["PYSPARK_PYTHON"] = sys.executable
 
 import queries
@@ -46,13 +46,13 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--cluster", action="store_true",
                         help="start a master and two workers on this machine first")  # fmt: skip
     parser.add_argument("--kill-executors", type=int, default=0, metavar="N",
-                        help="kill so many executors while it runs")  # fmt: skip
-    parser.add_argument("--weeks", type=int, default=2, help="so often the data is repeated")
+                        help="kill this many executors while it runs")  # fmt: skip
+    parser.add_argument("--weeks", type=int, default=2, help="how often to repeat the data")
     parser.add_argument("--rows", type=int, default=10_000, help="rows in a micro-batch, about")
     parser.add_argument("--out", type=Path, default=OUT)
     given = parser.parse_args()
     if given.cluster and given.master:
-        parser.error("--cluster starts a master of its own: leave out --master")
+        parser.error("--cluster starts a master of its own: omit --master")
     if (
         given.kill_executors
         and not given.cluster

@@ -1,6 +1,6 @@
 """The pipeline's queries: raw lines to records, records to rows, windows and a join.
 
-Everything here is plain Spark; of kstore there is the format's name only.
+Everything here is plain Spark; kstore appears only as the name of the format.
 """
 
 from pathlib import Path
@@ -13,7 +13,7 @@ import kstore.spark
 
 START = "2026-01-05"  # the day on which the replay of all data sets begins
 DAYS = 7
-LATE = f"{DAYS} days"  # a replay reads days at once: how far topics may be apart within a batch
+LATE = f"{DAYS} days"  # how far apart topics may be within a batch: a replay reads days at once
 CPU = "ec2_cpu_utilization_5f5533"  # the server whose load is put beside the web server's errors
 
 WEB, METRICS, QUAKES, HOURLY = "web-access", "server-metrics", "earthquakes", "hourly"

@@ -66,8 +66,8 @@ def save(
         "<h1>Logs to tables, over Kafka's files, on Spark</h1>"
         f"<p>{html.escape(where)} kstore wrote real lines of different years (a web server's log "
         "of 2015, servers' metrics of 2014, earthquakes of 2018) into topics, and Spark read them "
-        "from there. They are replayed side by side from one Monday on: that they meet is made "
-        "up, their counts are not.</p>",
+        "from there. They are replayed side by side, all from the same Monday on: that they "
+        "coincide is invented, their counts are real.</p>",
         "<h2>Checked</h2>" + _checks(checks),
         "<h2>Hour by hour</h2><p>From the compacted topic, the last record of each key.</p>"
         + _picture(_hours(hours)),

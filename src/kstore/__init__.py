@@ -59,6 +59,8 @@ if TYPE_CHECKING:
     from kstore.store.open_store import verify as verify
     from kstore.store.store import Store as Store
     from kstore.store.topic import Topic as Topic
+    from kstore.store.topic_differences import TopicEvent as TopicEvent
+    from kstore.store.topic_differences import TopicEventType as TopicEventType
     from kstore.topic_partition import Position as Position
     from kstore.topic_partition import TopicPartition as TopicPartition
 
@@ -93,6 +95,8 @@ _HOME = {
     "Store": "kstore.store.store",
     "StoreConfig": "kstore.config",
     "Topic": "kstore.store.topic",
+    "TopicEvent": "kstore.store.topic_differences",
+    "TopicEventType": "kstore.store.topic_differences",
     "TopicPartition": "kstore.topic_partition",
     "TransactionalProducer": "kstore.client.transactional_producer",
     "open": "kstore.store.open_store",

@@ -40,7 +40,7 @@ class LogConfig:
     max_message_bytes: int = 1_048_588
     retention_ms: int = -1  # off; Kafka's default is seven days
     retention_bytes: int = -1
-    cleanup_policy: str = "delete"
+    cleanup_policy: str = "delete"  # or compact, or both with a comma; empty: neither
     min_cleanable_dirty_ratio: float = 0.5  # above this ratio of dirty bytes a log is compacted
     min_compaction_lag_ms: int = 0  # younger records are not compacted
     max_compaction_lag_ms: int = INT64_MAX  # older records are compacted, whatever the ratio
@@ -85,9 +85,7 @@ class LogConfig:
         _check_choice(self, "batch_compression", CODECS)
         magic_of(self.message_format_version)
         _check_choice(self, "message_timestamp_type", ("CreateTime", "LogAppendTime"))
-        _check_choice(
-            self, "cleanup_policy", ("delete", "compact", "compact,delete", "delete,compact")
-        )
+        _check_policies(self.cleanup_policy)
 
     @property
     def message_magic(self) -> int:
@@ -478,6 +476,18 @@ def _check_choice(config: object, name: str, choices: tuple[str, ...]) -> None:
     if value not in choices:
         raise InvalidConfigError(
             f"{name.replace('_', '.')} must be one of {', '.join(choices)}, not {value!r}"
+        )
+
+
+def _check_policies(value: object) -> None:
+    """A list of policies, which Kafka 3.9 lets be empty: then neither of them removes records."""
+    if value != "" and (
+        not isinstance(value, str)
+        or any(each.strip() not in ("delete", "compact") for each in value.split(","))
+    ):
+        raise InvalidConfigError(
+            "cleanup.policy must be one of delete, compact and 'compact,delete', or empty (records "
+            f"are neither deleted nor compacted), not {value!r}"
         )
 
 

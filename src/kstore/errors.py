@@ -104,6 +104,13 @@ class OffsetOutOfRangeError(KStoreError, IndexError):
     code = 1
 
 
+class LogTruncationError(OffsetOutOfRangeError):
+    """A log was truncated to ``offset``, below a consumer's position.
+
+    Kafka's LogTruncationException (KIP-320).
+    """
+
+
 class UnknownTopicOrPartitionError(KStoreError, KeyError):
     """A topic or partition that is not in this store.
 
@@ -134,6 +141,15 @@ class TopicExistsError(KStoreError, ValueError):
     """A topic of that name exists, or one that Kafka could not distinguish from it."""
 
     code = 36
+
+
+class InconsistentTopicIdError(TopicExistsError):
+    """A partition belongs to another topic of the same name: its topic id is another one.
+
+    Kafka's InconsistentTopicIdException. Topics are deleted and created again; each has its own id.
+    """
+
+    code = 103
 
 
 class InvalidTopicError(KStoreError, ValueError):
@@ -347,7 +363,7 @@ class ClosedError(KStoreError, ValueError):
 
 
 class ForkedError(KStoreError, RuntimeError):
-    """A store was used in a forked child; open a new one there."""
+    """A store, or a connection, was used in a forked child; open a new one there."""
 
 
 class RecoveryNeededError(KStoreError, OSError):

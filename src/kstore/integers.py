@@ -17,6 +17,8 @@ _PRINTABLE_BITS = 128
 _LONGEST_WAIT = 1e9  # seconds
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     Seconds = float | timedelta | None
 
 
@@ -69,6 +71,19 @@ def show_value(value: object) -> str:
 def count_of(number: int, noun: str, ending: str = "s", *, form: str = "") -> str:
     """A number and its noun, in the singular for 1; ``form`` is a format, such as ``","``."""
     return f"{number:{form}} {noun}{ending if number != 1 else ''}"
+
+
+def list_numbers(numbers: "Iterable[int]") -> str:
+    """Ascending numbers for a message, three or more adjacent ones as a range: ``0 to 3, 7``."""
+    runs: list[list[int]] = []
+    for number in numbers:
+        if runs and runs[-1][-1] == number - 1:
+            runs[-1].append(number)
+        else:
+            runs.append([number])
+    return ", ".join(
+        f"{run[0]} to {run[-1]}" if len(run) > 2 else ", ".join(map(str, run)) for run in runs
+    )
 
 
 def check_seconds(name: str, value: "Seconds") -> float | None:

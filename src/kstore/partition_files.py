@@ -54,6 +54,12 @@ if TYPE_CHECKING:
     from kstore.coordinator.group.verify_keys import (
         warn_of_undecodable_keys as warn_of_undecodable_keys,
     )
+    from kstore.coordinator.transaction.transaction_state_records import (
+        TransactionMetadata as TransactionMetadata,
+    )
+    from kstore.coordinator.transaction.transaction_state_store import (
+        read_all_states as read_all_states,
+    )
     from kstore.files import filenames as filenames
     from kstore.files import marker_file as marker_file
     from kstore.files import publish_barrier as publish_barrier
@@ -209,6 +215,9 @@ _NAMES = {
     " group_files is_offsets_file read_group_file",
     "kstore.coordinator.group.offsets_table": "OFFSETS_TOPIC",
     "kstore.coordinator.group.verify_keys": "warn_of_undecodable_keys",
+    # States of transactional ids, in __transaction_state.
+    "kstore.coordinator.transaction.transaction_state_records": "TransactionMetadata",
+    "kstore.coordinator.transaction.transaction_state_store": "read_all_states",
     # An audit: of a partition, or of ranges of its segments, merged.
     "kstore.verify.partition": "Finding MAX_FINDINGS VerifyReport verify_partition",
     "kstore.verify.distributed": "SegmentRange SegmentRangeReport merge_reports plan_ranges"

@@ -15,7 +15,16 @@ from typing import Any
 
 import pytest
 
-from counted import baseline, broker, kernels, paths, planted, profile, run  # noqa: F401
+from counted import (  # noqa: F401
+    baseline,
+    broker,
+    kernels,
+    paths,
+    planted,
+    profile,
+    run,
+    system_calls,
+)
 from counted.operation import OPERATIONS
 from counted.run import BEST, PATHS, Counting, Found
 

@@ -50,11 +50,18 @@ class Node(KafkaTools):
     """A broker over one log.dir or several.
 
     Stop it with `stop` (clean) or `kill` (SIGKILL); start again. With `of`, a second broker of
-    the cluster whose controller that node is.
+    the cluster whose controller that node is. ``port``: where its clients connect, any free one
+    otherwise.
     """
 
     def __init__(
-        self, version: str, root: Path, dirs: int = 1, of: "Node | None" = None, number: int = 1
+        self,
+        version: str,
+        root: Path,
+        dirs: int = 1,
+        of: "Node | None" = None,
+        number: int = 1,
+        port: int | None = None,
     ) -> None:
         self.version = version
         self._of = of
@@ -67,7 +74,8 @@ class Node(KafkaTools):
         self._properties = root / "server.properties"
         self._output = root / "server.log"
         self._process: subprocess.Popen[bytes] | None = None
-        self._port, controller = free_ports(2)
+        own, controller = free_ports(2)
+        self._port = own if port is None else port
         self._controller = controller if of is None else of._controller
         self._write_properties()
         standalone = ["--standalone"] if version >= "4" and of is None else []

@@ -72,6 +72,11 @@ controlled.shutdown.enable=false
     def port(self) -> int:
         return self._port
 
+    @property
+    def zookeeper(self) -> str:
+        """The address of its ZooKeeper."""
+        return f"127.0.0.1:{self._zookeeper_port}"
+
     def _run(self, version: str, main: str, properties: str) -> subprocess.Popen[bytes]:
         command = java_command(version, main, self._root / properties, level=self.level)
         command.insert(1, f"-Dlog4j.configuration=file:{self._root / 'log4j.properties'}")

@@ -109,7 +109,7 @@ def test_console_clients(served: KstoreNode | Node, version: str) -> None:
 
 
 @pytest.mark.all_versions
-def test_clients_of_0_8_to_4_at_once(tmp_path: Path) -> None:
+def test_clients_of_0_8_to_4_one_after_another(tmp_path: Path) -> None:
     """Each version writes to one topic and reads what all of them wrote."""
     for version in ("0.8.2.2", "0.10.2.2", *VERSIONS):
         libs(version)

@@ -1,7 +1,7 @@
 """KafkaJS against a served directory: a producer, and a reader of assigned partitions.
 
 Its consumer always has a group, so partitions are read by the classes below it. The script of its
-page in the guide consumes with a group and copies in transactions.
+page in the guide, which consumes with a group, is a suite of ``make strangers``.
 """
 
 import base64
@@ -16,7 +16,6 @@ from typing import Any
 import pytest
 
 import kstore
-from interop.client_pages import SETTINGS, check_copied, program
 from interop.kafka_jars import unavailable
 from interop.kstore_node import KstoreNode, kstore_node
 
@@ -114,22 +113,3 @@ def test_kafkajs_produces_and_reads_assigned_partitions(modules: Path, tmp_path:
     assert [text(value) for value in values] == [
         each["value"] for each in sent if each["partition"] == 0
     ]
-
-
-@pytest.mark.all_versions
-def test_the_script_of_its_page_copies_exactly_once(modules: Path, tmp_path: Path) -> None:
-    with kstore.serve(tmp_path / "data", port=0, settings=SETTINGS) as broker:
-        text = program("kafkajs.md", "javascript")
-        assert text.count('"127.0.0.1:9092"') == 1
-        script = tmp_path / "shop.js"
-        script.write_text(text.replace("127.0.0.1:9092", broker.bootstrap_servers))
-        done = subprocess.run(
-            ["node", str(script)],
-            capture_output=True,
-            text=True,
-            timeout=120,
-            env={**os.environ, "NODE_PATH": str(modules)},
-            check=False,
-        )
-        assert done.returncode == 0, done.stderr
-        check_copied(broker)

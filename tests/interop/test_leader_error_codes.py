@@ -8,16 +8,16 @@ import random
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import pytest
 from kafka.protocol.producer import ProduceRequest, WriteTxnMarkersRequest
 
 import kstore
+from interop.kafka_python_requests import KafkaPythonRequests
 from interop.node import Node
 from kstore.errors import KStoreError
 from kstore.log.log import Log
-from kstore.mirror.source import KafkaSource
 from oracle.reader import read_log as oracle_read
 from oracle.writer import batch
 from support.client_batches import NOT_OLD, ODD, WRONG, flipped, rows
@@ -52,7 +52,9 @@ class Mark(NamedTuple):
     version: int = 0
 
 
-def the_brokers(source: KafkaSource, request: bytes | Mark, *, has_versions: bool) -> Answer:
+def the_brokers(
+    broker: KafkaPythonRequests, topic: str, request: bytes | Mark, *, has_versions: bool
+) -> Answer:
     if isinstance(request, Mark):
         marker = WriteTxnMarkersRequest.WritableTxnMarker(
             producer_id=request.producer_id,
@@ -60,37 +62,30 @@ def the_brokers(source: KafkaSource, request: bytes | Mark, *, has_versions: boo
             transaction_result=request.commit,
             topics=[
                 WriteTxnMarkersRequest.WritableTxnMarker.WritableTxnMarkerTopic(
-                    name=source.topic, partition_indexes=[0]
+                    name=topic, partition_indexes=[0]
                 )
             ],
             coordinator_epoch=request.coordinator_epoch,
             transaction_version=request.version,
         )
-        response = answered(
-            source, WriteTxnMarkersRequest(markers=[marker], version=2 if has_versions else 1)
+        response = broker.ask(
+            WriteTxnMarkersRequest(markers=[marker], version=2 if has_versions else 1)
         )
         return Answer(response.markers[0].topics[0].partitions[0].error_code)
     part = ProduceRequest.TopicProduceData.PartitionProduceData(index=0, records=request)
-    data = ProduceRequest.TopicProduceData(name=source.topic, partition_data=[part])
+    data = ProduceRequest.TopicProduceData(name=topic, partition_data=[part])
     is_transactional = len(request) > 22 and request[22] & 0x10
-    response = answered(
-        source,
+    response = broker.ask(
         ProduceRequest(
             transactional_id="t" if is_transactional else None,
             acks=-1,
             timeout_ms=30_000,
             topic_data=[data],
             version=9,
-        ),
+        )
     )
     found = response.responses[0].partition_responses[0]
     return Answer(found.error_code, found.base_offset)
-
-
-def answered(source: KafkaSource, request: Any) -> Any:
-    (answer,) = source._send([(None, request)])
-    assert not isinstance(answer, Exception), answer
-    return answer
 
 
 def ours(log: Log, request: bytes | Mark) -> Answer:
@@ -203,20 +198,18 @@ def both(
     broker: Node, tmp_path: Path
 ) -> Iterator[Callable[[str, bytes | Mark], tuple[Answer, Answer]]]:
     """Sends to a topic of the broker's and to a log of its settings; what each answered."""
-    sources: dict[str, KafkaSource] = {}
+    requests = KafkaPythonRequests(broker.address)
     logs: dict[str, Log] = {}
 
     def ask(topic: str, request: bytes | Mark) -> tuple[Answer, Answer]:
-        if topic not in sources:
-            sources[topic] = KafkaSource(broker.address, topic)
+        if topic not in logs:
             settings = {"message_timestamp_after_max_ms": 2**63 - 1, **SETTINGS.get(topic, {})}
             logs[topic] = open_log(tmp_path / topic / "t-0", **settings)
-        theirs = the_brokers(sources[topic], request, has_versions=broker.version >= "4.3")
+        theirs = the_brokers(requests, topic, request, has_versions=broker.version >= "4.3")
         return theirs, ours(logs[topic], request)
 
     yield ask
-    for source in sources.values():
-        source.close()
+    requests.close()
     for topic, log in logs.items():
         log.close()
         assert same_batches(broker.log_dir / f"{topic}-0", tmp_path / topic / "t-0")

@@ -48,12 +48,22 @@ def fill(java: Clients, prefix: str, count: int) -> None:
     java.flush("plain")
 
 
+def unchanging(node: Node) -> list[tuple[PlainBatch, bytes]]:
+    """The batches on disk; a segment may go between its listing and its opening."""
+    for _ in range(50):
+        try:
+            return batches_of(node.log_dir / "t-0")
+        except FileNotFoundError:  # the cleaner put another in its stead
+            time.sleep(0.1)
+    raise AssertionError("the cleaner swaps segments all the time")
+
+
 def marker_at(node: Node, offset: int) -> PlainBatch | None:
     """The marker on disk; read until two listings agree, as the cleaner may swap a segment."""
     directory = node.log_dir / "t-0"
     for _ in range(50):
         before = sorted(directory.glob("*.log*"))
-        found = [b for b, _ in batches_of(directory) if b.control]
+        found = [b for b, _ in unchanging(node) if b.control]
         time.sleep(0.2)  # the broker is another process, and announces no swap
         if sorted(directory.glob("*.log*")) == before:
             return next((batch for batch in found if batch.base_offset == offset), None)
@@ -99,7 +109,7 @@ def copied_while_open(node: Node, java: Clients, copy: Path) -> int:
     java.producer("again", transactional_id="tx", transaction_timeout_ms=LATER)
     java.flush("again")
     fill(java, "after", 150)
-    (marker,) = [b for b, _ in batches_of(node.log_dir / "t-0") if b.control]
+    (marker,) = [b for b, _ in unchanging(node) if b.control]
     return marker.base_offset
 
 
@@ -108,6 +118,17 @@ def assert_as_kafka_says(consumed: Judged, copy: Path, *, extra: int) -> None:
     assert committed(copy) == consumed.committed
     with kstore.open(copy, "r", config=QUIET) as store:
         assert sum(1 for _ in store["t"][0]) == len(consumed.records) + extra
+
+
+def assert_same_batches(node: Node, root: Path) -> None:
+    """A new copy has every batch of the source as it is; the cleaner may run meanwhile."""
+    for turn in range(20):
+        before = [data for _, data in unchanging(node)]
+        assert mirror(node, root / f"same-{turn}") == 0
+        if [data for _, data in unchanging(node)] == before:
+            assert [data for _, data in batches_of(root / f"same-{turn}" / "t-0")] == before
+            return
+    raise AssertionError("the cleaner runs all the time")
 
 
 @pytest.mark.parametrize("goes_on", [False, True], ids=["ends", "continues"])
@@ -130,6 +151,7 @@ def test_a_copy_continues_after_a_marker_whose_batch_was_emptied(
     assert len(consumed.committed) == len(consumed.records)
     assert_as_kafka_says(consumed, tmp_path / "copy", extra=ABORTED)
     assert mirror(node, tmp_path / "copy") == 0
+    assert_same_batches(node, tmp_path)
     assert mirror(node, tmp_path / "fresh") == 0
     consumed = java.look(["t-0"])["t-0"]
     assert_as_kafka_says(consumed, tmp_path / "fresh", extra=0)

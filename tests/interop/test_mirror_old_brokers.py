@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 import kstore
+from interop.ancient_clients import AncientClients
 from interop.clients import clients
 from interop.compare_with_kafka import assert_same_records, assert_same_transactions
 from interop.old_node import OldNode
@@ -16,7 +17,6 @@ from interop.test_old_formats import (
     MIXED,
     OLD_CODECS,
     T0,
-    AncientClients,
     assert_reads,
     fields,
     topics_of,
@@ -31,10 +31,8 @@ pytestmark = pytest.mark.all_versions
 
 
 def mirror(node: OldNode, topic: str, target: Path) -> MirrorReport:
-    # Brokers before 0.10 cannot report their version: they close the connection when asked.
-    settings = {"api_version": "0.8.2"} if node.version.startswith("0.8") else {}
     with (
-        KafkaSource(node.address, topic, settings=settings, patience=10) as source,
+        KafkaSource(node.address, topic, patience=10) as source,
         kstore.open(target, config=QUIET) as store,
     ):
         return Mirror(store, source).run()

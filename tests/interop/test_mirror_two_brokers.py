@@ -27,6 +27,7 @@ PATIENCE = 100.0  # seconds; on a busy machine a broker takes long to come back
 
 @pytest.fixture
 def two(kafka: str, tmp_path: Path) -> Iterator[tuple[Node, Node]]:
+    """Of the clients that fill the topic, sockets of refused connections stay open."""
     try:
         with two_nodes(kafka, tmp_path) as nodes:
             yield nodes

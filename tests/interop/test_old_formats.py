@@ -5,10 +5,7 @@ three. Only `make interop-all` runs these: the other interop tests need two vers
 these need six.
 """
 
-import base64
-import json
 import shutil
-import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from random import Random
@@ -16,6 +13,7 @@ from random import Random
 import pytest
 
 import kstore
+from interop.ancient_clients import AncientClients
 from interop.clients import Clients, clients
 from interop.compare_with_kafka import (
     Judged,
@@ -24,9 +22,9 @@ from interop.compare_with_kafka import (
     assert_same_records,
     assert_same_transactions,
 )
-from interop.kafka_jars import ToolError, compiled, java_command, libs
+from interop.kafka_jars import libs
 from interop.old_node import OldNode
-from kafka_files.data_sets import ExpectedPartition, expected_partition
+from kafka_files.data_sets import ExpectedPartition
 from kstore.config import CODECS
 from oracle.reader import read_log
 
@@ -92,58 +90,6 @@ def agree(
 
 
 # --- 0.8.2.2, by its own clients -----------------------------------------------------------------
-
-
-class AncientClients:
-    """java/OldClients.java: the producers and the consumer of 0.8.2."""
-
-    def __init__(self, node: OldNode, root: Path) -> None:
-        self._node = node
-        self._path = root / "ancient.json"
-        classes = compiled(node.version, "OldClients")
-        # Their logging: nothing, since none is configured for this process.
-        command = java_command(node.version, "OldClients", classes=classes)
-        self._process = subprocess.Popen(
-            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
-        )
-
-    def _ask(self, *words: object) -> None:
-        self._send(*words)
-        assert self._process.stdin is not None
-        assert self._process.stdout is not None
-        self._process.stdin.flush()
-        answer = self._process.stdout.readline().decode()
-        if answer != "ok\n":
-            raise ToolError(f"the clients of 0.8.2: {answer} {self._node.said()}")
-
-    def _send(self, *words: object) -> None:
-        assert self._process.stdin is not None
-        self._process.stdin.write(("\t".join(map(str, words)) + "\n").encode())
-
-    def send(
-        self, kind: str, topic: str, codec: str, pairs: list[tuple[bytes | None, bytes | None]]
-    ) -> None:
-        for pair in pairs:
-            shown = ("-" if each is None else base64.b64encode(each).decode() for each in pair)
-            self._send("send", topic, *shown)
-        self._ask(kind, "127.0.0.1", self._node.port, codec)
-
-    def look(self, topics: list[str]) -> dict[str, ExpectedPartition]:
-        for attempt in (1, 2, 3):
-            try:
-                self._ask("dump", "127.0.0.1", self._node.port, self._path, *topics)
-                break
-            except ToolError as error:  # its controller sometimes misses that it is alive
-                if "has no leader" not in str(error) or attempt == 3:
-                    raise
-                self._node.stop()
-                self._node.start()
-        stored = json.loads(self._path.read_text())["partitions"]
-        return {name: expected_partition(name, stored[name]) for name in stored}
-
-    def close(self) -> None:
-        self._process.kill()
-        self._process.communicate()
 
 
 def assert_reads(

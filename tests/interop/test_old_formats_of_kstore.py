@@ -9,9 +9,10 @@ from pathlib import Path
 import pytest
 
 import kstore
+from interop.ancient_clients import AncientClients
 from interop.clients import clients
 from interop.old_node import OldNode, old_node
-from interop.test_old_formats import OLD_CODECS, AncientClients, agree, assert_reads, fields
+from interop.test_old_formats import OLD_CODECS, agree, assert_reads, fields
 from kstore.config import CODECS
 from support.client_batches import rows, sent
 

@@ -10,8 +10,7 @@ import pytest
 
 from interop.kafka_jars import libs
 from interop.kstore_node import kstore_node
-from interop.same_bytes.allowed import ALLOWED
-from interop.same_bytes.compare import differences, not_allowed
+from interop.same_bytes.compare import differences, not_allowed, unused
 from interop.same_bytes.kafka import RECORDED_VERSION, default_node, recorded
 from interop.same_bytes.questions import SETTINGS, ask_all
 
@@ -21,8 +20,7 @@ def test_kstore_answers_as_kafka_does(tmp_path: Path) -> None:
         answers = ask_all(node.address)
     found = differences(recorded(), answers)
     assert not_allowed(found) == [], "\n".join(not_allowed(found))
-    unused = [each.pattern for each, _ in ALLOWED if not any(map(each.search, found))]
-    assert unused == [], "differences that are gone"
+    assert unused(found) == [], "differences that are gone"
 
 
 @pytest.mark.all_versions

@@ -1,5 +1,6 @@
 """Sends the same frames to two brokers, one with the fast-path handlers and one without."""
 
+import hashlib
 import math
 import random
 import socket
@@ -15,6 +16,7 @@ from kstore.broker.connection import Connection
 from kstore.broker.metrics.counters import BrokerCounters
 from kstore.broker.request import Pending
 from kstore.broker.request_memory import RequestMemory
+from kstore.kafka_uuid import uuid_to_text
 from kstore.protocol.headers import RequestHeader
 from kstore.protocol.wire import Writer
 from kstore.store.store import Store
@@ -31,6 +33,15 @@ def request_frame(message: Any, version: int, *, client_id: str | None = "me", n
 
 def with_size(request: bytes) -> bytes:
     return struct.pack(">i", len(request)) + request
+
+
+def topic_id(topic: str) -> str:
+    """The id that both brokers give a topic."""
+    return uuid_to_text(topic_id_bytes(topic))
+
+
+def topic_id_bytes(topic: str) -> bytes:
+    return hashlib.md5(topic.encode()).digest()
 
 
 def damaged(frame: bytes, chance: random.Random) -> bytes:
@@ -55,14 +66,16 @@ def damaged(frame: bytes, chance: random.Random) -> bytes:
 
 
 class CountingTurn:
-    """A ProduceTurn whose requests count in ``by_frame``."""
+    """A ProduceTurn whose requests count in ``by_frame``; ``reads``: calls that read a socket."""
 
     def __init__(self, turn: Any, broker: "OneBroker") -> None:
         self._turn = turn
         self._broker = broker
+        self.reads = 0
 
     def receive(self, *arguments: Any) -> Any:
         count = self._turn.receive(*arguments)
+        self.reads += 1
         self._broker.by_frame += self._turn.handled
         return count
 
@@ -182,7 +195,7 @@ class FramePair:
 
     def create(self, topic: str, partitions: int = 1, **config: Any) -> None:
         for each in self.both:
-            each.tester.create(topic, partitions, **config)
+            each.tester.create(topic, partitions, topic_id(topic), **config)
             for number in range(partitions):
                 assert each.store[topic][number].end_offset == 0  # opens the log
 

@@ -128,8 +128,10 @@ class HandlerTester:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def create(self, name: str, partitions: int = 1, **config: Any) -> Any:
-        topic = self.store.create_topic(name, partitions, config=config or None)
+    def create(
+        self, name: str, partitions: int = 1, topic_id: str | None = None, **config: Any
+    ) -> Any:
+        topic = self.store.create_topic(name, partitions, config=config or None, topic_id=topic_id)
         self.metadata.follow(self.store)
         return topic
 

@@ -2,14 +2,20 @@
 
 import socket
 import struct
+from functools import partial
 from typing import Any
 
 from kstore.protocol.headers import RequestHeader, decode_response_header
 from kstore.protocol.messages import message_types
+from kstore.protocol.messages.find_coordinator import FindCoordinatorRequest
+from kstore.protocol.messages.init_producer_id import InitProducerIdRequest
 from kstore.protocol.messages.leave_group import LeaveGroupRequest
 from kstore.protocol.wire import Reader, Writer
+from support.waiting import until
 
 WAIT = 60.0
+_LOADING = (14, 15, 16)  # a coordinator that does not serve the id yet
+_GROUP, _TRANSACTION = 0, 1  # kinds of coordinators
 
 
 class RawClient:
@@ -23,6 +29,9 @@ class RawClient:
         return self
 
     def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
         self._socket.close()
 
     def send(self, request: Any, version: int) -> None:
@@ -53,6 +62,30 @@ class RawClient:
     def ask(self, request: Any, version: int) -> Any:
         self.send(request, version)
         return self.receive(request.API_KEY, version)
+
+    def find_coordinators(self, key: str) -> None:
+        """Wait for those of a group and of a transactional id, whose topics are then made."""
+        for kind in (_GROUP, _TRANSACTION):
+            until(partial(self._has_coordinator, FindCoordinatorRequest(key, kind)))
+
+    def _has_coordinator(self, request: FindCoordinatorRequest) -> bool:
+        return bool(self.ask(request, 3).error_code == 0)
+
+    def begin_producer(self, transactional_id: str) -> tuple[int, int]:
+        """The producer id and epoch of a transactional id, once its coordinator serves it."""
+        request = InitProducerIdRequest(transactional_id, int(WAIT * 1000))
+        codes: list[int] = []
+        found: list[tuple[int, int]] = []
+
+        def is_served() -> bool:
+            answer = self.ask(request, 4)
+            codes.append(answer.error_code)
+            found.append((answer.producer_id, answer.producer_epoch))
+            return answer.error_code not in _LOADING
+
+        until(is_served, said=lambda: f"errors {set(codes)}")
+        assert codes[-1] == 0
+        return found[-1]
 
     def leave(self, group_id: str, member_id: str) -> None:
         answer = self.ask(LeaveGroupRequest(group_id=group_id, member_id=member_id), 2)

@@ -7,10 +7,12 @@ from itertools import count
 from kstore.coordinator.transaction.transaction_coordinator import TransactionCoordinator
 from kstore.coordinator.transaction.transaction_events import (
     AddPartitions,
+    AskAgain,
     EndTransaction,
     InitProducerId,
     StoreTransaction,
     TransactionAnswer,
+    WaitForCompletion,
     WriteMarkers,
 )
 from kstore.coordinator.transaction.transaction_state_records import (
@@ -37,6 +39,7 @@ class TransactionDriver:
         self.store_error = ErrorCode.NONE
         self.held_stores: list[StoreTransaction] | None = None
         self.held_markers: list[WriteMarkers] | None = None
+        self.kept: list[AddPartitions] = []  # requests that wait for a completion
         self.answers: dict[int, TransactionAnswer] = {}
         self._replies = count()
 
@@ -52,6 +55,10 @@ class TransactionDriver:
                         self.held_stores.append(effect)
                     else:
                         self.store(effect)
+                elif isinstance(effect, WaitForCompletion):
+                    self.kept.append(effect.request)
+                elif isinstance(effect, AskAgain):
+                    self.coordinator.add_partitions(effect.request, self.now)
                 elif self.held_markers is not None:
                     self.held_markers.append(effect)
                 else:
@@ -103,7 +110,12 @@ class TransactionDriver:
         return answer.producer_id, answer.producer_epoch
 
     def add(
-        self, producer: Producer, partitions: Iterable[PartitionKey] = (("t", 0),), name: str = "x"
+        self,
+        producer: Producer,
+        partitions: Iterable[PartitionKey] = (("t", 0),),
+        name: str = "x",
+        *,
+        may_wait: bool = False,
     ) -> ErrorCode | None:
         reply = next(self._replies)
         self.coordinator.add_partitions(
@@ -112,6 +124,7 @@ class TransactionDriver:
                 producer_id=producer[0],
                 producer_epoch=producer[1],
                 partitions=frozenset(partitions),
+                may_wait=may_wait,
                 reply=reply,
             ),
             self.now,

@@ -123,13 +123,14 @@ HOMES = {
     "re2": ("kstore.broker.topic_patterns",),
     "regex": ("kstore.spark.java_pattern",),
     "prometheus_client": ("kstore.broker.metrics",),
-    "kafka": ("kstore.mirror.source", "kstore.spark.jobs.cluster_sender"),
+    "kafka": ("kstore.spark.jobs.cluster_sender",),
     "pytest": ("kstore.testing.fixtures",),
     "crc32c": ("kstore._native.format.crc",),
     "asyncio": (
         "kstore.log.follow",
         "kstore.log.view",
         "kstore.client.delivery",
+        "kstore.client.loop_signal",
         "kstore.broker.broker",  # async with
     ),
 }
@@ -164,6 +165,7 @@ DISK_FREE = (
 NATIVE_DISK = {
     "kstore._native.files.file_map",
     "kstore._native.files.inode_and_size",
+    "kstore._native.files.inotify",
     "kstore._native.files.owned_descriptor",
     "kstore._native.files.write_all",
     "kstore._native.format.batch_scan",

@@ -2,7 +2,7 @@
 
 import itertools
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from typing import NamedTuple
 
@@ -185,7 +185,7 @@ def check(
                 else:
                     _check_beside(beside.get(tp), log, rows, tp)
         _check_groups(store, witness, power=power)
-        _check_transactions(store, witness)
+        check_transactions(store, witness, lambda: _committed(store))
         _check_publications(witness, first)
         _check_locked(paths)
         if not deep:
@@ -439,7 +439,13 @@ def _check_publications(witness: Witness, rows: dict[TopicPartition, list[Row]])
         expect(len(shown) == 1, "publication", number, "shows in part")
 
 
-def _check_transactions(store: Store, witness: Witness) -> None:
+def _committed(store: Store) -> int | None:
+    """Where the group is that transactions commit offsets of."""
+    with store.consumer("t", group=GROUP) as consumer:
+        return consumer.committed(("t", 0))
+
+
+def check_transactions(store: Store, witness: Witness, committed: Callable[[], int | None]) -> None:
     """All of a transaction or nothing is seen, and what was answered holds.
 
     Its records with read_committed, its offset by the group, which is at the offset of the last
@@ -461,8 +467,7 @@ def _check_transactions(store: Store, witness: Witness) -> None:
         if any(seen) and commits is not None:
             offset = commits
     if any(commits is not None for *_, commits in witness.transactions.values()):
-        with store.consumer("t", group=GROUP) as consumer:
-            found = consumer.committed(("t", 0))
+        found = committed()
         expect(found == offset, "the group is at", found, "and the records say", offset)
 
 

@@ -30,6 +30,7 @@ from kstore import Store, clock
 from kstore.client import producer, transactional_producer
 from kstore.errors import KStoreError
 from support.recording_disk import Recorder, Trace, Tree
+from torture.broker_transactions import check_at_broker
 from torture.checks import (
     CUTTING,
     QUIET,
@@ -85,14 +86,17 @@ class Explorer:
     """Goes through the states of traces and remembers which it has seen.
 
     ``part``: of all states only those whose digest gives this remainder; other processes do the
-    others.
+    others. ``at_broker``: a broker opens each state, too.
     """
 
-    def __init__(self, root: str, budget: Budget, figures: Figures, part: int) -> None:
+    def __init__(
+        self, root: str, budget: Budget, figures: Figures, part: int, *, at_broker: bool = False
+    ) -> None:
         self.root = root
         self.budget = budget
         self.figures = figures
         self.part = part
+        self.at_broker = at_broker
         self.wanted: set[int] = set()  # (state, what was asked of it)
         self.checked = CheckedDirectories()
         self.every = 1  # of so many moments one is checked
@@ -137,6 +141,10 @@ class Explorer:
             checked = check(
                 self.root, witness, power=power, deep=deep, again=depth > 0, checked=self.checked
             )
+            if self.at_broker and depth == 0:
+                materialise(tree, self.root)
+                check_at_broker(self.root, witness, by_timeout=counts["checked"] % 2 == 0)
+                counts["at_broker"] += 1
             counts["by_word"] += checked.by_word
             counts["with_gap"] += checked.gaps > 0
         except Exception as error:  # whatever it is, it is a finding
@@ -211,7 +219,10 @@ def explore_all(
             os.mkdir(f"{base}/run")
             os.mkdir(f"{base}/state")
             explorers = {
-                name: Explorer(f"{base}/state/data", budget, figures, number) for name in chosen
+                name: Explorer(
+                    f"{base}/state/data", budget, figures, number, at_broker=ALL[name].at_broker
+                )
+                for name in chosen
             }
             for turn in range(rounds):
                 before = figures.counts["checked"]

@@ -15,10 +15,13 @@ from typing import Any, NamedTuple
 from unittest.mock import patch
 
 from kstore._native.recovery.segment_scan import SegmentScan
+from kstore.broker.transaction_service import TransactionService
 from kstore.checkpoint import log_dir
 from kstore.checkpoint.topics_file import DELETING, TopicsFile
 from kstore.coordinator.transaction.embedded_coordinator import EmbeddedCoordinator
 from kstore.coordinator.transaction.store_transactions import StoreTransactions
+from kstore.coordinator.transaction.transaction_events import StoreTransaction
+from kstore.coordinator.transaction.transaction_state_records import TransactionState
 from kstore.errors import StorageError
 from kstore.files import files
 from kstore.files.file_lock import Lock
@@ -265,7 +268,21 @@ def _unjoined(topic: str) -> Callable[[Any], Any]:
 
 
 EACH = ("append, sync each",)
+
+
+def _decision_unsynced(original: Any) -> Any:
+    """Only what InitProducerId stores is synced: without it, its producer is unknown."""
+
+    def must_sync(self: TransactionService, effect: StoreTransaction) -> bool:
+        metadata = effect.metadata
+        is_init = metadata is not None and metadata.state is TransactionState.EMPTY
+        return is_init and bool(original(self, effect))
+
+    return must_sync
+
+
 TRANSACTIONS = ("transactions",)
+BROKERS_TRANSACTIONS = ("broker's transactions",)
 POWER = ("ordered", "hostile")
 HOSTILE = ("hostile",)
 BUGS: dict[str, Bug] = {
@@ -361,6 +378,10 @@ BUGS: dict[str, Bug] = {
     "a decision is not on disk before its markers": Bug(
         replace(StoreTransactions, "flush_state", nothing),
         "crash-states", TRANSACTIONS, POWER, every=20,
+    ),
+    "a broker's decision is not on disk before its markers and its answer": Bug(
+        replace(TransactionService, "_must_sync", _decision_unsynced),
+        "crash-states", BROKERS_TRANSACTIONS, POWER, every=6,
     ),
     "committed offsets are not part of the transaction": Bug(
         replace(EmbeddedCoordinator, "add_partitions", _unjoined("__consumer_offsets")),

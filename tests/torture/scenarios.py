@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
+from torture.broker_transactions import transact_at_broker
 from torture.durable_broker import produce_durably
 from torture.world import World
 
@@ -324,8 +325,20 @@ def durable_broker(world: World) -> None:
     world.close()
 
 
+def broker_transactions(world: World) -> None:
+    """A broker's: two are committed, one is aborted, and the last stays open."""
+    begin(world, partitions=2, segment_bytes=1 << 20)
+    for name in ("__transaction_state", "__consumer_offsets"):
+        world.create(name, segment_bytes=1 << 20)
+    transact_at_broker(world, (True, False, True, None))
+    world.close()
+
+
 class Scenario(NamedTuple):
+    """``at_broker``: a broker opens each state, too."""
+
     run: Callable[[World], None]
+    at_broker: bool = False
 
 
 SCENARIOS: dict[str, Scenario] = {
@@ -354,4 +367,7 @@ SCENARIOS: dict[str, Scenario] = {
 }
 
 # Only crashes of these are explored: a broker's clients do not continue after each failing call.
-SERVED: dict[str, Scenario] = {"durable broker": Scenario(durable_broker)}
+SERVED: dict[str, Scenario] = {
+    "durable broker": Scenario(durable_broker),
+    "broker's transactions": Scenario(broker_transactions, at_broker=True),
+}

@@ -16,7 +16,7 @@ from types import SimpleNamespace
 import pytest
 
 from kstore._native.append.validate_batch import validate_leader
-from kstore._native.broker import fetch_frame, produce_frame
+from kstore._native.broker import fetch_frame, produce_frame, transaction_frames
 from kstore._native.broker.produce_turn import ProduceTurn
 from kstore._native.format.batch_scan import scan, walk_frames
 from kstore._native.index.index_lookup import OffsetIndex, TimeIndex
@@ -237,7 +237,13 @@ def _native_requests(data: bytes) -> None:
     if produced is not None:
         *_, start, end = produced
         assert 0 <= start <= end <= len(data)
-    fetch_frame.parse(frame)
+    fetch_frame.parse(frame, 1 << 20)
+    for parse in (
+        produce_frame.parse_request,
+        transaction_frames.parse_add_partitions,
+        transaction_frames.parse_end,
+    ):
+        parse(frame)
 
 
 def _produce_turn(data: bytes) -> None:

@@ -71,11 +71,13 @@ class BackgroundFailures:
             subject = "" if topic is None else f" of {topic}-{partition}"
             _LOGGER.info("%s%s no longer fails", work, subject)
 
-    def forget_topic(self, topic: str) -> None:
-        """Remove the failures of the partitions of a deleted topic."""
+    def forget_topic(self, topic: str, partition: int | None = None) -> None:
+        """Remove the failures of a deleted topic, or of one partition that was deleted."""
         with self._lock:
             self._current = {
-                key: failure for key, failure in self._current.items() if key[1] != topic
+                key: failure
+                for key, failure in self._current.items()
+                if key[1] != topic or partition not in (None, key[2])
             }
 
 

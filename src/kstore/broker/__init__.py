@@ -25,6 +25,7 @@ Modules:
 - disk_workers: Threads for work that may block on a disk, in order for each key
 - down_convert: Converts records for Fetch 0 to 3, whose clients read only message formats v0 and v1
 - durable_commits: Durable acknowledgements: one fsync serves all requests that wait for it
+- durable_produces: The fast path for Produce requests of one small batch that wait for the disk
 - embedded_groups: Connects embedded consumers to the group coordinator of the broker that serves
   the store
 - embedded_transactions: Connects a served store's embedded transactional producers to the broker

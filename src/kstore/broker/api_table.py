@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 Handler = Callable[[Request], Answer]
 FrameAnswer: TypeAlias = "bytes | list[Chunk] | Pending | Attempt | None"
-FrameHandler = Callable[[memoryview, int, int], FrameAnswer]
+FrameHandler = Callable[[memoryview], FrameAnswer]
 
 
 @lazy_dataclass(frozen=True)
@@ -21,9 +21,9 @@ class Api:
     The handler returns a response, a Pending, or None to send nothing. It raises CloseConnection to
     close the connection without a response.
 
-    ``handle_frame(frame, version, correlation_id)`` is an optional fast path that the connection
-    tries first, and only while the connection has no outstanding request. It returns the complete
-    response frame, as bytes (empty: send nothing) or as chunks; an Attempt, whose outcome
+    ``handle_frame(frame)`` is an optional fast path that the connection tries first, and only while
+    the connection has no outstanding request. It takes a request without its size, and returns the
+    complete response frame, as bytes (empty: send nothing) or as chunks; an Attempt, whose outcome
     ``handle`` then reports; a Pending that is completed with one of these; or None if it did
     nothing.
     """

@@ -27,6 +27,7 @@ from kstore.errors import (
     ClosedError,
     ForkedError,
     InvalidConfigError,
+    KStoreError,
     PolicyViolationError,
     ReadOnlyError,
     StoreLockedError,
@@ -166,14 +167,27 @@ class Broker:
             if self._is_closed:
                 raise ClosedError("the broker is closed")
             if self._thread is None:
-                self._start()
+                self._claim_store()
+                try:
+                    self._start()
+                except BaseException:
+                    if self._thread is None:
+                        self._store._server = None
+                    raise
         return self
 
+    def _claim_store(self) -> None:
+        """Have the store's ``close`` close this broker; ClosedError where that has begun."""
+        store = self._store
+        with store._lock:
+            store._check_not_closing()
+            if store._catalog.effective_config is not None or store._server is not None:
+                raise StoreLockedError(  # two would disagree on groups and ids
+                    "another broker of this process serves the store", path=store.paths[0]
+                )
+            store._server = self
+
     def _start(self) -> None:
-        if self._store._catalog.effective_config is not None:  # two would disagree on groups, ids
-            raise StoreLockedError(
-                "another broker of this process serves the store", path=self._store.paths[0]
-            )
         self._loop = Loop()
         self._memory = RequestMemory(self._settings.queued_max_request_bytes)
         self._workers = DiskWorkers(self._loop, self._settings.num_io_threads)
@@ -201,6 +215,7 @@ class Broker:
         self._listeners = listeners
         if self._services.groups is not None:  # not earlier: members wait for a loop that runs
             self._store._group_owner = self._services.groups.embedded
+            self._store._manager.changes.nudge()
         if self._services.transactions is not None:
             self._services.transactions.take_over()
         assert self._services.full_disk is not None
@@ -210,7 +225,6 @@ class Broker:
         self._loop.call_soon(self._sweep)
         self._thread = thread
         self._is_prepared.set()
-        self._store._server = self
         process_lifetime.opened(self)
         if self._metrics is not None:
             self._metrics.start(
@@ -358,10 +372,12 @@ class Broker:
                 self._loop.close()
                 if self._services.groups is not None:
                     self._services.groups.embedded.close()
-                self._store._has_group_members = self._store._server = None
+                self._store._has_group_members = None
                 if self._metadata is not None:
                     self._metadata.close()
                 _LOGGER.info("stopped serving on %s", self.bootstrap_servers)
+            if self._store._server is self:
+                self._store._server = None
             if self._owns_store:
                 self._store.close()
 
@@ -377,18 +393,19 @@ class Broker:
         assert self._listeners is not None
         if self._services.groups is not None:
             self._services.groups.embedded.leave_all()
-        self._stop_timer = self._loop.call_later(
-            self._settings.kstore_stop_wait_ms / 1000, self._end_stop
-        )
+        seconds = self._settings.kstore_stop_wait_ms / 1000
+        self._stop_timer = self._loop.call_later(seconds, self._end_stop)
         self._listeners.stop(self._end_stop)
 
     def _end_stop(self) -> None:
-        assert self._listeners is not None
-        if self._stop_timer is not None:
-            self._stop_timer.cancel()
-            self._stop_timer = None
+        from kstore.broker.durable_commits import durable_commits
+
+        timer, self._stop_timer = self._stop_timer, None
+        if timer is not None and self._listeners is not None:
+            timer.cancel()
             self._listeners.end()
-            self._workers.when_idle(self._end_loop)
+            finish = durable_commits(self._services).finish
+            self._workers.when_idle(lambda: finish(timer.when, self._end_loop))
 
     def _end_loop(self) -> None:
         try:
@@ -410,19 +427,34 @@ class Broker:
 
     @property
     def bootstrap_servers(self) -> str:
-        """``host:port`` of the first listener, for a client's ``bootstrap.servers``."""
+        """``host:port`` of the first listener, for a client's ``bootstrap.servers``.
+
+        Raises KStoreError if the port is 0 and the broker was not started.
+        """
         return next(iter(self.listeners.values()), "")
 
     @property
     def listeners(self) -> dict[str, str]:
         """The advertised ``host:port`` of each listener, by listener name."""
         addresses = advertised_addresses(self._security.listeners, self._bound())
+        for address in addresses.values():
+            self._check_port(address.port)
         return {name: str(address) for name, address in addresses.items()}
 
     @property
     def port(self) -> int:
         """The port of the first listener; once started, the port that the system chose for 0."""
-        return self._bound()[self._security.listeners[0].where.name].port
+        port = self._bound()[self._security.listeners[0].where.name].port
+        self._check_port(port)
+        return port
+
+    def _check_port(self, port: int) -> None:
+        """Port 0 is where no client can connect: the user has forgotten to start the broker."""
+        if port == 0:
+            raise KStoreError(
+                "the broker has no port before it is started: call start(), or use "
+                "`with kstore.Broker(store, port=0) as broker:`"
+            )
 
     def _bound(self) -> dict[str, Address]:
         """The addresses of the sockets; before the start, the configured addresses."""
@@ -487,7 +519,9 @@ class Broker:
         if not hasattr(self, "_is_closed"):  # its arguments were refused
             return "<Broker, not made>"
         state = "closed" if self._is_closed else "not started" if self._thread is None else "open"
-        return f"<Broker {self.bootstrap_servers} of {', '.join(self._store.paths)}, {state}>"
+        addresses = advertised_addresses(self._security.listeners, self._bound())
+        shown = next(iter(addresses.values()), "")
+        return f"<Broker {shown} of {', '.join(self._store.paths)}, {state}>"
 
 
 answer_names(Broker, OF_BROKERS)

@@ -44,6 +44,7 @@ _MOST_PIPELINED = 256  # outstanding Produce requests of one connection
 _REQUESTS_OF_A_TURN = 16  # per turn of the loop, so that other connections get theirs
 _LONG_REQUEST = 0.001  # seconds: a request that takes longer ends the connection's turn
 _HEADER = Struct(">hhi")
+_FRAME = (bytes, list)  # an answer that is encoded; `bytes | list` would be made for each call
 
 
 class Connection:
@@ -82,6 +83,7 @@ class Connection:
             self._poller, self._turns = connection, None
         self._outstanding: deque[OutstandingRequest] = deque()
         self._events = READABLE
+        self._is_producing = True  # the next request is probably a Produce
         self._is_blocked = False  # the socket did not take the entire send queue
         self._is_loading = False  # a disk worker is reading the next bytes of a response
         self._is_scheduled = False  # _continue will be called
@@ -148,7 +150,12 @@ class Connection:
             return
         turns = self._turns
         try:
-            if turns and _PRODUCE in self._frame_handlers and not self._outstanding:
+            if (
+                turns
+                and self._is_producing
+                and _PRODUCE in self._frame_handlers
+                and not self._outstanding
+            ):
                 count = turns.receive(self._socket, self._cutter, self._queue, self._memory, self)
                 may_begin = not turns.is_complete
             else:
@@ -246,10 +253,11 @@ class Connection:
             self._memory.end(size)
             raise CloseConnection("a request without a header")
         key, version, correlation_id = _HEADER.unpack_from(frame)
+        self._is_producing = key == _PRODUCE
         attempt: Attempt | Pending | None = None
         if key in self._frame_handlers and not self._outstanding:
-            done = self._handle_frame(frame, key, version, correlation_id)
-            if isinstance(done, bytes | list):
+            done = self._handle_frame(frame, key, version)
+            if isinstance(done, _FRAME):
                 self._memory.end(size)
                 self._queue.add_frame(done)
                 if self._counters is not None:
@@ -271,12 +279,10 @@ class Connection:
         self._handle(api, entry, frame, attempt)
         return self._loop.time() - began > _LONG_REQUEST
 
-    def _handle_frame(
-        self, frame: memoryview, key: int, version: int, correlation_id: int
-    ) -> "FrameAnswer":
+    def _handle_frame(self, frame: memoryview, key: int, version: int) -> "FrameAnswer":
         """Try the fast path, which handles the unparsed frame; None if it does not apply."""
         try:
-            return self._frame_handlers[key](frame, version, correlation_id)
+            return self._frame_handlers[key](frame)
         except Exception as error:
             self._memory.end(len(frame) + _SIZE.size)
             _LOGGER.exception("%s: %s %d failed", self, api_name(key), version)
@@ -284,7 +290,7 @@ class Connection:
 
     def _wait_for(self, entry: OutstandingRequest, pending: Pending) -> None:
         entry.pending = pending
-        pending.deliver_to(lambda response: self._on_answer(entry, response))
+        pending.deliver_to(partial(self._on_answer, entry))
 
     def _resume(self, entry: OutstandingRequest, attempt: Attempt) -> None:
         """Let the general handler respond to a request that a fast-path handler leaves to it."""
@@ -411,7 +417,7 @@ class Connection:
         while waiting and waiting[0].is_answered:
             entry = waiting.popleft()
             try:
-                if isinstance(entry.response, bytes | list):
+                if isinstance(entry.response, _FRAME):
                     self._queue.add_frame(entry.response)
                 elif entry.response is not None or entry.usage is not None:
                     self._encode(entry, entry.response)

@@ -310,6 +310,8 @@ class ConsumerGroupService:
             self.coordinator.take_matches(request.group_id, matches, image)
             self._groups.carry_out()
         answer = self.coordinator.heartbeat(request, image, self._groups.now, matches)
+        if request.member_epoch == JOIN_EPOCH:
+            self._groups.tell_consumers()
 
         def stored(error: ErrorCode) -> None:
             done(answer if error == ErrorCode.NONE else HeartbeatAnswer(error=error, records=[]))

@@ -11,10 +11,12 @@ from kstore.broker.fetch_frame_reader import NoAnswer
 from kstore.broker.request import Attempt, Pending
 
 if TYPE_CHECKING:
-    from kstore.broker.fetch_frame_reader import FetchFrameReader, WantedFrame
+    from kstore._native.broker.fetch_frame import WantedFrame
+    from kstore.broker.fetch_frame_reader import FetchFrameReader
     from kstore.broker.loop import Loop, Timer
     from kstore.broker.partitions import HostedPartition
     from kstore.broker.purgatory_size import PurgatorySize
+    from kstore.protocol.wire import Chunk
 
 
 class DelayedFetchFrame:
@@ -58,14 +60,15 @@ class DelayedFetchFrame:
         self._answer(is_due=True)
 
     def _answer(self, *, is_due: bool) -> None:
-        hosted = self._reader.hosted(self._wanted)  # of a deleted partition: completes this request
+        # May complete this request first, by partition_changed.
+        hosted = self._reader.hosted(self._wanted)
         pending, timer = self._pending, self._timer
         if pending is None or timer is None:
             return
         is_same = hosted is self._hosted  # else the topic was deleted, and perhaps recreated
-        answer = self._reader.read(
-            self._wanted, hosted, is_due=is_due or not is_same, may_wait=True
-        )
+        answer: bytes | list[Chunk] | NoAnswer = NoAnswer.UNUSUAL
+        if hosted is not None:
+            answer = self._reader.read(self._wanted, hosted, is_due or not is_same, may_wait=True)
         if answer is NoAnswer.TOO_FEW_BYTES:
             return
         self._stop_waiting()

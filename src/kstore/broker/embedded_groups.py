@@ -81,6 +81,7 @@ class EmbeddedGroups:
         self._closed.set()
         if self._services.store._group_owner is self:
             self._services.store._group_owner = None
+            self._services.store._manager.changes.nudge()
 
     # --- members ----------------------------------------------------------------------------
 

@@ -1,18 +1,17 @@
 """Reads one partition for a Fetch request on the fast path, and encodes the response.
 
-Errors, and records that a disk worker must load, are left to :mod:`kstore.broker.fetch_reader`.
+Errors, aborted transactions, and records that a disk worker must load, are left to
+:mod:`kstore.broker.fetch_reader`.
 """
 
 from enum import Enum
 from typing import TYPE_CHECKING
 
-from kstore._native.broker import fetch_frame
-from kstore._native.read import segment_pages
+from kstore._native.read.segment_pages import is_resident
 from kstore.errors import KStoreError
-from kstore.lazy_dataclass import lazy_dataclass
-from kstore.protocol.error_codes import ErrorCode
 
 if TYPE_CHECKING:
+    from kstore._native.broker.fetch_frame import WantedFrame
     from kstore.broker.partitions import HostedPartition
     from kstore.broker.services import Services
     from kstore.protocol.wire import Chunk
@@ -28,20 +27,6 @@ class NoAnswer(Enum):
     UNUSUAL = "the request needs the general handler"
 
 
-@lazy_dataclass()
-class WantedFrame:
-    """A parsed request."""
-
-    version: int
-    correlation_id: int
-    topic: str
-    partition: int
-    leader_epoch: int
-    offset: int
-    max_bytes: int
-    min_bytes: int
-
-
 class FetchFrameReader:
     """Reads partitions, one for each request. Loop's thread only."""
 
@@ -52,16 +37,21 @@ class FetchFrameReader:
         self._metadata = services.metadata
         self._partitions = services.partitions
 
-    def hosted(self, wanted: WantedFrame) -> "HostedPartition":
-        """The partition of a request, as of now."""
-        return self._partitions.get(wanted.topic, wanted.partition, self._metadata.image)
+    def hosted(self, wanted: "WantedFrame") -> "HostedPartition | None":
+        """The partition of a request, as of now; None if no topic has the request's id."""
+        image = self._metadata.image
+        topic = wanted.topic
+        if topic is None:
+            topic = image.names_by_id.get(wanted.topic_id)  # type: ignore[arg-type]  # one is set
+            if topic is None:
+                return None
+        return self._partitions.get(topic, wanted.partition, image)
 
     def read(
         self,
-        wanted: WantedFrame,
+        wanted: "WantedFrame",
         hosted: "HostedPartition",
-        *,
-        is_due: bool = False,
+        is_due: bool,
         may_wait: bool = False,
     ) -> "bytes | list[Chunk] | NoAnswer":
         """The response with the records that are available. ``is_due``: even if they are too few.
@@ -72,18 +62,25 @@ class FetchFrameReader:
         if (
             log is None
             or image is None
-            or hosted.error != ErrorCode.NONE
+            or hosted.error
             or (wanted.leader_epoch != -1 and wanted.leader_epoch != image.leader_epoch)
             or (wanted.version < _ZSTD_SINCE and log.config.compression_type == "zstd")
         ):
             return NoAnswer.UNUSUAL
         offset, limit = wanted.offset, wanted.max_bytes
         try:
-            if not may_wait and not segment_pages.is_resident(log.segments, offset, limit):
+            if not may_wait and not is_resident(log.segments, offset, limit):
                 return NoAnswer.UNUSUAL
             high_watermark = log.high_watermark
             stable, start = log.last_stable_offset, log.start_offset
-            records = log.read(offset, limit, up_to=high_watermark)
+            end = stable if wanted.is_committed else high_watermark
+            records = log.read(offset, limit, up_to=end)
+            if (
+                wanted.is_committed
+                and records is not None
+                and log.aborted_transactions(offset, min(records.next_offset, end))
+            ):
+                return NoAnswer.UNUSUAL
         except (KStoreError, OSError):
             return NoAnswer.UNUSUAL
         size = 0 if records is None else len(records)
@@ -91,23 +88,17 @@ class FetchFrameReader:
             size < wanted.min_bytes
             and not is_due
             # a read ends with its segment: more bytes would not follow however long it waits
-            and (records is None or records.segment.next_offset >= high_watermark)
+            and (records is None or records.segment.next_offset >= end)
         ):
             return NoAnswer.TOO_FEW_BYTES
         if not may_wait and size > limit and records is not None and not records.is_resident():
             return NoAnswer.UNUSUAL  # its first batch is longer than the limit
         if self._counters is not None:
-            self._counters.topic(wanted.topic).fetched(size, 0)
-        fields = (
-            wanted.version,
-            wanted.correlation_id,
-            wanted.topic,
-            wanted.partition,
-            high_watermark,
-            stable,
-            start,
-        )
+            self._counters.topic(hosted.topic).fetched(size, 0)
         if size <= _COPIED_SIZE:
-            return fetch_frame.complete_answer(*fields, b"" if records is None else records)
+            return wanted.complete_answer(
+                high_watermark, stable, start, b"" if records is None else records
+            )
         assert records is not None
-        return [fetch_frame.answer_head(*fields, size), records]
+        head, tail = wanted.answer_around(high_watermark, stable, start, size)
+        return [head, records, tail] if tail else [head, records]

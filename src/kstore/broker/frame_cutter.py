@@ -93,6 +93,8 @@ class FrameCutter:
             frame = memoryview(self._long)[_SIZE.size :]
             self._long, self._filled = None, 0
             return frame
+        if not self._data:
+            return None
         start = self._position + _SIZE.size
         if start > len(self._data):
             return None

@@ -224,11 +224,18 @@ class GroupService:
         for name, corrupt in loaded.corrupt.items():
             _LOGGER.warning("group %s starts without members: %s", name, corrupt)
         self.carry_out()
+        if loaded.groups or loaded.consumer_groups:
+            self.tell_consumers()
 
     def has_members(self, group_id: str) -> bool:
         """Whether a group has members connected to this broker. Thread safe."""
         classic, consumer = self.coordinator.find(group_id), self.consumers.find(group_id)
         return bool(classic and classic.members) or bool(consumer and consumer.members)
+
+    def tell_consumers(self) -> None:
+        """Wake the consumers of this process: a group may have its first member, so that those
+        that are assigned partitions by hand may no longer read for it."""
+        self._services.store._manager.changes.nudge()
 
     def _ensure(self, name: str) -> None:
         """Create an empty classic group for a group id that has only offsets."""

@@ -11,8 +11,11 @@ from kstore.protocol.fields import partition_for_name
 
 if TYPE_CHECKING:
     from kstore.broker.services import Services
+    from kstore.cluster.image import ClusterImage
 
 _LOGGER = logging.getLogger("kstore.broker")
+# Python 3.11 takes 0.15 us to find a member of an enum by its name.
+_NONE = ErrorCode.NONE
 _RETRY_SECONDS = 5.0  # delay before loading a failed partition again
 
 
@@ -46,6 +49,9 @@ class InternalTopic:
         self._states: dict[int, ErrorCode] = {}  # by partition: NONE if loaded, otherwise the error
         self._due: set[int] = set()  # failed partitions whose retry is due
         self._topic_id: bytes | None = None
+        self._image: ClusterImage | None = None  # that the next two are of
+        self._partition_count = 0
+        self._config: Mapping[str, str] = {}
         self._waiters: list[Callable[[ErrorCode], object]] = []
 
     def start(self) -> None:
@@ -65,14 +71,26 @@ class InternalTopic:
             if partition in partitions:
                 self._load(partition)
             elif partition not in self._states:
-                self._states[partition] = ErrorCode.NONE
+                self._states[partition] = _NONE
 
     # --- partitions and their loading -------------------------------------------------------
 
     @property
     def partition_count(self) -> int:
         """The number of partitions; 0 while the topic does not exist."""
-        topic = self._services.metadata.image.topics.get(self.name)
+        image = self._services.metadata.image
+        if image is not self._image:  # a change replaces it
+            self._image, self._partition_count = image, self._count_partitions(image)
+        return self._partition_count
+
+    @property
+    def config(self) -> Mapping[str, str]:
+        """The settings of the topic; none while it does not exist."""
+        return self._config if self.partition_count else {}
+
+    def _count_partitions(self, image: "ClusterImage") -> int:
+        topic = image.topics.get(self.name)
+        self._config = {} if topic is None else topic.config
         if topic is None:
             self._forget()
             return 0
@@ -105,7 +123,7 @@ class InternalTopic:
         if state is None:
             self._load(partition)
             return ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
-        if state != ErrorCode.NONE and partition in self._due:
+        if state != _NONE and partition in self._due:
             self._due.discard(partition)
             del self._states[partition]
             self._load(partition)
@@ -143,7 +161,7 @@ class InternalTopic:
             self._states[partition] = ErrorCode.COORDINATOR_NOT_AVAILABLE
             self._services.loop.call_later(_RETRY_SECONDS, self._retry, partition)
         else:
-            self._states[partition] = ErrorCode.NONE
+            self._states[partition] = _NONE
             self._on_loaded(partition, loaded)
 
     def _retry(self, partition: int) -> None:
@@ -155,7 +173,7 @@ class InternalTopic:
     def with_topic(self, then: Callable[[ErrorCode], object]) -> None:
         """Create the topic if it is missing, then call ``then`` with NONE or 15."""
         if self.partition_count:
-            then(ErrorCode.NONE)
+            then(_NONE)
             return
         self._waiters.append(then)
         if len(self._waiters) == 1:
@@ -180,6 +198,6 @@ class InternalTopic:
         exists = bool(self.partition_count)
         if exists and is_new:
             self._take_filled(())
-        code = ErrorCode.NONE if exists else ErrorCode.COORDINATOR_NOT_AVAILABLE
+        code = _NONE if exists else ErrorCode.COORDINATOR_NOT_AVAILABLE
         for then in waiters:
             then(code)

@@ -37,6 +37,7 @@ class MemberRequests:
         self._consumers.convert_to_classic(request.group_id)
         self._classic.join(request, self._groups.now)
         self._groups.carry_out()
+        self._groups.tell_consumers()
 
     def sync(
         self, request: Sync, image: "ClusterImage", reply: Callable[[SyncAnswer], object]

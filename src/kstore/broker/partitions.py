@@ -4,8 +4,9 @@ import logging
 from collections.abc import Callable, Hashable, Iterable, Iterator
 from functools import partial
 from itertools import islice
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
+from kstore._native.append.record_appender import append_unless_blocked
 from kstore.broker.request import Answer, Pending
 from kstore.cluster.image import NO_EPOCH, ZERO_UUID, ClusterImage, PartitionImage, TopicImage
 from kstore.cluster.local_image import LocalPartitions
@@ -21,7 +22,6 @@ from kstore.errors import (
 )
 from kstore.integers import INT64_MAX
 from kstore.kafka_uuid import uuid_from_text
-from kstore.log.append_info import AppendInfo
 from kstore.protocol.error_codes import ErrorCode
 
 if TYPE_CHECKING:
@@ -31,6 +31,8 @@ if TYPE_CHECKING:
     from kstore.cluster.metadata import Metadata
     from kstore.log.log import Log
     from kstore.store.store import Store
+
+_Appended = TypeVar("_Appended")
 
 _LOGGER = logging.getLogger("kstore.broker")
 _RETRY_SECONDS = 5.0  # delay before opening a failed log again
@@ -67,21 +69,23 @@ def must_begin_epoch(log: "Log") -> bool:
     return epoch is not None and log.leader_epoch < epoch and log.config.message_magic == 2
 
 
-def append_at_once(log: "Log", batch: memoryview) -> AppendInfo | None:
-    """Append a client batch on the event loop's thread; None, without any effect, if it may block.
+def append_at_once(log: "Log", size: int, append: Callable[[], _Appended]) -> _Appended | None:
+    """Append so many bytes on the event loop's thread; None, without any effect, if it may block.
 
     It may block if another thread holds the log's lock (a truncation, or a long ``extend`` by this
-    process), or if the batch rolls the segment. Raises the errors of ``Log.append_as_leader``.
+    process), if the segment is full, or if ``flush.messages`` asks for a sync. The rare rolls by
+    ``segment.ms`` or a full index happen on the loop's thread. Raises the errors of ``append``.
     """
-    lock = log._require_writer().state.lock
-    if not lock.acquire(False):
+    state = log._require_writer().state
+    if state.appender.ready:
+        return append_unless_blocked(log, size, append)
+    if not state.lock.acquire(False):
         return None
     try:
-        if log.segments.views[-1].size + len(batch) > log.config.segment_bytes:
-            return None
-        return log.append_as_leader(batch)
+        is_full = log.segments.views[-1].size + size > log.config.segment_bytes
+        return None if is_full or log.config.flush_messages != INT64_MAX else append()
     finally:
-        lock.release()
+        state.lock.release()
 
 
 class Waiter(Protocol):
@@ -101,6 +105,7 @@ class HostedPartition:
     __slots__ = (
         "_is_wake_scheduled",
         "_loop",
+        "_other_waiters",
         "_retry_at",
         "_waiters",
         "_watch",
@@ -137,6 +142,7 @@ class HostedPartition:
         self._retry_at = 0.0
         self._watch: object = None
         self._waiters: dict[Waiter, None] = {}
+        self._other_waiters: dict[Waiter, None] = {}  # for changes of the partition only
         self._is_wake_scheduled = False
 
     @property
@@ -179,18 +185,23 @@ class HostedPartition:
 
     # --- waiting ----------------------------------------------------------------------------
 
-    def add_waiter(self, waiter: Waiter) -> None:
-        """Call ``waiter.partition_changed`` after each change of the log or of the partition.
+    def add_waiter(self, waiter: Waiter, *, of_log: bool = True) -> None:
+        """Call ``waiter.partition_changed`` after each change of the partition, such as a new
+        leader, and if ``of_log``, of its log.
 
         Another thread may change the log between the caller's last read and this call, so the
         caller must read again afterwards.
         """
+        if not of_log:
+            self._other_waiters[waiter] = None
+            return
         self._waiters[waiter] = None
         if self._watch is None and self.log is not None:
             self._start_watching(self.log)
 
     def remove_waiter(self, waiter: Waiter) -> None:
         self._waiters.pop(waiter, None)
+        self._other_waiters.pop(waiter, None)
 
     def _log_changed(self, log: "Log", events: object) -> None:
         """Called on the thread that changed the log."""
@@ -232,7 +243,7 @@ class HostedPartition:
     def wake(self) -> None:
         """Let every parked request check the partition again."""
         self._is_wake_scheduled = False  # first: a later change schedules another call
-        for waiter in tuple(self._waiters):
+        for waiter in (*self._waiters, *self._other_waiters):
             try:
                 waiter.partition_changed(self)
             except Exception:  # in one request: still wake the others

@@ -91,6 +91,23 @@ class SendQueue:
         Raises ShortFileError, StorageError if the disk cannot read a slice, and OSError if the
         connection is lost.
         """
+        chunks = self._chunks
+        if len(chunks) != 1 or self._sent or not isinstance(chunks[0], bytes):
+            return self._send_chunks(connection)
+        # One short response, as for most requests.
+        self.cold, self.is_fresh = None, False
+        try:
+            count = connection.send(chunks[0])
+        except (BlockingIOError, InterruptedError):
+            return 0
+        if count == self.size:
+            chunks.clear()
+            self.size = 0
+            return count
+        self._consume(count)
+        return count + self._send_chunks(connection)
+
+    def _send_chunks(self, connection: "Transport") -> int:
         from_files = from_memory = 0
         self.cold = None
         is_fresh, self.is_fresh = self.is_fresh, False
@@ -151,9 +168,7 @@ class CopyingSendQueue(SendQueue):
 
     __slots__ = ()
 
-    def send(self, connection: "Transport") -> int:
-        if len(self._chunks) == 1 and isinstance(self._chunks[0], bytes):  # as most answers
-            return SendQueue.send(self, connection)
+    def _send_chunks(self, connection: "Transport") -> int:
         from_files = from_memory = 0
         self.cold = None
         is_fresh, self.is_fresh = self.is_fresh, False

@@ -37,6 +37,7 @@ class LeaderEpochs:
 
     def __init__(self, entries: Iterable[tuple[int, int]] = ()) -> None:
         self._entries: tuple[EpochEntry, ...] = ()  # replaced, never changed
+        self._saved: tuple[EpochEntry, ...] = ()  # those of the file
         for epoch, start_offset in entries:
             self.assign(epoch, start_offset)
 
@@ -51,17 +52,26 @@ class LeaderEpochs:
 
     @classmethod
     def parse(cls, data: bytes, path: str | PathLike[str]) -> "LeaderEpochs":
-        return cls(
+        epochs = cls(
             (
                 parse_number(fields[0], INT32_MAX, line, path),
                 parse_number(fields[1], INT64_MAX, line, path),
             )
             for line, fields in parse_frame(data, path, columns=2)
         )
+        epochs._saved = epochs._entries
+        return epochs
 
     def save(self, files: Files, path: str | PathLike[str]) -> None:
         """Replace the file atomically."""
+        entries = self._entries
         files.write_atomically(path, self.format())
+        self._saved = entries
+
+    @property
+    def is_saved(self) -> bool:
+        """Whether the file has these epochs: not after a change whose :meth:`save` has failed."""
+        return self._saved == self._entries
 
     def format(self) -> bytes:
         return format_frame(f"{entry.epoch} {entry.start_offset}" for entry in self._entries)

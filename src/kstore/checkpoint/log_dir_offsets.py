@@ -103,17 +103,21 @@ class LogDirOffsets:
             write_offsets(self._files, self._join(filenames.CLEANER_OFFSETS), offsets)
 
     def forget(self, keys: Iterable[PartitionKey]) -> None:
-        """Drop the entries of deleted partitions, so that new ones do not inherit them."""
+        """Drop the entries of deleted partitions, so that new ones do not inherit them.
+
+        Writes only the files that have one.
+        """
         gone = set(keys)
-        checkpointed = self._checkpointed()
         cleaned = self._read(filenames.CLEANER_OFFSETS)
-        left = {key: offset for key, offset in cleaned.items() if key not in gone}
-        if left != cleaned:
+        if gone & cleaned.keys():
+            left = {key: offset for key, offset in cleaned.items() if key not in gone}
             write_offsets(self._files, self._join(filenames.CLEANER_OFFSETS), left)
-        for mapping in checkpointed:
-            for key in gone & mapping.keys():
-                del mapping[key]
-        self._write(*checkpointed)
+        self._first_dirty = None
+        checkpointed = self._checkpointed()
+        if any(gone & mapping.keys() for mapping in checkpointed):
+            self._write(
+                *({k: v for k, v in each.items() if k not in gone} for each in checkpointed)
+            )
 
     def _join(self, name: str) -> str:
         return join(self._path, name)

@@ -8,7 +8,7 @@ import os
 import re
 
 from kstore.checkpoint.offset_checkpoint import INT32_MAX, corrupt, parse_number
-from kstore.errors import TopicExistsError
+from kstore.errors import InconsistentTopicIdError
 from kstore.files.filenames import PARTITION_METADATA
 from kstore.files.files import Files
 from kstore.kafka_uuid import is_reserved_uuid, uuid_from_text
@@ -55,7 +55,7 @@ def format_topic_id(topic_id: str) -> bytes:
 def write_topic_id(files: Files, directory: str | os.PathLike[str], topic_id: str) -> bool:
     """Write the topic id where the file is missing; returns whether it wrote.
 
-    Raises TopicExistsError for another id: then the partition is another topic's.
+    Raises InconsistentTopicIdError for another id: then the partition is another topic's.
     """
     path = os.path.join(directory, PARTITION_METADATA)
     data = format_topic_id(topic_id)
@@ -64,7 +64,7 @@ def write_topic_id(files: Files, directory: str | os.PathLike[str], topic_id: st
         files.write_atomically(path, data)
         return True
     if found != topic_id:
-        raise TopicExistsError(
+        raise InconsistentTopicIdError(
             f"the directory belongs to the topic with id {found}, not to {topic_id}", path=path
         )
     return False

@@ -10,6 +10,11 @@ A topic without an id (Kafka gives ids since 2.8) has a creation stamp instead, 
 under the key ``stamps``, whether it has an entry or not. A file with stamps has format 2, so that
 an older kstore does not drop them.
 
+A topic of which a directory has single partitions has their numbers under ``held``, and format 3:
+an older kstore would take the others for lost, and create them. ``held`` shows which folders are
+lost. It is written after the folder is made or retired; the next writer repairs it after a crash
+in between.
+
 Every log directory of a store has the same file, and the highest ``generation`` counts
 (:mod:`kstore.checkpoint.state_file`). A topic's
 stamp counts only from a directory that has the topic: a store that was opened without that
@@ -17,7 +22,7 @@ directory has dropped it elsewhere, as it does for a deleted topic.
 ``state`` marks a topic whose creation or deletion was begun; the next writer finishes it.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import field, replace
 from functools import lru_cache
 from os.path import join
@@ -26,9 +31,11 @@ from kstore.checkpoint.state_file import Directory, StateDocument, StateFile
 from kstore.config import LogConfig
 from kstore.errors import CorruptFileError, KStoreError
 from kstore.files.filenames import TOPICS_FILE, check_topic_name
+from kstore.integers import INT32_MAX
 from kstore.lazy_dataclass import lazy_dataclass
 
-_FILE = StateFile(TOPICS_FILE, newest_format=2)
+_FILE = StateFile(TOPICS_FILE, newest_format=3)
+_FORMAT_WITH_STAMPS = 2
 _FORMAT_WITHOUT_STAMPS = 1
 
 LIVE = "live"
@@ -38,7 +45,10 @@ DELETING = "deleting"
 
 @lazy_dataclass(frozen=True, kw_only=True)
 class TopicEntry:
-    """kstore's entry of a topic. ``properties`` are Kafka's names with texts as values."""
+    """kstore's entry of a topic. ``properties`` are Kafka's names with texts as values.
+
+    ``partitions`` is the topic's count; of a topic with ``held``, the highest of these + 1.
+    """
 
     partitions: int
     topic_id: str | None = None
@@ -46,6 +56,17 @@ class TopicEntry:
     state: str = LIVE
     unique: str = ""  # the random part of the names of directories that are being deleted
     is_adopted: bool = False  # another program created the topic
+    held: tuple[int, ...] | None = None  # of a partial topic: its partitions in this store
+
+    @property
+    def numbers(self) -> Sequence[int]:
+        """The partitions in this store, ascending."""
+        return range(self.partitions) if self.held is None else self.held
+
+    def holding(self, numbers: Iterable[int]) -> "TopicEntry":
+        """The entry of a partial topic, of which this store has these partitions."""
+        held = tuple(sorted(set(numbers)))
+        return replace(self, held=held, partitions=held[-1] + 1 if held else 1)
 
     def log_config(self) -> LogConfig:
         """The settings as a LogConfig; raises InvalidConfigError for one that is not valid."""
@@ -162,6 +183,10 @@ class TopicsFile:
             if isinstance(document, dict) and document.get("state", LIVE) != LIVE
         ]
 
+    def partial(self) -> list[str]:
+        """Topics of which this store has single partitions."""
+        return [name for name, document in self._documents.items() if _is_partial(document)]
+
     def put(self, topic: str, entry: TopicEntry) -> None:
         """Set one topic's entry, on disk before in memory."""
         self.put_all({topic: entry})
@@ -194,7 +219,9 @@ class TopicsFile:
         content: dict[str, object] = {"topics": documents}
         if stamps:
             content["stamps"] = stamps
-        version = None if stamps else _FORMAT_WITHOUT_STAMPS
+        version: int | None = _FORMAT_WITH_STAMPS if stamps else _FORMAT_WITHOUT_STAMPS
+        if any(map(_is_partial, documents.values())):
+            version = None
         _FILE.write(self._directories, generation, content, version=version)
         self._generation, self._documents, self._stamps = generation, documents, stamps
         self.exists, self.are_stamps_behind = True, False
@@ -219,6 +246,10 @@ def _newest_stamps(
     return stamps
 
 
+def _is_partial(document: object) -> bool:
+    return isinstance(document, dict) and "held" in document
+
+
 def _to_json(entry: TopicEntry) -> dict[str, object]:
     document: dict[str, object] = {"partitions": entry.partitions}
     if entry.topic_id is not None:
@@ -230,6 +261,8 @@ def _to_json(entry: TopicEntry) -> dict[str, object]:
         document["unique"] = entry.unique
     if entry.is_adopted:
         document["adopted"] = True
+    if entry.held is not None:
+        document["held"] = list(entry.held)
     return document
 
 
@@ -248,6 +281,7 @@ def _entry(topic: str, body: object, path: str) -> TopicEntry:
         state=_FILE.value(body, "state", str, path, default=LIVE),
         unique=_FILE.value(body, "unique", str, path, default=""),
         is_adopted=isinstance(body, dict) and body.get("adopted") is True,
+        held=_held(body, path) if _is_partial(body) else None,
     )
     try:
         check_topic_name(topic)
@@ -256,6 +290,14 @@ def _entry(topic: str, body: object, path: str) -> TopicEntry:
         raise CorruptFileError(
             f"{TOPICS_FILE}: topic {topic!r}: {error.reason}", path=path
         ) from None
-    if entry.partitions < 1 or entry.state not in (LIVE, CREATING, DELETING):
+    is_valid = entry.held is None or entry == entry.holding(entry.held)
+    if not is_valid or entry.partitions < 1 or entry.state not in (LIVE, CREATING, DELETING):
         raise CorruptFileError(f"{TOPICS_FILE}: topic {topic!r} is not valid", path=path)
     return entry
+
+
+def _held(body: object, path: str) -> tuple[int, ...]:
+    numbers = _FILE.value(body, "held", list, path)
+    if not all(type(number) is int and 0 <= number <= INT32_MAX for number in numbers):
+        raise CorruptFileError(f"{TOPICS_FILE}: 'held' must be numbers of partitions", path=path)
+    return tuple(numbers)

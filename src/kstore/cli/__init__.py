@@ -78,6 +78,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     except OSError as error:
         _complain(name, _sentence(error))
         return 1
+    except ImportError as error:
+        if "pip install" not in str(error):
+            raise
+        _complain(name, str(error))  # a library of an extra, and the extra's name
+        return 1
     return status
 
 

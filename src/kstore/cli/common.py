@@ -199,12 +199,15 @@ def exclusive(option: str, other: str) -> WrongOptionsError:
     return WrongOptionsError('Option "[{}]" can\'t be used with option "[{}]"'.format(*names))
 
 
-def add_log_dir(parser: argparse.ArgumentParser, *, required: bool = True) -> None:
+def add_log_dir(
+    parser: argparse.ArgumentParser, *, required: bool = True, default: object = None
+) -> None:
     parser.add_argument(
         "--log-dir",
         "--path",
         action="append",
         required=required,
+        default=default,
         metavar="DIR[,DIR...]",
         help=f"{'REQUIRED: ' * required}the directory that holds the partitions (Kafka's "
         "log.dirs); several are separated by commas, or the option is repeated",
@@ -226,14 +229,19 @@ def add_command_config(
     parser.hints.pop("--command-config", None)
 
 
-def add_log_dir_or_server(parser: ToolParser, *, has_client_options: bool = False) -> None:
+def add_log_dir_or_server(
+    parser: ToolParser, *, has_client_options: bool = False, after_action: bool = False
+) -> None:
     """--log-dir and --bootstrap-server, for tools that work on a directory or a server.
 
-    A tool that ``has_client_options`` adds --command-config with them.
+    A tool that ``has_client_options`` adds --command-config with them. Of a tool with actions they
+    stand before or after the action.
     """
-    add_log_dir(parser, required=False)
+    default = argparse.SUPPRESS if after_action else None
+    add_log_dir(parser, required=False, default=default)
     parser.add_argument(
         "--bootstrap-server",
+        default=default,
         metavar="HOST:PORT[,HOST:PORT...]",
         help="or a Kafka broker, or `kstore serve`",
     )
@@ -241,7 +249,7 @@ def add_log_dir_or_server(parser: ToolParser, *, has_client_options: bool = Fals
     for name in ("--broker-list", "--zookeeper"):
         parser.hints[name] = "name the server by --bootstrap-server host:port"
     if not has_client_options:
-        add_command_config(parser)
+        add_command_config(parser, default=default)
 
 
 def check_directory_or_server(

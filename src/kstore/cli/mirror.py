@@ -4,10 +4,16 @@ import argparse
 from typing import TYPE_CHECKING
 
 from kstore.arguments import read_properties, whole_number
-from kstore.cli.common import ToolParser, WrongOptionsError, add_log_dir, open_store
+from kstore.cli.common import (
+    ToolParser,
+    WrongOptionsError,
+    add_command_config,
+    add_log_dir,
+    open_store,
+)
 from kstore.cli.progress import Progress
 from kstore.config import parse_whole_number
-from kstore.errors import InvalidConfigError, KStoreError
+from kstore.errors import InvalidConfigError
 from kstore.signals import status_of
 
 if TYPE_CHECKING:
@@ -31,17 +37,16 @@ If the source's log begins later than before (retention), so does the copy's: re
 deleted here too, unless --keep-deleted. A source that was truncated, or deleted and created again,
 is refused and nothing is changed here. Settings of the topic are not copied; no retention is set.
 
---command-config names a file of properties in kafka-python's names, such as
-  security_protocol=SASL_SSL
-  ssl_cafile=ca.pem
-  sasl_mechanism=SCRAM-SHA-512
-  sasl_plain_username=reader
-  sasl_plain_password=...
-A broker before 0.10 does not report its version: set api_version=0.8.2.
+--command-config names a file of properties in the names of Kafka's clients, such as
+  security.protocol=SASL_SSL
+  ssl.truststore.type=PEM
+  ssl.truststore.location=ca.pem
+  sasl.mechanism=SCRAM-SHA-512
+  sasl.jaas.config=org.apache.kafka.common.security.scram.ScramLoginModule required \\
+    username="reader" password="...";
 
-Needs kafka-python: pip install 'kstore[mirror]'. Exit status: 0 done; 1 not done, with
-the reason; 3 done, but the outcome of a transaction is unknown (the report names it).
---follow ends with status 0 (or 3) by Ctrl-C, SIGTERM or SIGHUP.
+Exit status: 0 done; 1 not done, with the reason; 3 done, but the outcome of a transaction is
+unknown (the report names it). --follow ends with status 0 (or 3) by Ctrl-C, SIGTERM or SIGHUP.
 """
 
 _UNDECIDED = 3
@@ -78,20 +83,15 @@ def describe(parser: ToolParser) -> None:
         metavar="BYTES",
         help="copy at most this many bytes a second",
     )
-    parser.add_argument(
-        "--command-config", metavar="FILE", help="a file with settings of the connection"
-    )
+    add_command_config(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
     from kstore.mirror import Mirror
+    from kstore.mirror.source import KafkaSource
 
     wanted = None if arguments.partitions is None else numbers(arguments.partitions)
     settings = read_properties(arguments.command_config)
-    try:
-        from kstore.mirror.source import KafkaSource
-    except ImportError as error:
-        raise KStoreError(str(error)) from error
     bar = Progress("k offsets/s", 1e3)
     with (
         KafkaSource(arguments.bootstrap_server, arguments.topic, settings=settings) as source,

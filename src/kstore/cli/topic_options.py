@@ -15,8 +15,17 @@ if TYPE_CHECKING:
 def selected(store: Iterable[str], arguments: argparse.Namespace) -> list[str]:
     names = matching_topics(store, arguments.topic, internal=not arguments.exclude_internal)
     if arguments.topic is not None and not names and not arguments.if_exists:
-        raise UnknownTopicOrPartitionError(f"Topic '{arguments.topic}' does not exist as expected")
+        lost = lost_sentence(store, arguments.topic)
+        raise UnknownTopicOrPartitionError(
+            f"Topic '{arguments.topic}' does not exist as expected" + (f": {lost}" if lost else "")
+        )
     return names
+
+
+def lost_sentence(store: object, topic: str) -> str:
+    """What is known of a topic of which only ``kstore.topics`` is left; else nothing."""
+    catalog = getattr(store, "_catalog", None)  # a server's store has none
+    return "" if catalog is None or topic in catalog.topics else catalog.lost.sentence(topic)
 
 
 def list_topics(store: Iterable[str], arguments: argparse.Namespace) -> None:

@@ -17,6 +17,7 @@ from kstore.cli.partition_reports import REPORTS, check_options, is_report, is_r
 from kstore.cli.topic_options import (
     changed,
     list_topics,
+    lost_sentence,
     own_properties,
     selected,
     settings_of,
@@ -276,8 +277,10 @@ def alter(store: "Store", arguments: argparse.Namespace) -> None:
 
 
 def delete(store: "Store", arguments: argparse.Namespace) -> None:
-    for name in changed(store, arguments):
+    is_lost = arguments.topic is not None and lost_sentence(store, arguments.topic) != ""
+    for name in [arguments.topic] if is_lost else changed(store, arguments):
         if arguments.dry_run:
-            print(f"Topic {name} would be deleted ({count_of(len(store[name]), 'partition')}).")
+            count = 0 if is_lost else len(store[name])
+            print(f"Topic {name} would be deleted ({count_of(count, 'partition')}).")
             continue
         store.delete_topic(name, foreign=arguments.foreign)

@@ -1,20 +1,31 @@
-"""``kstore transactions``: Kafka's kafka-transactions on a server."""
+"""``kstore transactions``: Kafka's kafka-transactions on a directory or a server."""
 
 import argparse
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from kstore.arguments import whole_number
-from kstore.cli.common import ActionParser, ToolParser, WrongOptionsError, open_server
-from kstore.cli.server_options import add_server, check_server, pretty_table
+from kstore.cli.common import (
+    ActionParser,
+    ToolParser,
+    WrongOptionsError,
+    add_log_dir_or_server,
+    check_directory_or_server,
+    open_server,
+    open_store,
+)
+from kstore.cli.server_options import pretty_table
 from kstore.clock import now_ms
 from kstore.errors import KStoreError
 from kstore.integers import INT32_MAX, INT64_MAX
 from kstore.topic_partition import TopicPartition
 
 if TYPE_CHECKING:
-    from kstore.remote.store import RemoteStore
+    from kstore.cli.directory_transactions import DirectoryTransactions
+    from kstore.cli.server_transactions import ServerTransactions
     from kstore.remote.transactions import ProducerDescription
+
+    Transactions = ServerTransactions | DirectoryTransactions
 
 EPILOG = """\
 examples:
@@ -25,10 +36,14 @@ examples:
   kstore transactions --bootstrap-server localhost:9092 find-hanging --topic orders
   kstore transactions --bootstrap-server localhost:9092 abort --topic orders --partition 0 \\
       --start-offset 1234
+  kstore transactions --log-dir data list
+  kstore transactions --log-dir data abort --topic orders --partition 0 --start-offset 1234
 
 A transaction hangs if its coordinator does not, or no longer, know it: read_committed consumers
 wait for its end forever. find-hanging searches for open transactions that are older than
 --max-transaction-timeout (minutes) and that no coordinator will end; abort ends one.
+
+Of a directory all but abort work beside a running broker or writer; abort must be its only writer.
 """
 _MINUTE = 60_000
 
@@ -36,7 +51,7 @@ _MINUTE = 60_000
 def describe(parser: ToolParser) -> None:
     parser.epilog = EPILOG
     parser.has_actions = True
-    add_server(parser, before_action=True)
+    add_log_dir_or_server(parser)
     actions = parser.add_subparsers(
         dest="action", required=True, metavar="ACTION", title="actions", parser_class=ActionParser
     )
@@ -46,7 +61,7 @@ def describe(parser: ToolParser) -> None:
         found: ToolParser = actions.add_parser(
             name, help=text, description=f"{text[0].upper()}{text[1:]}."
         )
-        add_server(found, after_action=True)
+        add_log_dir_or_server(found, after_action=True)
         return found
 
     every = action("list", "list transactional ids with their coordinator, producer id and state")
@@ -83,10 +98,21 @@ def describe(parser: ToolParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    check_server(arguments)
+    is_server = check_directory_or_server(arguments)
     check(arguments)
-    with open_server(arguments) as store:
-        _RUN[arguments.action](store, arguments)
+    if is_server:
+        from kstore.cli.server_transactions import ServerTransactions
+
+        with open_server(arguments) as server:
+            _RUN[arguments.action](ServerTransactions(server), arguments)
+        return 0
+    from kstore.cli.directory_transactions import DirectoryTransactions
+
+    if arguments.action == "abort":
+        abort_in_directory(arguments)
+        return 0
+    with open_store(arguments) as store:
+        _RUN[arguments.action](DirectoryTransactions(store), arguments)
     return 0
 
 
@@ -112,20 +138,16 @@ def check(arguments: argparse.Namespace) -> None:
                 raise WrongOptionsError(f"Missing required argument --{name.replace('_', '-')}")
 
 
-def list_all(store: "RemoteStore", arguments: argparse.Namespace) -> None:
-    from kstore.remote.transactions import list_transactions
-
+def list_all(transactions: "Transactions", arguments: argparse.Namespace) -> None:
     header = ("TransactionalId", "Coordinator", "ProducerId", "TransactionState")
     longer_than = None if arguments.duration_filter < 0 else arguments.duration_filter
-    pretty_table(header, sorted(list_transactions(store.cluster, longer_than_ms=longer_than)))
+    pretty_table(header, sorted(transactions.listed(longer_than_ms=longer_than)))
 
 
-def describe_one(store: "RemoteStore", arguments: argparse.Namespace) -> None:
-    from kstore.remote.transactions import describe_transaction
-
+def describe_one(transactions: "Transactions", arguments: argparse.Namespace) -> None:
     name = arguments.transactional_id
     try:
-        found = describe_transaction(store.cluster, name)
+        found = transactions.describe(name)
     except KStoreError as error:
         raise KStoreError(
             f"Failed to describe transaction state of transactional-id `{name}`: {error.reason}"
@@ -147,11 +169,9 @@ def describe_one(store: "RemoteStore", arguments: argparse.Namespace) -> None:
     pretty_table(header, [row])
 
 
-def describe_producers(store: "RemoteStore", arguments: argparse.Namespace) -> None:
-    from kstore.remote import transactions
-
+def describe_producers(transactions: "Transactions", arguments: argparse.Namespace) -> None:
     tp = TopicPartition(arguments.topic, arguments.partition)
-    found = transactions.describe_producers(store.cluster, [tp], broker=arguments.broker_id)
+    found = transactions.producers([tp], broker=arguments.broker_id)
     header = (
         "ProducerId", "ProducerEpoch", "LatestCoordinatorEpoch", "LastSequence", "LastTimestamp",
         "CurrentTransactionStartOffset",
@@ -166,12 +186,10 @@ def describe_producers(store: "RemoteStore", arguments: argparse.Namespace) -> N
     pretty_table(header, rows)
 
 
-def find_hanging(store: "RemoteStore", arguments: argparse.Namespace) -> None:
-    from kstore.remote import transactions
-
+def find_hanging(transactions: "Transactions", arguments: argparse.Namespace) -> None:
     oldest = now_ms() - arguments.max_transaction_timeout * _MINUTE
-    described = transactions.describe_producers(
-        store.cluster, partitions_to_search(store, arguments), broker=arguments.broker_id
+    described = transactions.producers(
+        partitions_to_search(transactions, arguments), broker=arguments.broker_id
     )
     candidates = [
         (tp, each)
@@ -189,63 +207,85 @@ def find_hanging(store: "RemoteStore", arguments: argparse.Namespace) -> None:
             each.coordinator_epoch, each.start_offset, each.last_timestamp,
             (now_ms() - each.last_timestamp) // _MINUTE,
         )
-        for tp, each in without_coordinator(store, candidates)
+        for tp, each in without_coordinator(transactions, candidates)
     ]  # fmt: skip
     pretty_table(header, rows)
 
 
 def without_coordinator(
-    store: "RemoteStore", candidates: "Sequence[tuple[TopicPartition, ProducerDescription]]"
+    transactions: "Transactions", candidates: "Sequence[tuple[TopicPartition, ProducerDescription]]"
 ) -> "list[tuple[TopicPartition, ProducerDescription]]":
     """The open transactions that no coordinator knows, and that none will therefore end."""
-    from kstore.remote import transactions
-
     if not candidates:
         return []
     producer_ids = {each.producer_id for _, each in candidates}
-    listed = transactions.list_transactions(store.cluster, producer_ids=producer_ids)
+    listed = transactions.listed(producer_ids)
     expected: set[tuple[int, TopicPartition]] = set()
     for entry in listed:
-        found = transactions.find_transaction(store.cluster, entry.transactional_id)
+        found = transactions.find(entry.transactional_id)
         if found is not None:
             expected |= {(entry.producer_id, tp) for tp in found.partitions}
     return [(tp, each) for tp, each in candidates if (each.producer_id, tp) not in expected]
 
 
 def partitions_to_search(
-    store: "RemoteStore", arguments: argparse.Namespace
+    transactions: "Transactions", arguments: argparse.Namespace
 ) -> list[TopicPartition]:
     """The partitions of --topic, or all; with --broker-id those with a replica on that broker."""
     if arguments.partition is not None:
         return [TopicPartition(arguments.topic, arguments.partition)]
-    names = None if arguments.topic is None else [store[arguments.topic].name]
-    return [
-        TopicPartition(name, partition.partition_index)
-        for name, entry in sorted(store.cluster.metadata(names).items())
-        for partition in entry.partitions
-        if arguments.broker_id is None or arguments.broker_id in partition.replica_nodes
-    ]
+    return transactions.partitions(arguments.topic, arguments.broker_id)
 
 
-def abort(store: "RemoteStore", arguments: argparse.Namespace) -> None:
-    from kstore.remote import transactions
-
+def abort(transactions: "Transactions", arguments: argparse.Namespace) -> None:
     tp = TopicPartition(arguments.topic, arguments.partition)
     producer = arguments.producer_id, arguments.producer_epoch, arguments.coordinator_epoch
     if arguments.start_offset is not None:
-        described = transactions.describe_producers(store.cluster, [tp]).get(tp, [])
-        found = [each for each in described if each.start_offset == arguments.start_offset]
-        if not found:
-            raise KStoreError(
-                "Could not find any open transactions starting at offset "
-                f"{arguments.start_offset} on partition {tp.topic}-{tp.partition}"
-            )
-        producer = found[0].producer_id, found[0].producer_epoch, found[0].coordinator_epoch
+        found = open_producer(transactions, arguments)
+        if found is None:
+            raise _none_open(arguments)
+        producer = found.producer_id, found.producer_epoch, found.coordinator_epoch
     producer_id, producer_epoch, coordinator_epoch = producer
     # -1: no coordinator has ended a transaction of this producer; 0 is not above any epoch.
-    transactions.abort_transaction(
-        store.cluster, tp, producer_id, producer_epoch, max(0, coordinator_epoch)
+    transactions.abort(tp, producer_id, producer_epoch, max(0, coordinator_epoch))
+
+
+def _none_open(arguments: argparse.Namespace) -> KStoreError:
+    return KStoreError(
+        "Could not find any open transactions starting at offset "
+        f"{arguments.start_offset} on partition {arguments.topic}-{arguments.partition}"
     )
+
+
+def open_producer(
+    transactions: "Transactions", arguments: argparse.Namespace
+) -> "ProducerDescription | None":
+    """The producer whose open transaction begins at --start-offset."""
+    tp = TopicPartition(arguments.topic, arguments.partition)
+    for each in transactions.producers([tp]).get(tp, []):
+        if each.start_offset == arguments.start_offset:
+            return each
+    return None
+
+
+def abort_in_directory(arguments: argparse.Namespace) -> None:
+    """Abort as the only writer of the directory.
+
+    Opening it for writing ends transactions of embedded producers that have no state or are too
+    old: one that was open before and is not open afterwards needs no marker.
+    """
+    from kstore.cli.directory_transactions import DirectoryTransactions
+
+    before = None
+    if arguments.start_offset is not None:
+        with open_store(arguments) as store:
+            before = open_producer(DirectoryTransactions(store), arguments)
+        if before is None:
+            raise _none_open(arguments)
+    with open_store(arguments, "a") as store:
+        transactions = DirectoryTransactions(store)
+        if before is None or open_producer(transactions, arguments) is not None:
+            abort(transactions, arguments)
 
 
 _RUN = {

@@ -11,11 +11,14 @@ Modules:
   group
 - consumer_batch: The records of one read of a consumer, and their commit
 - consumer_positions: The positions of a consumer: asked, and moved by offset, time or commit
+- consumer_wait: What a consumer waits for: records in its logs, and changes of its topics, group
+  and positions
 - delivery: The result of sending a record, and its batch
 - fetcher: Reads the records of a consumer's partitions from their logs, each partition in turn
 - group_methods: Methods of a store that show and change consumer groups
 - group_partitions: The partitions that a consumer gets from its group, which shares its topics
   among its members
+- loop_signal: Wakes a task of an event loop, from any thread
 - metadata: Decides when a consumer refreshes its topics and partitions
 - open_clients: Methods of a store that open producers, consumers and transactions
 - partitioner: Chooses the partition of a record: murmur2 of the key, else sticky (KIP-794)

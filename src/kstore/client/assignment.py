@@ -1,6 +1,6 @@
 """The partitions that a consumer reads now, with its position in each."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from kstore.errors import UnknownTopicOrPartitionError
@@ -18,7 +18,7 @@ class AssignedPartition:
     up.
     """
 
-    __slots__ = ("end_offset", "is_paused", "outcomes", "position", "topic_id")
+    __slots__ = ("end_offset", "is_paused", "outcomes", "position", "topic_id", "truncations")
 
     def __init__(self, topic_id: str | None, position: int | None = None) -> None:
         self.topic_id = topic_id
@@ -26,6 +26,12 @@ class AssignedPartition:
         self.end_offset = 0  # of the log, at the last read
         self.is_paused = False
         self.outcomes: TransactionOutcomes | None = None  # with read_committed
+        # The log's truncations, and how many it had, at the last read, which led to the position.
+        self.truncations: tuple[Sequence[int], int] | None = None
+
+    def seek(self, position: int | None) -> None:
+        """Set a position to which no read of the log has led."""
+        self.position, self.truncations = position, None
 
 
 class Assignment:

@@ -10,7 +10,8 @@ from kstore.client.metadata import MetadataView
 from kstore.client.topic_changes import replaced_topics, restart_topic
 from kstore.coordinator.group.offset_records import OffsetCommit
 from kstore.coordinator.group.reader_offsets_file import TopicIds
-from kstore.errors import GroupConflictError, UnknownTopicOrPartitionError
+from kstore.errors import GroupConflictError, UnknownPartitionError
+from kstore.integers import list_numbers
 from kstore.topic_partition import PartitionLike, TopicPartition
 
 if TYPE_CHECKING:
@@ -61,8 +62,9 @@ class ChosenPartitions:
         }
         for topic, partition in wanted:
             if partition not in present[topic]:
-                raise UnknownTopicOrPartitionError(
-                    f"topic {topic!r} has no partition {partition!r} here"
+                raise UnknownPartitionError(
+                    f"topic {topic!r} has no partition {partition!r} here; it has "
+                    + list_numbers(sorted(present[topic]))
                 )
         claimed: list[TopicPartition] = []
         self._check_members()
@@ -113,6 +115,9 @@ class ChosenPartitions:
                 tp = TopicPartition(topic, partition)
                 if tp not in self._assignment:
                     self._add(tp, is_new_topic=topic in replaced)
+
+    def longest_wait(self) -> None:
+        """Nothing but events changes what is read."""
 
     def _drop_missing(self, topic: str) -> None:
         """Stop reading the partitions that a recreated topic lacks."""

@@ -14,6 +14,7 @@ from kstore.client.block_errors import close_block, close_block_in_thread
 from kstore.client.chosen_partitions import ChosenPartitions
 from kstore.client.consumer_batch import ConsumerBatch, ConsumerRecords, PolledRecords, records_of
 from kstore.client.consumer_positions import ConsumerPositions
+from kstore.client.consumer_wait import ConsumerWait, ConsumerWaits
 from kstore.client.delivery import Committed
 from kstore.client.fetcher import Fetcher
 from kstore.client.group_partitions import GroupPartitions, OnPartitions, RebalanceListener
@@ -40,11 +41,10 @@ if TYPE_CHECKING:
 
     from kstore.coordinator.group.store_group import StoreGroup
     from kstore.integers import Seconds
+    from kstore.log.log import Log
     from kstore.record import Record
     from kstore.store.store import Store
 
-_PAUSE_MIN = 0.0005  # seconds between polls of several partitions, doubled while idle
-_PAUSE_MAX = 0.02
 OnRebalance = Callable[["Consumer", list[TopicPartition]], object]
 
 _RETRIES = 3  # of a poll during which a topic was deleted and recreated
@@ -94,8 +94,11 @@ class Consumer:
             auto_offset_reset=auto_offset_reset,
             isolation_level=isolation_level,
         )
+        self._waits = ConsumerWaits()
         self._metadata = MetadataView(
-            store, check_integer_setting("metadata.max.age.ms", metadata_max_age_ms, 0) / 1000
+            store,
+            check_integer_setting("metadata.max.age.ms", metadata_max_age_ms, 0) / 1000,
+            self._waits.wake,
         )
         self._max_poll_records = check_integer_setting("max.poll.records", max_poll_records, 1)
         self._timeout = check_seconds("timeout", timeout)
@@ -116,10 +119,13 @@ class Consumer:
                 self._assignment,
                 self._fetcher,
                 topics,
+                wake=self._waits.wake,
                 listener=self._listener(on_assign, on_revoke, on_lost),
                 max_poll_interval_ms=interval,
             )
-        self._positions = ConsumerPositions(self._lock, self._assignment, self._fetcher)
+        self._positions = ConsumerPositions(
+            self._lock, self._assignment, self._fetcher, self._waits.wake
+        )
         try:
             self._partitions.open()
         except BaseException:
@@ -166,6 +172,7 @@ class Consumer:
                     "yourself, use store.consumer(group=..., assignment=[...]) without topics"
                 )
             self._partitions.assign(as_topic_partition(tp) for tp in partitions)
+        self._waits.wake()
 
     def pause(self, *partitions: PartitionArgument) -> None:
         """Skip these partitions (all if none is given) until ``resume``, which keeps positions.
@@ -338,10 +345,27 @@ class Consumer:
             return ByPartition(self._positions.lag())
 
     def _next_batch(self, count: int, timeout: float | None) -> ConsumerBatch | None:
+        batch = self._read(count)
+        if batch is not None or timeout == 0:
+            return batch
         end = None if timeout is None else monotonic() + timeout
-        pause, retries = _PAUSE_MIN, _RETRIES
-        while True:
-            with self._lock:
+        with self._waits.begin() as wait:
+            wait.watch(self._awaited())
+            while True:
+                wait.clear()
+                if (batch := self._read(count)) is not None:
+                    return batch
+                left = None if end is None else end - monotonic()
+                if left is not None and left <= 0:
+                    return None
+                if not wait.watch(self._awaited()):
+                    wait.wait(self._longest_wait(wait, left))
+
+    def _read(self, count: int) -> ConsumerBatch | None:
+        """Records that exist now."""
+        retries = _RETRIES
+        with self._lock:
+            while True:
                 if self._assignment.is_closed:
                     self._fetcher.check_open()
                 self._partitions.follow(self._metadata)
@@ -349,7 +373,6 @@ class Consumer:
                     raise nothing_to_read()
                 try:
                     fetched = self._fetcher.fetch(count)
-                    single = self._fetcher.single_log()
                 except (ClosedError, UnknownTopicOrPartitionError):
                     retries -= 1
                     if retries < 0 or not self._is_overtaken():
@@ -359,33 +382,37 @@ class Consumer:
                     if fetched is not None:
                         self._fetcher.put_back(fetched)
                     continue
-                if fetched is not None:
-                    self._reads.note_read()
-                    return ConsumerBatch(self, fetched)
-            left = _PAUSE_MAX if end is None else min(_PAUSE_MAX, end - monotonic())
-            if left <= 0:
-                return None
-            if single is not None:
-                single[0].wait_beyond(single[1], left)
-            else:
-                if self._stopped.wait(min(pause, left)):  # another thread is closing it
-                    raise ClosedError("the consumer is closed")
-                pause = min(pause * 2, _PAUSE_MAX)
+                if fetched is None:
+                    return None
+                self._reads.note_read()
+                return ConsumerBatch(self, fetched)
+
+    def _awaited(self) -> "list[Log]":
+        """The logs that this process writes, of which some may get records for this consumer."""
+        with self._lock:
+            return self._fetcher.logs() if self._store.writable else []
+
+    def _longest_wait(self, wait: ConsumerWait, left: float | None) -> float | None:
+        """How long to wait for an event, at most."""
+        must_poll = not self._store.writable or self._fetcher.is_unstable
+        longest = self._partitions.longest_wait()
+        if longest is not None:
+            left = longest if left is None else min(left, longest)
+        return wait.longest(left, must_poll=must_poll)
 
     def _is_overtaken(self) -> bool:
         """Whether a topic has changed meanwhile, which may explain an error."""
         self._store._check()
-        if self._metadata.is_old:
-            return True
-        before = self._store._catalog.version
-        self._store._follow_writer()
-        return self._store._catalog.version != before
+        if not self._metadata.is_old:
+            self._store._follow_writer()
+        return self._metadata.is_old
 
     def _rewind(self, tp: TopicPartition, source: AssignedPartition, start: int, stop: int) -> None:
         """Reset the position to a failed batch, unless the position has changed since."""
         with self._lock:
             if self._assignment.get(tp) is source and source.position == stop:
                 source.position = start
+                self._waits.wake()
 
     # --- committed offsets ----------------------------------------------------------------
 
@@ -454,9 +481,11 @@ class Consumer:
         with self._lock:
             try:
                 if not self._assignment.is_closed:
+                    self._metadata.close()
                     self._partitions.close()
             finally:
                 self._assignment.is_closed = True
+        self._waits.wake()  # calls in other threads, which find it closed
         self._reads.warn()
 
     def __del__(self) -> None:

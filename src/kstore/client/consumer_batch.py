@@ -8,6 +8,7 @@ from time import monotonic
 from typing import TYPE_CHECKING, SupportsIndex, overload
 
 from kstore.client.delivery import give_way
+from kstore.client.loop_signal import LoopSignal
 from kstore.errors import ClosedError, UnknownTopicIdError
 from kstore.hints.kafka_names import CONSUMER_IN_ASYNCIO, OF_BATCHES, OF_POLLED_RECORDS
 from kstore.hints.missing_names import answer_names, no_asyncio
@@ -18,9 +19,6 @@ if TYPE_CHECKING:
     from kstore.client.fetcher import Fetched
     from kstore.log.view import LogView
     from kstore.record import Record
-
-
-_PAUSE_MIN, _PAUSE_MAX = 0.0005, 0.02  # seconds between polls in asyncio, doubled while idle
 
 
 class ConsumerBatch:
@@ -150,21 +148,27 @@ class ConsumerRecords(chain["Record"]):
 
         So a cancelled wait leaves nothing behind.
         """
-        consumer = self._consumer
-        timeout, pause, count, last = consumer._timeout, _PAUSE_MIN, 0, monotonic()
-        while not consumer._closed:
-            before = count
-            for record in consumer._records(0.0):
-                count += 1
-                yield record
-                if count % _RECORDS_AT_ONCE == 0:
+        consumer, changed = self._consumer, LoopSignal()
+        timeout, count, last = consumer._timeout, 0, monotonic()
+        with consumer._waits.begin(changed.set) as wait:
+            while not consumer._closed:
+                changed.clear()
+                wait.clear()
+                before = count
+                for record in consumer._records(0.0):
+                    count += 1
+                    yield record
+                    if count % _RECORDS_AT_ONCE == 0:
+                        await give_way(0)
+                if count > before:
+                    last = monotonic()
+                left = None if timeout is None else timeout - monotonic() + last
+                if left is not None and left <= 0:
+                    return
+                if wait.watch(consumer._awaited()):
                     await give_way(0)
-            if count > before:
-                pause, last = _PAUSE_MIN, monotonic()
-            elif timeout is not None and monotonic() - last >= timeout:
-                return
-            await give_way(pause)
-            pause = min(2 * pause, _PAUSE_MAX)
+                    continue
+                await changed.wait(consumer._longest_wait(wait, left))
 
 
 def records_of(consumer: "Consumer") -> "ConsumerRecords":

@@ -26,12 +26,16 @@ class ConsumerPositions:
     ``lock`` is the consumer's.
     """
 
-    def __init__(self, lock: Any, assignment: Assignment, fetcher: Fetcher) -> None:
+    def __init__(
+        self, lock: Any, assignment: Assignment, fetcher: Fetcher, wake: Callable[[], object]
+    ) -> None:
         self._lock = lock  # an RLock, which is a function for type checkers
         self._assignment = assignment
         self._fetcher = fetcher
+        self._wake = wake  # another thread that waits for records
 
     def _known(self, partitions: Iterable[PartitionArgument]) -> set[TopicPartition]:
+        self._wake()  # it looks when this thread has released the lock
         self._fetcher.check_open()
         return self._assignment.known(partitions)
 
@@ -61,7 +65,7 @@ class ConsumerPositions:
             raise OffsetOutOfRangeError(f"cannot seek to {offset!r}", path=self._fetcher.path)
         with self._lock:
             (tp,) = self._known((wanted,))
-            self._assignment[tp].position = offset
+            self._assignment[tp].seek(offset)
 
     def seek_to_beginning(self, partitions: Iterable[PartitionArgument]) -> None:
         self._seek_each(partitions, lambda log: log.start_offset)
@@ -76,14 +80,14 @@ class ConsumerPositions:
     def seek_to_committed(self, partitions: Iterable[PartitionArgument]) -> None:
         with self._lock:
             for tp in self._known(partitions):
-                self._assignment[tp].position = None
+                self._assignment[tp].seek(None)
 
     def _seek_each(
         self, partitions: Iterable[PartitionArgument], offset: Callable[["Log"], int]
     ) -> None:
         with self._lock:
             for tp in self._known(partitions):
-                self._assignment[tp].position = offset(self._fetcher.log(tp))
+                self._assignment[tp].seek(offset(self._fetcher.log(tp)))
 
     def committed(self, arguments: tuple[Any, ...]) -> int | None:
         wanted = _pair(arguments)

@@ -9,6 +9,8 @@ from kstore.client.assignment import AssignedPartition, Assignment
 from kstore.errors import (
     ClosedError,
     InvalidConfigError,
+    KStoreError,
+    LogTruncationError,
     OffsetOutOfRangeError,
     UnstableOffsetCommitError,
 )
@@ -77,8 +79,8 @@ class Fetcher:
         return self._store._log(tp.topic, tp.partition)
 
     def end(self, log: "Log") -> int:
-        """The last stable offset with read_committed, else the log end offset."""
-        return log.last_stable_offset if self._committed_only else log.end_offset
+        """The last stable offset with read_committed, else the high watermark."""
+        return log.last_stable_offset if self._committed_only else log.high_watermark
 
     def fetch(self, count: int) -> Fetched | None:
         """Up to count records of the next partition that has some.
@@ -103,21 +105,27 @@ class Fetcher:
         fetched.source.position = fetched.start_offset
         self._turn -= 1
 
-    def single_log(self) -> tuple["Log", int] | None:
-        """The log to wait on and its end offset, if only one partition is read."""
-        active = self._assignment.active()
-        if len(active) != 1:
-            return None
-        tp, partition = active[0]
-        return self.log(tp), partition.end_offset
+    def logs(self) -> list["Log"]:
+        """The logs that are read; without those of topics that were deleted just now."""
+        found: list[Log] = []
+        for tp, _ in self._assignment.active():
+            with suppress(KStoreError):  # the next read raises it, or finds why
+                found.append(self.log(tp))
+        return found
+
+    @property
+    def is_unstable(self) -> bool:
+        """Whether a position waits for the end of another member's transaction."""
+        return any(each.position is None for _, each in self._assignment.active())
 
     def _read(self, tp: TopicPartition, partition: AssignedPartition, count: int) -> Fetched | None:
         log = self.log(tp)
         position = partition.position
         if position is None:  # another member's transaction may commit it
             return None
-        end = partition.end_offset = log.end_offset
-        if not log.start_offset <= position <= end:
+        position = self._before_truncations(tp, partition, log, position)
+        end = partition.end_offset = log.high_watermark
+        if not log.start_offset <= position <= log.end_offset:  # as Kafka's leader
             position = self._reset(tp, position)
         start = position
         if self._committed_only:
@@ -192,5 +200,36 @@ class Fetcher:
                 "offset %d on (auto.offset.reset=%s)",
                 lost, tp.topic, tp.partition, log.start_offset, log.end_offset, position, reset,
             )  # fmt: skip
-        self._assignment[tp].position = position
+        self._assignment[tp].seek(position)
         return position
+
+    def _before_truncations(
+        self, tp: TopicPartition, partition: AssignedPartition, log: "Log", position: int
+    ) -> int:
+        """The position, or the offset below it to which the log was truncated since the last read:
+        it may have grown beyond both again (KIP-320)."""
+        truncations = log._truncations
+        count = len(truncations)
+        if partition.truncations is not None and partition.truncations[0] is truncations:
+            lowest = min(truncations[partition.truncations[1] : count], default=position)
+            if lowest < position:
+                position = self._diverged(tp, partition, position, lowest)
+        partition.truncations = truncations, count
+        return position
+
+    def _diverged(
+        self, tp: TopicPartition, partition: AssignedPartition, position: int, end: int
+    ) -> int:
+        what = (
+            f"{tp.topic}-{tp.partition} was truncated to offset {end}, below the position "
+            f"{position}: records that were read are gone"
+        )
+        if self.auto_offset_reset == "none":
+            raise LogTruncationError(
+                f"{what}, and auto.offset.reset is none: seek to continue",
+                path=self.log(tp).path,
+                offset=end,
+            )
+        _LOGGER.warning("%s; it is read from offset %d on", what, end)
+        partition.position, partition.outcomes = end, None
+        return end

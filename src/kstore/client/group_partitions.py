@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 _LOGGER = logging.getLogger("kstore")
 _JOIN_SECONDS = 5.0  # how long a poll waits for its own join; it does not wait for other members
 _PAUSE = 0.01  # seconds before joining again
+_RETRY_SECONDS = 0.02  # between polls, where the join of one has failed
 
 OnPartitions = Callable[[list[TopicPartition]], object]
 
@@ -64,6 +65,7 @@ class GroupPartitions:
         fetcher: Fetcher,
         topics: Iterable[str],
         *,
+        wake: Callable[[], object],
         listener: RebalanceListener,
         max_poll_interval_ms: int,
     ) -> None:
@@ -73,6 +75,7 @@ class GroupPartitions:
         self._fetcher = fetcher
         fetcher.is_shared = True
         self._topics = tuple(dict.fromkeys(topics))
+        self._wake = wake  # a caller that waits for records
         self._listener = listener
         self._max_poll_interval_ms = max_poll_interval_ms
         self._local = local_group(store, group.name)
@@ -114,6 +117,7 @@ class GroupPartitions:
             owner,
             self._group.name,
             rebalance_timeout_ms=self._max_poll_interval_ms,
+            on_change=self._wake,
             partitions=(
                 self._local.claimed_partitions
                 if owner is self._local
@@ -138,6 +142,15 @@ class GroupPartitions:
         ):
             return
         self._reconcile()
+
+    def longest_wait(self) -> float:
+        """After how many seconds without an event a poll must call :meth:`follow` again."""
+        member, seconds = self._member, self._max_poll_interval_ms / 3000  # it is still polling
+        if member.status is MemberStatus.OUT:
+            return min(seconds, _RETRY_SECONDS)
+        if member.status is MemberStatus.JOINING and member.owner is self._local:
+            return min(seconds, self._local.seconds_to_deadline())  # which no timer handles
+        return seconds
 
     def _reconcile(self) -> None:
         """Join if necessary, and take what the group assigns; waits for no other member."""

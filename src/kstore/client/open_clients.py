@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal, Never, TypedDict, TypeVar, Unpac
 
 from kstore.client.argument_errors import settings_in_a_dict, unknown_setting
 from kstore.client.partitioner import Partitioner, as_partitioner
-from kstore.errors import InvalidConfigError
+from kstore.errors import ClosedError, InvalidConfigError
 from kstore.hints.kafka_names import TRANSACTION_IN_ASYNCIO
 from kstore.hints.missing_names import no_asyncio
 from kstore.integers import check_integer_setting
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from kstore.client.consumer import Consumer, OnRebalance
     from kstore.client.producer import MultiTopicProducer, Producer
     from kstore.client.transactional_producer import TransactionalProducer
+    from kstore.files.process_lifetime import Closable
     from kstore.integers import Seconds
     from kstore.store.store import Store
 
@@ -158,8 +159,19 @@ def producer(
         opened = MultiTopicProducer(self, **settings)
     else:
         opened = Producer(self.topic(topic), **settings)
-    self._dependants.add(opened._sender)  # its thread keeps it until all is delivered
+    _keep(self, opened._sender)  # its thread keeps it until all is delivered
     return opened
+
+
+def _keep(store: "Store", client: "Closable") -> None:
+    """Have the store's ``close`` close a client; where that has begun, close it: ClosedError."""
+    try:
+        with store._lock:
+            store._check_not_closing()
+            store._dependants.add(client)
+    except ClosedError:
+        client.close()
+        raise
 
 
 def _check_without_linger(**settings: "float | timedelta") -> None:
@@ -284,7 +296,7 @@ def consumer(
         on_lost=on_lost,
         enable_auto_commit=enable_auto_commit,
     )
-    self._dependants.add(opened)
+    _keep(self, opened)
     return opened
 
 
@@ -374,7 +386,7 @@ def transactional_producer(
         compression=compression,
         acks=acks,
     )
-    self._dependants.add(opened)
+    _keep(self, opened)
     return opened
 
 

@@ -4,12 +4,17 @@ The hash is native: ``_native/format/murmur2``.
 """
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from itertools import count as counter
 from random import randrange
 
 from kstore._native.format.murmur2 import partition_for_key
-from kstore.errors import InvalidConfigError, UnknownTopicOrPartitionError
+from kstore.errors import (
+    InvalidConfigError,
+    UnknownPartitionError,
+    UnknownTopicOrPartitionError,
+)
+from kstore.integers import list_numbers
 
 # (key, value, number of partitions) -> partition
 Partitioner = Callable[[bytes | None, bytes | None, int], int]
@@ -40,6 +45,29 @@ class StickyPartitioner:
         except TypeError:  # not bytes: the append raises an error that explains values
             self._left -= 1
         return partition
+
+
+class PartialTopicPartitioner:
+    """The default for a topic of which a store has single partitions: without a key, sticky.
+
+    Raises UnknownPartitionError for a key: its partition depends on the number of all partitions,
+    which only the cluster knows. Safe to share between threads.
+    """
+
+    def __init__(self, batch_size: int, topic: str, present: Callable[[], Sequence[int]]) -> None:
+        self._sticky = StickyPartitioner(batch_size)
+        self._topic = topic
+        self._present = present
+
+    def __call__(self, key: bytes | None, value: bytes | None, count: int) -> int:
+        present = self._present()
+        if key is not None:
+            raise UnknownPartitionError(
+                f"the partition of a key depends on how many partitions topic {self._topic!r} has, "
+                f"and the store has only {list_numbers(present)}: choose one with partition=, or "
+                "partition_by() a function"
+            )
+        return present[self._sticky(None, value, len(present))]
 
 
 class RoundRobinPartitioner:

@@ -21,6 +21,7 @@ Modules:
 - metadata: The interface through which a broker reads and changes the cluster's metadata
 - new_topics: Plans the topics that a request creates: their images, before they exist
 - node_identity: The node id and cluster id of a store, from ``meta.properties`` if it exists
+- noted_topics: The topics whose images are behind the store, by name
 - store_settings: Settings of a broker that are settings of its store
 - topic_rules: The controller's checks before it creates topics or partitions
 """

@@ -7,7 +7,7 @@ message (ConfigurationControlManager, ConfigAdminManager, LogConfig.validate of 
 from collections.abc import Callable, Mapping, Sequence
 
 from kstore.cluster.metadata import AlterOp, ConfigChange, ConfigType
-from kstore.cluster.settings.broker_settings import BROKER_SETTINGS, DYNAMIC_BROKER_SETTINGS
+from kstore.cluster.settings.broker_settings import BROKER_SETTINGS
 from kstore.cluster.settings.definition import Setting
 from kstore.cluster.settings.group_settings import GROUP_SETTINGS, check_group_config
 from kstore.cluster.settings.topic_settings import TOPIC_SETTINGS
@@ -35,32 +35,39 @@ def altered_topic_config(
 
 
 def altered_broker_config(
-    own: Mapping[str, str], changes: Sequence[ConfigChange], default: Callable[[str], str]
+    own: Mapping[str, str],
+    changes: Sequence[ConfigChange],
+    default: Callable[[str], str],
+    *,
+    for_all: bool = False,
 ) -> dict[str, str]:
-    """The broker's settings after some changes, which may concern only dynamic settings."""
+    """The broker's settings after some changes, which may set only dynamic settings.
+
+    ``for_all``: the settings are those of all brokers.
+    """
+    from kstore.cluster.settings.dynamic_settings import (
+        check_dynamic,
+        check_for_all,
+        is_of_listener,
+    )
+
     changes = [
         change
         for change in changes
         if not (change[0] == AlterOp.DELETE and change[1] in _THROTTLES)
     ]
-    names = [name for _, name, _ in changes]
-    for name in names:
-        if name not in BROKER_SETTINGS:
+    for _, name, _ in changes:
+        if name not in BROKER_SETTINGS and not is_of_listener(name):
             raise InvalidConfigError(f"Unknown broker config name: {name}")
-    if fixed := [
-        name
-        for operation, name, _ in changes
-        if name not in DYNAMIC_BROKER_SETTINGS
-        and not (operation == AlterOp.DELETE and name in own)  # set by an earlier version
-    ]:
-        raise InvalidRequestError(
-            f"Cannot update these configs dynamically: Set({', '.join(dict.fromkeys(fixed))})"
-        )
+    check_dynamic([name for operation, name, _ in changes if operation != AlterOp.DELETE])
     altered = _altered(own, changes, BROKER_SETTINGS, default)
     try:
-        return check_broker_config(altered)
+        checked = check_broker_config(altered)
     except InvalidConfigError as error:  # Kafka's error code for broker settings
         raise InvalidRequestError(error.reason) from None
+    if for_all:
+        check_for_all(checked)
+    return checked
 
 
 def altered_groups(

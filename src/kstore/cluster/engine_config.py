@@ -12,7 +12,6 @@ from kstore.config import LogConfig, setting_text
 from kstore.errors import InvalidConfigError
 from kstore.integers import INT64_MAX
 
-_NO_CLEANING = {"cleanup.policy": "delete", "retention.ms": "-1", "retention.bytes": "-1"}
 # Kafka 3.9 accepts and ignores it; in the engine it sets the format of appended records.
 _IGNORED = ("message.format.version",)
 KNOWN_TO_ENGINE = tuple(
@@ -24,12 +23,6 @@ _BEFORE, _DIFFERENCE = "message.timestamp.before.max.ms", "message.timestamp.dif
 def to_log_config(values: Mapping[str, str], base: LogConfig) -> LogConfig:
     """Apply Kafka's settings, by name, to ``base``; ignore those that the engine lacks."""
     known = {name: values[name] for name in KNOWN_TO_ENGINE if name in values}
-    if "cleanup.policy" in known:
-        policies = dict.fromkeys(each.strip() for each in known["cleanup.policy"].split(","))
-        if any(policies):
-            known["cleanup.policy"] = ",".join(policies)
-        else:  # neither delete nor compact: nothing is ever removed
-            known.update(_NO_CLEANING)
     if int(known.get("retention.bytes", 0)) < 0:
         known["retention.bytes"] = "-1"
     if values.get(_BEFORE, str(INT64_MAX)) == str(INT64_MAX) and _DIFFERENCE in values:

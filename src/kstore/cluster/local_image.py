@@ -1,7 +1,7 @@
 """Builds the image of a store's topics."""
 
 import logging
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Set
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from kstore.store.store import Store
 
 _LOGGER = logging.getLogger("kstore")
+_MOST_ELSEWHERE = 10_000  # partitions of a topic
 
 
 class LocalPartitions(Mapping[int, PartitionImage]):
@@ -28,10 +29,17 @@ class LocalPartitions(Mapping[int, PartitionImage]):
     """
 
     def __init__(
-        self, numbers: Mapping[int, LogDir | None], make: Callable[[int, bool], PartitionImage]
+        self,
+        numbers: dict[int, LogDir | None],
+        make: Callable[[int, bool], PartitionImage],
+        elsewhere: Set[int] = frozenset(),
     ) -> None:
-        """``make`` gets a number, and whether it reads the leader epoch."""
+        """``numbers`` ascend. ``make`` gets one, and whether it reads the leader epoch.
+
+        ``elsewhere``: those of the numbers that are not of this broker.
+        """
         self._numbers = numbers
+        self._elsewhere = elsewhere
         self._offline = {number for number, log_dir in numbers.items() if is_offline(log_dir)}
         self._make = make
         self._made: dict[int, PartitionImage] = {}
@@ -55,6 +63,7 @@ class LocalPartitions(Mapping[int, PartitionImage]):
             isinstance(other, LocalPartitions)
             and self._numbers == other._numbers
             and self._offline == other._offline
+            and self._elsewhere == other._elsewhere
         )
 
     @property
@@ -90,9 +99,24 @@ class LocalPartitions(Mapping[int, PartitionImage]):
                 ):
                     self._made[partition] = image
 
+    @property
+    def has_gaps(self) -> bool:
+        """Whether numbers below the highest are omitted, because there are too many."""
+        return self.highest >= len(self._numbers)
+
+    @property
+    def highest(self) -> int:
+        """The highest number; -1 of no partition."""
+        return next(reversed(self._numbers), -1)
+
+    def count_here(self) -> int:
+        """How many are of this broker, without an image of any."""
+        return len(self._numbers) - len(self._elsewhere)
+
     def count_offline(self) -> int:
-        """How many cannot be used at the moment, without an image of any."""
-        return sum(is_offline(log_dir) for log_dir in self._numbers.values())
+        """How many of this broker's cannot be used at the moment, without an image of any."""
+        unusable = sum(is_offline(log_dir) for log_dir in self._numbers.values())
+        return unusable - len(self._elsewhere)
 
     def __getitem__(self, partition: int) -> PartitionImage:
         found = self._made.get(partition)
@@ -142,22 +166,30 @@ def keep_epochs(old: TopicImage | None, new: TopicImage, *, excluded: int | None
 def topic_image(
     store: "Store", name: str, node_id: int, record: TopicRecord | None
 ) -> TopicImage | None:
-    """The image of a topic of the store; None if it does not exist. Thread safe."""
+    """The image of a topic of the store; None if it does not exist. Thread safe.
+
+    A topic of which nothing but its entry is left has partitions without a leader.
+    """
     with store._lock:
         catalog = store._catalog
-        if name not in catalog.topics:
+        is_lost = catalog.lost.is_lost(name)
+        if name not in catalog.topics and not is_lost:
             return None
-        numbers: dict[int, LogDir | None] = dict(sorted(catalog.topics[name].items()))
+        present = catalog.topics.get(name, {})
+        missing: Set[int] = frozenset()
         config = dict(record.config) if record is not None else {}
         try:
-            for partition in missing_partitions(store, name):
-                numbers[partition] = None
+            missing = frozenset(catalog.absent_partitions(name))
             config.update(own_settings(store, name))
         except CorruptFileError as error:
             _LOGGER.warning("topic %s is served without its settings: %s", name, error)
-        topic_id = _topic_id(store, name)
+        topic_id = _id_in_entry(store, name) if is_lost else _topic_id(store, name)
+        numbers = {number: present.get(number) for number in _shown(present.keys() | missing)}
+        elsewhere = numbers.keys() - present.keys() - missing
 
     def make(partition: int, reads_epoch: bool) -> PartitionImage:
+        if partition in elsewhere:
+            return PartitionImage(partition, NO_LEADER, 0, (), ())
         log_dir = numbers[partition]
         epoch = _leader_epoch(log_dir, name, partition) if reads_epoch else NO_EPOCH
         if is_offline(log_dir):
@@ -167,11 +199,61 @@ def topic_image(
     return TopicImage(
         name,
         topic_id,
-        LocalPartitions(numbers, make),
+        LocalPartitions(numbers, make, elsewhere),
         config,
         is_internal=name in INTERNAL_TOPICS,
         is_adopted=record is not None and record.is_adopted,
     )
+
+
+def _shown(ours: Set[int]) -> Collection[int]:
+    """All numbers up to the highest of ours: clients take a topic's partitions for 0 to n - 1.
+
+    Ours alone where most of the others would be made up: a folder ``backup-20240101`` beside the
+    partitions is one of a topic ``backup``, whose number makes no 20 million of them.
+    """
+    count = max(ours, default=0) + 1
+    return range(count) if count - len(ours) <= _MOST_ELSEWHERE else sorted(ours)
+
+
+def _warn_of_gaps(old: TopicImage | None, new: TopicImage) -> None:
+    """Once, not with each change of the topic."""
+    shown = new.partitions
+    if not isinstance(shown, LocalPartitions) or not shown.has_gaps:
+        return
+    if (
+        old is None
+        or not isinstance(old.partitions, LocalPartitions)
+        or not old.partitions.has_gaps
+    ):
+        _LOGGER.warning(
+            "topic %s has partition %d here, and %d in all: clients see no others, which are too "
+            "many. If the folder %s is not a partition, move it out of the log directory",
+            new.name, shown.highest, len(shown), partition_directory(new.name, shown.highest),
+        )  # fmt: skip
+
+
+def topic_images(
+    store: "Store",
+    known: Mapping[str, TopicImage],
+    names: Collection[str] | None,
+    node_id: int,
+    record: Callable[[str], TopicRecord | None],
+) -> Mapping[str, TopicImage]:
+    """The images of all topics, of which these are read from the store (None: all), the others are
+    known. Thread safe."""
+    if names is None:
+        with store._lock:
+            names = {*known, *store._catalog.topics, *store._catalog.lost.topics()}
+    topics = dict(known)
+    for name in names:
+        found = topic_image(store, name, node_id, record(name))
+        if found is None:
+            topics.pop(name, None)
+        else:
+            _warn_of_gaps(known.get(name), found)
+            topics[name] = kept_if_equal(known.get(name), found)
+    return topics if topics.keys() == known.keys() else dict(sorted(topics.items()))
 
 
 def planned_image(
@@ -196,15 +278,6 @@ def own_settings(store: "Store", name: str) -> dict[str, str]:
     return {key: value for key, value in entry.properties.items() if key in TOPIC_SETTINGS}
 
 
-def missing_partitions(store: "Store", name: str) -> list[int]:
-    """The partitions that a topic's entry lists but no directory contains."""
-    catalog = store._catalog
-    if catalog.settings.get(name) is None:
-        return []  # created by Kafka, whose brokers host only some partitions of a topic
-    present = catalog.topics[name]
-    return [each for each in range(catalog.partition_count(name)) if each not in present]
-
-
 def _topic_id(store: "Store", name: str) -> bytes:
     try:
         found = store._manager.identities.find(name).topic_id
@@ -212,6 +285,11 @@ def _topic_id(store: "Store", name: str) -> bytes:
         _LOGGER.warning("topic %s is served without its id: %s", name, error)
         return ZERO_UUID
     return ZERO_UUID if found is None else uuid_from_text(found)
+
+
+def _id_in_entry(store: "Store", name: str) -> bytes:
+    entry = store._catalog.settings.get(name)
+    return ZERO_UUID if entry is None or entry.topic_id is None else uuid_from_text(entry.topic_id)
 
 
 def _leader_epoch(log_dir: LogDir | None, topic: str, partition: int) -> int:

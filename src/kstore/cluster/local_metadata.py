@@ -1,12 +1,12 @@
 """The metadata of a one-node cluster, kept in its own store."""
 
 import logging
-import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
+from kstore._native.append.reentrant_lock import ReentrantLock
 from kstore.cluster import topic_rules
 from kstore.cluster.broker_file import (
     BrokerState,
@@ -33,13 +33,14 @@ from kstore.cluster.engine_config import (
 from kstore.cluster.image import BrokerImage, ClusterImage, Endpoint, TopicImage, names_by_id
 from kstore.cluster.local_image import (
     keep_epochs,
-    kept_if_equal,
     own_settings,
     topic_image,
+    topic_images,
 )
 from kstore.cluster.metadata import Assignments, ConfigChange, ConfigEntry, NewTopic, OnChange
 from kstore.cluster.new_topics import plan_topics, to_create
 from kstore.cluster.node_identity import find_node_identity
+from kstore.cluster.noted_topics import NotedTopics
 from kstore.cluster.settings.group_settings import describe_group
 from kstore.cluster.settings.layers import BrokerConfig, describe_topic
 from kstore.cluster.settings.topic_settings import TOPIC_SETTINGS
@@ -54,12 +55,12 @@ from kstore.errors import (
     UnknownTopicOrPartitionError,
 )
 from kstore.files.filenames import BROKER_FILE, INTERNAL_TOPICS
+from kstore.store.topic_creation import create_topics
 
 if TYPE_CHECKING:
     from kstore.store.store import Store
 
 _LOGGER = logging.getLogger("kstore")
-_UNSEEN = (-1, -1)
 
 
 class LocalMetadata:
@@ -104,7 +105,7 @@ class LocalMetadata:
             )
         self._store = store
         self._can_delete_existing = can_delete_existing
-        self._lock = threading.RLock()  # before the store's
+        self._lock = ReentrantLock()  # before the store's
         self._callbacks = ChangeCallbacks()
         self._log_dirs = store._manager._dirs
         static = check_broker_config(broker_config or {})
@@ -116,12 +117,14 @@ class LocalMetadata:
         self._broker = BrokerImage(self.node_id, rack, dict(endpoints or {}))
         self._cluster_id = identity.cluster_id or found.cluster_id
         self._effective = EffectiveLogConfigs(store)
-        self._seen, self._seen_failure = _UNSEEN, store._manager.last_failure
+        self._noted = NotedTopics()
+        self._seen_failure = store._manager.last_failure
         self._image = ClusterImage(self._cluster_id, self.node_id, {}, {})
         if any(name in store for name in INTERNAL_TOPICS):
             from kstore.cluster.compact_owned_topics import compact_owned_topics
 
             compact_owned_topics(store, self._record)
+        store._manager.changes.add_listener(self)
         self.refresh()
         store._catalog.effective_config = self._effective_config
         store._manager.on_epoch_begun = self.leader_epoch_begun
@@ -136,6 +139,7 @@ class LocalMetadata:
         with self._lock:
             if self._store._catalog.effective_config is not None:
                 self._store._catalog.effective_config = None
+                self._store._manager.changes.remove_listener(self)
                 self._store._manager.on_epoch_begun = None
                 if not self._store.closed:
                     self._apply(self._image.topics)
@@ -157,41 +161,55 @@ class LocalMetadata:
     def image(self) -> ClusterImage:
         """The current image; a change replaces it and never modifies it.
 
-        It includes changes made through the store, except while another change is in progress,
-        because reads never wait.
+        It includes changes made through the store, whose events replace it: before the call that
+        made the change returns, or at the end of another change that is in progress.
         """
-        catalog = self._store._catalog
-        seen = catalog.version, catalog.settings.generation  # as _versions(), without a call
-        if self._seen != seen and self._lock.acquire(blocking=False):
-            try:
-                with self._store._lock.attempt() as is_free:
-                    if is_free:
-                        self.refresh()
-            finally:
-                self._lock.release()
         return self._image
 
-    def _versions(self) -> tuple[int, int]:
-        """Counters that increase with changes of topics and of their settings."""
-        catalog = self._store._catalog
-        return catalog.version, catalog.settings.generation
+    def topics_noted(self, names: Collection[str] | None) -> None:
+        """The store has changed these topics. The caller holds the store's lock."""
+        self._noted.note(names)
+
+    def topics_changed(self) -> None:
+        """Follow the store, on the thread that has changed it.
+
+        It does not wait for the lock, which comes before locks that it may hold: a thread that
+        has the lock follows the store when it releases the lock.
+        """
+        self._follow_store()
+
+    def _follow_store(self) -> None:
+        while self._noted:
+            if not self._lock.acquire(blocking=False):
+                self._lock.on_release = self._follow_store
+                if not self._lock.acquire(blocking=False):
+                    return
+                # else it was released before the thread that had it could see the callback
+            try:
+                self.refresh()
+            except Exception:  # the change itself succeeded, and the next one tries again
+                _LOGGER.exception("the metadata does not follow a change of topics")
+                return
+            finally:
+                self._lock.release()
 
     def refresh(self) -> ClusterImage:
-        """Rebuild the image from the store, which this process may have changed."""
+        """Bring the image up to date with the topics that the store has changed."""
         with self._lock:
-            catalog = self._store._catalog
-            with self._store._lock:
-                seen = self._versions()
-                names = sorted(catalog.topics)
             failure = self._store._manager.last_failure  # of a log directory
-            if seen == self._seen and failure is self._seen_failure:
+            if failure is not self._seen_failure:
+                self._noted.note(None)
+            if not self._noted:
                 return self._image
-            topics = {}
-            for name in names:
-                found = topic_image(self._store, name, self.node_id, self._record(name))
-                if found is not None:
-                    topics[name] = kept_if_equal(self._image.topics.get(name), found)
-            self._seen, self._seen_failure = seen, failure
+            names = self._noted.take()
+            try:
+                topics = topic_images(
+                    self._store, self._image.topics, names, self.node_id, self._record
+                )
+            except BaseException:
+                self._noted.note(names)
+                raise
+            self._seen_failure = failure
             self._publish(topics)
             return self._image
 
@@ -290,7 +308,7 @@ class LocalMetadata:
         parts = {name: to_create(image) for name, image in planned.items()}
         records = {name: record for name, (record, _) in parts.items()}
         self._write(replace(self._state, topics={**self._state.topics, **records}))
-        return self._store._create_topics([wanted for _, wanted in parts.values()])
+        return create_topics(self._store, [wanted for _, wanted in parts.values()])
 
     def delete_topic(self, name: str) -> None:
         """Delete a topic that was created here or adopted.
@@ -425,7 +443,7 @@ class LocalMetadata:
             if record is None:
                 record = TopicRecord(self._identity(name))
             self._write(self._state.with_topic(name, replace(record, config=beside)))
-            self._seen = _UNSEEN
+            self._noted.note((name,))
         changes = {key: value for key, value in kept.items() if present.get(key) != value}
         unset = [key for key in present if key not in kept]
         if changes or unset:
@@ -456,7 +474,7 @@ class LocalMetadata:
                 name
             )  # a topic created by Kafka gets an entry, so that its logs are cleaned
             self._write(self._state.with_topic(name, record))
-            self._seen = _UNSEEN
+            self._noted.note((name,))
             self.refresh()
             self._apply([name])
             return self._image.topics[name]
@@ -477,7 +495,7 @@ class LocalMetadata:
         """
         with self._lock:
             present = self._state.default_config if for_all else self._state.config
-            altered = altered_broker_config(present, changes, self._of_broker)
+            altered = altered_broker_config(present, changes, self._of_broker, for_all=for_all)
             changed = {**altered, **self._state.config} if for_all else self._dynamic() | altered
             try:
                 with_store_settings(self._store.config, changed)

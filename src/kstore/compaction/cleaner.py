@@ -33,6 +33,7 @@ from kstore.errors import (
     PolicyViolationError,
     StorageError,
 )
+from kstore.files import filenames
 from kstore.files.files import Files
 from kstore.record.codec import compress, decompress
 from kstore.segment.cleaned_segment import CleanedSegment
@@ -205,9 +206,12 @@ class _SwapIntoLog(RoundOutput):
         return CleanedSegment(self._files, self._log.path, base_offset)
 
     def put(self, cleaned: CleanedSegment, base_offsets: Sequence[int]) -> None:
-        self._writer.replacer.replace_segments(
+        (view,) = self._writer.replacer.replace_segments(
             [cleaned], [self._view(base) for base in base_offsets]
         )
+        assert cleaned.finished is not None
+        if filenames.TRANSACTION_INDEX not in cleaned.finished.kinds:
+            self._writer.state.producers.note_none_aborted(view)
         self._writer.flusher.write_checksums_of(cleaned.base_offset)
 
     def abandon(self, cleaned: CleanedSegment) -> None:

@@ -178,11 +178,11 @@ class LogCleaner:
         with self._lock:
             return tuple(sorted(known.shown for known in self._uncleanable.values()))
 
-    def forget_topic(self, topic: str) -> None:
-        """The topic was deleted: a new topic of its name has no failures."""
+    def forget_topic(self, topic: str, partition: int | None = None) -> None:
+        """The topic or partition was deleted: a new one of its name has no failures."""
         manager = self._manager()
         if manager is not None:
-            self._forget(manager, lambda key: key[0] == topic)
+            self._forget(manager, lambda key: key[0] == topic and partition in (None, key[1]))
 
     def _forget(self, manager: "LogManager", is_obsolete: Callable[[PartitionKey], bool]) -> None:
         """Forget the failures of these partitions."""

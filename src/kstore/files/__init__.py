@@ -3,6 +3,8 @@
 Modules:
 
 - descriptor_limit: File descriptors, of which a process has a limited number (``ulimit -n``)
+- directory_watch: Waits for changes of files that another process writes: by inotify, or by
+  polling without it
 - failure_detector: Detects I/O failures of a disk and takes its log directory offline, while
   others continue
 - file_lock: Locks on files and on ranges of their bytes, which all processes of the machine see
@@ -18,6 +20,7 @@ Modules:
 - process_lifetime: Open objects of this process: closed at exit, disabled in a forked child
 - publish_barrier: The barrier of a publication: readers show nothing behind it until all of it is
   published
+- returned_error: The error of a system call as a value, where several calls fail each for itself
 - stable_listing: Lists a directory that its owner may rename, empty and replace meanwhile
 - staging_area: Files prepared beside a log, under names that are not part of it, until they are
   renamed

@@ -16,7 +16,7 @@ from kstore.files.file_lock import Lock
 from kstore.files.files import Files
 
 if TYPE_CHECKING:
-    import mmap
+    from kstore._native.files.file_map import FileMap
 
 Path = str | os.PathLike[str]
 Method = TypeVar("Method", bound=Callable[..., Any])
@@ -176,6 +176,13 @@ class FailureDetectingFiles(Files):
             self._report(error)
             raise
 
+    def fdatasync_each(self, fds: Sequence[int]) -> list[StorageError | None]:
+        errors = self.inner.fdatasync_each(fds)
+        for error in errors:
+            if error is not None:
+                self._report(error)
+        return errors
+
     def fsync(self, fd: int) -> None:
         try:
             self.inner.fsync(fd)
@@ -183,7 +190,7 @@ class FailureDetectingFiles(Files):
             self._report(error)
             raise
 
-    def map(self, fd: int, size: int) -> "mmap.mmap":
+    def map(self, fd: int, size: int) -> "FileMap":
         try:
             return self.inner.map(fd, size)
         except StorageError as error:

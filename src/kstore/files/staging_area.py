@@ -102,6 +102,7 @@ class StagingArea(Files):
     allocate = _on_descriptor(Files.allocate)
     start_writing = _on_descriptor(Files.start_writing)
     fdatasync = _on_descriptor(Files.fdatasync)
+    fdatasync_each = _on_descriptor(Files.fdatasync_each)
     fsync = _on_descriptor(Files.fsync)
     map = _on_descriptor(Files.map)
     read_ahead = _on_descriptor(Files.read_ahead)

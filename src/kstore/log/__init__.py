@@ -13,9 +13,12 @@ Modules:
   LocalLog.deleteSegments)
 - extend: ``Log.extend``: appends many records of one caller, in batches that the topic allows
 - flush: Flushing: what makes appends survive a power cut (docs/decisions/0004-durability.md)
+- flush_together: Flushes many logs at the same time: one call syncs their files
 - follow: Follows a log as it grows, for ``for`` and ``async for``
 - followed_directory: The directory of a partition that its owner, another process, may move or
   delete
+- followed_files: Sets an event of an asyncio loop after changes of the files of another process's
+  log
 - group_commit: Group commit: appends continue during a sync, and one sync serves all that wait
 - guessed_names: What logs and views answer to names of Kafka's clients and to ``len``
 - import_segment: Imports a file of record batches that another program wrote: a rename makes it a

@@ -138,7 +138,8 @@ class ActiveSegment:
         state.producers.attach(state.segments, state.now_ms())
         # A log begins epoch 0 by itself, a leader the others; messages v0 and v1 have none.
         if state.epochs.latest is None and state.config.message_magic == 2:
-            state.save_epochs(state.epochs.assign(0, active.next_offset))
+            state.epochs.assign(0, active.next_offset)
+        state.save_epochs(not state.epochs.is_saved)  # also those of an interrupted attempt
         appender.leader_epoch = state.latest_epoch()
         appender.created_ms = state.now_ms()
         appender.rolling_timestamp = segments_on_disk.rolling_timestamp(state.files, active)
@@ -174,6 +175,8 @@ class ActiveSegment:
         opened, appender = self.opened, self._state.appender
         appender.flush_at = self._state.next_flush_offset()
         appender.attach(active, opened.log_fd, opened.index_fd, opened.time_fd, file_size)
+        if self._state.failure is not None:  # meanwhile, noted by a thread without the lock
+            appender.ready = False
 
     def check_in_place(self) -> None:
         """Take the log offline where the active segment's file is no longer at its name.

@@ -32,8 +32,9 @@ def checked_log_start(log: "Log", before_offset: int) -> int:
     offset = end if before_offset == -1 else before_offset
     if 0 <= offset <= end:
         return offset
+    what = "high watermark" if end < log.end_offset else "log end"
     raise OffsetOutOfRangeError(
-        f"offset {before_offset} is not between 0 and the log end {end}",
+        f"offset {before_offset} is not between 0 and the {what} {end}",
         path=log.path,
         offset=before_offset,
     )

@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
 from functools import partial
 from itertools import chain, product
 from time import monotonic
@@ -10,11 +11,56 @@ from kstore._native.read.segment_view import SegmentView
 from kstore.errors import StorageError
 from kstore.files import filenames
 from kstore.files.descriptor_limit import lacks_descriptors
+from kstore.files.files import Files
 from kstore.log.active_segment import ActiveSegment
 from kstore.log.writer_state import WriterState
 from kstore.segment import header_checksums
 
 _OPEN_AT_ONCE = 64  # files that are synced together
+
+
+@dataclass(slots=True, eq=False)
+class BegunFlush:
+    """One file of a sync of many. ``flush_lock`` is held until :meth:`release`."""
+
+    flusher: "Flusher"
+    fd: int
+    target: int  # everything below it is on disk after the sync
+    error: BaseException | None = None  # of the sync
+    seconds: float = 0.0  # that the sync took
+
+    @property
+    def files(self) -> Files:
+        return self.flusher._state.files
+
+    def note(self) -> bool:
+        """Note that the file is on disk; False where ``lock`` is not free."""
+        state = self.flusher._state
+        if not state.lock.acquire(blocking=False):
+            return False
+        try:
+            self.flusher._note_synced(self.target, [], state.directory_synced)
+        finally:
+            state.lock.release()
+        return True
+
+    def release(self) -> None:
+        """Let other flushes begin; before that the log fails if its sync has. Waits for no lock.
+
+        A second call does nothing.
+        """
+        state = self.flusher._state
+        fd, self.fd = self.fd, -1
+        if fd < 0:
+            return
+        try:
+            if self.error is not None and not _lacks_descriptors(self.error):
+                state.fail(self.error)
+        finally:
+            try:
+                state.files.close(fd)
+            finally:
+                state.flush_lock.release()
 
 
 class Flusher:
@@ -65,6 +111,42 @@ class Flusher:
                 state.files.close(fd)
             self._write_checksums(rolled)
             self._note_synced(target, rolled, changes)
+
+    def begin(self) -> "BegunFlush | None":
+        """Begin a flush that syncs only the active segment's data, and hold ``flush_lock``.
+
+        None, with no lock held, where the flush would have more to do, or nothing, or where a
+        lock is not free: :meth:`flush` does that. Never waits and opens no file of the log, so one
+        thread may hold several.
+        """
+        state, active = self._state, self._active
+        if state.lock._is_owned() or not state.flush_lock.acquire(blocking=False):
+            return None
+        begun = None
+        try:
+            if not state.lock.acquire(blocking=False):
+                return None
+            try:
+                active.check_in_place()
+                state.check_usable()
+                target, opened = state.data_end, active.opened
+                if (
+                    opened is None
+                    or not state.appender.ready  # its files may have to be opened another way
+                    or not opened.base_offset < state.recovery_point < target
+                    or state.unsynced_segments
+                    or state.producers.unsynced
+                    or state.directory_changes != state.directory_synced
+                    or state.pending_truncation is not None
+                ):
+                    return None
+                begun = BegunFlush(self, state.files.duplicate(opened.log_fd), target)
+            finally:
+                state.lock.release()
+            return begun
+        finally:
+            if begun is None:
+                state.flush_lock.release()
 
     def _flush_within_extend(self) -> None:
         """Flush in the source of an extend, which holds the lock and must not wait for others.
@@ -298,3 +380,7 @@ def _files_of(rolled: list[SegmentView]) -> Iterator[tuple[SegmentView, str]]:
     """The kinds of files of rolled segments: all are synced, as recovery trusts everything below
     the recovery point, the indexes too."""
     return product(rolled, filenames.SEGMENT_KINDS)
+
+
+def _lacks_descriptors(error: BaseException) -> bool:
+    return isinstance(error, OSError) and lacks_descriptors(error)

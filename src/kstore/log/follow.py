@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from kstore.integers import Seconds
     from kstore.log.readable_log import ReadableLog
 
-_ASYNC_POLL = 0.005  # seconds; for the log of another process, whose files are polled
 _WINDOW = 1000  # offsets to read before the next check for a truncation
 
 
@@ -83,12 +82,17 @@ class Follower:
                 last = monotonic()
             if self._is_behind():
                 continue
+            self._refresh()  # the caller may have taken long over the records
+            if self.next_offset < self._stable:
+                continue
             # The last stable offset moves only by an append, if only of a marker.
             left = None if self.timeout is None else max(0.0, self.timeout - monotonic() + last)
-            if not self.log.wait_beyond(max(self.next_offset, self._seen), left):
-                if not self.log.closed:
-                    self._refresh()
-                return
+            if not self.log._wait_to_follow(max(self.next_offset, self._seen), left):
+                if self.log.closed:
+                    return
+                self._refresh()  # raises if records that were returned are gone
+                if self.timeout is not None and monotonic() - last >= self.timeout:
+                    return
 
     def _advance(self, record: Record) -> None:
         if record.offset > self.next_offset:  # what is between was compacted away, or deleted
@@ -130,6 +134,8 @@ class Follower:
         if segments is not self._segments:
             self._check_last(segments)
             self._segments = segments
+            if self._outcomes is not None:  # it may know transactions that a truncation removed
+                self._outcomes = TransactionOutcomes(self.log)
 
     def _check_start(self) -> None:
         """Raise where the log starts behind the next offset: a view would begin there."""
@@ -147,7 +153,17 @@ class Follower:
         last = self._last
         if last is None or last.offset < segments.start_offset:
             return
-        found = next(iter(LogView(self.log, last.offset, last.offset + 1)), None)
+        try:
+            found = next(iter(LogView(self.log, last.offset, last.offset + 1)), None)
+        except OffsetOutOfRangeError as error:
+            if last.offset < self.log.start_offset:  # deleted meanwhile
+                return
+            raise OffsetOutOfRangeError(
+                f"the log was truncated while it was followed: the record at offset {last.offset}, "
+                "which was returned, is gone",
+                path=self.log.path,
+                offset=last.offset,
+            ) from error
         if found is None:  # compaction may have removed it; a reader may not know the policy
             return
         is_same = (found.timestamp, found.key, found.value) == (
@@ -166,6 +182,8 @@ class Follower:
     async def __aiter__(self) -> AsyncIterator[Record]:
         import asyncio  # here, as it takes tens of milliseconds
 
+        from kstore.log.followed_files import FollowedFiles
+
         loop = asyncio.get_running_loop()
         changed = asyncio.Event()
         last = loop.time()
@@ -175,21 +193,30 @@ class Follower:
                 loop.call_soon_threadsafe(changed.set)
 
         with ExitStack() as opened:
-            if self.log.writable and not self.log.closed:
+            files = None
+            reader = self.log._reader_of_files()
+            if reader is not None:
+                files = FollowedFiles(reader, loop, changed.set)
+                opened.callback(files.close)
+            elif not self.log.closed:
                 opened.callback(self.log.watch(wake).close)
             while not self.log.closed:
                 changed.clear()
+                first = self.next_offset
                 for record in self._next_view():
                     self._advance(record)
                     yield record
                     last = loop.time()
+                if files is not None and self.next_offset > first:
+                    files.restart()
                 if self._is_behind():
                     continue
                 left = None if self.timeout is None else self.timeout - loop.time() + last
                 if left is not None and left < 0:
                     return
-                if not self.log.writable:
-                    await asyncio.sleep(_ASYNC_POLL)
-                    continue
+                if files is not None:
+                    if files.watch():
+                        continue
+                    left = files.longest(left)
                 with suppress(asyncio.TimeoutError):
                     await asyncio.wait_for(changed.wait(), left)

@@ -1,6 +1,6 @@
 """The log of another process: :class:`kstore.Log` on a reader of its files."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import wraps
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar, cast
 
@@ -42,6 +42,8 @@ class ReadOnlyLog(Log):
     Changes of the log raise ReadOnlyError.
     """
 
+    _reader: LogReader
+
     def __init__(
         self,
         topic: str,
@@ -76,6 +78,14 @@ class ReadOnlyLog(Log):
         return self.start_offset
 
     @property
+    def _data_end(self) -> int:
+        return self.end_offset
+
+    @property
+    def _truncations(self) -> Sequence[int]:
+        return ()  # those of another process are not known
+
+    @property
     def writable(self) -> bool:
         return False
 
@@ -102,6 +112,9 @@ class ReadOnlyLog(Log):
         return self._reader.wait_beyond(
             check_integer("offset", offset), check_seconds("timeout", timeout)
         )
+
+    def _wait_to_follow(self, offset: int, timeout: float | None) -> bool:
+        return self._reader.wait_beyond(offset, timeout, once=True)
 
     # --- leader epochs -------------------------------------------------------------------------
 
@@ -144,6 +157,9 @@ class ReadOnlyLog(Log):
         return True
 
     # --- for the engine ----------------------------------------------------------------------
+
+    def _reader_of_files(self) -> LogReader:
+        return self._reader
 
     def _locate(self) -> str:
         return self._reader.locate()

@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from kstore.integers import Seconds
+    from kstore.log.reader import LogReader
     from kstore.record.columns import Columns
     from kstore.recovery.report import RecoveryReport
     from kstore.verify.partition import VerifyReport
@@ -99,7 +100,8 @@ class ReadableLog(metaclass=ABCMeta):
     def high_watermark(self) -> int:
         """The offset below which records are replicated: the log end, unless a broker has set it.
 
-        It bounds ``last_stable_offset``, retention and ``delete_records``. A reader of another
+        It bounds what consumers read, ``last_stable_offset``, retention and ``delete_records``, but
+        not ``read``, views and ``follow``, which are what followers fetch. A reader of another
         process does not know it, and returns the log end.
         """
 
@@ -323,7 +325,12 @@ class ReadableLog(metaclass=ABCMeta):
 
     @abstractmethod
     def wait_beyond(self, offset: int, timeout: "Seconds" = None) -> bool:
-        """Wait until the log end lies beyond offset; False after timeout seconds."""
+        """Wait until the log end lies beyond offset; False after timeout seconds, or as soon as the
+        log closes or its end is lowered."""
+
+    def _wait_to_follow(self, offset: int, timeout: float | None) -> bool:
+        """As :meth:`wait_beyond`; False also if the log may have been truncated meanwhile."""
+        return self.wait_beyond(offset, timeout)
 
     # --- lookups by time -------------------------------------------------------------------
 
@@ -443,6 +450,10 @@ class ReadableLog(metaclass=ABCMeta):
         from kstore.verify.moving_partition import verify_moving_partition
 
         return verify_moving_partition(self._files, self._locate, **options)
+
+    def _reader_of_files(self) -> "LogReader | None":
+        """What reads the files that another process writes; None if this process writes."""
+        return None
 
     def _locate(self) -> str:
         """The partition's current directory."""

@@ -33,12 +33,12 @@ from kstore.log.followed_directory import FollowedDirectory
 from kstore.log.list_rolled_segments import RolledSegments, find_live
 from kstore.log.read_segment_file import LEAST_READ, read_segment_file
 from kstore.recovery.lost_segments import LostRecords, LostRecordsFinder
+from kstore.recovery.report import describe_hidden
 from kstore.segment import segment as segments_on_disk
 
 _LOGGER = logging.getLogger("kstore")
 Result = TypeVar("Result")
 _STEP = 8 << 20  # bytes read at a time while walking to the end
-_POLL_FIRST, _POLL_MOST = 0.001, 0.05  # seconds between refreshes
 _HEADER = batch_fields.V2_HEADER_SIZE
 _ATTEMPTS = 3  # to find a file that vanished or changed
 
@@ -77,6 +77,8 @@ class LogReader:
         was_compacted: Callable[[], bool] = lambda: False,
         find_directory: Callable[[], str] | None = None,
     ) -> None:
+        from kstore.files.directory_watch import FileWaits  # a writer has no use for it
+
         self._followed = FollowedDirectory(directory, files, find_directory)
         self._files = files
         self._maps = maps
@@ -85,6 +87,7 @@ class LogReader:
         self._recovery_point = recovery_point
         self._condition = condition
         self._warned = False  # of an end below the recovery point
+        self._hidden_until = -1  # the log start beyond the end that was warned of
         self._durable: int | None = None  # the recovery point, once read since the last listing
         self._damage: CorruptRecordError | None = None  # after the last valid batch
         self._lock = ReentrantLock()
@@ -99,6 +102,7 @@ class LogReader:
         self._prewritten = False  # zeros followed the last batch at the last walk
         self._closed = False
         self._is_deleted = False  # the directory's topic was deleted
+        self.waits = FileWaits(can_watch=files.native)
         self.on_deleted: Callable[[], None] | None = None
         self.on_open: Callable[[], None] | None = None  # called when a file is opened (store's LRU)
 
@@ -121,7 +125,35 @@ class LogReader:
             while not self._walk():
                 self._list()
             assert self._segments is not None
+            if self._segments.end_offset < self._segments.start_offset:
+                self._end_at_start(self._segments)
             return self._segments
+
+    def _end_at_start(self, segments: SegmentList) -> None:
+        """A log start beyond the last record is the end too, as for a writer.
+
+        It is so for this call only: the names of segments were read before the checkpoint, and the
+        owner may yet lower an entry of it. The next call reads both again.
+        """
+        if self._barrier is not None or self._damage is not None:
+            return  # the rest of the log is not known
+        self._listed_at = (-1, -1)
+        first, end, active = segments.views[0].base_offset, segments.end_offset, segments.views[-1]
+        is_new = first < end and self._hidden_until != segments.start_offset
+        if is_new and self._has_all(segments):
+            self._hidden_until = segments.start_offset
+            sentence = describe_hidden(first, end, segments.start_offset)
+            _LOGGER.warning("%s: %s", self.directory, sentence)
+        active.publish(active.size, segments.start_offset)
+
+    def _has_all(self, segments: SegmentList) -> bool:
+        """Whether these segments are still the log's: a roll precedes a log start behind it. The
+        directory's time does not show every change within a tick of the clock."""
+        try:
+            live = find_live(self._files, self.directory, self._followed.list_names())
+        except StorageError:  # moved or deleted meanwhile
+            return False
+        return sorted(live) == [view.base_offset for view in segments.views]
 
     def _stamp(self) -> tuple[int, int]:
         """The directory's inode and modification time, also where it was moved."""
@@ -161,6 +193,7 @@ class LogReader:
         Waits for no lock.
         """
         self._is_deleted = True
+        self.waits.close()
         if self.on_deleted is not None:
             self.on_deleted()
 
@@ -489,20 +522,36 @@ class LogReader:
     def closed(self) -> bool:
         return self._closed
 
-    def wait_beyond(self, offset: int, timeout: float | None) -> bool:
-        """Refresh at growing intervals until the end lies beyond offset or the time is over."""
+    def wait_beyond(self, offset: int, timeout: float | None, *, once: bool = False) -> bool:
+        """Wait until the end lies beyond offset; False when the time is over, the log closes, or
+        its end is lowered. With ``once`` also after a change of the files, unless they are polled:
+        a truncated log may have grown to that offset again."""
         until = None if timeout is None else time.monotonic() + timeout
-        pause = _POLL_FIRST
-        while True:
-            if self._closed:
-                return False
-            if self.refresh().end_offset > offset:
-                return True
-            left = _POLL_MOST if until is None else until - time.monotonic()
-            if left <= 0:
-                return False
-            time.sleep(min(pause, left))
-            pause = min(pause * 2, _POLL_MOST)
+        highest, is_woken = 0, False
+        wait = self.waits.begin()
+        try:
+            while True:
+                wait.clear()
+                if self._closed:
+                    return False
+                end = self.refresh().end_offset
+                if end > offset or end < highest or is_woken:
+                    return end > offset
+                highest = end
+                left = None if until is None else until - time.monotonic()
+                if left is not None and left <= 0:
+                    return False
+                if not wait.watch(self.watched()):
+                    wait.wait(left)
+                    is_woken = once and not wait.must_poll
+        finally:
+            self.waits.end(wait)
+
+    def watched(self) -> list[str]:
+        """The directories whose changes may move the end."""
+        barrier = self._barrier  # until it falls, the end is at most there
+        manifests = [] if barrier is None else [os.path.dirname(barrier.manifest)]
+        return [self.directory, *manifests]
 
     def _close_active(self) -> None:
         fd, self._fd = self._file.take(), -1
@@ -512,6 +561,7 @@ class LogReader:
     def _release(self) -> None:
         self._close_active()
         self._sealed.forget()
+        self.waits.release()
 
     def park(self) -> bool:
         """Release the descriptor and mappings; the next use lists the directory again.
@@ -528,3 +578,4 @@ class LogReader:
         with self._lock:
             self._release()
             self._closed = True
+        self.waits.close()

@@ -71,6 +71,7 @@ class Truncator:
                 self._restart_at(offset)
             else:
                 self._cut_at(offset)
+            state.truncations.append(offset)  # before an append can end beyond it again
             active.finish_truncation()
             state.lost = state.lost.truncate(state.files, state.directory, offset)
             truncate_gaps(state.files, state.directory, offset)

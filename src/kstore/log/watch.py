@@ -40,6 +40,7 @@ class Watch:
         self._watchers = watchers
         self._log = log
         self._callback = callback
+        self.is_ended = False
 
     def close(self) -> None:
         """Do not call the callback any more; a second call does nothing.
@@ -47,6 +48,10 @@ class Watch:
         A call that another thread has begun may still run.
         """
         self._watchers.remove(self)
+
+    def close_soon(self) -> None:
+        """Close it without waiting for another thread that has the log's lock."""
+        self._watchers.remove_soon(self)
 
     def deliver(self, events: LogEvents) -> None:
         """Call the callback; what it raises goes to the log of the program."""
@@ -86,6 +91,15 @@ class Watchers:
                 self._watches = tuple(each for each in self._watches if each is not watch)
                 self._appender.waiters -= 1
 
+    def remove_soon(self, watch: Watch) -> None:
+        """Remove it now or, if another thread has the log's lock, at a later event."""
+        watch.is_ended = True
+        if self._lock.acquire(False):
+            try:
+                self.remove(watch)
+            finally:
+                self._lock.release()
+
     def note(self, events: LogEvents) -> None:
         """Call the callbacks once the caller has released the log's lock."""
         if self._watches:
@@ -102,4 +116,7 @@ class Watchers:
             self._stable = stable
             events |= LogEvents.LAST_STABLE_OFFSET
         for watch in watches:
-            watch.deliver(events)
+            if watch.is_ended:
+                self.remove_soon(watch)
+            else:
+                watch.deliver(events)

@@ -5,7 +5,7 @@ The append methods are functions of the append kernel
 (docs/decisions/0025-log-and-writer.md).
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from kstore._native.append import record_appender as append_kernel
@@ -121,6 +121,14 @@ class WritableLog(Log):
     @property
     def recovery_point(self) -> int:
         return self._state.recovery_point
+
+    @property
+    def _data_end(self) -> int:
+        return self._state.data_end
+
+    @property
+    def _truncations(self) -> Sequence[int]:
+        return self._state.truncations
 
     @property
     def writable(self) -> bool:

@@ -70,6 +70,8 @@ class WriterState:
         Rolled segments that are not on disk yet.
     pending_truncation
         A truncation whose files are not changed yet.
+    truncations
+        The offsets to which the log was truncated since it was opened, in order. Only added to.
     retired
         A heap of (time after which the files are removed, base offset).
     """
@@ -107,6 +109,7 @@ class WriterState:
         self.directory_changes = 0
         self.directory_synced = 0
         self.pending_truncation: Truncation | None = None
+        self.truncations: list[int] = []
         self.retired: list[tuple[int, int]] = []
         self.is_closing = False  # ends a running compaction soon
         self.is_closed = False
@@ -153,15 +156,17 @@ class WriterState:
             ) from self.failure
 
     def fail(self, error: BaseException) -> None:
-        """Refuse appends until the log is reopened: its files cannot be trusted."""
-        note_failed_sync(self.files, self.directory)
+        """Refuse appends until the log is reopened: its files cannot be trusted.
+
+        Waits for no lock: the thread that holds it may wait for the caller.
+        """
         self._refuse(error)
+        note_failed_sync(self.files, self.directory)
 
     def _refuse(self, error: BaseException) -> None:
-        with self.lock:
-            if not isinstance(self.failure, LogDirOfflineError):  # which is more specific
-                self.failure = error
-            self.appender.detach()
+        if not isinstance(self.failure, LogDirOfflineError):  # which is more specific
+            self.failure = error
+        self.appender.ready = False
 
     def go_offline(self, error: LogDirOfflineError) -> None:
         """The disk of the directory failed: refuse appends from the next one on.
@@ -252,11 +257,15 @@ class WriterState:
         if self.is_forked:
             self.check_usable()
         with self._wakers:
-            end = self.segments.end_offset
+            count = len(self.truncations)
             self.appender.waiters += 1
             try:
                 self._wakers.wait_for(
-                    lambda: self.is_closed or not end <= self.segments.end_offset <= offset,
+                    lambda: (
+                        self.is_closed
+                        or self.segments.end_offset > offset
+                        or len(self.truncations) > count
+                    ),
                     timeout,
                 )
                 return self.segments.end_offset > offset

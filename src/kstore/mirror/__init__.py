@@ -1,9 +1,8 @@
 """An offset-preserving, byte-for-byte local copy of a live Kafka topic.
 
-:mod:`kstore.mirror.copy` decides and writes; :mod:`kstore.mirror.source` talks to the brokers,
-through kafka-python's own protocol classes.
+:mod:`kstore.mirror.copy` decides and writes; :mod:`kstore.mirror.source` talks to the brokers.
 """
 
 from kstore.mirror.copy import Mirror as Mirror
-from kstore.mirror.copy import MirrorReport as MirrorReport
-from kstore.mirror.copy import PartitionReport as PartitionReport
+from kstore.mirror.report import MirrorReport as MirrorReport
+from kstore.mirror.report import PartitionReport as PartitionReport

@@ -6,12 +6,13 @@ indexes are rebuilt locally from the batches. The local log start follows the le
 follower it never truncates its log: a source that no longer matches the local copy is refused.
 """
 
+import logging
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from contextlib import suppress
 from functools import partial
 from math import inf
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from kstore.config import LogConfig
 from kstore.errors import (
@@ -22,6 +23,10 @@ from kstore.errors import (
     UnknownTopicOrPartitionError,
 )
 from kstore.integers import check_seconds, count_of
+from kstore.mirror.batch_row import first_batch, last_batch, last_batch_of
+from kstore.mirror.pace import Pace
+from kstore.mirror.partition_copy import PartitionCopy
+from kstore.mirror.report import MirrorReport, PartitionReport
 from kstore.mirror.source_types import (
     EARLIEST,
     LATEST,
@@ -29,17 +34,17 @@ from kstore.mirror.source_types import (
     PASSING,
     Fetched,
     Position,
+    Source,
     TopicDescription,
 )
-from kstore.mirror.transaction_ends import End, Endings, Undecided
-from kstore.partition_files import batch_scan
+from kstore.mirror.transaction_ends import End, Endings
 
 if TYPE_CHECKING:
     from kstore.integers import Seconds
-    from kstore.log.log import Log
     from kstore.store.store import Store
     from kstore.store.topic import Topic
 
+_LOGGER = logging.getLogger("kstore")
 Progress = Callable[[int, int, str], None]
 
 _WAIT_MS = 500  # how long a leader may wait for new records
@@ -48,82 +53,14 @@ _PARTITION_BYTES = 4 << 20
 _LARGEST_FETCH = 1 << 30
 _PATIENCE = 30.0  # seconds without a successful fetch
 _PAUSE = 0.2
-_STEP = 0.2  # seconds of sleep at a time
 _METADATA_AGE = 30.0  # seconds until a follower asks how many partitions there are
-_QUIET = 2  # empty answers after which a leader has nothing up to its end
+# Empty answers after which a leader has nothing up to its end. A broker with a remote tier also
+# answers without records, and without an error, while it is slow to read them.
+_QUIET = 10
 
 
-class Source(Protocol):
-    """A cluster, as far as the copy needs it: :class:`kstore.mirror.source.KafkaSource`."""
-
-    @property
-    def topic(self) -> str: ...
-    def describe(self) -> TopicDescription: ...
-    def offsets(self, partitions: Sequence[int], when: int) -> dict[int, int]: ...
-    def fetch(
-        self,
-        positions: Mapping[int, Position],
-        *,
-        max_wait_ms: int,
-        max_bytes: int,
-        partition_max_bytes: int,
-    ) -> dict[int, Fetched]: ...
-    def sentence(self, code: int) -> str: ...
-
-
-@dataclass(slots=True)
-class PartitionReport:
-    """The result for one partition; offsets as they are in the local log now."""
-
-    partition: int
-    start_offset: int = 0
-    end_offset: int = 0
-    first_offset: int = 0
-    """Where this run continued."""
-    bytes: int = 0
-    """Of the batches that this run appended."""
-    notes: list[str] = field(default_factory=list)
-    undecided: list[Undecided] = field(default_factory=list)
-    """Transactions whose outcome the source's cleaner removed; they count as aborted here."""
-
-
-@dataclass(slots=True)
-class MirrorReport:
-    """The result of a run. ``created``: the topic did not exist locally before."""
-
-    topic: str
-    topic_id: str | None
-    created: bool
-    partitions: list[PartitionReport]
-    seconds: float = 0.0
-
-    @property
-    def bytes(self) -> int:
-        return sum(each.bytes for each in self.partitions)
-
-    @property
-    def ok(self) -> bool:
-        """Whether the outcome of every transaction is known."""
-        return not any(each.undecided for each in self.partitions)
-
-
-@dataclass(slots=True)
-class _Copy:
-    """The state of a partition during a run."""
-
-    log: "Log"
-    report: PartitionReport
-    endings: Endings
-    target: int = 0  # the source's end, as it was asked last
-    source_start: int = 0
-    epoch: int = -1  # leader epoch of the last batch
-    room: int = field(
-        default_factory=lambda: _PARTITION_BYTES
-    )  # bytes to request; more if a batch is larger
-    epochs_fit: bool = True  # whether the leader's epochs reach back as far as the local ones
-    empty_answers: int = 0  # answers in a row without a byte
-    last_answer: float = 0.0  # when the partition last had a useful answer
-    committed: bool = True  # whether to ask for what is stable, with the aborted transactions
+class _StoppedError(Exception):
+    """The run is to end before the copy was compared with its source."""
 
 
 class Mirror:
@@ -164,9 +101,11 @@ class Mirror:
         self._source = source
         self._wanted = None if partitions is None else sorted(set(partitions))
         self._keep = keep_deleted
-        self._pace = max_bytes_per_second
+        self._rate = max_bytes_per_second
+        self._pace = Pace(max_bytes_per_second)
+        self._stop: Callable[[], bool] = lambda: False
         self._progress = progress
-        self._copies: dict[int, _Copy] = {}
+        self._copies: dict[int, PartitionCopy] = {}
         self._started = time.monotonic()
         self._topic_id: str | None = None
         self._created = False
@@ -174,6 +113,7 @@ class Mirror:
         age = check_seconds("metadata_max_age", metadata_max_age)
         self._metadata_age = inf if age is None else age
         self._described = self._started  # when the cluster was last asked for the topic
+        self._is_listed = True  # whether its answer had the topic
 
     # --- the plan -------------------------------------------------------------------------
 
@@ -195,21 +135,23 @@ class Mirror:
         CorruptRecordError
             The source sent an invalid batch; the batches before it were copied.
         """
-        self._started = time.monotonic()
+        self._started, self._stop = time.monotonic(), stop
+        self._pace = Pace(self._rate)
         about = self._source.describe()
         self._created = about.name not in self._store
         topic = self._local_topic(about)
         self._topic_id = topic.topic_id
         self._copies, self._begun = {}, 0
-        self._described = self._started
-        self._add(topic, self._numbers(about))
-        while not stop():
-            if follow and time.monotonic() - self._described >= self._metadata_age:
-                self._describe_again()
-            due = [n for n, c in self._copies.items() if follow or c.log.end_offset < c.target]
-            if not due:
-                break
-            self._round(due)
+        self._described, self._is_listed = self._started, True
+        with suppress(_StoppedError):
+            self._add(topic, self._numbers(about))
+            while not stop():
+                if follow and time.monotonic() - self._described >= self._metadata_age:
+                    self._describe_again()
+                due = [n for n, c in self._copies.items() if follow or c.log.end_offset < c.target]
+                if not due:
+                    break
+                self._round(due)
         return self.report()
 
     def _add(self, topic: "Topic", numbers: Sequence[int]) -> None:
@@ -217,21 +159,29 @@ class Mirror:
         for number in numbers:
             log = topic[number]
             endings = Endings(log, partial(self._ask_one, number))
-            report = PartitionReport(number, first_offset=log.end_offset)
-            self._copies[number] = _Copy(log, report, endings, last_answer=self._started)
+            end = log.end_offset
+            report = PartitionReport(number, first_offset=end)
+            self._copies[number] = PartitionCopy(
+                log, report, endings, room=_PARTITION_BYTES, is_begun=end > 0
+            )
         self._fetch_bounds(numbers)
         self._begun += sum(_done(self._copies[number]) for number in numbers)
 
     def _describe_again(self) -> None:
-        """Ask who leads, and whether there are more partitions; new ones are copied, too."""
+        """Ask who leads, and whether there are more partitions; new ones are copied, too.
+
+        A broker that does not list the topic may have just started: whether the topic was deleted
+        is known once its leaders do not answer for it either.
+        """
         try:
             about = self._source.describe()
         except UnknownTopicOrPartitionError as error:
-            raise SourceChangedError(
-                f"topic {self._source.topic!r} was deleted in the cluster; what was copied stays"
-            ) from error
+            if self._is_listed:
+                _LOGGER.warning("%s; the mirror continues with the leaders it knows", error)
+            self._described, self._is_listed = time.monotonic(), False
+            return
         topic = self._local_topic(about)
-        self._described = time.monotonic()
+        self._described, self._is_listed = time.monotonic(), True
         if self._wanted is None:
             self._add(topic, [n for n in range(about.partition_count) if n not in self._copies])
 
@@ -294,13 +244,14 @@ class Mirror:
             self._check_bounds(number, copy, starts[number], ends[number])
             copy.source_start, copy.target = starts[number], ends[number]
             self._check_end(number, copy)
-            tail = self._tail(copy.log)
+            tail = last_batch_of(copy.log)
             copy.epoch = -1 if tail is None else tail[2]
             if tail is not None and tail[0] >= copy.source_start:
                 self._check_tail(number, copy, tail)
             self._follow_start(copy)
+            copy.is_begun = True
 
-    def _check_bounds(self, number: int, copy: _Copy, start: int, end: int) -> None:
+    def _check_bounds(self, number: int, copy: PartitionCopy, start: int, end: int) -> None:
         """Refuse a log that begins after its end; its beginning decides which records to delete."""
         if not 0 <= start <= end:
             raise SourceError(
@@ -310,7 +261,7 @@ class Mirror:
                 path=copy.log.path,
             )
 
-    def _check_end(self, number: int, copy: _Copy) -> None:
+    def _check_end(self, number: int, copy: PartitionCopy) -> None:
         end = copy.log.end_offset
         if end > copy.target:
             raise SourceChangedError(
@@ -321,19 +272,19 @@ class Mirror:
                 offset=copy.target,
             )
 
-    def _tail(self, log: "Log") -> tuple[int, ...] | None:
-        """What identifies the local log's last batch: offsets, epoch, producer, count, checksum."""
-        if log.end_offset == log.start_offset:
-            return None
-        found = log.read(log.end_offset - 1)
-        return None if found is None else _last_batch(found)
-
-    def _check_tail(self, number: int, copy: _Copy, tail: tuple[int, ...]) -> None:
+    def _check_tail(self, number: int, copy: PartitionCopy, tail: tuple[int, ...]) -> None:
         """Compare the last local batch with the source's, whose records may be compacted away."""
-        answers = self._ask({number: Position(tail[0])}, max_wait_ms=0, room=1)
-        theirs = _first_batch(answers[number].records) if number in answers else None
-        if theirs is None or theirs[0] > tail[0]:
-            return  # compacted away, or no answer: the epochs decide
+        theirs = self._first_batch_at(number, copy, tail[0])
+        if theirs is None:
+            note = (
+                f"the leader sends nothing from offset {tail[0]} on: the last batch of the copy "
+                "was not compared with the source's"
+            )
+            if note not in copy.report.notes:
+                copy.report.notes.append(note)
+            return
+        if theirs[0] > tail[0]:
+            return  # compacted away: the epochs decide
         same = theirs[:-2] == tail[:-2]
         if not same or (theirs[-2] == tail[-2] and theirs[-1] != tail[-1]):
             raise SourceChangedError(
@@ -344,21 +295,49 @@ class Mirror:
                 offset=tail[0],
             )
 
-    def _follow_start(self, copy: _Copy) -> None:
+    def _first_batch_at(
+        self, number: int, copy: PartitionCopy, offset: int
+    ) -> tuple[int, ...] | None:
+        """The source's first batch from an offset on; None: it has none there any more."""
+        # An answer to this ends no other trouble: a leader may refuse the copy's own position.
+        troubled, copy.troubled_since = copy.troubled_since, None
+        room, wait_ms, empty = 1, 0, 0
+        while True:
+            answer = self._ask_one(number, Position(offset), room, wait_ms)
+            if answer is None or answer.error not in (0, OFFSET_OUT_OF_RANGE):
+                self._is_refused(number, copy, answer)
+                self._wait_for([number])
+            else:
+                found = first_batch(answer.records)
+                empty += not answer.records
+                is_last = answer.error or empty >= _QUIET or room >= _LARGEST_FETCH
+                copy.troubled_since = None
+                if found is not None or is_last:
+                    copy.troubled_since = troubled
+                    return found
+                if answer.records:
+                    room = max(2 * room, _PARTITION_BYTES)  # a broker before 0.10.1 cut it
+                wait_ms = _WAIT_MS
+            if self._stop():
+                raise _StoppedError
+
+    def _follow_start(self, copy: PartitionCopy) -> None:
         """Let the local log begin where the source's does; report a gap that this leaves."""
         log, start = copy.log, copy.source_start
         end = log.end_offset
-        if start > end > log.start_offset:
+        missing = max(end, copy.told_until)
+        if start > missing and copy.is_begun:
             copy.report.notes.append(
-                f"the source deleted offsets {end} to {start - 1} before they were copied"
+                f"the source deleted offsets {missing} to {start - 1} before they were copied"
             )
+        copy.told_until = max(copy.told_until, start)
         if start > end and start < copy.target:
             return  # the first batch determines where the log continues
         if start > end:
             log._require_writer().truncator.skip_to(start)
         self._raise_start(copy)
 
-    def _raise_start(self, copy: _Copy) -> None:
+    def _raise_start(self, copy: PartitionCopy) -> None:
         log, start = copy.log, copy.source_start
         if self._keep or start <= log.start_offset:
             return
@@ -374,14 +353,14 @@ class Mirror:
         self, positions: Mapping[int, Position], *, max_wait_ms: int, room: int
     ) -> dict[int, Fetched]:
         total = max(_FETCH_BYTES, room)
-        if self._pace is not None:
-            total = room = max(min(room, self._pace), 1)
+        if self._rate is not None and room <= _PARTITION_BYTES:  # more for a large batch
+            total = room = max(min(room, self._rate), 1)
         return self._source.fetch(
             positions, max_wait_ms=max_wait_ms, max_bytes=total, partition_max_bytes=room
         )
 
-    def _ask_one(self, number: int, at: Position, room: int) -> Fetched | None:
-        return self._ask({number: at}, max_wait_ms=0, room=room).get(number)
+    def _ask_one(self, number: int, at: Position, room: int, wait_ms: int = 0) -> Fetched | None:
+        return self._ask({number: at}, max_wait_ms=wait_ms, room=room).get(number)
 
     def _round(self, due: list[int]) -> None:
         """One fetch from every leader, and what to do with the answers."""
@@ -393,14 +372,14 @@ class Mirror:
             epoch = copy.epoch if known else -1
             positions[number] = Position(begins, epoch, copy.committed)
         room = max(self._copies[number].room for number in due)
+        before = self._copied()
         answers = self._ask(positions, max_wait_ms=_WAIT_MS, room=room)
         silent = not any(answer.records or answer.error for answer in answers.values())
         troubled = [number for number in due if not self._take(number, answers.get(number), silent)]
         self._report_progress(due[0])
         if troubled:
             self._wait_for(troubled)
-        else:
-            self._slow_down()
+        self._pace.keep(self._copied() - before, self._stop)
         # Leaders fill an answer in the order of the request: let the others come first next time.
         for number in due:
             if answers.get(number) is not None and answers[number].records:
@@ -409,8 +388,8 @@ class Mirror:
     def _take(self, number: int, answer: Fetched | None, silent: bool) -> bool:
         """Append what came for a partition; False where it has to be asked for again."""
         copy = self._copies[number]
-        if answer is None:
-            return False
+        if answer is None or answer.error not in (0, OFFSET_OUT_OF_RANGE):
+            return self._is_refused(number, copy, answer)
         if answer.diverged is not None:
             raise SourceChangedError(
                 f"partition {number} of {self._source.topic!r} diverges from the copy here at "
@@ -420,33 +399,62 @@ class Mirror:
                 offset=answer.diverged,
             )
         if answer.error == OFFSET_OUT_OF_RANGE:
+            copy.problem = self._error(number, answer.error)
             self._fetch_bounds([number])
             if copy.source_start <= copy.log.end_offset <= copy.target:
                 copy.epochs_fit = False  # it is the epoch that the leader does not know
             return False
-        if answer.error:
-            return self._check_error(number, answer.error)
         if answer.log_start_offset >= 0 and answer.high_watermark >= 0:
             self._check_bounds(number, copy, answer.log_start_offset, answer.high_watermark)
-        copy.last_answer = time.monotonic()
         copy.target = max(copy.target, answer.high_watermark)
         end = copy.log.end_offset
         if answer.records:
             if not self._append(number, copy, answer.records):
+                copy.problem = self._source.problem(number)
                 return False
             copy.endings.learn(answer, committed=copy.committed)
             copy.empty_answers = 0
-        elif silent and not copy.committed and end < answer.high_watermark:
-            copy.empty_answers += 1
-            if copy.empty_answers >= _QUIET:  # compaction left nothing up to the source's end
-                copy.log._require_writer().truncator.skip_to(answer.high_watermark)
+        elif silent and not copy.committed and end < copy.target:
+            self._take_nothing(number, copy, answer.high_watermark)
+        if answer.records or not silent or end >= copy.target:  # else something is to come
+            copy.troubled_since = None
+        if end >= copy.target:
+            copy.empty_answers = 0
         copy.committed = end < copy.log.end_offset < answer.last_stable_offset
         if answer.log_start_offset > copy.source_start:
             copy.source_start = answer.log_start_offset
             self._follow_start(copy)
         return True
 
-    def _append(self, number: int, copy: _Copy, records: bytes) -> bool:
+    def _take_nothing(self, number: int, copy: PartitionCopy, high_watermark: int) -> None:
+        """An answer without a record below the end that the source has reported."""
+        end = copy.log.end_offset
+        copy.empty_answers += end < high_watermark
+        if end < high_watermark and copy.empty_answers >= _QUIET:
+            copy.report.notes.append(
+                f"the leader has no records at offsets {end} to {high_watermark - 1}, as after a "
+                "compaction: the copy continues behind them"
+            )
+            copy.log._require_writer().truncator.skip_to(high_watermark)
+            copy.troubled_since, copy.empty_answers = None, 0
+            return
+        if not self._is_given_up(copy):
+            return
+        reported = copy.target
+        self._fetch_bounds([number])  # raises if the source ends before the copy now
+        if copy.target > end:
+            raise SourceError(
+                f"partition {number} of {self._source.topic!r}: {self._source.leader_of(number)} "
+                f"says that it ends at {copy.target}, but sends nothing beyond {end}",
+                path=copy.log.path,
+                offset=end,
+            )
+        copy.report.notes.append(
+            f"the source ended at {reported}, and ends at {copy.target} now: it was truncated "
+            "before the records in between were copied"
+        )
+
+    def _append(self, number: int, copy: PartitionCopy, records: bytes | memoryview) -> bool:
         """Append batches, and the ends of transactions that the source no longer has.
 
         False if the source has to be asked for them first, and does not answer.
@@ -471,15 +479,15 @@ class Mirror:
                 )
             copy.room *= 2
             return True
-        last = _last_batch(records)
+        last = last_batch(records)
         copy.epoch = copy.epoch if last is None else last[2]
         self._raise_start(copy)
         return True
 
-    def _store_batches(self, number: int, copy: _Copy, records: bytes) -> int:
+    def _store_batches(self, number: int, copy: PartitionCopy, records: bytes | memoryview) -> int:
         """Append batches unchanged; returns their bytes, without a cut one."""
         log = copy.log
-        first = _first_batch(records)
+        first = first_batch(records)
         if first is not None and log.end_offset < copy.source_start:
             # The batch that holds the source's start may begin before it; wrapped messages v0 and
             # v1 name only their last offset.
@@ -502,7 +510,7 @@ class Mirror:
         copy.report.bytes += size
         return size
 
-    def _write_end(self, copy: _Copy, end: End) -> None:
+    def _write_end(self, copy: PartitionCopy, end: End) -> None:
         """Write the end of a transaction whose marker the source's cleaner removed."""
         undecided = copy.endings.write(end)
         if undecided is None:
@@ -518,32 +526,54 @@ class Mirror:
             "here. Mirror into another directory for what the source has now"
         )
 
-    def _check_error(self, number: int, code: int) -> bool:
-        if code not in PASSING:
+    def _error(self, number: int, code: int) -> str:
+        return f"{self._source.leader_of(number)} answers {self._source.sentence(code)}"
+
+    def _is_refused(self, number: int, copy: PartitionCopy, answer: Fetched | None) -> bool:
+        """Note why there was no answer, or an error that may pass; raise another. False."""
+        if answer is None:
+            copy.problem = self._source.problem(number)
+        elif answer.error in PASSING:
+            copy.problem = self._error(number, answer.error)
+        else:
             raise SourceError(
-                f"partition {number} of {self._source.topic!r}: the cluster refuses: "
-                f"{self._source.sentence(code)}"
+                f"partition {number} of {self._source.topic!r}: {self._source.leader_of(number)} "
+                f"refuses: {self._source.sentence(answer.error)}",
+                path=copy.log.path,
+                offset=copy.log.end_offset,
             )
         return False
 
     def _wait_for(self, troubled: list[int]) -> None:
         """Ask who leads; give up on a partition whose leader has not answered for _PATIENCE."""
         for number in troubled:
-            if time.monotonic() - self._copies[number].last_answer > _PATIENCE:
+            copy = self._copies[number]
+            if self._is_given_up(copy):
+                if not self._is_listed:
+                    raise SourceChangedError(
+                        f"topic {self._source.topic!r} was deleted in the cluster; what was copied "
+                        "stays"
+                    )
                 raise SourceError(
                     f"partition {number} of {self._source.topic!r}: no leader has answered for "
-                    f"{_PATIENCE:.0f} seconds; copied batches stay; run the mirror again"
+                    f"{_PATIENCE:.0f} seconds; the last problem: {copy.problem or 'unknown'}; "
+                    "copied batches stay; run the mirror again",
+                    path=copy.log.path,
+                    offset=copy.log.end_offset,
                 )
         time.sleep(_PAUSE)
         self._describe_again()
 
-    def _slow_down(self) -> None:
-        copied = sum(each.report.bytes for each in self._copies.values())
-        while self._pace is not None:
-            ahead = copied / self._pace - (time.monotonic() - self._started)
-            if ahead <= 0:
-                return
-            time.sleep(min(ahead, _STEP))
+    def _is_given_up(self, copy: PartitionCopy) -> bool:
+        """Whether the trouble lasts; it begins now where there was none. A leader that is gone may
+        take as long to be noticed as a trouble may last."""
+        now = time.monotonic()
+        if copy.troubled_since is None:
+            copy.troubled_since = now
+        return now - copy.troubled_since > _PATIENCE
+
+    def _copied(self) -> int:
+        return sum(each.report.bytes for each in self._copies.values())
 
     def _report_progress(self, number: int) -> None:
         if self._progress is None:
@@ -558,32 +588,6 @@ _WAYS_OUT = (
 )
 
 
-def _done(copy: _Copy) -> int:
+def _done(copy: PartitionCopy) -> int:
     """The offset up to which nothing is to be copied any more."""
     return max(copy.log.end_offset, copy.source_start)
-
-
-def _row(data: object, *, last: bool) -> tuple[int, ...] | None:
-    """(first, last offset, leader epoch, producer, its epoch, sequence, records, checksum)."""
-    table = batch_scan.scan(data, check_crc=False)  # type: ignore[arg-type]
-    if len(table) == 0:
-        return None
-    n = len(table) - 1 if last else 0
-    return (
-        table.base_offset[n],
-        table.last_offset[n],
-        table.leader_epoch[n],
-        table.producer_id[n],
-        table.producer_epoch[n],
-        table.base_sequence[n],
-        table.count[n],
-        table.crc[n],
-    )
-
-
-def _first_batch(data: object) -> tuple[int, ...] | None:
-    return _row(data, last=False)
-
-
-def _last_batch(data: object) -> tuple[int, ...] | None:
-    return _row(data, last=True)

@@ -1,69 +1,63 @@
-"""Settings of the connection to a cluster, from the text of a properties file."""
+"""Settings of the connection to a cluster, by the names of Kafka's clients."""
 
-import math
-import re
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, NamedTuple
 
+from kstore.config import parse_whole_number, setting_text
 from kstore.errors import InvalidConfigError
-from kstore.hints.close_names import close_names
+from kstore.security.client_settings import client_security
 
-_WORDS = {"true": True, "false": False}
-# Settings that Kafka's Java clients name differently, or keep in a form that only Java reads.
-_JAVA = {
-    "ssl_truststore_location": "ssl_cafile, a file of certificates in PEM",
-    "ssl_truststore_type": "ssl_cafile, a file of certificates in PEM",
-    "ssl_truststore_certificates": "ssl_cafile, a file of certificates in PEM",
-    "ssl_truststore_password": "ssl_cafile, a file of certificates in PEM",
-    "ssl_keystore_location": "ssl_certfile and ssl_keyfile, files in PEM",
-    "ssl_keystore_type": "ssl_certfile and ssl_keyfile, files in PEM",
-    "ssl_keystore_password": "ssl_certfile and ssl_keyfile, files in PEM",
-    "ssl_key_password": "ssl_password",
-    "ssl_endpoint_identification_algorithm": "ssl_check_hostname=true or false",
-    "sasl_jaas_config": "sasl_plain_username and sasl_plain_password, for SCRAM too",
+if TYPE_CHECKING:
+    from kstore.security.client_settings import ClientSecurity
+
+_PEM = "ssl.truststore.type=PEM and ssl.truststore.location"
+_PEM_KEY = "ssl.keystore.type=PEM and ssl.keystore.location, a file with key and certificates"
+_JAAS = "sasl.jaas.config"
+# kafka-python's names of what Kafka's clients name differently. Ignored, they would mean a
+# connection without encryption, or without authentication.
+_OTHERS = {
+    "ssl_cafile": _PEM,
+    "ssl_certfile": _PEM_KEY,
+    "ssl_keyfile": _PEM_KEY,
+    "ssl_password": "ssl.key.password",
+    "ssl_check_hostname": "ssl.endpoint.identification.algorithm, https or empty",
+    "sasl_plain_username": _JAAS,
+    "sasl_plain_password": _JAAS,
+    "api_version": "nothing, since a broker before 0.10 is recognised",
 }
-_OBJECTS = frozenset(
-    {"metrics", "sasl_oauth_token_provider", "selector", "socket_options", "ssl_context"}
-)
 
 
-def of_the_client(given: Mapping[str, Any], known: Mapping[str, Any]) -> dict[str, Any]:
-    """Settings as kafka-python takes them.
+class ConnectionSettings(NamedTuple):
+    """How to connect to a cluster."""
 
-    ``known``: its names, with their defaults, which determine the type. Dots in names count as
-    underscores; text is converted to that type, other values stay unchanged. Raises
-    InvalidConfigError for a name that kafka-python would ignore, and for a wrong value.
+    security: "ClientSecurity"
+    client_id: str = "kstore-mirror"
+    timeout: float | None = None
+    """Seconds to wait for a response."""
+
+
+def connection_settings(given: Mapping[str, object]) -> ConnectionSettings:
+    """Read ``security.protocol``, ``ssl.*``, ``sasl.*``, ``client.id`` and ``request.timeout.ms``.
+
+    Other settings of Kafka's clients have no effect. Raises InvalidConfigError for invalid
+    settings, and for kafka-python's names.
     """
-    found = {}
-    for name, value in given.items():
-        key = name.replace(".", "_")
-        if key not in known:
-            close = close_names(key, known, 2)
-            hint = _JAVA.get(key) or " or ".join(close) or "the names of kafka-python's KafkaClient"
-            raise InvalidConfigError(f"no setting of the connection: {name!r}; there is {hint}")
-        found[key] = _value(key, value, known[key]) if isinstance(value, str) else value
-    return found
-
-
-def _value(key: str, text: str, default: object) -> object:
-    if key in _OBJECTS:
-        raise InvalidConfigError(f"{key} is a Python object: it can be given from Python only")
-    if key == "acks" and text in ("all", "-1"):
-        return -1
-    if key == "api_version":
-        if re.fullmatch(r"[0-9]{1,4}(\.[0-9]{1,4}){1,3}", text) is None:
-            raise InvalidConfigError(f"api_version is a version such as 0.8.2, not {text!r}")
-        return tuple(map(int, text.split(".")))
-    if isinstance(default, bool):
-        if text.lower() not in _WORDS:
-            raise InvalidConfigError(f"{key} is true or false, not {text!r}")
-        return _WORDS[text.lower()]
-    if isinstance(default, int | float):
-        try:
-            number = float(text) if isinstance(default, float) else int(text)
-        except ValueError:
-            number = math.nan
-        if not number >= 0:
-            raise InvalidConfigError(f"{key} is a number, not {text!r}")
-        return number
-    return text
+    for name in given:
+        if not isinstance(name, str):
+            raise InvalidConfigError(f"the name of a setting is a text, not {name!r}")
+        other = _OTHERS.get(name.replace(".", "_"))
+        if other is None and "_" in name:
+            other = name.replace("_", ".")
+        if other is not None:
+            raise InvalidConfigError(
+                f"{name!r} is not a setting of Kafka's clients; instead of it: {other}"
+            )
+    texts = {name: setting_text(value) for name, value in given.items()}
+    timeout = texts.get("request.timeout.ms")
+    return ConnectionSettings(
+        security=client_security(texts),
+        client_id=texts.get("client.id", "kstore-mirror"),
+        timeout=None
+        if timeout is None
+        else parse_whole_number(timeout, 1, 2**31 - 1, name="request.timeout.ms") / 1000,
+    )

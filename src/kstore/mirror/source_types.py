@@ -1,7 +1,10 @@
-"""A source's answers, in types that need no client library."""
+"""What a source of the mirror answers."""
 
-from collections.abc import Sequence
-from typing import NamedTuple
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple, Protocol
+
+from kstore.remote.fetches import Fetched as Fetched
+from kstore.remote.fetches import Position as Position
 
 EARLIEST, LATEST = -2, -1
 OFFSET_OUT_OF_RANGE = 1
@@ -18,29 +21,27 @@ class TopicDescription(NamedTuple):
     partition_count: int
 
 
-class Position(NamedTuple):
-    """Where to continue with a partition. ``epoch``: the last batch's leader epoch; -1 unknown.
+class Source(Protocol):
+    """A cluster, as far as the copy needs it: :class:`kstore.mirror.source.KafkaSource`."""
 
-    ``committed``: up to the last stable offset only, with the aborted transactions listed
-    (read_committed), and without waiting for more.
-    """
+    @property
+    def topic(self) -> str: ...
+    def describe(self) -> TopicDescription: ...
+    def offsets(self, partitions: Sequence[int], when: int) -> dict[int, int]: ...
+    def fetch(
+        self,
+        positions: Mapping[int, Position],
+        *,
+        max_wait_ms: int,
+        max_bytes: int,
+        partition_max_bytes: int,
+    ) -> dict[int, Fetched]: ...
+    def sentence(self, code: int) -> str: ...
 
-    offset: int
-    epoch: int = -1
-    committed: bool = False
+    def leader_of(self, partition: int) -> str:
+        """The broker that leads a partition, and its address, for a sentence."""
+        ...
 
-
-class Fetched(NamedTuple):
-    """What a leader answered for one partition; offsets are -1 if it did not send them.
-
-    ``diverged`` is where the local log diverges from the leader's, by their leader epochs.
-    ``aborted`` lists producer ids and first offsets, for a ``committed`` position.
-    """
-
-    error: int
-    high_watermark: int
-    log_start_offset: int
-    records: bytes
-    diverged: int | None = None
-    last_stable_offset: int = -1
-    aborted: Sequence[tuple[int, int]] = ()
+    def problem(self, partition: int) -> str:
+        """Why the last fetch has no answer for a partition; empty if that is unknown."""
+        ...

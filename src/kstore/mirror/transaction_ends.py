@@ -88,7 +88,7 @@ class Endings:
             if found is not None and not found.error and _holds(found.records, entry):
                 self._committed[known] = not _is_listed(found, entry)
 
-    def missing(self, records: bytes) -> list[End] | None:
+    def missing(self, records: bytes | memoryview) -> list[End] | None:
         """The ends that the source's batches no longer contain, by position.
 
         None if the leader has to be asked and does not answer.
@@ -157,6 +157,8 @@ class Endings:
                     break
                 room *= 2
                 continue
+            if table.last_offset[-1] < at:  # it repeats what is before: no answer
+                return None
             at, room = table.last_offset[-1] + 1, _LARGE
         return True, committed
 
@@ -179,7 +181,7 @@ def _gaps(table: batch_scan.BatchTable, end: int) -> dict[int, int]:
     return found
 
 
-def _holds(records: bytes, entry: "ProducerEntry", stop: int = 2**63 - 1) -> bool:
+def _holds(records: bytes | memoryview, entry: "ProducerEntry", stop: int = 2**63 - 1) -> bool:
     """Whether a batch of records of the open transaction is among these."""
     table = batch_scan.scan(records, check_crc=False)
     first = entry.current_transaction_first_offset

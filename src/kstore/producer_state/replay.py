@@ -31,7 +31,7 @@ def replay_segment(
         return 0
     with OpenFile(files, view.path) as fd:
         if mapped and files.native:
-            with files.map(fd, size) as pages, memoryview(pages) as data:
+            with memoryview(files.map(fd, size)) as data:
                 return table.replay(data, start, stop)
         position = 0
         while position < size:

@@ -354,6 +354,11 @@ class ProducerState:
         self._aborted[old] = transaction_index.parse(self.table.aborted)
         self.table.begin_segment(base_offset)
 
+    def note_none_aborted(self, view: SegmentView) -> None:
+        """A new segment has no aborted transactions: without this, that nothing is in its index
+        would be found by reading it, once after each round of the cleaner."""
+        self._aborted[view] = []
+
     # --- writing -------------------------------------------------------------------------------
 
     def take_snapshot(self, offset: int) -> bool:

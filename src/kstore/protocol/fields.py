@@ -1,5 +1,9 @@
 """Texts as Kafka stores them: the partition of a group or transactional id, a text's size."""
 
+from functools import lru_cache
+
+_HASHES = 10_000  # names of groups and transactional ids, which a broker hashes in each request
+
 
 def java_hash(text: str) -> int:
     """Java's ``String.hashCode``: over UTF-16 code units, as a signed 32-bit integer."""
@@ -10,6 +14,7 @@ def java_hash(text: str) -> int:
     return value - (1 << 32) if value & 0x80000000 else value
 
 
+@lru_cache(_HASHES)
 def partition_for_name(name: str, partition_count: int) -> int:
     """The partition of an internal topic that stores a group or a transactional id.
 

@@ -128,9 +128,7 @@ def load(
         names=names,
     )
     producers.restore_indexes(segments)
-    report = recovered.report.and_end(segments.end_offset, durable)
-    if report.missing:
-        _LOGGER.warning("%s", report)
+    report = _and_end(recovered.report, segments, data_end, durable, log_start_offset)
     known_end = max(durable, high_watermark())
     next_epoch = epoch_after_loss(recovered, last_epoch, known_end, segments.end_offset)
     report = replace(report, next_epoch=next_epoch)
@@ -138,6 +136,17 @@ def load(
     if report is not logged:
         _LOGGER.info("%s", report)
     return LoadedLog(segments, epochs, known, report, producers, data_end, recovered.lost, shorter)
+
+
+def _and_end(
+    report: RecoveryReport, segments: SegmentList, data_end: int, durable: int, log_start: int
+) -> RecoveryReport:
+    """The report, with what the checkpoints say against the log's end; warns of that."""
+    ended = report.and_end(segments.end_offset, durable)
+    ended = ended.and_hidden(segments.views[0].base_offset, data_end, log_start)
+    if ended is not report:
+        _LOGGER.warning("%s", ended)
+    return ended
 
 
 def _without_producers(recovered: Recovered) -> frozenset[int]:

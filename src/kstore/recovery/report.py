@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from kstore.checkpoint.leader_epochs import EpochEntry, LeaderEpochs
+from kstore.files.filenames import LOG_STARTS
 from kstore.integers import count_of
 from kstore.lazy_dataclass import lazy_dataclass
 from kstore.recovery.lost_segments import LostRange
@@ -15,6 +16,16 @@ _FEW = 3  # names in a sentence
 def some_of(names: Sequence[str]) -> str:
     """A few names in full; of many the first and the last."""
     return ", ".join(names) if len(names) <= _FEW else f"{names[0]} to {names[-1]}"
+
+
+def describe_hidden(first: int, data_end: int, log_start: int) -> str:
+    """A log start beyond the log's last record, as openings and ``verify`` report it."""
+    return (
+        f"{LOG_STARTS} sets the log start to {log_start}, but the log's records end at "
+        f"{data_end}: those at offsets {first} to {data_end - 1} are in its files and hidden, "
+        f"unless they were deleted; to read them, remove the entry from {LOG_STARTS} while no "
+        "process has the directory open"
+    )
 
 
 @lazy_dataclass(frozen=True, kw_only=True)
@@ -87,6 +98,16 @@ class RecoveryReport:
             "the records between are missing from the log"
         )
         return replace(self, steps=(*self.steps, step), missing=recovery_point - end_offset)
+
+    def and_hidden(self, first: int, data_end: int, log_start: int) -> "RecoveryReport":
+        """This report, with a step where the checkpoint's log start hides all records.
+
+        A power cut leaves that too, if it takes the end of a log whose records were deleted.
+        """
+        if not first < data_end < log_start:
+            return self
+        step = describe_hidden(first, data_end, log_start)
+        return replace(self, steps=(*self.steps, step), faulty=True)
 
     def __str__(self) -> str:
         name = os.path.basename(self.path)

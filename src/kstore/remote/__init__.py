@@ -10,6 +10,7 @@ Modules:
 - connection: One connection to a broker, with version negotiation
 - consumer: Reads assigned partitions of a cluster
 - coordinators: Sends requests to the coordinator of a group or transactional id
+- fetches: Batches of many partitions, with one request to each leader
 - group_consumer: Reads the partitions that a consumer group of a cluster assigns
 - groups: Group administration: states, members, committed offsets
 - membership: A member of a consumer group, by Kafka's classic protocol

@@ -1,15 +1,22 @@
 """Finds brokers and leaders, and retries requests after retriable errors."""
 
+import os
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Self, TypeVar
 
-from kstore.errors import InvalidConfigError, KStoreError, SourceError
+from kstore.errors import ForkedError, InvalidConfigError, KStoreError, SourceError
 from kstore.integers import check_seconds
 from kstore.protocol.messages.metadata import MetadataRequest, MetadataResponse
 from kstore.remote.answer_errors import error_of, is_retriable
 from kstore.remote.authentication import AuthenticationFailedError
-from kstore.remote.connection import Answer, Connection, Request
+from kstore.remote.connection import (
+    Answer,
+    Begun,
+    Connection,
+    Request,
+    UndecodableResponseError,
+)
 from kstore.security.client_settings import ClientSecurity
 
 if TYPE_CHECKING:
@@ -43,7 +50,11 @@ def _bounded(timeout: "Seconds") -> float:
 
 
 class Cluster:
-    """Connections to the brokers of a cluster. For one thread at a time; ``close`` it after use."""
+    """Connections to the brokers of a cluster. For one thread at a time; ``close`` it after use.
+
+    A forked child can only close its copies: a request on them would mix with those of its parent,
+    and receive their responses. Every other method raises ForkedError there.
+    """
 
     def __init__(
         self,
@@ -53,6 +64,7 @@ class Cluster:
         timeout: "Seconds" = 30.0,
         security: ClientSecurity = _PLAINTEXT,
     ) -> None:
+        self._pid = os.getpid()
         self.bootstrap_servers = bootstrap_servers
         self._servers = parse_servers(bootstrap_servers)
         self._client_id = client_id
@@ -65,9 +77,15 @@ class Cluster:
         self._topic_ids: dict[str, bytes] = {}
         self.coordinators: dict[tuple[int, str], int] = {}  # nodes by kind and key
         self._bootstrap: Connection | None = None
+        self._failed: dict[tuple[str, int], None] = {}  # addresses to be tried last, in this order
+        self._reports_versions = False  # whether one of its brokers has answered ApiVersions
         self.controller_id = -1
         self.cluster_id: str | None = None
-        self.metadata([])
+        try:
+            self.metadata([])
+        except BaseException:
+            self.close()
+            raise
 
     def close(self) -> None:
         """Close the connections. Idempotent."""
@@ -87,30 +105,57 @@ class Cluster:
 
     # --- connections ----------------------------------------------------------------------
 
+    @property
+    def is_forked(self) -> bool:
+        """Whether this is a forked child of the process that opened the connections."""
+        return self._pid != os.getpid()
+
+    def _check_process(self) -> None:
+        if self.is_forked:
+            raise ForkedError(
+                "these connections to a cluster were opened before a fork; open new ones here"
+            )
+
     def _any(self) -> Connection:
-        """A connection to one of the bootstrap servers, which stays open."""
+        """A connection to one of the bootstrap servers, or brokers, which stays open."""
+        self._check_process()
         if self._bootstrap is not None:
             return self._bootstrap
         problem: SourceError | None = None
-        for host, port in self._servers:
+        for address in self._candidates():
             try:
-                self._bootstrap = self._open(host, port)
+                self._bootstrap = self._open(*address)
                 return self._bootstrap
             except SourceError as error:
+                self._try_last(address)
                 problem = error
         assert problem is not None
         raise problem
 
+    def _candidates(self) -> list[tuple[str, int]]:
+        """The addresses for a request to any broker; those that failed last are the last."""
+        known = dict.fromkeys([*self._servers, *self._addresses.values()])
+        failed = [each for each in self._failed if each in known]
+        return [*(each for each in known if each not in self._failed), *failed]
+
+    def _try_last(self, address: tuple[str, int]) -> None:
+        self._failed.pop(address, None)
+        self._failed[address] = None
+
     def _open(self, host: str, port: int) -> Connection:
-        return Connection(
+        connection = Connection(
             host,
             port,
             client_id=self._client_id,
             timeout=self._timeout,
             security=self._security,
+            may_be_old=not self._reports_versions,
         )
+        self._reports_versions = self._reports_versions or bool(connection.versions)
+        return connection
 
     def _node(self, node_id: int) -> Connection:
+        self._check_process()
         connection = self._connections.get(node_id)
         if connection is None:
             connection = self._connections[node_id] = self._open(*self.address(node_id))
@@ -141,6 +186,61 @@ class Cluster:
             self._drop(node)
             raise
 
+    def ask_each(
+        self,
+        requests: Sequence[tuple[int, Request]],
+        response: type[Answer],
+        *,
+        timeout: float = 0.0,
+        highest: int | None = None,
+    ) -> list[Answer | KStoreError]:
+        """Send requests to the brokers of these ids, then receive the responses, in order.
+
+        The brokers work at the same time. An error is returned instead of the response; the next
+        request replaces a failed connection.
+        """
+        self._check_process()
+        answers: list[Answer | KStoreError] = []
+        begun: list[tuple[Connection, Begun] | KStoreError] = []
+        try:
+            for node, request in requests:
+                begun.append(self._begin(node, request, timeout, highest))
+            for (node, _), each in zip(requests, begun, strict=True):
+                if isinstance(each, KStoreError):
+                    answers.append(each)
+                    continue
+                try:
+                    answers.append(each[0].finish(each[1], response))
+                except KStoreError as error:
+                    self._drop_failed(node, each[0])
+                    answers.append(error)
+        except BaseException:  # interrupted: the next requests would get these ones' responses
+            for node, _ in requests:
+                self._drop(node)
+            raise
+        return answers
+
+    def _begin(
+        self, node: int, request: Request, timeout: float, highest: int | None
+    ) -> tuple[Connection, Begun] | KStoreError:
+        try:
+            connection = self._node(node)
+        except KStoreError as error:
+            return error
+        try:
+            return connection, connection.begin(request, timeout=timeout, highest=highest)
+        except (SourceError, AuthenticationFailedError) as error:
+            self._drop_failed(node, connection)
+            return error
+        except KStoreError as error:
+            return error
+
+    def _drop_failed(self, node: int, connection: Connection) -> None:
+        """Close a connection that failed; the next request may have replaced it already."""
+        if self._connections.get(node) is connection:
+            del self._connections[node]
+        connection.close()
+
     def learn(self, node_id: int, host: str, port: int) -> None:
         """Remember the address of a broker from a response."""
         self._addresses[node_id] = (host, port)
@@ -164,6 +264,8 @@ class Cluster:
         connection = self._bootstrap if node is None else self._connections.pop(node, None)
         if node is None:
             self._bootstrap = None
+            if connection is not None:
+                self._try_last(connection.where)
         if connection is not None:
             connection.close()
 
@@ -187,7 +289,7 @@ class Cluster:
         """
         wanted = None if topics is None else [MetadataRequest.Topics(name=name) for name in topics]
         request = MetadataRequest(topics=wanted, allow_auto_topic_creation=may_create)
-        answer = self.ask(request, MetadataResponse)
+        answer = self._ask_in_turn(request, MetadataResponse)
         self._addresses = {each.node_id: (each.host, each.port) for each in answer.brokers}
         self._racks = {each.node_id: each.rack for each in answer.brokers}
         self.controller_id = answer.controller_id
@@ -200,6 +302,21 @@ class Cluster:
             for partition in topic.partitions:
                 self._leaders[name, partition.partition_index] = partition.leader_id
         return found
+
+    def _ask_in_turn(self, request: Request, response: type[Answer]) -> Answer:
+        """Ask any broker; if it does not respond, the others, each once."""
+        attempts = len(self._candidates())
+        while True:
+            address = self._any().where  # raises if none accepts a connection
+            attempts -= 1
+            try:
+                answer = self.ask(request, response)
+            except SourceError:
+                if attempts <= 0:
+                    raise
+            else:
+                self._failed.pop(address, None)
+                return answer
 
     @property
     def nodes(self) -> list[int]:
@@ -253,6 +370,7 @@ class Cluster:
                 if forget is not None:
                     self.forget_leader(*forget)
                 passes = isinstance(error, SourceError) or is_retriable(error.code)
+                passes = passes and not isinstance(error, UndecodableResponseError)
                 if not passes or error.code == 3 or time.monotonic() > deadline:
                     raise
             time.sleep(_PAUSE)

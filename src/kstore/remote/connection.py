@@ -9,9 +9,11 @@ authenticates after ApiVersions, and again before its session ends (KIP-368).
 import socket
 import struct
 import time
-from typing import ClassVar, Protocol, Self, TypeVar
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import ClassVar, NamedTuple, Protocol, Self, TypeVar
 
-from kstore.errors import KStoreError, SourceError
+from kstore.errors import InvalidMessageError, KStoreError, SourceError
 from kstore.protocol.api_keys import ApiKey
 from kstore.protocol.headers import RequestHeader, decode_response_header
 from kstore.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
@@ -28,7 +30,8 @@ from kstore.security.client_tls import ClientTls, client_context
 _PLAINTEXT = ClientSecurity()
 _SHARE_OF_SESSION = 0.85  # of a session's time, after which the client authenticates again
 _SIZE = struct.Struct(">i")
-_CHUNK = 1 << 20  # bytes received at a time, so that a response's claimed size allocates nothing
+_CHUNK = 1 << 20  # the first bytes of a buffer, so that a response's claimed size allocates nothing
+_GRACE = 1.0  # seconds for a response whose time is over, and which may have arrived meanwhile
 LARGEST_ANSWER = 1 << 30
 UNSUPPORTED_VERSION = 35
 UNSUPPORTED_SASL_MECHANISM = 33
@@ -58,11 +61,31 @@ class ClosedByBrokerError(SourceError):
     """The broker closed the connection without a response."""
 
 
+class UndecodableResponseError(SourceError):
+    """A response that is not a message of Kafka's protocol. A repetition does not help."""
+
+
+class Begun(NamedTuple):
+    """A request that was sent, and whose response was not received yet."""
+
+    api_key: int
+    version: int
+    correlation_id: int
+    seconds: float
+    """How long to wait for its response."""
+    deadline: float
+    """Until when, by time.monotonic."""
+
+
 class Connection:
     """A connection to one broker. For one thread. ``close`` it, or use it in ``with``.
 
     Raises SourceError if the broker is unreachable or does not respond within ``timeout`` seconds,
-    and AuthenticationFailedError if either side fails to authenticate.
+    and AuthenticationFailedError if either side fails to authenticate. A response has that time
+    for each MiB of it, so that a slow network is none that fails.
+
+    ``may_be_old``: whether a broker that closes the connection upon ApiVersions is taken for one
+    before 0.10. Otherwise it is one that stops.
     """
 
     def __init__(
@@ -73,17 +96,20 @@ class Connection:
         client_id: str = "kstore",
         timeout: float = 30.0,
         security: ClientSecurity = _PLAINTEXT,
+        may_be_old: bool = True,
     ) -> None:
         self.address = f"{host}:{port}"
         self._client_id = client_id
         self._correlation_id = 0
-        self._where = (host, port)
+        self._unanswered = 0  # requests whose responses were not received yet
+        self._largest = 0  # bytes of the largest response so far
+        self.where = (host, port)
         self._timeout = timeout
         self._tls, self._sasl = security.tls, security.sasl
         self._session_ends = float("inf")  # by time.monotonic
         self._socket = self._connect()
         try:
-            self.versions = self._ask_versions()  # empty for a broker before 0.10
+            self.versions = self._ask_versions(may_be_old)  # empty for a broker before 0.10
             if self._sasl is not None:
                 self._authenticate(self._sasl)
         except BaseException:
@@ -92,8 +118,8 @@ class Connection:
 
     def _connect(self) -> socket.socket:
         try:
-            connected = socket.create_connection(self._where, timeout=self._timeout)
-        except OSError as error:
+            connected = socket.create_connection(self.where, timeout=self._timeout)
+        except (OSError, ValueError, OverflowError) as error:  # no host name, no port
             raise SourceError(f"cannot connect to {self.address}: {error}") from error
         connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         if self._tls is None:
@@ -107,13 +133,14 @@ class Connection:
     def _encrypted(self, connected: socket.socket, tls: ClientTls) -> socket.socket:
         import ssl  # slow to import
 
+        context = client_context(tls)  # its files may be wrong: InvalidConfigError
         try:
-            return client_context(tls).wrap_socket(connected, server_hostname=self._where[0])
+            return context.wrap_socket(connected, server_hostname=self.where[0])
         except ssl.SSLCertVerificationError as error:
             raise AuthenticationFailedError(
                 f"the certificate of {self.address} is not trusted: {error.verify_message}"
             ) from None
-        except OSError as error:
+        except (OSError, ValueError) as error:
             raise SourceError(
                 f"TLS with {self.address} failed: {getattr(error, 'reason', None) or error}; "
                 "does that listener use TLS?"
@@ -160,10 +187,11 @@ class Connection:
         try:
             self._socket.settimeout(self._timeout)
             self._socket.sendall(_SIZE.pack(len(token)) + token)
-            (size,) = _SIZE.unpack(self._receive(_SIZE.size))
+            deadline = time.monotonic() + self._timeout
+            (size,) = _SIZE.unpack(self._receive(_SIZE.size, deadline))
             if not 0 <= size <= _CHUNK:
                 raise SourceError(f"{self.address} answered a token of {size} bytes")
-            return self._receive(size)
+            return bytes(self._receive(size, deadline))
         except SourceError as error:
             raise AuthenticationFailedError(
                 f"authentication at {self.address} failed: {error}"
@@ -180,14 +208,17 @@ class Connection:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def _ask_versions(self) -> dict[int, tuple[int, int]]:
+    def _ask_versions(self, may_be_old: bool) -> dict[int, tuple[int, int]]:
         request = ApiVersionsRequest(client_software_name="kstore", client_software_version="1")
         try:
             answer = self._exchange(request, 3, ApiVersionsResponse)
             if answer.error_code == UNSUPPORTED_VERSION:
                 answer = self._exchange(ApiVersionsRequest(), 0, ApiVersionsResponse)
-        except ClosedByBrokerError:  # a broker before 0.10, or one that is shutting down
+        except ClosedByBrokerError:
+            if not may_be_old:
+                raise
             self._socket.close()
+            self._unanswered = 0
             self._socket = self._connect()
             return {}
         return {each.api_key: (each.min_version, each.max_version) for each in answer.api_keys}
@@ -224,13 +255,37 @@ class Connection:
 
         ``timeout`` is added to the connection's timeout, for requests that wait at the broker.
         """
-        self._renew_session()
-        return self._exchange(request, self.version_of(request, highest), response, timeout)
+        return self.finish(self.begin(request, timeout=timeout, highest=highest), response)
+
+    def begin(self, request: Request, *, timeout: float = 0.0, highest: int | None = None) -> Begun:
+        """Send a request, as :meth:`ask`. Its response is received by :meth:`finish`.
+
+        Several may be begun; they are finished in the same order.
+        """
+        if not self._unanswered:  # an authentication would receive the response instead
+            self._renew_session()
+        return self._begin(request, self.version_of(request, highest), timeout)
+
+    def finish(self, begun: Begun, response: type[Answer]) -> Answer:
+        """Receive the response to the oldest request that was begun."""
+        with self._reporting(begun.seconds):
+            now = time.monotonic()
+            left = max(begun.deadline - now, min(_GRACE, begun.seconds))
+            self._socket.settimeout(left)
+            frame = self._receive_frame(now + left, begun.seconds)
+        self._unanswered -= 1
+        try:
+            return self._decode(frame, begun, response)
+        except BaseException:
+            self.close()  # later responses are not to be trusted either
+            raise
 
     def send(self, request: Request) -> None:
         """Send a request that gets no response: Produce with acks=0."""
         self._renew_session()
-        self._send(request, self.version_of(request))
+        version = self.version_of(request)
+        with self._reporting(self._timeout):
+            self._send(request, version)
 
     def _renew_session(self) -> None:
         if self._sasl is not None and time.monotonic() >= self._session_ends:
@@ -240,18 +295,26 @@ class Connection:
                 self.close()
                 raise
 
-    def _exchange(
-        self, request: Request, version: int, response: type[Answer], more: float = 0.0
-    ) -> Answer:
-        try:
-            self._socket.settimeout(self._timeout + more)
+    def _exchange(self, request: Request, version: int, response: type[Answer]) -> Answer:
+        return self.finish(self._begin(request, version), response)
+
+    def _begin(self, request: Request, version: int, more: float = 0.0) -> Begun:
+        seconds = self._timeout + more
+        with self._reporting(seconds):
+            self._socket.settimeout(seconds)
             correlation_id = self._send(request, version)
-            frame = self._receive_frame()
+        self._unanswered += 1
+        deadline = time.monotonic() + seconds
+        return Begun(request.API_KEY, version, correlation_id, seconds, deadline)
+
+    @contextmanager
+    def _reporting(self, seconds: float) -> Iterator[None]:
+        """Raise SourceError for errors of the socket, and close the connection."""
+        try:
+            yield
         except TimeoutError as error:
             self.close()  # the next request would get a late response to this one
-            raise SourceError(
-                f"no response from {self.address} within {self._timeout + more:g} s"
-            ) from error
+            raise SourceError(f"no response from {self.address} within {seconds:g} s") from error
         except SourceError:
             raise
         except OSError as error:
@@ -259,15 +322,23 @@ class Connection:
             raise ClosedByBrokerError(
                 f"the connection to {self.address} is closed: {error}"
             ) from error
-        reader = Reader(frame)
-        answered = decode_response_header(reader, request.API_KEY, version)
-        if answered != correlation_id:
-            self.close()
-            raise SourceError(
-                f"{self.address} responded to request {answered} instead of {correlation_id}"
-            )
-        is_refused = request.API_KEY == ApiKey.API_VERSIONS and frame[4:6] == b"\0\x23"
-        return response.decode(reader, 0 if is_refused else version)
+
+    def _decode(self, frame: bytearray, begun: Begun, response: type[Answer]) -> Answer:
+        reader = Reader(memoryview(frame).toreadonly())
+        try:
+            answered = decode_response_header(reader, begun.api_key, begun.version)
+            if answered != begun.correlation_id:
+                raise SourceError(
+                    f"{self.address} responded to request {answered} instead of "
+                    f"{begun.correlation_id}"
+                )
+            is_refused = begun.api_key == ApiKey.API_VERSIONS and frame[4:6] == b"\0\x23"
+            return response.decode(reader, 0 if is_refused else begun.version)
+        except InvalidMessageError as error:
+            raise UndecodableResponseError(
+                f"cannot decode the response of {self.address} to "
+                f"{ApiKey(begun.api_key).name} version {begun.version}: {error}"
+            ) from error
 
     def _send(self, request: Request, version: int) -> int:
         self._correlation_id = (self._correlation_id + 1) & 0x7FFFFFFF
@@ -279,25 +350,41 @@ class Connection:
         self._socket.sendall(_SIZE.pack(len(body)) + body)
         return self._correlation_id
 
-    def _receive_frame(self) -> bytes:
-        (size,) = _SIZE.unpack(self._receive(_SIZE.size))
+    def _receive_frame(self, deadline: float, seconds: float) -> bytearray:
+        # While other responses were received, this one could not flow: only its size has to be
+        # there by the deadline.
+        flows_until = max(deadline, time.monotonic() + self._timeout)
+        (size,) = _SIZE.unpack(self._receive(_SIZE.size, deadline))
         if not 4 <= size <= LARGEST_ANSWER:
             self.close()
             raise SourceError(
                 f"{self.address} announced a response of {size} bytes: is that a Kafka broker, and "
                 "with this security.protocol?"
             )
-        return self._receive(size)
+        self._socket.settimeout(seconds)
+        frame = self._receive(size, flows_until)
+        self._largest = max(self._largest, size)
+        return frame
 
-    def _receive(self, size: int) -> bytes:
-        received = bytearray()
-        while len(received) < size:
-            data = self._socket.recv(min(size - len(received), _CHUNK))
-            if not data:
+    def _receive(self, size: int, deadline: float) -> bytearray:
+        # It grows with what arrives, up to the size of an earlier response at once.
+        buffer = bytearray(min(size, max(self._largest, _CHUNK)))
+        received, following = 0, _CHUNK
+        while received < size:
+            if received >= following:
+                deadline = max(deadline, time.monotonic() + self._timeout)
+                following = received + _CHUNK
+            elif received and time.monotonic() > deadline:  # a byte now and then is no response
+                raise TimeoutError
+            if received == len(buffer):
+                buffer += bytes(min(size - received, received))
+            with memoryview(buffer) as view, view[received:] as free:
+                count = self._socket.recv_into(free)
+            if not count:
                 self.close()
                 raise ClosedByBrokerError(
                     f"{self.address} closed the connection without a response: the broker may not "
                     "support the request, or expects another security protocol"
                 )
-            received += data
-        return bytes(received)
+            received += count
+        return buffer

@@ -125,7 +125,12 @@ class RemoteConsumer:
         if stop is None:  # before Fetch 3: no complete batch fits
             self._enlarge(tp, start)
             return None
-        stop = max(start, stop)
+        if stop <= start:  # it would send the same batches without end
+            raise CorruptRecordError(
+                f"{tp.topic}-{tp.partition}: the leader sends batches that end before offset "
+                f"{start}, at which the fetch begins",
+                offset=start,
+            )
         self._positions[tp] = stop
         return RemoteBatch(tp.topic, tp.partition, records, start, stop)
 

@@ -83,7 +83,9 @@ class GroupConsumer:
         self.close()
 
     def close(self) -> None:
-        """Commit what is pending and leave the group."""
+        """Commit what is pending and leave the group. Without effect in a forked child."""
+        if self._store.cluster.is_forked:
+            return
         try:
             self._commit_pending()
             self._revoke()

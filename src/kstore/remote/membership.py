@@ -24,6 +24,7 @@ from kstore.remote.groups import assigned_partitions, commit_offsets
 from kstore.topic_partition import TopicPartition
 
 _PAUSE = 0.1  # seconds between attempts to join
+_PATIENCE = 2  # rebalances, each of its timeout, that other members may begin meanwhile
 # Codes after which a member rejoins, and the code after which it needs a new member id.
 _REJOIN = (ErrorCode.REBALANCE_IN_PROGRESS, ErrorCode.ILLEGAL_GENERATION)
 _FORGOTTEN = ErrorCode.UNKNOWN_MEMBER_ID
@@ -72,9 +73,11 @@ class Membership:
         """Join the group, or rejoin after a rebalance, and return the assigned partitions.
 
         Waits for the other members. Raises KStoreError with Kafka's code if the coordinator rejects
-        the member, such as INCONSISTENT_GROUP_PROTOCOL if the members have no common assignor.
+        the member, such as INCONSISTENT_GROUP_PROTOCOL if the members have no common assignor, and
+        REBALANCE_IN_PROGRESS if the group does not end its rebalances within twice their timeout.
         """
         subscribed = list(topics)
+        deadline = time.monotonic() + _PATIENCE * self._rebalance_timeout_ms / 1000
         while True:
             joined = self._join(subscribed)
             assignment = None if joined is None else self._sync(joined)
@@ -82,6 +85,9 @@ class Membership:
                 self._is_current = True
                 self._next_heartbeat = time.monotonic() + self._interval
                 return assigned_partitions(assignment)
+            if time.monotonic() > deadline:
+                about = f"group {self.group} has no assignment for this member"
+                raise_for(ErrorCode.REBALANCE_IN_PROGRESS, None, about)
 
     def _join(self, topics: list[str]) -> JoinGroupResponse | None:
         """Attempt to join once; None: retry."""
@@ -216,8 +222,11 @@ class Membership:
         return True
 
     def leave(self) -> None:
-        """Leave the group, so that other members take over immediately. Idempotent."""
-        if not self.member_id:
+        """Leave the group, so that other members take over immediately. Idempotent.
+
+        Not in a forked child: the membership is its parent's.
+        """
+        if not self.member_id or self._cluster.is_forked:
             return
         member_id, self.member_id, self._is_current = self.member_id, "", False
         if self.group_instance_id is not None:

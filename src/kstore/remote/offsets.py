@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 
-from kstore.errors import KStoreError
+from kstore.errors import KStoreError, SourceError
 from kstore.protocol.messages.list_offsets import ListOffsetsRequest, ListOffsetsResponse
 from kstore.remote.answer_errors import error_of, is_retriable
 from kstore.remote.cluster import Cluster
@@ -20,12 +20,13 @@ def list_offsets(
     Raises KStoreError if a leader returns an error, SourceError if it does not respond.
     """
     wanted = list(partitions)
-    return cluster.retrying(lambda: _ask_leaders(cluster, wanted, when), forget=None)
+    return cluster.retrying(lambda: ask_offsets(cluster, wanted, when), forget=None)
 
 
-def _ask_leaders(
-    cluster: Cluster, wanted: list[TopicPartition], when: int
+def ask_offsets(
+    cluster: Cluster, wanted: Iterable[TopicPartition], when: int
 ) -> dict[TopicPartition, int]:
+    """As :func:`list_offsets`, without retries; the next attempt asks for leaders that failed."""
     by_leader: dict[int, dict[str, list[int]]] = {}
     for tp in wanted:
         try:
@@ -35,17 +36,29 @@ def _ask_leaders(
                 continue
             raise
         by_leader.setdefault(leader, {}).setdefault(tp.topic, []).append(tp.partition)
+    requests = [(leader, _request(topics, when)) for leader, topics in by_leader.items()]
+    answers = cluster.ask_each(requests, ListOffsetsResponse)
     found: dict[TopicPartition, int] = {}
-    for leader, topics in by_leader.items():
-        found |= _ask(cluster, leader, topics, when)
+    problem: KStoreError | None = None
+    for topics, answer in zip(by_leader.values(), answers, strict=True):
+        asked = {TopicPartition(name, each) for name, numbers in topics.items() for each in numbers}
+        try:
+            if isinstance(answer, KStoreError):
+                if isinstance(answer, SourceError):
+                    for tp in asked:
+                        cluster.forget_leader(*tp)
+                raise answer
+            found |= _read(cluster, answer, asked)
+        except KStoreError as error:
+            problem = problem or error
+    if problem is not None:
+        raise problem
     return found
 
 
-def _ask(
-    cluster: Cluster, leader: int, topics: dict[str, list[int]], when: int
-) -> dict[TopicPartition, int]:
+def _request(topics: dict[str, list[int]], when: int) -> ListOffsetsRequest:
     Topics = ListOffsetsRequest.Topics  # noqa: N806 (a class)
-    request = ListOffsetsRequest(
+    return ListOffsetsRequest(
         replica_id=-1,
         topics=[
             Topics(
@@ -58,17 +71,28 @@ def _ask(
             for topic, partitions in topics.items()
         ],
     )
+
+
+def _read(
+    cluster: Cluster, answer: ListOffsetsResponse, asked: set[TopicPartition]
+) -> dict[TopicPartition, int]:
     found = {}
-    for topic in cluster.ask(request, ListOffsetsResponse, node=leader).topics:
+    problem: KStoreError | None = None
+    for topic in answer.topics:
         for each in topic.partitions:
             tp = TopicPartition(topic.name, each.partition_index)
+            if tp not in asked:
+                continue
             if each.error_code:
                 if is_retriable(each.error_code):
                     cluster.forget_leader(*tp)
                 if each.error_code == UNKNOWN_TOPIC_OR_PARTITION:
                     continue
-                raise error_of(each.error_code, None, f"{tp.topic}-{tp.partition}")
+                problem = problem or error_of(each.error_code, None, f"{tp.topic}-{tp.partition}")
+                continue
             offset = each.old_style_offsets[0] if each.old_style_offsets else each.offset
             if offset >= 0:
                 found[tp] = offset
+    if problem is not None:
+        raise problem
     return found

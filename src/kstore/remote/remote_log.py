@@ -11,6 +11,8 @@ from kstore.protocol.messages.list_offsets import ListOffsetsRequest, ListOffset
 from kstore.protocol.messages.produce import ProduceRequest, ProduceResponse
 from kstore.record import timestamp
 from kstore.remote.answer_errors import error_of, raise_for
+from kstore.remote.connection import UndecodableResponseError
+from kstore.remote.fetches import check_topic
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -46,6 +48,13 @@ class RemoteLog:
 
     def _leader(self) -> int:
         return self._cluster.leader(self.topic, self.partition)
+
+    def _check_partition(self, number: int) -> None:
+        """Refuse a response about another partition."""
+        if number != self.partition:
+            raise UndecodableResponseError(
+                f"the response about {self.path} is about partition {number}"
+            )
 
     # --- offsets ----------------------------------------------------------------------------
 
@@ -90,6 +99,7 @@ class RemoteLog:
         )
         answer = self._cluster.ask(request, ListOffsetsResponse, node=self._leader())
         found = only(only(answer.topics, self.path).partitions, self.path)
+        self._check_partition(found.partition_index)
         raise_for(found.error_code, None, self.path)
         if found.old_style_offsets:  # version 0
             return found.old_style_offsets[0]
@@ -115,6 +125,7 @@ class RemoteLog:
     def _produce(self, request: ProduceRequest, size: int) -> AppendInfo:
         answer = self._cluster.ask(request, ProduceResponse, node=self._leader())
         found = only(only(answer.responses, self.path).partition_responses, self.path)
+        self._check_partition(found.index)
         message = found.error_message
         if found.record_errors and found.record_errors[0].batch_index_error_message:
             message = found.record_errors[0].batch_index_error_message
@@ -139,6 +150,7 @@ class RemoteLog:
         )
         answer = self._cluster.ask(request, DeleteRecordsResponse, node=self._leader())
         found = only(only(answer.topics, self.path).partitions, self.path)
+        self._check_partition(found.partition_index)
         raise_for(found.error_code, None, self.path)
         return found.low_watermark
 
@@ -160,6 +172,9 @@ class RemoteLog:
         asked = FetchRequest.Topics.Partitions(
             partition=self.partition, fetch_offset=offset, partition_max_bytes=max_bytes
         )
+        asked_topic = FetchRequest.Topics(
+            topic=self.topic, topic_id=self._cluster.topic_id(self.topic), partitions=[asked]
+        )
         request = FetchRequest(
             replica_id=-1,
             max_wait_ms=max_wait_ms,
@@ -167,20 +182,17 @@ class RemoteLog:
             max_bytes=max_bytes,
             isolation_level=isolation_level,
             session_epoch=_NO_EPOCH,
-            topics=[
-                FetchRequest.Topics(
-                    topic=self.topic,
-                    topic_id=self._cluster.topic_id(self.topic),
-                    partitions=[asked],
-                )
-            ],
+            topics=[asked_topic],
         )
         highest = None if self._cluster.has_topic_id(self.topic) else 12
         answer = self._cluster.ask(
             request, FetchResponse, node=node, timeout=max_wait_ms / 1000, highest=highest
         )
         raise_for(answer.error_code, None, self.path)
-        found = only(only(answer.responses, self.path).partitions, self.path)
+        topic = only(answer.responses, self.path)
+        found = only(topic.partitions, self.path)
+        self._check_partition(found.partition_index)
+        check_topic(topic, self.topic, asked_topic.topic_id)
         if found.error_code:
             raise error_of(found.error_code, None, f"{self.path}, offset {offset}")
         return found

@@ -133,6 +133,16 @@ def describe_producers(
     cluster: Cluster, partitions: Iterable[TopicPartition], *, broker: int | None = None
 ) -> dict[TopicPartition, list[ProducerDescription]]:
     """The active producers of partitions, from their leaders or from one broker."""
+    wanted = list(partitions)
+    if broker is not None:
+        cluster.metadata([])
+        cluster.address(broker)  # an unknown one is an error at once
+    return cluster.retrying(lambda: _ask_producers(cluster, wanted, broker), forget=None)
+
+
+def _ask_producers(
+    cluster: Cluster, partitions: list[TopicPartition], broker: int | None
+) -> dict[TopicPartition, list[ProducerDescription]]:
     by_node: dict[int, list[TopicPartition]] = {}
     for tp in partitions:
         node = cluster.leader(tp.topic, tp.partition) if broker is None else broker
@@ -145,6 +155,8 @@ def describe_producers(
         for topic in cluster.ask(request, DescribeProducersResponse, node=node).topics:
             for each in topic.partitions:
                 tp = TopicPartition(topic.name, each.partition_index)
+                if each.error_code:
+                    cluster.forget_leader(tp.topic, tp.partition)
                 raise_for(each.error_code, each.error_message, f"{tp.topic}-{tp.partition}")
                 found[tp] = [
                     ProducerDescription(
@@ -180,10 +192,13 @@ def abort_transaction(
         topics=[Markers.Topics(tp.topic, [tp.partition])],
         coordinator_epoch=coordinator_epoch,
     )
-    node = cluster.leader(tp.topic, tp.partition)
-    answer = cluster.ask(
-        WriteTxnMarkersRequest(markers=[marker]), WriteTxnMarkersResponse, node=node
-    )
+    request = WriteTxnMarkersRequest(markers=[marker])
     about = f"{tp.topic}-{tp.partition}"
-    topic = only(only(answer.markers, about).topics, about)
-    raise_for(only(topic.partitions, about).error_code, None, about)
+
+    def attempt() -> None:
+        node = cluster.leader(tp.topic, tp.partition)
+        answer = cluster.ask(request, WriteTxnMarkersResponse, node=node)
+        topic = only(only(answer.markers, about).topics, about)
+        raise_for(only(topic.partitions, about).error_code, None, about)
+
+    cluster.retrying(attempt, forget=(tp.topic, tp.partition))

@@ -115,12 +115,12 @@ def open_source(
             return source
         if files.native:
             try:
-                mapped = files.map(fd, size)
+                mapped = memoryview(files.map(fd, size))
                 for start in range(0, size, WINDOW):
                     files.prefault(mapped, start, min(WINDOW, size - start), fd)
                     if progress is not None:
                         progress(min(WINDOW, size - start))
-                source.data = memoryview(mapped)
+                source.data = mapped
                 return source
             except StorageError:
                 progress = None  # already reported

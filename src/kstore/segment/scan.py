@@ -47,11 +47,11 @@ def scan_segment(
 
 def _scan_mapped(files: Files, fd: int, scan: SegmentScan, on_progress: OnProgress | None) -> None:
     """Feed the mapped pages: no copy, 1.2 to 1.5 times as fast as reading."""
-    with files.map(fd, scan.file_size) as mapped, memoryview(mapped) as view:
+    with memoryview(files.map(fd, scan.file_size)) as view:
         for start in range(0, scan.file_size, WINDOW):
             end = min(start + WINDOW, scan.file_size)
             files.read_ahead(fd, end, WINDOW)
-            files.prefault(mapped, start, end - start, fd)
+            files.prefault(view, start, end - start, fd)
             with view[scan.position : end] as window:
                 more = scan.feed(window)
             if on_progress is not None:

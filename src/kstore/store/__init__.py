@@ -22,14 +22,18 @@ Modules:
 - log_dir_info: What a store's log directory contains now, for ``store.log_dirs`` and
   DescribeLogDirs
 - log_manager: The log directories, partitions and open logs of a store (Kafka's LogManager)
+- lost_partitions: The partitions that ``kstore.topics`` has and no directory of a store has
 - merge_reports: Merges the reports on several partitions into one, for calls on a topic or a store
 - missing_settings: Detects that a log directory written by kstore has lost ``kstore.topics``, the
   topics' settings
 - open_file_lru: The logs that a store has loaded, and which of them hold files open
 - open_store: ``kstore.open``: log directories of Kafka as a store
 - parallel_recovery: Recovers the partitions of a store that was not closed cleanly, in parallel
+- partition_changes: Creates and deletes single partitions of topics, of which a directory has 1, 4
+  and 7, say
 - partition_factory: Opens a partition of a log directory as a :class:`kstore.Log`, for writing or
   for reading
+- partition_methods: Methods of a store that create, open and delete single partitions, by topic id
 - remove_tree: Removes a directory of a deleted partition
 - rolled_segments_flusher: Syncs rolled segments of a store in a thread, so that recovery points
   follow the log ends
@@ -39,17 +43,19 @@ Modules:
 - store: A store: one or several Kafka log directories, opened by one writer and many readers
 - store_retention: Applies retention to all partitions of a store, then removes ``-delete`` folders
 - topic: A topic: a sequence of logs, one for each partition
-- topic_arguments: Checks the arguments with which a topic is created
+- topic_arguments: Checks the arguments with which topics and partitions are created
 - topic_creation: Creates topics and partitions in the log directories of a store, several topics
   at a time
 - topic_deletion: Deletes a topic's committed offsets and aborts its open transactions with the
   topic
+- topic_differences: The events of a topic between two states of it
 - topic_identity: Distinguishes a topic from a later one of the same name, by its id or a creation
   stamp
 - topic_names: The names of a store's topics, as a list, and what a store answers to guesses
   about them
 - topic_registry: The topics of a store: the log directory of each partition, settings, creation,
   deletion
+- topic_watch: Publishes the changes of a store's topics: to callbacks, a broker, and open consumers
 - unfinished_topic: Topics whose creation was interrupted: by a full disk, or a crash
 - verify_topics: Audits several partitions of a store into one report, while topics may be deleted
 

@@ -50,11 +50,12 @@ class ReplicaMoves:
         """Whether a partition is being moved (then it is not compacted, as in Kafka)."""
         return key in self._moving
 
-    def check_not_moving(self, topic: str) -> None:
-        for name, partition in self._moving:
-            if name == topic:
+    def check_not_moving(self, topic: str, partition: int | None = None) -> None:
+        """Raise if a partition of a topic, or this one, is being moved."""
+        for name, number in self._moving:
+            if name == topic and partition in (None, number):
                 raise PolicyViolationError(
-                    f"{topic}-{partition} is being moved to another directory; wait until the "
+                    f"{topic}-{number} is being moved to another directory; wait until the "
                     "move is finished"
                 )
 

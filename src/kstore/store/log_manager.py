@@ -20,8 +20,10 @@ from kstore.compaction.log_cleaner import LogCleaner
 from kstore.config import StoreConfig
 from kstore.errors import (
     ClosedError,
+    InconsistentTopicIdError,
     LogFailedError,
     StorageError,
+    TopicExistsError,
     UnknownTopicOrPartitionError,
 )
 from kstore.files.descriptor_limit import SpareDescriptors
@@ -46,6 +48,7 @@ from kstore.store.log_dir_info import LogDirInfo, describe_log_dir
 from kstore.store.missing_settings import check_settings
 from kstore.store.open_file_lru import OpenLogs
 from kstore.store.parallel_recovery import Progress, StoreRecovery
+from kstore.store.partition_changes import PartitionToCreate
 from kstore.store.partition_factory import (
     open_for_reading,
     open_for_writing,
@@ -56,9 +59,11 @@ from kstore.store.staged_recovery import StagedRecovery
 from kstore.store.store_retention import StoreRetention
 from kstore.store.topic_identity import TopicIdentities
 from kstore.store.topic_registry import TopicRegistry
+from kstore.store.topic_watch import TopicChanges
 
 if TYPE_CHECKING:
     from kstore.log.retention_report import RetentionReport
+    from kstore.store.store import Store
 
 T = TypeVar("T")
 PartitionKey = tuple[str, int]
@@ -82,7 +87,7 @@ class LogManager:
         config: StoreConfig,
         *,
         writable: bool,
-        store_ref: Callable[[], object],
+        store_ref: "Callable[[], Store | None]",
     ) -> None:
         self.config = config
         self.writable = writable
@@ -115,6 +120,10 @@ class LogManager:
                 self._dirs.append(_open_log_dir(files, path, writable, alone=len(paths) == 1))
             self.catalog = TopicRegistry(self._dirs, config.log)
             self.identities = TopicIdentities(self.catalog, self.lock)
+            self.changes = TopicChanges(
+                self.lock, self.catalog, self.identities, self.background, store_ref
+            )
+            self.catalog.on_change = self.changes.note
             check_settings(self.catalog, writable=writable)
             if writable:
                 self.catalog.resume()
@@ -314,33 +323,82 @@ class LogManager:
             if directory is log_dir
         ]
 
-    def delete(self, topic: str, *, foreign: bool) -> None:
-        """Close a topic's logs, then delete its directories."""
-        self.recoveries.wait(*((topic, each) for each in self.catalog.topics.get(topic, {})))
+    def create_partition(self, wanted: PartitionToCreate, *, exist_ok: bool) -> None:
+        """Create one partition; the caller holds the lock, and opens it."""
+        topic, partition = wanted[:2]
+        if partition in self.catalog.topics.get(topic, ()):
+            if wanted.topic_id is not None:
+                self.identities.check_topic_id(topic, partition, wanted.topic_id)
+            if not exist_ok:
+                folder = partition_directory(topic, partition)
+                path = self.catalog.log_dir_of(topic, partition).join(folder)
+                raise TopicExistsError(f"partition {folder} already exists", path=path)
+            return
+        known_id = self.identities.topic_id_if_any(topic)
+        if known_id is not None and wanted.topic_id not in (None, known_id):
+            raise InconsistentTopicIdError(
+                f"topic {topic!r} has the id {known_id} here, not {wanted.topic_id}",
+                path=self._dirs[0].path,
+            )
+        self.catalog.partition_changes.create(wanted, known_id)
+
+    def delete(
+        self,
+        topic: str,
+        partition: int | None = None,
+        *,
+        foreign: bool,
+        topic_id: str | None = None,
+    ) -> None:
+        """Close a topic's logs, then delete its directories; or those of one partition."""
+        catalog, changes = self.catalog, self.catalog.partition_changes
+        numbers = catalog.topics.get(topic, {}) if partition is None else (partition,)
+        self.recoveries.wait(*((topic, each) for each in numbers))
         with self.lock:
-            self.catalog.check_deletable(topic, foreign=foreign)
-            self._moves.check_not_moving(topic)
-            for (name, _), writer in self._writers.items():
-                if name == topic:
+            if partition is None:
+                catalog.check_deletable(topic, foreign=foreign)
+            else:
+                changes.check_deletable(topic, partition, foreign=foreign)
+                if topic_id is not None:
+                    self._check_id_of_deleted(topic, partition, topic_id)
+            self._moves.check_not_moving(topic, partition)
+            for (name, number), writer in self._writers.items():
+                if name == topic and partition in (None, number):
                     writer.state.check_lock_order()
         try:
-            for log in self.logs.of_topic(topic):
+            for log in self.logs.of_topic(topic, partition):
                 log.close()
                 self._forget(log)
         except BaseException:  # the topic is left, and loads its logs again
-            for log in self.logs.of_topic(topic):
+            for log in self.logs.of_topic(topic, partition):
                 if log.closed:
                     self._forget(log)
             raise
         with self.lock:
-            for log in self.logs.of_topic(topic):  # opened since
+            for log in self.logs.of_topic(topic, partition):  # opened since
                 self.logs.remove(log)
                 log.close()
             for key in [key for key in self.recoveries.failed if key[0] == topic]:
-                del self.recoveries.failed[key]
-            self.catalog.delete(topic)
-        self.cleaner.forget_topic(topic)
-        self.background.forget_topic(topic)
+                if partition in (None, key[1]):
+                    del self.recoveries.failed[key]
+            if partition is None:
+                catalog.delete(topic)
+            else:
+                changes.delete(topic, partition)
+        self.cleaner.forget_topic(topic, partition)
+        self.background.forget_topic(topic, partition)
+
+    def _check_id_of_deleted(self, topic: str, partition: int, topic_id: str) -> None:
+        """Raise InconsistentTopicIdError; the id of a lost partition is the topic's."""
+        if partition in self.catalog.topics.get(topic, ()):
+            self.identities.check_topic_id(topic, partition, topic_id)
+            return
+        known_id = self.catalog.settings.topic_id(topic)
+        if known_id not in (None, topic_id):
+            raise InconsistentTopicIdError(
+                f"topic {topic!r} has the id {known_id} here, not {topic_id}",
+                path=self._dirs[0].path,
+            )
 
     def _forget(self, log: Log) -> None:
         self.logs.remove(log)

@@ -30,8 +30,9 @@ class OpenLogs:
     def __iter__(self) -> Iterator[Log]:
         return iter(list(self._logs.values()))
 
-    def of_topic(self, topic: str) -> list[Log]:
-        return [log for log in self if log.topic == topic]
+    def of_topic(self, topic: str, partition: int | None = None) -> list[Log]:
+        """The logs of a topic, or of one of its partitions."""
+        return [log for log in self if log.topic == topic and partition in (None, log.partition)]
 
     def awake(self) -> list[Log]:
         """The logs that hold files open."""

@@ -33,14 +33,15 @@ from kstore.files.files import DISK, Files
 from kstore.hints.keyword_names import NO_DRY_RUN, explain_keywords, explain_partition_count
 from kstore.integers import INT64_MAX, check_integer
 from kstore.log.log import Log
+from kstore.store import partition_methods
 from kstore.store.alter_log_dir import MoveInfo
 from kstore.store.finish_interrupted import recover_first
 from kstore.store.log_dir_info import LogDirInfo
 from kstore.store.log_manager import LogManager
 from kstore.store.parallel_recovery import Progress, StoreRecovery
 from kstore.store.topic import Topic, TopicHandles
-from kstore.store.topic_creation import TopicToCreate
 from kstore.store.topic_names import GuessedNamesOfStores, TopicNames
+from kstore.store.topic_watch import watch_topics
 from kstore.topic_partition import ByPartition, TopicName, TopicPartition, as_partition
 
 if TYPE_CHECKING:
@@ -54,7 +55,6 @@ if TYPE_CHECKING:
     from kstore.verify.partition import VerifyReport
 
 Paths = str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
-
 
 _MISSING_OK = "use missing_ok=True"
 _CREATE = "use create_topic(name, partitions=4, exist_ok=True)"
@@ -123,7 +123,7 @@ class Store(Mapping[str, Topic], GuessedNamesOfStores):
         self._lock, self._logs = self._manager.lock, self._manager.logs
         self._catalog = self._manager.catalog
         self._topics = TopicHandles(self, self._manager)
-        self._closed = False
+        self._closed = self._is_closing = False
         process_lifetime.opened(self)
         if self.writable:
             try:
@@ -254,6 +254,7 @@ class Store(Mapping[str, Topic], GuessedNamesOfStores):
         self._check_writable()
         while True:
             with self._lock:
+                self._catalog.partition_changes.end_emptied(name)
                 if self._catalog.offline or not self._catalog.is_being_deleted(name):
                     if exist_ok and name in self._catalog.topics:
                         return self._topics.existing(name, partitions, config)
@@ -261,23 +262,9 @@ class Store(Mapping[str, Topic], GuessedNamesOfStores):
                     return self._topics.update(name)
             self._finish_delete(name)  # waits for another thread's, repeats one that failed
 
-    def _create_topics(self, wanted: Sequence[TopicToCreate]) -> dict[str, Exception]:
-        """Create several topics at once; returns the errors of those that do not exist then."""
-        self._check_writable()
-        errors: dict[str, Exception] = {}
-        for each in wanted:
-            try:
-                if self._catalog.is_being_deleted(each.name):  # now, or a failure left it so
-                    self._finish_delete(each.name)
-            except Exception as error:
-                errors[each.name] = error
-        wanted = [each for each in wanted if each.name not in errors]
-        with self._lock:
-            errors |= self._catalog.create_all(wanted)
-            for each in wanted:
-                if each.name not in errors:
-                    self._topics.update(each.name)
-        return errors
+    create_partition = partition_methods.create_partition
+    partition = partition_methods.partition
+    delete_partition = partition_methods.delete_partition
 
     @explain_partition_count
     def add_partitions(self, name: str, partitions: int) -> Topic:
@@ -344,8 +331,11 @@ class Store(Mapping[str, Topic], GuessedNamesOfStores):
         """
         self._check_writable()
         with self._deletion_lock:
+            with self._lock:
+                self._catalog.partition_changes.end_emptied(name)
+                is_missing = name not in self and not self._catalog.lost.of(name)
             if name in self or not self._catalog.is_being_deleted(name):
-                if missing_ok and name not in self:
+                if missing_ok and is_missing:
                     return
                 try:
                     self._manager.delete(name, foreign=foreign)
@@ -403,6 +393,7 @@ class Store(Mapping[str, Topic], GuessedNamesOfStores):
 
     # --- producers and consumers ----------------------------------------------------------
 
+    watch = watch_topics
     producer = open_clients.producer
     consumer = open_clients.consumer
     transactional_producer = open_clients.transactional_producer
@@ -533,7 +524,10 @@ class Store(Mapping[str, Topic], GuessedNamesOfStores):
         if (server := self._server) is not None:
             server._check_can_close()  # before anything is closed under it
         self._manager.spare.release()
-        for dependant in list(self._dependants):
+        with self._lock:
+            self._is_closing = True  # no client is added to those that are closed now
+            dependants = list(self._dependants)
+        for dependant in dependants:
             attempt(errors, dependant.close)
         if (server := self._server) is not None:  # after them: it may coordinate transactions
             attempt(errors, server.close)
@@ -581,6 +575,11 @@ class Store(Mapping[str, Topic], GuessedNamesOfStores):
         if self._closed or self._forked:
             if self._forked:
                 raise ForkedError("this store was opened before a fork; open a new one here")
+            raise ClosedError("the store is closed", path=self.paths[0])
+
+    def _check_not_closing(self) -> None:
+        self._check()
+        if self._is_closing:
             raise ClosedError("the store is closed", path=self.paths[0])
 
     def _check_writable(self) -> None:

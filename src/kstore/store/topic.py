@@ -6,7 +6,13 @@ from itertools import chain
 from typing import TYPE_CHECKING, Any, Never, Unpack, overload
 
 from kstore.client.argument_errors import wrong_send
-from kstore.client.partitioner import Partitioner, StickyPartitioner, as_partitioner, choose
+from kstore.client.partitioner import (
+    PartialTopicPartitioner,
+    Partitioner,
+    StickyPartitioner,
+    as_partitioner,
+    choose,
+)
 from kstore.config import LogConfig, as_log_config
 from kstore.errors import TopicExistsError
 from kstore.hints.kafka_names import OF_TOPICS
@@ -22,7 +28,7 @@ from kstore.hints.keyword_names import (
     explain_table,
 )
 from kstore.hints.missing_names import answer_names
-from kstore.integers import check_integer, count_of
+from kstore.integers import check_integer, count_of, list_numbers
 from kstore.log.delete_segments import checked_log_start
 from kstore.log.read_committed import Isolation
 from kstore.record import Headers, Item, Record
@@ -52,10 +58,10 @@ class Topic:
     """The partitions of one topic, as a sequence of :class:`kstore.Log`.
 
     ``topic[2]`` is the log of partition 2, opened on first use; ``len(topic)`` is the number of
-    partitions; iterating gives the logs in order. In a directory of a Kafka broker that hosts
-    only some partitions, or if a log directory is offline, the others are missing: ``partitions``
-    lists the present ones, and ``len()`` is the count in ``kstore.topics``, else the number of the
-    highest present partition + 1.
+    partitions; iterating gives the logs in order. Where the store has only some partitions (see
+    :meth:`Store.create_partition`), or if a log directory is offline, the others are missing:
+    ``partitions`` lists the present ones, and ``len()`` is the count in ``kstore.topics``, else the
+    number of the highest present partition + 1.
 
     A handle is live: it has the partitions and settings that the topic of its name has now, also
     after :meth:`Store.add_partitions`, and in a store opened with ``mode="r"`` what a writer in
@@ -70,6 +76,7 @@ class Topic:
         self._store = store
         self.name = name
         self._partitioner: Partitioner | None = None
+        self._default: Partitioner | None = None  # the partitioner that no caller has chosen
         self._partitions: tuple[int, ...]
         self._length: int
         self._update(partitions, count)
@@ -77,6 +84,8 @@ class Topic:
     def _update(self, partitions: Iterable[int], count: int) -> None:
         """Called by the store when the topic's partitions change; none: the topic was deleted."""
         present = tuple(sorted(partitions))
+        if self._partitioner is self._default:  # a topic may become partial
+            self._partitioner = None
         self._partitions, self._length = present, max(present[-1] + 1, count) if present else 0
         if not present:
             self._partitioner = None
@@ -182,7 +191,8 @@ class Topic:
         The partition is the given one, else the partitioner's choice: murmur2 of the key as in
         Java's client, and for records without a key one partition at a time
         (:class:`StickyPartitioner`). Errors are those of :meth:`kstore.Log.append`, and
-        UnknownTopicOrPartitionError for a missing partition.
+        UnknownTopicOrPartitionError for a missing partition, and for a key where the store
+        has only some partitions.
         """
         if unexpected or unknown:
             raise wrong_send("append(value, key=...)", None, unknown)
@@ -212,9 +222,18 @@ class Topic:
 
     def partition_for(self, key: bytes | None, value: bytes | None = None) -> int:
         """The partition that a record would go to."""
-        if self._partitioner is None:
-            self._partitioner = StickyPartitioner(self.config.batch_size)
-        return choose(self._partitioner, key, value, self._length or len(self))
+        partitioner = self._partitioner
+        if partitioner is None:
+            partitioner = self._default = self._partitioner = self._default_partitioner()
+        return choose(partitioner, key, value, self._length or len(self))
+
+    def _default_partitioner(self) -> Partitioner:
+        batch_size = self.config.batch_size
+        with self._store._lock:
+            is_partial = self._store._catalog.is_partial(self.name)
+        if is_partial:
+            return PartialTopicPartitioner(batch_size, self.name, lambda: self._partitions)
+        return StickyPartitioner(batch_size)
 
     def partition_by(self, partitioner: Partitioner | str | None) -> None:
         """Choose partitions by ``partitioner(key, value, count)``; None restores the default.
@@ -435,6 +454,12 @@ class TopicHandles:
         """
         partitions = check_partitions(partitions)
         topic = self.get(name)
+        if self._catalog.is_partial(name):
+            raise TopicExistsError(
+                f"topic {name!r} exists, but the store has only its partitions "
+                f"{list_numbers(topic._partitions)}: create_partition() creates one more",
+                path=self._store.paths[0],
+            )
         if len(topic) == partitions:
             _warn_of_other_settings(topic, config)
             return topic

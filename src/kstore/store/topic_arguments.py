@@ -1,4 +1,4 @@
-"""Checks the arguments with which a topic is created."""
+"""Checks the arguments with which topics and partitions are created."""
 
 from kstore.errors import InvalidConfigError, InvalidPartitionsError
 from kstore.integers import check_integer, show_value
@@ -18,7 +18,18 @@ def check_partitions(partitions: object) -> int:
         ) from None
 
 
+def check_partition(partition: object) -> int:
+    """Check the number of a partition to create; raises InvalidPartitionsError."""
+    try:
+        return check_integer("partition", partition, 0, MAX_PARTITIONS - 1)
+    except (TypeError, InvalidConfigError):
+        raise InvalidPartitionsError(
+            f"a partition's number is 0 to {MAX_PARTITIONS - 1}, not {show_value(partition)}"
+        ) from None
+
+
 def check_topic_id(topic_id: str) -> None:
+    """Check Kafka's id of a topic; raises InvalidConfigError."""
     if not isinstance(topic_id, str):
         raise InvalidConfigError(f"a topic id is text, not {type(topic_id).__name__}")
     try:

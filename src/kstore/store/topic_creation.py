@@ -6,7 +6,7 @@ After a crash in between the next writer finishes each of them.
 """
 
 import logging
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -19,9 +19,10 @@ from kstore.errors import InvalidTopicError, KStoreError, StorageError, TopicExi
 from kstore.files.filenames import check_topic_name, collision_key, partition_directory
 from kstore.kafka_uuid import random_uuid
 from kstore.store.topic_arguments import check_partitions, check_topic_id
-from kstore.store.unfinished_topic import remove_half_made
+from kstore.store.unfinished_topic import find_half_made, remove_half_made
 
 if TYPE_CHECKING:
+    from kstore.store.store import Store
     from kstore.store.topic_registry import TopicRegistry
 
 _SYNCS_AT_ONCE = 16
@@ -100,6 +101,9 @@ class TopicCreator:
         if begun is not None:
             for log_dir in registry.offline:  # its partitions may be in that directory
                 raise log_dir.refusal()
+        if registry.lost.is_lost(topic):
+            lost = registry.lost.sentence(topic)
+            raise TopicExistsError(f"topic {topic!r} cannot be created: {lost}", path=path)
         partitions_begun = 0
         if begun is not None and begun.state == CREATING:
             # An earlier attempt failed and is not undone: its directories have its id.
@@ -107,12 +111,14 @@ class TopicCreator:
                 topic_id, partitions_begun = begun.topic_id, begun.partitions
             else:
                 remove_half_made(registry.live, topic, begun)
-        return TopicEntry(
+        entry = TopicEntry(
             partitions=max(partitions, partitions_begun),
             topic_id=topic_id or random_uuid(),
             properties=settings.to_properties() | setting_texts(settings, set_names),
             state=CREATING,
         )
+        find_half_made(registry.live, topic, entry)  # raises for what others put there
+        return entry
 
     def _undo(self, entries: Entries) -> None:
         """Remove what failed creations have made; the next opening finishes what remains."""
@@ -122,13 +128,45 @@ class TopicCreator:
         undone: list[str] = []
         try:
             for topic, entry in entries.items():
-                remove_half_made(registry.live, topic, entry)
-                undone.append(topic)
+                try:
+                    remove_half_made(registry.live, topic, entry)
+                except TopicExistsError as error:
+                    _LOGGER.warning("topic %s: its failed creation is not undone: %s", topic, error)
+                else:
+                    undone.append(topic)
             if undone:
                 registry.settings.remove_all(undone)
         except StorageError as error:
             names = ", ".join(entries)
             _LOGGER.warning("topic %s: its failed creation is not undone: %s", names, error)
+
+    def grow(self, topic: str, entry: TopicEntry) -> None:
+        """Make the partitions that a topic's entry has more; a failed attempt is undone.
+
+        What is removed was never in use: no log of a partition is, before all of them exist.
+        """
+        registry = self._registry
+        former, present = registry.settings.get(topic), registry.topics[topic]
+        if former is not None and former.state == CREATING:  # an earlier attempt is not undone
+            remove_half_made(registry.live, topic, former, but=present)
+        try:
+            registry.settings.put(topic, entry)
+            self.make_one(topic, entry)
+        except StorageError:
+            if not registry.offline:
+                self._undo_growth(topic, entry, present)
+            raise
+
+    def _undo_growth(self, topic: str, entry: TopicEntry, present: Collection[int]) -> None:
+        registry = self._registry
+        try:
+            registry.settings.load(registry.topics)
+            if registry.settings.get(topic) == entry:  # else the last step failed once it was done
+                remove_half_made(registry.live, topic, entry, but=present)
+                before = replace(entry, partitions=max(present) + 1, state=LIVE, unique="")
+                registry.settings.put(topic, before)
+        except KStoreError as error:
+            _LOGGER.warning("topic %s: its failed extension is not undone: %s", topic, error)
 
     # --- directories and ids --------------------------------------------------------------
 
@@ -162,7 +200,7 @@ class TopicCreator:
         except KStoreError as error:
             return errors | dict.fromkeys(made, error)
         registry.topics.update(made)
-        registry.version += 1
+        registry.changed(made.keys())
         return errors
 
     def _make_directories(self, topic: str, entry: TopicEntry) -> dict[int, LogDir]:
@@ -219,6 +257,30 @@ class TopicCreator:
             for partition in range(entries[topic].partitions)
         ]
         _run_all(write, keys)
+
+
+def create_topics(store: "Store", wanted: Sequence[TopicToCreate]) -> dict[str, Exception]:
+    """Create several topics at once; returns the errors of those that do not exist then.
+
+    Thread-safe: takes the store's lock.
+    """
+    store._check_writable()
+    errors: dict[str, Exception] = {}
+    for each in wanted:
+        try:
+            with store._lock:
+                store._catalog.partition_changes.end_emptied(each.name)
+            if store._catalog.is_being_deleted(each.name):  # now, or a failure left it so
+                store._finish_delete(each.name)
+        except Exception as error:
+            errors[each.name] = error
+    wanted = [each for each in wanted if each.name not in errors]
+    with store._lock:
+        errors |= store._catalog.create_all(wanted)
+        for each in wanted:
+            if each.name not in errors:
+                store._topics.update(each.name)
+    return errors
 
 
 def _run_all(write: Callable[[tuple[str, int]], None], keys: Iterable[tuple[str, int]]) -> None:

@@ -4,7 +4,7 @@ import logging
 
 from kstore._native.append.reentrant_lock import ReentrantLock
 from kstore.checkpoint.partition_metadata import read_topic_id
-from kstore.errors import CorruptFileError, StorageError
+from kstore.errors import CorruptFileError, InconsistentTopicIdError, StorageError
 from kstore.files.filenames import partition_directory
 from kstore.kafka_uuid import random_uuid
 from kstore.lazy_dataclass import lazy_dataclass
@@ -76,6 +76,28 @@ class TopicIdentities:
         """Whether a topic is the one that had this identity once; False if it does not exist."""
         with self._lock:
             return topic in self._catalog.topics and self._find(topic).is_same(known)
+
+    def check_topic_id(self, topic: str, partition: int, topic_id: str) -> None:
+        """Raise InconsistentTopicIdError if a partition has another id than this one.
+
+        Its own file counts, as in Kafka; a partition without an id matches any. Raises
+        UnknownTopicOrPartitionError if it does not exist.
+        """
+        log_dir = self._catalog.log_dir_of(topic, partition)
+        if log_dir.offline is not None:
+            raise log_dir.refusal()
+        folder = log_dir.join(partition_directory(topic, partition))
+        found = read_topic_id(log_dir.files, folder)
+        if found not in (None, topic_id):
+            raise InconsistentTopicIdError(
+                f"partition {topic}-{partition} belongs to the topic with id {found}, not to "
+                f"{topic_id}",
+                path=folder,
+            )
+
+    def topic_id_if_any(self, topic: str) -> str | None:
+        """The id of a topic; None if it has none, or does not exist."""
+        return self._topic_id_if_any(topic) if topic in self._catalog.topics else None
 
     def add_reader(self, key: tuple[str, int], reader: LogReader) -> None:
         """Register a reader of a partition of the current topic."""

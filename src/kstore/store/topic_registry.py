@@ -2,24 +2,21 @@
 
 import logging
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 
 from kstore.checkpoint.log_dir import LogDir
 from kstore.checkpoint.partition_metadata import read_topic_id
-from kstore.checkpoint.topics_file import CREATING, DELETING, LIVE, TopicEntry, TopicsFile
-from kstore.config import (
-    LogConfig,
-    check_log_config,
-    setting_texts,
-)
+from kstore.checkpoint.topics_file import CREATING, DELETING, TopicEntry, TopicsFile
+from kstore.config import LogConfig, check_log_config, setting_texts
 from kstore.errors import (
     CorruptFileError,
     InvalidConfigError,
     InvalidPartitionsError,
     KStoreError,
     PolicyViolationError,
+    StorageError,
     TopicExistsError,
     UnknownPartitionError,
     UnknownTopicOrPartitionError,
@@ -28,21 +25,20 @@ from kstore.files.filenames import (
     DELETE,
     FUTURE,
     MOVED,
-    TOPICS_FILE,
     PartitionName,
     partition_directory,
     retired_directory,
 )
 from kstore.hints.close_names import close_names
-from kstore.integers import count_of
+from kstore.integers import count_of, list_numbers
 from kstore.kafka_uuid import random_hex
 from kstore.store.list_log_dirs import Retired, list_log_dirs
+from kstore.store.lost_partitions import LostPartitions
+from kstore.store.partition_changes import PartitionChanges
 from kstore.store.remove_tree import remove_tree
 from kstore.store.topic_arguments import check_partitions
 from kstore.store.topic_creation import TopicCreator, TopicToCreate
-from kstore.store.unfinished_topic import with_found_id
-
-_NAMES = 10  # partitions that one message names
+from kstore.store.unfinished_topic import find_half_made, with_found_id
 
 _LOGGER = logging.getLogger("kstore")
 
@@ -58,15 +54,18 @@ class TopicRegistry:
         self._default = default
         self.settings = TopicsFile(dirs)
         self._creator = TopicCreator(self)
+        self.partition_changes = PartitionChanges(self)
+        self.lost = LostPartitions(self)
         self.topics: dict[str, dict[int, LogDir]] = {}
         self.retired: list[Retired] = []  # folders with Kafka's suffixes
         self._superseded: list[tuple[LogDir, PartitionName]] = []  # old copies of finished moves
         self.unrecognized: tuple[str, ...] = ()
         self.loose_files: tuple[str, ...] = ()
-        self._missing: set[str] = set()  # topics that lack partitions
         # Topics whose deletion was interrupted in this process, with what remains of them.
         self._half_deleted: dict[str, dict[int, LogDir]] = {}
         self.version = 0  # grows when topics or partitions may have changed
+        # Called with the topics that have changed, under the store's lock; None: perhaps any.
+        self.on_change: Callable[[Collection[str] | None], object] | None = None
         # Of a broker over the store: the settings that count for a topic, given its own ones.
         self.effective_config: Callable[[str, LogConfig], LogConfig] | None = None
         self._stamps: list[int] | None = (
@@ -79,6 +78,19 @@ class TopicRegistry:
 
         Raises CorruptFileError if two directories have the same partition.
         """
+        self._read()
+        self.changed(None)
+
+    def changed(self, names: Collection[str] | None) -> None:
+        """Note topics whose partitions have changed; None: perhaps any."""
+        self.version += 1
+        self._note(names)
+
+    def _note(self, names: Collection[str] | None) -> None:
+        if self.on_change is not None:
+            self.on_change(names)
+
+    def _read(self) -> None:
         found = list_log_dirs(self._dirs)
         self._stamps = None if self._dirs[0].writable else found.stamps
         self.retired, self._superseded = found.retired, found.superseded
@@ -100,8 +112,7 @@ class TopicRegistry:
         self.unrecognized, self.loose_files = tuple(sorted(found.unrecognized)), found.loose_files
         self.settings.load(found.log_dirs)
         self.topics = found.log_dirs
-        self.version += 1
-        self._warn_of_missing()
+        self.lost.warn()
 
     @contextmanager
     def _change(self) -> Iterator[None]:
@@ -116,13 +127,14 @@ class TopicRegistry:
             yield
         except BaseException:
             with suppress(KStoreError):
-                self.refresh()
+                self._read()
             for topic in self.settings.unfinished():
                 found = self.topics.pop(topic, {})
                 if self.is_being_deleted(topic):
                     self._half_deleted[topic] = found
                 elif topic in before:
                     self.topics[topic] = before[topic]
+            self.changed(None)
             raise
 
     def follow(self) -> bool:
@@ -147,7 +159,7 @@ class TopicRegistry:
                     raise log_dir.refusal()
             raise UnknownPartitionError(
                 f"topic {topic!r} has no partition {partition!r} here"
-                + self._hint(topic, partition),
+                + (self._hint(topic, partition) or f"; it has {list_numbers(sorted(log_dirs))}"),
                 path=self._dirs[0].path,
             )
         return log_dir
@@ -169,38 +181,31 @@ class TopicRegistry:
         """How many partitions the topic has, those in directories that are offline included."""
         entry = self.settings.get(topic)
         present = max(self.topics[topic]) + 1
-        return present if entry is None else max(entry.partitions, present)
+        if entry is None or (entry.state == CREATING and not self.offline):  # others are to come
+            return present
+        return max(entry.partitions, present)
 
-    def missing_partitions(self, topic: str) -> list[int]:
-        """The partitions that ``kstore.topics`` has and that no directory has.
-
-        None while the topic is created or deleted, or a directory is offline.
-        """
+    def is_partial(self, topic: str) -> bool:
+        """Whether the store has only some partitions of a topic, so that its count is unknown."""
         entry = self.settings.get(topic)
-        if entry is None or entry.state != LIVE or self.offline:
-            return []
-        present = self.topics[topic]
-        return [each for each in range(self.partition_count(topic)) if each not in present]
+        if entry is not None:
+            return entry.held is not None
+        return len(self.topics[topic]) < self.partition_count(topic)
 
-    def _exists(self, folder: str) -> bool:
+    def absent_partitions(self, topic: str) -> list[int]:
+        """The partitions of a topic with an entry that are in no directory that is in use."""
+        entry = self.settings.get(topic)
+        if entry is None:
+            return []  # created by Kafka, whose brokers host only some partitions of a topic
+        present = self.topics.get(topic, {})
+        if entry.held is None:
+            return [each for each in range(entry.partitions) if each not in present]
+        absent = [each for each in entry.held if each not in present]
+        deleted = self.partition_changes.deleted(topic, absent) if absent else set()
+        return [each for each in absent if each not in deleted]
+
+    def exists(self, folder: str) -> bool:
         return any(log_dir.files.exists(log_dir.join(folder)) for log_dir in self.live)
-
-    def _warn_of_missing(self) -> None:
-        """Warn of missing partitions, once: a read of the topic lacks their records."""
-        known, self._missing = self._missing, set()
-        for topic in self.configured():
-            try:
-                missing = self.missing_partitions(topic)
-            except CorruptFileError:  # a use of the topic reports it
-                continue
-            # Others were created since the listing.
-            missing = [n for n in missing if not self._exists(partition_directory(topic, n))]
-            if missing:
-                self._missing.add(topic)
-                if topic not in known:
-                    _LOGGER.warning(
-                        "%s: reads of the topic lack its records", _sentence(topic, missing)
-                    )
 
     def partitions(self) -> Iterator[tuple[str, int, LogDir]]:
         for topic, log_dirs in self.topics.items():
@@ -210,6 +215,8 @@ class TopicRegistry:
     def unknown(self, topic: str) -> UnknownTopicOrPartitionError:
         close = close_names(str(topic), self.topics)
         hint = f"; did you mean {' or '.join(map(repr, close))}?" if close else ""
+        if topic in self.settings and (lost := self.lost.sentence(topic)):
+            hint = f": {lost}"
         hint = self._hint(topic) or self._hint_of_partition(topic) or hint
         return UnknownTopicOrPartitionError(
             f"there is no topic {topic!r}{hint}", path=self._dirs[0].path
@@ -284,13 +291,18 @@ class TopicRegistry:
     def configure(self, topic: str, config: LogConfig, set_names: Iterable[str] = ()) -> None:
         """Replace a topic's settings; ``set_names`` override also the defaults of a broker."""
         check_log_config(config)
-        entry = self.settings.get(topic) or TopicEntry(
-            partitions=max(self.topics[topic]) + 1,
-            topic_id=self.topic_id(topic),
-            is_adopted=True,
-        )
+        entry = self.settings.get(topic)
+        if entry is None:
+            entry = TopicEntry(
+                partitions=max(self.topics[topic]) + 1,
+                topic_id=self.topic_id(topic),
+                is_adopted=True,
+            )
+            if self.is_partial(topic):
+                entry = entry.holding(self.topics[topic])
         properties = config.to_properties() | setting_texts(config, set_names)
         self.settings.put(topic, replace(entry, properties=properties))
+        self._note((topic,))
 
     def is_own(self, topic: str) -> bool:
         """Whether the topic has an entry: kstore created it or was given its settings."""
@@ -349,21 +361,29 @@ class TopicRegistry:
                 f"topic {topic!r} was not created by kstore: only its broker may add partitions"
             )
         assert entry is not None
-        if missing := self.missing_partitions(topic):
-            folder = partition_directory(topic, missing[0])
+        if entry.held is not None:
+            raise PolicyViolationError(
+                f"the store has only {list_numbers(sorted(self.topics[topic]))} of topic "
+                f"{topic!r}: create_partition() creates one more"
+            )
+        if lost := self.lost.of(topic):
+            folder = partition_directory(topic, lost[0])
             raise UnknownTopicOrPartitionError(
-                f"{topic!r} cannot get more partitions: {_sentence(topic, missing)}. Open the "
+                f"{topic!r} cannot get more partitions: {self.lost.sentence(topic)}. Open the "
                 f"store with all its log directories, or restore {folder}, or delete the topic",
                 path=self._dirs[0].join(folder),
             )
         entry = replace(entry, partitions=partitions, state=CREATING)
+        find_half_made(self.live, topic, entry, but=self.topics[topic])  # or TopicExistsError
         with self._change():
-            self.settings.put(topic, entry)
-            self._creator.make_one(topic, entry)
+            self._creator.grow(topic, entry)
 
     def check_deletable(self, topic: str, *, foreign: bool) -> None:
-        """Raise unless the topic exists and has an entry, or ``foreign`` is set."""
-        if topic not in self.topics:
+        """Raise unless the topic exists and has an entry, or ``foreign`` is set.
+
+        A topic of which every folder is lost may be deleted too: its entry goes.
+        """
+        if topic not in self.topics and not self.lost.of(topic):
             raise self.unknown(topic)
         if not self.is_own(topic) and not foreign:
             raise PolicyViolationError(
@@ -406,7 +426,7 @@ class TopicRegistry:
 
     def _retire(self, topic: str, entry: TopicEntry) -> None:
         log_dirs = self.topics.pop(topic, {})
-        self.version += 1
+        self.changed((topic,))
         renamed = [
             (log_dir, partition, partition_directory(topic, partition))
             for partition, log_dir in log_dirs.items()
@@ -427,7 +447,7 @@ class TopicRegistry:
         suffix = f".{entry.unique}-{DELETE}"
         for log_dir in self.live:
             log_dir.files.sync_directory(log_dir.path)
-            log_dir.offsets.forget((topic, partition) for partition in range(entry.partitions))
+            log_dir.offsets.forget((topic, each) for each in {*entry.numbers, *log_dirs})
             for name in log_dir.files.listdir(log_dir.path):  # links without a target, too
                 if name.endswith(suffix):
                     remove_tree(log_dir.files, log_dir.join(name))
@@ -453,6 +473,7 @@ class TopicRegistry:
                 self._resume_creation(topic, entry)
             elif entry.unique:
                 self._retire(topic, entry)
+        self.partition_changes.settle()
 
     def _resume_creation(self, topic: str, entry: TopicEntry) -> None:
         """Finish a creation; where that fails, the other topics can be used all the same."""
@@ -460,7 +481,7 @@ class TopicRegistry:
             found = self.topic_id(topic) if topic in self.topics else None
             entry = with_found_id(topic, entry, found)
             self._creator.make_one(topic, entry)
-        except (TopicExistsError, CorruptFileError) as error:
+        except (TopicExistsError, CorruptFileError, StorageError) as error:
             _LOGGER.error("topic %s: its creation cannot be finished: %s", topic, error)
 
     # --- moves of partitions --------------------------------------------------------------
@@ -541,13 +562,3 @@ class TopicRegistry:
             log_dir.files.remove(path)
             # A power cut must not restore it after a later move has marked another copy.
             log_dir.files.sync_directory(os.path.dirname(path))
-
-
-def _sentence(topic: str, missing: Sequence[int]) -> str:
-    """What is known of partitions that only ``kstore.topics`` has."""
-    names = ", ".join(partition_directory(topic, each) for each in missing[:_NAMES])
-    more = f" and {len(missing) - _NAMES} more" if len(missing) > _NAMES else ""
-    return (
-        f"{TOPICS_FILE} has {names}{more}, but no such folder exists: lost, or in a log directory "
-        "that was not given"
-    )

@@ -4,25 +4,62 @@ Until the creation is finished no log of the topic is in use.
 """
 
 import logging
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import replace
+from os.path import basename
 
 from kstore.checkpoint.log_dir import LogDir
 from kstore.checkpoint.topics_file import TopicEntry
-from kstore.files.filenames import TOPICS_FILE, partition_directory
+from kstore.errors import TopicExistsError
+from kstore.files.filenames import (
+    PARTITION_METADATA,
+    TEMPORARY_SUFFIX,
+    TOPICS_FILE,
+    partition_directory,
+)
 from kstore.store.remove_tree import remove_tree
 
 _LOGGER = logging.getLogger("kstore")
 
 
-def remove_half_made(log_dirs: Iterable[LogDir], topic: str, entry: TopicEntry) -> None:
-    """Remove the directories that an unfinished creation has made. Raises StorageError."""
+_MADE = frozenset((PARTITION_METADATA, PARTITION_METADATA + TEMPORARY_SUFFIX))
+
+
+def find_half_made(
+    log_dirs: Iterable[LogDir], topic: str, entry: TopicEntry, *, but: Collection[int] = ()
+) -> list[tuple[LogDir, str]]:
+    """The directories of a topic's partitions that an unfinished creation has made.
+
+    ``but``: the partitions that existed before. Raises StorageError, and TopicExistsError if one of
+    them has files that no creation makes: someone put it there while the store was open.
+    """
+    numbers = sorted(set(range(entry.partitions)) - set(but))
+    found = [
+        (log_dir, path)
+        for log_dir in log_dirs
+        for path in (log_dir.join(partition_directory(topic, number)) for number in numbers)
+        if log_dir.files.kind(path) is not None
+    ]
+    for log_dir, path in found:
+        is_directory = log_dir.files.kind(path) == "directory"
+        if not is_directory or not _MADE.issuperset(log_dir.files.listdir(path)):
+            what = "has files that kstore did not make" if is_directory else "is not a directory"
+            raise TopicExistsError(
+                f"topic {topic!r} cannot have a new partition at {basename(path)}, which {what}: "
+                "move it away, or open the store again to use what it has",
+                path=path,
+            )
+    return found
+
+
+def remove_half_made(
+    log_dirs: Collection[LogDir], topic: str, entry: TopicEntry, *, but: Collection[int] = ()
+) -> None:
+    """Remove what :func:`find_half_made` finds; nothing if it raises."""
+    for log_dir, path in find_half_made(log_dirs, topic, entry, but=but):
+        remove_tree(log_dir.files, path)
+        log_dir.partition_count -= 1
     for log_dir in log_dirs:
-        for partition in range(entry.partitions):
-            path = log_dir.join(partition_directory(topic, partition))
-            if log_dir.files.kind(path) is not None:
-                remove_tree(log_dir.files, path)
-                log_dir.partition_count -= 1
         log_dir.files.sync_directory(log_dir.path)
 
 

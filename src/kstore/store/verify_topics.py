@@ -82,7 +82,7 @@ def _missing_folders(store: "Store", files: Files) -> list[MissingFolder]:
         entry = catalog.settings.get(name)
         if entry is None or entry.state != LIVE:
             continue
-        for partition in range(entry.partitions):
+        for partition in entry.numbers:
             if partition not in catalog.topics.get(name, ()):
                 path = os.path.join(store.paths[0], partition_directory(name, partition))
                 missing.append(MissingFolder(name, partition, path, None, is_certain=False))

@@ -12,7 +12,7 @@ import pytest
 
 from kstore.broker.broker import Broker, serve
 from kstore.testing.broker_process import BrokerProcess
-from kstore.testing.settings import settings_for_tests
+from kstore.testing.settings import IN_OWN_DIRECTORY, settings_for_tests
 
 MARKER = "kafka_topics"
 
@@ -47,7 +47,8 @@ def in_process_kafka_broker(request: pytest.FixtureRequest, tmp_path: Path) -> I
 
     It starts in milliseconds, and the test can read the store without a client.
     """
-    with serve(tmp_path / "kafka", port=0, settings=settings_for_tests(None)) as broker:
+    settings = settings_for_tests(IN_OWN_DIRECTORY)
+    with serve(tmp_path / "kafka", port=0, settings=settings) as broker:
         for name, partitions in topics_of(request).items():
             broker.store.create_topic(name, partitions)
         yield broker

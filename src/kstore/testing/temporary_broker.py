@@ -5,7 +5,7 @@ from contextlib import contextmanager
 from tempfile import TemporaryDirectory
 
 from kstore.broker.broker import Broker, serve
-from kstore.testing.settings import settings_for_tests
+from kstore.testing.settings import IN_OWN_DIRECTORY, settings_for_tests
 
 
 @contextmanager
@@ -25,14 +25,16 @@ def broker(
     topics
         Topics to create: names with a number of partitions, or names only.
     settings
-        Broker settings by Kafka's names. ``group.initial.rebalance.delay.ms`` is 0 by default.
+        Broker settings by Kafka's names. ``group.initial.rebalance.delay.ms`` is 0 by default, and
+        ``kstore.delete.existing.topics`` true.
     """
     if isinstance(topics, str):
         topics = [topics]
     partitions = dict(topics) if isinstance(topics, Mapping) else dict.fromkeys(topics, 1)
+    wanted = {**IN_OWN_DIRECTORY, **(settings or {})}
     with (
         TemporaryDirectory(prefix="kstore-broker-") as directory,
-        serve(directory, port=0, settings=settings_for_tests(settings)) as running,
+        serve(directory, port=0, settings=settings_for_tests(wanted)) as running,
     ):
         for name, count in partitions.items():
             running.store.create_topic(name, count)

@@ -24,6 +24,7 @@ from kstore.files import filenames
 from kstore.files.filenames import LOST_SEGMENTS
 from kstore.recovery.emptied_segments import Signs, StopState
 from kstore.recovery.lost_segments import LostRange, clip, find_indexes_without_log
+from kstore.recovery.report import describe_hidden
 from kstore.verify.log_dir_state import PartitionState
 
 MISSING = "missing"
@@ -299,6 +300,10 @@ def _lost_end(layout: Layout, state: PartitionState) -> list[Loss]:
                 "closed cleanly",
             )
         )
+    first = layout.segments[0].base_offset if layout.segments else 0
+    if last is not None and first < last.next_offset < state.log_start:
+        sentence = describe_hidden(first, last.next_offset, state.log_start)
+        losses.append(Loss(False, base, path, position, last.next_offset, sentence, True))
     if end < state.recovery_point:
         what = "there is no segment" if last is None else f"the log ends at offset {end}"
         how = (

@@ -1,7 +1,7 @@
 """Finds partitions without a folder, according to their log directory.
 
 The recovery-point checkpoint of a directory names the partitions that were in it. ``kstore.topics``
-is the same in every directory of a store and has the number of a topic's partitions, not their
+is the same in every directory of a store and has a topic's partitions, not their
 directories: a partition that only this file names may be in a directory that was not given.
 """
 
@@ -117,7 +117,7 @@ def _partitions_of(topics: TopicsFile) -> Iterator[tuple[str, int]]:
         except CorruptFileError:  # opening the store reports the error
             continue
         if entry is not None and entry.state == LIVE:
-            yield from ((topic, partition) for partition in range(entry.partitions))
+            yield from ((topic, partition) for partition in entry.numbers)
 
 
 def _state_of(topics: TopicsFile | None, topic: str, partition: int) -> str | None:
@@ -126,4 +126,4 @@ def _state_of(topics: TopicsFile | None, topic: str, partition: int) -> str | No
         entry = None if topics is None else topics.get(topic)
     except CorruptFileError:
         return None
-    return entry.state if entry is not None and partition < entry.partitions else None
+    return entry.state if entry is not None and partition in entry.numbers else None

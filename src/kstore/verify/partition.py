@@ -252,6 +252,7 @@ class Audit(SegmentAudit):
         self.ends: list[SegmentEnd] = []
         self.report = VerifyReport()
         self.epochs: LeaderEpochs | None = None
+        self.has_epochs = False
         self.total = self.done = 0  # bytes
         self.absent: set[int] = set()
 
@@ -280,6 +281,8 @@ class Audit(SegmentAudit):
                 self._visit(base, pool)
         if self.stop is None and FENCE in self.names:
             self._note_fence(self.bases)
+        if self.start is None and self.has_epochs:
+            self._check_epochs_exist()
         return self.report
 
     def _list(self, names: list[str]) -> None:
@@ -485,3 +488,13 @@ class Audit(SegmentAudit):
             except CorruptFileError as error:
                 if self.start is None:
                     self.report.add("epochs", path, None, None, error.reason)
+
+    def _check_epochs_exist(self) -> None:
+        """Warn if the file is missing: the next writer rebuilds it, and Kafka takes it as empty.
+
+        No finding: a writer of messages v0 or v1 removes the file, and batches v2 may remain.
+        """
+        path = self.directory / LEADER_EPOCHS
+        if LEADER_EPOCHS not in self.names and not self.files.exists(path):
+            sentence = f"{LEADER_EPOCHS} is missing, but batches have leader epochs"
+            self.report.warn(Finding("epochs", str(path), None, None, sentence))

@@ -60,6 +60,7 @@ class SegmentAudit(ABC):
     progress: "Progress | None"
     report: "VerifyReport"  # of this segment
     epochs: LeaderEpochs | None
+    has_epochs: bool  # a batch has a leader epoch
     transactions: TransactionAudit
     end_offset: int  # of the segment before
     done: int  # bytes
@@ -229,6 +230,7 @@ class SegmentAudit(ABC):
         )
 
     def check_epoch(self, base: int, position: int, offset: int, epoch: int) -> None:
+        self.has_epochs |= epoch >= 0
         if self.epochs is None or self.epochs.earliest is None:
             return
         known = self.epochs.epoch_for(offset)

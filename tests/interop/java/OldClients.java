@@ -9,6 +9,8 @@
  *   old HOST PORT CODEC                send what was put aside by the Scala producer, as one wrapper
  *   new HOST PORT CODEC                the same by the Java producer
  *   dump HOST PORT FILE TOPIC...       beginning, end and records of each topic's partition 0
+ *   commit HOST PORT GROUP TOPIC N     commit offset N of partition 0 in versions 0 and 1, and read
+ *                                      it again in both; answered by the errors and offsets
  *   quit
  */
 
@@ -27,8 +29,12 @@ import java.util.Properties;
 import java.util.concurrent.Future;
 import kafka.api.FetchRequestBuilder;
 import kafka.api.PartitionOffsetRequestInfo;
+import kafka.common.OffsetAndMetadata;
+import kafka.common.OffsetMetadataAndError;
 import kafka.common.TopicAndPartition;
 import kafka.javaapi.FetchResponse;
+import kafka.javaapi.OffsetCommitRequest;
+import kafka.javaapi.OffsetFetchRequest;
 import kafka.javaapi.OffsetRequest;
 import kafka.javaapi.consumer.SimpleConsumer;
 import kafka.javaapi.producer.Producer;
@@ -132,6 +138,30 @@ public class OldClients {
         }
     }
 
+    static String commit(String[] words) {
+        SimpleConsumer consumer =
+            new SimpleConsumer(words[1], Integer.parseInt(words[2]), 10_000, 1 << 16, "judge");
+        try {
+            TopicAndPartition partition = new TopicAndPartition(words[4], 0);
+            StringBuilder found = new StringBuilder();
+            for (short version = 0; version < 2; version++) {
+                Map<TopicAndPartition, OffsetAndMetadata> offsets = new HashMap<>();
+                offsets.put(partition, new OffsetAndMetadata(
+                    Long.parseLong(words[5]) + version, "of version " + version, -1L));
+                found.append(" ").append(consumer.commitOffsets(new OffsetCommitRequest(
+                    words[3], offsets, 1, "judge", version)).errorCode(partition));
+            }
+            for (short version = 0; version < 2; version++) {
+                OffsetMetadataAndError read = consumer.fetchOffsets(new OffsetFetchRequest(
+                    words[3], List.of(partition), version, 2, "judge")).offsets().get(partition);
+                found.append(" ").append(read.error()).append(":").append(read.offset());
+            }
+            return found.toString();
+        } finally {
+            consumer.close();
+        }
+    }
+
     public static void main(String[] arguments) throws Exception {
         BufferedReader commands = new BufferedReader(new InputStreamReader(System.in));
         String line;
@@ -145,6 +175,10 @@ public class OldClients {
                     case "old": sendOld(words); break;
                     case "new": sendNew(words); break;
                     case "dump": dump(words); break;
+                    case "commit":
+                        System.out.println("ok" + commit(words));
+                        System.out.flush();
+                        continue;
                     default: throw new IllegalArgumentException("unknown command " + words[0]);
                 }
                 aside.clear();

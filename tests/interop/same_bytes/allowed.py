@@ -2,6 +2,8 @@
 
 import re
 
+Allowed = tuple[tuple[re.Pattern[str], str], ...]
+
 _TEXT = "a text says why, where Kafka has none"
 _BUG = "an exception that Kafka does not catch: it answers -1, or nothing at all"
 _PRODUCE, _FETCH = r"^PRODUCE \d+ ", r"^FETCH \d+ "
@@ -48,4 +50,4 @@ _REASONS: tuple[tuple[str, str], ...] = (
     (r"^CREATE_PARTITIONS \d+ .*error_message: Kafka None, kstore a text", _TEXT),
     (r"^INCREMENTAL_ALTER_CONFIGS \d+ operation 4", _BUG),
 )
-ALLOWED = tuple((re.compile(pattern), reason) for pattern, reason in _REASONS)
+ALLOWED: Allowed = tuple((re.compile(pattern), reason) for pattern, reason in _REASONS)

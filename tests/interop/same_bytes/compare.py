@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from interop.same_bytes.allowed import ALLOWED
+from interop.same_bytes.allowed import ALLOWED, Allowed
 from interop.same_bytes.asker import Answers
 
 _CONVERTED = tuple(f"FETCH {version} " for version in range(4))
@@ -23,9 +23,14 @@ def differences(kafka: Answers, kstore: Answers) -> list[str]:
     return found
 
 
-def not_allowed(found: list[str]) -> list[str]:
+def not_allowed(found: list[str], allowed: Allowed = ALLOWED) -> list[str]:
     """The differences for which `allowed` has no reason."""
-    return [line for line in found if not any(each.search(line) for each, _ in ALLOWED)]
+    return [line for line in found if not any(each.search(line) for each, _ in allowed)]
+
+
+def unused(found: list[str], allowed: Allowed = ALLOWED) -> list[str]:
+    """The reasons for differences that are gone."""
+    return [each.pattern for each, _ in allowed if not any(map(each.search, found))]
 
 
 def _fields(kafka: list[str], kstore: list[str], is_converted: bool) -> Iterator[str]:

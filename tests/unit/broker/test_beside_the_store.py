@@ -400,7 +400,7 @@ def test_a_full_disk_is_reported_once(
     log.append(os.urandom(100_000))
     batch = bytes(memoryview(log.read(0)))
 
-    def full(*_: object) -> None:
+    def full(*_: object, **__: object) -> None:
         raise StorageError("no space left on device", path=log.path)
 
     monkeypatch.setattr(type(log), "append_as_leader", full)

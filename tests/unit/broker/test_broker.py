@@ -8,6 +8,7 @@ import struct
 import threading
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -29,6 +30,7 @@ from kstore.protocol.messages.api_versions import ApiVersionsResponse
 from kstore.protocol.messages.delete_topics import DeleteTopicsRequest
 from kstore.protocol.messages.metadata import MetadataRequest
 from support.raw_client import RawClient
+from support.waiting import until
 
 WAIT = 30
 
@@ -61,6 +63,23 @@ def is_serving(broker: kstore.Broker) -> bool:
 
 def threads() -> set[threading.Thread]:
     return {each for each in threading.enumerate() if each.name.startswith("kstore-broker")}
+
+
+def test_a_broker_that_was_not_started_has_no_port(store: kstore.Store) -> None:
+    broker = kstore.Broker(store, port=0)
+    for read in (lambda: broker.bootstrap_servers, lambda: broker.port, lambda: broker.listeners):
+        with pytest.raises(kstore.errors.KStoreError, match=r"call start\(\), or use `with"):
+            read()
+    assert "127.0.0.1:0 of" in repr(broker)
+    assert "not started" in repr(broker)
+    assert kstore.Broker(store, port=9092).bootstrap_servers == "127.0.0.1:9092"
+    with broker:
+        assert is_serving(broker)
+        port = broker.port
+    assert broker.bootstrap_servers == f"127.0.0.1:{port}"
+    never = kstore.Broker(store, port=0)
+    never.close()
+    assert "closed" in repr(never)
 
 
 def test_a_with_block_starts_and_stops_the_broker(store: kstore.Store) -> None:
@@ -298,3 +317,25 @@ def test_guessed_arguments_and_names_of_a_broker_are_errors_with_advice(
             getattr(broker, name)
         assert str(caught.value) == f"'Broker' object has no attribute {name!r}: {instead}"
     assert broker.store is store
+
+
+def test_a_store_that_closes_while_its_broker_starts_closes_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = kstore.open(tmp_path)
+    broker = kstore.Broker(store, port=0)
+    closing = threading.Thread(target=store.close)
+    prepare = broker._prepare_services
+
+    def prepare_meanwhile(*arguments: Any) -> None:
+        closing.start()
+        until(lambda: store._is_closing)
+        prepare(*arguments)
+
+    monkeypatch.setattr(broker, "_prepare_services", prepare_meanwhile)
+    broker.start()
+    closing.join()
+    assert broker.closed
+    assert store.closed
+    with pytest.raises(ClosedError):
+        kstore.Broker(store, port=0).start()

@@ -122,9 +122,9 @@ def test_frames_leave_cold_reads_to_the_other_handler(
     frames = FetchFrames(broker.services)
     frame = memoryview(request_frame(fetch(0), VERSION))[4:]
     segment_pages.load(log.segments, 0, 1 << 20)
-    assert frames.handle_frame(frame, VERSION, 1) is not None
+    assert frames.handle_frame(frame) is not None
     forget_pages(log)
-    assert frames.handle_frame(frame, VERSION, 1) is None
+    assert frames.handle_frame(frame) is None
 
 
 def test_a_disk_that_cannot_read_is_an_error_of_its_partition(
@@ -158,7 +158,7 @@ def test_a_first_batch_beyond_the_limit_is_loaded_completely(store: kstore.Store
         broker.partitions.get("t", 0)
         request = fetch(4000, max_bytes=10)
         frame = memoryview(request_frame(request, VERSION))[4:]
-        assert frames.handle_frame(frame, VERSION, 1) is None
+        assert frames.handle_frame(frame) is None
         asked = broker.start(request, VERSION)
         assert asked.pending is not None
         assert records(asked.answer()) == bytes(held)

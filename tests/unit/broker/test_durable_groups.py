@@ -17,11 +17,12 @@ from kstore.broker import durable_commits
 from kstore.errors import StorageError
 from kstore.log.log import Log
 from kstore.protocol.error_codes import ErrorCode
+from kstore.protocol.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
 from kstore.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
-from kstore.protocol.messages.find_coordinator import FindCoordinatorRequest
 from kstore.protocol.messages.join_group import JoinGroupRequest
 from kstore.protocol.messages.offset_commit import OffsetCommitRequest
 from kstore.protocol.messages.sync_group import SyncGroupRequest
+from kstore.protocol.messages.txn_offset_commit import TxnOffsetCommitRequest
 from support.raw_client import RawClient
 
 OFFSETS = "__consumer_offsets"
@@ -29,6 +30,7 @@ DURABLE = "kstore.acks.durable"
 SETTINGS: dict[str, object] = {
     "group.initial.rebalance.delay.ms": 0,
     "offsets.topic.num.partitions": 1,
+    "transaction.state.log.num.partitions": 1,
 }
 WAIT = 60.0
 
@@ -47,8 +49,7 @@ def serving(
     """A broker with these settings, of which the topic's counts over the broker's."""
     with kstore.Broker(store, port=0, settings={**SETTINGS, DURABLE: by_broker}) as broker:
         with RawClient(broker.port) as client:
-            while client.ask(FindCoordinatorRequest(key="g"), 3).error_code:
-                pass
+            client.find_coordinators("g")
         if by_topic is not None:
             assert broker._metadata is not None
             config = {"cleanup.policy": "compact", DURABLE: str(by_topic).lower()}
@@ -101,8 +102,18 @@ def consumer_joins(client: RawClient) -> int:
     return int(client.ask(request, 1).error_code)
 
 
+def commit_in_transaction(client: RawClient) -> int:
+    """A producer commits offsets in its transaction, which stays open."""
+    producer = client.begin_producer("p")
+    assert client.ask(AddOffsetsToTxnRequest("p", *producer, "g"), 3).error_code == 0
+    partition = TxnOffsetCommitRequest.Topics.Partitions(0, 5)
+    topics = [TxnOffsetCommitRequest.Topics("orders", [partition])]
+    answer = client.ask(TxnOffsetCommitRequest("p", "g", *producer, topics=topics), 3)
+    return int(answer.topics[0].partitions[0].error_code)
+
+
 Act = Callable[[RawClient], int]
-ACTS: list[Act] = [commit, join_and_sync, consumer_joins]
+ACTS: list[Act] = [commit, join_and_sync, consumer_joins, commit_in_transaction]
 EACH = pytest.mark.parametrize("act", ACTS, ids=lambda act: act.__name__)
 
 
@@ -138,17 +149,23 @@ def test_otherwise_the_answer_waits_for_no_sync(
         (commit, ErrorCode.NOT_COORDINATOR),
         (join_and_sync, ErrorCode.NOT_COORDINATOR),
         (consumer_joins, ErrorCode.NOT_COORDINATOR),
+        (commit_in_transaction, ErrorCode.NOT_COORDINATOR),
     ],
     ids=lambda each: getattr(each, "__name__", ""),
 )
 def test_a_failed_sync_is_no_acknowledgement(
     store: kstore.Store, act: Act, error: ErrorCode, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    sync = durable_commits.flush_together
+
     def fail(logs: list[Log]) -> dict[Log, BaseException]:
-        return dict.fromkeys(logs, StorageError("the sync failed"))
+        failing = [log for log in logs if log.topic == OFFSETS]  # a producer begins all the same
+        others = [log for log in logs if log.topic != OFFSETS]
+        done = sync(others) if others else {}
+        return done | dict.fromkeys(failing, StorageError("the sync failed"))
 
     with serving(store, by_broker=True) as broker, RawClient(broker.port) as client:
-        monkeypatch.setattr(durable_commits, "sync_logs", fail)
+        monkeypatch.setattr(durable_commits, "flush_together", fail)
         assert act(client) == error
         monkeypatch.undo()
 
@@ -159,8 +176,8 @@ class HeldSyncs:
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.count = 0
         self.begun, self.release = threading.Event(), threading.Event()
-        self._sync = durable_commits.sync_logs
-        monkeypatch.setattr(durable_commits, "sync_logs", self.sync)
+        self._sync = durable_commits.flush_together
+        monkeypatch.setattr(durable_commits, "flush_together", self.sync)
 
     def sync(self, logs: list[Log]) -> dict[Log, BaseException]:
         self.count += 1

@@ -12,7 +12,9 @@ from dataclasses import replace
 import pytest
 
 from kstore._native.broker import produce_frame
+from kstore.broker.handlers.fetch import FetchHandlers
 from kstore.broker.handlers.produce import ProduceHandlers
+from kstore.protocol.messages.fetch import FetchRequest
 from kstore.protocol.messages.produce import ProduceRequest
 from oracle.plain import PlainRecord
 from oracle.writer import batch
@@ -164,12 +166,14 @@ def test_topics_whose_batches_change_or_are_synced_are_left_to_the_workers(broke
     brokers.log_bytes("other")
 
 
-def test_log_append_time_is_in_the_answer(brokers):
-    brokers.create("now", 1, message_timestamp_type="LogAppendTime")
-    answer, _ = brokers.quick.ask(request_frame(produce(ONE_BATCH, topic="now"), 8))
-    assert brokers.quick.by_frame == 1
-    [record, *_] = brokers.quick.store["now"][0]
-    assert struct.pack(">q", record.timestamp) in answer
+@pytest.mark.parametrize("settings", [{}, {"kstore_acks_durable": True}], ids=["", "durable"])
+def test_log_append_time_is_in_the_answer(tmp_path, settings):
+    with FramePair(tmp_path, ProduceHandlers, **settings) as brokers:
+        brokers.create("now", 1, message_timestamp_type="LogAppendTime")
+        answer, _ = brokers.quick.ask(request_frame(produce(ONE_BATCH, topic="now"), 8))
+        assert brokers.quick.by_frame == 1
+        [record, *_] = brokers.quick.store["now"][0]
+        assert struct.pack(">q", record.timestamp) in answer
 
 
 def test_durable_acknowledgements_wait(brokers):
@@ -179,7 +183,7 @@ def test_durable_acknowledgements_wait(brokers):
         topics["t"] = replace(topics["t"], config={"kstore.acks.durable": "true"})
         metadata.publish(topics)
     brokers.ask(request_frame(produce(ONE_BATCH), 8), request_frame(produce(ONE_BATCH), 11))
-    assert brokers.quick.by_frame == 0
+    assert brokers.quick.by_frame == 1  # the second comes while the first waits
     assert all(each.store["t"][0].recovery_point == 6 for each in brokers.both)
 
 
@@ -437,3 +441,22 @@ def test_the_fast_path_counts_requests_as_the_general_handler_does(counting):
     assert topics[0] == topics[1]
     assert topics[0]["produces"] == 9
     assert [each.times[0].count for each in found] == [9, 9]
+
+
+def test_a_connection_that_fetches_is_read_natively_from_its_next_produce_on(tmp_path):
+    with FramePair(tmp_path, FetchHandlers, ProduceHandlers) as pair:
+        pair.create("t")
+        produces = request_frame(produce(ONE_BATCH), 8)
+        wanted = FetchRequest.Topics.Partitions(0, partition_max_bytes=1 << 20)
+        topics = [FetchRequest.Topics(topic="t", partitions=[wanted])]
+        fetches = request_frame(FetchRequest(max_wait_ms=0, topics=topics), 11)
+        pair.ask(produces)
+        turn = pair.quick.tester.services.produce_turns._turn
+        handled = []
+        for frame in (fetches, fetches, produces, produces, fetches, produces + produces):
+            before = turn.reads
+            pair.ask(frame)
+            handled.append(turn.reads > before)
+        assert handled == [True, False, False, True, True, False]
+        assert pair.quick.store["t"][0].end_offset == 15
+        pair.log_bytes("t")

@@ -5,6 +5,8 @@ import os
 import socket
 from typing import Any
 
+import pytest
+
 from kstore.broker.send_queue import SEND_LIMIT, CopyingSendQueue, SendQueue, send_queue_for
 
 
@@ -118,7 +120,7 @@ def copying_queue_of(*chunks: Any) -> CopyingSendQueue:
 
 
 def test_an_answer_to_this_machine_leaves_by_one_call() -> None:
-    wire = CountingWire()
+    wire: Any = CountingWire()
     queue = copying_queue_of(b"h" * 81, mapped(SEND_LIMIT))
     assert queue.send(wire) == 81 + SEND_LIMIT
     assert wire.calls == [[81, SEND_LIMIT]]
@@ -126,7 +128,7 @@ def test_an_answer_to_this_machine_leaves_by_one_call() -> None:
 
 
 def test_a_turn_copies_at_most_the_limit_from_files() -> None:
-    wire = CountingWire()
+    wire: Any = CountingWire()
     queue = copying_queue_of(b"head", mapped(SEND_LIMIT - 10), b"between", mapped(SEND_LIMIT))
     assert queue.send(wire) == 11 + SEND_LIMIT
     assert queue.send(wire) == SEND_LIMIT - 10
@@ -135,7 +137,7 @@ def test_a_turn_copies_at_most_the_limit_from_files() -> None:
 
 
 def test_a_later_turn_does_not_copy_pages_that_are_not_in_memory() -> None:
-    wire = CountingWire()
+    wire: Any = CountingWire()
     records = mapped(3 * SEND_LIMIT, resident=2 * SEND_LIMIT)
     queue = copying_queue_of(b"head", records)
     assert [queue.send(wire) for _ in range(3)] == [4 + SEND_LIMIT, SEND_LIMIT, 0]
@@ -146,7 +148,7 @@ def test_a_later_turn_does_not_copy_pages_that_are_not_in_memory() -> None:
 
 
 def test_what_precedes_cold_pages_is_sent() -> None:
-    wire = CountingWire()
+    wire: Any = CountingWire()
     queue = copying_queue_of(mapped(SEND_LIMIT))
     cold = mapped(10, resident=0)
     queue.add([b"head", cold], 14)
@@ -196,3 +198,38 @@ class CountingWire(Wire):
     def sendmsg(self, buffers: list[bytes], *_: Any) -> int:
         self.calls.append([len(each) for each in buffers])
         return sum(self.calls[-1])
+
+
+class PartialWire(Wire):
+    """A socket that takes three bytes of a call, then nothing more."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.taken = b""
+
+    def send(self, data: bytes, flags: int = 0) -> int:
+        if self.taken:
+            raise BlockingIOError
+        self.taken = bytes(data[:3])
+        return 3
+
+
+@pytest.mark.parametrize("kind", [SendQueue, CopyingSendQueue])
+def test_the_rest_of_a_short_answer_stays_in_the_queue(kind: type[SendQueue]) -> None:
+    queue = kind()
+    wire: Any = PartialWire()
+    queue.add_frame(b"abcdefgh")
+    assert (queue.send(wire), queue.size) == (3, 5)
+    assert (queue.send(wire), queue.size) == (0, 5)
+    wire.taken = b""
+    assert (queue.send(wire), queue.size) == (3, 2)
+    assert wire.taken == b"def"
+
+
+@pytest.mark.parametrize("kind", [SendQueue, CopyingSendQueue])
+def test_a_short_answer_that_a_socket_does_not_take_stays(kind: type[SendQueue]) -> None:
+    queue = kind()
+    wire: Any = PartialWire()
+    wire.taken = b"x"
+    queue.add_frame(b"abcdefgh")
+    assert (queue.send(wire), queue.size) == (0, 8)

@@ -79,6 +79,7 @@ def test_confluent_kafka_copies_exactly_once(store: kstore.Store, servers: str) 
         )
         round_number += 1
         if round_number % 2:
+            assert producer.flush(WAIT) == 0  # an abort discards what was not sent
             producer.abort_transaction(WAIT)
             for each in consumer.committed(consumer.assignment(), WAIT):
                 consumer.seek(TopicPartition("source", 0, max(each.offset, 0)))

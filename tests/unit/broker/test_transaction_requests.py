@@ -8,15 +8,11 @@ from typing import Any
 import pytest
 
 import kstore
-from kstore.broker import transaction_markers
+from kstore.broker import transaction_markers, transaction_service
 from kstore.broker.transaction_service import TransactionService
 from kstore.cluster.metadata import AlterOp
-from kstore.coordinator.transaction.transaction_state_records import (
-    TransactionMetadata,
-    TransactionState,
-    decode_value,
-)
-from kstore.coordinator.transaction.transaction_state_store import TransactionStateStore
+from kstore.coordinator.transaction import transaction_state_store
+from kstore.coordinator.transaction.transaction_state_records import TransactionState, decode_value
 from kstore.protocol.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
 from kstore.protocol.messages.add_partitions_to_txn import AddPartitionsToTxnRequest
 from kstore.protocol.messages.describe_transactions import DescribeTransactionsRequest
@@ -545,19 +541,17 @@ def test_records_decision_and_markers_are_synced_in_this_order(
 ) -> None:
     """Where acknowledgements of transactions are durable, and those of records are not."""
     steps: list[str] = []
-    append, mark = TransactionStateStore.append, transaction_markers.append_marker
+    append, mark = transaction_state_store.append_state, transaction_markers.append_marker
 
     def is_on_disk(log: Any) -> bool:
         return bool(log.recovery_point >= log.end_offset)
 
-    def checked_append(
-        self: TransactionStateStore, partition: int, name: str, metadata: TransactionMetadata | None
-    ) -> Any:
-        assert metadata is not None
-        steps.append(metadata.state.name)
-        if metadata.state in (TransactionState.PREPARE_COMMIT, TransactionState.COMPLETE_COMMIT):
-            assert all(is_on_disk(log) for log in store["t"]), metadata.state
-        return append(self, partition, name, metadata)
+    def checked_append(log: Any, encoded: tuple[bytes, bytes]) -> Any:
+        state = decode_value("x", encoded[1]).state
+        steps.append(state.name)
+        if state in (TransactionState.PREPARE_COMMIT, TransactionState.COMPLETE_COMMIT):
+            assert all(is_on_disk(each) for each in store["t"]), state
+        return append(log, encoded)
 
     def checked_mark(log: Any, *fields: Any, **more: Any) -> Any:
         steps.append("marker")
@@ -565,7 +559,8 @@ def test_records_decision_and_markers_are_synced_in_this_order(
         return mark(log, *fields, **more)
 
     monkeypatch.setattr(TransactionService, "_is_durable", lambda self: True)
-    monkeypatch.setattr(TransactionStateStore, "append", checked_append)
+    for module in (transaction_state_store, transaction_service):  # on workers, and on the loop
+        monkeypatch.setattr(module, "append_state", checked_append)
     monkeypatch.setattr(transaction_markers, "append_marker", checked_mark)
     with kstore.Broker(store, port=0, settings=SETTINGS) as broker, RawClient(broker.port) as raw:
         client = TransactionClient(raw)

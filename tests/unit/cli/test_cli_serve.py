@@ -127,6 +127,19 @@ def test_garbage_is_collected_while_it_serves_and_after_it_only_if_it_was_before
         gc.enable()
 
 
+def test_garbage_is_collected_seldom_in_a_process_of_its_own_only(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: list[int] = []
+    monkeypatch.setattr(StopRequest, "wait", lambda *_: seen.append(gc.get_threshold()[0]) or True)
+    before = gc.get_threshold()
+    assert main(["serve", "--log-dir", str(tmp_path / "a"), "--port", "0"]) == 0
+    assert seen == [10_000]
+    assert gc.get_threshold() == before
+    with kstore.serve(tmp_path / "b", port=0):
+        assert gc.get_threshold() == before
+
+
 def test_a_directory_is_created(tmp_path: Path) -> None:
     with serving("--log-dir", tmp_path / "a", "--log-dir", tmp_path / "b"):
         assert sorted(os.listdir(tmp_path)) == ["a", "b"]

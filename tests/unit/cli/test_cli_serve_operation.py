@@ -199,3 +199,23 @@ def test_an_unknown_format_is_refused(capfd: pytest.CaptureFixture[str]) -> None
     assert main(["serve", "--log-dir", "x", "--log-format", "xml"]) == 1
     assert "invalid choice: 'xml'" in capfd.readouterr().err
     assert kstore.Broker
+
+
+def test_metrics_without_their_library_name_what_to_install(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setitem(sys.modules, "prometheus_client", None)
+    words = ["serve", "--log-dir", str(tmp_path), "--port", "0", "--metrics-port", "0"]
+    assert main(words) == 1
+    [line] = capfd.readouterr().err.splitlines()
+    assert line.startswith("kstore serve: metrics need prometheus-client")
+    assert line.endswith("pip install 'kstore[metrics]'")
+
+
+def test_an_import_that_fails_otherwise_is_not_hidden(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(_: object) -> int:
+        raise ImportError("a broken installation")
+
+    monkeypatch.setattr(serve, "run", fail)
+    with pytest.raises(ImportError, match="a broken installation"):
+        main(["serve", "--log-dir", "x"])

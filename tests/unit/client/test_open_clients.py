@@ -8,7 +8,14 @@ import pytest
 
 import kstore
 from kstore import Store, StoreConfig, TopicPartition
-from kstore.errors import InvalidConfigError, ReadOnlyError, UnknownTopicOrPartitionError
+from kstore.client.consumer import Consumer
+from kstore.client.sender import Sender
+from kstore.errors import (
+    ClosedError,
+    InvalidConfigError,
+    ReadOnlyError,
+    UnknownTopicOrPartitionError,
+)
 
 QUIET = StoreConfig(background=False)
 ORDERS, AUDIT = TopicPartition("orders", 0), TopicPartition("audit", 0)
@@ -140,3 +147,42 @@ def test_a_reader_has_no_transactions(store: Store, tmp_path: Path) -> None:
             pass
         with pytest.raises(ReadOnlyError):
             reader.producer("orders")
+
+
+# --- while the store closes -------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("topic", ["orders", None])
+def test_a_producer_that_is_opened_while_the_store_closes_is_closed(
+    store: Store, topic: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made: list[Sender] = []
+    begin = Sender.start
+
+    def start(sender: Sender) -> None:
+        made.append(sender)
+        begin(sender)
+        store.close()  # by another thread, say
+
+    monkeypatch.setattr(Sender, "start", start)
+    with pytest.raises(ClosedError):
+        store.producer(topic)
+    assert [(sender.closed, sender._thread.is_alive()) for sender in made] == [(True, False)]
+
+
+def test_a_consumer_that_is_opened_while_the_store_closes_is_closed(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made: list[Consumer] = []
+    begin = Consumer.__init__
+
+    def start(consumer: Consumer, *arguments: Any, **settings: Any) -> None:
+        begin(consumer, *arguments, **settings)
+        made.append(consumer)
+        store.close()
+
+    monkeypatch.setattr(Consumer, "__init__", start)
+    with pytest.raises(ClosedError):
+        store.consumer("orders")
+    with pytest.raises(ClosedError):
+        made[0].poll(timeout=0)

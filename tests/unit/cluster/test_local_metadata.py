@@ -72,9 +72,31 @@ def test_a_topic_of_the_stores_user_appears(store: kstore.Store, metadata: Local
 def test_a_read_of_the_image_does_not_wait(store: kstore.Store, metadata: LocalMetadata) -> None:
     store.create_topic("embedded")
     before = metadata.image
-    with ThreadPoolExecutor(1) as other, store._lock:
-        store._catalog.version += 1
+    with ThreadPoolExecutor(1) as other, metadata._lock, store._lock:
+        store._catalog.changed(None)
         assert other.submit(lambda: metadata.image).result(timeout=30) is before
+
+
+def test_the_image_follows_however_long_threads_have_the_lock(
+    store: kstore.Store, metadata: LocalMetadata, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The thread that releases the lock finds that another one has taken it since."""
+    follow, taken = metadata._follow_store, []
+
+    def follow_too_late() -> None:
+        if not taken:
+            taken.append(other.submit(metadata._lock.acquire).result(timeout=30))
+        follow()
+
+    with ThreadPoolExecutor(1) as other:
+        with metadata._lock, ThreadPoolExecutor(1) as creator:
+            creator.submit(store.create_topic, "embedded").result(timeout=30)
+            monkeypatch.setattr(metadata, "_follow_store", follow_too_late)
+            metadata._lock.on_release = follow_too_late
+        assert taken == [True]
+        assert metadata.image.topic("embedded") is None
+        other.submit(metadata._lock.release).result(timeout=30)
+        assert metadata.image.topic("embedded") is not None
 
 
 def test_the_default_of_a_topic_setting_is_described_as_that(metadata: LocalMetadata) -> None:

@@ -11,6 +11,7 @@ import pytest
 import kstore
 from kstore.cluster.local_metadata import LocalMetadata
 from kstore.cluster.metadata import AlterOp, ConfigSource
+from kstore.errors import PolicyViolationError
 from kstore.files.filenames import META_PROPERTIES, TOPICS_FILE
 
 TEN_YEARS_AGO = 1_480_000_000_000
@@ -191,6 +192,47 @@ def test_no_cleanup_policy_keeps_everything(tmp_path: Path) -> None:
         fill(store, "new")
         metadata.close()
     assert served(tmp_path, nothing, "new") == (0, COUNT)
+
+
+@pytest.mark.parametrize("way", ["create", "set", "subtract"])
+def test_an_empty_cleanup_policy_counts_without_the_broker_too(tmp_path: Path, way: str) -> None:
+    limits = {**SMALL, "retention.ms": "1000", "retention.bytes": "1"}
+    with kstore.open(tmp_path) as store:
+        metadata = LocalMetadata(store)
+        metadata.create_topic(
+            "t", config={**limits, **({"cleanup.policy": ""} if way == "create" else {})}
+        )
+        if way == "set":
+            metadata.alter_topic_config("t", [(AlterOp.SET, "cleanup.policy", "")])
+        elif way == "subtract":
+            metadata.alter_topic_config("t", [(AlterOp.SUBTRACT, "cleanup.policy", "delete")])
+        fill(store, "t")
+        assert store["t"].config.cleanup_policy == ""
+        metadata.close()
+    with kstore.open(tmp_path) as store:
+        assert store["t"].config.cleanup_policy == ""
+        assert store["t"].config.retention_ms == 1000
+        assert store.apply_retention() == 0
+        assert "cleanup.policy" in store.compact().reason
+        assert offsets(store, "t") == (0, COUNT)
+        with pytest.raises(PolicyViolationError):
+            store["t"][0].delete_records(3)
+        store["t"].alter({"cleanup.policy": "delete"})
+        assert store.apply_retention() > 0
+
+
+def test_a_policy_that_is_named_twice_counts_without_the_broker_too(tmp_path: Path) -> None:
+    with kstore.open(tmp_path) as store:
+        metadata = LocalMetadata(store)
+        twice = {**SMALL, "retention.ms": "1000", "cleanup.policy": "compact,compact"}
+        metadata.create_topic("t", config=twice)
+        for number in range(COUNT):
+            store["t"][0].append(b"%020d" % number, key=b"%d" % number, timestamp=TEN_YEARS_AGO)
+        metadata.close()
+    with kstore.open(tmp_path, config={"log.cleaner.enable": False}) as store:
+        assert store["t"].config.cleanup_policy == "compact,compact"
+        assert store.apply_retention() == 0
+        assert offsets(store, "t") == (0, COUNT)
 
 
 def test_a_later_topic_of_the_name_does_not_follow(tmp_path: Path) -> None:

@@ -13,7 +13,8 @@ import pytest
 import kstore
 from kstore.cluster.local_metadata import LocalMetadata
 from kstore.cluster.metadata import AlterOp, ConfigChange, ConfigEntry
-from kstore.cluster.settings.broker_settings import DYNAMIC_BROKER_SETTINGS, KSTORE_DEFAULTS
+from kstore.cluster.settings.broker_settings import KSTORE_DEFAULTS
+from kstore.cluster.settings.dynamic_settings import NOT_SUPPORTED, READ_AT_START
 from kstore.cluster.settings.layers import BrokerConfig, describe_topic
 from kstore.errors import KStoreError
 
@@ -219,8 +220,7 @@ def test_settings_of_a_broker_are_those_of_a_recorded_one(broker_config: BrokerC
     found, recorded = kafkas(broker_config.describe()), RECORDED["describe"]["broker"]
     assert found.keys() == recorded.keys()
     for name, entry in found.items():
-        if recorded[name][2] is False and name not in DYNAMIC_BROKER_SETTINGS:
-            # Kafka changes it at run time; here it has no effect, and cannot be changed.
+        if name in READ_AT_START | NOT_SUPPORTED:  # Kafka changes it while it runs
             assert entry[2] is True
             entry[2] = False
         if name in KSTORE_DEFAULTS:

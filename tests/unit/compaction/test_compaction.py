@@ -21,6 +21,7 @@ from kstore.errors import (
     PolicyViolationError,
 )
 from kstore.files.files import Files
+from kstore.producer_state import replay
 from kstore.record import Record
 from oracle import cleaner as rules
 from support.compaction import (
@@ -382,6 +383,20 @@ def test_a_slow_compaction_ends_when_it_is_stopped(tmp_path):
 
 
 # --- files, readers, appends ---------------------------------------------------------------
+
+
+def test_no_segment_is_read_again_for_aborted_transactions(tmp_path, monkeypatch):
+    """Neither those that this log has rolled nor those that the cleaner has written."""
+    read = []
+    monkeypatch.setattr(replay, "replay_segment", lambda *names, **named: read.append(names))
+    with closing(fill(tmp_path / "t-0")) as log:
+        assert log.compact().records_kept == 20
+        assert log.aborted_transactions(0, log.end_offset) == []
+        log.extend([Record(-1, NOW, b"k01", b"new")])
+        log.roll()
+        assert log.compact().records_kept == 20
+        assert log.aborted_transactions(0, log.end_offset) == []
+    assert read == []
 
 
 def test_a_compaction_leaves_kafkas_file_names_and_times(tmp_path):

@@ -270,6 +270,81 @@ def test_an_end_is_answered_once_decided_and_gives_51_until_markers_are_written(
     assert driver.add(producer) == NONE
 
 
+def begin_next(driver: TransactionDriver) -> tuple[int, int]:
+    """A transaction is decided, its markers are held, and a request waits for the completion."""
+    producer = driver.producer()
+    driver.add(producer)
+    driver.held_markers = []
+    assert driver.end(producer, commit=True) == NONE
+    assert driver.add(producer, [T1], may_wait=True) is None
+    assert len(driver.kept) == 1
+    return producer
+
+
+def test_a_next_transaction_may_wait_for_the_completion(driver: TransactionDriver) -> None:
+    begin_next(driver)
+    driver.held_stores = stores = []
+    driver.mark(driver.held_markers.pop())
+    driver.carry_out()
+    assert len(driver.answers) == 3  # not before the completed state is stored
+    driver.held_stores = None
+    driver.store(stores.pop())
+    driver.carry_out()
+    assert driver.last_answer().error == NONE
+    found = driver.coordinator.find("x")
+    assert found is not None
+    assert (found.state, found.partitions) == (TransactionState.ONGOING, frozenset([T1]))
+    states = [each.state for _, each in driver.log[-2:] if each]
+    assert states == [TransactionState.COMPLETE_COMMIT, TransactionState.ONGOING]
+
+
+def test_a_request_that_waits_for_too_long_is_answered_once(driver: TransactionDriver) -> None:
+    begin_next(driver)
+    driver.coordinator.give_up(driver.kept[0])
+    driver.carry_out()
+    assert driver.last_answer().error == CONCURRENT
+    driver.release()
+    driver.coordinator.give_up(driver.kept[0])
+    driver.carry_out()
+    assert driver.state() is TransactionState.COMPLETE_COMMIT
+    assert len(driver.answers) == 4
+
+
+def test_a_request_that_has_its_answer_is_not_given_up(driver: TransactionDriver) -> None:
+    begin_next(driver)
+    driver.release()
+    driver.coordinator.give_up(driver.kept[0])
+    driver.carry_out()
+    assert driver.last_answer().error == NONE
+    assert driver.state() is TransactionState.ONGOING
+
+
+def test_a_request_that_waits_is_answered_by_unloading(driver: TransactionDriver) -> None:
+    begin_next(driver)
+    driver.coordinator.unload(["x", "unknown"])
+    driver.carry_out()
+    assert driver.last_answer().error == ErrorCode.NOT_COORDINATOR
+    driver.coordinator.give_up(driver.kept[0])
+    driver.release()
+    assert len(driver.answers) == 4
+
+
+def test_of_two_requests_that_wait_one_begins_the_transaction(driver: TransactionDriver) -> None:
+    producer = begin_next(driver)
+    assert driver.add(producer, [T0], may_wait=True) is None
+    driver.release()
+    assert sorted(each.error for each in list(driver.answers.values())[3:]) == [NONE, CONCURRENT]
+
+
+def test_a_request_does_not_wait_for_a_decision(driver: TransactionDriver) -> None:
+    producer = driver.producer()
+    driver.add(producer)
+    driver.held_stores = []
+    assert driver.end(producer, commit=True) is None
+    assert driver.add(producer, may_wait=True) == CONCURRENT
+    assert driver.kept == []
+
+
 def test_an_answer_may_wait_for_the_markers(driver: TransactionDriver) -> None:
     producer = driver.producer()
     driver.add(producer)

@@ -33,8 +33,8 @@ def test_writes_and_reads_back(tmp_path):
     assert bytes(buffer) == b"bcdefgh\0\0\0"
     DISK.fdatasync(fd)
     DISK.fsync(fd)
-    with DISK.map(fd, 8) as mapped:
-        assert mapped[:] == b"abcdefgh"
+    with memoryview(DISK.map(fd, 8)) as mapped:
+        assert mapped == b"abcdefgh"
         with pytest.raises(TypeError):
             mapped[0] = 1
     DISK.truncate(fd, 3)

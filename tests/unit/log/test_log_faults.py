@@ -131,3 +131,24 @@ def test_a_failed_sync_makes_the_log_read_only(tmp_path: Path) -> None:
     assert set(disk.calls) == asked
     assert [record.value for record in log] == [b"a"]
     assert not log.close()
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_the_append_after_a_failed_first_one_writes_the_leader_epochs(
+    tmp_path: Path, fault: str
+) -> None:
+    calls = 0
+    for number in range(20):
+        disk = FaultyDisk()
+        log = open_log(tmp_path / f"t-{number}", files=disk)
+        disk.arm(number, FAULTS[fault])
+        try:
+            log.append(b"first")
+        except (KStoreError, KeyboardInterrupt, MemoryError):
+            calls += 1
+        disk.fail_at = -1
+        log.append(b"second")
+        path = tmp_path / f"t-{number}" / "leader-epoch-checkpoint"
+        assert path.read_text() == "0\n1\n0 0\n", number
+        log.close()
+    assert calls >= 3

@@ -112,6 +112,7 @@ def test_compacted_logs_lose_nothing_by_size_or_time():
     segments = log((100, 9), (100, 9))
     limits = {"retention_bytes": 0, "retention_ms": 0}
     assert decide(segments, LogConfig(cleanup_policy="compact", **limits)) == []
+    assert decide(segments, LogConfig(cleanup_policy="", **limits)) == []
     assert len(decide(segments, LogConfig(cleanup_policy="compact,delete", **limits))) == 2
 
 

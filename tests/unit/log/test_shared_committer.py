@@ -1,6 +1,7 @@
 """Syncs that many partitions share, and what an append leaves to its caller."""
 
 import threading
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -133,6 +134,29 @@ def test_requests_during_a_sync_share_the_next(tmp_path: Path) -> None:
     assert answers == [(2, None)] + [(7, None)] * 5
 
 
+def test_the_source_of_an_extend_may_wait_for_another_log(tmp_path: Path) -> None:
+    """Though a sync of its own log waits for its lock, and is requested before the other one."""
+    _, (first, second) = opened(tmp_path, 2)
+    synced = threading.Event()
+    done: list[BaseException | None] = []
+
+    def source() -> Iterator[bytes]:
+        yield b"value"
+        committer.request(first, done.append)
+        committer.request(second, lambda error: synced.set())
+        assert synced.wait(30)
+        second.append(b"value")
+        synced.clear()
+        committer.request(second, lambda error: synced.set())
+        assert synced.wait(30)
+        yield b"value"
+
+    with SharedCommitter() as committer:
+        first.extend(source())
+    assert second.recovery_point == 2
+    assert done == [None]
+
+
 def test_an_error_concerns_its_log_only(tmp_path: Path) -> None:
     disks, logs = opened(tmp_path, 3)
     disks[1].fails = True
@@ -144,3 +168,33 @@ def test_an_error_concerns_its_log_only(tmp_path: Path) -> None:
     with pytest.raises(ClosedError):
         committer.flush(logs)
     committer.close()
+
+
+def test_a_callback_may_close_the_committer(tmp_path: Path) -> None:
+    _, (log,) = opened(tmp_path, 1)
+    committer = SharedCommitter()
+    done = threading.Event()
+
+    def close(error: BaseException | None) -> None:
+        committer.close()
+        done.set()
+
+    committer.request(log, close)
+    assert done.wait(30)
+    committer.close()
+    assert not committer._thread.is_alive()
+
+
+def test_a_callback_that_raises_concerns_no_other_request(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    def fail(error: BaseException | None) -> None:
+        raise ValueError("injected")
+
+    _, logs = opened(tmp_path, 20)  # more than there are threads
+    with SharedCommitter() as committer:
+        for log in logs:
+            committer.request(log, fail)
+        committer.flush(logs)
+    assert [log.recovery_point for log in logs] == [1] * 20
+    assert caplog.text.count("ValueError: injected") == 20

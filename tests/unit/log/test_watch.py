@@ -150,6 +150,6 @@ def test_the_high_watermark_bounds_deletion(tmp_path: Path) -> None:
     log.set_high_watermark(3)
     log.apply_retention()
     assert 0 < log.start_offset <= 3
-    with pytest.raises(OffsetOutOfRangeError):
+    with pytest.raises(OffsetOutOfRangeError, match="not between 0 and the high watermark 3"):
         log.delete_records(4)
     assert log.delete_records(-1) == log.start_offset == 3

@@ -1,9 +1,8 @@
 """Mirroring from a log of kstore that answers as a leader; real brokers: tests/interop."""
 
-import subprocess
-import sys
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -23,7 +22,7 @@ from kstore.errors import (
 )
 from kstore.mirror import Mirror, MirrorReport
 from kstore.mirror import copy as engine
-from kstore.mirror.settings import of_the_client
+from kstore.mirror.settings import connection_settings
 from kstore.mirror.source_types import EARLIEST, Fetched, Position, TopicDescription
 from support.stores import QUIET
 
@@ -56,6 +55,12 @@ class Leader:
 
     def sentence(self, code: int) -> str:
         return f"error {code}"
+
+    def leader_of(self, partition: int) -> str:
+        return "broker 1"
+
+    def problem(self, partition: int) -> str:
+        return "broker 1 is gone"
 
     def fetch(
         self,
@@ -174,18 +179,9 @@ def test_a_batch_beyond_the_fetch_size_is_copied(
         return answer._replace(records=answer.records[:size])
 
     monkeypatch.setattr(leader, "_answer", answer_cut)
-    mirror = Mirror(target, leader)
-    monkeypatch.setattr(engine._Copy, "__init__", _small_room(engine._Copy.__init__))
-    mirror.run()
+    Mirror(target, leader).run()
     assert copied(target) == copied(leader.store)
-
-
-def _small_room(original):
-    def made(self, *arguments, **options):
-        original(self, *arguments, **options)
-        self.room = 1000
-
-    return made
+    assert len(leader.asked) > 1
 
 
 def test_begins_where_the_source_begins(leader: Leader, target: Store) -> None:
@@ -361,20 +357,6 @@ def test_an_error_that_does_not_pass_is_raised(leader: Leader, target: Store) ->
         run(leader, target, partitions=[0])
 
 
-def test_a_deletion_ends_it(leader: Leader, target: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(engine, "_PAUSE", 0)
-    fill(leader, 1)
-
-    def vanish() -> None:
-        leader.topic = "gone"
-        leader.errors = [3, 3]
-        leader._answer = lambda *_: Fetched(100, -1, -1, b"")
-
-    leader.before_fetch = vanish
-    with pytest.raises(SourceChangedError, match="deleted in the cluster"):
-        run(leader, target, partitions=[0])
-
-
 def test_an_epoch_that_the_leader_does_not_know(
     leader: Leader, target: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -534,54 +516,49 @@ def test_the_option_partitions_takes_numbers_and_ranges() -> None:
             numbers(text)
 
 
-def test_settings_of_the_connection_are_read_from_a_file(tmp_path: Path) -> None:
-    known = {
-        "security_protocol": "PLAINTEXT", "ssl_check_hostname": True, "request_timeout_ms": 30000,
-        "sasl_plain_password": None, "slow_task_threshold_secs": 0.1, "api_version": None,
-        "ssl_context": None,
-    }  # fmt: skip
+def test_settings_of_the_connection_have_the_names_of_kafkas_clients(tmp_path: Path) -> None:
     path = tmp_path / "client.properties"
     path.write_text(
-        "security.protocol=SSL\nssl_check_hostname=False\nrequest.timeout.ms=100\n"
-        "sasl_plain_password=000123\nslow.task.threshold.secs=1.5\napi_version=0.8.2\n"
+        "security.protocol=SASL_SSL\nsasl.mechanism=PLAIN\nrequest.timeout.ms=1500\n"
+        "sasl.jaas.config=org.apache.kafka.common.security.plain.PlainLoginModule required "
+        'username="reader" password="000123";\nclient.id=me\ngroup.id=of a consumer\n'
     )
-    assert of_the_client(arguments.read_properties(str(path)), known) == {
-        "security_protocol": "SSL",
-        "ssl_check_hostname": False,
-        "request_timeout_ms": 100,
-        "sasl_plain_password": "000123",  # a word, whatever it looks like
-        "slow_task_threshold_secs": 1.5,
-        "api_version": (0, 8, 2),
-    }
-    assert of_the_client({"api_version": (2, 8)}, known) == {"api_version": (2, 8)}
-    for name, text, messages in (
-        ("security_protocoll", "SSL", "there is security_protocol"),
-        ("ssl.truststore.location", "x.jks", "there is ssl_cafile"),
-        ("group.id", "g", "kafka-python's"),
-        ("ssl_context", "x", "from Python only"),
-        ("ssl_check_hostname", "https", "true or false"),
-        ("request_timeout_ms", "soon", "is a number"),
-        ("request_timeout_ms", "-1", "is a number"),
-        ("api_version", "new", "such as 0.8.2"),
-    ):
-        with pytest.raises(InvalidConfigError, match=messages):
-            of_the_client({name: text}, known)
+    found = connection_settings(arguments.read_properties(str(path)))
+    assert (found.client_id, found.timeout) == ("me", 1.5)
+    assert found.security.tls is not None
+    assert found.security.sasl is not None
+    assert (found.security.sasl.user, found.security.sasl.password) == ("reader", "000123")
+    plain = connection_settings({})
+    assert (plain.client_id, plain.timeout) == ("kstore-mirror", None)
+    assert (plain.security.tls, plain.security.sasl) == (None, None)
 
 
-def test_mirror_without_its_client_library_says_what_to_install(tmp_path: Path) -> None:
-    code = (
-        "import sys; sys.modules['kafka'] = None\n"
-        "from kstore.cli import main\n"
-        "raise SystemExit(main(sys.argv[1:]))"
-    )
-    arguments = ["mirror", "--bootstrap-server", "b:1", "--topic", "t", "--log-dir", tmp_path]
-    done = subprocess.run(
-        [sys.executable, "-c", code, *map(str, arguments)],
-        capture_output=True, text=True, timeout=60, check=False,
-    )  # fmt: skip
-    assert done.returncode == 1
-    assert "pip install 'kstore[mirror]'" in done.stderr
-    assert len(done.stderr.splitlines()) == 1
+@pytest.mark.parametrize(
+    ("name", "value", "message"),
+    [
+        ("security_protocol", "SASL_SSL", "instead of it: security.protocol"),
+        ("ssl_cafile", "ca.pem", "ssl.truststore.location"),
+        ("ssl.cafile", "ca.pem", "ssl.truststore.location"),
+        ("ssl_check_hostname", False, "ssl.endpoint.identification.algorithm"),
+        ("sasl_plain_password", "secret", "instead of it: sasl.jaas.config"),
+        ("api_version", (0, 8, 2), "a broker before 0.10 is recognised"),
+        ("security.protocoll", "SSL", "security.protocoll"),
+        ("ssl.cipher.suites", "x", "ssl.cipher.suites"),
+        ("request.timeout.ms", "soon", "request.timeout.ms"),
+        ("request.timeout.ms", 0, "request.timeout.ms"),
+    ],
+)
+def test_settings_that_would_be_ignored_are_refused(name: str, value: object, message: str) -> None:
+    """An ignored ``security_protocol=SASL_SSL`` would mean a connection in plaintext."""
+    with pytest.raises(InvalidConfigError, match=message) as caught:
+        connection_settings({name: value})
+    assert "secret" not in str(caught.value)
+
+
+def test_the_name_of_a_setting_is_a_text() -> None:
+    given: Any = {7: "x"}
+    with pytest.raises(InvalidConfigError, match="a text, not 7"):
+        connection_settings(given)
 
 
 def test_invalid_options_of_mirror_are_errors(

@@ -30,7 +30,7 @@ def test_a_page_that_cannot_be_read_is_an_error_of_the_disk(tmp_path):
         os.truncate(path, 0)
         if populate(mapped, 0, 4096, 22) == errno.EINVAL:
             return  # before Linux 5.14
-        with pytest.raises(StorageError) as caught:
-            DISK.prefault(mapped, 0, 4096, file.fileno())
+        with pytest.raises(StorageError) as caught, memoryview(mapped) as view:
+            DISK.prefault(view, 0, 4096, file.fileno())
         assert caught.value.errno == errno.EIO
         assert caught.value.path == str(path)

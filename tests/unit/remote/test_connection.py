@@ -5,6 +5,7 @@ import struct
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import Any
 
 import pytest
 
@@ -12,9 +13,10 @@ from kstore.errors import InvalidConfigError, KStoreError, SourceError
 from kstore.protocol.messages.api_versions import ApiVersionsResponse
 from kstore.protocol.messages.metadata import MetadataRequest, MetadataResponse
 from kstore.protocol.wire import Writer
+from kstore.remote import connection as connecting
 from kstore.remote.authentication import AuthenticationFailedError
 from kstore.remote.cluster import parse_servers
-from kstore.remote.connection import Connection
+from kstore.remote.connection import Begun, Connection
 from kstore.security.client_settings import ClientSasl, ClientSecurity
 
 Serve = Callable[[socket.socket], None]
@@ -89,6 +91,7 @@ def test_a_broker_before_api_versions_gets_version_0() -> None:
 
     with server(close, wait) as port, Connection("127.0.0.1", port) as connection:
         assert connection.version_of(MetadataRequest()) == 0
+        assert connection._unanswered == 0  # else it would not authenticate again
 
 
 def test_a_request_without_a_common_version_is_refused() -> None:
@@ -132,6 +135,90 @@ def test_a_broker_that_is_silent_is_given_up() -> None:
         with pytest.raises(SourceError, match="no response from"):
             Connection("127.0.0.1", port, timeout=0.05)
         released.set()
+
+
+class SlowSocket:
+    """Gives its bytes some at a time; each receipt takes seconds of a clock."""
+
+    def __init__(self, clock: list[float], data: bytes, step: int, seconds: float) -> None:
+        self.clock, self.data, self.step, self.seconds = clock, data, step, seconds
+        self.timeouts: list[float] = []
+
+    def settimeout(self, seconds: float) -> None:
+        self.timeouts.append(seconds)
+
+    def recv_into(self, free: memoryview) -> int:
+        self.clock[0] += self.seconds
+        step = min(self.step, len(free))
+        given, self.data = self.data[:step], self.data[step:]
+        free[: len(given)] = given
+        return len(given)
+
+    def close(self) -> None:
+        self.data = b""
+
+
+@pytest.fixture
+def slow(monkeypatch: pytest.MonkeyPatch) -> Callable[..., tuple[Connection, SlowSocket]]:
+    """A connection whose socket is slow, by a clock of its own."""
+
+    def made(data: bytes, step: int, seconds: float) -> tuple[Connection, SlowSocket]:
+        clock = [0.0]
+
+        def serve(connection: socket.socket) -> None:
+            answer(connection, request_of(connection), versions((3, 0, 1), (18, 0, 4)))
+            request_of(connection)
+
+        with server(serve) as port:
+            connection = Connection("127.0.0.1", port, timeout=30)
+            monkeypatch.setattr(connecting.time, "monotonic", lambda: clock[0])
+            begun.append(connection.begin(MetadataRequest()))
+        connection.close()
+        connection._socket = SlowSocket(clock, struct.pack(">i", len(data)) + data, step, seconds)
+        return connection, connection._socket
+
+    begun: list[Begun] = []
+    made.begun = begun
+    return made
+
+
+def test_a_response_that_comes_byte_by_byte_is_given_up(slow: Any) -> None:
+    connection, source = slow(bytes(1000), 1, 10)
+    with pytest.raises(SourceError, match=r"no response from 127.0.0.1:\d+ within 30 s"):
+        connection.finish(slow.begun[0], MetadataResponse)
+    assert source.clock[0] <= 60
+
+
+def test_a_large_response_has_more_time(slow: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(connecting, "_CHUNK", 50)
+    writer = Writer()
+    MetadataResponse(brokers=[MetadataResponse.Brokers(1, "h" * 1000, 1)]).encode(writer, 1)
+    connection, _ = slow(struct.pack(">i", 2) + b"".join(map(bytes, writer.chunks())), 20, 9)
+    monkeypatch.setattr(MetadataResponse, "decode", lambda reader, version: "decoded")
+    assert connection.finish(slow.begun[0], MetadataResponse) == "decoded"
+
+
+def test_the_time_for_a_response_begins_with_its_request(slow: Any) -> None:
+    """Those of several brokers are awaited one after the other; their time is the same."""
+    connection, source = slow(b"", 4, 0)
+    source.clock[0] = 20.0
+    with pytest.raises(SourceError):
+        connection.finish(slow.begun[0], MetadataResponse)
+    source.clock[0] = 99.0
+    with pytest.raises(SourceError):
+        connection.finish(slow.begun[0], MetadataResponse)
+    assert source.timeouts == [10, 1]
+
+
+def test_a_response_that_waited_for_others_has_its_time_to_flow(
+    slow: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """That of a broker before it took all the time; its size shows that it is present."""
+    connection, source = slow(struct.pack(">i", 2) + bytes(1000), 100, 0.9)
+    monkeypatch.setattr(MetadataResponse, "decode", lambda reader, version: "decoded")
+    source.clock[0] = 99.0
+    assert connection.finish(slow.begun[0], MetadataResponse) == "decoded"
+    assert source.timeouts == [1, 30]
 
 
 SASL = ClientSecurity(sasl=ClientSasl(mechanism="PLAIN", user="alice", password="secret"))

@@ -88,7 +88,8 @@ def test_a_token_is_read_from_a_file(tmp_path: Path) -> None:
 
 def test_client_credentials_are_exchanged_for_a_token_with_retries() -> None:
     with web_server() as server:
-        tokens = tokens_of(CREDENTIALS, **{URL: f"{server.url}/token"})
+        patience = {"sasl.login.retry.backoff.max.ms": "2000"}  # on a busy machine, too
+        tokens = tokens_of(CREDENTIALS, **{URL: f"{server.url}/token", **patience})
         server.answers["/token"] = 200, b'{"access_token": " a.b.c ", "expires_in": 60}'
         assert tokens.get() == "a.b.c"
         assert tokens.login.extensions == {"cluster": "c-1"}

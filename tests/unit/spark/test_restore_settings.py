@@ -15,6 +15,7 @@ from kstore.errors import InvalidConfigError
 from kstore.spark.jobs import export as export_job
 from kstore.spark.jobs import restore as job
 from kstore.spark.jobs import restore_driver, restore_plan
+from kstore.spark.jobs.client_settings import of_the_client
 from kstore.spark.jobs.cluster_sender import Sender
 from support import metadata
 from support.stores import QUIET, leave_to_kafka
@@ -202,3 +203,37 @@ def test_settings_of_a_command_config_reach_the_client_with_its_types(
     assert (opened["linger_ms"], opened["acks"]) == (7, -1)
     assert opened["bootstrap_servers"] == ["broker:9092"]
     assert read_properties(None) == {}
+
+
+def test_settings_of_the_producer_are_read_from_a_file(tmp_path: Path) -> None:
+    known = {
+        "security_protocol": "PLAINTEXT", "ssl_check_hostname": True, "request_timeout_ms": 30000,
+        "sasl_plain_password": None, "slow_task_threshold_secs": 0.1, "api_version": None,
+        "ssl_context": None,
+    }  # fmt: skip
+    path = tmp_path / "client.properties"
+    path.write_text(
+        "security.protocol=SSL\nssl_check_hostname=False\nrequest.timeout.ms=100\n"
+        "sasl_plain_password=000123\nslow.task.threshold.secs=1.5\napi_version=0.8.2\n"
+    )
+    assert of_the_client(read_properties(str(path)), known) == {
+        "security_protocol": "SSL",
+        "ssl_check_hostname": False,
+        "request_timeout_ms": 100,
+        "sasl_plain_password": "000123",  # a word, whatever it looks like
+        "slow_task_threshold_secs": 1.5,
+        "api_version": (0, 8, 2),
+    }
+    assert of_the_client({"api_version": (2, 8)}, known) == {"api_version": (2, 8)}
+    for name, text, messages in (
+        ("security_protocoll", "SSL", "there is security_protocol"),
+        ("ssl.truststore.location", "x.jks", "there is ssl_cafile"),
+        ("group.id", "g", "kafka-python's"),
+        ("ssl_context", "x", "from Python only"),
+        ("ssl_check_hostname", "https", "true or false"),
+        ("request_timeout_ms", "soon", "is a number"),
+        ("request_timeout_ms", "-1", "is a number"),
+        ("api_version", "new", "such as 0.8.2"),
+    ):
+        with pytest.raises(InvalidConfigError, match=messages):
+            of_the_client({name: text}, known)

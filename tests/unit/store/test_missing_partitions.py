@@ -1,6 +1,7 @@
 """Partitions that ``kstore.topics`` has and no log directory has; deletions that left folders."""
 
 import errno
+import json
 import logging
 import os
 import shutil
@@ -12,7 +13,8 @@ import pytest
 
 import kstore
 from kstore import LogConfig, StoreConfig
-from kstore.errors import StorageError, UnknownTopicOrPartitionError
+from kstore.cli import main
+from kstore.errors import StorageError, TopicExistsError, UnknownTopicOrPartitionError
 from kstore.files.files import DISK, Files
 from kstore.segment import header_checksums
 from kstore.store.remove_tree import remove_tree
@@ -66,6 +68,80 @@ def test_a_lost_partition_is_a_warning_when_the_topic_is_read(
         "kstore.topics has t-1, but no such folder exists: lost, or in a log directory that was "
         "not given: reads of the topic lack its records"
     ]
+
+
+def test_a_topic_without_any_folder_is_not_created_again_before_it_is_deleted(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    dirs = [tmp_path / "a", tmp_path / "b"]
+    with kstore.open(dirs[1:], config=QUIET) as store:
+        store.create_topic("t", 2)
+    with kstore.open(dirs, config=QUIET) as store:
+        store.create_topic("other")
+    known = (dirs[1] / "kstore.topics").read_bytes()
+    with kstore.open(dirs[0], config=QUIET) as store:
+        warned = [each.getMessage() for each in caplog.records]
+        assert warned[0].startswith("kstore.topics has t-0, t-1, but no such folder exists: lost")
+        assert warned[0].endswith("to give them up, delete the topic")
+        assert "t" not in store
+        assert sum("t-0, t-1" in each for each in warned) == 1
+        with pytest.raises(UnknownTopicOrPartitionError, match="has t-0, t-1, but no such folder"):
+            store["t"]
+        for _ in range(2):
+            with pytest.raises(TopicExistsError, match="directory that was not given"):
+                store.create_topic("t")
+    with kstore.open(dirs, config=QUIET) as store:
+        assert (dirs[1] / "kstore.topics").read_bytes() == known
+        assert len(store["t"]) == 2
+    with kstore.open(dirs[0], config=QUIET) as store:
+        store.delete_topic("t", missing_ok=True)
+        assert store.create_topic("t")[0].end_offset == 0
+        assert len(caplog.records) == 2  # of the first and of this opening
+
+
+def test_a_topic_without_any_folder_is_deleted_by_the_tool(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    fill(tmp_path, 2)
+    for number in range(2):
+        shutil.rmtree(tmp_path / f"t-{number}")
+    words = ["topics", "--topic", "t", "--log-dir", str(tmp_path)]
+    assert main([*words, "--describe"]) == 1
+    assert "does not exist as expected: kstore.topics has t-0, t-1" in capsys.readouterr().out
+    assert main([*words, "--create"]) == 1
+    assert "cannot be created: kstore.topics has t-0, t-1" in capsys.readouterr().out
+    assert main([*words, "--delete", "--dry-run"]) == 0
+    assert "Topic t would be deleted (0 partitions)" in capsys.readouterr().out
+    assert main([*words, "--delete"]) == 0
+    assert main([*words, "--create"]) == 0
+
+
+def test_a_damaged_entry_without_folders_keeps_no_broker_from_starting(tmp_path: Path) -> None:
+    fill(tmp_path, 1)
+    with kstore.open(tmp_path, config=QUIET) as store:
+        store.create_topic("other")
+    shutil.rmtree(tmp_path / "t-0")
+    path = tmp_path / "kstore.topics"
+    document = json.loads(path.read_text())
+    document["topics"]["t"]["partitions"] = "x"
+    path.write_text(json.dumps(document))
+    with kstore.open(tmp_path, config=QUIET) as store, kstore.Broker(store, port=0) as broker:
+        assert broker.port > 0
+        with pytest.raises(UnknownTopicOrPartitionError):
+            store["t"]
+
+
+def test_a_stray_number_of_a_topic_does_not_make_others_missing(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A folder such as ``t-20240101``: only kstore.topics says which partitions there should be."""
+    fill(tmp_path, 2)
+    shutil.rmtree(tmp_path / "t-1")
+    shutil.copytree(tmp_path / "t-0", tmp_path / "t-20240101")
+    with kstore.open(tmp_path, config=QUIET) as store:
+        assert store["t"].partitions == (0, 20240101)
+    [warned] = [each for each in caplog.messages if "no such folder" in each]
+    assert warned.startswith("kstore.topics has t-1, but no such folder exists")
 
 
 def test_a_topic_with_an_unfinished_move_can_be_created_again_once_deleted(tmp_path: Path) -> None:

@@ -101,7 +101,7 @@ def test_topics_files_of_older_formats_are_read_and_of_newer_ones_refused(tmp_pa
     assert topics_file(tmp_path)["format"] == 1
     with kstore.open(tmp_path, config=QUIET) as store:
         assert store["own"].config == LogConfig(segment_bytes=1000)
-    document = {**topics_file(tmp_path), "format": 3}
+    document = {**topics_file(tmp_path), "format": 4}
     (tmp_path / "kstore.topics").write_text(json.dumps(document))
     for mode in ("a", "r"):
         with pytest.raises(NewerFormatError):

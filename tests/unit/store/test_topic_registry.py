@@ -4,12 +4,14 @@ import json
 import logging
 import subprocess
 import sys
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
 import pytest
 
 from kstore.checkpoint.log_dir import LogDir
+from kstore.checkpoint.topics_file import CREATING
 from kstore.config import LogConfig
 from kstore.errors import (
     CorruptFileError,
@@ -256,6 +258,64 @@ def test_a_creation_on_a_full_disk_leaves_the_name_available(
     )
 
 
+@pytest.mark.parametrize("stays_full", [False, True], ids=["once", "while undoing"])
+@pytest.mark.parametrize("fail_at", range(30))
+def test_a_failed_extension_changes_nothing(tmp_path: Path, fail_at: int, stays_full: bool) -> None:
+    disk = FaultyDisk()
+    registry = catalog(tmp_path, files=disk)
+    registry.create("t", 2, None, TOPIC_ID)
+    (tmp_path / "t-1" / "00000000000000000000.log").write_bytes(b"records")
+    disk.arm(fail_at, lambda: StorageError("no space", errno=28), sticky=stays_full)
+    try:
+        registry.grow("t", 4)
+    except StorageError:
+        count = registry.partition_count("t")
+        assert sorted(registry.topics["t"]) == [*range(count)]
+        if count == 4:  # the last sync failed
+            return
+        assert count == 2
+        if not stays_full:
+            assert sorted(path.name for path in tmp_path.glob("t-*")) == ["t-0", "t-1"]
+            entry = catalog(tmp_path).settings.get("t")
+            assert (entry.partitions, entry.state) == (2, "live")
+        disk.arm(-1, AssertionError)
+        registry.grow("t", 3)
+        assert sorted(path.name for path in tmp_path.glob("t-*")) == ["t-0", "t-1", "t-2"]
+        assert registry.partition_count("t") == 3
+    else:
+        assert fail_at >= len(disk.calls)
+    assert (tmp_path / "t-1" / "00000000000000000000.log").read_bytes() == b"records"
+
+
+class FullDisk(Files):
+    native = False
+    is_full = True
+
+    def write_atomically(self, path, data):
+        if self.is_full:
+            raise StorageError("no space", errno=28, path=path)
+        super().write_atomically(path, data)
+
+
+def test_a_full_disk_at_an_unfinished_extension_does_not_prevent_opening(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    registry = catalog(tmp_path)
+    registry.create("t", 2, None, TOPIC_ID)
+    registry.create("other", 1, None, OTHER_ID)
+    entry = registry.settings.get("t")
+    registry.settings.put("t", replace(entry, partitions=4, state=CREATING))  # and a kill
+    disk = FullDisk()
+    started = catalog(tmp_path, files=disk)
+    started.resume()
+    assert "topic t: its creation cannot be finished" in caplog.text
+    assert started.partition_count("t") == len(started.topics["t"])
+    assert {0, 1} <= started.topics["t"].keys()
+    disk.is_full = False
+    started.grow("t", 4)
+    assert sorted(catalog(tmp_path).topics["t"]) == [0, 1, 2, 3]
+
+
 @pytest.mark.parametrize("is_killed", [False, True], ids=["full", "killed"])
 @pytest.mark.parametrize("fail_at", range(64))
 def test_each_of_several_topics_is_created_completely_or_not_at_all(
@@ -453,7 +513,7 @@ def test_a_damaged_entry_is_named_when_it_is_used(tmp_path: Path, body: str) -> 
 
 
 def test_a_newer_topics_file_is_refused(tmp_path: Path) -> None:
-    (tmp_path / TOPICS_FILE).write_text('{"format": 3, "anything": "else"}')
+    (tmp_path / TOPICS_FILE).write_text('{"format": 4, "anything": "else"}')
     with pytest.raises(NewerFormatError):
         catalog(tmp_path)
 

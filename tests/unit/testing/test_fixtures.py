@@ -2,6 +2,10 @@
 
 import pytest
 
+import kstore
+from kstore.errors import PolicyViolationError
+from kstore.remote.store import RemoteStore
+
 pytest_plugins = ["pytester"]
 
 _SUITE = """
@@ -23,7 +27,11 @@ def test_in_this_process(in_process_kafka_broker):
     with RemoteStore(broker.bootstrap_servers) as cluster:
         with cluster.producer("orders") as producer:
             producer.send(b"paid")
-    assert [record.value for record in broker.store["orders"][0]] == [b"paid"]
+        assert [record.value for record in broker.store["orders"][0]] == [b"paid"]
+        broker.store.create_topic("of-the-store")
+        for name in ("orders", "of-the-store"):
+            cluster.delete_topic(name)
+    assert broker.store.topics == []
 """
 
 
@@ -32,3 +40,15 @@ def test_both_fixtures_with_topics(pytester: pytest.Pytester) -> None:
     pytester.makepyfile(_SUITE)
     outcome = pytester.runpytest_subprocess("--strict-markers", "-p", "no:cacheprovider")
     outcome.assert_outcomes(passed=2)
+
+
+def test_clients_delete_the_topics_of_a_temporary_broker() -> None:
+    with kstore.testing.broker({"orders": 2}) as broker:
+        with RemoteStore(broker.bootstrap_servers) as cluster:
+            cluster.delete_topic("orders")
+        assert broker.store.topics == []
+    unchanged = {"kstore.delete.existing.topics": False}
+    with kstore.testing.broker(["orders"], settings=unchanged) as broker:
+        with RemoteStore(broker.bootstrap_servers) as cluster, pytest.raises(PolicyViolationError):
+            cluster.delete_topic("orders")
+        assert broker.store.topics == ["orders"]

@@ -274,6 +274,20 @@ def test_a_leader_epoch_checkpoint_that_contradicts_the_log_is_found(partition):
     assert (finding.kind, finding.path) == ("epochs", str(path))
 
 
+def test_a_missing_leader_epoch_checkpoint_is_a_warning(partition):
+    """Not a finding: a writer of messages v0 or v1 removes it, and batches v2 may remain."""
+    path = partition / "leader-epoch-checkpoint"
+    path.unlink()
+    report = verify_partition(DISK, partition)
+    assert report.ok
+    assert [(each.kind, each.path) for each in report.warnings] == [("epochs", str(path))]
+
+
+def test_messages_before_leader_epochs_need_no_checkpoint_of_them(tmp_path):
+    write_segment(tmp_path, 100, b"".join(parts_from(100)[:2]))
+    assert verify_partition(DISK, tmp_path).warnings == []
+
+
 def test_a_file_that_is_cut_while_it_is_read(partition):
     class Cutting(Files):
         def preadv_into(self, fd, buffer, position):

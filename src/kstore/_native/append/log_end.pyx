@@ -84,6 +84,7 @@ cdef class LogEnd:
         With a file_size (the segment's size or more, zeros in between), appends write at
         positions and call `prewrite` for more zeros; else fd was opened with O_APPEND.
         """
+        cdef SegmentView _released = self.active     # see FileMap
         self.active = active
         self.next_offset = active.next_offset
         self.fd, self.index_fd, self.time_fd = fd, index_fd, time_fd
@@ -94,6 +95,7 @@ cdef class LogEnd:
 
     def reset(self, SegmentView active not None):
         """Continue at the end of this segment; the next append calls `prepare`."""
+        cdef SegmentView _released = self.active     # see FileMap
         self.detach()
         self.active = active
         self.next_offset = active.next_offset

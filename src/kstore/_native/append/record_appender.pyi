@@ -1,7 +1,9 @@
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeVar
 
 from kstore._native.append.batch_appender import BatchAppender
+
+_Appended = TypeVar("_Appended")
 
 class RecordAppender(BatchAppender):
     def append_values(self, values: list[Any], start: int, timestamp: Any) -> int: ...
@@ -16,6 +18,9 @@ def append(
     timestamp: Any = None,
 ) -> int: ...
 def explain_append(check: Callable[[int, tuple[str, ...] | None], None]) -> None: ...
+def append_unless_blocked(
+    log: Any, size: int, append: Callable[[], _Appended]
+) -> _Appended | None: ...
 def append_as_leader(log: Any, batch: Any, *, flush: bool = True) -> Any: ...
 def append_as_coordinator(log: Any, batch: Any) -> Any: ...
 def append_end_marker(

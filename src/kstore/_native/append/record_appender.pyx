@@ -222,6 +222,23 @@ def explain_append(check):
     kstore_explain(append, check)
 
 
+def append_unless_blocked(log, int64_t size, append):
+    """`append()`, which appends so many bytes, with the log's lock held; None where it may block.
+
+    It may block if another thread holds the lock, if the bytes do not fit into the segment, or if
+    a sync may be due. The log's files must be open (`ready`).
+    """
+    cdef RecordAppender to = <RecordAppender?>log._appender
+    if not to.lock.acquire_native(False):
+        return None
+    try:
+        if to.flush_at != INT64_MAX or to.active.size + size > to.segment_bytes:
+            return None
+        return append()
+    finally:
+        to.lock.release_native()
+
+
 def append_as_leader(log, batch, *, bint flush=True):
     """Log.append_as_leader: a client batch, validated as Kafka's leader does."""
     return (<RecordAppender?>log._appender).append_validated(batch, True, flush)

@@ -2,7 +2,9 @@
 
 Modules:
 
-- fetch_frame: a Fetch request of one partition, and what stands before its records
+- fetch_frame: a Fetch request of one partition, and what surrounds its records
 - produce_frame: a Produce request with one small batch, and its answer
 - produce_turn: reads a connection once, and handles such requests
+- request_fields: fields that these requests share
+- transaction_frames: AddPartitionsToTxn of one topic, EndTxn, and their answers
 """

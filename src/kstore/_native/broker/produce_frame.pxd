@@ -12,6 +12,9 @@ cdef struct PlainProduce:
     int version
     int32_t correlation_id
     int16_t acks                # any number
+    int32_t timeout_ms
+    const uint8_t* id           # the transactional id: ASCII
+    Py_ssize_t id_size          # -1 for none
     int32_t partition
     const uint8_t* name         # of the topic: ASCII
     Py_ssize_t name_size        # 1 to LONGEST_NAME
@@ -21,8 +24,8 @@ cdef struct PlainProduce:
 
 # Parse a request without its size prefix; False for a request of another form.
 #
-# The batch is complete, uncompressed, v2, neither transactional nor control; its records and its
-# checksum are not verified.
+# The batch is complete, uncompressed, v2, neither transactional nor control, and the request has no
+# transactional id; the batch's records and its checksum are not verified.
 cdef bint parse_frame(const uint8_t* start, Py_ssize_t size, PlainProduce* out) noexcept nogil
 
 # Write the answer without an error, with its size prefix; returns its size.

@@ -4,14 +4,18 @@ Only the usual form is parsed here. Everything else, malformed requests included
 generated modules (:mod:`kstore.protocol.messages.produce`).
 """
 
+cimport cython
 from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_Release, PyObject_GetBuffer
+from cpython.bytes cimport PyBytes_FromStringAndSize
 from libc.stdint cimport int16_t, int32_t, int64_t, uint8_t
 from libc.string cimport memcpy
 
-from kstore._native.format.cursor cimport get_i16, get_i32, put_i16, put_i32, put_i64
+from kstore._native.broker.request_fields cimport put_compact_size, short_varint, skip_client_id
+from kstore._native.format.ascii_text cimport is_ascii
+from kstore._native.format.cursor cimport get_i16, get_i32, get_i64, put_i16, put_i32, put_i64
 from kstore._native.format.layout cimport (
     CODEC_MASK, CONTROL_BIT, LOG_OVERHEAD, MAGIC_POSITION, TRANSACTIONAL_BIT,
-    V2_ATTRIBUTES_POSITION, V2_HEADER_SIZE,
+    V2_ATTRIBUTES_POSITION, V2_HEADER_SIZE, V2_PRODUCER_EPOCH_POSITION, V2_PRODUCER_ID_POSITION,
 )
 
 cdef extern from "Python.h":
@@ -23,41 +27,15 @@ cdef enum:
     FLEXIBLE_FROM = 9
 
 
-cdef inline bint is_ascii(const uint8_t* text, Py_ssize_t size) noexcept nogil:
-    cdef uint8_t seen = 0
-    cdef Py_ssize_t n
-    for n in range(size):
-        seen |= text[n]
-    return seen < 0x80
-
-
-cdef inline Py_ssize_t short_varint(const uint8_t** at, const uint8_t* end) noexcept nogil:
-    """An unsigned number of at most 28 bits; -1 for another."""
-    cdef Py_ssize_t value = 0
-    cdef int shift
-    cdef uint8_t byte
-    for shift in range(0, 28, 7):
-        if at[0] >= end:
-            return -1
-        byte = at[0][0]
-        at[0] += 1
-        value |= <Py_ssize_t>(byte & 0x7F) << shift
-        if byte < 0x80:
-            return value
-    return -1
-
-
-cdef inline bint skip_client_id(const uint8_t** at, const uint8_t* end) noexcept nogil:
-    cdef int16_t size
-    if end - at[0] < 2:
-        return False
-    size = get_i16(at[0])
-    at[0] += 2
-    if size == -1:
+cdef inline bint take_id(
+    const uint8_t** at, const uint8_t* end, PlainProduce* out
+) noexcept nogil:
+    """Check the transactional id at this position, and pass it; it may be absent, not empty."""
+    if out.id_size == -1:
         return True
-    if size < 0 or size > end - at[0] or not is_ascii(at[0], size):
+    if out.id_size <= 0 or out.id_size > end - at[0] or not is_ascii(at[0], out.id_size):
         return False
-    at[0] += size
+    at[0] += out.id_size
     return True
 
 
@@ -66,12 +44,18 @@ cdef bint parse_old(
 ) noexcept nogil:
     """The body of versions 3 to 8, behind the client id."""
     cdef int16_t size
-    # Transactional id, acks, timeout, number of topics, size of the name.
-    if end - at < 14 or get_i16(at) != -1 or get_i32(at + 8) != 1:
+    if end - at < 2:
         return False
-    out.acks = get_i16(at + 2)
-    size = get_i16(at + 12)
-    at += 14
+    out.id, out.id_size = at + 2, get_i16(at)
+    at += 2
+    if not take_id(&at, end, out):
+        return False
+    # Acks, timeout, number of topics, size of the name.
+    if end - at < 12 or get_i32(at + 6) != 1:
+        return False
+    out.acks, out.timeout_ms = get_i16(at), get_i32(at + 2)
+    size = get_i16(at + 10)
+    at += 12
     # Number of partitions, index, size of the records.
     if size <= 0 or size > LONGEST_NAME or end - at < size + 12:
         return False
@@ -90,11 +74,18 @@ cdef bint parse_flexible(
 ) noexcept nogil:
     """The body of versions 9 to 11, behind the client id: no tagged field."""
     cdef Py_ssize_t size
-    # Tags of the header, transactional id, acks, timeout, number of topics.
-    if end - at < 9 or at[0] != 0 or at[1] != 0 or at[8] != 2:
+    if at == end or at[0] != 0:                 # tags of the header
         return False
-    out.acks = get_i16(at + 2)
-    at += 9
+    at += 1
+    out.id_size = short_varint(&at, end) - 1
+    out.id = at
+    if not take_id(&at, end, out):
+        return False
+    # Acks, timeout, number of topics.
+    if end - at < 7 or at[6] != 2:
+        return False
+    out.acks, out.timeout_ms = get_i16(at), get_i32(at + 2)
+    at += 7
     size = short_varint(&at, end) - 1
     # Number of partitions, index.
     if size <= 0 or size > LONGEST_NAME or end - at < size + 5:
@@ -112,7 +103,10 @@ cdef bint parse_flexible(
     return end[-1] == 0 and end[-2] == 0 and end[-3] == 0
 
 
-cdef bint parse_frame(const uint8_t* start, Py_ssize_t size, PlainProduce* out) noexcept nogil:
+cdef bint parse_any(
+    const uint8_t* start, Py_ssize_t size, int16_t other_attributes, PlainProduce* out
+) noexcept nogil:
+    """Parse a request whose batch has none of these attributes."""
     cdef const uint8_t* end = start + size
     cdef const uint8_t* at = start + HEADER_SIZE
     cdef const uint8_t* batch
@@ -135,8 +129,13 @@ cdef bint parse_frame(const uint8_t* start, Py_ssize_t size, PlainProduce* out) 
     return (
         get_i32(batch + 8) == out.size - LOG_OVERHEAD
         and batch[MAGIC_POSITION] == 2
-        and attributes & (CODEC_MASK | TRANSACTIONAL_BIT | CONTROL_BIT) == 0
+        and attributes & other_attributes == 0
     )
+
+
+cdef bint parse_frame(const uint8_t* start, Py_ssize_t size, PlainProduce* out) noexcept nogil:
+    cdef int16_t other = CODEC_MASK | TRANSACTIONAL_BIT | CONTROL_BIT
+    return parse_any(start, size, other, out) and out.id_size < 0
 
 
 def parse(frame):
@@ -152,6 +151,76 @@ def parse(frame):
             PyUnicode_DecodeASCII(<const char*>found.name, found.name_size, NULL),
             found.partition, found.acks, found.position, found.position + found.size,
         )
+    finally:
+        PyBuffer_Release(&view)
+
+
+@cython.final
+cdef class ProduceFrame:
+    """A parsed request, transactional or not. Made by `parse_request`."""
+
+    cdef PlainProduce fields
+    cdef readonly str transactional_id
+    cdef readonly str topic
+    cdef readonly object batch
+    cdef readonly bint is_transactional
+    cdef readonly int64_t producer_id
+    cdef readonly int16_t producer_epoch
+    cdef bytes name
+
+    @property
+    def version(self):
+        return self.fields.version
+
+    @property
+    def acks(self):
+        return self.fields.acks
+
+    @property
+    def timeout_ms(self):
+        return self.fields.timeout_ms
+
+    @property
+    def partition(self):
+        return self.fields.partition
+
+    def answer(self, int64_t base_offset, int64_t append_time, int64_t log_start):
+        """The frame of the answer without an error."""
+        cdef uint8_t[LONGEST_ANSWER] out
+        cdef Py_ssize_t size
+        self.fields.name = self.name
+        size = put_answer(out, &self.fields, base_offset, append_time, log_start)
+        return PyBytes_FromStringAndSize(<const char*>out, size)
+
+
+def parse_request(frame):
+    """The request in a frame without its size; None for a request of another form.
+
+    It may have a transactional id, and its batch may be transactional.
+    """
+    cdef Py_buffer view
+    cdef ProduceFrame found = ProduceFrame.__new__(ProduceFrame)
+    cdef const uint8_t* batch
+    PyObject_GetBuffer(frame, &view, PyBUF_SIMPLE)
+    try:
+        if not parse_any(
+            <const uint8_t*>view.buf, view.len, CODEC_MASK | CONTROL_BIT, &found.fields
+        ):
+            return None
+        if found.fields.id_size > 0:
+            found.transactional_id = PyUnicode_DecodeASCII(
+                <const char*>found.fields.id, found.fields.id_size, NULL)
+        found.name = PyBytes_FromStringAndSize(
+            <const char*>found.fields.name, found.fields.name_size)
+        found.topic = PyUnicode_DecodeASCII(
+            <const char*>found.fields.name, found.fields.name_size, NULL)
+        found.fields.name = found.fields.id = NULL      # of the frame
+        batch = <const uint8_t*>view.buf + found.fields.position
+        found.is_transactional = get_i16(batch + V2_ATTRIBUTES_POSITION) & TRANSACTIONAL_BIT != 0
+        found.producer_id = get_i64(batch + V2_PRODUCER_ID_POSITION)
+        found.producer_epoch = get_i16(batch + V2_PRODUCER_EPOCH_POSITION)
+        found.batch = frame[found.fields.position:found.fields.position + found.fields.size]
+        return found
     finally:
         PyBuffer_Release(&view)
 
@@ -197,17 +266,6 @@ cdef Py_ssize_t put_answer(
         at += 1
     put_i32(out, <int32_t>(at - out - 4))
     return at - out
-
-
-cdef inline uint8_t* put_compact_size(uint8_t* at, Py_ssize_t size) noexcept nogil:
-    """size + 1 as an unsigned varint of one or two bytes; returns the position behind it."""
-    size += 1
-    if size < 0x80:
-        at[0] = <uint8_t>size
-        return at + 1
-    at[0] = <uint8_t>(size & 0x7F | 0x80)
-    at[1] = <uint8_t>(size >> 7)
-    return at + 2
 
 
 cdef inline uint8_t* put_partition_count(uint8_t* at, bint flexible) noexcept nogil:

@@ -127,7 +127,7 @@ cdef class ProduceTurn:
             self._send(fd)
         return count
 
-    def handle_frame(self, frame, int version, correlation_id):
+    def handle_frame(self, frame):
         """The answer to one request, empty for acks=0; None if the caller must handle it.
 
         The frame is a request without its size prefix.

@@ -6,8 +6,12 @@ takes the bytes from the mapping: a deleted or replaced file exists as long as i
 
 A thread that touches a page which is not in memory waits until the disk has read it. A caller that
 must not wait asks ``is_resident`` first, and lets another thread ``load`` the pages.
+
+munmap(2) of a large mapping takes milliseconds where other threads map, or the kernel writes pages
+of the file. Other threads run meanwhile, which they cannot while Python's ``mmap`` is closed.
 """
 
+from cpython.buffer cimport PyBuffer_FillInfo
 from cpython.exc cimport PyErr_CheckSignals
 from libc.errno cimport EFAULT, EINTR, EIO, errno
 from libc.stdint cimport int64_t, uint8_t
@@ -78,6 +82,8 @@ cdef enum:
     SEND_DESCRIPTORS = 256                  # open at once, in the process
     # Below this size sendfile(2) saves nothing, and send(2) needs no descriptor.
     SMALL_SEND = 8192
+    # Below this size munmap(2) takes less time than to let other threads run.
+    SMALL_MAP = 65536
 
 cdef void* _open_maps[SEND_DESCRIPTORS]     # FileMaps with a descriptor; they remove themselves
 cdef int _next_slot = 0
@@ -87,7 +93,12 @@ cdef class FileMap:
     """A read-only shared mapping of a file, which may extend beyond the end of the file.
 
     The owner must read only bytes that are in the file. The mapping exists until its last
-    reference is gone; it has no close. Thread safe.
+    reference is gone; it has no close. Its buffer, of all its bytes, is such a reference: it is for
+    owners that map no more than the file has. Thread safe.
+
+    Its end lets other threads run. An assignment to an attribute of a cdef class releases the old
+    value before it stores the new one: so where that may be the last reference to a mapping, and
+    other threads read the attribute, the old value is kept in a local variable meanwhile.
 
     reopen: a callable that returns another descriptor of the file, which this object closes, or
     -1 if the file has lost its name.
@@ -109,8 +120,16 @@ cdef class FileMap:
         if self.fd >= 0:
             _open_maps[self.slot] = NULL
             c_close(self.fd)
-        if self.data != NULL:
+        if self.data == NULL:
+            return
+        if self.size < SMALL_MAP:
             munmap(<void*>self.data, self.size)
+            return
+        with nogil:
+            munmap(<void*>self.data, self.size)
+
+    def __getbuffer__(self, Py_buffer* buffer, int flags):
+        PyBuffer_FillInfo(buffer, self, <void*>self.data, self.size, True, flags)
 
     @property
     def has_descriptor(self):

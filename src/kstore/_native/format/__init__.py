@@ -3,11 +3,13 @@
 Modules:
 
 - argument: buffers that callers pass to kernels, held for the duration of a call
+- ascii_text: whether bytes are ASCII text
 - batch_assembly: builds a v2 batch, a wrapper or uncompressed messages from rows
 - batch_fields: single fields of a header, for Python
 - batch_header: the header of a batch of any magic
 - batch_scan: checks the checksums of many batches, by threads; their headers as columns
 - buffer_view: columns of native memory, exported through the buffer protocol
+- committed_offsets: sorts the commits of ``__consumer_offsets`` by group
 - converter: converts batches to another magic or codec
 - crc: CRC-32C and CRC-32, by the fastest path for this CPU
 - cursor: bounded reads and writes of integers and varints

@@ -33,6 +33,10 @@ class TransactionWalk:
     unproven: list[tuple[int, int, int]]
     next_offset: int
 
+    @property
+    def last_beginning(self) -> bytes:
+        """The first 21 bytes of the last batch walked, with its base offset and, in every format,
+        its checksum; empty before the first."""
     def __init__(
         self, next_offset: int, open_transactions: Mapping[int, int] | None = None
     ) -> None: ...

@@ -13,8 +13,10 @@ From transaction indexes, for a Fetch: :mod:`kstore.producer_state.collect_abort
 """
 
 cimport cython
+from cpython.bytes cimport PyBytes_FromStringAndSize
 from libc.stdint cimport int64_t, uint8_t
 from libc.stdlib cimport free, malloc
+from libc.string cimport memcpy
 
 from kstore._native.format.argument cimport HeldBytes, hold_bytes
 from kstore._native.format.batch_header cimport BatchHeader, crc_matches, read_header
@@ -25,6 +27,7 @@ from kstore._native.format.status cimport OK, TRUNCATED, Status
 cdef enum:
     RECENT = 8                  # a power of two
     EMPTIED = 2                 # by the cleaner, which keeps neither ABORT nor COMMIT
+    BEGINNING = 21              # of a batch: its base offset and, in every format, its checksum
 
 
 @cython.final
@@ -62,6 +65,8 @@ cdef class TransactionWalk:
     cdef public list unproven
     cdef public int64_t next_offset
     cdef int64_t[RECENT] recent     # cache: producer ids with an open transaction, by low bits
+    cdef uint8_t[BEGINNING] last    # of the last batch that was walked
+    cdef bint has_last
 
     def __init__(self, int64_t next_offset, open_transactions=None):
         cdef int n
@@ -71,6 +76,10 @@ cdef class TransactionWalk:
         self.open = {} if open_transactions is None else dict(open_transactions)
         self.aborted = []
         self.unproven = []
+
+    @property
+    def last_beginning(self):
+        return PyBytes_FromStringAndSize(<char*>self.last, BEGINNING if self.has_last else 0)
 
     def walk(
         self, data, Py_ssize_t start, int64_t stop_offset, *,
@@ -82,43 +91,51 @@ cdef class TransactionWalk:
         cdef int64_t position = start
         cdef int64_t next_offset = self.next_offset
         cdef int64_t end = held.size
+        cdef int64_t last = -1
         cdef const uint8_t* bytes_
         if start < 0 or start >= end:
             return start
         bytes_ = held.data
-        while True:
-            with nogil:
-                while position < end:
-                    status = read_header(bytes_, position, end, &batch)
-                    if status != OK or batch.base_offset >= stop_offset:
-                        break
-                    if batch.last_offset < batch.base_offset:
-                        break
-                    if batch.magic == 2 and batch.attributes & TRANSACTIONAL_BIT and (
-                        batch.last_offset >= next_offset
-                    ) and (
-                        batch.attributes & CONTROL_BIT
-                        or self.recent[batch.producer_id & (RECENT - 1)] != batch.producer_id
-                    ):
-                        break
-                    position += batch.size
-                    if batch.last_offset >= next_offset:
-                        next_offset = batch.last_offset + 1
-            self.next_offset = next_offset
-            if position >= end:
-                return position
-            if status != OK:
-                return position if status == TRUNCATED else -1
-            if batch.last_offset < batch.base_offset:
-                return -1
-            if batch.base_offset >= stop_offset:
-                self.next_offset = max(next_offset, stop_offset)    # a gap before it
-                return position
-            position += batch.size
-            next_offset = batch.last_offset + 1
-            if self.take(bytes_, &batch) and to_marker:
+        try:
+            while True:
+                with nogil:
+                    while position < end:
+                        status = read_header(bytes_, position, end, &batch)
+                        if status != OK or batch.base_offset >= stop_offset:
+                            break
+                        if batch.last_offset < batch.base_offset:
+                            break
+                        if batch.magic == 2 and batch.attributes & TRANSACTIONAL_BIT and (
+                            batch.last_offset >= next_offset
+                        ) and (
+                            batch.attributes & CONTROL_BIT
+                            or self.recent[batch.producer_id & (RECENT - 1)] != batch.producer_id
+                        ):
+                            break
+                        last = position
+                        position += batch.size
+                        if batch.last_offset >= next_offset:
+                            next_offset = batch.last_offset + 1
                 self.next_offset = next_offset
-                return position
+                if position >= end:
+                    return position
+                if status != OK:
+                    return position if status == TRUNCATED else -1
+                if batch.last_offset < batch.base_offset:
+                    return -1
+                if batch.base_offset >= stop_offset:
+                    self.next_offset = max(next_offset, stop_offset)    # a gap before it
+                    return position
+                last = position
+                position += batch.size
+                next_offset = batch.last_offset + 1
+                if self.take(bytes_, &batch) and to_marker:
+                    self.next_offset = next_offset
+                    return position
+        finally:
+            if last >= 0:
+                memcpy(self.last, bytes_ + last, BEGINNING)
+                self.has_last = True
 
     cdef bint take(self, const uint8_t* data, const BatchHeader* batch) except -1:
         """Record a transactional batch; returns whether it is a valid marker."""

@@ -12,6 +12,7 @@ from libc.stdint cimport int32_t, int64_t, uint8_t, uint64_t
 from libc.stdlib cimport free, realloc
 from libc.string cimport memcpy, strlen
 
+from kstore._native.format.ascii_text cimport is_ascii
 from kstore._native.format.cursor cimport Cursor
 from kstore._native.read.decode cimport Block
 from kstore._native.read.decode import Scanner
@@ -121,19 +122,6 @@ cdef uint8_t* put_batch(
     at = put_field(at, " crc: ", batch.crc)
     at = put_flag(at, " isvalid: ", valid)
     return put_text(at, "\n")
-
-
-cdef inline bint is_ascii(const uint8_t* at, int64_t size) noexcept nogil:
-    cdef uint64_t word, seen = 0
-    cdef int64_t position = 0
-    while size - position >= 8:
-        memcpy(&word, at + position, 8)
-        seen |= word
-        position += 8
-    while position < size:
-        seen |= at[position]
-        position += 1
-    return seen & <uint64_t>0x8080808080808080 == 0
 
 
 @cython.final

@@ -12,6 +12,12 @@ from kstore._native.format.status cimport (
     BAD_CRC, BAD_MAGIC, BAD_OFFSET, BAD_SIZE, OK, TRUNCATED, Status,
 )
 
+cdef extern from "Python.h" nogil:
+    int PyGILState_Check()
+
+cdef enum:
+    SHORT_WALK = 65536          # bytes: a walk over more releases the GIL, which costs 0.1 us
+
 cdef inline bint next_batch_overlaps(
     const uint8_t* data, int64_t next_batch, int64_t end, int64_t last
 ) noexcept nogil:

@@ -1,5 +1,8 @@
 from typing import Any
 
+def walks_without_gil() -> int:
+    """How many walks of this module this process has made without the GIL, for tests."""
+
 def find_end(
     data: Any, start: int, base_offset: int, check_crc: bool
 ) -> tuple[int, int, int, int]: ...

@@ -9,6 +9,14 @@ from kstore._native.format.layout cimport (
     MAGIC_POSITION, V1_TIMESTAMP_POSITION, V2_HEADER_SIZE, V2_MAX_TIMESTAMP_POSITION,
 )
 from kstore._native.format.status cimport OK, TRUNCATED, Status, raise_for_status
+from kstore._native.read.header_walk cimport SHORT_WALK, PyGILState_Check
+
+cdef int64_t _free_walks = 0                # that did not hold the GIL
+
+
+def walks_without_gil():
+    """How many walks of this module this process has made without the GIL, for tests."""
+    return _free_walks
 
 
 cdef bint _precedes_lower_batch(const uint8_t* data, const BatchHeader* batch, int64_t next_batch,
@@ -26,6 +34,37 @@ cdef bint _precedes_lower_batch(const uint8_t* data, const BatchHeader* batch, i
     )
 
 
+cdef struct End:
+    int64_t position            # after the last batch
+    int64_t next_offset
+    int64_t largest             # timestamp, -1 without one
+    int64_t at                  # last offset of the first batch that has it
+
+
+cdef void _find_end(
+    const uint8_t* data, int64_t size, int64_t base_offset, bint check_crc, End* end
+) noexcept nogil:
+    cdef BatchHeader header
+    while end.position < size:
+        if read_header(data, end.position, size, &header) != OK:
+            break
+        if header.last_offset < end.next_offset or header.last_offset < header.base_offset:
+            break
+        if header.last_offset - base_offset > INT32_MAX:    # a segment's offsets are nearer
+            break
+        if check_crc and not crc_matches(data, &header):
+            break
+        if header.base_offset > end.next_offset and _precedes_lower_batch(
+            data, &header, end.position + header.size, size
+        ):
+            break
+        if header.max_timestamp > end.largest:
+            end.largest = header.max_timestamp
+            end.at = header.last_offset
+        end.next_offset = header.last_offset + 1
+        end.position += header.size
+
+
 def find_end(data, Py_ssize_t start, int64_t base_offset, bint check_crc):
     """Walk complete batches from start as far as they go.
 
@@ -35,31 +74,38 @@ def find_end(data, Py_ssize_t start, int64_t base_offset, bint check_crc):
     wrong: one beyond the reach of a segment, or one behind a gap that a valid batch with lower
     offsets follows.
     """
+    global _free_walks
     cdef HeldBytes held = hold_bytes(data)
+    cdef bint is_held
+    cdef End end
+    end.position, end.next_offset, end.largest, end.at = start, base_offset, -1, base_offset
+    if held.size - start <= SHORT_WALK:
+        _find_end(held.data, held.size, base_offset, check_crc, &end)
+    else:
+        with nogil:                         # the caller's bytes may be a mapping, not in memory
+            _find_end(held.data, held.size, base_offset, check_crc, &end)
+            is_held = PyGILState_Check()
+        _free_walks += not is_held
+    return end.position, end.next_offset, end.largest, end.at
+
+
+cdef int64_t _find_largest_time(
+    const uint8_t* data, int64_t size, int64_t until, End* end
+) noexcept nogil:
+    """Returns the last offset walked."""
     cdef BatchHeader header
-    cdef int64_t position = start
-    cdef int64_t next_offset = base_offset
-    cdef int64_t largest = -1
-    cdef int64_t at = base_offset
-    while position < held.size:
-        if read_header(held.data, position, held.size, &header) != OK:
+    cdef int64_t last = INT64_MIN
+    while end.position < size and last < until:
+        if read_header(data, end.position, size, &header) != OK:
             break
-        if header.last_offset < next_offset or header.last_offset < header.base_offset:
+        if header.last_offset <= last or header.last_offset < header.base_offset:
             break
-        if header.last_offset - base_offset > INT32_MAX:    # a segment's offsets are nearer
-            break
-        if check_crc and not crc_matches(held.data, &header):
-            break
-        if header.base_offset > next_offset and _precedes_lower_batch(
-            held.data, &header, position + header.size, held.size
-        ):
-            break
-        if header.max_timestamp > largest:
-            largest = header.max_timestamp
-            at = header.last_offset
-        next_offset = header.last_offset + 1
-        position += header.size
-    return position, next_offset, largest, at
+        if header.max_timestamp > end.largest:
+            end.largest = header.max_timestamp
+            end.at = header.last_offset
+        last = header.last_offset
+        end.position += header.size
+    return last
 
 
 def find_largest_time(data, Py_ssize_t start, int64_t until=INT64_MAX):
@@ -69,23 +115,20 @@ def find_largest_time(data, Py_ssize_t start, int64_t until=INT64_MAX):
     batch that has it, last offset walked). Without a timestamp: -1 twice; without a batch the
     last offset is INT64_MIN. Offsets that do not increase end the walk, as damage does.
     """
+    global _free_walks
     cdef HeldBytes held = hold_bytes(data)
-    cdef BatchHeader header
-    cdef int64_t position = start
-    cdef int64_t last = INT64_MIN
-    cdef int64_t largest = -1
-    cdef int64_t at = -1
-    while position < held.size and last < until:
-        if read_header(held.data, position, held.size, &header) != OK:
-            break
-        if header.last_offset <= last or header.last_offset < header.base_offset:
-            break
-        if header.max_timestamp > largest:
-            largest = header.max_timestamp
-            at = header.last_offset
-        last = header.last_offset
-        position += header.size
-    return position, largest, at, last
+    cdef int64_t last
+    cdef bint is_held
+    cdef End end
+    end.position, end.largest, end.at = start, -1, -1
+    if held.size - start <= SHORT_WALK:
+        last = _find_largest_time(held.data, held.size, until, &end)
+    else:
+        with nogil:
+            last = _find_largest_time(held.data, held.size, until, &end)
+            is_held = PyGILState_Check()
+        _free_walks += not is_held
+    return end.position, end.largest, end.at, last
 
 
 def first_batch_timestamp(data):

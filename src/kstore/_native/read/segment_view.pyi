@@ -23,6 +23,9 @@ class Slice:
     def __buffer__(self, flags: int, /) -> memoryview: ...
 
 def slice_of_bytes(segment: SegmentView, data: bytes, position: int) -> Slice: ...
+def walks_without_gil() -> int:
+    """How many walks of reads this process has made without the GIL, for tests."""
+
 def find_batch_reaching(
     data: Any,
     start: int,

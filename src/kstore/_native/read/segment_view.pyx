@@ -1,8 +1,9 @@
 """From an offset to a slice of file bytes: floor segment, index search, short header walk.
 
-Rules: Kafka's UnifiedLog.read, LogSegment.translateOffset and read. Everything here runs under
-the GIL: it takes less than a microsecond, and index entry tables can grow without a lock. Only
-pages of rolled segments that are not in memory are read before, without the GIL.
+Rules: Kafka's UnifiedLog.read, LogSegment.translateOffset and read. Nearly everything here runs
+under the GIL: it takes less than a microsecond, and index entry tables can grow without a lock.
+Without the GIL are walks over more than SHORT_WALK bytes, which may wait for a disk at each page,
+and, before a walk, reads of a rolled segment's pages that are not in memory.
 """
 
 cimport cython
@@ -21,14 +22,23 @@ from kstore._native.format.layout cimport (
 )
 from kstore._native.format.status cimport OK, TRUNCATED, Status, raise_for_status
 from kstore._native.index.index_lookup cimport floor_offset, floor_time
-from kstore._native.read.header_walk cimport end_below, walk_to_offset
+from kstore._native.read.header_walk cimport (
+    SHORT_WALK, PyGILState_Check, end_below, walk_to_offset,
+)
 
 cdef enum:
     MAX_RELATIVE = 2147483647
     NOTE_INTERVAL = 4096
     WALKED = 8192                           # bytes of a walk from an index entry, nearly always
 
+cdef int64_t _free_walks = 0                # that did not hold the GIL
+
 include "slice.pxi"
+
+
+def walks_without_gil():
+    """How many walks of reads this process has made without the GIL, for tests."""
+    return _free_walks
 
 
 def find_batch_reaching(
@@ -121,6 +131,7 @@ cdef class SegmentView:
 
     def unmap(self):
         """Release the mapping, and the index entries of a rolled segment (reloaded on use)."""
+        cdef FileMap _released = self.log_map    # see FileMap
         self.log_map = None
         if self.sealed:
             free(self.entries)
@@ -131,6 +142,7 @@ cdef class SegmentView:
 
     def attach_log(self, FileMap log_map not None):
         """Set the mapping of the log file."""
+        cdef FileMap _released = self.log_map    # see FileMap
         self.log_map = log_map
 
     @property
@@ -288,6 +300,7 @@ cdef class SegmentView:
         cdef Status status
         cdef const uint8_t* data
         cdef int64_t start
+        cdef int64_t near
         cdef FileMap log_map = self.log_map
         if end == 0:
             return None
@@ -307,7 +320,14 @@ cdef class SegmentView:
             if position > 0 and not self._starts_at_or_below(data, position, end, offset):
                 position = 0
         start = position
-        status = self._walk(data, &position, end, offset, False, &size)
+        near = min(end, start + SHORT_WALK)
+        status = walk_to_offset(
+            data, &position, near, offset, self.base_offset - 1 if start == 0 else INT64_MIN,
+            self.next_offset, False, &size)
+        # The header of the next batch, which shows a wrong one, must be near, too.
+        if near < end and (status != OK or near - position - size < HEADER_UP_TO_MAGIC):
+            position = start
+            status = self._walk(data, &position, end, offset, False, &size)
         if status != OK and position != end and start > 0:
             # Either the index entry is wrong or the log is corrupt: retry from earlier batches.
             position = self._floor(offset, 1)
@@ -330,9 +350,18 @@ cdef class SegmentView:
         self, const uint8_t* data, int64_t* position, int64_t end, int64_t offset, bint is_retry,
         int32_t* size
     ) noexcept:
+        """walk_to_offset without the GIL; the caller keeps the mapping."""
+        global _free_walks
         cdef int64_t before_last = self.base_offset - 1 if position[0] == 0 else INT64_MIN
-        return walk_to_offset(
-            data, position, end, offset, before_last, self.next_offset, is_retry, size)
+        cdef int64_t next_offset = self.next_offset
+        cdef bint is_held
+        cdef Status status
+        with nogil:
+            is_held = PyGILState_Check()
+            status = walk_to_offset(
+                data, position, end, offset, before_last, next_offset, is_retry, size)
+        _free_walks += not is_held
+        return status
 
     cdef bint _starts_at_or_below(
         self, const uint8_t* data, int64_t position, int64_t end, int64_t offset

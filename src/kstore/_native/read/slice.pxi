@@ -115,9 +115,9 @@ cdef class Slice:
         if self.size - indexed < HEADER_UP_TO_MAGIC:    # the entry is of a later batch
             indexed = 0
         if indexed > 0 and get_i64(self.data + indexed) <= up_to:
-            size = end_below(self.data, indexed, self.size, up_to)
+            size = _walk_below(self.data, indexed, self.size, up_to)
         if size < 0:                                    # no entry, or it is wrong
-            size = max(end_below(self.data, 0, self.size, up_to), 0)
+            size = max(_walk_below(self.data, 0, self.size, up_to), 0)
         return size
 
     @property
@@ -127,6 +127,26 @@ cdef class Slice:
 
     def __repr__(self):
         return f"Slice(path={self.segment.path!r}, position={self.position}, size={self.size})"
+
+
+cdef int64_t _walk_below(
+    const uint8_t* data, int64_t start, int64_t end, int64_t up_to
+) noexcept:
+    """end_below, without the GIL where SHORT_WALK bytes do not hold the answer."""
+    global _free_walks
+    cdef bint is_held
+    cdef int64_t near = min(end, start + SHORT_WALK)
+    cdef int64_t found = end_below(data, start, near, up_to)
+    if near == end or (
+        0 <= found <= near - HEADER_UP_TO_MAGIC         # a complete batch ends it, not the bytes
+        and get_i32(data + found + 8) <= near - found - LOG_OVERHEAD
+    ):
+        return found
+    with nogil:                             # the caller keeps the mapping
+        is_held = PyGILState_Check()
+        found = end_below(data, start, end, up_to)
+    _free_walks += not is_held
+    return found
 
 
 cdef Slice new_slice(

@@ -79,23 +79,32 @@ class _Call:
         self._pending = Pending()
         return self._pending
 
-    def _delete_on_worker(self, hosted: HostedPartition, offset: int) -> tuple["Log", int]:
+    def _delete_on_worker(
+        self, hosted: HostedPartition, offset: int
+    ) -> tuple["Log", int | Exception]:
         log = self._services.partitions.open_log(hosted)
-        return log, run_freeing(self._services, partial(log.delete_records, offset))
+        try:  # a log that refuses the offset is open, and served
+            return log, run_freeing(self._services, partial(log.delete_records, offset))
+        except Exception as error:
+            return log, error
 
     def _deleted(
         self,
         hosted: HostedPartition,
         answer: PartitionAnswer,
-        result: tuple["Log", int] | None,
+        result: tuple["Log", int | Exception] | None,
         error: BaseException | None,
     ) -> None:
         if result is not None:
-            log, answer.low_watermark = result
+            log, deleted = result
             self._services.partitions.opened(hosted, log, None)
-        elif error is not None:
-            if hosted.needs_opening:
-                self._services.partitions.opened(hosted, None, error)
+            if isinstance(deleted, Exception):
+                error = deleted
+            else:
+                answer.low_watermark = deleted
+        elif hosted.needs_opening:
+            self._services.partitions.opened(hosted, None, error)
+        if error is not None:
             answer.error_code = int(error_code_of(error))
         self._open -= 1
         if not self._open and self._pending is not None:

@@ -9,10 +9,16 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from kstore._native.format import batch_fields
-from kstore.broker.api_table import Api
+from kstore.broker.api_table import Api, FrameAnswer
 from kstore.broker.client_batch import complete_size, find_batch
-from kstore.broker.delayed_produce import AppendedPartition, DelayedProduce
+from kstore.broker.delayed_produce import (
+    AppendedPartition,
+    DelayedProduce,
+    for_version,
+    min_in_sync,
+)
 from kstore.broker.durable_commits import durable_commits
+from kstore.broker.durable_produces import DurableProduces
 from kstore.broker.leader_hints import LeaderHints
 from kstore.broker.partitions import (
     HostedPartition,
@@ -75,12 +81,16 @@ class ProduceHandlers:
         self.transactions = transaction_service(services)
 
     def apis(self) -> list[Api]:
-        # The fast path does not count its two one-element arrays against the request limit.
+        # The fast paths do not count their two one-element arrays against the request limit.
         is_limited = self.services.settings.kstore_max_request_partitions < 2
         turns = self.services.produce_turns = ProduceTurns(self.services)
-        return [
-            Api(ApiKey.PRODUCE, 0, 11, self.produce, None if is_limited else turns.handle_frame)
-        ]
+        durable = DurableProduces(self.services, self.commits, self.transactions)
+
+        def handle_frame(frame: memoryview) -> FrameAnswer:
+            answer = turns.handle_frame(frame)
+            return durable.handle_frame(frame) if answer is None else answer
+
+        return [Api(ApiKey.PRODUCE, 0, 11, self.produce, None if is_limited else handle_frame)]
 
     def produce(self, request: Request) -> Answer:
         """Append a request's batches; respond once ``acks`` is satisfied, immediately for 0."""
@@ -161,7 +171,8 @@ class ProduceCall:
             and not services.workers.is_busy(hosted.key)
         ):
             try:
-                info = append_at_once(hosted.log, batch)
+                append_batch = partial(hosted.log.append_as_leader, batch)
+                info = append_at_once(hosted.log, len(batch), append_batch)
                 if info is not None:
                     self._take(hosted, answer, hosted.log, info)
                     return
@@ -169,10 +180,11 @@ class ProduceCall:
                 self._fail(hosted, answer, raised)
                 return
         self._open += 1
+        is_synced_later = self._is_synced_later(hosted)
         services.workers.submit(
             hosted.key,
-            partial(self._append_on_worker, hosted, batch),
-            partial(self._appended_on_worker, hosted, answer),
+            partial(self._append_on_worker, hosted, batch, flush=not is_synced_later),
+            partial(self._appended_on_worker, hosted, answer, is_synced_later),
         )
 
     def _refusal(
@@ -214,16 +226,20 @@ class ProduceCall:
         assert hosted.image is not None
         isr = len(hosted.image.isr)
         return isr >= len(hosted.image.replicas) or isr >= min_in_sync(
-            hosted, self._request, self._handlers.services.settings.min_insync_replicas
+            hosted, self._request.image, self._handlers.services.settings.min_insync_replicas
         )
 
+    def _is_synced_later(self, hosted: HostedPartition) -> bool:
+        """Whether the response waits for the committer, which syncs many partitions together."""
+        return self._acks != 0 and self._is_durable(hosted)
+
     def _append_on_worker(
-        self, hosted: HostedPartition, batch: memoryview
+        self, hosted: HostedPartition, batch: memoryview, *, flush: bool
     ) -> tuple["Log", AppendInfo | Exception]:
-        """Called on a disk worker."""
+        """Called on a disk worker. ``flush``: sync where ``flush.messages`` asks for it."""
         log = self._handlers.services.partitions.open_log(hosted)
         try:
-            return log, append(log, batch)
+            return log, append(log, batch, flush=flush)
         except Exception as error:
             return log, error
 
@@ -231,11 +247,12 @@ class ProduceCall:
         self,
         hosted: HostedPartition,
         answer: PartitionAnswer,
+        is_synced_later: bool,
         result: tuple["Log", AppendInfo | Exception] | None,
         error: BaseException | None,
     ) -> None:
         try:
-            self._take_worker_result(hosted, answer, result, error)
+            self._take_worker_result(hosted, answer, is_synced_later, result, error)
         except Exception as raised:  # the request still gets a response
             self._fail(hosted, answer, raised)
         self._open -= 1
@@ -246,6 +263,7 @@ class ProduceCall:
         self,
         hosted: HostedPartition,
         answer: PartitionAnswer,
+        is_synced_later: bool,
         result: tuple["Log", AppendInfo | Exception] | None,
         error: BaseException | None,
     ) -> None:
@@ -260,10 +278,16 @@ class ProduceCall:
             if isinstance(info, Exception):
                 self._fail(hosted, answer, info)
             else:
-                self._take(hosted, answer, log, info)
+                self._take(hosted, answer, log, info, is_synced_later=is_synced_later)
 
     def _take(
-        self, hosted: HostedPartition, answer: PartitionAnswer, log: "Log", info: AppendInfo
+        self,
+        hosted: HostedPartition,
+        answer: PartitionAnswer,
+        log: "Log",
+        info: AppendInfo,
+        *,
+        is_synced_later: bool = False,
     ) -> None:
         """Report an appended batch, or a duplicate of a batch in the log (size 0)."""
         answer.base_offset = info.first_offset
@@ -276,7 +300,7 @@ class ProduceCall:
         counters = self._handlers.services.counters
         if counters is not None:
             counters.topic(hosted.topic).appended(info)
-        self._appended.append(AppendedPartition(hosted, log, end_offset, answer))
+        self._appended.append(AppendedPartition(hosted, log, end_offset, answer, is_synced_later))
         producer_id = self._producers.get(hosted)
         if producer_id is not None:
             key = hosted.topic, hosted.number
@@ -301,8 +325,6 @@ class ProduceCall:
         counters = self._handlers.services.counters
         if counters is not None and hosted.image is not None:
             counters.topic(hosted.topic).produce_failed()
-        if error == ErrorCode.KAFKA_STORAGE_ERROR and self._version <= 3:
-            error = ErrorCode.NOT_LEADER_OR_FOLLOWER  # such clients retry only after this error
         answer.error_code = int(error)
         if error == ErrorCode.NOT_LEADER_OR_FOLLOWER and self._hints is not None:
             leader = self._hints.leader_of(hosted)
@@ -318,6 +340,10 @@ class ProduceCall:
         pending.release_frame()
         if not pending.is_cancelled:
             continue_with(pending, self._all_appended)
+            return
+        for each in self._appended:  # no one waits, but their appends left the sync to this
+            if each.is_synced_later:
+                self._handlers.commits.wait(each.log, each.required_offset, lambda _: None)
 
     def _all_appended(self) -> Answer:
         if self._acks == 0:
@@ -333,7 +359,7 @@ class ProduceCall:
             is_durable=self._is_durable,
             timeout_ms=self._message.timeout_ms,
             min_in_sync=lambda hosted: min_in_sync(
-                hosted, self._request, services.settings.min_insync_replicas
+                hosted, self._request.image, services.settings.min_insync_replicas
             ),
         )
         if waiting.is_fulfilled():
@@ -350,7 +376,7 @@ class ProduceCall:
             self._response.node_endpoints = [
                 ProduceResponse.NodeEndpoints(*endpoint) for endpoint in self._hints.endpoints()
             ]
-        return self._response
+        return for_version(self._response, self._version)
 
     def _close_after_error(self) -> None:
         """With acks=0, closing the connection is the only way to report an error."""
@@ -372,7 +398,7 @@ def last_of_each_partition(message: ProduceRequest) -> dict[str, dict[int, Parti
     return wanted
 
 
-def append(log: "Log", batch: memoryview) -> AppendInfo:
+def append(log: "Log", batch: memoryview, *, flush: bool) -> AppendInfo:
     """Append a client batch, or a message set, which may be empty.
 
     Raises CorruptRecordError for a set whose first message has an impossible size.
@@ -381,13 +407,4 @@ def append(log: "Log", batch: memoryview) -> AppendInfo:
         if complete_size(batch, 0)[1]:
             raise CorruptRecordError("the first message is shorter than a message header")
         return AppendInfo(-1, -1, -1, 0)
-    return log.append_as_leader(batch)
-
-
-def min_in_sync(hosted: HostedPartition, request: Request, default: int) -> int:
-    """The topic's min.insync.replicas, clamped to the number of replicas (KIP-966)."""
-    assert hosted.image is not None
-    assert hosted.topic_image is not None
-    name = "min.insync.replicas"
-    text = hosted.topic_image.config.get(name) or request.image.broker_config.get(name)
-    return min(int(text) if text else default, len(hosted.image.replicas))
+    return log.append_as_leader(batch, flush=flush)

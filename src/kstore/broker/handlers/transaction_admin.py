@@ -36,17 +36,6 @@ Written = WriteTxnMarkersResponse.Markers
 PartitionAnswer = Written.Topics.Partitions
 Described = DescribeTransactionsResponse.TransactionStates
 
-STATE_NAMES = {
-    TransactionState.EMPTY: "Empty",
-    TransactionState.ONGOING: "Ongoing",
-    TransactionState.PREPARE_COMMIT: "PrepareCommit",
-    TransactionState.PREPARE_ABORT: "PrepareAbort",
-    TransactionState.COMPLETE_COMMIT: "CompleteCommit",
-    TransactionState.COMPLETE_ABORT: "CompleteAbort",
-    TransactionState.DEAD: "Dead",
-    TransactionState.PREPARE_EPOCH_FENCE: "PrepareEpochFence",
-}
-
 
 class TransactionAdminHandlers:
     """Serves the APIs for administrators."""
@@ -156,7 +145,7 @@ class TransactionAdminHandlers:
             topics.setdefault(topic, []).append(partition)
         return Described(
             transactional_id=transactional_id,
-            transaction_state=STATE_NAMES[known.state],
+            transaction_state=known.state.kafka_name,
             transaction_timeout_ms=known.timeout_ms,
             transaction_start_time_ms=known.start_ms,
             producer_id=known.producer_id,
@@ -170,7 +159,7 @@ class TransactionAdminHandlers:
         """List all transactional ids, or filter them by state, producer id, or duration of the
         transaction."""
         message = ListTransactionsRequest.decode(request.reader, request.api_version)
-        names = set(STATE_NAMES.values())
+        names = {state.kafka_name for state in TransactionState}
         response = ListTransactionsResponse(
             unknown_state_filters=[each for each in message.state_filters if each not in names]
         )
@@ -181,10 +170,10 @@ class TransactionAdminHandlers:
         shortest, now = message.duration_filter, now_ms()
         response.transaction_states = [
             ListTransactionsResponse.TransactionStates(
-                each.transactional_id, each.producer_id, STATE_NAMES[each.state]
+                each.transactional_id, each.producer_id, each.state.kafka_name
             )
             for each in self._service.coordinator
-            if (not states or STATE_NAMES[each.state] in states)
+            if (not states or each.state.kafka_name in states)
             and (not producers or each.producer_id in producers)
             and (shortest < 0 or now - each.start_ms > shortest)
         ]

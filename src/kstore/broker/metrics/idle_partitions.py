@@ -35,14 +35,15 @@ class IdlePartitions:
 
     def get(self, key: PartitionKey, topic_id: bytes) -> PartitionSize | None:
         """The sizes of a partition; None if it is unreadable now, or is being recovered."""
+        manager = self._store._manager
+        log_dir = manager.catalog.topics.get(key[0], {}).get(key[1])
+        if log_dir is None:
+            self.forget(key)
+            return None
         known = self._found.get(key)
         if known is not None and known[0] == topic_id:
             return known[1]
-        manager = self._store._manager
-        if manager.recoveries.is_waiting(key):
-            return None
-        log_dir = manager.catalog.topics.get(key[0], {}).get(key[1])
-        if log_dir is None or log_dir.offline is not None:
+        if manager.recoveries.is_waiting(key) or log_dir.offline is not None:
             return None
         try:
             found = _measure(log_dir, key)

@@ -180,13 +180,14 @@ class BrokerFamilies:
         found, node = Counter[str](), self._services.metadata.node_id
         for topic in self._services.metadata.image.topics.values():
             found["topics"] += 1
-            found["partitions"] += len(topic.partitions)
             if isinstance(topic.partitions, LocalPartitions):  # one replica each
-                offline = topic.partitions.count_offline()
+                here, offline = topic.partitions.count_here(), topic.partitions.count_offline()
+                found["partitions"] += here
                 found["offline_replicas"] += offline
                 found["leaderless"] += offline
-                found["leaders"] += len(topic.partitions) - offline
+                found["leaders"] += here - offline
                 continue
+            found["partitions"] += len(topic.partitions)
             for each in topic.partitions.values():
                 found["leaders"] += each.leader == node
                 found["leaderless"] += each.leader < 0

@@ -6,6 +6,7 @@ Modules:
 - broker_table: Those of Kafka 3.9's broker settings that concern this broker
 - definition: One setting: its type, default and valid values; parses and checks a value as Kafka's
   ConfigDef does
+- dynamic_settings: Which settings of a broker may change while it runs
 - group_settings: The settings of one consumer group, as Kafka's GroupConfig has and checks them
 - layers: Finds the effective value of a setting: the topic's, the broker's, or Kafka's default
 - topic_settings: Kafka 3.9's topic settings, in the order in which Kafka checks them

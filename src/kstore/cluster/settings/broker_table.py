@@ -9,7 +9,7 @@ advertised.listeners STRING null
 authorizer.class.name STRING ""
 auto.create.topics.enable BOOLEAN true
 auto.include.jmx.reporter BOOLEAN true
-background.threads INT 10 [1,...]
+*background.threads INT 10 [1,...]
 broker.id INT -1
 broker.id.generation.enable BOOLEAN true
 broker.rack STRING null
@@ -59,7 +59,7 @@ listeners STRING PLAINTEXT://:9092
 *log.cleaner.delete.retention.ms LONG 86400000 [0,...]
 log.cleaner.enable BOOLEAN true
 *log.cleaner.io.buffer.load.factor DOUBLE 0.9
-log.cleaner.io.buffer.size INT 524288 [0,...]
+*log.cleaner.io.buffer.size INT 524288 [0,...]
 *log.cleaner.io.max.bytes.per.second DOUBLE 1.7976931348623157E308
 *log.cleaner.max.compaction.lag.ms LONG 9223372036854775807 [1,...]
 *log.cleaner.min.cleanable.ratio DOUBLE 0.5 [0,...,1]
@@ -107,11 +107,11 @@ max.request.partition.size.limit INT 2000 [1,...]
 *min.insync.replicas INT 1 [1,...]
 node.id INT -1
 num.io.threads INT 8 [1,...]
-num.network.threads INT 3 [1,...]
+*num.network.threads INT 3 [1,...]
 num.partitions INT 1 [1,...]
 num.recovery.threads.per.data.dir INT 1 [1,...]
 num.replica.alter.log.dirs.threads INT null
-num.replica.fetchers INT 1
+*num.replica.fetchers INT 1
 offset.metadata.max.bytes INT 4096
 offsets.commit.required.acks SHORT -1
 offsets.commit.timeout.ms INT 5000 [1,...]

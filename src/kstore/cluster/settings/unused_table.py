@@ -1,6 +1,8 @@
 """Kafka's broker settings for functions that this broker does not have.
 
 Kafka 3.9's DescribeConfigs lists them, so this broker does, too. They have no effect.
+As in the other table, a line that begins with ``*`` has a setting that can change while the broker
+runs: administration programs set such a setting, and read it again.
 """
 
 UNUSED_TABLE = """
@@ -68,14 +70,14 @@ password.encoder.old.secret PASSWORD null
 password.encoder.secret PASSWORD null
 quota.window.num INT 11 [1,...]
 quota.window.size.seconds INT 1 [1,...]
-remote.fetch.max.wait.ms INT 500 [1,...]
-remote.log.index.file.cache.total.size.bytes LONG 1073741824 [1,...]
+*remote.fetch.max.wait.ms INT 500 [1,...]
+*remote.log.index.file.cache.total.size.bytes LONG 1073741824 [1,...]
 remote.log.manager.copier.thread.pool.size INT -1
-remote.log.manager.copy.max.bytes.per.second LONG 9223372036854775807 [1,...]
+*remote.log.manager.copy.max.bytes.per.second LONG 9223372036854775807 [1,...]
 remote.log.manager.copy.quota.window.num INT 11 [1,...]
 remote.log.manager.copy.quota.window.size.seconds INT 1 [1,...]
 remote.log.manager.expiration.thread.pool.size INT -1
-remote.log.manager.fetch.max.bytes.per.second LONG 9223372036854775807 [1,...]
+*remote.log.manager.fetch.max.bytes.per.second LONG 9223372036854775807 [1,...]
 remote.log.manager.fetch.quota.window.num INT 11 [1,...]
 remote.log.manager.fetch.quota.window.size.seconds INT 1 [1,...]
 remote.log.manager.task.interval.ms LONG 30000 [1,...]
@@ -106,38 +108,38 @@ replication.quota.window.num INT 11 [1,...]
 replication.quota.window.size.seconds INT 1 [1,...]
 sasl.client.callback.handler.class CLASS null
 sasl.jaas.config PASSWORD null
-sasl.kerberos.kinit.cmd STRING /usr/bin/kinit
-sasl.kerberos.min.time.before.relogin LONG 60000
-sasl.kerberos.principal.to.local.rules LIST DEFAULT
-sasl.kerberos.service.name STRING null
-sasl.kerberos.ticket.renew.jitter DOUBLE 0.05
-sasl.kerberos.ticket.renew.window.factor DOUBLE 0.8
+*sasl.kerberos.kinit.cmd STRING /usr/bin/kinit
+*sasl.kerberos.min.time.before.relogin LONG 60000
+*sasl.kerberos.principal.to.local.rules LIST DEFAULT
+*sasl.kerberos.service.name STRING null
+*sasl.kerberos.ticket.renew.jitter DOUBLE 0.05
+*sasl.kerberos.ticket.renew.window.factor DOUBLE 0.8
 sasl.login.callback.handler.class CLASS null
 sasl.login.class CLASS null
 sasl.login.connect.timeout.ms INT null
 sasl.login.read.timeout.ms INT null
-sasl.login.refresh.buffer.seconds SHORT 300
-sasl.login.refresh.min.period.seconds SHORT 60
-sasl.login.refresh.window.factor DOUBLE 0.8
-sasl.login.refresh.window.jitter DOUBLE 0.05
+*sasl.login.refresh.buffer.seconds SHORT 300
+*sasl.login.refresh.min.period.seconds SHORT 60
+*sasl.login.refresh.window.factor DOUBLE 0.8
+*sasl.login.refresh.window.jitter DOUBLE 0.05
 sasl.login.retry.backoff.max.ms LONG 10000
 sasl.login.retry.backoff.ms LONG 100
 sasl.mechanism.controller.protocol STRING GSSAPI
-sasl.mechanism.inter.broker.protocol STRING GSSAPI
+*sasl.mechanism.inter.broker.protocol STRING GSSAPI
 sasl.oauthbearer.token.endpoint.url STRING null
 sasl.server.callback.handler.class CLASS null
 ssl.allow.dn.changes BOOLEAN false
 ssl.allow.san.changes BOOLEAN false
 ssl.cipher.suites LIST ""
-ssl.endpoint.identification.algorithm STRING https
+*ssl.endpoint.identification.algorithm STRING https
 ssl.engine.factory.class CLASS null
-ssl.keymanager.algorithm STRING SunX509
+*ssl.keymanager.algorithm STRING SunX509
 ssl.keystore.certificate.chain PASSWORD null
 ssl.keystore.key PASSWORD null
 ssl.protocol STRING TLSv1.3
 ssl.provider STRING null
-ssl.secure.random.implementation STRING null
-ssl.trustmanager.algorithm STRING PKIX
+*ssl.secure.random.implementation STRING null
+*ssl.trustmanager.algorithm STRING PKIX
 telemetry.max.bytes INT 1048576 [1,...]
 zookeeper.clientCnxnSocket STRING null
 zookeeper.connect STRING null

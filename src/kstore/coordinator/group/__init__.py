@@ -28,6 +28,8 @@ Modules:
   file
 - group_migration: Converts a living group between the two protocols
 - list_groups: Lists consumer groups with their committed offsets, lag and claims
+- loaded_commits: Commits of ``__consumer_offsets`` by group, decoded when their group is first
+  requested
 - local_group: A group of the consumers of one process, which share its claims and, without a
   broker, its partitions
 - offset_expiration: Decides which committed offsets expire

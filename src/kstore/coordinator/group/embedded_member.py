@@ -114,6 +114,8 @@ class EmbeddedMember:
     ----------
     rebalance_timeout_ms
         As in JoinGroup: the consumer's max.poll.interval.ms.
+    on_change
+        Called when its status may have changed, by a thread that may hold any lock.
     partitions
         The partitions of a topic, for when this member leads its group.
     """
@@ -125,6 +127,7 @@ class EmbeddedMember:
         *,
         rebalance_timeout_ms: int,
         partitions: Partitions,
+        on_change: Callable[[], object] = bool,
     ) -> None:
         self.owner = owner
         self.group_id = group_id
@@ -136,6 +139,7 @@ class EmbeddedMember:
         self.was_polled = True  # set by its consumer, reset by its owner
         self.rebalance_timeout_ms = rebalance_timeout_ms
         self._partitions = partitions
+        self._on_change = on_change
         self._member_id = NO_MEMBER
         self._generation = -1
         self._attempt = 0
@@ -286,6 +290,7 @@ class EmbeddedMember:
 
     def _signal(self) -> None:
         self._join_signals.put(None)
+        self._on_change()
 
     def check(self) -> None:
         """Send a heartbeat, and notice a rebalance."""
@@ -296,12 +301,14 @@ class EmbeddedMember:
             self.lose()
         elif error == ErrorCode.REBALANCE_IN_PROGRESS:
             self.status = MemberStatus.OUT
+            self._on_change()
 
     def lose(self) -> None:
         """Record that it is no longer a member; it joins as a new one."""
         self.is_lost = True
         self._member_id = NO_MEMBER
         self.status = MemberStatus.OUT
+        self._on_change()
 
     def end(self) -> None:
         """Record that it leaves; it does not join again."""

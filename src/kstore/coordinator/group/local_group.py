@@ -3,6 +3,7 @@ partitions."""
 
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from math import inf
 from threading import Lock
 from time import monotonic
 from typing import TYPE_CHECKING
@@ -120,6 +121,13 @@ class LocalGroup:
             work()
             self._carry_out()
         self._tidy()
+
+    def seconds_to_deadline(self) -> float:
+        """When :meth:`nudge` is due next, for a member that waits."""
+        with self._lock:
+            deadline = self._coordinator.next_deadline
+        self._tidy()
+        return inf if deadline is None else max(0.0, deadline - monotonic())
 
     def nudge(self) -> None:
         self.submit(bool)

@@ -8,9 +8,11 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
 from typing import Any, Protocol
 
+from kstore._native.format.committed_offsets import sort_commits
 from kstore.clock import now_ms
 from kstore.coordinator.group.classic_records import encode_group_key
 from kstore.coordinator.group.consumer_records import group_key as consumer_group_key
+from kstore.coordinator.group.loaded_commits import Encoded, LoadedCommits
 from kstore.coordinator.group.offset_records import (
     Commits,
     OffsetCommit,
@@ -92,13 +94,6 @@ def find_undecodable_keys(records: Iterable[StoredRecord]) -> Iterator[tuple[int
             yield record.offset, error.reason
 
 
-def _is_commit_of(key: bytes, group: str, partitions: Collection[PartitionKey] | None) -> bool:
-    commit = decode_offset_key(key)
-    if commit is None or commit.group != group:
-        return False
-    return partitions is None or (commit.topic, commit.partition) in partitions
-
-
 class OffsetsTable:
     """The commits in one partition of ``__consumer_offsets``, updated as the log grows.
 
@@ -108,11 +103,7 @@ class OffsetsTable:
     def __init__(self, log: OffsetsLog) -> None:
         self._log = log
         self._next = -1
-        # Values stay encoded until their group is read: a corrupt one affects only its group.
-        self._groups: dict[str, dict[PartitionKey, bytes | None]] = {}  # None: deleted
-        self._unstable: dict[str, dict[PartitionKey, bytes | None]] = {}
-        self._keys: dict[str, set[bytes]] = {}  # of valid commits, by topic
-        self._unstable_keys: dict[str, set[bytes]] = {}
+        self._stable, self._unstable = LoadedCommits(), LoadedCommits()
         self._metadata: dict[str, dict[bytes, bytes]] = {}  # other valid records, by group
         self._skipped: set[int] = set()  # offsets of records whose keys do not decode
 
@@ -131,20 +122,14 @@ class OffsetsTable:
     def _values(self, group: str) -> list[tuple[PartitionKey, bytes]]:
         """The values of a group's current commits."""
         self._catch_up()
-        merged = {**self._groups.get(group, {}), **self._unstable.get(group, {})}
+        merged = {**self._stable.values(group), **self._unstable.values(group)}
         return [(tp, value) for tp, value in merged.items() if value is not None]
 
     def groups(self) -> set[str]:
         """The groups that have a record here: a committed offset, or metadata that Kafka wrote."""
         self._catch_up()
         names = {group for group, records in self._metadata.items() if records}
-        for commits in (self._groups, self._unstable):
-            names |= {
-                group
-                for group, values in commits.items()
-                if any(value is not None for value in values.values())
-            }
-        return names
+        return names | self._stable.groups() | self._unstable.groups()
 
     @property
     def is_closed(self) -> bool:
@@ -162,7 +147,7 @@ class OffsetsTable:
         decode gets one, too.
         """
         self._catch_up()
-        return self._delete(self._keys.get(topic, set()) | self._unstable_keys.get(topic, set()))
+        return self._delete(self._stable.keys_of_topic(topic) | self._unstable.keys_of_topic(topic))
 
     def forget_group(self, group: str, partitions: Collection[PartitionKey] | None = None) -> int:
         """Append tombstones for a group's commits, and flush; returns how many.
@@ -171,11 +156,8 @@ class OffsetsTable:
         GroupCoordinator.deleteGroups writes the same.
         """
         self._catch_up()
-        keys = {
-            key
-            for key in set().union(*self._keys.values(), *self._unstable_keys.values())
-            if _is_commit_of(key, group, partitions)
-        }
+        keys = self._stable.keys_of_group(group, partitions)
+        keys |= self._unstable.keys_of_group(group, partitions)
         if partitions is None:
             keys |= self._metadata.get(group, {}).keys()
         return self._delete(keys)
@@ -183,9 +165,9 @@ class OffsetsTable:
     def commit_of(self, group: str, partition: PartitionKey) -> OffsetCommit | None:
         """A group's current commit of one partition; None without a commit that decodes."""
         self._catch_up()
-        value = self._unstable.get(group, {}).get(partition, _UNKNOWN)
+        value = self._unstable.values(group).get(partition, _UNKNOWN)
         if value is _UNKNOWN:
-            value = self._groups.get(group, {}).get(partition)
+            value = self._stable.values(group).get(partition)
         if value is None:
             return None
         try:
@@ -276,7 +258,7 @@ class OffsetsTable:
         offsets = log.extend(records)
         if is_current and offsets.start == self._next and log.last_stable_offset == offsets.stop:
             for offset, record in zip(offsets, records, strict=True):
-                self._note(offset, record.key, record.value, True)
+                self._note(offset, record.key, record.value, self._stable)
             self._next = offsets.stop
 
     def _catch_up(self) -> None:
@@ -286,32 +268,44 @@ class OffsetsTable:
         """
         log, stable = self._log, self._log.last_stable_offset
         if not log.start_offset <= self._next <= stable:
-            self._next, self._groups, self._keys = log.start_offset, {}, {}
-            self._metadata = {}
-        self._unstable, self._unstable_keys = {}, {}
-        if stable - self._next > _BY_COLUMNS:
-            self._load(log._settled_columns(self._next, stable))
+            self._next, self._stable, self._metadata = log.start_offset, LoadedCommits(), {}
+        self._unstable = LoadedCommits()
+        is_long = stable - self._next > _BY_COLUMNS
+        if is_long and self._load(log._settled_columns(self._next, stable)):
             self._next = stable
         for record in log.settled(self._next):
-            self._note(record.offset, record.key, record.value, record.offset < stable)
+            commits = self._stable if record.offset < stable else self._unstable
+            self._note(record.offset, record.key, record.value, commits)
         self._next = stable
 
-    def _load(self, blocks: Iterable[Any]) -> None:
-        """Apply many stable records: only the last one of each key is decoded."""
+    def _load(self, blocks: Iterable[Any]) -> bool:
+        """Apply many stable records; of other keys than those of commits only the last record.
+
+        False, without any effect, if a key has version 0, as before Kafka 0.9: it and a key of
+        version 1 may name the same partition.
+        """
+        found: Encoded = {}
         latest: dict[bytes | None, tuple[int, bytes | None]] = {}
         for columns in blocks:
-            latest.update(
-                zip(
-                    columns.keys,
-                    zip(columns.offsets.tolist(), columns.values, strict=True),
-                    strict=True,
-                )
+            keys, values = columns.keys, columns.values
+            rows = sort_commits(
+                columns.data, keys.positions, keys.lengths, values.positions, values.lengths, found
             )
+            if rows is None:
+                return False
+            if rows:
+                others = columns[rows]
+                offsets_and_values = zip(others.offsets.tolist(), others.values, strict=True)
+                latest.update(zip(others.keys, offsets_and_values, strict=True))
+        self._stable.load(found)
         for key, (offset, value) in latest.items():
-            self._note(offset, key, None if value is None else bytes(value), True)
+            self._note(offset, key, value, self._stable)
+        return True
 
-    def _note(self, offset: int, data: bytes | None, value: bytes | None, is_stable: bool) -> None:
-        """Apply one record."""
+    def _note(
+        self, offset: int, data: bytes | None, value: bytes | None, commits: LoadedCommits
+    ) -> None:
+        """Apply one record; a commit goes to the stable or the other commits."""
         if data is None:
             return
         try:
@@ -322,13 +316,7 @@ class OffsetsTable:
         if key is None:
             self._note_metadata(data, value)
             return
-        changes = self._groups if is_stable else self._unstable
-        changes.setdefault(key.group, {})[key.topic, key.partition] = value
-        keys = (self._keys if is_stable else self._unstable_keys).setdefault(key.topic, set())
-        if value is not None:
-            keys.add(data)
-        elif is_stable:
-            keys.discard(data)
+        commits.note(key, data, value)
 
     def _note_metadata(self, key: bytes, value: bytes | None) -> None:
         """Apply a record other than a commit. Transactions never write one, so it is always

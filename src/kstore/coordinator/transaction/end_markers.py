@@ -16,8 +16,10 @@ if TYPE_CHECKING:
     from kstore.log.log import Log
     from kstore.producer_state.snapshot import ProducerEntry
 
+END_MARKER_SIZE = 78  # of its batch
 
-@lazy_dataclass(frozen=True)
+
+@lazy_dataclass()
 class AppendedMarker:
     """An appended marker, with the coordinator epoch that the log required."""
 

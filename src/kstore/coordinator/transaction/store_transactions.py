@@ -143,7 +143,7 @@ class StoreTransactions:
                 _LOGGER.warning(
                     "%s-%d: a transaction hangs (producer id %d, from offset %d): it has no end "
                     "marker in the log, and is not open in the broker's %s. read_committed stops "
-                    "here until Log.append_end_marker or Kafka's kafka-transactions ends it",
+                    "here until `kstore transactions ... abort` or Log.append_end_marker ends it",
                     *tp, entry.producer_id, offset, STATE_TOPIC,
                 )  # fmt: skip
                 continue

@@ -1,4 +1,8 @@
-"""The inputs and outputs of a broker's transaction coordinator."""
+"""The inputs and outputs of a broker's transaction coordinator.
+
+Nothing changes them. They are not frozen, because ``__init__`` of a frozen dataclass takes three
+times as long, and a commit has a dozen of them.
+"""
 
 from kstore.coordinator.transaction.transaction_state_records import (
     PartitionKey,
@@ -11,7 +15,7 @@ NO_PRODUCER_ID = -1
 NO_PRODUCER_EPOCH = -1
 
 
-@lazy_dataclass(frozen=True, kw_only=True)
+@lazy_dataclass(kw_only=True)
 class InitProducerId:
     """A producer with a transactional id starts, or restarts with its producer id and epoch."""
 
@@ -22,18 +26,23 @@ class InitProducerId:
     reply: object = None
 
 
-@lazy_dataclass(frozen=True, kw_only=True)
+@lazy_dataclass(kw_only=True)
 class AddPartitions:
-    """A producer adds partitions to its transaction; the first begin it."""
+    """A producer adds partitions to its transaction; the first begin it.
+
+    ``may_wait``: while the producer's previous transaction is being completed, keep the request and
+    ask again then, instead of answering CONCURRENT_TRANSACTIONS.
+    """
 
     transactional_id: str
     producer_id: int
     producer_epoch: int
     partitions: frozenset[PartitionKey]
+    may_wait: bool = False
     reply: object = None
 
 
-@lazy_dataclass(frozen=True, kw_only=True)
+@lazy_dataclass(kw_only=True)
 class EndTransaction:
     """A producer commits or aborts.
 
@@ -50,7 +59,7 @@ class EndTransaction:
     reply: object = None
 
 
-@lazy_dataclass(frozen=True, kw_only=True)
+@lazy_dataclass()
 class TransactionAnswer:
     """The response to any of the three; id and epoch only for :class:`InitProducerId`."""
 
@@ -60,7 +69,7 @@ class TransactionAnswer:
     producer_epoch: int = NO_PRODUCER_EPOCH
 
 
-@lazy_dataclass(frozen=True)
+@lazy_dataclass()
 class StoreTransaction:
     """Append this state of an id, or its tombstone if None; then call ``stored``.
 
@@ -75,7 +84,7 @@ class StoreTransaction:
     is_durable: bool = False  # sync even if acknowledgements are not durable
 
 
-@lazy_dataclass(frozen=True)
+@lazy_dataclass()
 class WriteMarkers:
     """Append the markers of a decided transaction to its partitions; then call ``marked``."""
 
@@ -84,4 +93,18 @@ class WriteMarkers:
     is_durable: bool = False
 
 
-Effect = TransactionAnswer | StoreTransaction | WriteMarkers
+@lazy_dataclass()
+class WaitForCompletion:
+    """A request is kept until its id's transaction is complete; call ``give_up`` after a while."""
+
+    request: AddPartitions
+
+
+@lazy_dataclass()
+class AskAgain:
+    """The transaction that a kept request waited for is complete; call ``add_partitions`` again."""
+
+    request: AddPartitions
+
+
+Effect = TransactionAnswer | StoreTransaction | WriteMarkers | WaitForCompletion | AskAgain

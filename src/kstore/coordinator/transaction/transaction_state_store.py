@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 STATE_TOPIC = "__transaction_state"
 STATE_PARTITIONS = 50  # transaction.state.log.num.partitions
+_MOST_OVERHEAD = 100  # bytes of a batch of one record, besides its key and value
 STATE_PROPERTIES = OWNED_TOPICS[STATE_TOPIC]
 
 
@@ -32,7 +33,7 @@ class LoadedStates:
     leader_epoch: int
 
 
-@lazy_dataclass(frozen=True)
+@lazy_dataclass()
 class AppendedState:
     """An append, which is on disk once the log's recovery point reaches ``end_offset``."""
 
@@ -64,9 +65,30 @@ class TransactionStateStore:
     ) -> AppendedState:
         """Append the state of an id, or its tombstone if None."""
         log = self._store._log(STATE_TOPIC, partition)
-        value = None if metadata is None else encode_value(metadata)
-        log.append(value, key=encode_key(transactional_id))
-        return AppendedState(log, log.end_offset)
+        return append_state(log, encode_state(transactional_id, metadata))
+
+    def loaded_log(self, partition: int) -> "Log | None":
+        """The log of a partition, if it is loaded; does not block."""
+        return self._store._logs.get((STATE_TOPIC, partition))
+
+
+def encode_state(
+    transactional_id: str, metadata: TransactionMetadata | None
+) -> tuple[bytes, bytes | None]:
+    """The key and value of an id's state, or of its tombstone if None."""
+    return encode_key(transactional_id), None if metadata is None else encode_value(metadata)
+
+
+def size_of_state(state: tuple[bytes, bytes | None]) -> int:
+    """The bytes that a state has in a log, or a few more."""
+    key, value = state
+    return _MOST_OVERHEAD + len(key) + len(value or b"")
+
+
+def append_state(log: "Log", state: tuple[bytes, bytes | None]) -> AppendedState:
+    """Append a state to the log of its partition."""
+    key, value = state
+    return AppendedState(log, log.append(value, key=key) + 1)
 
 
 def read_states(log: "Log") -> LoadedStates:
@@ -87,3 +109,18 @@ def read_states(log: "Log") -> LoadedStates:
             if key in commits:
                 loaded.commits[transactional_id] = decode_value(transactional_id, commits[key])
     return loaded
+
+
+def read_all_states(store: "Store") -> list[TransactionMetadata]:
+    """The last state of every id in a store, sorted by id; none without ``__transaction_state``.
+
+    Reads only, so the store may be open for reading beside its writer. Raises CorruptRecordError.
+    """
+    if STATE_TOPIC not in store:
+        return []
+    found = [
+        metadata
+        for tp in filled_partitions(store, STATE_TOPIC)
+        for metadata in read_states(store._log(*tp)).states
+    ]
+    return sorted(found, key=lambda metadata: metadata.transactional_id)

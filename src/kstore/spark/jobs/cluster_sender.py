@@ -25,7 +25,7 @@ class Sender:
             from kafka import KafkaProducer
         except ImportError as error:
             raise MissingClientError(
-                f"this needs kafka-python ({error}): pip install 'kstore[mirror]'"
+                f"this needs kafka-python ({error}): pip install 'kstore[restore]'"
             ) from None
         options: dict[str, Any] = {
             "acks": "all",
@@ -35,7 +35,7 @@ class Sender:
             "compression_type": None if compression == "none" else compression,
             "max_in_flight_requests_per_connection": 1,
         }
-        from kstore.mirror.settings import of_the_client
+        from kstore.spark.jobs.client_settings import of_the_client
 
         options.update(of_the_client(settings, KafkaProducer.DEFAULT_CONFIG))
         try:

@@ -35,8 +35,10 @@ from kstore.errors import (
     InvalidTimestampError,
     MessageTooLargeError,
     StorageError,
+    UnknownPartitionError,
     UnknownTopicOrPartitionError,
 )
+from kstore.integers import list_numbers
 from kstore.partition_files import DISK, Files, StagedRange, filenames
 from kstore.record import codec
 from kstore.record.split import Data, count_of, split_to_fit
@@ -64,6 +66,7 @@ class _Target:
     codec: int
     batch_size: int
     identity: str | None  # id or creation stamp; None: it has neither; or ABSENT
+    is_partial: bool = False  # the store has single partitions, and the topic more
     sticky: int = -1  # the current partition of records without a key
     filled: int = 0  # bytes of the current batch of that partition
 
@@ -268,7 +271,16 @@ class Stager:
             numbers = numbers if rows is None else numbers[rows]
         if chosen is not None:
             given = chosen if rows is None else chosen[rows]
+            hashed = (numbers >= 0) & (given < 0)
             numbers = np.where(given >= 0, given, numbers).astype(np.int32)
+        else:
+            hashed = numbers >= 0
+        if target.is_partial and hashed.any():
+            raise UnknownPartitionError(
+                f"the partition of a key depends on how many partitions topic {topic!r} has, and "
+                f"the store has only {list_numbers(target.partitions)}: add the column 'partition'",
+                path=self._options.paths[0],
+            )
         keyless = np.flatnonzero(numbers < 0)
         if len(keyless):
             row_sizes = sizes if rows is None else sizes[rows]
@@ -304,10 +316,11 @@ class Stager:
                 found = store[topic]
                 identity = store._manager.identities.identity_of(topic)
                 numbers, count, config = found.partitions, len(found), found.config
+                is_partial = store._catalog.is_partial(topic)
             elif options.num_partitions:
                 count = options.num_partitions
                 numbers, config = tuple(range(count)), store.config.log
-                identity = ABSENT
+                identity, is_partial = ABSENT, False
             else:
                 raise UnknownTopicOrPartitionError(
                     f"there is no topic {topic!r}: create it (`kstore topics --create`), or set "
@@ -330,6 +343,7 @@ class Stager:
                     config.segment_bytes,
                 ),
                 identity,
+                is_partial,
             )
             self._targets[topic] = target
         return target

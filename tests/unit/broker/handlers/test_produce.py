@@ -1,12 +1,15 @@
 """Produce: every check with its code, in every version."""
 
 import struct
+import threading
 
 import pytest
 
+from kstore.broker import durable_commits
 from kstore.broker.handlers.produce import ProduceHandlers
 from kstore.broker.request import CloseConnection
 from kstore.errors import KStoreError, RecoveryNeededError
+from kstore.log.flush_together import flush_together
 from kstore.protocol.messages.produce import ProduceRequest
 from kstore.store.store import Store
 from oracle.plain import PlainRecord
@@ -290,6 +293,57 @@ def test_acks_all_answers_when_the_leader_changes(broker):
     assert only(asked.answer()).error_code == 6
 
 
+@pytest.mark.parametrize(("acks", "version", "code"), [(1, 8, 56), (-1, 8, 56), (-1, 3, 6)])
+def test_durable_records_of_a_directory_that_fails_are_a_storage_error(
+    tmp_path, monkeypatch, acks, version, code
+):
+    """At once, although a sync hangs."""
+    ends = threading.Event()
+
+    def hang(logs):
+        ends.wait(60)
+        return flush_together(logs)
+
+    monkeypatch.setattr(durable_commits, "flush_together", hang)
+    with (
+        Store(tmp_path) as store,
+        HandlerTester(store, ProduceHandlers, kstore_acks_durable=True) as broker,
+    ):
+        broker.create("t")
+        asked = broker.start(produce(records_for(8), acks=acks, timeout_ms=10**6), version)
+        broker.run_until(lambda: store["t"][0].end_offset == 3)
+        broker.turn()
+        was_answered = asked.is_answered
+        broker.metadata.follow(store, leader=-1, offline_replicas=(0,))
+        for _ in range(3):
+            broker.turn()
+        is_answered = asked.is_answered
+        ends.set()
+        assert (was_answered, is_answered) == (False, True)
+        assert only(asked.answer()).error_code == code
+
+
+def test_no_partition_keeps_a_request_that_was_answered(broker):
+    """One of whose partitions was acknowledged before the others."""
+    logs = broker.store["t"]
+    request = produce(records_for(8), acks=-1)
+    request.topic_data[0].partition_data.append(
+        ProduceRequest.TopicData.PartitionData(1, records_for(8))
+    )
+    for log in logs:
+        log.set_high_watermark(0)
+    asked = broker.start(request, 8)
+    hosted = [broker.partitions.get("t", number) for number in (0, 1)]
+    broker.run_until(lambda: all(each._waiters for each in hosted))
+    for log in logs:
+        assert not asked.is_answered
+        log.set_high_watermark(3)
+        for _ in range(3):
+            broker.turn()
+    assert [each.error_code for each in asked.answer().responses[0].partition_responses] == [0, 0]
+    assert not any(each._waiters for each in hosted)
+
+
 def test_topic_deleted_and_created_again_is_another_log(broker):
     broker.ask(produce(records_for(8)), 8)
     broker.store.delete_topic("t")
@@ -347,6 +401,90 @@ def test_durable_acknowledgements_wait_for_the_disk(tmp_path):
         for number, each in enumerate(asked):
             assert only(each.answer()).base_offset == 3 * number
             assert store["t"][0].recovery_point >= 3 * number + 3
+
+
+@pytest.mark.parametrize("acks", [1, -1])
+def test_durable_partitions_that_flush_messages_share_a_sync(tmp_path, monkeypatch, acks):
+    """None syncs alone in its append: the committer finds all of them behind."""
+    found = []
+
+    def sync(logs):
+        found.extend((log.end_offset, log.recovery_point) for log in logs)
+        return flush_together(logs)
+
+    monkeypatch.setattr(durable_commits, "flush_together", sync)
+    with (
+        Store(tmp_path) as store,
+        HandlerTester(store, ProduceHandlers, kstore_acks_durable=True) as broker,
+    ):
+        store.create_topic("t", 3, config={"flush.messages": 1})
+        broker.metadata.follow(store)
+        wanted = produce(records_for(8), acks=acks)
+        for number in (1, 2):
+            wanted.topic_data[0].partition_data.append(
+                ProduceRequest.TopicData.PartitionData(number, records_for(8))
+            )
+        [topic] = broker.ask(wanted, 8).responses
+        assert [each.error_code for each in topic.partition_responses] == [0, 0, 0]
+        assert found == [(3, 0)] * 3
+        assert [log.recovery_point for log in store["t"]] == [3, 3, 3]
+
+
+def test_the_source_of_an_extend_may_wait_for_another_partition(tmp_path, monkeypatch):
+    """Though its own partition, whose lock it holds, is of the same round of syncs."""
+    holds, is_acknowledged, answers = threading.Event(), threading.Event(), {}
+
+    def source():
+        holds.set()
+        assert is_acknowledged.wait(60)
+        yield b"extended"
+
+    def sync(logs):
+        if extending.ident is None:
+            extending.start()
+            assert holds.wait(60)
+        return flush_together(logs)
+
+    with (
+        Store(tmp_path) as store,
+        HandlerTester(store, ProduceHandlers, kstore_acks_durable=True) as broker,
+    ):
+        broker.create("t", 2)
+        for number in (0, 1):
+            broker.ask(produce(records_for(8), partition=number), 8)
+        monkeypatch.setattr(durable_commits, "flush_together", sync)
+        extending = threading.Thread(target=lambda: store["t"][0].extend(source()), daemon=True)
+        asked = [broker.start(produce(records_for(8), partition=number), 8) for number in (0, 1)]
+        answers[1] = only(asked[1].answer())
+        assert not asked[0].is_answered
+        is_acknowledged.set()
+        answers[0] = only(asked[0].answer())
+        assert [answers[number].base_offset for number in (0, 1)] == [3, 3]
+        extending.join()
+
+
+def test_flush_messages_counts_for_durable_partitions_of_a_lost_connection(tmp_path):
+    with (
+        Store(tmp_path) as store,
+        HandlerTester(store, ProduceHandlers, kstore_acks_durable=True) as broker,
+    ):
+        store.create_topic("t", 1, config={"flush.messages": 1})
+        broker.metadata.follow(store)
+        asked = broker.start(produce(records_for(8)), 8)
+        asked.pending.cancel()
+        broker.run_until(lambda: store["t"][0].recovery_point == 3)
+        assert not asked.is_answered
+
+
+def test_flush_messages_counts_for_durable_partitions_without_acks(tmp_path):
+    with (
+        Store(tmp_path) as store,
+        HandlerTester(store, ProduceHandlers, kstore_acks_durable=True) as broker,
+    ):
+        store.create_topic("t", 1, config={"flush.messages": 1})
+        broker.metadata.follow(store)
+        assert broker.ask(produce(records_for(8), acks=0), 8) is None
+        assert store["t"][0].recovery_point == 3
 
 
 def test_a_failed_sync_is_no_acknowledgement(tmp_path, monkeypatch):

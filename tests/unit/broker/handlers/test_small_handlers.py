@@ -111,6 +111,18 @@ def test_delete_records_raises_the_low_watermark(broker, version):
     assert ask(0, topic="__consumer_offsets") == (17, -1)
 
 
+@pytest.mark.parametrize(("offset", "code"), [(10, 1), (-2, 1), (0, 44)])
+def test_a_refused_deletion_is_no_partition_that_cannot_be_served(broker, caplog, offset, code):
+    broker.create("fresh", cleanup_policy="compact" if code == 44 else "delete")
+    data = DeleteRecordsRequest.Topics.Partitions(0, offset)
+    message = DeleteRecordsRequest([DeleteRecordsRequest.Topics("fresh", [data])], 1000)
+    assert broker.partitions.get("fresh", 0).needs_opening
+    [answer] = broker.ask(message, 2).topics[0].partitions
+    assert (answer.error_code, answer.low_watermark) == (code, -1)
+    assert caplog.text == ""
+    assert not broker.partitions.get("fresh", 0).needs_opening
+
+
 def test_active_producers_of_partitions_are_described(broker):
     log = broker.store["t"][0]
     fields = {"producer_id": 7, "producer_epoch": 3, "base_sequence": 4}

@@ -1,0 +1,28 @@
+"""Waiting for what another thread, task or process does."""
+
+import asyncio
+import time
+from collections.abc import Callable
+
+PATIENCE = 60.0  # seconds, which no test takes
+_PAUSE = 0.005
+
+
+def until(
+    is_true: Callable[[], object],
+    seconds: float = PATIENCE,
+    said: Callable[[], object] = lambda: "never",
+) -> None:
+    """Return once it is true. AssertionError with what ``said`` has if that takes too long."""
+    end = time.monotonic() + seconds
+    while not is_true():
+        assert time.monotonic() < end, said()
+        time.sleep(_PAUSE)
+
+
+async def until_in_loop(is_true: Callable[[], object], seconds: float = PATIENCE) -> None:
+    """The same in a task, which lets the others of its loop continue."""
+    end = time.monotonic() + seconds
+    while not is_true():
+        assert time.monotonic() < end, "never"
+        await asyncio.sleep(_PAUSE)
