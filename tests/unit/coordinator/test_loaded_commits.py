@@ -91,6 +91,25 @@ def test_columns_and_records_give_the_same(
         check_all(log, by_columns, OffsetsTable(log))
 
 
+@pytest.mark.parametrize("least", [0, 1_000_000])
+def test_a_key_of_version_0_names_the_same_partition(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, least: int
+) -> None:
+    """The newest record of a partition counts, in whatever version its key is (Kafka's OffsetKey
+    has both)."""
+    monkeypatch.setattr(offsets_table, "_BY_COLUMNS", least)
+    old = b"\0\0" + key()[2:]
+    with kstore.open(tmp_path / "data", config=QUIET) as store:
+        log = store.create_topic("log", 1)[0]
+        table = OffsetsTable(log)
+        for number, each in enumerate((old, key(), old)):
+            log.append(encode_value(OffsetCommit(number, 1)), key=each)
+            [(partition, commit)] = table.readable_commits("g").items()
+            assert (partition, commit.offset) == (("t", 0), number)
+        log.append(None, key=key())
+        assert table.readable_commits("g") == {}
+
+
 def test_a_group_is_decoded_when_it_is_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[bytes] = []
     decode = loaded_commits.decode_offset_key
