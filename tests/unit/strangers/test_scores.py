@@ -76,6 +76,34 @@ def test_a_retried_test_has_to_pass_once(expected: Expectations) -> None:
     assert score.wrong == ["test_d failed each time"]
 
 
+def test_a_failure_that_is_expected_is_not_retried(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(expectations, "FOLDER", tmp_path)
+    (tmp_path / "suite.toml").write_text(
+        '[[failure]]\ntest = "m::a"\nwhy = "as Kafka"\n[[retried]]\ntest = "m::*"\nwhy = "a race"\n'
+    )
+    expected = read_expectations("suite", "suite", "kstore")
+    results = {"m::a": FAILED, "m::b": FAILED}
+    assert to_run_again(results, expected) == ["m::b"]
+    score = judge(results, [{"m::b": PASSED}], expected)
+    assert (score.wrong, score.expected) == ([], 2)
+    assert judge({"m::a": PASSED}, [], expected).wrong == [
+        "m::a passed, and a failure was expected"
+    ]
+
+
+def test_many_failures_are_not_retried(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(expectations, "FOLDER", tmp_path)
+    (tmp_path / "suite.toml").write_text('[[retried]]\ntest = "m::*"\nwhy = "a race"\n')
+    expected = read_expectations("suite", "suite", "kstore")
+    results = {f"m::{number}": FAILED for number in range(expectations.MOST_RETRIED + 1)}
+    assert to_run_again(results, expected) == []
+    assert len(judge(results, [], expected).wrong) == len(results)
+    results["m::0"] = PASSED
+    assert len(to_run_again(results, expected)) == expectations.MOST_RETRIED
+
+
 def test_entries_count_at_their_brokers(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, expected: Expectations
 ) -> None:
