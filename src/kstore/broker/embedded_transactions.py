@@ -158,9 +158,11 @@ class EmbeddedTransactions:
 
         self._repeat(transactional_id, ask)
 
-    def drop_topic(self, topic: str, users: Iterable[str] = ()) -> None:
+    def drop_topic(
+        self, topic: str, users: Iterable[str] = (), partition: int | None = None
+    ) -> None:
         """The embedded producers among ``users`` notice the deletion themselves."""
-        self._on_loop(lambda: self._service.coordinator.drop_topic(topic))
+        self._on_loop(lambda: self._service.coordinator.drop_topic(topic, partition))
 
     # --- on the loop's thread ---------------------------------------------------------------
 

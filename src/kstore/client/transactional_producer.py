@@ -307,6 +307,7 @@ class TransactionalProducer:
             self._coordinator.add_partitions(
                 self.transactional_id, self.producer_id, self.producer_epoch, [tp]
             )
+            self._topics.add_partition(tp)
             self._joined.add(tp)
         builder = self._builder(tp)
         while not builder.append(value, key=key, headers=headers, timestamp=timestamp):

@@ -8,6 +8,7 @@ It follows the rename; the next writer brings it in step (:meth:`PartitionChange
 """
 
 import logging
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import replace
@@ -62,6 +63,7 @@ class PartitionChanges:
 
     def __init__(self, registry: "TopicRegistry") -> None:
         self._registry = registry
+        self.deletions: Counter[PartitionKey] = Counter()  # by this process
 
     # --- creation -------------------------------------------------------------------------
 
@@ -244,6 +246,7 @@ class PartitionChanges:
         if (log_dir := present.get(partition)) is not None:
             registry.drop_futures(key)
             retired = registry.retire_copy(log_dir, key)
+            self.deletions[key] += 1
             registry.topics[topic] = {n: each for n, each in present.items() if n != partition}
             if not registry.topics[topic]:
                 del registry.topics[topic]

@@ -8,10 +8,12 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from kstore.config import LogConfig
+from kstore.errors import UnknownTopicOrPartitionError
 from kstore.files.filenames import check_topic_name
 from kstore.hints.keyword_names import explain_keywords
 from kstore.store.partition_changes import PartitionToCreate
 from kstore.store.topic_arguments import check_partition, check_topic_id
+from kstore.store.topic_deletion import drop_from_transactions
 
 if TYPE_CHECKING:
     from kstore.log.log import Log
@@ -76,9 +78,16 @@ def create_partition(
                     self._manager.create_partition(wanted, exist_ok=exist_ok)
                 finally:
                     self._topics.follow_change(topic)
-                break
-        self._finish_delete(topic)  # waits for another thread's, repeats one that failed
-    return self._log(topic, partition)
+                is_blocked = False
+            else:
+                is_blocked = True
+        if is_blocked:
+            self._finish_delete(topic)  # waits for another thread's, repeats one that failed
+            continue
+        try:
+            return self._log(topic, partition)
+        except UnknownTopicOrPartitionError:  # another thread has deleted it just now
+            continue
 
 
 def partition(self: "Store", topic: str, partition: int, *, topic_id: str | None = None) -> "Log":
@@ -113,9 +122,10 @@ def delete_partition(
 
     Its folder is renamed as Kafka does, then removed; after a crash it exists completely or
     is gone. One that is lost is given up: it is not missed any more. Its log must not be used after
-    that; open views stay readable. Offsets that groups have committed stay: the topic exists,
-    if elsewhere. So do its settings when the last partition is deleted: a
-    partition with the same id continues with them, and a topic with another id with none of it.
+    that; open views stay readable. An open transaction of an embedded producer that uses the
+    partition can only be aborted. Offsets that groups have committed stay: the topic exists, if
+    elsewhere. So do its settings when the last partition is deleted: a partition with the same id
+    continues with them, and a topic with another id with none of it.
     Thread-safe.
 
     Raises UnknownTopicOrPartitionError; InconsistentTopicIdError; PolicyViolationError while the
@@ -143,5 +153,6 @@ def delete_partition(
             if missing_ok and not self._catalog.partition_changes.knows(topic, partition):
                 return
             self._manager.delete(topic, partition, foreign=foreign, topic_id=topic_id)
+            drop_from_transactions(self, topic, partition)
         finally:
             self._topics.follow_change(topic)

@@ -50,19 +50,19 @@ def finish_deletions(store: "Store") -> None:
             )  # fmt: skip
 
 
-def drop_from_transactions(store: "Store", topic: str) -> None:
-    """Doom the open transactions that use the topic: they can only be aborted."""
+def drop_from_transactions(store: "Store", topic: str, partition: int | None = None) -> None:
+    """Doom the open transactions that use the topic, or the partition: they can only be aborted."""
     from kstore.client.transactional_producer import TransactionalProducer
 
     users = [
         producer.transactional_id
         for producer in list(store._dependants)
-        if isinstance(producer, TransactionalProducer) and topic in producer._topics
+        if isinstance(producer, TransactionalProducer) and producer._topics.has(topic, partition)
     ]
     if store._transaction_owner is not None:
-        store._transaction_owner.drop_topic(topic, users)
+        store._transaction_owner.drop_topic(topic, users, partition)
     elif store._known_transactions is not None:  # perhaps retired by a broker that has stopped
-        store._transactions().coordinator.drop_topic(topic, users)
+        store._transactions().coordinator.drop_topic(topic, users, partition)
 
 
 def forget_topic(store: "Store", topic: str) -> None:

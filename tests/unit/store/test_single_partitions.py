@@ -1,5 +1,6 @@
 """Single partitions of a topic, by topic id: created, opened and deleted alone."""
 
+import contextlib
 import json
 import logging
 import shutil
@@ -16,6 +17,7 @@ from kstore.errors import (
     InvalidConfigError,
     InvalidPartitionsError,
     InvalidTopicError,
+    InvalidTxnStateError,
     PolicyViolationError,
     ReadOnlyError,
     TopicExistsError,
@@ -45,6 +47,10 @@ def entry(path: Path, topic: str = "t") -> Any:
 
 def folders(path: Path) -> list[str]:
     return sorted(each.name for each in path.iterdir() if each.is_dir())
+
+
+def committed(store: Store, topic: str, partition: int = 0) -> list[bytes | None]:
+    return [each.value for each in store[topic][partition].view(isolation="read_committed")]
 
 
 # --- creation -----------------------------------------------------------------------------
@@ -426,17 +432,70 @@ def test_a_consumer_reads_what_is_here(tmp_path: Path) -> None:
             store.consumer(assignment=[("t", 2)])
 
 
-def test_a_transaction_ends_where_a_partition_of_it_was_deleted(tmp_path: Path) -> None:
+@pytest.mark.parametrize("is_served", [False, True], ids=["embedded", "served"])
+@pytest.mark.parametrize("is_recreated", [False, True], ids=["deleted", "recreated"])
+@pytest.mark.parametrize("is_flushed", [False, True], ids=["buffered", "flushed"])
+def test_a_transaction_whose_partition_was_deleted_can_only_be_aborted(
+    tmp_path: Path, is_served: bool, is_recreated: bool, is_flushed: bool
+) -> None:
+    make(tmp_path)
+    with contextlib.ExitStack() as stack:
+        store = stack.enter_context(open_store(tmp_path))
+        store.create_topic("other")
+        if is_served:
+            stack.enter_context(kstore.Broker(store, port=0))
+        producer = store.transactional_producer("x")
+        producer.begin_transaction()
+        producer.send("other", b"two", partition=0)
+        producer.send("t", b"lost", partition=4)
+        if is_flushed:
+            producer.flush()
+        store.delete_partition("t", 4)
+        if is_recreated:
+            store.create_partition("t", 4, topic_id=A)
+        with pytest.raises(InvalidTxnStateError, match=r"partition t-4.* only be aborted"):
+            producer.commit_transaction()
+        producer.abort_transaction()
+        assert committed(store, "other") == []
+        if is_recreated:
+            assert store["t"][4].end_offset == 0  # no record and no marker of it
+        with producer.transaction():
+            producer.send("other", b"three", partition=0)
+        assert committed(store, "other") == [b"three"]
+        producer.close()
+
+
+def test_a_transaction_without_the_deleted_partition_commits(tmp_path: Path) -> None:
     make(tmp_path)
     with open_store(tmp_path) as store:
-        with store.transactional_producer("id").transaction() as producer:
-            producer.send("t", b"gone", partition=4)
-            producer.send("t", b"new", partition=7)
+        producer = store.transactional_producer("x")
+        with producer.transaction():
+            producer.send("t", b"kept", partition=1)
             producer.flush()
             store.delete_partition("t", 4)
-        assert [r.value for r in store["t"][7].view(isolation="read_committed")][7:] == [b"new"]
-        log = store.create_partition("t", 4)
-        assert (log.end_offset, log.last_stable_offset) == (0, 0)
+        assert committed(store, "t", 1) == [b"v", b"kept"]
+        store.create_partition("t", 4, topic_id=A)
+        with producer.transaction():
+            producer.send("t", b"new", partition=4)
+        assert committed(store, "t", 4) == [b"new"]
+        producer.close()
+
+
+def test_another_thread_deletes_a_partition_that_is_being_opened(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make(tmp_path)
+    with open_store(tmp_path) as store:
+        opened = store._log
+
+        def delete_before(topic: str, partition: int) -> kstore.Log:
+            monkeypatch.undo()
+            store.delete_partition(topic, partition)
+            return opened(topic, partition)
+
+        monkeypatch.setattr(store, "_log", delete_before)
+        log = store.create_partition("t", 4, exist_ok=True)
+        assert log.end_offset == 0
 
 
 def test_changes_are_events(tmp_path: Path) -> None:

@@ -89,7 +89,7 @@ class EmbeddedCoordinator:
         self._lowest_producer_id = lowest_producer_id
         self._ids: dict[str, TransactionMetadata] = {}
         self._locks = IdLocks()
-        self._deleted: dict[str, str] = {}  # by id: the deleted topic of its transaction
+        self._deleted: dict[str, str] = {}  # by id: what its transaction used
         self._is_retired = False
 
     def retire(self) -> None:
@@ -217,7 +217,7 @@ class EmbeddedCoordinator:
             if known.state is TransactionState.ONGOING:
                 if commit and transactional_id in self._deleted:
                     raise InvalidTxnStateError(
-                        f"topic {self._deleted[transactional_id]!r}, which the transaction uses, "
+                        f"{self._deleted[transactional_id]}, which the transaction uses, "
                         "was deleted since it began: the transaction can only be aborted"
                     )
                 if durable and commit:
@@ -233,23 +233,30 @@ class EmbeddedCoordinator:
                 )
             self._finish(known, durable=durable)
 
-    def drop_topic(self, topic: str, users: Iterable[str] = ()) -> None:
-        """Make transactions in a topic that is being deleted abort.
+    def drop_topic(
+        self, topic: str, users: Iterable[str] = (), partition: int | None = None
+    ) -> None:
+        """Make transactions in a topic, or a partition of it, that is being deleted abort.
 
         The same applies to the transactional ids in ``users``.
 
-        The topic's partitions get no markers, and neither does a topic recreated with its name.
+        Its partitions get no markers, and neither do those that are created again.
         """
         users = set(users)
+        what = f"topic {topic!r}" if partition is None else f"partition {topic}-{partition}"
         for listed in self.all():
             with self._turn(listed.transactional_id):
                 known = self._ids.get(listed.transactional_id)
                 if known is None or known.state in _AT_REST:  # None: expired meanwhile
                     continue
-                left = frozenset(tp for tp in known.partitions if tp[0] != topic)
+                left = frozenset(
+                    tp
+                    for tp in known.partitions
+                    if tp[0] != topic or partition not in (None, tp[1])
+                )
                 is_used = left != known.partitions or known.transactional_id in users
                 if known.state is TransactionState.ONGOING and is_used:
-                    self._deleted[known.transactional_id] = topic
+                    self._deleted[known.transactional_id] = what
                 if left != known.partitions:
                     self._store(known._replace(partitions=left))
                     # On disk before the topic's name can be reused.

@@ -58,7 +58,8 @@ class _Id:
     has_failed_fence: bool = False  # the epoch is already raised, but storing that failed
     waiting: object = None  # the reply that waits for the markers
     kept: list[AddPartitions] = field(default_factory=list)  # until the transaction is complete
-    dropped: set[str] | None = None  # topics deleted while a state is stored
+    # Topics, and single partitions, deleted while a state is stored.
+    dropped: set[tuple[str, int | None]] | None = None
 
 
 @dataclass(slots=True, eq=False)
@@ -514,18 +515,20 @@ class TransactionCoordinator:
 
     # --- topics -----------------------------------------------------------------------------
 
-    def drop_topic(self, topic: str) -> None:
-        """Remove a deleted topic's partitions from their transactions. Kafka does the same, since
-        it counts a marker for an unknown partition as written. A later topic with that name gets no
-        markers."""
+    def drop_topic(self, topic: str, partition: int | None = None) -> None:
+        """Remove a deleted topic's partitions, or one of them, from their transactions. Kafka does
+        the same, since it counts a marker for an unknown partition as written. A later topic or
+        partition with that name gets no markers."""
         for entry in self._ids.values():
             if entry.pending is not None:
-                entry.dropped = (entry.dropped or set()) | {topic}
-            self._drop(entry, {topic})
+                entry.dropped = (entry.dropped or set()) | {(topic, partition)}
+            self._drop(entry, {(topic, partition)})
 
-    def _drop(self, entry: _Id, topics: set[str]) -> None:
+    def _drop(self, entry: _Id, gone: set[tuple[str, int | None]]) -> None:
         known = entry.metadata
-        left = frozenset(each for each in known.partitions if each[0] not in topics)
+        left = frozenset(
+            each for each in known.partitions if each not in gone and (each[0], None) not in gone
+        )
         if left != known.partitions:
             entry.metadata = known._replace(partitions=left)
 

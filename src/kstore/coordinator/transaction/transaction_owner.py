@@ -45,5 +45,7 @@ class TransactionOwner(Protocol):
     ) -> None:
         """Commit or abort; on return the markers are written."""
 
-    def drop_topic(self, topic: str, users: Iterable[str] = ()) -> None:
-        """Remove a topic that is being deleted from its transactions."""
+    def drop_topic(
+        self, topic: str, users: Iterable[str] = (), partition: int | None = None
+    ) -> None:
+        """Remove a topic, or a partition of it, that is being deleted from its transactions."""

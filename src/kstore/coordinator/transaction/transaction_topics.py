@@ -1,4 +1,4 @@
-"""Checks that no topic of a transaction is deleted before its commit."""
+"""Checks that no topic or partition of a transaction is deleted before its commit."""
 
 from typing import TYPE_CHECKING
 
@@ -9,10 +9,12 @@ if TYPE_CHECKING:
 
 
 class TransactionTopics:
-    """The topics of one producer's transaction, with their identities at its start.
+    """The topics of one producer's transaction, with their identities at its start, and its
+    partitions.
 
-    A transaction must not write records, offsets or markers of a deleted topic to a topic that
-    was recreated under its name. Kafka only compares names. Not thread-safe.
+    A transaction must not write records, offsets or markers of a deleted topic or partition to
+    one that was recreated under its name, and its commit must not leave out records that were
+    deleted. Kafka only compares names. Not thread-safe.
     """
 
     def __init__(self, store: "Store") -> None:
@@ -20,9 +22,13 @@ class TransactionTopics:
         self._catalog = store._catalog
         self._version = -1
         self._identities: dict[str, str | None] = {}
+        self._partitions: dict[tuple[str, int], int] = {}  # how often each was deleted before
 
-    def __contains__(self, topic: str) -> bool:
-        return topic in self._identities
+    def has(self, topic: str, partition: int | None = None) -> bool:
+        """Whether the transaction uses a topic, or a partition of it."""
+        if partition is None:
+            return topic in self._identities
+        return (topic, partition) in self._partitions
 
     def add(self, topic: str) -> None:
         """Add a topic before its first use in the transaction."""
@@ -31,20 +37,28 @@ class TransactionTopics:
         if self._version != self._catalog.version:
             self.check()
 
+    def add_partition(self, key: tuple[str, int]) -> None:
+        """Add a partition before the first record for it."""
+        self._partitions.setdefault(key, self._catalog.partition_changes.deletions[key])
+
     def check(self) -> None:
-        """Raise InvalidTxnStateError if one of the topics was deleted since."""
+        """Raise InvalidTxnStateError if one of the topics or partitions was deleted since."""
         version = self._catalog.version
         for topic, known in self._identities.items():
             if not self._store._manager.identities.is_same(topic, known):
-                raise deleted(topic)
+                raise deleted(f"topic {topic!r}")
+        for key, known_deletions in self._partitions.items():
+            if self._catalog.partition_changes.deletions[key] != known_deletions:
+                raise deleted(f"partition {key[0]}-{key[1]}")
         self._version = version
 
     def clear(self) -> None:
         self._identities.clear()
+        self._partitions.clear()
 
 
-def deleted(topic: str) -> InvalidTxnStateError:
+def deleted(what: str) -> InvalidTxnStateError:
     return InvalidTxnStateError(
-        f"topic {topic!r}, which the transaction uses, was deleted since it began: the "
+        f"{what}, which the transaction uses, was deleted since it began: the "
         "transaction can only be aborted"
     )
