@@ -9,6 +9,7 @@ import kstore
 from counted.kernels import Prepared, one_batch
 from counted.operation import Workspace, operation
 from counted.paths import QUIET
+from kstore._native.broker.frame_cutter import FrameCutter
 from kstore.broker.connection import Connection
 from kstore.broker.disk_workers import DiskWorkers
 from kstore.broker.handlers import handler_classes
@@ -132,3 +133,16 @@ def commit_one(workspace: Workspace) -> Prepared:
     size, before = exchange(requests), log.end_offset
     assert before == 2, "a record and a marker"
     return lambda: exchange(requests) == size and log.end_offset > before, True
+
+
+@operation("cut frames of 100 bytes", 10, "frame", rounds=50)
+def cut_frames(workspace: Workspace) -> Prepared:
+    client, served = map(workspace.enter, socket.socketpair())
+    cutter, sent = FrameCutter(1000), ((100).to_bytes(4, "big") + bytes(100)) * 10
+
+    def cut() -> int:
+        client.sendall(sent)
+        cutter.receive(served)
+        return sum(len(frame) for frame in iter(cutter.next_frame, None) if frame is not None)
+
+    return cut, 1000

@@ -30,7 +30,6 @@ READERS = {"from_bytes", "unpack", "unpack_from", "iter_unpack"}
 OTHER_FORMATS = {
     "broker/client_session.py": "the API key of a request before authentication",
     "broker/connection.py": "headers of requests",
-    "broker/frame_cutter.py": "sizes of frames",
     "kafka_uuid.py": "a topic id",
     "cli/deserializers.py": "numbers in keys and values",
     "cli/dump_records.py": "keys and values of internal topics",

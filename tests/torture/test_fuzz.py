@@ -17,6 +17,7 @@ import pytest
 
 from kstore._native.append.validate_batch import validate_leader
 from kstore._native.broker import fetch_frame, produce_frame, transaction_frames
+from kstore._native.broker.frame_cutter import FrameCutter, FrameError
 from kstore._native.broker.produce_turn import ProduceTurn
 from kstore._native.format.batch_scan import scan, walk_frames
 from kstore._native.index.index_lookup import OffsetIndex, TimeIndex
@@ -24,7 +25,6 @@ from kstore._native.read.decode import Scanner
 from kstore._native.read.segment_end import find_end, find_time
 from kstore._native.read.segment_view import find_batch_reaching
 from kstore._native.recovery.segment_scan import SegmentScan
-from kstore.broker.frame_cutter import FrameCutter, FrameError
 from kstore.checkpoint import meta_properties, offset_checkpoint, partition_metadata, topics_file
 from kstore.checkpoint.leader_epochs import LeaderEpochs
 from kstore.coordinator.group import offset_records

@@ -34,7 +34,6 @@ Modules:
 - fetch_frames: The fast path for Fetch requests of one partition
 - fetch_reader: Reads the partitions of one Fetch request
 - fetch_session: Incremental fetch sessions (KIP-227)
-- frame_cutter: Splits a connection's bytes into frames
 - full_disk: Lets requests that free space succeed on a full disk, with space that the broker has
   reserved
 - group_service: Executes the group coordinator's decisions

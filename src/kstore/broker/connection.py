@@ -8,12 +8,12 @@ from functools import partial
 from struct import Struct
 from typing import TYPE_CHECKING
 
+from kstore._native.broker.frame_cutter import FrameCutter, FrameError
 from kstore.broker.answer_frames import GATHERED_BYTES, encode_answer
 from kstore.broker.api_table import Api, api_name
 from kstore.broker.authentication import AuthenticationError
 from kstore.broker.client_session import ClientSession
 from kstore.broker.client_throttling import complete_later
-from kstore.broker.frame_cutter import FrameCutter, FrameError
 from kstore.broker.loop import HANG_UP, PEER_CLOSED, READABLE, WRITABLE
 from kstore.broker.outstanding_request import OutstandingRequest
 from kstore.broker.request import Attempt, CloseConnection, Pending, Request

@@ -10,16 +10,16 @@ Both give the same responses.
 
 from typing import TYPE_CHECKING
 
+from kstore._native.broker.frame_cutter import READ_SIZE
 from kstore._native.broker.produce_turn import ProduceTarget, ProduceTurn
-from kstore.broker.frame_cutter import READ_SIZE
 from kstore.broker.partitions import HostedPartition
 from kstore.cluster.image import ClusterImage
 from kstore.protocol.api_keys import ApiKey
 
 if TYPE_CHECKING:
-    from kstore.broker.frame_cutter import FrameCutter, Transport
+    from kstore._native.broker.frame_cutter import FrameCutter
     from kstore.broker.request_memory import Holder, RequestMemory
-    from kstore.broker.send_queue import SendQueue
+    from kstore.broker.send_queue import SendQueue, Transport
     from kstore.broker.services import Services
     from kstore.broker.settings import BrokerSettings
 

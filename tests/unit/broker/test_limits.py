@@ -10,7 +10,6 @@ from time import monotonic
 import pytest
 
 from kstore.broker import request_memory
-from kstore.broker.frame_cutter import FrameCutter, FrameError
 from kstore.broker.request_memory import RequestMemory
 from support.server import PRODUCE, Client, Server, frame, serving
 
@@ -250,65 +249,3 @@ def test_waiting_requests_give_their_bytes_back_when_answered() -> None:
         for number, client in enumerate(clients):
             server.complete("park " + "x" * 200 + str(number))
             assert client.receive() == (1, b"done")
-
-
-# --- the cutter -----------------------------------------------------------------------------
-
-
-class Chunks:
-    """A socket that yields given chunks, cut to the size that is asked for."""
-
-    def __init__(self, *chunks: bytes) -> None:
-        self.chunks = list(chunks)
-
-    def recv(self, size: int) -> bytes:
-        chunk = self.chunks.pop(0)
-        if len(chunk) > size:
-            self.chunks.insert(0, chunk[size:])
-        return chunk[:size]
-
-    def recv_into(self, view: memoryview) -> int:
-        chunk = self.recv(len(view))
-        view[: len(chunk)] = chunk
-        return len(chunk)
-
-
-@pytest.mark.parametrize("step", [1, 3, 1000, 65_535, 65_536, 65_537, 1 << 20])
-def test_frames_of_all_sizes_in_chunks_of_all_sizes(step: int) -> None:
-    sizes = [0, 1, 5, 1000, 65_532, 65_533, 65_536, 200_000, 3, 0, 100_000]
-    if step < 1000:
-        sizes = [0, 1, 5, 70, 0, 300]
-    bodies = [bytes(number + 1 for _ in range(size)) for number, size in enumerate(sizes)]
-    data = b"".join(struct.pack(">i", len(body)) + body for body in bodies)
-    source = Chunks(*(data[at : at + step] for at in range(0, len(data), step)))
-    cutter = FrameCutter(1 << 20)
-    found: list[memoryview] = []
-    came = 0
-    while source.chunks:
-        came += cutter.receive(source)
-        while (key := cutter.next_api_key()) is not None or cutter.buffered:
-            cut = cutter.next_frame()
-            if cut is None:
-                assert key is None
-                break
-            assert key == (-1 if len(cut) < 2 else int.from_bytes(cut[:2], "big"))
-            found.append(cut)
-        assert came == sum(len(each) + 4 for each in found) + cutter.buffered
-    assert [bytes(each) for each in found] == bodies
-
-
-def test_a_buffer_grows_only_with_the_bytes_that_arrive() -> None:
-    cutter = FrameCutter(1 << 30)
-    source = Chunks(struct.pack(">i", 1 << 30) + bytes(100), bytes(50_000), b"")
-    for _ in range(2):
-        cutter.receive(source)
-        assert cutter.next_frame() is None
-    assert cutter._long is not None
-    assert len(cutter._long) <= 4 * 65_536
-
-
-def test_a_negative_size_is_refused_before_the_body_arrives() -> None:
-    cutter = FrameCutter(100)
-    cutter.receive(Chunks(struct.pack(">i", -5)))
-    with pytest.raises(FrameError):
-        cutter.next_frame()
