@@ -13,7 +13,6 @@ from kstore.files.filenames import check_topic_name
 from kstore.hints.keyword_names import explain_keywords
 from kstore.store.partition_changes import PartitionToCreate
 from kstore.store.topic_arguments import check_partition, check_topic_id
-from kstore.store.topic_deletion import drop_from_transactions
 
 if TYPE_CHECKING:
     from kstore.log.log import Log
@@ -141,6 +140,8 @@ def delete_partition(
     missing_ok
         Do nothing where the store does not have the partition.
     """
+    from kstore.store.topic_deletion import drop_from_transactions
+
     self._check_writable()
     check_topic_name(topic)
     partition = check_partition(partition)
