@@ -1,19 +1,26 @@
-"""Long walks over headers do not hold the GIL; short ones do, which is cheaper.
+"""Walks over headers that are long, or over pages that may not be in memory, do not hold the GIL.
 
-The kernels count walks in which the thread did not have the GIL, as Python itself says there.
+Others do, which is cheaper. The kernels count walks in which the thread did not have the GIL, as
+Python itself says there, and loads of pages, which are without it.
 """
 
+import os
+import time
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from kstore._native.files import file_map
 from kstore._native.read import segment_end, segment_view
+from kstore._native.read.segment_view import Slice
 from kstore.log.writable_log import WritableLog
 from support.logs import open_log
 
 SHORT_WALK = 65536  # bytes, as in header_walk.pxd
+BLOCK = 1 << 18  # bytes that are asked for at once, as in file_map.pxd
 NOW = 1_700_000_000_000
 VALUE = b"v" * 100
 COUNT = 2000  # batches of 170 bytes
@@ -94,3 +101,142 @@ def test_walks_over_bytes() -> None:
     assert walks(lambda: segment_end.find_end(long, 1, 0, True)) == 0
     assert walks(lambda: segment_end.find_largest_time(short, 0)) == 0
     assert walks(lambda: segment_end.find_largest_time(long, 0)) == 1
+
+
+# --- pages that are not in memory -----------------------------------------------------------------
+
+
+def forget_pages(log: WritableLog, number: int = -1) -> Slice:
+    """Drop a segment's pages from memory; returns all of its bytes, which no walk has touched."""
+    log.flush()
+    view = log.segments[number]
+    view.unmap()
+    view.opener(view)  # reads the last bytes of a rolled segment
+    fd = os.open(view.path, os.O_RDONLY)
+    try:
+        os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_DONTNEED)
+    finally:
+        os.close(fd)
+    data = view.all_published()
+    if data.is_resident(data.size // 2, 1):
+        pytest.skip("this file system keeps pages in memory (tmpfs)")
+    return data
+
+
+def loads(read: Callable[[], object]) -> int:
+    """How many times a call has loaded pages, without the GIL."""
+    before = file_map.load_count()
+    read()
+    return file_map.load_count() - before
+
+
+@pytest.mark.parametrize("is_rolled", [False, True])
+def test_the_first_pages_of_a_walk_are_loaded(indexed: WritableLog, is_rolled: bool) -> None:
+    if is_rolled:
+        indexed.roll()
+    data = forget_pages(indexed, 0)
+    half = data.size // 2
+    assert loads(partial(indexed.read, COUNT // 2, 1)) == 1
+    assert data.is_resident(half, 4096)
+    assert loads(partial(indexed.read, COUNT // 2, 1)) == 0
+    assert first(indexed, COUNT // 2) == COUNT // 2
+
+
+def test_an_active_segment_of_an_earlier_process(tmp_path: Path) -> None:
+    sparse(tmp_path / "t-2", 4096).close()
+    log = open_log(tmp_path / "t-2", index_interval_bytes=4096)
+    forget_pages(log)
+    assert loads(partial(log.read, COUNT // 2, 1)) == 1
+    assert first(log, COUNT // 2) == COUNT // 2
+
+
+def test_a_walk_beyond_the_loaded_pages(log: WritableLog) -> None:
+    near = SHORT_WALK // 2 // (log.size // COUNT)
+    assert walks(lambda: log.read(near, 1)) == 0
+    forget_pages(log)
+    assert walks(lambda: log.read(near, 1)) == 1
+    assert first(log, near) == near
+    log.segments[-1].all_published().load()
+    assert walks(lambda: log.read(near, 1)) == 0
+
+
+def test_an_index_entry_that_is_not_used(indexed: WritableLog) -> None:
+    """The walk begins at another entry than the one whose pages were loaded first."""
+    view = indexed.segments[-1]
+    size = view.size // COUNT
+    entries = b"".join(
+        number.to_bytes(4, "big") + (at * size).to_bytes(4, "big")
+        for number, at in ((10, 10), (1000, 1001))  # the second one is wrong
+    )
+    view.load_entries(entries, b"")
+    data = forget_pages(indexed)
+    assert loads(partial(indexed.read, 1000, 1)) == 2
+    assert data.is_resident(10 * size, 4096)
+    assert first(indexed, 1000) == 1000
+
+
+def test_the_end_of_a_slice_that_is_not_in_memory(log: WritableLog) -> None:
+    data = forget_pages(log)
+    up_to = SHORT_WALK // 2 // (data.size // COUNT)
+
+    def limit() -> None:
+        found = data.limit(1 << 20, up_to, True)
+        assert found is not None
+        assert found.size == data.size // COUNT * up_to
+
+    assert walks(limit) == 1
+    data.load()
+    assert walks(limit) == 0
+
+
+@pytest.mark.parametrize("first_byte", [None, 0, 1])
+@pytest.mark.parametrize("does_time", [False, True])
+def test_walks_over_mapped_bytes(log: WritableLog, first_byte: int | None, does_time: bool) -> None:
+    """Of a slice, and of a memoryview, which need not begin with a page."""
+    data = forget_pages(log)
+    size = data.size // COUNT
+    number = COUNT - SHORT_WALK // 2 // size
+    mapped: Any = data if first_byte is None else memoryview(data)[first_byte:]
+    start = number * size - (first_byte or 0)
+
+    def walk() -> None:
+        if does_time:
+            assert segment_end.find_largest_time(mapped, start)[3] == COUNT - 1
+        else:
+            assert segment_end.find_end(mapped, start, number, False)[1] == COUNT
+
+    assert walks(walk) == 1
+    data.load()
+    assert walks(walk) == 0
+
+
+def questions(read: Callable[[], object]) -> int:
+    before = file_map.question_count()
+    read()
+    return file_map.question_count() - before
+
+
+@pytest.mark.parametrize("is_rolled", [False, True])
+def test_hot_reads_ask_once_a_second_for_a_block(indexed: WritableLog, is_rolled: bool) -> None:
+    def read() -> None:
+        for offset in range(0, COUNT, 3):
+            assert indexed.read(offset, 1, up_to=COUNT - 1) is not None
+
+    if is_rolled:
+        indexed.roll()
+    started = time.monotonic()
+    blocks = indexed.size // BLOCK + 1
+    asked = questions(read)
+    assert 1 <= asked <= blocks * (time.monotonic() - started + 2)
+    assert asked < COUNT // 3 // 4
+
+
+def test_reads_of_new_records_do_not_ask(indexed: WritableLog) -> None:
+    def follow() -> None:
+        for number in range(COUNT, COUNT + 200):
+            indexed.append(VALUE, timestamp=NOW + number)
+            assert indexed.read(number, 1) is not None
+
+    indexed.read(COUNT - 1, 1)
+    started = time.monotonic()
+    assert questions(follow) <= 2 * (time.monotonic() - started + 1)

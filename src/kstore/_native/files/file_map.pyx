@@ -5,7 +5,9 @@ file again by its name, and compares the inode. If another file has the name, or
 takes the bytes from the mapping: a deleted or replaced file exists as long as it is mapped.
 
 A thread that touches a page which is not in memory waits until the disk has read it. A caller that
-must not wait asks ``is_resident`` first, and lets another thread ``load`` the pages.
+must not wait asks ``is_resident`` first, and lets another thread ``load`` the pages. A caller that
+would only wait without the GIL asks ``were_resident``, which remembers for a second or two what it
+was answered, so that reads of hot files make no system calls.
 
 munmap(2) of a large mapping takes milliseconds where other threads map, or the kernel writes pages
 of the file. Other threads run meanwhile, which they cannot while Python's ``mmap`` is closed.
@@ -14,9 +16,11 @@ of the file. Other threads run meanwhile, which they cannot while Python's ``mma
 from cpython.buffer cimport PyBuffer_FillInfo
 from cpython.exc cimport PyErr_CheckSignals
 from libc.errno cimport EFAULT, EINTR, EIO, errno
-from libc.stdint cimport int64_t, uint8_t
+from libc.stdint cimport int32_t, int64_t, uint8_t
+from libc.stdlib cimport calloc, free
 from posix.mman cimport MAP_FAILED, MAP_SHARED, PROT_READ, mmap, munmap
 
+from kstore._native.files.resident_pages cimport coarse_seconds, pages_are_resident
 from kstore._native.format.status cimport raise_unreadable
 
 cdef extern from *:
@@ -29,21 +33,6 @@ cdef extern from *:
     #ifndef MADV_POPULATE_READ
     #define MADV_POPULATE_READ 22
     #endif
-    enum { PAGES_OF_A_CALL = 264 };  /* a read of 1 MiB, and a walk to it, in one call */
-    /* Whether all pages of a range are in memory; true where the system cannot say. */
-    static int pages_are_resident(const uint8_t* data, int64_t position, int64_t end) {
-        static long page;
-        unsigned char found[PAGES_OF_A_CALL];
-        if (!page) page = sysconf(_SC_PAGESIZE);
-        for (position -= position % page; position < end; position += PAGES_OF_A_CALL * page) {
-            int64_t size = end - position;
-            if (size > PAGES_OF_A_CALL * page) size = PAGES_OF_A_CALL * page;
-            if (mincore((void*)(data + position), size, found)) return 1;
-            for (int64_t n = 0; n * page < size; n++)
-                if (!(found[n] & 1)) return 0;
-        }
-        return 1;
-    }
     /* Waits until the disk has read a range; 0, or the errno. */
     static int load_pages(const uint8_t* data, int64_t position, int64_t end) {
         static long page;
@@ -69,7 +58,6 @@ cdef extern from *:
     ssize_t send_file_bytes(int fd, int file, int64_t position, size_t count) nogil
     ssize_t send_memory_bytes(int fd, const uint8_t* data, size_t count) nogil
     int lacks_sendfile(int error) nogil
-    bint pages_are_resident(const uint8_t* data, int64_t position, int64_t end) nogil
     int load_pages(const uint8_t* data, int64_t position, int64_t end) nogil
 
 cdef extern from "<errno.h>" nogil:
@@ -87,6 +75,18 @@ cdef enum:
 
 cdef void* _open_maps[SEND_DESCRIPTORS]     # FileMaps with a descriptor; they remove themselves
 cdef int _next_slot = 0
+cdef int64_t _loads = 0                     # of pages, all without the GIL
+cdef int64_t _questions = 0                 # that were_resident could not answer from memory
+
+
+def load_count():
+    """How many times this process has loaded pages of mappings, for tests."""
+    return _loads
+
+
+def question_count():
+    """How many times were_resident had to ask the system in this process, for tests."""
+    return _questions
 
 
 cdef class FileMap:
@@ -115,8 +115,12 @@ cdef class FileMap:
         self.data = <const uint8_t*>address
         self.size = size
         self.reopen = reopen
+        self.asked = <int32_t*>calloc(((size - 1) >> BLOCK_BITS) + 1, sizeof(int32_t))
+        if self.asked == NULL:
+            raise MemoryError
 
     def __dealloc__(self):
+        free(self.asked)
         if self.fd >= 0:
             _open_maps[self.slot] = NULL
             c_close(self.fd)
@@ -138,15 +142,46 @@ cdef class FileMap:
 
     cdef bint is_resident(self, int64_t position, int64_t end) noexcept:
         """Whether these bytes, which are in the file, are in memory: reading them does not wait."""
-        return pages_are_resident(self.data, position, end)
+        return pages_are_resident(self.data + position, end - position)
+
+    cdef bint _ask(self, int64_t position, int64_t end, int64_t published) noexcept:
+        """The slow half of `were_resident`: ask the system, and note its answer by block.
+
+        A block of which some pages are not in memory is noted, too: then only the wanted bytes
+        are asked for, each time.
+        """
+        global _questions
+        cdef int64_t block = position >> BLOCK_BITS
+        cdef int64_t start
+        cdef int32_t now = coarse_seconds()
+        published = min(published, self.size)
+        _questions += 1
+        while block << BLOCK_BITS < end:
+            start = block << BLOCK_BITS
+            if not is_recent(now, self.asked[block]):
+                if not is_recent(now, -self.asked[block]) and pages_are_resident(
+                    self.data + start, min(published - start, 1 << BLOCK_BITS)
+                ):
+                    self.asked[block] = now
+                else:
+                    if not is_recent(now, -self.asked[block]):
+                        self.asked[block] = -now
+                    if not self.is_resident(
+                        max(position, start), min(end, start + (1 << BLOCK_BITS))
+                    ):
+                        return False
+            block += 1
+        return True
 
     cdef int load(self, int64_t position, int64_t end, path) except -1:
         """Read these bytes, which are in the file, into memory; waits, without the GIL.
 
         Raises StorageError if the disk cannot read them.
         """
+        global _loads
         cdef int error = 0
         if position < end:
+            _loads += 1
             with nogil:
                 error = load_pages(self.data, position, end)
         if error in (EIO, EFAULT, EHWPOISON):

@@ -140,13 +140,16 @@ cdef class TransactionWalk:
     cdef bint take(self, const uint8_t* data, const BatchHeader* batch) except -1:
         """Record a transactional batch; returns whether it is a valid marker."""
         cdef int kind
+        cdef bint is_sound
         cdef Marker marker
         if not batch.attributes & CONTROL_BIT:
             if batch.producer_id not in self.open:
                 self.open[batch.producer_id] = batch.base_offset
             self.recent[batch.producer_id & (RECENT - 1)] = batch.producer_id
             return False
-        if not crc_matches(data, batch):
+        with nogil:             # its end may be on another page, which is on the disk
+            is_sound = crc_matches(data, batch)
+        if not is_sound:
             return False        # a corrupt marker leaves the transaction open
         kind = EMPTIED if batch.count == 0 else read_end_marker(data, batch, &marker)
         if kind == OTHER:

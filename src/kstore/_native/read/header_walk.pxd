@@ -16,7 +16,9 @@ cdef extern from "Python.h" nogil:
     int PyGILState_Check()
 
 cdef enum:
-    SHORT_WALK = 65536          # bytes: a walk over more releases the GIL, which costs 0.1 us
+    # Bytes: a walk over more, or over pages that may not be in memory, releases the GIL. That costs
+    # 0.1 us, and milliseconds more where other threads want it: so other walks hold it.
+    SHORT_WALK = 65536
 
 cdef inline bint next_batch_overlaps(
     const uint8_t* data, int64_t next_batch, int64_t end, int64_t last
@@ -135,11 +137,13 @@ cdef inline int64_t end_below(
     """End of the complete batches from start on whose offsets are all below up_to.
 
     It stops at corruption, and at a batch that does not follow the one before it. Returns -1 if
-    no batch begins at start.
+    no batch begins at start, or one that is above up_to.
     """
     cdef int64_t at = start, base, last, before_last = INT64_MIN
     cdef int32_t length
     cdef Status status
+    if end - at >= HEADER_UP_TO_MAGIC and get_i64(data + at) > up_to:
+        return -1
     while end - at >= HEADER_UP_TO_MAGIC:
         status = header_at(data + at, end - at, &length, &base, &last)
         if status != OK:

@@ -2,6 +2,7 @@
 
 from libc.stdint cimport INT32_MAX, INT64_MAX, INT64_MIN, int8_t, int64_t, uint8_t
 
+from kstore._native.files.resident_pages cimport pages_are_resident
 from kstore._native.format.argument cimport HeldBytes, hold_bytes
 from kstore._native.format.batch_header cimport BatchHeader, crc_matches, read_header
 from kstore._native.format.cursor cimport get_i64
@@ -10,6 +11,7 @@ from kstore._native.format.layout cimport (
 )
 from kstore._native.format.status cimport OK, TRUNCATED, Status, raise_for_status
 from kstore._native.read.header_walk cimport SHORT_WALK, PyGILState_Check
+from kstore._native.read.segment_view cimport Slice
 
 cdef int64_t _free_walks = 0                # that did not hold the GIL
 
@@ -17,6 +19,17 @@ cdef int64_t _free_walks = 0                # that did not hold the GIL
 def walks_without_gil():
     """How many walks of this module this process has made without the GIL, for tests."""
     return _free_walks
+
+
+cdef bint _walk_is_short(object data, HeldBytes held, Py_ssize_t start):
+    """Whether a walk over bytes from start on holds the GIL: few bytes, and all in memory."""
+    if held.size - start > SHORT_WALK:
+        return False
+    if start < 0 or start >= held.size or type(data) is bytes:
+        return True
+    if type(data) is Slice:
+        return (<Slice>data).holds_resident(start, held.size)
+    return pages_are_resident(held.data + start, held.size - start)     # perhaps a mapping's
 
 
 cdef bint _precedes_lower_batch(const uint8_t* data, const BatchHeader* batch, int64_t next_batch,
@@ -79,10 +92,10 @@ def find_end(data, Py_ssize_t start, int64_t base_offset, bint check_crc):
     cdef bint is_held
     cdef End end
     end.position, end.next_offset, end.largest, end.at = start, base_offset, -1, base_offset
-    if held.size - start <= SHORT_WALK:
+    if _walk_is_short(data, held, start):
         _find_end(held.data, held.size, base_offset, check_crc, &end)
     else:
-        with nogil:                         # the caller's bytes may be a mapping, not in memory
+        with nogil:
             _find_end(held.data, held.size, base_offset, check_crc, &end)
             is_held = PyGILState_Check()
         _free_walks += not is_held
@@ -121,7 +134,7 @@ def find_largest_time(data, Py_ssize_t start, int64_t until=INT64_MAX):
     cdef bint is_held
     cdef End end
     end.position, end.largest, end.at = start, -1, -1
-    if held.size - start <= SHORT_WALK:
+    if _walk_is_short(data, held, start):
         last = _find_largest_time(held.data, held.size, until, &end)
     else:
         with nogil:

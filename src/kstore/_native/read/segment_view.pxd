@@ -33,6 +33,7 @@ cdef class SegmentView:
         HeldBytes given, Py_ssize_t entry_size
     ) except -1
     cdef int64_t _floor(self, int64_t offset, int back) noexcept
+    cdef int64_t _load_near(self, FileMap log_map, int64_t position, int64_t end) except -1
     cdef Status _walk(
         self, const uint8_t* data, int64_t* position, int64_t end, int64_t offset, bint is_retry,
         int32_t* size
@@ -57,6 +58,8 @@ cdef class Slice:
     cdef Py_ssize_t _count_from(self, Py_ssize_t start, count) except -1
     cpdef Slice limit(self, int64_t max_bytes, int64_t up_to, bint min_one_batch)
     cdef int64_t _size_below(self, int64_t up_to) noexcept
+    cdef int64_t _walk_below(self, int64_t start, int64_t up_to) noexcept
+    cdef bint holds_resident(self, int64_t start, int64_t end) noexcept
 
 
 cdef class SegmentList:

@@ -2,8 +2,8 @@
 
 Rules: Kafka's UnifiedLog.read, LogSegment.translateOffset and read. Nearly everything here runs
 under the GIL: it takes less than a microsecond, and index entry tables can grow without a lock.
-Without the GIL are walks over more than SHORT_WALK bytes, which may wait for a disk at each page,
-and, before a walk, reads of a rolled segment's pages that are not in memory.
+Without the GIL are walks over more than SHORT_WALK bytes or over pages that may not be in memory,
+which wait for a disk at each of them, and the load of the first pages of such a walk.
 """
 
 cimport cython
@@ -13,7 +13,7 @@ from libc.stdint cimport INT64_MAX, INT64_MIN, int32_t, int64_t, uint8_t
 from libc.stdlib cimport free, malloc, realloc
 from libc.string cimport memcpy
 
-from kstore._native.files.file_map cimport FileMap, send_memory
+from kstore._native.files.file_map cimport FileMap, send_memory, were_resident
 from kstore._native.format.argument cimport HeldBytes, hold_bytes
 from kstore._native.format.cursor cimport get_i32, get_i64, put_i32, put_i64
 from kstore._native.format.integer cimport int64_of
@@ -313,14 +313,17 @@ cdef class SegmentView:
         self.touched = True
         data = log_map.data
         position = self._floor(offset, 0)
-        if self.sealed and not log_map.is_resident(position, min(end, position + WALKED)):
-            log_map.load(position, min(end, position + WALKED), self.path)
+        near = min(end, position + SHORT_WALK)      # up to where bytes are in memory
+        # An entry may be of a batch that was appended since the end was read.
+        if position < end and not were_resident(log_map, position, near, end):
+            near = self._load_near(log_map, position, end)
         if position > 0 and not self._starts_at_or_below(data, position, end, offset):
             position = self._floor(offset, 1)
+            near = self._load_near(log_map, position, end)
             if position > 0 and not self._starts_at_or_below(data, position, end, offset):
                 position = 0
+                near = self._load_near(log_map, position, end)
         start = position
-        near = min(end, start + SHORT_WALK)
         status = walk_to_offset(
             data, &position, near, offset, self.base_offset - 1 if start == 0 else INT64_MIN,
             self.next_offset, False, &size)
@@ -345,6 +348,16 @@ cdef class SegmentView:
             max_bytes = size
         return new_slice(
             self, log_map, data + position, position, min(max_bytes, end - position))
+
+    cdef int64_t _load_near(self, FileMap log_map, int64_t position, int64_t end) except -1:
+        """Load what a walk from a position nearly always needs; waits without the GIL.
+
+        Returns the end of these bytes.
+        """
+        cdef int64_t near = min(end, position + WALKED)
+        if not log_map.is_resident(position, near):
+            log_map.load(position, near, self.path)
+        return near
 
     cdef Status _walk(
         self, const uint8_t* data, int64_t* position, int64_t end, int64_t offset, bint is_retry,

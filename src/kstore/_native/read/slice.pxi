@@ -114,11 +114,36 @@ cdef class Slice:
         cdef int64_t size = -1
         if self.size - indexed < HEADER_UP_TO_MAGIC:    # the entry is of a later batch
             indexed = 0
-        if indexed > 0 and get_i64(self.data + indexed) <= up_to:
-            size = _walk_below(self.data, indexed, self.size, up_to)
+        if indexed > 0:
+            size = self._walk_below(indexed, up_to)
         if size < 0:                                    # no entry, or it is wrong
-            size = max(_walk_below(self.data, 0, self.size, up_to), 0)
+            size = max(self._walk_below(0, up_to), 0)
         return size
+
+    cdef int64_t _walk_below(self, int64_t start, int64_t up_to) noexcept:
+        """end_below; without the GIL where pages may not be in memory, or where SHORT_WALK bytes
+        do not hold the answer."""
+        global _free_walks
+        cdef bint is_held
+        cdef int64_t near = min(<int64_t>self.size, start + SHORT_WALK)
+        cdef int64_t found
+        if start < near and self.holds_resident(start, near):
+            found = end_below(self.data, start, near, up_to)
+            if near == self.size or (
+                0 <= found <= near - HEADER_UP_TO_MAGIC     # a complete batch ends it, not bytes
+                and get_i32(self.data + found + 8) <= near - found - LOG_OVERHEAD
+            ):
+                return found
+        with nogil:                             # the caller keeps the mapping
+            is_held = PyGILState_Check()
+            found = end_below(self.data, start, self.size, up_to)
+        _free_walks += not is_held
+        return found
+
+    cdef bint holds_resident(self, int64_t start, int64_t end) noexcept:
+        """Whether these bytes are in memory, or were lately; at most SHORT_WALK, at least one."""
+        return type(self.owner) is not FileMap or were_resident(
+            <FileMap>self.owner, self.position + start, self.position + end, self.segment.size)
 
     @property
     def path(self):
@@ -127,26 +152,6 @@ cdef class Slice:
 
     def __repr__(self):
         return f"Slice(path={self.segment.path!r}, position={self.position}, size={self.size})"
-
-
-cdef int64_t _walk_below(
-    const uint8_t* data, int64_t start, int64_t end, int64_t up_to
-) noexcept:
-    """end_below, without the GIL where SHORT_WALK bytes do not hold the answer."""
-    global _free_walks
-    cdef bint is_held
-    cdef int64_t near = min(end, start + SHORT_WALK)
-    cdef int64_t found = end_below(data, start, near, up_to)
-    if near == end or (
-        0 <= found <= near - HEADER_UP_TO_MAGIC         # a complete batch ends it, not the bytes
-        and get_i32(data + found + 8) <= near - found - LOG_OVERHEAD
-    ):
-        return found
-    with nogil:                             # the caller keeps the mapping
-        is_held = PyGILState_Check()
-        found = end_below(data, start, end, up_to)
-    _free_walks += not is_held
-    return found
 
 
 cdef Slice new_slice(
