@@ -113,7 +113,7 @@ strangers: build $(VENV)/.group-test  ## the test suites of Kafka's clients agai
 
 .PHONY: strangers-smoke
 strangers-smoke: build $(VENV)/.group-test  ## of these, those whose tests come from registries: kafka-python, franz-go, the page of KafkaJS, Kafka's own tools (Java 17, Maven, Go 1.26, npm); the others are shown as not run
-	@PYTHONPATH=tests $(BIN)/python -m strangers --jobs $(JOBS) "franz-go kgo" "Kafka's tools 4.3.0" "Kafka's tools 3.9.2" "kafka-python base" "franz-go kadm" "franz-go page" "KafkaJS page" \
+	@PYTHONPATH=tests $(BIN)/python -m strangers --jobs $(JOBS) "franz-go kgo" "Kafka's tools 4.3.0" "Kafka's tools 3.9.2" "kafka-python base" "kafka-python asyncio" "kafka-python as 2.4" "kafka-python as 1.0" "kafka-python as 0.11" "franz-go kadm" "franz-go page" "KafkaJS page" \
 	  confluent-kafka-python librdkafka aiokafka kafkajs --missing-sources
 
 # One session of two threads serves all tests of a process: its start is most of their time.

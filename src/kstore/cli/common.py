@@ -491,6 +491,10 @@ class Output:
 
 def exception_name(error: KStoreError) -> str:
     """The name that Kafka's tools print for an error."""
+    if type(error) is KStoreError:  # the error of a server for which kstore has no class
+        from kstore.remote import answer_errors
+
+        return answer_errors.exception_name(error)
     name = type(error).__name__.removesuffix("Error")
     if isinstance(error, GroupConflictError):  # Kafka's tools print another name
         name = "GroupNotEmpty"

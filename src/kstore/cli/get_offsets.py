@@ -2,6 +2,7 @@
 
 import argparse
 import re
+import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING, cast
 
@@ -20,6 +21,7 @@ from kstore.integers import INT64_MAX
 if TYPE_CHECKING:
     from kstore.log.log import Log
     from kstore.remote.remote_log import RemoteLog
+    from kstore.remote.store import RemoteStore
 
 Wanted = Callable[[str, int], bool]
 
@@ -83,7 +85,10 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def print_offsets(arguments: argparse.Namespace) -> None:
-    """A line for each partition. Raises KStoreError if there is none."""
+    """A line for each partition; of a server, without those that have an error, which stderr names.
+    Raises KStoreError if there is none."""
+    from kstore.remote.store import RemoteStore
+
     wanted = wanted_places(arguments)
     find = offset_finder(arguments.time)
     found = False
@@ -93,11 +98,27 @@ def print_offsets(arguments: argparse.Namespace) -> None:
             for partition in store[name].partitions:
                 if wanted(name, partition):
                     found = True
-                    offset = find(store[name][partition])
+                    try:
+                        offset = find(store[name][partition])
+                    except KStoreError as error:
+                        if not isinstance(store, RemoteStore):
+                            raise
+                        skip(store, f"{name}-{partition}", error)
+                        continue
                     if offset is not None:
                         print(f"{name}:{partition}:{offset}")
     if not found:
         raise KStoreError(_NONE)
+
+
+def skip(store: "RemoteStore", partition: str, error: KStoreError) -> None:
+    """Name a partition whose offset a server does not give, as Kafka's tool does, so that it does
+    not hide the others. These need not be waited for: they had the time of this one."""
+    print(
+        f"Skip getting offsets for topic-partition {partition} due to error: {error.reason}",
+        file=sys.stderr,
+    )
+    store.cluster.has_patience = False
 
 
 def wanted_places(arguments: argparse.Namespace) -> Wanted:

@@ -69,6 +69,7 @@ class Cluster:
         self._servers = parse_servers(bootstrap_servers)
         self._client_id = client_id
         self._timeout = _bounded(timeout)
+        self.has_patience = True  # False: :meth:`retrying` makes one attempt
         self._security = security
         self._connections: dict[int, Connection] = {}
         self._addresses: dict[int, tuple[str, int]] = {}
@@ -362,7 +363,7 @@ class Cluster:
     def retrying(self, attempt: Callable[[], Result], *, forget: tuple[str, int] | None) -> Result:
         """Call ``attempt`` until it succeeds, raises a non-retriable error, or the timeout
         expires."""
-        deadline = time.monotonic() + self._timeout
+        deadline = time.monotonic() + (self._timeout if self.has_patience else 0.0)
         while True:
             try:
                 return attempt()
@@ -371,6 +372,6 @@ class Cluster:
                     self.forget_leader(*forget)
                 passes = isinstance(error, SourceError) or is_retriable(error.code)
                 passes = passes and not isinstance(error, UndecodableResponseError)
-                if not passes or error.code == 3 or time.monotonic() > deadline:
+                if not passes or error.code == 3 or time.monotonic() >= deadline:
                     raise
             time.sleep(_PAUSE)

@@ -8,6 +8,7 @@ directories: a partition that only this file names may be in a directory that wa
 import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from time import sleep
 
 from kstore.checkpoint.log_dir import LogDir
 from kstore.checkpoint.offset_checkpoint import read_offsets
@@ -18,6 +19,10 @@ from kstore.files.filenames import TOPICS_FILE
 from kstore.files.files import Files
 from kstore.verify.losses import MISSING
 from kstore.verify.partition import Finding, VerifyReport
+
+# A writer that deletes a partition renames its folder just before it changes ``kstore.topics``.
+_LOOKS = 3
+_PAUSE = 0.1  # seconds
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,17 +66,29 @@ def find_missing_folders(files: Files, directories: Sequence[str]) -> list[Missi
 
     Certain where ``kstore.topics`` and a checkpoint have the partition and the directory was
     closed cleanly; possible with a recovery point above 0, or with ``kstore.topics`` alone.
-    Skips a directory that another process has open, as its writer may be deleting the topic, and
-    one that cannot be read. A partition that is being deleted, moved or quarantined is not
-    missing.
+    Of a directory that another process has open, what ``kstore.topics`` still lists after a while
+    is possible, since its writer may be deleting or moving a partition. A directory that cannot
+    be read is skipped. A partition that is being deleted, moved or quarantined is not missing.
     """
+    missing, is_open = _find(files, directories)
+    for _ in range(_LOOKS if is_open else 0):
+        if not missing:
+            break
+        sleep(_PAUSE)
+        again, _ = _find(files, directories)
+        missing = [each for each in missing if each in again]
+    return missing
+
+
+def _find(files: Files, directories: Sequence[str]) -> tuple[list[MissingFolder], bool]:
+    """The missing partitions at one time, and whether a process has one of the directories open."""
     known: dict[str, dict[tuple[str, int], int]] = {}
     topics: TopicsFile | None = None
     existing: set[tuple[str, int]] = set()
     is_open = False
     for root in directories:  # checkpoints are read before the folders are listed
         if files.kind(root) != "directory":
-            return []  # offline: it may have the partitions that are missing elsewhere
+            return [], is_open  # offline: it may have the partitions that are missing elsewhere
         if files.probe(os.path.join(root, filenames.LOCK)):
             is_open = True
             continue
@@ -100,13 +117,13 @@ def find_missing_folders(files: Files, directories: Sequence[str]) -> list[Missi
             if is_certain or (point > 0 and state in (LIVE, None)):
                 path = os.path.join(root, filenames.partition_directory(*key))
                 missing.append(MissingFolder(*key, path, point, is_certain))
-    if topics is not None and not is_open:
+    if topics is not None:
         named = existing.union(*known.values())
         for key in _partitions_of(topics):
             if key not in named:
                 path = os.path.join(directories[0], filenames.partition_directory(*key))
                 missing.append(MissingFolder(*key, path, None, False))
-    return missing
+    return missing, is_open
 
 
 def _partitions_of(topics: TopicsFile) -> Iterator[tuple[str, int]]:

@@ -13,6 +13,7 @@ from kafka import KafkaConsumer, KafkaProducer
 from kafka import TopicPartition as KafkaTopicPartition
 
 import kstore
+from kstore.cli import main
 from kstore.kafka_uuid import uuid_to_text
 from kstore.protocol.error_codes import ErrorCode
 from kstore.protocol.messages.create_topics import CreateTopicsRequest
@@ -20,6 +21,7 @@ from kstore.protocol.messages.delete_topics import DeleteTopicsRequest
 from kstore.protocol.messages.describe_topic_partitions import DescribeTopicPartitionsRequest
 from kstore.protocol.messages.list_offsets import ListOffsetsRequest
 from kstore.protocol.messages.metadata import MetadataRequest
+from kstore.remote import cluster
 from support.raw_client import RawClient
 
 HERE = [1, 4, 7]
@@ -266,3 +268,34 @@ def test_a_transaction_ends_where_a_partition_of_it_was_deleted(
     producer.commit_transaction(WAIT)
     wait_for_markers(log)
     assert [r.value for r in log.view(isolation="read_committed")] == [b"old", b"first", b"second"]
+
+
+def test_get_offsets_shows_the_partitions_that_have_a_leader(
+    broker: kstore.Broker, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(cluster, "_bounded", lambda timeout: 0.5)
+    assert (
+        main(["get-offsets", "--topic", "t", "--bootstrap-server", broker.bootstrap_servers]) == 0
+    )
+    printed = capsys.readouterr()
+    assert printed.out.splitlines() == [f"t:{number}:1" for number in HERE]
+    skipped = printed.err.splitlines()
+    assert len(skipped) == len(ELSEWHERE)
+    for number, line in zip(ELSEWHERE, skipped, strict=True):
+        assert line.startswith(
+            f"Skip getting offsets for topic-partition t-{number} due to error: "
+        )
+
+
+def test_an_error_has_the_name_of_kafkas_exception(
+    broker: kstore.Broker,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(cluster, "_bounded", lambda timeout: 0.5)
+    asked = tmp_path / "offsets.json"
+    asked.write_text('{"partitions": [{"topic": "t", "partition": 0, "offset": 1}]}')
+    arguments = ["delete-records", "--offset-json-file", str(asked)]
+    assert main([*arguments, "--bootstrap-server", broker.bootstrap_servers]) == 1
+    assert "org.apache.kafka.common.errors.LeaderNotAvailableException: " in capsys.readouterr().out

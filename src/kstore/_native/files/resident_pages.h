@@ -11,16 +11,16 @@ enum { PAGES_OF_A_CALL = 264 };  /* a read of 1 MiB, and a walk to it, in one ca
 
 /* Whether all pages of these bytes are in memory; true where the system cannot say. */
 static inline int pages_are_resident(const uint8_t *first, int64_t size) {
-    static uintptr_t page;
+    static size_t page;
     unsigned char found[PAGES_OF_A_CALL];
-    const uintptr_t end = (uintptr_t)first + (size > 0 ? (uintptr_t)size : 0);
-    uintptr_t at = (uintptr_t)first;
-    if (!page) page = (uintptr_t)sysconf(_SC_PAGESIZE);
+    const size_t end = (size_t)first + (size > 0 ? (size_t)size : 0);
+    size_t at = (size_t)first;
+    if (!page) page = (size_t)sysconf(_SC_PAGESIZE);
     for (at -= at % page; at < end; at += PAGES_OF_A_CALL * page) {
-        uintptr_t left = end - at;
+        size_t left = end - at;
         if (left > PAGES_OF_A_CALL * page) left = PAGES_OF_A_CALL * page;
         if (mincore((void *)at, left, found)) return 1;
-        for (uintptr_t n = 0; n * page < left; n++)
+        for (size_t n = 0; n * page < left; n++)
             if (!(found[n] & 1)) return 0;
     }
     return 1;
