@@ -215,7 +215,7 @@ def main() -> None:
     began = time.perf_counter()
     shutil.rmtree(OUT, ignore_errors=True)
     OUT.mkdir(parents=True)
-    print(f"kstore {kstore.__version__}: Kafka's log as a library. No server is running.")
+    print(f"kstore {kstore.__version__}: Kafka's log as a library. No server is needed.")
     with kstore.open(STORE) as store:
         title("1. Real log lines become topics: keyed, stamped with their own time, compressed")
         lines, text, disk = sum(load(store, dataset) for dataset in datasets.DATASETS)
@@ -247,7 +247,7 @@ def main() -> None:
         f"kstore wrote {lines:,} lines of three real logs into Kafka's files "
         f"({text / 1e6:.1f} MB as {disk / 1e6:.1f} MB, zstd), looked up records by key, offset and "
         "time,\nscanned all of them, and verified every checksum, offset and index entry. "
-        "No server ran for any of it."
+        "No server was needed for any of it."
     )
     picture.save(PICTURE, caption, requests, cpu, quakes, measured)
     print(f"\nPicture: {PICTURE}")
