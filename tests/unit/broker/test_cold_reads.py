@@ -16,6 +16,7 @@ from kstore.broker.handlers.fetch import FetchHandlers
 from kstore.errors import StorageError
 from kstore.protocol.error_codes import ErrorCode
 from kstore.protocol.messages.fetch import FetchRequest
+from support.cold_pages import drop_pages, require_dropped
 from support.frame_pair import request_frame
 from support.handler_tester import HandlerTester
 
@@ -54,17 +55,12 @@ def forget_pages(log: kstore.Log) -> None:
     view.unmap()
     view.opener(view)
     forget_untouched_pages(log)
-    if segment_pages.is_resident(log.segments, view.base_offset, 1 << 20):
-        pytest.skip("this file system keeps pages in memory (tmpfs)")
+    require_dropped(segment_pages.is_resident(log.segments, view.base_offset, 1 << 20))
 
 
 def forget_untouched_pages(log: kstore.Log) -> None:
     """The same, but for pages that a mapping has touched."""
-    fd = os.open(log.segments[0].path, os.O_RDONLY)
-    try:
-        os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_DONTNEED)
-    finally:
-        os.close(fd)
+    drop_pages(log.segments[0].path)
 
 
 def fetch(*offsets: int, max_bytes: int = 1 << 20, **fields: Any) -> FetchRequest:

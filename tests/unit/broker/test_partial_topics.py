@@ -1,7 +1,6 @@
 """A broker over a store that has partitions 1, 4 and 7 of a topic: what clients see of it."""
 
 import shutil
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -23,6 +22,7 @@ from kstore.protocol.messages.list_offsets import ListOffsetsRequest
 from kstore.protocol.messages.metadata import MetadataRequest
 from kstore.remote import cluster
 from support.raw_client import RawClient
+from support.waiting import until
 
 HERE = [1, 4, 7]
 ELSEWHERE = [0, 2, 3, 5, 6]
@@ -242,10 +242,7 @@ def test_partitions_without_an_open_log_are_measured_while_they_exist(tmp_path: 
 
 def wait_for_markers(log: kstore.Log) -> None:
     """They are written after the client is answered."""
-    deadline = time.monotonic() + WAIT
-    while log.last_stable_offset < log.end_offset:
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
+    until(lambda: log.last_stable_offset == log.end_offset)
 
 
 def test_a_transaction_ends_where_a_partition_of_it_was_deleted(
