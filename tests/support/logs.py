@@ -8,6 +8,7 @@ from typing import Any
 from kstore.config import LogConfig
 from kstore.files.files import DISK, Files
 from kstore.files.map_budget import MapBudget
+from kstore.log.log import Log
 from kstore.log.read_only_log import ReadOnlyLog
 from kstore.log.reader import LogReader
 from kstore.log.writable_log import WritableLog
@@ -49,6 +50,14 @@ def open_log(
         writer=writer,
         recovery=loaded.recovery,
     )
+
+
+def fill_segments(log: Log, segments: int = 3, each: int = 10) -> None:
+    """Append records with keys, and roll after each ``each`` of them."""
+    for number in range(segments * each):
+        if number and number % each == 0:
+            log.roll()
+        log.append(b"value %d" % number, key=b"%d" % number)
 
 
 def read_log(

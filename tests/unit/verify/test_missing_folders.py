@@ -13,18 +13,11 @@ from kstore.files.files import DISK
 from kstore.verify import missing_folders
 from kstore.verify.losses import MISSING
 from kstore.verify.missing_folders import find_missing_folders
+from support.logs import fill_segments
 from support.stores import MARKER, QUIET, leave_to_kafka
 
 RECOVERY_POINTS = "recovery-point-offset-checkpoint"
 NAME = "orders-0"
-
-
-def fill(log: kstore.Log) -> None:
-    """Three segments of ten records each."""
-    for number in range(30):
-        if number in (10, 20):
-            log.roll()
-        log.append(b"value %d" % number, key=b"%d" % number)
 
 
 @pytest.fixture
@@ -33,7 +26,7 @@ def two(tmp_path: Path) -> Path:
     path = tmp_path / "two"
     with kstore.open(path, config=QUIET) as store:
         for log in store.create_topic("orders", 2):
-            fill(log)
+            fill_segments(log)
     assert statuses(path) == (0, 0)
     return path
 
@@ -82,7 +75,7 @@ def test_a_missing_only_partition_directory_is_reported_by_name(
 ) -> None:
     path = tmp_path / "one"
     with kstore.open(path, config=QUIET) as store:
-        fill(store.create_topic("orders")[0])
+        fill_segments(store.create_topic("orders")[0])
     assert statuses(path) == (0, 0)
     shutil.rmtree(path / "orders-0")
     for name in without:

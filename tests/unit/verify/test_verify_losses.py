@@ -16,7 +16,7 @@ from kstore.files.files import DISK
 from kstore.verify.distributed import merge_reports, plan_ranges, verify_range
 from kstore.verify.partition import VerifyReport, verify_partition
 from support.damage import write_damaged
-from support.logs import open_log
+from support.logs import fill_segments, open_log
 from support.recording_disk import Recorder
 from support.stores import MARKER, QUIET
 from support.waiting import until
@@ -25,19 +25,12 @@ RECOVERY_POINTS = "recovery-point-offset-checkpoint"
 NAME = "orders-0"
 
 
-def fill(log: kstore.Log, segments: int = 3, each: int = 10) -> None:
-    for number in range(segments * each):
-        if number and number % each == 0:
-            log.roll()
-        log.append(b"value %d" % number, key=b"%d" % number)
-
-
 @pytest.fixture
 def root(tmp_path: Path) -> Path:
     """Closed cleanly: three segments of ten records each."""
     path = tmp_path / "data"
     with kstore.open(path, config=QUIET) as store:
-        fill(store.create_topic("orders")[0])
+        fill_segments(store.create_topic("orders")[0])
     assert verdict(path) == (0, [], [])
     return path
 
@@ -310,7 +303,7 @@ def test_deleted_records_and_retention_leave_no_loss(root: Path) -> None:
     assert verdict(root) == (0, [], [])
     with kstore.open(root, config=QUIET) as store:
         log = store["orders"][0]
-        fill(log, 3, 2)
+        fill_segments(log, 3, 2)
         store.alter_topic("orders", config={"retention.bytes": "1"})
         log = store["orders"][0]
         assert log.apply_retention() > 0
@@ -346,7 +339,7 @@ def test_an_interrupted_truncation_is_not_reported_as_a_loss(tmp_path: Path) -> 
     """At every change of the disk: no seal names a segment that is gone already."""
     recorder = Recorder(tmp_path / NAME)
     log = open_log(tmp_path / NAME, files=recorder)
-    fill(log, 4, 2)
+    fill_segments(log, 4, 2)
     log.flush()
     before = len(recorder.ops)
     assert len(list((tmp_path / NAME).glob("kstore.seal.*"))) == 3
@@ -406,7 +399,7 @@ def test_a_copy_made_while_a_writer_runs_has_no_loss(
     root, copy = tmp_path / "data", tmp_path / "copy"
     with kstore.open(root, config=QUIET) as store:
         log = store.create_topic("orders")[0]
-        fill(log)
+        fill_segments(log)
         log.flush()
         copy.mkdir()
         for _ in range(2):
