@@ -1,6 +1,6 @@
 """Reads one partition for a Fetch request on the fast path, and encodes the response.
 
-Errors, aborted transactions, and records that a disk worker must load, are left to
+Errors, aborted transactions, and what a disk worker must load, are left to
 :mod:`kstore.broker.fetch_reader`.
 """
 
@@ -78,7 +78,7 @@ class FetchFrameReader:
             if (
                 wanted.is_committed
                 and records is not None
-                and log.aborted_transactions(offset, min(records.next_offset, end))
+                and log._known_aborted(offset, min(records.next_offset, end)) != []
             ):
                 return NoAnswer.UNUSUAL
         except (KStoreError, OSError):

@@ -60,7 +60,8 @@ class PartitionRead:
 
     ``size`` is the size of the records in bytes. ``is_urgent``: the request must not wait for more
     bytes, because of an error, or because the log continues in the next segment. ``is_cold``:
-    nothing was read, because ``size`` bytes are not in the page cache.
+    nothing was read, because up to ``size`` bytes, or the headers of segments that may have
+    aborted transactions, must be read from the disk.
     """
 
     __slots__ = ("answer", "hosted", "is_cold", "is_urgent", "limit", "size", "wanted")
@@ -105,8 +106,11 @@ class FetchReader:
             if read.is_cold:
                 assert read.hosted is not None
                 assert read.hosted.log is not None
+                log, offset = read.hosted.log, read.wanted.fetch_offset
                 try:
-                    load_pages(read.hosted.log, read.wanted.fetch_offset, min(read.size, left))
+                    records = load_pages(log, offset, min(read.size, left))
+                    if records is not None and self._parameters.is_committed:
+                        log.aborted_transactions(offset, min(records.next_offset, read.limit))
                 # touching the mapped page would kill the process (SIGBUS)
                 except Exception as error:
                     self._unreadable[read.wanted] = error
@@ -242,25 +246,29 @@ class FetchReader:
         if not may_wait and len(records) > limit and not records.is_resident():
             read.is_cold, read.size = True, limit  # its first batch is longer than the limit
             return
-        if min_one_batch or parameters.cuts_batches or records.first_batch_size <= len(records):
-            self._take(read, log, records)
-        else:
+        if not (
+            min_one_batch or parameters.cuts_batches or records.first_batch_size <= len(records)
+        ):
             read.is_urgent = True  # its first batch goes into the next response
-
-    def _take(self, read: PartitionRead, log: "Log", records: Slice) -> None:
-        read.answer.records = records
-        read.size = len(records)
-        read.is_urgent = records.segment.next_offset < read.limit  # the log continues after it
-        if self._parameters.is_committed:
-            offset = read.wanted.fetch_offset
-            aborted = log.aborted_transactions(offset, min(records.next_offset, read.limit))
+            return
+        if parameters.is_committed:
+            stop = min(records.next_offset, read.limit)
+            aborted = log._known_aborted(offset, stop)
+            if aborted is None:
+                if not may_wait:
+                    read.is_cold, read.size = True, limit
+                    return
+                aborted = log.aborted_transactions(offset, stop)
             if aborted:
                 end = find_end(records, 0, offset, False)[1]
-                read.answer.aborted_transactions = [
+                answer.aborted_transactions = [
                     PartitionAnswer.AbortedTransactions(each.producer_id, each.first_offset)
                     for each in aborted
                     if each.first_offset < end
                 ]
+        answer.records = records
+        read.size = len(records)
+        read.is_urgent = records.segment.next_offset < read.limit  # the log continues after it
 
     def _diverges(self, read: PartitionRead, log: "Log") -> bool:
         """Whether the fetcher's log has diverged from this one (KIP-595).
@@ -278,10 +286,11 @@ class FetchReader:
         return False
 
 
-def load_pages(log: "Log", offset: int, max_bytes: int) -> None:
+def load_pages(log: "Log", offset: int, max_bytes: int) -> Slice | None:
     """Load the index and data pages of a later read from the disk. Blocks: for disk workers only.
 
-    Raises StorageError if the disk cannot read, and what opening a segment raises.
+    Returns what such a read gives. Raises StorageError if the disk cannot read, and what opening a
+    segment raises.
     """
     assert isinstance(log, WritableLog)
     access = log._writer.access  # works for a failed log, too, which remains readable
@@ -289,3 +298,4 @@ def load_pages(log: "Log", offset: int, max_bytes: int) -> None:
     records = log.read(offset, max_bytes)
     if records is not None and len(records) > max_bytes:  # a long first batch
         records.load(0, min(len(records), SEND_LIMIT))
+    return records

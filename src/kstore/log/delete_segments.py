@@ -90,6 +90,7 @@ class SegmentDeleter:
                 heappush(state.retired, (due, view.base_offset))
                 with state.names_lock:
                     state.maps.forget(view)
+                    state.producers.forget(view)
                     segments_on_disk.retire(state.files, state.directory, view.base_offset)
             state.directory_changes += 1
             self.remove_retired()

@@ -481,6 +481,11 @@ class ReadableLog(metaclass=ABCMeta):
     def _read_whole(self, view: SegmentView) -> Slice:
         """All bytes of a segment, mapped where that is safe."""
 
+    def _known_aborted(self, start: int, stop: int) -> list[AbortedTransaction] | None:
+        """As :meth:`aborted_transactions`; a writer's log gives None where it would have to wait
+        for a lock or for the disk."""
+        return self.aborted_transactions(start, stop)
+
 
 def _limit(log: ReadableLog, up_to: int | None, isolation: str) -> int:
     end = end_at(log, isolation)

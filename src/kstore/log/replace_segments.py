@@ -107,6 +107,8 @@ class SegmentReplacer:
                 view.opener = self._access.map
             before, after = state.segments.views[:first], state.segments.views[first + len(old) :]
             state.segments = SegmentList((*before, *views, *after), state.segments.start_offset)
+            for view in old:
+                state.producers.forget(view)
             old_views = frozenset(old)
             state.unsynced_segments = [
                 view for view in state.unsynced_segments if view not in old_views

@@ -14,7 +14,7 @@ from typing import TypeVar
 from kstore._native.read.segment_view import SegmentList, SegmentView, Slice
 from kstore.errors import CorruptRecordError, StorageError
 from kstore.log.writer_state import WriterState
-from kstore.producer_state.collect_aborted import collect_aborted
+from kstore.producer_state.collect_aborted import AbortedFinder, collect_aborted, known_aborted
 from kstore.recovery.lost_segments import LostRecords
 from kstore.segment import segment as segments_on_disk
 from kstore.segment.transaction_index import AbortedTransaction
@@ -161,7 +161,24 @@ class SegmentAccess:
         self._state.lost.check_time(start, stop, ms)
 
     def collect_aborted(self, start: int, stop: int) -> list[AbortedTransaction]:
-        """Aborted transactions in [start, stop); no segment leaves the log meanwhile."""
+        """Aborted transactions in [start, stop). May read the headers of segments."""
+        state = self._state
+        return self.on_current_segments(
+            lambda segments: collect_aborted(
+                state.producers, segments, start, stop, self._search_aborted
+            )
+        )
+
+    def known_aborted(self, start: int, stop: int) -> list[AbortedTransaction] | None:
+        """As collect_aborted, without a lock or a file; None if that needs one of them."""
+        state = self._state
+        segments = state.segments
+        found = known_aborted(state.producers, segments, start, stop)
+        return found if state.segments is segments else None
+
+    def _search_aborted(self, view: SegmentView, finder: AbortedFinder) -> list[AbortedTransaction]:
+        """Locks one segment at a time: to read the headers of a long log takes minutes."""
         state = self._state
         with state.names_lock:
-            return collect_aborted(state.producers, state.segments, start, stop)
+            self._check_current(view)
+            return state.producers.aborted(view, finder)

@@ -371,6 +371,9 @@ class WritableLog(Log):
     def _read_whole(self, view: SegmentView) -> Slice:
         return view.all_published()
 
+    def _known_aborted(self, start: int, stop: int) -> list[AbortedTransaction] | None:
+        return self._writer.access.known_aborted(start, stop)
+
     def _require_writer(self) -> LogWriter:
         if not self._appender.ready:
             self._state.check_usable()

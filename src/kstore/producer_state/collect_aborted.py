@@ -1,11 +1,12 @@
 """Looks up aborted transactions: the records that a read_committed consumer skips.
 
 Kafka keeps them in transaction indexes (:mod:`kstore.segment.transaction_index`). Where an index is
-missing, :class:`AbortedFinder` finds its entries in the segment's markers.
+missing, :class:`AbortedFinder` finds its entries in the segment's markers. A segment without
+aborted transactions has no index either, so that its headers are read once after each start.
 """
 
 from bisect import bisect_left
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from kstore._native.append.producer_table import ProducerTable
@@ -19,22 +20,46 @@ if TYPE_CHECKING:
     from kstore.producer_state.state import ProducerState
 
 
-def collect_aborted(
-    state_of: "ProducerState", segments: SegmentList, start: int, stop: int
-) -> list[AbortedTransaction]:
+def known_aborted(
+    state: "ProducerState", segments: SegmentList, start: int, stop: int
+) -> list[AbortedTransaction] | None:
     """Aborted transactions with offsets in [start, stop), earliest abort first.
 
     Kafka's LocalLog.collectAbortedTransactions and TransactionIndex.collectAbortedTxns: from the
     segment that contains ``start`` on, until an entry's last stable offset reaches ``stop``.
+    Reads no file and takes no lock: None if it needs a segment that was not searched yet.
     """
     found: list[AbortedTransaction] = []
-    finder = AbortedFinder(state_of, segments.views)
-    for view in segments.views[max(0, segments.floor(start)) :]:
-        for entry in state_of.aborted_from(start, view, segments, finder):
+    for slot in state.slots_to_search(segments, max(0, segments.floor(start))):
+        entries = state.known_aborted(segments.views[slot], start)
+        if entries is None:
+            return None
+        for entry in entries:
             if entry.first_offset < stop:
                 found.append(entry)
             if entry.last_stable_offset >= stop:
                 return found
+    return found
+
+
+def collect_aborted(
+    state: "ProducerState",
+    segments: SegmentList,
+    start: int,
+    stop: int,
+    search: "Callable[[SegmentView, AbortedFinder], list[AbortedTransaction]] | None" = None,
+) -> list[AbortedTransaction]:
+    """As :func:`known_aborted`; first searches the segments that it needs.
+
+    ``search`` replaces ``ProducerState.aborted``, for a caller that locks each search.
+    """
+    search = search or state.aborted
+    while (found := known_aborted(state, segments, start, stop)) is None:
+        finder = AbortedFinder(state, segments.views)
+        for view in segments.views[max(0, segments.floor(start)) :]:
+            entries = search(view, finder)
+            if entries and entries[-1].last_stable_offset >= stop:
+                break
     return found
 
 

@@ -52,6 +52,14 @@ class UncleanStop(NamedTuple):
     log_start_offset: int  # of the checkpoint; may lie below the first segment
 
 
+class _Searched(NamedTuple):
+    """Which rolled segments of a list have aborted transactions, from a slot on."""
+
+    segments: SegmentList
+    first: int  # all segments from this slot on were searched
+    slots: list[int]  # those with aborted transactions, and the active segment
+
+
 class ProducerState:
     """The producers of one log. The caller holds the log's lock, except for reads.
 
@@ -74,17 +82,19 @@ class ProducerState:
         self._files = files
         self._directory = directory
         self._aborted: dict[SegmentView, list[AbortedTransaction]] = {}
+        self._searched: _Searched | None = None
         self._replayed_indexes: dict[SegmentView, bytes] = {}  # of segments replayed completely
 
     def relocate(self, files: Files, directory: str) -> None:
         """The log has moved to another directory, where all its files are synced."""
         self._files, self._directory = files, directory
         self._aborted.clear()
+        self._searched = None
         self._replayed_indexes.clear()
         self.unsynced.clear()
 
     def take_over(self, older: "ProducerState", segments: SegmentList) -> None:
-        """Keep the aborted transactions that an older state has cached of remaining segments."""
+        """Keep what an older state knows of the aborted transactions of remaining segments."""
         views = segments.views[:-1]
         self._aborted = {view: older._aborted[view] for view in views if view in older._aborted}
 
@@ -144,6 +154,7 @@ class ProducerState:
         if unclean is not None:
             self.expire(now_ms)  # as Kafka, which reloads the snapshot that its recovery writes
         self._aborted.clear()
+        self._searched = None
         self._begin(segments)
         self.stale = False
 
@@ -229,7 +240,8 @@ class ProducerState:
         entries, fault = transaction_index.load(self._files, path) if exists else ([], None)
         before = [entry for entry in entries if entry.last_offset < start]
         if fault is not None and len(before) == len(entries) and start > view.base_offset:
-            self._rebuild(view, views, path)  # other transactions may have ended before start
+            finder = AbortedFinder(self, views)
+            self._rebuild(view, path, finder)  # other transactions may have ended before start
             return
         data = transaction_index.encode(before) + self.table.aborted
         if data != transaction_index.encode(entries) or (
@@ -248,10 +260,11 @@ class ProducerState:
         if not exists and not self._has_markers() and not self.table.aborted:
             self.table.begin_segment(active.base_offset)  # most logs have no transactions
             return
+        finder = AbortedFinder(self, segments.views)
         if exists or not self._has_markers():
-            entries = self._read(active, segments) if exists else []
+            entries = self._read(active, finder) if exists else []
         else:
-            entries = self._rebuild(active, segments.views, path)
+            entries = self._rebuild(active, path, finder)
         replayed = self.table.transaction_index_of(active.base_offset)
         if replayed:  # a reader's replay may be ahead of the file
             entries = sorted({*entries, *transaction_index.parse(replayed)}, key=_by_last_offset)
@@ -359,6 +372,11 @@ class ProducerState:
         would be found by reading it, once after each round of the cleaner."""
         self._aborted[view] = []
 
+    def forget(self, view: SegmentView) -> None:
+        """A segment has left the log. The caller holds the lock under which it is searched."""
+        self._aborted.pop(view, None)
+        self._searched = None  # it keeps the views of its list
+
     # --- writing -------------------------------------------------------------------------------
 
     def take_snapshot(self, offset: int) -> bool:
@@ -441,9 +459,7 @@ class ProducerState:
         first = self.table.first_open
         return end if first < 0 else min(max(first, segments.start_offset), end)
 
-    def aborted(
-        self, view: SegmentView, segments: SegmentList, finder: "AbortedFinder | None" = None
-    ) -> list[AbortedTransaction]:
+    def aborted(self, view: SegmentView, finder: AbortedFinder) -> list[AbortedTransaction]:
         """The aborted transactions whose markers are in one segment.
 
         The headers of a rolled segment without a transaction index are read once: if it has abort
@@ -455,41 +471,51 @@ class ProducerState:
             return transaction_index.parse(active)
         aborted = self._aborted.get(view)
         if aborted is None:
-            aborted = self._read(view, segments, finder)
-            if len(self._aborted) > 2 * len(segments.views):  # most have left the log
-                self._aborted.clear()
-            self._aborted[view] = aborted
+            aborted = self._aborted[view] = self._read(view, finder)
         return aborted
 
-    def aborted_from(
-        self, offset: int, view: SegmentView, segments: SegmentList, finder: "AbortedFinder"
-    ) -> Iterable[AbortedTransaction]:
-        """As :meth:`aborted`, with markers at or beyond an offset; found by bisection."""
+    def known_aborted(self, view: SegmentView, offset: int) -> Iterable[AbortedTransaction] | None:
+        """As :meth:`aborted`, with markers at or beyond an offset; found by bisection.
+
+        None if the segment was not searched yet: :meth:`aborted` does it. Takes no lock.
+        """
         active = self.table.transaction_index_of(view.base_offset)
         if active is not None:
             return transaction_index.entries_ending_at(active, offset)
-        aborted = self.aborted(view, segments, finder)
+        aborted = self._aborted.get(view)
+        if aborted is None:
+            return None
         first = bisect_left(aborted, offset, key=_by_last_offset)
         return (aborted[slot] for slot in range(first, len(aborted)))
 
-    def _read(
-        self, view: SegmentView, segments: SegmentList, finder: "AbortedFinder | None" = None
-    ) -> list[AbortedTransaction]:
+    def slots_to_search(self, segments: SegmentList, first: int) -> Sequence[int]:
+        """Slots of the segments from ``first`` on that may have aborted transactions, ascending.
+
+        Most logs have none, and a consumer asks at each fetch: what a list of segments gives is
+        kept until the list changes. Takes no lock.
+        """
+        searched = self._searched
+        if searched is None or searched.segments is not segments or searched.first > first:
+            views, last = segments.views, len(segments.views) - 1
+            known = self._aborted
+            slots = [slot for slot in range(first, last) if known.get(views[slot]) != []]
+            searched = _Searched(segments, first, [*slots, last])
+            if all(views[slot] in known for slot in slots):
+                self._searched = searched
+        return searched.slots[bisect_left(searched.slots, first) :]
+
+    def _read(self, view: SegmentView, finder: AbortedFinder) -> list[AbortedTransaction]:
         path = os.path.join(self._directory, filenames.transaction_index_name(view.base_offset))
         if self._files.kind(path) is None:
-            return self._rebuild(view, segments.views, path, finder)
+            return self._rebuild(view, path, finder)
         entries, fault = transaction_index.load(self._files, path)
-        return entries if fault is None else self._rebuild(view, segments.views, path, finder)
+        return entries if fault is None else self._rebuild(view, path, finder)
 
     def _rebuild(
-        self,
-        view: SegmentView,
-        views: Sequence[SegmentView],
-        path: str,
-        finder: "AbortedFinder | None" = None,
+        self, view: SegmentView, path: str, finder: AbortedFinder
     ) -> list[AbortedTransaction]:
         """Rebuild a lost transaction index; after a write error only in memory."""
-        entries, data = (finder or AbortedFinder(self, views)).find(view)
+        entries, data = finder.find(view)
         try:
             self._save_index(path, data)
         except StorageError as error:

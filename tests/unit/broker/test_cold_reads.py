@@ -1,6 +1,7 @@
 """Records that are not in memory: a disk worker reads them, the loop's thread does not wait."""
 
 import os
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -14,8 +15,11 @@ from kstore.broker import fetch_reader
 from kstore.broker.fetch_frames import FetchFrames
 from kstore.broker.handlers.fetch import FetchHandlers
 from kstore.errors import StorageError
+from kstore.producer_state import replay
 from kstore.protocol.error_codes import ErrorCode
 from kstore.protocol.messages.fetch import FetchRequest
+from oracle.plain import PlainRecord
+from oracle.writer import batch
 from support.cold_pages import drop_pages, require_dropped
 from support.frame_pair import request_frame
 from support.handler_tester import HandlerTester
@@ -250,3 +254,75 @@ def test_a_segment_that_was_removed_is_a_storage_error_and_is_reported(
     assert len(reported) == 1
     assert "t-0" in reported[0].message
     assert records(broker.ask(fetch(2500), VERSION))
+
+
+# --- aborted transactions -----------------------------------------------------------------------
+
+
+@pytest.fixture
+def reopened(tmp_path: Path) -> Iterator[kstore.Store]:
+    """A store just opened, whose log has four rolled segments; one has an aborted transaction."""
+    with kstore.open(tmp_path) as store:
+        log = store.create_topic("t")[0]
+        for number in range(4):
+            log.append(bytes(100))
+            if number == 2:
+                row = PlainRecord(0, 1000, None, b"aborted")
+                log.append_as_leader(
+                    batch(
+                        [row], producer_id=7, producer_epoch=0, base_sequence=0, transactional=True
+                    )
+                )
+                log.append_end_marker(7, 0, commit=False)
+            log.roll()
+        log.append(b"last")
+        log.flush()
+    with kstore.open(tmp_path) as store:
+        yield store
+
+
+@pytest.fixture
+def searches(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, bool]]:
+    """The searched segments, and whether this thread searched them."""
+    found: list[tuple[int, bool]] = []
+    replay_segment = replay.replay_segment
+
+    def noted(files: Any, table: Any, view: Any, start: int, **options: Any) -> int:
+        found.append((view.base_offset, threading.current_thread() is threading.main_thread()))
+        return replay_segment(files, table, view, start, **options)
+
+    monkeypatch.setattr(replay, "replay_segment", noted)
+    return found
+
+
+def test_a_disk_worker_searches_segments_for_aborted_transactions(
+    reopened: kstore.Store, searches: list[tuple[int, bool]]
+) -> None:
+    log = reopened["t"][0]
+    segment_pages.load(log.segments, 0, 1 << 20)
+    with HandlerTester(reopened, FetchHandlers) as broker:
+        broker.partitions.get("t", 0)
+        frames = FetchFrames(broker.services)
+        searches.clear()
+        request = fetch(0, isolation_level=1)
+        frame = memoryview(request_frame(request, VERSION))[4:]
+        assert frames.handle_frame(frame) is None
+        asked = broker.start(request, VERSION)
+        assert asked.pending is not None
+        assert not searches
+        answer = asked.answer()
+        assert records(answer) == bytes(log.read(0) or b"")
+        assert answer.responses[0].partitions[0].aborted_transactions == []
+        assert {base for base, _ in searches} == {0, 1}  # the third has an index
+        assert not any(here for _, here in searches)
+        searches.clear()
+        assert broker.start(request, VERSION).pending is None  # it is known now
+        assert frames.handle_frame(frame) is not None
+
+        segment_pages.load(log.segments, 2, 1 << 20)
+        [topic] = broker.start(fetch(2, isolation_level=1), VERSION).answer().responses
+        [partition] = topic.partitions
+        aborted = partition.aborted_transactions
+        assert [(each.producer_id, each.first_offset) for each in aborted] == [(7, 3)]
+        assert broker.start(fetch(5, isolation_level=1), VERSION).pending is not None
+        assert not any(here for _, here in searches)

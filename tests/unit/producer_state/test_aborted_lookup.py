@@ -1,11 +1,15 @@
 """Aborted transactions of a range: what a scan of the index gives, found in a few steps."""
 
 import random
+import time
+from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
 
+from kstore._native.read.segment_view import SegmentView
 from kstore.log.writable_log import WritableLog
+from kstore.producer_state.collect_aborted import AbortedFinder
 from kstore.segment import transaction_index
 from kstore.segment.transaction_index import AbortedTransaction
 from oracle.plain import PlainRecord
@@ -64,3 +68,91 @@ def test_ranges_of_a_log_with_rolled_and_active_segments(tmp_path: Path) -> None
                 for each in log.aborted_transactions(start, stop)
             ]
             assert found == [each for each in every if each[2] >= start and each[1] < stop]
+
+
+def rolled_log(directory: Path, aborted_in: tuple[int, ...] = ()) -> WritableLog:
+    """Opened again: six rolled segments, of which some have an aborted transaction."""
+    log: WritableLog = open_log(directory)
+    for number in range(6):
+        row = PlainRecord(0, int(time.time() * 1000), None, b"value")
+        log.append_as_leader(
+            batch([row], producer_id=number, producer_epoch=0, base_sequence=0, transactional=True)
+        )
+        log.append_end_marker(number, 0, commit=number not in aborted_in)
+        log.roll()
+    log.append(b"last")
+    log.close()
+    for path in directory.glob("*.txnindex"):
+        if not path.stat().st_size:
+            path.unlink()
+    return open_log(directory)
+
+
+def test_what_is_known_grows_segment_by_segment(tmp_path: Path) -> None:
+    log = rolled_log(tmp_path, aborted_in=(4,))
+    state = log._state
+    state.producers._aborted.clear()
+    assert log._known_aborted(0, 2) is None
+    held: list[int] = []  # searches for each time that the lock was taken
+    search = state.producers.aborted
+
+    class CountedLock:
+        def __enter__(self) -> None:
+            held.append(0)
+
+        def __exit__(self, *_: object) -> None:
+            pass
+
+    def counted(view: SegmentView, finder: AbortedFinder) -> list[AbortedTransaction]:
+        held[-1] += 1
+        return search(view, finder)
+
+    state.producers.aborted = counted  # type: ignore[method-assign]
+    state.names_lock = CountedLock()  # type: ignore[assignment]
+    assert [each.producer_id for each in log.aborted_transactions(6, 9)] == [4]
+    assert held == [1, 1]  # the entry of the fifth segment ends the walk
+    assert [each.producer_id for each in log._known_aborted(6, 9) or ()] == [4]
+    assert log._known_aborted(0, 2) is None
+    assert log._known_aborted(10, 13) is None
+
+
+def test_a_lookup_skips_the_segments_without_aborted_transactions(tmp_path: Path) -> None:
+    log = rolled_log(tmp_path, aborted_in=(3, 4))
+    state = log._state.producers
+    log.aborted_transactions(0, 99)
+    asked: list[int] = []
+    known = state.known_aborted
+
+    def noted(view: SegmentView, offset: int) -> Iterable[AbortedTransaction] | None:
+        asked.append(view.base_offset)
+        return known(view, offset)
+
+    state.known_aborted = noted  # type: ignore[method-assign]
+    for start, stop, expected, bases in (
+        (0, 99, [3, 4], [6, 8, 12]),
+        (7, 99, [3, 4], [6, 8, 12]),
+        (9, 99, [4], [8, 12]),
+        (10, 99, [], [12]),
+        (0, 2, [], [6]),
+        (12, 13, [], [12]),
+    ):
+        asked.clear()
+        assert [each.producer_id for each in log._known_aborted(start, stop) or ()] == expected
+        assert asked == bases
+    log.roll()
+    log.append(b"behind")
+    asked.clear()
+    assert log._known_aborted(9, 99) is not None
+    assert asked == [8, 13]
+
+
+def test_segments_that_left_the_log_are_forgotten(tmp_path: Path) -> None:
+    log = rolled_log(tmp_path, aborted_in=(1, 4))
+    log.aborted_transactions(0, 99)
+    log.aborted_transactions(10, 99)
+    log.delete_records(6)
+    state = log._state.producers
+    assert {view.base_offset for view in state._aborted} == {6, 8, 10}
+    assert [each.producer_id for each in log._known_aborted(6, 99) or ()] == [4]
+    assert state._searched is not None
+    assert state._searched.segments is log.segments
