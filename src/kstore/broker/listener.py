@@ -12,6 +12,7 @@ from kstore.broker.closed_connection_reports import ClosedReports
 from kstore.broker.connection import Connection
 from kstore.broker.connection_limits import ConnectionLimits
 from kstore.broker.loop import READABLE, Loop
+from kstore.broker.send_queue import is_local
 
 if TYPE_CHECKING:
     from kstore.broker.json_web_key_refresher import JsonWebKeyRefresher
@@ -28,6 +29,10 @@ _LOGGER = logging.getLogger("kstore.broker")
 _ACCEPTED_OF_A_TURN = 64
 _PAUSE_SECONDS = 1.0  # after an accept that failed for lack of descriptors or memory
 _MOST_HELD = 256  # connections beyond a quota, which no limit of connections counts
+_KAFKAS_SEND_BUFFER = 102_400  # the default of socket.send.buffer.bytes
+# For clients on the same machine, to which records are copied: an answer of 1 MiB then takes fewer
+# turns of the loop and wakes the client less often.
+_LOCAL_SEND_BUFFER = 512 * 1024
 _SCARCE = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
 
 
@@ -209,8 +214,11 @@ class Listener:
         with suppress(OSError):  # the client may have disconnected already
             accepted.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             accepted.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+            send_buffer = self._settings.socket_send_buffer_bytes
+            if send_buffer == _KAFKAS_SEND_BUFFER and is_local(accepted, peer[0]):
+                send_buffer = _LOCAL_SEND_BUFFER
             for option, size in (
-                (socket.SO_SNDBUF, self._settings.socket_send_buffer_bytes),
+                (socket.SO_SNDBUF, send_buffer),
                 (socket.SO_RCVBUF, self._settings.socket_receive_buffer_bytes),
             ):
                 if size > 0:

@@ -37,10 +37,14 @@ def send_queue_for(transport: "Transport", peer: str) -> "SendQueue":
     On the loopback interface sendfile(2) saves no copy: the receiver copies the same pages, and is
     woken for every 64 KiB of them, which costs more than one copy at the sender (decision 37).
     """
-    if not isinstance(transport, socket.socket):
-        return CopyingSendQueue()
-    is_local = peer.startswith(_LOOPBACK) or peer == transport.getsockname()[0]
-    return CopyingSendQueue() if is_local else SendQueue()
+    if isinstance(transport, socket.socket) and not is_local(transport, peer):
+        return SendQueue()
+    return CopyingSendQueue()
+
+
+def is_local(connection: socket.socket, peer: str) -> bool:
+    """Whether a connection from the address ``peer`` does not leave this machine."""
+    return peer.startswith(_LOOPBACK) or peer == connection.getsockname()[0]
 
 
 class SendQueue:
@@ -173,7 +177,7 @@ class CopyingSendQueue(SendQueue):
         self.cold = None
         is_fresh, self.is_fresh = self.is_fresh, False
         while self._chunks and from_files < SEND_LIMIT and from_memory < SEND_LIMIT:
-            buffers, of_files = self._gather(SEND_LIMIT - from_files, is_fresh)
+            buffers, of_files, before = self._gather(SEND_LIMIT - from_files, is_fresh)
             if not buffers:
                 break
             try:
@@ -189,19 +193,23 @@ class CopyingSendQueue(SendQueue):
                     raise ShortFileError(f"{path} is shorter than a slice of it") from error
                 raise
             self._consume(count)
-            from_files += min(count, of_files)
-            from_memory += max(count - of_files, 0)
+            sent_of_files = min(max(count - before, 0), of_files)
+            from_files += sent_of_files
+            from_memory += count - sent_of_files
         return from_files + from_memory
 
-    def _gather(self, most: int, is_fresh: bool) -> "tuple[list[Buffer], int]":
-        """The next buffers to send, and how many bytes of files are in them, at most ``most``."""
+    def _gather(self, most: int, is_fresh: bool) -> "tuple[list[Buffer], int, int]":
+        """The next buffers to send, how many bytes of files are in them, at most ``most``, and how
+        many other bytes precede these."""
         buffers: list[Buffer] = []
-        of_files, start = 0, self._sent
+        of_files, before, start = 0, 0, self._sent
         for chunk in self._chunks:
             if len(buffers) == _MOST_BUFFERS or of_files == most:
                 break
             if isinstance(chunk, _BYTES) or not hasattr(chunk, "send_to"):
                 buffers.append(memoryview(chunk)[start:] if start else memoryview(chunk))
+                if not of_files:
+                    before += _size(chunk) - start
             else:
                 left = min(len(chunk) - start, most - of_files)
                 if not is_fresh and not chunk.is_resident(start, left):
@@ -211,7 +219,7 @@ class CopyingSendQueue(SendQueue):
                 buffers.append(memoryview(chunk)[start : start + left])
                 of_files += left
             start = 0
-        return buffers, of_files
+        return buffers, of_files, before
 
 
 def _size(chunk: "Chunk") -> int:

@@ -9,7 +9,7 @@ from time import monotonic
 
 import pytest
 
-from kstore.broker import request_memory
+from kstore.broker import listener, request_memory
 from kstore.broker.request_memory import RequestMemory
 from support.server import PRODUCE, Client, Server, frame, serving
 
@@ -44,6 +44,33 @@ def test_a_flood_of_bad_frames_is_a_few_lines(caplog: pytest.LogCaptureFixture) 
             client.socket.sendall(struct.pack(">i", -1))
             assert client.is_closed()
         assert len(caplog.records) == 12
+
+
+# --- send buffers ---------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("size", "is_local", "expected"),
+    [(None, True, 524_288), (None, False, 102_400), (65_536, True, 65_536), (-1, True, None)],
+)
+def test_clients_on_the_same_machine_have_larger_send_buffers(
+    size: int | None, is_local: bool, expected: int | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(listener, "is_local", lambda *_: is_local)
+    sizes: list[int] = []
+
+    def setsockopt(_: object, level: int, option: int, value: int) -> None:
+        if (level, option) == (socket.SOL_SOCKET, socket.SO_SNDBUF):
+            sizes.append(value)
+
+    settings = {} if size is None else {"socket_send_buffer_bytes": size}
+    with serving(**settings) as server, Client(server) as client:
+        client.ask("echo")
+        assert not sizes
+        monkeypatch.setattr(socket.socket, "setsockopt", setsockopt)
+        with Client(server) as client:
+            client.ask("echo")
+    assert sizes == ([] if expected is None else [expected])
 
 
 # --- connections ----------------------------------------------------------------------------
