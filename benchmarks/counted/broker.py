@@ -23,6 +23,7 @@ from kstore.cluster.image import Endpoint
 from kstore.cluster.local_metadata import LocalMetadata
 from kstore.protocol.messages.add_partitions_to_txn import AddPartitionsToTxnRequest
 from kstore.protocol.messages.end_txn import EndTxnRequest
+from kstore.protocol.messages.fetch import FetchRequest
 from kstore.protocol.messages.find_coordinator import FindCoordinatorRequest
 from kstore.protocol.messages.init_producer_id import InitProducerIdRequest
 from load.frame_connections import decode, encode
@@ -115,6 +116,30 @@ def fetch_some(workspace: Workspace) -> Prepared:
     log.read(0)  # maps the segment, which is a disk worker's task otherwise
     request = fetch(TOPIC, 0, 4096).data
     return lambda: 4096 <= exchange(request) < 4300, True
+
+
+@operation("fetch 4 KiB from a broker in a session", rounds=50)
+def fetch_in_session(workspace: Workspace) -> Prepared:
+    log, exchange, ask = connected(workspace)
+    for _ in range(20):
+        log.append_as_leader(one_batch(10))
+    log.read(0)
+    partition = FetchRequest.Topics.Partitions(0, partition_max_bytes=4096)
+    request = FetchRequest(
+        max_wait_ms=30_000,
+        min_bytes=1,
+        max_bytes=1 << 20,
+        session_epoch=0,
+        topics=[FetchRequest.Topics(TOPIC, partitions=[partition])],
+    )
+    request.session_id = decode(request.API_KEY, 11, ask(encode(request, 11))[4:]).session_id
+    assert request.session_id
+
+    def next_fetch() -> bool:
+        request.session_epoch += 1
+        return 4096 <= exchange(encode(request, 11)) < 4300
+
+    return next_fetch, True
 
 
 @operation("begin and commit a transaction at a broker", rounds=50)

@@ -13,7 +13,7 @@ from statistics import median
 from time import perf_counter_ns, process_time_ns
 from unittest.mock import patch
 
-from counted.broker import commit_one, fetch_some, produce_one
+from counted.broker import commit_one, fetch_in_session, fetch_some, produce_one
 from counted.operation import Setup, Workspace
 from kstore.broker.loop import Loop
 
@@ -53,6 +53,7 @@ def main() -> None:
     for name, make in (
         ("Produce of one record", produce_one),
         ("Fetch of 4 KiB", fetch_some),
+        ("Fetch of 4 KiB in a session", fetch_in_session),
         ("AddPartitionsToTxn and EndTxn", commit_one),
     ):
         exchanges, turns = measure(make)

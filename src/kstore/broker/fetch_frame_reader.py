@@ -12,6 +12,7 @@ from kstore.errors import KStoreError
 
 if TYPE_CHECKING:
     from kstore._native.broker.fetch_frame import WantedFrame
+    from kstore.broker.fetch_session import FetchSessions
     from kstore.broker.partitions import HostedPartition
     from kstore.broker.services import Services
     from kstore.protocol.wire import Chunk
@@ -30,15 +31,22 @@ class NoAnswer(Enum):
 class FetchFrameReader:
     """Reads partitions, one for each request. Loop's thread only."""
 
-    __slots__ = ("_counters", "_metadata", "_partitions")
+    __slots__ = ("_counters", "_metadata", "_partitions", "_sessions")
 
-    def __init__(self, services: "Services") -> None:
+    def __init__(self, services: "Services", sessions: "FetchSessions") -> None:
+        self._sessions = sessions
         self._counters = services.counters
         self._metadata = services.metadata
         self._partitions = services.partitions
 
     def hosted(self, wanted: "WantedFrame") -> "HostedPartition | None":
-        """The partition of a request, as of now; None if no topic has the request's id."""
+        """The partition of a request, as of now.
+
+        None if no topic has the request's id, or if the answer depends on other partitions of the
+        request's session.
+        """
+        if wanted.session_id and self._sessions.only_partition(wanted) is None:
+            return None
         image = self._metadata.image
         topic = wanted.topic
         if topic is None:
@@ -84,6 +92,8 @@ class FetchFrameReader:
         except (KStoreError, OSError):
             return NoAnswer.UNUSUAL
         size = 0 if records is None else len(records)
+        if not size and wanted.session_id:
+            return NoAnswer.UNUSUAL  # a session sends only news, and may have to wait for it
         if (
             size < wanted.min_bytes
             and not is_due
@@ -93,6 +103,8 @@ class FetchFrameReader:
             return NoAnswer.TOO_FEW_BYTES
         if not may_wait and size > limit and records is not None and not records.is_resident():
             return NoAnswer.UNUSUAL  # its first batch is longer than the limit
+        if wanted.session_id:
+            self._sessions.advance(wanted, high_watermark, start)
         if self._counters is not None:
             self._counters.topic(hosted.topic).fetched(size, 0)
         if size <= _COPIED_SIZE:

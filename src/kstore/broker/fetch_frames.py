@@ -1,9 +1,10 @@
-"""The fast path for Fetch requests of one partition without a session.
+"""The fast path for Fetch requests of one partition, without a session or with one of its own.
 
 Native code parses such a request, and encodes the response once enough records are available. Until
-then the request is parked (:mod:`kstore.broker.delayed_fetch_frame`). All other cases (errors,
-aborted transactions, and requests that must wait for the disk) are left to
-:mod:`kstore.broker.handlers.fetch`, which reads again. Both give the same responses.
+then a request without a session is parked (:mod:`kstore.broker.delayed_fetch_frame`). All other
+cases (errors, aborted transactions, sessions without news, and requests that must wait for the
+disk) are left to :mod:`kstore.broker.handlers.fetch`, which reads again. Both give the same
+responses.
 """
 
 from typing import TYPE_CHECKING
@@ -13,6 +14,7 @@ from kstore.broker.delayed_fetch_frame import DelayedFetchFrame
 from kstore.broker.fetch_frame_reader import FetchFrameReader, NoAnswer
 
 if TYPE_CHECKING:
+    from kstore.broker.fetch_session import FetchSessions
     from kstore.broker.request import Pending
     from kstore.broker.services import Services
     from kstore.protocol.wire import Chunk
@@ -23,10 +25,10 @@ class FetchFrames:
 
     __slots__ = ("_loop", "_max_bytes", "_purgatory", "_reader")
 
-    def __init__(self, services: "Services") -> None:
+    def __init__(self, services: "Services", sessions: "FetchSessions") -> None:
         self._loop = services.loop
         self._purgatory = services.delayed_fetches
-        self._reader = FetchFrameReader(services)
+        self._reader = FetchFrameReader(services, sessions)
         self._max_bytes = services.settings.fetch_max_bytes
 
     def handle_frame(self, frame: memoryview) -> "bytes | list[Chunk] | Pending | None":
@@ -42,6 +44,8 @@ class FetchFrames:
         if answer is NoAnswer.UNUSUAL:
             return None
         if answer is NoAnswer.TOO_FEW_BYTES:
+            if wanted.session_id:
+                return None
             delayed = DelayedFetchFrame(wanted, hosted, self._reader, self._loop, self._purgatory)
             return delayed.start(wanted.max_wait_ms / 1000)
         return answer

@@ -7,11 +7,15 @@ contains only partitions with news. The broker keeps the session's state in a bo
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator
 from random import randrange
+from typing import TYPE_CHECKING
 
 from kstore.cluster.image import ZERO_UUID, ClusterImage
 from kstore.lazy_dataclass import lazy_dataclass
 from kstore.protocol.error_codes import ErrorCode
 from kstore.protocol.messages.fetch import FetchRequest, FetchResponse
+
+if TYPE_CHECKING:
+    from kstore._native.broker.fetch_frame import WantedFrame
 
 NO_SESSION = 0
 FIRST_EPOCH, FINAL_EPOCH = 0, -1
@@ -292,6 +296,28 @@ class FetchSessions:
         return FetchContext(
             list(session.partitions.values()), session=session, expected_epoch=session.epoch
         )
+
+    def only_partition(self, wanted: "WantedFrame") -> FetchedPartition | None:
+        """The partition of a request, if its session has no other and the epoch is the next."""
+        session = self.cache.get(wanted.session_id)
+        if session is None or session.epoch != wanted.session_epoch or len(session.partitions) != 1:
+            return None
+        return session.partitions.get((wanted.topic or wanted.topic_id or "", wanted.partition))
+
+    def advance(self, wanted: "WantedFrame", high_watermark: int, log_start: int) -> None:
+        """Note a request of :meth:`only_partition`, whose response has records, as ``open`` and
+        ``answer`` do."""
+        session = self.cache.get(wanted.session_id)
+        assert session is not None
+        [partition] = session.partitions.values()
+        partition.current_leader_epoch = wanted.leader_epoch
+        partition.fetch_offset = wanted.offset
+        partition.last_fetched_epoch = -1
+        partition.max_bytes = wanted.partition_max_bytes
+        partition.sent_high_watermark = high_watermark
+        partition.sent_log_start_offset = log_start
+        self.cache.touch(session)
+        session.epoch = next_epoch(session.epoch)
 
     def answer(
         self, context: FetchContext, answers: list[tuple[FetchedPartition, PartitionAnswer]]

@@ -4,6 +4,7 @@ import os
 import threading
 from collections.abc import Iterator
 from pathlib import Path
+from time import monotonic
 from typing import Any
 
 import pytest
@@ -13,6 +14,7 @@ from kstore._native.read import segment_pages
 from kstore._native.read.segment_view import SegmentList
 from kstore.broker import fetch_reader
 from kstore.broker.fetch_frames import FetchFrames
+from kstore.broker.fetch_session import FetchSessions
 from kstore.broker.handlers.fetch import FetchHandlers
 from kstore.errors import StorageError
 from kstore.producer_state import replay
@@ -119,7 +121,7 @@ def test_a_request_that_waits_has_its_place_behind_the_read(
 def test_frames_leave_cold_reads_to_the_other_handler(
     log: kstore.Log, broker: HandlerTester
 ) -> None:
-    frames = FetchFrames(broker.services)
+    frames = FetchFrames(broker.services, FetchSessions(1, monotonic))
     frame = memoryview(request_frame(fetch(0), VERSION))[4:]
     segment_pages.load(log.segments, 0, 1 << 20)
     assert frames.handle_frame(frame) is not None
@@ -154,7 +156,7 @@ def test_a_first_batch_beyond_the_limit_is_loaded_completely(store: kstore.Store
     assert held is not None
     assert not held.is_resident()
     with HandlerTester(store, FetchHandlers) as broker:
-        frames = FetchFrames(broker.services)
+        frames = FetchFrames(broker.services, FetchSessions(1, monotonic))
         broker.partitions.get("t", 0)
         request = fetch(4000, max_bytes=10)
         frame = memoryview(request_frame(request, VERSION))[4:]
@@ -302,7 +304,7 @@ def test_a_disk_worker_searches_segments_for_aborted_transactions(
     segment_pages.load(log.segments, 0, 1 << 20)
     with HandlerTester(reopened, FetchHandlers) as broker:
         broker.partitions.get("t", 0)
-        frames = FetchFrames(broker.services)
+        frames = FetchFrames(broker.services, FetchSessions(1, monotonic))
         searches.clear()
         request = fetch(0, isolation_level=1)
         frame = memoryview(request_frame(request, VERSION))[4:]

@@ -1,11 +1,14 @@
 """Fetch requests handled by their frames: the answers are those of the other handler."""
 
+import itertools
 import random
 
 import pytest
 
 from kstore._native.broker import fetch_frame
+from kstore.broker import fetch_session
 from kstore.broker.fetch_frame_reader import FetchFrameReader, NoAnswer
+from kstore.broker.fetch_session import FetchedPartition
 from kstore.broker.handlers.fetch import FetchHandlers
 from kstore.broker.handlers.produce import ProduceHandlers
 from kstore.protocol.messages.fetch import FetchRequest, FetchResponse
@@ -144,13 +147,116 @@ def test_other_requests_are_left_to_the_other_handler(brokers, version, message)
     ],
     ids=repr,
 )
-def test_sessions_are_left_to_the_other_handler(brokers, version, message):
+def test_other_sessions_are_left_to_the_other_handler(brokers, version, message):
     if message.session_epoch == 0:
         for each in brokers.both:  # a session's number is random
             each.ask(request_frame(message, version))
     else:
         brokers.ask(request_frame(message, version))
     assert brokers.quick.by_frame == 0
+
+
+@pytest.fixture
+def sessions(brokers, monkeypatch):
+    """The brokers, which give their sessions the same numbers."""
+    numbers = (number // 2 for number in itertools.count(2))
+    monkeypatch.setattr(fetch_session, "randrange", lambda *_: next(numbers))
+    return brokers
+
+
+def open_session(brokers, version, *partitions):
+    """A session of partitions of a topic; returns its id."""
+    message = fetch(40, session_epoch=0)
+    message.topics[0].partitions = [
+        Partition(number, fetch_offset=0, partition_max_bytes=100) for number in partitions
+    ]
+    brokers.ask(request_frame(message, version))
+    *_, session = brokers.quick.tester.handlers[0].sessions.cache
+    return session.id
+
+
+def state(broker):
+    """The sessions of a broker, but for the times of their use."""
+    return [
+        (each.id, each.epoch, each.size, [vars_of(p) for p in each.partitions.values()])
+        for each in broker.tester.handlers[0].sessions.cache
+    ]
+
+
+def vars_of(partition):
+    return {name: getattr(partition, name) for name in FetchedPartition.__slots__}
+
+
+@pytest.mark.parametrize("version", VERSIONS[3:])
+def test_the_next_request_of_a_session_of_one_partition(sessions, version):
+    number = open_session(sessions, version, 0)
+    for epoch, offset in enumerate((0, 17, 100, 0), start=1):
+        wanted = fetch(
+            offset, partition_max=500 + epoch, session_id=number, session_epoch=epoch, max_bytes=600
+        )
+        sessions.ask(request_frame(wanted, version))
+        assert sessions.quick.by_frame == epoch
+        assert state(sessions.quick) == state(sessions.plain)
+    append(sessions, 3)
+    later = fetch(120, session_id=number, session_epoch=5)
+    later.topics = []  # from the offset that the session has, now with another high watermark
+    sessions.ask(request_frame(later, version))
+    assert sessions.quick.by_frame == 4
+    assert state(sessions.quick) == state(sessions.plain)
+
+
+def test_a_request_of_a_session_is_used_once(sessions):
+    """The same epoch again, as of a client that has not received the answer."""
+    number = open_session(sessions, 12, 0)
+    frame = request_frame(fetch(3, session_id=number, session_epoch=1), 12)
+    sessions.ask(frame)
+    sessions.ask(frame)
+    assert sessions.quick.by_frame == 1
+    sessions.ask(request_frame(fetch(3, session_id=number, session_epoch=2), 13))
+    sessions.ask(request_frame(fetch(3, session_id=number + 1, session_epoch=2), 12))
+    sessions.ask(request_frame(fetch(3, partition=1, session_id=number, session_epoch=2), 12))
+    assert sessions.quick.by_frame == 1
+    assert state(sessions.quick) == state(sessions.plain)
+
+
+def test_a_session_without_news_waits_in_the_other_handler(sessions):
+    number = open_session(sessions, 12, 0)
+    wanted = fetch(120, session_id=number, session_epoch=1, max_wait_ms=600_000)
+    park(sessions, wanted, 12)
+    append(sessions, 2)
+    assert len(answer(sessions)) > 40
+    assert sessions.quick.by_frame == 0
+    assert state(sessions.quick) == state(sessions.plain)
+
+
+def test_random_requests_of_sessions(sessions):
+    """By sessions of one or two partitions, and requests of which some are wrong."""
+    chance = random.Random(5)
+    for each in sessions.both:
+        each.store["t"][1].append_as_leader(batch(rows(30)))
+    for _ in range(90):
+        version = chance.randrange(7, 18)
+        number = open_session(sessions, version, *chance.choice([(0,), (0,), (0, 1), (1, 0)]))
+        for epoch in range(1, chance.randrange(2, 9)):
+            wanted = fetch(
+                chance.choice([0, 5, 60, 119, 120, 10_000]),
+                partition=chance.choice([0, 0, 0, 0, 0, 0, 1]),
+                partition_max=chance.choice([0, 60, 1000, 1 << 20]),
+                session_id=number,
+                session_epoch=epoch + chance.choice([0] * 20 + [1, -1]),
+                isolation_level=chance.choice([0, 1]),
+                min_bytes=chance.choice([0, 1, 1000]),
+            )
+            if chance.random() < 0.1:
+                wanted.topics = []
+            if chance.random() < 0.1:
+                wanted.forgotten_topics_data = [
+                    FetchRequest.ForgottenTopicsData("t", topic_id_bytes("t"), [1])
+                ]
+            sessions.ask(request_frame(wanted, version))
+            assert state(sessions.quick) == state(sessions.plain)
+        sessions.ask(request_frame(fetch(session_id=number, session_epoch=-1), version))
+    assert sessions.quick.by_frame > 40
 
 
 @pytest.mark.parametrize("version", VERSIONS[8:])  # those with tagged fields

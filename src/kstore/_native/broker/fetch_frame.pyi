@@ -8,7 +8,8 @@ class WantedFrame:
 
     Of ``topic`` and ``topic_id`` one is None: the id since version 13, the name before.
     ``max_bytes`` is the limit for the records (bytes), of the partition, the request and the
-    broker. ``is_committed``: the isolation level is read_committed.
+    broker. ``session_id`` is 0, with ``session_epoch`` -1, for a request without a session.
+    ``is_committed``: the isolation level is read_committed.
     """
 
     @property
@@ -24,7 +25,13 @@ class WantedFrame:
     @property
     def leader_epoch(self) -> int: ...
     @property
+    def session_id(self) -> int: ...
+    @property
+    def session_epoch(self) -> int: ...
+    @property
     def offset(self) -> int: ...
+    @property
+    def partition_max_bytes(self) -> int: ...
     @property
     def max_bytes(self) -> int: ...
     @property

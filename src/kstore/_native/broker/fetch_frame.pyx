@@ -1,4 +1,6 @@
-"""A consumer's Fetch request of one partition without a session, and what surrounds its records.
+"""A consumer's Fetch request of one partition, and what surrounds its records.
+
+With or without a session; a request that opens or closes a session is of another form.
 
 Versions 4 to 17. For everything else the result is None, and the generated modules decide
 (:mod:`kstore.protocol.messages.fetch`).
@@ -46,6 +48,8 @@ cdef struct Wanted:
     int32_t min_bytes
     int32_t max_bytes
     bint is_committed
+    int32_t session_id          # 0: none
+    int32_t session_epoch
     int32_t partition
     int32_t leader_epoch
     int64_t offset
@@ -61,10 +65,12 @@ cdef inline bint take_limits(const uint8_t** at, Wanted* out) noexcept nogil:
     out.max_bytes = get_i32(at[0] + 8)
     out.is_committed = isolation == 1
     at[0] += LIMITS_SIZE
+    out.session_id, out.session_epoch = 0, -1
     if out.version >= SESSION_SINCE:
-        if get_i32(at[0]) != 0 or get_i32(at[0] + 4) != -1:
-            return False
+        out.session_id, out.session_epoch = get_i32(at[0]), get_i32(at[0] + 4)
         at[0] += SESSION_SIZE
+        if out.session_epoch != -1 if out.session_id == 0 else out.session_epoch <= 0:
+            return False
     return isolation <= 1
 
 
@@ -199,7 +205,10 @@ cdef class WantedFrame:
     cdef readonly object topic_id
     cdef readonly int partition
     cdef readonly int leader_epoch
+    cdef readonly int session_id
+    cdef readonly int session_epoch
     cdef readonly int64_t offset
+    cdef readonly int partition_max_bytes
     cdef readonly int max_bytes
     cdef readonly int min_bytes
     cdef readonly int max_wait_ms
@@ -227,7 +236,7 @@ cdef class WantedFrame:
         at += 4
         if self.version >= SESSION_SINCE:
             put_i16(at, 0)                      # error code
-            put_i32(at + 2, 0)                  # session
+            put_i32(at + 2, self.session_id)
             at += 6
         if flexible:
             at[0] = 2                           # number of topics, plus one
@@ -336,6 +345,8 @@ def parse(frame, int most_bytes):
     wanted.version, wanted.correlation_id = found.version, found.correlation_id
     wanted.partition, wanted.leader_epoch = found.partition, found.leader_epoch
     wanted.offset, wanted.is_committed = found.offset, found.is_committed
+    wanted.session_id, wanted.session_epoch = found.session_id, found.session_epoch
+    wanted.partition_max_bytes = found.partition_max_bytes
     found.max_bytes = max(0, min(found.max_bytes, most_bytes))
     wanted.max_bytes = max(0, min(found.partition_max_bytes, found.max_bytes))
     wanted.min_bytes = min(found.min_bytes, found.max_bytes)

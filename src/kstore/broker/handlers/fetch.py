@@ -38,7 +38,7 @@ class FetchHandlers:
         self.sessions = FetchSessions(slots, services.loop.time)
 
     def apis(self) -> list[Api]:
-        frames = FetchFrames(self._services)
+        frames = FetchFrames(self._services, self.sessions)
         # The fast path does not count its two one-element arrays against the request limit.
         is_limited = self._services.settings.kstore_max_request_partitions < 2
         return [Api(ApiKey.FETCH, 0, 17, self.fetch, None if is_limited else frames.handle_frame)]
