@@ -77,6 +77,10 @@ class Watchers:
 
     def add(self, log: "Log", callback: Callback) -> Watch:
         """Call ``callback(log, events)`` after each change from now on."""
+        if not callable(callback):
+            raise TypeError(
+                f"watch() calls callback(log, events) after each change, not {callback!r}"
+            )
         watch = Watch(self, log, callback)
         with self._lock:
             if not self._watches:

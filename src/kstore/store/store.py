@@ -468,6 +468,7 @@ class Store(Mapping[str, Topic], GuessedNamesOfStores):
         self._check_writable()
         self._manager.checkpoints.write()
 
+    @explain_keywords(topics="topic= is one topic; without it, all are checked")
     def verify(self, topic: str | None = None, **options: Any) -> "VerifyReport":
         """Check every batch, record, offset and index entry of all topics, or of one: one report.
 

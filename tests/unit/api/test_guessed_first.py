@@ -280,6 +280,8 @@ def test_a_directory_is_opened_as_it_is_guessed(store: Store, tmp_path: Path) ->
 
 def test_verify_and_repair_of_a_directory(store: Store, tmp_path: Path) -> None:
     assert store.verify("orders").batches == store["orders"].verify().batches
+    with pytest.raises(TypeError, match=r"verify\(\) has no topics=: topic= is one topic"):
+        store.verify(topics=["orders"])
     store.close()
     report = kstore.verify(store.paths[0])
     assert report.ok

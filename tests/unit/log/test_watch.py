@@ -96,6 +96,12 @@ def test_an_error_of_a_callback_is_logged(
     assert "a callback that watches the log failed" in caplog.text
 
 
+def test_a_callback_is_a_function(log: WritableLog) -> None:
+    with pytest.raises(TypeError, match="after each change, not 5"):
+        log.watch(5)  # type: ignore[arg-type]
+    log.append(b"no event has a callback")
+
+
 def test_a_reader_of_another_process_is_not_watched(log: WritableLog) -> None:
     log.append(b"a")
     reader = read_log(Path(log.path))
