@@ -13,7 +13,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 COPY = ROOT / ".cache" / "sanitize"
-TREES = ("src", "tests", "docs/guide")
+TREES = ("src", "tests", "benchmarks", "docs/guide")
 FILES = ("setup.py", "pyproject.toml", "README.md", "LICENSE")
 BUILT = {".so", ".c", ".o"}
 
