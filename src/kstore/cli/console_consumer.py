@@ -124,7 +124,11 @@ def describe(parser: ToolParser) -> None:
     )
     describe_output(parser)
     add_client_options(parser, "consumer")
-    parser.hints["--enable-systest-events"] = "kstore has no events for Kafka's system tests"
+    parser.add_argument(
+        "--enable-systest-events",
+        action="store_true",
+        help="print shutdown_complete as the last line, also after a signal or an error",
+    )
 
 
 def describe_output(parser: ToolParser) -> None:
@@ -190,6 +194,8 @@ def run(arguments: argparse.Namespace) -> int:
             consume(consumer, arguments, show, output, printed)
     finally:
         complain(f"Processed a total of {printed[0]} messages")
+        if arguments.enable_systest_events:
+            print("shutdown_complete", flush=True)
     return 0
 
 

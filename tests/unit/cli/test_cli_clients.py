@@ -163,6 +163,17 @@ def test_no_op_prints_nothing_and_counts(consume: Tool) -> None:
 _OF_KAFKA_3 = "kafka.coordinator.group.GroupMetadataManager$"
 
 
+def test_the_last_line_for_system_tests_follows_the_records_and_errors(consume: Tool) -> None:
+    words = ("--from-beginning", "--enable-systest-events", "--value-deserializer")
+    count = ["Processed a total of 3 messages"]
+    last = "shutdown_complete"
+    assert consume(*words, "LongDeserializer") == (0, ["1", "-2", "1099511627776", last], count)
+    status, lines, errors = consume(*words, "IntegerDeserializer")
+    assert (status, lines, errors[0]) == (1, [last], "Processed a total of 0 messages")
+    # As in Kafka, a wrong option ends the tool before it has a consumer.
+    assert consume(*words, "LongDeserializer", "--offset", "x")[:2] == (1, [])
+
+
 @pytest.mark.parametrize("package", ["", _OF_KAFKA_3, "org.apache.kafka.tools.consumer."])
 def test_internal_topics_are_json_lines(data: Path, consume: Tool, package: str) -> None:
     with kstore.open(data) as store, store.consumer("numbers", group="g") as consumer:
@@ -199,7 +210,6 @@ def test_a_formatter_has_its_names_of_kafka_3_and_4() -> None:
         (["--from-beginning", "--consumer-property", "auto.offset.reset=latest"],
          "Can't simultaneously specify --from-beginning"),
         (["--partition", "0", "--consumer-property", "group.id=b"], "Options group and partition"),
-        (["--enable-systest-events"], "system tests"),
         (["--command-config", "none"], "there is no file none"),
     ],
 )  # fmt: skip

@@ -290,15 +290,17 @@ def test_a_mirror_that_follows_is_ended_by_a_signal(
 def test_a_consumer_that_follows_says_what_it_printed(data: Path, number: int) -> None:
     with kstore.open(data) as store:
         store["orders"].append(b"v")
-    process = start("console-consumer", "--topic", "orders", "--from-beginning", "--log-dir", data)
+    words = ("--topic", "orders", "--from-beginning", "--enable-systest-events", "--log-dir", data)
+    process = start("console-consumer", *words)
     assert process.stdout is not None
     try:
         assert process.stdout.readline() == b"v\n"
         process.send_signal(number)
-        _, errors = process.communicate(timeout=120)
+        rest, errors = process.communicate(timeout=120)
     finally:
         process.kill()
     assert process.returncode == 128 + number
+    assert rest == b"shutdown_complete\n"
     assert errors == b"Processed a total of 1 messages\n"
 
 
