@@ -62,7 +62,7 @@ def words_of(line: str, files: Path, address: str, side: str) -> list[str]:
             has_server = True
             words += server if word == "@" else []
         else:
-            words.append(word.replace("FILE:", f"{files}/"))
+            words.append(word.replace("FILE:", f"{files}/").replace("ADDRESS", address))
     return words if has_server else [*words, *server]
 
 

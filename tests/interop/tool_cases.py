@@ -1,8 +1,9 @@
 """Command lines of tools, for `test_tool_texts`: each is run by both tools on one broker.
 
 ``{name}`` stands for a topic of the run: both tools make the same changes, each to its own.
-``FILE:name`` is a file of `FILES`. A line that names no server gets it at its end; ``@`` stands for
-it, ``-`` for none. In DIFFERENT a line has the reason why kstore prints something else.
+``FILE:name`` is a file of `FILES`, ``ADDRESS`` the server's address. A line that names no server
+gets it at its end; ``@`` stands for it, ``-`` for none. In DIFFERENT a line has the reason why
+kstore prints something else.
 """
 
 import json
@@ -100,6 +101,7 @@ TOPICS = Tool(
         "--describe --partition-size-limit-per-response 10": "kstore asks for all partitions",
     },
 )  # fmt: skip
+_NO_USAGE = "Kafka's tool prints no usage, and another word before"
 OFFSETS = Tool(
     "get-offsets",
     _T + "GetOffsetShell",
@@ -121,9 +123,11 @@ OFFSETS = Tool(
         "--topic-partitions orders:2-1", "--topic-partitions orders:0 --partitions 0",
         "--topic-partitions orders:99", "--topic orders --time yesterday",
         "--exclude-internal-topics", "--topic '['", "--topic orders,other",
+        "- --topic orders --broker-list ADDRESS", "--topic orders --broker-list x:1",
     ),
     {
-        "--nope": "Kafka's tool prints no usage, and another word before",
+        "--nope": _NO_USAGE,
+        "- --broker-list ADDRESS --broker-list ADDRESS": _NO_USAGE,
         "--topic orders --time -9": "kstore refuses a time that Kafka's broker would refuse",
         "-": "kstore takes a directory, too",
     },
@@ -438,6 +442,7 @@ PRODUCER = Tool(
         "",
         "--topic other --topic orders",
         "--topic other --request-required-acks x",
+        "- --topic other --broker-list ADDRESS --broker-list ADDRESS",
         *(
             f"--topic other --{name} x"
             for name in (
@@ -465,6 +470,7 @@ PRODUCER = Tool(
     },
 )
 _SENT = "- --topic other --num-records 3 --throughput -1"
+_BROKEN = "Kafka breaks the name of an option"
 _HEADER = "Kafka prints the header before it reads its numbers"
 PRODUCER_PERF = Tool(
     "producer-perf",
@@ -479,7 +485,7 @@ PRODUCER_PERF = Tool(
     ),
     {
         "-": "Kafka prints its help",
-        _SENT: "Kafka breaks the name of an option",
+        _SENT: _BROKEN,
         f"{_SENT} --record-size 0": "kstore checks the number first",
         f"{_SENT} --record-size 5 --producer-props": "Kafka counts the arguments",
         f"{_SENT} --record-size 5 --producer.config FILE:missing": _NO_FILE,
@@ -495,19 +501,19 @@ CONSUMER_PERF = Tool(
     {
         "--topic orders --messages 3 -": _MISSING,
         "--topic orders --messages x": _HEADER,
+        "- --topic orders --messages 3 --broker-list x:1 --broker-list x:1": _HEADER,
         "--topic orders --messages 3 --reporting-interval 0": _HEADER,
         "--topic orders --messages 3 --fetch-size x": _HEADER,
         "--topic orders --messages 3 --date-format i": _HEADER,
         "--topic orders --messages 3 --consumer.config FILE:missing": _NO_FILE,
         "--topic orders --messages -1": "kstore refuses a number below 0",
     },
-)
-_ALIAS = "kstore has no --broker-list"
+)  # fmt: skip
 VERIFIABLE_PRODUCER = Tool(
     "verifiable-producer",
     _T + "VerifiableProducer",
     (
-        "--nope", "", "--topic", "--topic other --acks 2",
+        "--nope", "", "--topic", "--topic other --acks 2", "--topic other --broker-list x:1",
         *(
             f"--topic other --{name} x"
             for name in (
@@ -517,7 +523,7 @@ VERIFIABLE_PRODUCER = Tool(
         ),
     ),
     {
-        "--topic other -": _ALIAS,
+        "--topic other -": _BROKEN,
         "--topic other --acks x": "for kstore each is a word",
         "--topic other --max-messages 0 --producer.config FILE:missing": _NO_FILE,
     },
@@ -532,10 +538,11 @@ VERIFIABLE_CONSUMER = Tool(
         "--topic orders --group-id g --max-messages",
         "--topic orders --group-id g --max-messages x",
         "--topic orders --group-id g --session-timeout x",
+        "- --topic orders --group-id g --broker-list x:1 --bootstrap-server x:1",
     ),
     {
         "": "Kafka names another one of the missing options",
-        "--topic orders --group-id g -": _ALIAS,
+        "--topic orders --group-id g -": _BROKEN,
         "--topic orders --group-id g --reset-policy nope": "an error of the options",
         "--topic orders --group-id g --assignment-strategy nope.Nope": "kstore has one assignor",
     },

@@ -252,6 +252,31 @@ def add_log_dir_or_server(
         add_command_config(parser, default=default)
 
 
+def add_broker_list(parser: ToolParser, group: "argparse._ActionsContainer | None" = None) -> None:
+    """--broker-list, in Kafka 3 an older name of --bootstrap-server, which takes precedence."""
+    (group or parser).add_argument(
+        "--broker-list",
+        action=_BrokerList,
+        metavar="HOST:PORT[,HOST:PORT...]",
+        help="an older name of --bootstrap-server, without effect if that is given",
+    )
+
+
+class _BrokerList(argparse._StoreAction):
+    """Names the server, unless --bootstrap-server does, on whichever side of this option."""
+
+    def __call__(
+        self,
+        parser: argparse.ArgumentParser,
+        namespace: argparse.Namespace,
+        values: Any,
+        option_string: str | None = None,
+    ) -> None:
+        super().__call__(parser, namespace, values, option_string)
+        if namespace.bootstrap_server is None:  # a later --bootstrap-server replaces it
+            namespace.bootstrap_server = values
+
+
 def check_directory_or_server(
     arguments: argparse.Namespace,
     missing_server: str = 'Missing required argument "[bootstrap-server]"',

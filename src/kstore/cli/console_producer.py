@@ -13,6 +13,7 @@ from kstore.cli.client_properties import add_client_options, client_properties
 from kstore.cli.common import (
     ToolParser,
     WrongOptionsError,
+    add_broker_list,
     add_log_dir_or_server,
     complain,
     flag,
@@ -89,6 +90,7 @@ def describe(parser: ToolParser) -> None:
     parser.epilog = EPILOG
     parser.hints["--dry-run"] = "console-producer appends every line; leave it out"
     add_log_dir_or_server(parser, has_client_options=True)
+    add_broker_list(parser)
     parser.add_argument("--topic", required=True, metavar="NAME", help="REQUIRED: append to it")
     describe_properties(parser)
     parser.add_argument(

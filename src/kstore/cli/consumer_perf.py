@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from kstore.arguments import whole_number
 from kstore.cli.common import ToolParser, complain, named_topic, open_server
 from kstore.cli.java_date_format import JavaDateFormat
-from kstore.cli.server_options import add_server
+from kstore.cli.server_options import add_server, check_server
 from kstore.integers import INT32_MAX, INT64_MAX
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ _IGNORED = ("threads", "num-fetch-threads", "socket-buffer-size", "fetch-size")
 
 def describe(parser: ToolParser) -> None:
     parser.epilog = EPILOG
-    add_server(parser, "--consumer.config")
+    add_server(parser, "--consumer.config", has_broker_list=True)
     parser.add_argument("--topic", required=True, metavar="NAME", help="REQUIRED: the topic")
     parser.add_argument("--messages", required=True, type=whole_number(0, INT64_MAX), metavar="N",
         help="REQUIRED: how many records")  # fmt: skip
@@ -56,6 +56,7 @@ def describe(parser: ToolParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
+    check_server(arguments)
     arguments.shown = JavaDateFormat(arguments.date_format).shown
     if not arguments.hide_header:
         print(header(detailed=arguments.show_detailed_stats))

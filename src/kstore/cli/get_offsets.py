@@ -10,6 +10,7 @@ from kstore.arguments import TIME_FORMS, parse_time, partition_numbers
 from kstore.cli.common import (
     ToolParser,
     WrongOptionsError,
+    add_broker_list,
     add_log_dir_or_server,
     matching_topics,
     open_directory_or_server,
@@ -53,7 +54,7 @@ def describe(parser: ToolParser) -> None:
     parser.epilog = EPILOG
     parser.hints["--group"] = "'kstore consumer-groups --describe' shows the offsets of a group"
     add_log_dir_or_server(parser)
-    parser.add_argument("--broker-list", dest="bootstrap_server", help=argparse.SUPPRESS)
+    add_broker_list(parser)
     parser.add_argument("--topic", metavar="REGEX", help="topics to show (default: all)")
     parser.add_argument("--partitions", metavar="N,N,...", help="partitions to show")
     parser.add_argument(

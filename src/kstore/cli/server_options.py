@@ -3,7 +3,7 @@
 import argparse
 from collections.abc import Iterable, Sequence
 
-from kstore.cli.common import ToolParser, WrongOptionsError, add_command_config
+from kstore.cli.common import ToolParser, WrongOptionsError, add_broker_list, add_command_config
 
 
 def add_server(
@@ -11,26 +11,48 @@ def add_server(
     *config_aliases: str,
     before_action: bool = False,
     after_action: bool = False,
+    has_broker_list: bool = False,
 ) -> None:
     """--bootstrap-server, required, and --command-config.
 
-    Of a tool with actions they stand before or after the action, and :func:`check_server` misses
-    the server. ``config_aliases`` are older names of --command-config.
+    Of a tool with actions they stand before or after the action. There, and with --broker-list,
+    an older name, :func:`check_server` misses the server. ``config_aliases`` are older names of
+    --command-config.
     """
+    default = argparse.SUPPRESS if after_action else None
     parser.add_argument(
         "--bootstrap-server",
-        required=not before_action and not after_action,
-        default=argparse.SUPPRESS if after_action else None,
+        required=not before_action and not after_action and not has_broker_list,
+        default=default,
         metavar="HOST:PORT[,HOST:PORT...]",
         help="REQUIRED: a Kafka broker, or `kstore serve`",
     )
+    if has_broker_list:
+        add_broker_list(parser)
+    _add_connection(parser, config_aliases, default)
+
+
+def _add_connection(parser: ToolParser, config_aliases: Iterable[str], default: str | None) -> None:
+    """--command-config, and hints for other ways to name a server."""
     del parser.hints["--bootstrap-server"]
     parser.hints["--broker-list"] = "name the server by --bootstrap-server host:port"
     parser.hints["--zookeeper"] = "name the server by --bootstrap-server host:port"
     parser.hints["--bootstrap-controller"] = "name a broker by --bootstrap-server host:port"
-    add_command_config(parser, *config_aliases, default=argparse.SUPPRESS if after_action else None)
+    add_command_config(parser, *config_aliases, default=default)
     for name in ("--log-dir", "--path"):
         parser.hints[name] = "this tool asks a server: --bootstrap-server host:port"
+
+
+def add_either_server(parser: ToolParser, *config_aliases: str) -> None:
+    """As :func:`add_server`, with --broker-list, an older name; exactly one of the two is given."""
+    group = parser.add_mutually_exclusive_group(required=True)
+    group.add_argument(
+        "--bootstrap-server",
+        metavar="HOST:PORT[,HOST:PORT...]",
+        help="REQUIRED: a Kafka broker, or `kstore serve`",
+    )
+    add_broker_list(parser, group)
+    _add_connection(parser, config_aliases, None)
 
 
 def check_server(arguments: argparse.Namespace) -> None:

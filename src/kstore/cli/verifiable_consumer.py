@@ -9,7 +9,7 @@ from kstore.cli.client_properties import client_properties
 from kstore.cli.common import ToolParser, WrongOptionsError, open_server
 from kstore.cli.console_consumer import CONSUMER_PROPERTIES, ISOLATION_LEVELS
 from kstore.cli.event_lines import EventLines, shown_partitions, shown_text
-from kstore.cli.server_options import add_server
+from kstore.cli.server_options import add_either_server
 from kstore.errors import KStoreError
 from kstore.integers import INT32_MAX
 from kstore.topic_partition import TopicPartition
@@ -38,7 +38,7 @@ _CLASSIC_ONLY = "kstore's consumer for servers has only the classic protocol; le
 def describe(parser: ToolParser) -> None:
     parser.epilog = EPILOG
     parser.has_actions = True
-    add_server(parser, "--consumer.config")
+    add_either_server(parser, "--consumer.config")
     parser.add_argument("--topic", required=True, metavar="NAME", help="REQUIRED: the topic")
     parser.add_argument("--group-id", required=True, metavar="ID", help="REQUIRED: the group")
     parser.add_argument("--group-instance-id", metavar="ID", help="makes it a static member")

@@ -14,7 +14,7 @@ from kstore.arguments import whole_number
 from kstore.cli.common import ToolParser, open_server
 from kstore.cli.console_producer import producer_options
 from kstore.cli.event_lines import EventLines, shown_text
-from kstore.cli.server_options import add_server
+from kstore.cli.server_options import add_either_server
 from kstore.errors import KStoreError, UnknownTopicOrPartitionError
 from kstore.integers import INT32_MAX, INT64_MAX
 from kstore.remote.answer_errors import exception_name, is_retriable, raise_for
@@ -47,7 +47,7 @@ UNKNOWN_TOPIC = UnknownTopicOrPartitionError.code
 def describe(parser: ToolParser) -> None:
     parser.epilog = EPILOG
     parser.has_actions = True
-    add_server(parser, "--producer.config")
+    add_either_server(parser, "--producer.config")
     parser.add_argument("--topic", required=True, metavar="NAME", help="REQUIRED: the topic")
     parser.add_argument("--max-messages", type=whole_number(-1, INT32_MAX), default=-1,
         metavar="N", help="how many records (default: -1, until a signal)")  # fmt: skip

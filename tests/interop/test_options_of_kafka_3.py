@@ -1,0 +1,101 @@
+"""Options of Kafka 3 for older scripts and for Kafka's own tests, at both brokers."""
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+
+import pytest
+
+from interop.kafka_jars import java_command, libs
+from interop.kstore_node import SOURCES, KstoreNode, either_node
+from interop.node import Node, die_with_parent
+
+VERSION = "3.9.2"
+TOOLS = "org.apache.kafka.tools"
+OURS = {
+    "kafka.tools.ConsoleProducer": "console-producer",
+    f"{TOOLS}.consumer.ConsoleConsumer": "console-consumer",
+    f"{TOOLS}.ConsumerPerformance": "consumer-perf",
+    f"{TOOLS}.GetOffsetShell": "get-offsets",
+}
+WHO = ("theirs", "ours")
+CONSUMER = f"{TOOLS}.consumer.ConsoleConsumer"
+
+
+@pytest.fixture(scope="module", params=["kstore", VERSION])
+def served(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Node | KstoreNode]:
+    libs(VERSION)
+    settings: dict[str, object] = {"group_initial_rebalance_delay_ms": 0}
+    with either_node(request.param, tmp_path_factory.mktemp("served"), **settings) as broker:
+        yield broker
+
+
+def command(who: str, main: str, *words: object) -> list[str]:
+    """The command line of Kafka's tool, or of ours."""
+    if who == "theirs":
+        return java_command(VERSION, main, *words)
+    return [sys.executable, "-m", "kstore", OURS[main], *map(str, words)]
+
+
+def started(who: str, main: str, *words: object) -> subprocess.Popen[bytes]:
+    return subprocess.Popen(
+        command(who, main, *words), stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE, env={**os.environ, "PYTHONPATH": os.fspath(SOURCES)},
+        preexec_fn=die_with_parent,
+    )  # fmt: skip
+
+
+def printed(who: str, main: str, *words: object, text: bytes = b"") -> tuple[int, list[str]]:
+    """The status of a tool, and the lines of its standard output."""
+    with started(who, main, *words) as process:
+        try:
+            out, _ = process.communicate(text, timeout=150)
+        finally:
+            process.kill()
+    return process.returncode, out.decode().splitlines()
+
+
+def test_the_older_name_of_the_server(served: Node | KstoreNode) -> None:
+    unused = "127.0.0.1:1"  # nothing listens there: the newer name takes precedence
+    found = []
+    for who in WHO:
+        topic = f"{who}-named"
+        served.create_topic(topic)
+        older = ("--broker-list", served.address)
+        sent = printed(who, "kafka.tools.ConsoleProducer", "--topic", topic, *older, text=b"a\nb\n")
+        offsets = printed(who, f"{TOOLS}.GetOffsetShell", "--topic", topic, *older)
+        both = ("--broker-list", unused, "--bootstrap-server", served.address)
+        read = ("--topic", topic, "--messages", 2, "--hide-header")
+        status, (line,) = printed(who, f"{TOOLS}.ConsumerPerformance", *read, *both)
+        found.append((sent, offsets, status, line.split(", ")[4]))
+    assert found[0] == ((0, []), (0, ["theirs-named:0:2"]), 0, "2")
+    assert found[1] == ((0, []), (0, ["ours-named:0:2"]), 0, "2")
+
+
+def test_the_last_line_for_system_tests(served: Node | KstoreNode) -> None:
+    served.create_topic("events")
+    served.produce("events", [(None, "v")])
+    at = ("--bootstrap-server", served.address, "--topic", "events", "--enable-systest-events")
+    for words in (
+        ("--from-beginning", "--max-messages", 1),
+        ("--partition", 0, "--offset", "latest", "--timeout-ms", 100),
+        ("--partition", 0, "--offset", "nope"),
+        ("--partition", 0, "--offset", "earliest", "--max-messages", 1,
+         "--value-deserializer", "org.apache.kafka.common.serialization.LongDeserializer"),
+    ):  # fmt: skip
+        ours, theirs = (printed(who, CONSUMER, *at, *words) for who in WHO)
+        assert ours == theirs, words
+    for who in WHO:
+        process = started(who, CONSUMER, *at, "--from-beginning")
+        try:
+            assert process.stdout is not None
+            assert process.stdout.readline() == b"v\n"
+            process.send_signal(signal.SIGTERM)
+            assert process.communicate(timeout=60)[0] == b"shutdown_complete\n"
+        finally:
+            process.kill()
+        assert process.returncode == 128 + signal.SIGTERM
