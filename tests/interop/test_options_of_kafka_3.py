@@ -1,6 +1,7 @@
 """Options of Kafka 3 for older scripts and for Kafka's own tests, at both brokers."""
 
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -19,6 +20,7 @@ OURS = {
     f"{TOOLS}.consumer.ConsoleConsumer": "console-consumer",
     f"{TOOLS}.ConsumerPerformance": "consumer-perf",
     f"{TOOLS}.GetOffsetShell": "get-offsets",
+    f"{TOOLS}.ProducerPerformance": "producer-perf",
 }
 WHO = ("theirs", "ours")
 CONSUMER = f"{TOOLS}.consumer.ConsoleConsumer"
@@ -99,3 +101,48 @@ def test_the_last_line_for_system_tests(served: Node | KstoreNode) -> None:
         finally:
             process.kill()
         assert process.returncode == 128 + signal.SIGTERM
+
+
+def metrics(lines: list[str]) -> dict[str, str]:
+    """The metrics that a tool printed, by name; their table follows an empty line."""
+    table = lines[lines.index("") + 1 :]
+    assert re.fullmatch("Metric Name +Value", table[0])
+    width = table[0].index("Value")
+    assert {line[width - 2 : width] for line in table[1:]} == {": "}
+    names = [line[: width - 2].rstrip() for line in table[1:]]
+    assert names == sorted(names)
+    return {name: line[width:] for name, line in zip(names, table[1:], strict=True)}
+
+
+def test_metrics_have_kafkas_names_and_values(served: Node | KstoreNode) -> None:
+    served.create_topic("measured")
+    at = f"bootstrap.servers={served.address}"
+    sent = ("--topic", "measured", "--num-records", 200, "--record-size", 10, "--throughput", -1,
+            "--producer-props", at, "client.id=one", "--print-metrics")  # fmt: skip
+    read = ("--topic", "measured", "--messages", 400, "--bootstrap-server", served.address,
+            "--timeout", 60_000, "--print-metrics")  # fmt: skip
+    found: dict[str, dict[str, str]] = {who: {} for who in WHO}
+    for tool, words in (("ProducerPerformance", sent), ("ConsumerPerformance", read)):
+        for who in WHO:
+            status, lines = printed(who, f"{TOOLS}.{tool}", *words)
+            assert status == 0
+            found[who] |= metrics(lines)
+    ours, theirs = found["ours"], found["theirs"]
+    assert ours.keys() <= theirs.keys()
+    for name in (
+        "producer-metrics:record-send-total:{client-id=one}",
+        "producer-metrics:record-error-total:{client-id=one}",
+        "producer-metrics:record-retry-total:{client-id=one}",
+        "producer-topic-metrics:record-send-total:{client-id=one, topic=measured}",
+        "consumer-fetch-manager-metrics:records-consumed-total:{client-id=perf-consumer-client}",
+        "consumer-fetch-manager-metrics:bytes-consumed-total:{client-id=perf-consumer-client}",
+        "consumer-fetch-manager-metrics:records-consumed-total:"
+        "{client-id=perf-consumer-client, topic=measured}",
+        "consumer-coordinator-metrics:join-total:{client-id=perf-consumer-client}",
+        "consumer-coordinator-metrics:sync-total:{client-id=perf-consumer-client}",
+        "consumer-coordinator-metrics:heartbeat-total:{client-id=perf-consumer-client}",
+    ):
+        assert ours[name] == theirs[name], name
+    rate = "producer-metrics:record-send-rate:{client-id=one}"
+    assert 200 / 60 < float(ours[rate]) <= 200 / 30
+    assert 200 / 60 < float(theirs[rate]) <= 200 / 30

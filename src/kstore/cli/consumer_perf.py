@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from kstore.arguments import whole_number
 from kstore.cli.common import ToolParser, complain, named_topic, open_server
 from kstore.cli.java_date_format import JavaDateFormat
+from kstore.cli.metric_lines import print_metrics
 from kstore.cli.server_options import add_server, check_server
 from kstore.integers import INT32_MAX, INT64_MAX
 
@@ -16,13 +17,15 @@ if TYPE_CHECKING:
 
 _MIB = 1024 * 1024
 _IDLE = 0.1  # seconds to wait for more records at a time
+_CONNECTIONS = "consumer-metrics:"
 EPILOG = """\
 examples:
   kstore consumer-perf --topic orders --messages 100000 --bootstrap-server localhost:9092
 
 Reads records as a member of a group and prints how many and how fast, as Kafka's tool does; MB is
 1048576 bytes of keys and values. It measures this tool, too, a Python program that fetches from
-one partition after the other: Kafka's own tool or librdkafka's measure a broker.
+one partition after the other: Kafka's own tool or librdkafka's measure a broker. --print-metrics
+prints what kstore's consumer counts, by the names of Kafka's metrics.
 """
 _IGNORED = ("threads", "num-fetch-threads", "socket-buffer-size", "fetch-size")
 
@@ -49,7 +52,8 @@ def describe(parser: ToolParser) -> None:
     for name in _IGNORED:
         parser.add_argument(f"--{name}", type=whole_number(0, INT32_MAX), metavar="N",
             help="without effect")  # fmt: skip
-    parser.hints["--print-metrics"] = "kstore's consumer has no metrics; leave it out"
+    parser.add_argument("--print-metrics", action="store_true",
+        help="print the metrics of the consumer at the end")  # fmt: skip
     parser.add_argument("--date-format", metavar="PATTERN", default="yyyy-MM-dd HH:mm:ss:SSS",
         help="how times are printed, a pattern of Java's SimpleDateFormat (default: "
         "yyyy-MM-dd HH:mm:ss:SSS)")  # fmt: skip
@@ -72,6 +76,12 @@ def run(arguments: argparse.Namespace) -> int:
     if not arguments.show_detailed_stats:
         shown = arguments.shown
         print(", ".join((shown(begun), shown(ended), *measured.total(ended - begun))))
+    if arguments.print_metrics:
+        values = store.cluster.metrics.values("consumer", store.client_id)
+        # Kafka's tool has closed its connections by now, and their metrics with them.
+        print_metrics(
+            {name: value for name, value in values.items() if not name.startswith(_CONNECTIONS)}
+        )
     return 0
 
 

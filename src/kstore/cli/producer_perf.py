@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from kstore.arguments import read_properties, whole_number
 from kstore.cli.common import ToolParser, WrongOptionsError, open_server, unescape
 from kstore.cli.console_producer import producer_options
+from kstore.cli.metric_lines import print_metrics
 from kstore.integers import INT32_MAX, INT64_MAX
 from kstore.signals import StopRequest
 
@@ -20,6 +21,7 @@ _MIB = 1024 * 1024
 _SAMPLES = 500_000  # the maximum number of latencies for the percentiles
 _WINDOW = 5.0  # seconds between two lines
 _SERVERS = "bootstrap.servers"
+_CLIENT_ID = "perf-producer-client"
 EPILOG = """\
 examples:
   kstore producer-perf --topic orders --num-records 100000 --record-size 100 --throughput -1 \\
@@ -29,6 +31,7 @@ Sends records as fast as --throughput allows (records a second; -1: no limit) an
 every five seconds and one at the end, as Kafka's tool does; MB is 1048576 bytes. It measures this
 tool, too: a Python program that waits for each batch of a partition before it sends the next one.
 Kafka's own tool or librdkafka's measure a broker. Ctrl-C and SIGTERM deliver what was sent.
+--print-metrics prints what kstore's producer counts, by the names of Kafka's metrics.
 """
 
 
@@ -54,7 +57,8 @@ def describe(parser: ToolParser) -> None:
     parser.add_argument("--bootstrap-server", metavar="HOST:PORT[,HOST:PORT...]",
         help="the broker, if bootstrap.servers is not among the settings")  # fmt: skip
     del parser.hints["--bootstrap-server"], parser.hints["--command-config"]
-    parser.hints["--print-metrics"] = "kstore's producer has no metrics; leave it out"
+    parser.add_argument("--print-metrics", action="store_true",
+        help="print the metrics of the producer at the end")  # fmt: skip
     for name in ("--transactional-id", "--transaction-duration-ms"):
         parser.hints[name] = "kstore's producer for servers has no transactions; leave it out"
 
@@ -62,7 +66,7 @@ def describe(parser: ToolParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     options = settings_of(arguments)
     statistics = Statistics()
-    with StopRequest() as stop, open_server(arguments) as store:
+    with StopRequest() as stop, open_server(arguments, client_id=_CLIENT_ID) as store:
         with store.producer(arguments.topic, **options) as producer:
             started = time.monotonic()
             values = payloads(arguments)
@@ -73,6 +77,8 @@ def run(arguments: argparse.Namespace) -> int:
                 statistics.sent(producer.send(value), len(value))
                 pace(arguments.throughput, number + 1, started)
         statistics.report_total()
+        if arguments.print_metrics:
+            print_metrics(store.cluster.metrics.values("producer", store.client_id))
         return 128 + stop.number if stop.number else 0
 
 

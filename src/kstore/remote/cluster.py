@@ -10,6 +10,7 @@ from kstore.integers import check_seconds
 from kstore.protocol.messages.metadata import MetadataRequest, MetadataResponse
 from kstore.remote.answer_errors import error_of, is_retriable
 from kstore.remote.authentication import AuthenticationFailedError
+from kstore.remote.client_metrics import ClientMetrics
 from kstore.remote.connection import (
     Answer,
     Begun,
@@ -63,7 +64,9 @@ class Cluster:
         client_id: str = "kstore",
         timeout: "Seconds" = 30.0,
         security: ClientSecurity = _PLAINTEXT,
+        metrics: ClientMetrics | None = None,
     ) -> None:
+        self.metrics = ClientMetrics() if metrics is None else metrics
         self._pid = os.getpid()
         self.bootstrap_servers = bootstrap_servers
         self._servers = parse_servers(bootstrap_servers)
@@ -151,6 +154,7 @@ class Cluster:
             timeout=self._timeout,
             security=self._security,
             may_be_old=not self._reports_versions,
+            metrics=self.metrics,
         )
         self._reports_versions = self._reports_versions or bool(connection.versions)
         return connection

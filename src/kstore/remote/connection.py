@@ -24,6 +24,7 @@ from kstore.protocol.messages.sasl_authenticate import (
 from kstore.protocol.messages.sasl_handshake import SaslHandshakeRequest, SaslHandshakeResponse
 from kstore.protocol.wire import Reader, Writer
 from kstore.remote.authentication import AuthenticationFailedError, authenticate, fetch_token
+from kstore.remote.client_metrics import ClientMetrics
 from kstore.security.client_settings import ClientSasl, ClientSecurity
 from kstore.security.client_tls import ClientTls, client_context
 
@@ -97,9 +98,11 @@ class Connection:
         timeout: float = 30.0,
         security: ClientSecurity = _PLAINTEXT,
         may_be_old: bool = True,
+        metrics: ClientMetrics | None = None,
     ) -> None:
         self.address = f"{host}:{port}"
         self._client_id = client_id
+        self._metrics = ClientMetrics() if metrics is None else metrics
         self._correlation_id = 0
         self._unanswered = 0  # requests whose responses were not received yet
         self._largest = 0  # bytes of the largest response so far
@@ -108,6 +111,7 @@ class Connection:
         self._tls, self._sasl = security.tls, security.sasl
         self._session_ends = float("inf")  # by time.monotonic
         self._socket = self._connect()
+        self._metrics.count("connection-creation")
         try:
             self.versions = self._ask_versions(may_be_old)  # empty for a broker before 0.10
             if self._sasl is not None:
@@ -348,6 +352,7 @@ class Connection:
         request.encode(writer, version)
         body = b"".join(bytes(chunk) for chunk in writer.chunks())
         self._socket.sendall(_SIZE.pack(len(body)) + body)
+        self._metrics.request(_SIZE.size + len(body))
         return self._correlation_id
 
     def _receive_frame(self, deadline: float, seconds: float) -> bytearray:
@@ -364,6 +369,7 @@ class Connection:
         self._socket.settimeout(seconds)
         frame = self._receive(size, flows_until)
         self._largest = max(self._largest, size)
+        self._metrics.response(_SIZE.size + size)
         return frame
 
     def _receive(self, size: int, deadline: float) -> bytearray:

@@ -11,6 +11,7 @@ from kstore.errors import CorruptRecordError
 from kstore.integers import INT64_MAX
 from kstore.record import Record
 from kstore.record.scan import scan_records
+from kstore.remote.fetch_counts import FetchCounts
 from kstore.topic_partition import TopicPartition
 
 if TYPE_CHECKING:
@@ -57,6 +58,7 @@ class RemoteConsumer:
             each: topics[each.topic][each.partition] for each in self.assignment
         }
         self._reset = auto_offset_reset
+        self._counts = FetchCounts(store.cluster.metrics)
         self._positions: dict[TopicPartition, int] = {}
         self._sizes = dict.fromkeys(self.assignment, _FETCH_BYTES)
 
@@ -111,6 +113,7 @@ class RemoteConsumer:
     def _next(self, tp: TopicPartition, wait_ms: int) -> RemoteBatch | None:
         """Fetch from the current position; None if there are no records."""
         start = self._positions[tp]
+        began = monotonic()
         found = self._logs[tp].fetch(
             start,
             max_bytes=self._sizes[tp],
@@ -118,6 +121,7 @@ class RemoteConsumer:
             isolation_level=READ_COMMITTED if self._is_committed else 0,
         )
         data = bytes(found.records or b"")
+        self._counts.fetch((monotonic() - began) * 1000)
         if not data:
             return None
         records = list(self._decode(found, data, start))
@@ -132,6 +136,7 @@ class RemoteConsumer:
                 offset=start,
             )
         self._positions[tp] = stop
+        self._counts.records(tp.topic, len(records), data)
         return RemoteBatch(tp.topic, tp.partition, records, start, stop)
 
     def _enlarge(self, tp: TopicPartition, offset: int) -> None:

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 OnPartitions = Callable[[Sequence[TopicPartition]], object]
 _LATEST, _EARLIEST = -1, -2
+_METRICS = "coordinator-metrics"
 _COMMIT_INTERVAL = 5.0  # seconds, Kafka's auto.commit.interval.ms
 _METADATA_AGE = 300.0  # seconds, Kafka's metadata.max.age.ms
 _IDLE = 0.1  # seconds between checks of a member without partitions
@@ -124,7 +125,12 @@ class GroupConsumer:
             self._revoke()
             self._seen, self._seen_at = self._partition_counts(), now
             self.assignment = self._membership.join(self._seen)
-            self.joining_time += time.monotonic() - now
+            joining = time.monotonic() - now
+            self.joining_time += joining
+            metrics = self._store.cluster.metrics
+            metrics.add("rebalance", 1, group=_METRICS)
+            metrics.add("rebalance-latency", joining * 1000, group=_METRICS)
+            metrics.measure("rebalance-latency", joining * 1000, group=_METRICS)
             self._reader = self._read(self.assignment)
             if self._on_assigned is not None:
                 self._on_assigned(self.assignment)

@@ -23,6 +23,7 @@ from kstore.remote.coordinators import GROUP, ask_coordinator
 from kstore.remote.groups import assigned_partitions, commit_offsets
 from kstore.topic_partition import TopicPartition
 
+_METRICS = "coordinator-metrics"
 _PAUSE = 0.1  # seconds between attempts to join
 _PATIENCE = 2  # rebalances, each of its timeout, that other members may begin meanwhile
 # Codes after which a member rejoins, and the code after which it needs a new member id.
@@ -66,6 +67,7 @@ class Membership:
         self._interval = heartbeat_interval_ms / 1000
         self._next_heartbeat = 0.0
         self._is_current = False
+        cluster.metrics.count("heartbeat", 0, group=_METRICS)  # a short membership sends none
 
     # --- joining ----------------------------------------------------------------------------
 
@@ -101,6 +103,7 @@ class Membership:
             protocol_type=CONSUMER,
             protocols=[JoinGroupRequest.Protocols(range_assignor.NAME, metadata)],
         )
+        began = time.monotonic()
         answer = ask_coordinator(
             self._cluster,
             self.group,
@@ -118,6 +121,7 @@ class Membership:
         raise_for(answer.error_code, None, f"group {self.group}")
         self.member_id = answer.member_id
         self.generation = answer.generation_id
+        self._count("join", "join-time", began)
         return answer
 
     def _sync(self, joined: JoinGroupResponse) -> bytes | None:
@@ -134,6 +138,7 @@ class Membership:
             protocol_name=joined.protocol_name,
             assignments=assignments,
         )
+        began = time.monotonic()
         answer = ask_coordinator(
             self._cluster,
             self.group,
@@ -145,6 +150,7 @@ class Membership:
         if self._lost(answer.error_code):
             return None
         raise_for(answer.error_code, None, f"group {self.group}")
+        self._count("sync", "sync-time", began)
         return answer.assignment
 
     def _assign(self, joined: JoinGroupResponse) -> list[SyncGroupRequest.Assignments]:
@@ -188,6 +194,7 @@ class Membership:
                 member_id=self.member_id,
                 group_instance_id=self.group_instance_id,
             )
+            began = time.monotonic()
             answer = ask_coordinator(
                 self._cluster,
                 self.group,
@@ -195,6 +202,9 @@ class Membership:
                 HeartbeatResponse,
                 code_of=lambda answer: answer.error_code,
             )
+            self._cluster.metrics.count("heartbeat", group=_METRICS)
+            took = (time.monotonic() - began) * 1000
+            self._cluster.metrics.largest("heartbeat-response-time", took, group=_METRICS)
             if not self._lost(answer.error_code):
                 raise_for(answer.error_code, None, f"group {self.group}")
             self._next_heartbeat = time.monotonic() + self._interval
@@ -206,6 +216,7 @@ class Membership:
 
     def commit(self, offsets: Mapping[TopicPartition, int]) -> bool:
         """Commit offsets in this generation; False if a newer generation has begun."""
+        began = time.monotonic()
         try:
             commit_offsets(
                 self._cluster,
@@ -219,7 +230,14 @@ class Membership:
             if self._lost(error.code):
                 return False
             raise
+        self._count("commit", "commit-latency", began)
         return True
+
+    def _count(self, name: str, duration: str, began: float) -> None:
+        """Count a request that succeeded, and how long it took."""
+        metrics = self._cluster.metrics
+        metrics.count(name, group=_METRICS)
+        metrics.measure(duration, (time.monotonic() - began) * 1000, group=_METRICS)
 
     def leave(self) -> None:
         """Leave the group, so that other members take over immediately. Idempotent.

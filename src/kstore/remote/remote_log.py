@@ -1,5 +1,6 @@
 """A partition of a cluster: offsets, batch appends, record deletion."""
 
+from time import monotonic
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from kstore.config import LogConfig
@@ -13,6 +14,7 @@ from kstore.record import timestamp
 from kstore.remote.answer_errors import error_of, raise_for
 from kstore.remote.connection import UndecodableResponseError
 from kstore.remote.fetches import check_topic
+from kstore.remote.produce_counts import ProduceCounts
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -115,15 +117,25 @@ class RemoteLog:
             timeout_ms=_PRODUCE_TIMEOUT_MS,
             topic_data=[ProduceRequest.TopicData(name=self.topic, partition_data=[asked])],
         )
+        counts = ProduceCounts(self._cluster.metrics, self.topic, batch)
         if self.acks == 0:
             self._cluster.send(request, node=self._leader())
             return AppendInfo(-1, -1, -1, len(batch))
-        return self._cluster.retrying(
-            lambda: self._produce(request, len(batch)), forget=(self.topic, self.partition)
-        )
+
+        def attempt() -> AppendInfo:
+            counts.attempt()
+            return self._produce(request, len(batch))
+
+        try:
+            return self._cluster.retrying(attempt, forget=(self.topic, self.partition))
+        except Exception as error:
+            counts.fail(error)
+            raise
 
     def _produce(self, request: ProduceRequest, size: int) -> AppendInfo:
+        began = monotonic()
         answer = self._cluster.ask(request, ProduceResponse, node=self._leader())
+        self._cluster.metrics.measure("request-latency", (monotonic() - began) * 1000)
         found = only(only(answer.responses, self.path).partition_responses, self.path)
         self._check_partition(found.index)
         message = found.error_message

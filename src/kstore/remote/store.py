@@ -11,9 +11,11 @@ from kstore.protocol.messages.create_partitions import (
 from kstore.protocol.messages.create_topics import CreateTopicsRequest, CreateTopicsResponse
 from kstore.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicsResponse
 from kstore.remote.answer_errors import error_of, raise_for
+from kstore.remote.client_metrics import ClientMetrics
 from kstore.remote.cluster import Cluster
 from kstore.remote.consumer import RemoteConsumer
 from kstore.remote.group_consumer import GroupConsumer
+from kstore.remote.produce_counts import prepare_counts
 from kstore.remote.remote_log import only
 from kstore.remote.topic import RemoteTopic
 from kstore.security.client_settings import ClientSecurity
@@ -44,6 +46,8 @@ class RemoteStore(Mapping[str, RemoteTopic]):
         The client id in requests.
     security
         How its connections are encrypted and authenticated; by default not.
+    metrics
+        Count what the connections and their clients do, including producers; by default its own.
     """
 
     writable = True
@@ -55,12 +59,18 @@ class RemoteStore(Mapping[str, RemoteTopic]):
         timeout: "Seconds" = 30.0,
         client_id: str = "kstore",
         security: ClientSecurity = _PLAINTEXT,
+        metrics: ClientMetrics | None = None,
     ) -> None:
         self.bootstrap_servers = bootstrap_servers
+        self.client_id = client_id
         self._timeout = timeout
         self._security = security
         self.cluster = Cluster(
-            bootstrap_servers, client_id=client_id, timeout=timeout, security=security
+            bootstrap_servers,
+            client_id=client_id,
+            timeout=timeout,
+            security=security,
+            metrics=metrics,
         )
         self._of_producers: list[RemoteStore] = []
 
@@ -187,10 +197,17 @@ class RemoteStore(Mapping[str, RemoteTopic]):
 
         It has its own connections, because it sends on its own thread. Close it before the store.
         """
-        store = RemoteStore(self.bootstrap_servers, timeout=self._timeout, security=self._security)
+        store = RemoteStore(
+            self.bootstrap_servers,
+            timeout=self._timeout,
+            client_id=self.client_id,
+            security=self._security,
+            metrics=self.cluster.metrics,
+        )
         self._of_producers.append(store)
         handle = store[topic]
         handle.acks = -1 if acks in ("all", -1) else int(acks)
+        prepare_counts(store.cluster.metrics, topic)
         return Producer(cast(Any, handle), acks=acks, **options)
 
     def consumer(

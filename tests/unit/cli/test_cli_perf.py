@@ -104,7 +104,6 @@ def test_throughput_limits_the_rate(tool: Tool, broker: Broker, topic: str) -> N
         (["--producer-props", "acks=all"], "needs bootstrap.servers=host:port"),
         (["--producer-props", "acks"], "Invalid property: acks"),
         (["--transactional-id", "x"], "no transactions"),
-        (["--print-metrics"], "no metrics"),
         (["--payload-monotonic"], "not allowed with argument"),
     ],
 )
@@ -143,6 +142,33 @@ def test_consumer_perf_prints_what_it_read_and_warns_of_fewer(
     status, lines, errors = tool(*asked, "--messages", 201, "--timeout", 300, "--hide-header")
     assert (status, len(lines)) == (0, 1)
     assert errors[0].startswith("WARNING: Exiting before consuming the expected number")
+
+
+def figures(lines: list[str]) -> dict[str, float]:
+    """Metrics by their names without groups and tags; the table follows an empty line."""
+    width = lines[lines.index("") + 1].index("Value")
+    table = lines[lines.index("") + 2 :]
+    assert {line[width - 2 : width] for line in table} == {": "}
+    assert table == sorted(table)
+    return {line.split(":")[1]: float(line[width:]) for line in table if ", topic" not in line}
+
+
+def test_metrics_follow_the_total(tool: Tool, broker: Broker, topic: str) -> None:
+    words = ("--record-size", 20, "--print-metrics")
+    status, lines, errors = produce(tool, broker, topic, 100, *words)
+    assert (status, errors) == (0, [])
+    assert LINE.fullmatch(lines[lines.index("") - 1])
+    found = figures(lines)
+    assert (found["record-send-total"], found["record-error-total"]) == (100, 0)
+    assert found["outgoing-byte-total"] > found["batch-size-max"] >= 61 + 20
+    assert any("{client-id=perf-producer-client, topic=" in line for line in lines)
+    asked = ("consumer-perf", "--topic", topic, "--bootstrap-server", broker.bootstrap_servers)
+    status, lines, errors = tool(*asked, "--messages", 100, "--print-metrics")
+    assert (status, errors) == (0, [])
+    found = figures(lines)
+    assert (found["records-consumed-total"], found["join-total"]) == (100, 1)
+    assert 100 * 27 <= found["bytes-consumed-total"] <= 100 * 29  # with fields of 7 to 9 bytes
+    assert "request-total" not in found  # as in Kafka, whose tool has closed its connections
 
 
 def test_figures_of_reading_are_printed_by_interval(tool: Tool, broker: Broker, topic: str) -> None:

@@ -8,6 +8,7 @@ import pytest
 
 import kstore
 from kstore import LogConfig, TopicPartition
+from kstore._native.format.batch_fields import V2_HEADER_SIZE
 from kstore.errors import CorruptRecordError, SourceError
 from kstore.protocol.messages.delete_records import DeleteRecordsResponse
 from kstore.protocol.messages.fetch import FetchResponse
@@ -21,6 +22,12 @@ from support.stores import QUIET
 
 PRODUCE, DELETE_RECORDS = 0, 21
 ID, OTHER = b"i" * 16, b"o" * 16
+
+
+class Topics(dict[str, list[RemoteLog]]):
+    """As much of a store as a consumer uses."""
+
+    cluster: Cluster
 
 
 @pytest.fixture
@@ -72,7 +79,7 @@ def test_answers_about_another_partition_are_refused(broker: FakeBroker, log: Re
     }
     for ask in (
         lambda: log._list_offset(EARLIEST),
-        lambda: log.append_as_leader(b"batch"),
+        lambda: log.append_as_leader(bytes(V2_HEADER_SIZE)),
         lambda: log.delete_records(5),
     ):
         with pytest.raises(SourceError, match="the response about t-0 is about partition 7"):
@@ -93,7 +100,9 @@ def test_a_leader_that_repeats_its_batches_ends_the_reading(
         return fetched(data=data)
 
     broker.answers[FETCH] = repeat
-    consumer = RemoteConsumer({"t": [log]}, [("t", 0)], "earliest", "read_uncommitted")
+    store: Any = Topics({"t": [log]})
+    store.cluster = log._cluster
+    consumer = RemoteConsumer(store, [("t", 0)], "earliest", "read_uncommitted")
     consumer.seek(TopicPartition("t", 0), 0)
     batches = consumer.batches(5)
     assert [record.value for record in next(batches)] == [b"v"]
