@@ -12,6 +12,8 @@ import pytest
 from interop.kafka_jars import java_command, libs
 from interop.kstore_node import SOURCES, KstoreNode, either_node
 from interop.node import Node, die_with_parent
+from kstore.remote.store import RemoteStore
+from kstore.remote.transactions import describe_transaction
 
 VERSION = "3.9.2"
 TOOLS = "org.apache.kafka.tools"
@@ -114,11 +116,40 @@ def metrics(lines: list[str]) -> dict[str, str]:
     return {name: line[width:] for name, line in zip(names, table[1:], strict=True)}
 
 
+def test_transactions_of_one_producer_after_the_other(served: Node | KstoreNode) -> None:
+    """Both have the same transactional id: each fences the one before it."""
+    served.create_topic("transactions", partitions=2)
+    at = f"bootstrap.servers={served.address}"
+    sent = ("--topic", "transactions", "--num-records", 300, "--record-size", 10,
+            "--throughput", 1000, "--transaction-duration-ms", 50,
+            "--producer-props", at)  # fmt: skip
+    lines = []
+    for who in ("theirs", "ours", "theirs", "ours"):
+        status, shown = printed(who, f"{TOOLS}.ProducerPerformance", *sent)
+        assert status == 0
+        lines.append(re.sub(r"\d+", "0", shown[-1]))
+    assert len(set(lines)) == 1
+    read = ("--topic", "transactions", "--from-beginning", "--bootstrap-server", served.address,
+            "--isolation-level", "read_committed", "--timeout-ms", 8000)  # fmt: skip
+    for who in WHO:
+        assert len(printed(who, CONSUMER, *read)[1]) == 4 * 300
+    ends = printed("theirs", f"{TOOLS}.GetOffsetShell", "--topic", "transactions",
+                   "--bootstrap-server", served.address)[1]  # fmt: skip
+    # One marker in a partition for each transaction that has records there.
+    assert sum(int(line.rpartition(":")[2]) for line in ends) - 4 * 300 >= 4 * 4
+    with RemoteStore(served.address) as store:
+        described = describe_transaction(
+            store.cluster, "performance-producer-default-transactional-id"
+        )
+    assert (described.state, described.producer_epoch) == ("CompleteCommit", 3)
+
+
 def test_metrics_have_kafkas_names_and_values(served: Node | KstoreNode) -> None:
     served.create_topic("measured")
     at = f"bootstrap.servers={served.address}"
     sent = ("--topic", "measured", "--num-records", 200, "--record-size", 10, "--throughput", -1,
-            "--producer-props", at, "client.id=one", "--print-metrics")  # fmt: skip
+            "--producer-props", at, "client.id=one", "--print-metrics",
+            "--transaction-duration-ms", 60_000)  # fmt: skip
     read = ("--topic", "measured", "--messages", 400, "--bootstrap-server", served.address,
             "--timeout", 60_000, "--print-metrics")  # fmt: skip
     found: dict[str, dict[str, str]] = {who: {} for who in WHO}

@@ -481,6 +481,8 @@ PRODUCER_PERF = Tool(
         "- --topic other --num-records x --throughput -1",
         f"{_SENT} --record-size 5 --payload-monotonic", f"{_SENT} --payload-file FILE:missing",
         f"{_SENT} --record-size 5 --print-metrics",
+        f"{_SENT} --record-size 5 --transactional-id a --transaction-duration-ms 5",
+        f"{_SENT} --record-size 5 --transaction-duration-ms x",
         f"{_SENT} --record-size 5 --producer-props nope",
         f"{_SENT} --record-size 5 --producer-props bootstrap.servers=x acks=nope",
     ),
@@ -491,7 +493,6 @@ PRODUCER_PERF = Tool(
         f"{_SENT} --record-size 5 --producer-props": "Kafka counts the arguments",
         f"{_SENT} --record-size 5 --producer.config FILE:missing": _NO_FILE,
         "- --topic other --num-records 3 --throughput x": "kstore takes whole numbers",
-        f"{_SENT} --record-size 5 --transactional-id a": "kstore's has no transactions",
     },
 )  # fmt: skip
 CONSUMER_PERF = Tool(

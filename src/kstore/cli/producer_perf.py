@@ -11,17 +11,23 @@ from kstore.arguments import read_properties, whole_number
 from kstore.cli.common import ToolParser, WrongOptionsError, open_server, unescape
 from kstore.cli.console_producer import producer_options
 from kstore.cli.metric_lines import print_metrics
+from kstore.cli.timed_transactions import TimedTransactions
+from kstore.config import parse_whole_number
 from kstore.integers import INT32_MAX, INT64_MAX
 from kstore.signals import StopRequest
 
 if TYPE_CHECKING:
     from kstore.client.delivery import Delivery
+    from kstore.client.producer import Producer
+    from kstore.remote.transactional_producer import RemoteTransactionalProducer
 
 _MIB = 1024 * 1024
 _SAMPLES = 500_000  # the maximum number of latencies for the percentiles
 _WINDOW = 5.0  # seconds between two lines
 _SERVERS = "bootstrap.servers"
 _CLIENT_ID = "perf-producer-client"
+_TRANSACTIONAL_ID = "performance-producer-default-transactional-id"
+_DURATION_MS = 3000  # of transactions that have an id and no duration, as in Kafka 4
 EPILOG = """\
 examples:
   kstore producer-perf --topic orders --num-records 100000 --record-size 100 --throughput -1 \\
@@ -30,8 +36,10 @@ examples:
 Sends records as fast as --throughput allows (records a second; -1: no limit) and prints a line
 every five seconds and one at the end, as Kafka's tool does; MB is 1048576 bytes. It measures this
 tool, too: a Python program that waits for each batch of a partition before it sends the next one.
-Kafka's own tool or librdkafka's measure a broker. Ctrl-C and SIGTERM deliver what was sent.
---print-metrics prints what kstore's producer counts, by the names of Kafka's metrics.
+Kafka's own tool or librdkafka's measure a broker. Ctrl-C and SIGTERM deliver what was sent, or
+abort the transaction that is open. A transaction longer than transaction.timeout.ms of
+--producer-props, by default 60000, is aborted, too. --print-metrics prints what kstore's producer
+counts, by the names of Kafka's metrics.
 """
 
 
@@ -59,27 +67,59 @@ def describe(parser: ToolParser) -> None:
     del parser.hints["--bootstrap-server"], parser.hints["--command-config"]
     parser.add_argument("--print-metrics", action="store_true",
         help="print the metrics of the producer at the end")  # fmt: skip
-    for name in ("--transactional-id", "--transaction-duration-ms"):
-        parser.hints[name] = "kstore's producer for servers has no transactions; leave it out"
+    parser.add_argument("--transactional-id", metavar="ID",
+        help=f"send in transactions of this id (default: {_TRANSACTIONAL_ID}, if only the "
+        "duration is given)")  # fmt: skip
+    parser.add_argument("--transaction-duration-ms", type=whole_number(0, INT64_MAX), metavar="MS",
+        help=f"commit each transaction after this time; 0: send without transactions (default: "
+        f"{_DURATION_MS} with an id, otherwise 0)")  # fmt: skip
 
 
 def run(arguments: argparse.Namespace) -> int:
     options = settings_of(arguments)
     statistics = Statistics()
     with StopRequest() as stop, open_server(arguments, client_id=_CLIENT_ID) as store:
-        with store.producer(arguments.topic, **options) as producer:
-            started = time.monotonic()
-            values = payloads(arguments)
-            for number in range(arguments.num_records):
-                if stop.number:
-                    break
-                value = next(values)
-                statistics.sent(producer.send(value), len(value))
-                pace(arguments.throughput, number + 1, started)
+        if arguments.transaction_duration_ms:
+            with store.transactional_producer(
+                arguments.topic,
+                arguments.transactional_id,
+                timeout_ms=arguments.transaction_timeout_ms,
+                **options,
+            ) as producer:
+                seconds = arguments.transaction_duration_ms / 1000
+                transactions = TimedTransactions(producer, seconds)
+                send(producer, arguments, statistics, stop, transactions)
+        else:
+            with store.producer(arguments.topic, **options) as producer:
+                send(producer, arguments, statistics, stop)
         statistics.report_total()
         if arguments.print_metrics:
             print_metrics(store.cluster.metrics.values("producer", store.client_id))
         return 128 + stop.number if stop.number else 0
+
+
+def send(
+    producer: "Producer | RemoteTransactionalProducer",
+    arguments: argparse.Namespace,
+    statistics: "Statistics",
+    stop: StopRequest,
+    transactions: TimedTransactions | None = None,
+) -> None:
+    """Send the records, at most as fast as --throughput; a signal ends them."""
+    started = time.monotonic()
+    values = payloads(arguments)
+    for number in range(arguments.num_records):
+        if stop.number:
+            break
+        value = next(values)
+        if transactions is not None:
+            transactions.before_record()
+        statistics.sent(producer.send(value), len(value))
+        if transactions is not None:
+            transactions.after_record()
+        pace(arguments.throughput, number + 1, started)
+    if transactions is not None:
+        transactions.end()
 
 
 def settings_of(arguments: argparse.Namespace) -> dict[str, Any]:
@@ -96,6 +136,7 @@ def settings_of(arguments: argparse.Namespace) -> dict[str, Any]:
     if not servers:
         raise WrongOptionsError("--producer-props needs bootstrap.servers=host:port")
     arguments.bootstrap_server = servers
+    apply_transactions(arguments, given)
     of_producer = argparse.Namespace(
         bootstrap_server=servers,
         producer=[f"{name}={value}" for name, value in given.items()],
@@ -108,6 +149,21 @@ def settings_of(arguments: argparse.Namespace) -> dict[str, Any]:
     options = producer_options(of_producer)
     arguments.connection = of_producer.connection
     return options
+
+
+def apply_transactions(arguments: argparse.Namespace, given: dict[str, str]) -> None:
+    """Take the settings of transactions from those of the producer; options take precedence."""
+    by_property = given.pop("transactional.id", None)
+    timeout = given.pop("transaction.timeout.ms", None)
+    identifier = arguments.transactional_id or by_property
+    if arguments.transaction_duration_ms is None:
+        arguments.transaction_duration_ms = _DURATION_MS if identifier else 0
+    arguments.transactional_id = identifier or _TRANSACTIONAL_ID
+    arguments.transaction_timeout_ms = 60_000
+    if timeout is not None:
+        arguments.transaction_timeout_ms = parse_whole_number(
+            timeout, 1, INT32_MAX, name="transaction.timeout.ms"
+        )
 
 
 def payloads(arguments: argparse.Namespace) -> Iterator[bytes]:

@@ -63,6 +63,11 @@ def append_split(
     return appended
 
 
+def is_split_after(error: BaseException, count: int) -> bool:
+    """Whether :func:`append_split` appends the records of a batch again after this error."""
+    return count > 1 and isinstance(error, (MessageTooLargeError, RecordListTooLargeError))
+
+
 def append_all(log: "Log", batch: bytes, producer: tuple[int, int, int], first: int) -> None:
     """As :func:`append_split`; raises the error of the first record that was refused.
 

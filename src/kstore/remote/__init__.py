@@ -22,5 +22,8 @@ Modules:
 - remote_log: A partition of a cluster: offsets, appends of batches, deletion of records
 - store: Presents a cluster to the tools as a store
 - topic: A topic of a cluster: settings, partitions, offsets
+- transactional_id: A transactional id at its coordinator, and the transaction that is open
+- transactional_log: A partition of a cluster whose batches belong to transactions
+- transactional_producer: A producer that sends records of one topic in transactions
 - transactions: Transaction administration, including aborting a hanging transaction
 """

@@ -364,9 +364,15 @@ class Cluster:
         """Look up the leader again at the next use."""
         self._leaders.pop((topic, partition), None)
 
-    def retrying(self, attempt: Callable[[], Result], *, forget: tuple[str, int] | None) -> Result:
+    def retrying(
+        self,
+        attempt: Callable[[], Result],
+        *,
+        forget: tuple[str, int] | None,
+        pause: float | None = None,
+    ) -> Result:
         """Call ``attempt`` until it succeeds, raises a non-retriable error, or the timeout
-        expires."""
+        expires; with a pause in between of 0.1 seconds, or another one."""
         deadline = time.monotonic() + (self._timeout if self.has_patience else 0.0)
         while True:
             try:
@@ -378,4 +384,4 @@ class Cluster:
                 passes = passes and not isinstance(error, UndecodableResponseError)
                 if not passes or error.code == 3 or time.monotonic() >= deadline:
                     raise
-            time.sleep(_PAUSE)
+            time.sleep(_PAUSE if pause is None else pause)

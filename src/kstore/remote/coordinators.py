@@ -53,19 +53,20 @@ def ask_coordinator(
     code_of: Callable[[Answer], int],
     kind: int = GROUP,
     timeout: float = 0.0,
+    highest: int | None = None,
 ) -> Answer:
     """Send a request to the coordinator of ``key``; if it moved or is loading, retry until the
     timeout.
 
     ``code_of`` returns the response's error code; the caller handles codes that do not concern the
     coordinator. ``timeout`` is added to the connection's timeout, for requests that wait at the
-    broker.
+    broker. ``highest`` limits the version of the request.
     """
 
     def attempt() -> Answer:
         try:
             node = find_coordinator(cluster, key, kind)
-            answer = cluster.ask(request, response, node=node, timeout=timeout)
+            answer = cluster.ask(request, response, node=node, timeout=timeout, highest=highest)
             if code_of(answer) in _MOVED:
                 raise_for(code_of(answer), None, key)
         except BaseException:

@@ -28,11 +28,15 @@ class FetchCounts:
 
 
 def _record_bytes(data: bytes) -> int:
-    """Bytes of the records in the complete batches, without headers; compressed as they are."""
+    """Bytes of the records in the complete batches, without headers; compressed as they are.
+
+    The markers of transactions are no records.
+    """
     found = position = 0
-    while 0 < batch_fields.declared_size(data, position) <= len(data) - position:
-        found += batch_fields.declared_size(data, position)
-        if batch_fields.magic(data, position) >= 2:
-            found -= batch_fields.V2_HEADER_SIZE
+    while 0 < (size := batch_fields.declared_size(data, position)) <= len(data) - position:
+        if batch_fields.magic(data, position) < 2:
+            found += size
+        elif not batch_fields.attributes(data, position) & batch_fields.CONTROL_BIT:
+            found += size - batch_fields.V2_HEADER_SIZE
         position = batch_fields.next_position(data, position)
     return found

@@ -1,7 +1,7 @@
 """Counts the records that a producer sends, in total and by topic."""
 
 from kstore._native.format import batch_fields
-from kstore.errors import MessageTooLargeError, RecordListTooLargeError
+from kstore.log.append_split import is_split_after
 from kstore.remote.client_metrics import ClientMetrics
 
 _OF_TOPIC = "topic-metrics"
@@ -36,8 +36,7 @@ class ProduceCounts:
 
     def fail(self, error: Exception) -> None:
         """Count the records as failed, unless they are sent again in smaller batches."""
-        is_split = isinstance(error, (MessageTooLargeError, RecordListTooLargeError))
-        if not is_split or self._records == 1:
+        if not is_split_after(error, self._records):
             self._count("record-error")
 
     def _count(self, name: str) -> None:

@@ -37,6 +37,7 @@ class RemoteLog:
     """
 
     closed = False
+    transactional_id: str | None = None
 
     def __init__(
         self, cluster: "Cluster", topic: str, partition: int, *, config: LogConfig, acks: int = -1
@@ -113,6 +114,7 @@ class RemoteLog:
         """Send one batch (Produce) and return its offsets; with ``acks`` 0 they are -1."""
         asked = ProduceRequest.TopicData.PartitionData(index=self.partition, records=batch)
         request = ProduceRequest(
+            transactional_id=self.transactional_id,
             acks=self.acks,
             timeout_ms=_PRODUCE_TIMEOUT_MS,
             topic_data=[ProduceRequest.TopicData(name=self.topic, partition_data=[asked])],

@@ -1,9 +1,11 @@
 """Presents a cluster to the tools as a store."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from time import perf_counter_ns
 from typing import TYPE_CHECKING, Any, Self, cast
 
 from kstore.client.producer import Producer
+from kstore.errors import InvalidConfigError
 from kstore.protocol.messages.create_partitions import (
     CreatePartitionsRequest,
     CreatePartitionsResponse,
@@ -18,6 +20,8 @@ from kstore.remote.group_consumer import GroupConsumer
 from kstore.remote.produce_counts import prepare_counts
 from kstore.remote.remote_log import only
 from kstore.remote.topic import RemoteTopic
+from kstore.remote.transactional_id import TransactionalId
+from kstore.remote.transactional_producer import RemoteTransactionalProducer
 from kstore.security.client_settings import ClientSecurity
 
 if TYPE_CHECKING:
@@ -197,6 +201,34 @@ class RemoteStore(Mapping[str, RemoteTopic]):
 
         It has its own connections, because it sends on its own thread. Close it before the store.
         """
+        handle = self._open_topic(topic)
+        handle.acks = -1 if acks in ("all", -1) else int(acks)
+        return Producer(cast(Any, handle), acks=acks, **options)
+
+    def transactional_producer(
+        self, topic: str, transactional_id: str, *, timeout_ms: int = 60_000, **options: Any
+    ) -> RemoteTransactionalProducer:
+        """A producer whose records are in transactions, which a newer one of the same
+        ``transactional_id`` fences; other options as in :meth:`kstore.Store.producer`.
+
+        The coordinator aborts a transaction that takes longer than ``timeout_ms``. Close it before
+        the store.
+        """
+        if options.setdefault("acks", "all") not in ("all", -1):
+            raise InvalidConfigError("acks must be 'all' for transactions")
+        if not options.pop("enable_idempotence", True):
+            raise InvalidConfigError("transactions need enable.idempotence=true")
+        handle = self._open_topic(topic)
+        cluster = handle.store.cluster
+        began = perf_counter_ns()
+        handle.transactions = TransactionalId(cluster, transactional_id, timeout_ms)
+        handle.transactions.init()
+        cluster.metrics.add("txn-init-time-ns", perf_counter_ns() - began)
+        producer = Producer(cast(Any, handle), **options)
+        return RemoteTransactionalProducer(producer, handle.transactions, cluster.metrics)
+
+    def _open_topic(self, topic: str) -> RemoteTopic:
+        """A topic with connections of its own, for a producer."""
         store = RemoteStore(
             self.bootstrap_servers,
             timeout=self._timeout,
@@ -205,10 +237,8 @@ class RemoteStore(Mapping[str, RemoteTopic]):
             metrics=self.cluster.metrics,
         )
         self._of_producers.append(store)
-        handle = store[topic]
-        handle.acks = -1 if acks in ("all", -1) else int(acks)
         prepare_counts(store.cluster.metrics, topic)
-        return Producer(cast(Any, handle), acks=acks, **options)
+        return store[topic]
 
     def consumer(
         self,

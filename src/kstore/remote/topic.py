@@ -23,9 +23,11 @@ from kstore.remote.answer_errors import error_of, raise_for
 from kstore.remote.cluster import ZERO_UUID, TopicEntry
 from kstore.remote.connection import UNSUPPORTED_VERSION
 from kstore.remote.remote_log import RemoteLog, only
+from kstore.remote.transactional_log import TransactionalLog
 
 if TYPE_CHECKING:
     from kstore.remote.store import RemoteStore
+    from kstore.remote.transactional_id import TransactionalId
 
 TOPIC, BROKER, BROKER_LOGGER, GROUP = 2, 4, 8, 32  # Kafka's ConfigResource.Type
 DYNAMIC_TOPIC_CONFIG, DEFAULT_CONFIG = 1, 5  # Kafka's ConfigEntry.ConfigSource
@@ -106,6 +108,7 @@ class RemoteTopic:
         self.entries = {each.partition_index: each for each in entry.partitions}
         self.partitions = tuple(sorted(self.entries))
         self.acks = -1
+        self.transactions: TransactionalId | None = None
         self._config: LogConfig | None = None
         self._partitioner = StickyPartitioner(LogConfig().batch_size)
 
@@ -123,6 +126,14 @@ class RemoteTopic:
     def __getitem__(self, partition: int) -> RemoteLog:
         if partition not in self.entries:
             raise error_of(3, None, f"{self.name}-{partition}")
+        if self.transactions is not None:
+            return TransactionalLog(
+                self.store.cluster,
+                self.name,
+                partition,
+                config=self.config,
+                transactions=self.transactions,
+            )
         return RemoteLog(
             self.store.cluster, self.name, partition, config=self.config, acks=self.acks
         )

@@ -1,6 +1,7 @@
 """producer-perf and consumer-perf: the lines of Kafka's tools, and what they send and read."""
 
 import re
+from argparse import Namespace
 from array import array
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -10,7 +11,7 @@ import pytest
 
 from kstore.broker.broker import Broker, serve
 from kstore.cli import main
-from kstore.cli.producer_perf import percentiles
+from kstore.cli.producer_perf import apply_transactions, percentiles
 
 Outcome = tuple[int, list[str], list[str]]
 Tool = Callable[..., Outcome]
@@ -103,7 +104,10 @@ def test_throughput_limits_the_rate(tool: Tool, broker: Broker, topic: str) -> N
     [
         (["--producer-props", "acks=all"], "needs bootstrap.servers=host:port"),
         (["--producer-props", "acks"], "Invalid property: acks"),
-        (["--transactional-id", "x"], "no transactions"),
+        (
+            ["--producer-props", "bootstrap.servers=x:1", "acks=1", "transaction.timeout.ms=x"],
+            "transaction.timeout.ms",
+        ),
         (["--payload-monotonic"], "not allowed with argument"),
     ],
 )
@@ -153,6 +157,16 @@ def figures(lines: list[str]) -> dict[str, float]:
     return {line.split(":")[1]: float(line[width:]) for line in table if ", topic" not in line}
 
 
+def test_markers_of_transactions_are_no_records(tool: Tool, broker: Broker, topic: str) -> None:
+    words = ("--record-size", 20, "--transaction-duration-ms", 60_000)
+    assert produce(tool, broker, topic, 10, *words)[0] == 0
+    asked = ("consumer-perf", "--topic", topic, "--bootstrap-server", broker.bootstrap_servers)
+    # One record more than there are, so that the markers are fetched, too.
+    status, lines, _ = tool(*asked, "--messages", 11, "--timeout", 500, "--print-metrics")
+    assert status == 0
+    assert figures(lines)["bytes-consumed-total"] == 10 * 27  # a record of 20 bytes takes 27
+
+
 def test_metrics_follow_the_total(tool: Tool, broker: Broker, topic: str) -> None:
     words = ("--record-size", 20, "--print-metrics")
     status, lines, errors = produce(tool, broker, topic, 100, *words)
@@ -169,6 +183,74 @@ def test_metrics_follow_the_total(tool: Tool, broker: Broker, topic: str) -> Non
     assert (found["records-consumed-total"], found["join-total"]) == (100, 1)
     assert 100 * 27 <= found["bytes-consumed-total"] <= 100 * 29  # with fields of 7 to 9 bytes
     assert "request-total" not in found  # as in Kafka, whose tool has closed its connections
+
+
+def markers(broker: Broker, topic: str) -> int:
+    """How many commits and aborts the partitions have, beside 30 records."""
+    return sum(log.end_offset for log in broker.store[topic]) - 30
+
+
+@pytest.mark.parametrize(
+    ("words", "name"),
+    [
+        (["--transaction-duration-ms", 60], "performance-producer-default-transactional-id"),
+        (["--transaction-duration-ms", 60, "--transactional-id", "mine"], "mine"),
+        (["--transactional-id", "three-seconds"], "three-seconds"),
+        (["--transactional-id", "none", "--transaction-duration-ms", 0], None),
+    ],
+)
+def test_records_are_sent_in_transactions(
+    tool: Tool, broker: Broker, words: list[object], name: str | None
+) -> None:
+    topic = f"in-transactions-{name}"
+    broker.store.create_topic(topic)
+    server = ("--bootstrap-server", broker.bootstrap_servers)
+    sent = ("--num-records", 30, "--throughput", 100, "--record-size", 5, "--print-metrics")
+    status, lines, errors = tool("producer-perf", "--topic", topic, *sent, *words, *server)
+    assert (status, errors) == (0, [])
+    assert ("txn-commit-time-ns-total" in figures(lines)) == (name is not None)
+    assert len(list(broker.store[topic][0].view(isolation="read_committed"))) == 30
+    if name is None:
+        assert markers(broker, topic) == 0
+        return
+    fewest = 1 if name == "three-seconds" else 2  # after 60 ms each, in 300 ms or longer
+    assert markers(broker, topic) >= fewest
+    _, listed, _ = tool("transactions", *server, "list")
+    states = {line.split()[0]: line.split()[3] for line in listed}
+    assert states[name] == "CompleteCommit"
+
+
+@pytest.mark.parametrize(
+    ("identifier", "duration", "settings", "found"),
+    [
+        (None, None, {}, (0, 60_000)),
+        ("a", None, {}, (3000, 60_000)),
+        (None, None, {"transactional.id": "b", "transaction.timeout.ms": "9"}, (3000, 9)),
+        ("a", 0, {"transactional.id": "b"}, (0, 60_000)),
+        (None, 5, {}, (5, 60_000)),
+    ],
+)
+def test_transactions_take_three_seconds_unless_the_options_say_otherwise(
+    identifier: str | None, duration: int | None, settings: dict[str, str], found: tuple[int, int]
+) -> None:
+    given = Namespace(transactional_id=identifier, transaction_duration_ms=duration)
+    apply_transactions(given, settings)
+    assert (given.transaction_duration_ms, given.transaction_timeout_ms) == found
+    if identifier is not None:
+        assert given.transactional_id == identifier  # the option takes precedence
+    assert settings == {}
+
+
+def test_settings_of_transactions_come_from_the_producers(
+    tool: Tool, broker: Broker, topic: str
+) -> None:
+    by_property = ("transactional.id=by-property", "transaction.timeout.ms=4567")
+    server = f"bootstrap.servers={broker.bootstrap_servers}"
+    sent = ("--topic", topic, "--num-records", 30, "--throughput", -1, "--record-size", 5)
+    assert tool("producer-perf", *sent, "--producer-props", server, *by_property)[0] == 0
+    words = ("describe", "--transactional-id", "by-property")
+    _, lines, _ = tool("transactions", "--bootstrap-server", broker.bootstrap_servers, *words)
+    assert "4567" in lines[1].split()
 
 
 def test_figures_of_reading_are_printed_by_interval(tool: Tool, broker: Broker, topic: str) -> None:

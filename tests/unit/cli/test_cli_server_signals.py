@@ -72,3 +72,19 @@ def test_a_consumer_commits_and_leaves_its_group(broker: Broker, ending: str) ->
         assert groups.describe_group(store.cluster, "g").members == ()
         ((_, committed),) = groups.committed_offsets(store.cluster, "g").items()
         assert committed.offset in (3, 4)  # a signal may come before the last one is noted
+
+
+def test_a_producer_with_an_open_transaction_aborts_it(broker: Broker) -> None:
+    words = ("--num-records", "1000000", "--throughput", "100", "--record-size", "5")
+    times = ("--transaction-duration-ms", "50000")
+    with started(broker, "producer-perf", *words, *times) as process:
+        log = broker.store["orders"][0]
+        for _ in log.follow(start=0, timeout=WAIT):
+            break
+        process.terminate()
+        assert process.wait(WAIT) == 128 + signal.SIGTERM
+        assert process.stderr is not None
+        assert process.stderr.read() == b""
+    assert log.end_offset > 1
+    assert log.last_stable_offset == log.end_offset
+    assert list(log.view(isolation="read_committed")) == []
