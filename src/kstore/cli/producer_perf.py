@@ -13,7 +13,8 @@ from kstore.cli.console_producer import producer_options
 from kstore.cli.metric_lines import print_metrics
 from kstore.cli.timed_transactions import TimedTransactions
 from kstore.config import parse_whole_number
-from kstore.integers import INT32_MAX, INT64_MAX
+from kstore.errors import KStoreError
+from kstore.integers import INT32_MAX, INT64_MAX, count_of
 from kstore.signals import StopRequest
 
 if TYPE_CHECKING:
@@ -95,6 +96,7 @@ def run(arguments: argparse.Namespace) -> int:
         statistics.report_total()
         if arguments.print_metrics:
             print_metrics(store.cluster.metrics.values("producer", store.client_id))
+        statistics.check()
         return 128 + stop.number if stop.number else 0
 
 
@@ -204,14 +206,20 @@ class Statistics:
         self._window = [0, 0, 0.0, 0.0]  # records, bytes, sum and maximum of latencies in ms
         self._sum = self._largest = 0.0
         self._latencies = array("i")
+        self._failed = 0
+        self._error: BaseException | None = None  # of the first record that failed
 
     def sent(self, delivery: "Delivery", size: int) -> None:
         """Count a record that was passed to the producer."""
         begun = time.monotonic()
 
         def done(finished: "Delivery") -> None:
-            if finished.exception() is None:
+            error = finished.exception()
+            if error is None:
                 self._note((time.monotonic() - begun) * 1000, size)
+            else:
+                self._failed += 1
+                self._error = self._error or error
 
         delivery.add_done_callback(done)
 
@@ -261,6 +269,13 @@ class Statistics:
             f"({self._size / elapsed / _MIB:.2f} MB/sec), {average:.2f} ms avg latency, "
             f"{self._largest:.2f} ms max latency, {shown}."
         )
+
+    def check(self) -> None:
+        """Raise the error of the first record that failed, with their number."""
+        if self._error is not None:
+            raise KStoreError(
+                f"{count_of(self._failed, 'record')} failed: {self._error}"
+            ) from self._error
 
 
 def percentiles(latencies: "array[int]", wanted: tuple[float, ...]) -> list[int]:

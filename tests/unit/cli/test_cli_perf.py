@@ -220,6 +220,16 @@ def test_records_are_sent_in_transactions(
     assert states[name] == "CompleteCommit"
 
 
+def test_records_that_fail_are_counted_and_the_status_is_1(tool: Tool, broker: Broker) -> None:
+    broker.store.create_topic("small", config={"max.message.bytes": 500})
+    status, lines, errors = produce(tool, broker, "small", 3, "--record-size", 1000)
+    assert status == 1
+    assert lines[-1].startswith("0 records sent, ")
+    assert errors[0].startswith("kstore producer-perf: 3 records failed: ")
+    assert "max.message.bytes" in errors[0]
+    assert not values(broker, "small")
+
+
 @pytest.mark.parametrize(
     ("identifier", "duration", "settings", "found"),
     [
