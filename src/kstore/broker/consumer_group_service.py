@@ -32,6 +32,7 @@ from kstore.coordinator.group.consumer_events import (
     JOIN_EPOCH,
     ConsumerHeartbeat,
     HeartbeatAnswer,
+    PlainHeartbeat,
     Records,
 )
 from kstore.coordinator.group.consumer_group import ConsumerGroup
@@ -271,6 +272,10 @@ class ConsumerGroupService:
         self._groups.carry_out()
 
     # --- ConsumerGroupHeartbeat -------------------------------------------------------------
+
+    def renew(self, beat: PlainHeartbeat, image: "ClusterImage") -> bool:
+        """Renew a session, where that is all; False: :meth:`heartbeat` has to answer."""
+        return self.coordinator.renew(beat, image, self._groups.now)
 
     def heartbeat(self, request: ConsumerHeartbeat, image: "ClusterImage", done: OnAnswer) -> None:
         """``done`` with the answer when what it depends on is stored."""

@@ -9,6 +9,8 @@ import confluent_kafka
 import pytest
 
 import kstore
+from kstore.broker.consumer_group_service import ConsumerGroupService
+from kstore.coordinator.group.consumer_events import ConsumerHeartbeat
 from kstore.protocol.error_codes import ErrorCode
 from kstore.protocol.messages.consumer_group_describe import ConsumerGroupDescribeRequest
 from kstore.protocol.messages.consumer_group_heartbeat import (
@@ -102,6 +104,59 @@ def test_member_joins_and_gets_its_partitions(client: RawClient, version: int) -
     assert answer.member_id
     again = beat(client, answer.member_id, 1, version)
     assert (again.error_code, again.assignment) == (0, None)
+
+
+@pytest.fixture
+def in_general(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, int]]:
+    """Members and epochs of the heartbeats that do not only renew a session."""
+    found: list[tuple[str, int]] = []
+    general = ConsumerGroupService.heartbeat
+
+    def heartbeat(service: ConsumerGroupService, request: ConsumerHeartbeat, *rest: Any) -> None:
+        found.append((request.member_id, request.member_epoch))
+        general(service, request, *rest)
+
+    monkeypatch.setattr(ConsumerGroupService, "heartbeat", heartbeat)
+    return found
+
+
+@pytest.mark.parametrize("version", [0, 1])
+@pytest.mark.parametrize("instance_id", [None, "i"])
+def test_heartbeat_without_news_only_renews_the_session(
+    client: RawClient,
+    in_general: list[tuple[str, int]],
+    version: int,
+    instance_id: str | None,
+) -> None:
+    join(client, instance_id=instance_id)
+    answer = beat(client, "m", 1, version, instance_id=instance_id)
+    assert answer == ConsumerGroupHeartbeatResponse(
+        member_id="m", member_epoch=1, heartbeat_interval_ms=100
+    )
+    assert in_general == [("m", 0)]
+    fenced = beat(client, "m", 2, version, instance_id=instance_id)
+    assert fenced.error_code == ErrorCode.FENCED_MEMBER_EPOCH
+    assert in_general == [("m", 0), ("m", 2)]
+
+
+@pytest.mark.parametrize(
+    ("fields", "epoch"),
+    [
+        ({"subscribed_topic_names": ["orders"]}, 1),
+        ({"topic_partitions": []}, 1),
+        ({"subscribed_topic_regex": ""}, 1),
+        ({"server_assignor": "range"}, 2),
+        ({"rack_id": "r"}, 2),
+        ({"rebalance_timeout_ms": 50_000}, 1),
+    ],
+)
+def test_heartbeat_with_news_is_answered_in_general(
+    client: RawClient, in_general: list[tuple[str, int]], fields: dict[str, Any], epoch: int
+) -> None:
+    join(client)
+    answer = beat(client, "m", 1, **fields)
+    assert (answer.error_code, answer.member_epoch) == (0, epoch)
+    assert in_general == [("m", 0), ("m", 1)]
 
 
 @pytest.mark.parametrize(

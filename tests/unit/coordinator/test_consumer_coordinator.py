@@ -9,7 +9,11 @@ from kstore.coordinator.group.consumer_coordinator import (
     ConsumerCoordinator,
     ConsumerGroupLimits,
 )
-from kstore.coordinator.group.consumer_events import ConsumerHeartbeat, HeartbeatAnswer
+from kstore.coordinator.group.consumer_events import (
+    ConsumerHeartbeat,
+    HeartbeatAnswer,
+    PlainHeartbeat,
+)
 from kstore.errors import CorruptRecordError
 from kstore.protocol.error_codes import ErrorCode
 
@@ -59,9 +63,22 @@ class Driver:
 
     def beat(self, member_id: str, epoch: int, **fields: Any) -> HeartbeatAnswer:
         request = ConsumerHeartbeat(group_id="g", member_id=member_id, member_epoch=epoch, **fields)
+        renewed = fields.keys() <= {"instance_id"} and self.renew(member_id, epoch, **fields)
+        self.coordinator.patterns_to_match(request, self.topics)  # as the broker does
         answer = self.coordinator.heartbeat(request, self.topics, self.now)
+        if renewed:  # nothing else may follow from it
+            right = HeartbeatAnswer(member_id=member_id, member_epoch=epoch, records=[])
+            assert answer == right
         self.store(answer.records)
         return answer
+
+    def renew(
+        self, member_id: str, epoch: int, instance_id: str | None = None, **said: str
+    ) -> bool:
+        """A heartbeat without news: whether it only renews the session."""
+        client = {"client_id": "", "client_host": "", **said}
+        beat = PlainHeartbeat("g", member_id, epoch, instance_id, **client)
+        return self.coordinator.renew(beat, self.topics, self.now)
 
     def join(self, member_id: str, **fields: Any) -> HeartbeatAnswer:
         return self.beat(member_id, 0, **{**JOIN, **fields})

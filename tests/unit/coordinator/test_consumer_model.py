@@ -99,6 +99,14 @@ class ConsumerModel(RuleBasedStateMachine):
         if is_answered:
             self._take(client, answer)
 
+    @rule(client=clients)
+    def heartbeat_without_news(self, client: Client) -> None:
+        if client.is_sure and client.epoch > 0 and not client.has_left:
+            beat = client.member_id, client.epoch
+            answer = self.driver.beat(*beat, instance_id=client.instance_id)
+            self.unanswered = None
+            self._take(client, answer)
+
     def _take(self, client: Client, answer: HeartbeatAnswer) -> None:
         if answer.error in LOST:
             client.epoch, client.owned = 0, {}

@@ -15,6 +15,7 @@ from kstore.coordinator.group.consumer_events import (
     ConsumerHeartbeat,
     ConsumerMemberDescription,
     HeartbeatAnswer,
+    PlainHeartbeat,
 )
 from kstore.coordinator.group.subscription import CONSUMER
 from kstore.protocol.api_keys import ApiKey
@@ -38,6 +39,9 @@ DescribedGroup = ConsumerGroupDescribeResponse.Groups
 DescribedMember = DescribedGroup.Members
 # of ConsumerGroupHeartbeat: in earlier versions the broker generates the id
 _MEMBER_ID_REQUIRED_FROM = 1
+# What follows the instance id where a member says nothing new, by version: null, or -1 for the
+# rebalance timeout.
+_NO_NEWS = (b"\0\xff\xff\xff\xff\0\0\0\0", b"\0\xff\xff\xff\xff\0\0\0\0\0")
 _PROTOCOLS = "group.coordinator.rebalance.protocols"
 _CLASSIC_MEMBER, _CONSUMER_MEMBER = 0, 1  # the type of a member, by the protocol that it uses
 
@@ -64,6 +68,13 @@ class ConsumerGroupHandlers:
 
     def heartbeat(self, request: Request) -> Answer:
         """A member joins, stays or leaves; respond once the resulting records are stored."""
+        beat = _plain_heartbeat(request)
+        if beat is not None and self._renews(beat, request.image):
+            return ConsumerGroupHeartbeatResponse(
+                member_id=beat.member_id,
+                member_epoch=beat.member_epoch,
+                heartbeat_interval_ms=self._consumers.heartbeat_interval_ms(beat.group_id),
+            )
         version = request.api_version
         message = ConsumerGroupHeartbeatRequest.decode(request.reader, version)
         error = self._service.check(message.group_id)
@@ -73,8 +84,8 @@ class ConsumerGroupHandlers:
             return _refused(error)
         if version >= _MEMBER_ID_REQUIRED_FROM and not message.member_id:
             return _refused(ErrorCode.INVALID_REQUEST, "MemberId can't be empty.")
-        pending = Pending()
         interval_ms = self._consumers.heartbeat_interval_ms(message.group_id)
+        pending = Pending()
 
         def done(answer: HeartbeatAnswer) -> None:
             if not pending.is_answered:
@@ -83,6 +94,10 @@ class ConsumerGroupHandlers:
         pending.on_stop = lambda: pending.complete(_refused(ErrorCode.NOT_COORDINATOR))
         self._consumers.heartbeat(_as_heartbeat(message, request), request.image, done)
         return pending
+
+    def _renews(self, beat: PlainHeartbeat, image: "ClusterImage") -> bool:
+        is_here = self._service.check(beat.group_id) == ErrorCode.NONE
+        return is_here and self._consumers.renew(beat, image)
 
     # --- ConsumerGroupDescribe --------------------------------------------------------------
 
@@ -110,6 +125,21 @@ class ConsumerGroupHandlers:
                 int(ErrorCode.GROUP_ID_NOT_FOUND), f"Group {group_id} {what}.", group_id
             )
         return _described(group.describe(), image)
+
+
+def _plain_heartbeat(request: Request) -> PlainHeartbeat | None:
+    """A heartbeat without news, read in a third of the time of a general one; None: there is news
+    in it."""
+    reader = request.reader
+    start = reader.position
+    group_id, member_id, epoch = reader.string(True), reader.string(True), reader.int32()
+    instance_id = reader.nullable_string(True)
+    is_plain = reader.data[reader.position : reader.end] == _NO_NEWS[request.api_version]
+    reader.position = start  # the general way reads it again
+    if not is_plain:
+        return None
+    host = f"/{request.connection.peer[0]}"
+    return PlainHeartbeat(group_id, member_id, epoch, instance_id, request.client_id, host)
 
 
 def _as_heartbeat(message: ConsumerGroupHeartbeatRequest, request: Request) -> ConsumerHeartbeat:

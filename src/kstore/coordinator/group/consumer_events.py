@@ -1,7 +1,7 @@
 """The inputs and outputs of the coordinator of consumer groups (KIP-848)."""
 
 from collections.abc import Mapping
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from kstore.coordinator.group.classic_member import Protocols
 from kstore.lazy_dataclass import lazy_dataclass
@@ -67,6 +67,17 @@ class ConsumerHeartbeat:
             and (self.subscribed_topics is not None or self.subscribed_pattern is not None)
             and self.owned is not None
         )
+
+
+class PlainHeartbeat(NamedTuple):
+    """A ConsumerGroupHeartbeat request that says nothing new, as nearly all of them."""
+
+    group_id: str
+    member_id: str
+    member_epoch: int
+    instance_id: str | None
+    client_id: str
+    client_host: str
 
 
 @lazy_dataclass(frozen=True, kw_only=True)

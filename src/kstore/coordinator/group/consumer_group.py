@@ -198,6 +198,15 @@ class ConsumerGroup:
         self.count_partitions(topics)
         return self._counts != before
 
+    def is_settled(self, member: ConsumerMember, topics: SeenTopics) -> bool:
+        """Whether a member has all of its target, and these topics change nothing."""
+        return (
+            member.state is MemberState.STABLE
+            and member.epoch == self.target_epoch == self.epoch
+            and topics is self._seen
+            and topics is self.patterns_seen
+        )
+
     def count_partitions(self, topics: SeenTopics) -> None:
         self._seen = topics
         self._counts = {}
