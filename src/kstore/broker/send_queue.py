@@ -204,7 +204,7 @@ class CopyingSendQueue(SendQueue):
         buffers: list[Buffer] = []
         of_files, before, start = 0, 0, self._sent
         for chunk in self._chunks:
-            if len(buffers) == _MOST_BUFFERS or of_files == most:
+            if len(buffers) == _MOST_BUFFERS:
                 break
             if isinstance(chunk, _BYTES) or not hasattr(chunk, "send_to"):
                 buffers.append(memoryview(chunk)[start:] if start else memoryview(chunk))
@@ -212,12 +212,16 @@ class CopyingSendQueue(SendQueue):
                     before += _size(chunk) - start
             else:
                 left = min(len(chunk) - start, most - of_files)
+                if not left:
+                    break
                 if not is_fresh and not chunk.is_resident(start, left):
                     if not buffers:
                         self.cold = chunk, start, left
                     break
                 buffers.append(memoryview(chunk)[start : start + left])
                 of_files += left
+                if left < len(chunk) - start:
+                    break
             start = 0
         return buffers, of_files, before
 

@@ -121,9 +121,9 @@ def copying_queue_of(*chunks: Any) -> CopyingSendQueue:
 
 def test_an_answer_to_this_machine_leaves_by_one_call() -> None:
     wire: Any = CountingWire()
-    queue = copying_queue_of(b"h" * 81, mapped(SEND_LIMIT))
-    assert queue.send(wire) == 81 + SEND_LIMIT
-    assert wire.calls == [[81, SEND_LIMIT]]
+    queue = copying_queue_of(b"h" * 81, mapped(SEND_LIMIT), b"end")
+    assert queue.send(wire) == 84 + SEND_LIMIT
+    assert wire.calls == [[81, SEND_LIMIT, 3]]
     assert (queue.size, queue.cold) == (0, None)
 
 
@@ -131,9 +131,9 @@ def test_a_full_socket_does_not_cut_the_end_of_an_answer() -> None:
     """The head counts as memory in the first of two calls, too."""
     wire: Any = CountingWire()
     wire.room = [SEND_LIMIT - 900]
-    queue = copying_queue_of(b"h" * 81, mapped(SEND_LIMIT))
-    assert queue.send(wire) == 81 + SEND_LIMIT
-    assert wire.calls == [[81, SEND_LIMIT], [981]]
+    queue = copying_queue_of(b"h" * 81, mapped(SEND_LIMIT), b"end")
+    assert queue.send(wire) == 84 + SEND_LIMIT
+    assert wire.calls == [[81, SEND_LIMIT, 3], [981, 3]]
 
 
 def test_a_turn_copies_at_most_the_limit_from_files() -> None:
@@ -158,11 +158,11 @@ def test_a_later_turn_does_not_copy_pages_that_are_not_in_memory() -> None:
 
 def test_what_precedes_cold_pages_is_sent() -> None:
     wire: Any = CountingWire()
-    queue = copying_queue_of(mapped(SEND_LIMIT))
+    queue = copying_queue_of(mapped(SEND_LIMIT + 1))
     cold = mapped(10, resident=0)
     queue.add([b"head", cold], 14)
-    queue.send(wire)
-    assert queue.send(wire) == 4
+    assert queue.send(wire) == SEND_LIMIT
+    assert queue.send(wire) == 5
     assert queue.cold == (cold, 0, 10)
 
 
