@@ -58,7 +58,9 @@ def collect_aborted(
         finder = AbortedFinder(state, segments.views)
         for view in segments.views[max(0, segments.floor(start)) :]:
             entries = search(view, finder)
-            if entries and entries[-1].last_stable_offset >= stop:
+            last = entries[-1] if entries else None
+            # known_aborted skips an entry below ``start``: this loop would never end with it.
+            if last and last.last_offset >= start and last.last_stable_offset >= stop:
                 break
     return found
 

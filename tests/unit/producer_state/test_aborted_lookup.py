@@ -116,6 +116,32 @@ def test_what_is_known_grows_segment_by_segment(tmp_path: Path) -> None:
     assert log._known_aborted(10, 13) is None
 
 
+@pytest.mark.parametrize("stop", [0, 1, 2])
+def test_an_empty_range_behind_an_aborted_transaction(tmp_path: Path, stop: int) -> None:
+    """As a consumer asks at the last stable offset; the range's search must come to an end."""
+    log: WritableLog = open_log(tmp_path)
+    transactional = {"producer_epoch": 0, "base_sequence": 0, "transactional": True}
+    row = PlainRecord(0, int(time.time() * 1000), None, b"value")
+    log.append_as_leader(batch([row], producer_id=1, **transactional))
+    log.append_end_marker(1, 0, commit=False)
+    log.append_as_leader(batch([row], producer_id=2, **transactional))  # stays open
+    for _ in range(3):
+        log.roll()
+        log.append(b"value")
+    log._state.producers._aborted.clear()
+    searches: list[SegmentView] = []
+    search = log._state.producers.aborted
+
+    def counted(view: SegmentView, finder: AbortedFinder) -> list[AbortedTransaction]:
+        searches.append(view)
+        assert len(searches) <= len(log.segments.views)
+        return search(view, finder)
+
+    log._state.producers.aborted = counted  # type: ignore[method-assign]
+    assert log.aborted_transactions(2, stop) == []
+    assert log._known_aborted(2, stop) == []
+
+
 def test_a_lookup_skips_the_segments_without_aborted_transactions(tmp_path: Path) -> None:
     log = rolled_log(tmp_path, aborted_in=(3, 4))
     state = log._state.producers
