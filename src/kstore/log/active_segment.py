@@ -377,10 +377,11 @@ class ActiveSegment:
         view, opened = self._make_next(base, make, old_files)
         state.directory_changes += 1
         state.unsynced_segments.append(old)
+        # First, so that a reader finds the aborted transactions of both segments without a lock.
+        state.producers.seal(old, base)
         state.segments = SegmentList((*state.segments.views, view), state.segments.start_offset)
         state.watchers.note(LogEvents.ROLLED)
         self.opened = opened
-        state.producers.seal(old, base)
         old.sealed = True
         if state.config.segment_jitter_ms:  # drawn for each segment, as in Kafka
             self._jitter = draw_jitter(state.config)

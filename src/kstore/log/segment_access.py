@@ -161,20 +161,34 @@ class SegmentAccess:
         self._state.lost.check_time(start, stop, ms)
 
     def collect_aborted(self, start: int, stop: int) -> list[AbortedTransaction]:
-        """Aborted transactions in [start, stop). May read the headers of segments."""
+        """Aborted transactions in [start, stop). May read the headers of segments.
+
+        Waits for a truncation: its replay of the log fills the active segment's index again.
+        """
         state = self._state
-        return self.on_current_segments(
-            lambda segments: collect_aborted(
-                state.producers, segments, start, stop, self._search_aborted
+        while True:
+            if state.producers.stale:
+                with state.lock:
+                    state.producers.refresh(state.segments, state.now_ms())
+            loads = state.producers.loads
+            found = self.on_current_segments(
+                lambda segments: collect_aborted(
+                    state.producers, segments, start, stop, self._search_aborted
+                )
             )
-        )
+            if not state.producers.stale and state.producers.loads == loads:
+                return found
 
     def known_aborted(self, start: int, stop: int) -> list[AbortedTransaction] | None:
         """As collect_aborted, without a lock or a file; None if that needs one of them."""
         state = self._state
-        segments = state.segments
-        found = known_aborted(state.producers, segments, start, stop)
-        return found if state.segments is segments else None
+        producers, segments = state.producers, state.segments
+        loads = producers.loads
+        if producers.stale:
+            return None
+        found = known_aborted(producers, segments, start, stop)
+        is_current = state.segments is segments and producers.loads == loads
+        return found if is_current and not producers.stale else None
 
     def _search_aborted(self, view: SegmentView, finder: AbortedFinder) -> list[AbortedTransaction]:
         """Locks one segment at a time: to read the headers of a long log takes minutes."""

@@ -74,6 +74,7 @@ class ProducerState:
         self.snapshot_offset = 0
         self.expiration_ms = expiration_ms
         self.stale = False  # the log was truncated: the state must be loaded again before use
+        self.loads = 0  # how often a load began
         self.unsynced: list[int] = []  # offsets of snapshots that are not synced yet
         self.replayed = 0  # bytes of log that loading has read
         self.removed: list[str] = []  # names of corrupt and stray snapshots that loading removed
@@ -126,6 +127,7 @@ class ProducerState:
         names
             A listing of the directory; None: it is listed.
         """
+        self.loads += 1
         views, start, end = segments.views, segments.start_offset, segments.end_offset
         bases = [view.base_offset for view in views]
         oldest, newest = start, end

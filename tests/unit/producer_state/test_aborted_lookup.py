@@ -1,14 +1,17 @@
 """Aborted transactions of a range: what a scan of the index gives, found in a few steps."""
 
 import random
+import threading
 import time
 from collections.abc import Iterable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from kstore._native.read.segment_view import SegmentView
 from kstore.log.writable_log import WritableLog
+from kstore.producer_state import replay
 from kstore.producer_state.collect_aborted import AbortedFinder
 from kstore.segment import transaction_index
 from kstore.segment.transaction_index import AbortedTransaction
@@ -140,6 +143,39 @@ def test_an_empty_range_behind_an_aborted_transaction(tmp_path: Path, stop: int)
     log._state.producers.aborted = counted  # type: ignore[method-assign]
     assert log.aborted_transactions(2, stop) == []
     assert log._known_aborted(2, stop) == []
+
+
+def test_a_lookup_waits_for_the_replay_after_a_truncation(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log = rolled_log(tmp_path, aborted_in=(1, 4))
+    row = PlainRecord(0, int(time.time() * 1000), None, b"value")
+    for number in (7, 8):
+        log.append_as_leader(
+            batch([row], producer_id=number, producer_epoch=0, base_sequence=0, transactional=True)
+        )
+        log.append_end_marker(number, 0, commit=False)
+    known: list[object] = []
+    found: list[int] = []
+
+    def look_up() -> None:
+        found.extend(each.producer_id for each in log.aborted_transactions(0, 99))
+
+    reader = threading.Thread(target=look_up)
+    replay_segment = replay.replay_segment
+
+    def noted(*arguments: Any, **options: Any) -> int:
+        if reader.ident is None:
+            known.append(log._known_aborted(0, 99))
+            reader.start()
+            reader.join(0.1)
+        return replay_segment(*arguments, **options)
+
+    monkeypatch.setattr(replay, "replay_segment", noted)
+    log.truncate_to(15)
+    reader.join()
+    assert known == [None]
+    assert found == [1, 4, 7]
 
 
 def test_a_lookup_skips_the_segments_without_aborted_transactions(tmp_path: Path) -> None:
