@@ -76,8 +76,9 @@ class FetchFrameReader:
         ):
             return NoAnswer.UNUSUAL
         offset, limit = wanted.offset, wanted.max_bytes
+        segments = log.segments
         try:
-            if not may_wait and not is_resident(log.segments, offset, limit):
+            if not may_wait and not is_resident(segments, offset, limit):
                 return NoAnswer.UNUSUAL
             high_watermark = log.high_watermark
             stable, start = log.last_stable_offset, log.start_offset
@@ -86,7 +87,10 @@ class FetchFrameReader:
             if (
                 wanted.is_committed
                 and records is not None
-                and log._known_aborted(offset, min(records.next_offset, end)) != []
+                and (
+                    log._known_aborted(offset, min(records.next_offset, end)) != []
+                    or log.segments is not segments  # the records' segment may have left the log
+                )
             ):
                 return NoAnswer.UNUSUAL
         except (KStoreError, OSError):

@@ -110,7 +110,10 @@ class FetchReader:
                 try:
                     records = load_pages(log, offset, min(read.size, left))
                     if records is not None and self._parameters.is_committed:
-                        log.aborted_transactions(offset, min(records.next_offset, read.limit))
+                        stop = min(records.next_offset, read.limit)
+                        if offset >= read.limit:  # it waits for any transaction to end
+                            stop = read.answer.high_watermark
+                        log.aborted_transactions(offset, stop)
                 # touching the mapped page would kill the process (SIGBUS)
                 except Exception as error:
                     self._unreadable[read.wanted] = error
@@ -217,7 +220,7 @@ class FetchReader:
         may_wait: bool,
     ) -> None:
         wanted, answer, parameters = read.wanted, read.answer, self._parameters
-        offset = wanted.fetch_offset
+        offset, segments = wanted.fetch_offset, log.segments
         answer.high_watermark = log.high_watermark
         answer.last_stable_offset = log.last_stable_offset
         answer.log_start_offset = log.start_offset
@@ -237,11 +240,14 @@ class FetchReader:
             read.is_urgent = True
             return
         limit = max(0, min(wanted.max_bytes, max_bytes))
-        if not may_wait and not segment_pages.is_resident(log.segments, offset, limit):
+        if not may_wait and not segment_pages.is_resident(segments, offset, limit):
             read.is_cold, read.size = True, limit
             return
         records = log.read(offset, limit, up_to=read.limit, min_one_batch=min_one_batch)
         if records is None:
+            # A marker that ends its wait must not make this thread search the segments.
+            if parameters.is_committed and not may_wait:
+                read.is_cold = log._known_aborted(offset, answer.high_watermark) is None
             return
         if not may_wait and len(records) > limit and not records.is_resident():
             read.is_cold, read.size = True, limit  # its first batch is longer than the limit
@@ -259,6 +265,9 @@ class FetchReader:
                     read.is_cold, read.size = True, limit
                     return
                 aborted = log.aborted_transactions(offset, stop)
+            if log.segments is not segments:  # the records' segment may have left the log
+                self._read_log(read, log, max_bytes, min_one_batch, may_wait)
+                return
             if aborted:
                 end = find_end(records, 0, offset, False)[1]
                 answer.aborted_transactions = [

@@ -328,3 +328,57 @@ def test_a_disk_worker_searches_segments_for_aborted_transactions(
         assert [(each.producer_id, each.first_offset) for each in aborted] == [(7, 3)]
         assert broker.start(fetch(5, isolation_level=1), VERSION).pending is not None
         assert not any(here for _, here in searches)
+
+
+def test_a_marker_that_ends_a_wait_makes_this_thread_search_nothing(
+    tmp_path: Path, searches: list[tuple[int, bool]]
+) -> None:
+    row = PlainRecord(0, 1000, None, b"open")
+    with kstore.open(tmp_path) as store:
+        log = store.create_topic("t")[0]
+        log.append_as_leader(
+            batch([row], producer_id=7, producer_epoch=0, base_sequence=0, transactional=True)
+        )
+        for _ in range(3):
+            log.append(b"behind")
+            log.roll()
+    with kstore.open(tmp_path) as store, HandlerTester(store, FetchHandlers) as broker:
+        log = store["t"][0]
+        broker.partitions.get("t", 0)
+        segment_pages.load(log.segments, 0, 1 << 20)
+        searches.clear()
+        asked = broker.start(fetch(0, isolation_level=1, max_wait_ms=600_000), VERSION)
+        broker.run_until(lambda: broker.services.delayed_fetches.requests == 1)
+        log.append_end_marker(7, 0, commit=False)
+        [topic] = asked.answer().responses
+        aborted = topic.partitions[0].aborted_transactions
+        assert [(each.producer_id, each.first_offset) for each in aborted] == [(7, 0)]
+        assert searches
+        assert not any(here for _, here in searches)
+
+
+@pytest.mark.parametrize("by_frame", [False, True])
+def test_a_segment_that_leaves_the_log_during_a_read_takes_no_aborted_transaction_along(
+    reopened: kstore.Store, monkeypatch: pytest.MonkeyPatch, *, by_frame: bool
+) -> None:
+    """As by retention in another thread; the records are mapped, and would be sent."""
+    log = reopened["t"][0]
+    log.aborted_transactions(0, log.end_offset)
+    segment_pages.load(log.segments, 3, 1 << 20)
+    with HandlerTester(reopened, FetchHandlers) as broker:
+        broker.partitions.get("t", 0)
+        read = type(log).read
+
+        def overtaken(self: Any, *arguments: Any, **options: Any) -> Any:
+            found = read(self, *arguments, **options)
+            log.delete_records(log.end_offset)
+            return found
+
+        monkeypatch.setattr(type(log), "read", overtaken)
+        request = fetch(3, isolation_level=1)
+        if by_frame:
+            frames = FetchFrames(broker.services, FetchSessions(1, monotonic))
+            assert frames.handle_frame(memoryview(request_frame(request, VERSION))[4:]) is None
+        else:
+            answer = broker.ask(request, VERSION)
+            assert answer.responses[0].partitions[0].error_code == ErrorCode.OFFSET_OUT_OF_RANGE
