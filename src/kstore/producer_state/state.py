@@ -269,7 +269,11 @@ class ProducerState:
             entries = self._rebuild(active, path, finder)
         replayed = self.table.transaction_index_of(active.base_offset)
         if replayed:  # a reader's replay may be ahead of the file
-            entries = sorted({*entries, *transaction_index.parse(replayed)}, key=_by_last_offset)
+            # Of one marker the file's entry counts: a replay from the log start on does not know
+            # the transactions that were open there, and gives another last stable offset.
+            by_marker = {each.last_offset: each for each in transaction_index.parse(replayed)}
+            by_marker |= {each.last_offset: each for each in entries}
+            entries = sorted(by_marker.values(), key=_by_last_offset)
         entries = [entry for entry in entries if entry.last_offset < segments.end_offset]
         data = transaction_index.encode(entries)
         on_disk = self._files.size_of(path) if self._files.kind(path) is not None else 0

@@ -178,6 +178,25 @@ def test_a_lookup_waits_for_the_replay_after_a_truncation(
     assert found == [1, 4, 7]
 
 
+def test_a_truncation_of_a_log_that_starts_inside_a_transaction(tmp_path: Path) -> None:
+    """The replay begins behind the first transaction's beginning, and finds its marker."""
+    log: WritableLog = open_log(tmp_path)
+    row = PlainRecord(0, int(time.time() * 1000), None, b"value")
+    for number in (1, 2, 3):
+        log.append_as_leader(
+            batch([row], producer_id=number, producer_epoch=0, base_sequence=0, transactional=True)
+        )
+    for number in (3, 2, 1):
+        log.append_end_marker(number, 0, commit=False)
+    log.append(b"behind")
+    before = log.aborted_transactions(0, 99)
+    log.delete_records(1)
+    log.truncate_to(6)
+    assert log.aborted_transactions(0, 99) == before
+    log.roll()
+    assert log.aborted_transactions(0, 99) == before
+
+
 def test_a_lookup_skips_the_segments_without_aborted_transactions(tmp_path: Path) -> None:
     log = rolled_log(tmp_path, aborted_in=(3, 4))
     state = log._state.producers
