@@ -86,6 +86,10 @@ TOPICS = Tool(
         "--create --topic z --replica-assignment 1:2,1", "--list --create --topic z",
         "--describe --topic orders --config a=b", "--create --topic z --config cleanup.policy=nope",
         "--create --topic orders,other", "--delete --topic orders --force",
+        "--describe --topic-id AAAAAAAAAAAAAAAAAAAAAQ",
+        "--describe --topic-id AAAAAAAAAAAAAAAAAAAAAQ --if-exists",
+        "--describe --topic-id AAAAAAAAAAAAAAAAAAAAAA --topic orders",
+        "--describe --topic orders --partition-size-limit-per-response 10",
     ),
     {
         "--describe --topic nope": _SLIP,
@@ -97,8 +101,8 @@ TOPICS = Tool(
         "--list --topic [": "a wrong pattern is an error of the options",
         "--alter --topic orders --config retention.ms=-1": _ALTERS,
         "--alter --topic orders --delete-config retention.ms": _ALTERS,
-        "--list --topic-id AAAAAAAAAAAAAAAAAAAAAA": "kstore's --topic-id is that of --create",
-        "--describe --partition-size-limit-per-response 10": "kstore asks for all partitions",
+        "--list --topic-id AAAAAAAAAAAAAAAAAAAAAA": "Kafka ignores the option",
+        "--describe --topic-id nope": "kstore says what an id looks like",
     },
 )  # fmt: skip
 _NO_USAGE = "Kafka's tool prints no usage, and another word before"

@@ -27,6 +27,8 @@ _ACTIONS = {
     "if-exists": ("alter", "delete", "describe"),
     "if-not-exists": ("create",),
     "exclude-internal": ("list", "describe"),
+    "topic-id": ("create", "describe"),
+    "partition-size-limit-per-response": ("describe",),
 }
 
 

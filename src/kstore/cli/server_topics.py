@@ -13,14 +13,13 @@ if TYPE_CHECKING:
     from kstore.remote.store import RemoteStore
     from kstore.remote.topic import RemoteTopic
 
-_OF_DIRECTORIES = ("foreign", "topic_id")
-
 
 def run(action: str, arguments: argparse.Namespace) -> int:
     """Run one action with validated options."""
-    for name in _OF_DIRECTORIES:
-        if getattr(arguments, name):
-            raise WrongOptionsError(f"--{name.replace('_', '-')} goes with --log-dir")
+    if arguments.foreign:
+        raise WrongOptionsError("--foreign goes with --log-dir")
+    if arguments.create and arguments.topic_id:
+        raise WrongOptionsError("--create --topic-id goes with --log-dir: a broker chooses the id")
     actions = {
         "list": list_topics,
         "describe": describe_topics,

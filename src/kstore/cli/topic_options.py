@@ -6,19 +6,42 @@ from typing import TYPE_CHECKING
 
 from kstore.cli.common import matching_topics
 from kstore.errors import InvalidConfigError, UnknownTopicOrPartitionError
+from kstore.kafka_uuid import UUID_TEXT_LENGTH, uuid_from_text
 from kstore.partition_files import filenames
 
 if TYPE_CHECKING:
+    from kstore.remote.store import RemoteStore
+    from kstore.store.store import Store
     from kstore.store.topic import Topic
 
+    Topics = Store | RemoteStore
 
-def selected(store: Iterable[str], arguments: argparse.Namespace) -> list[str]:
+_NO_ID = "A" * UUID_TEXT_LENGTH  # Kafka's Uuid.ZERO_UUID
+
+
+def selected(store: "Topics", arguments: argparse.Namespace) -> list[str]:
+    """The topics of --topic, or for --describe that of --topic-id, which takes precedence."""
+    if arguments.describe and arguments.topic_id not in (None, _NO_ID):
+        return _with_id(store, arguments)
     names = matching_topics(store, arguments.topic, internal=not arguments.exclude_internal)
     if arguments.topic is not None and not names and not arguments.if_exists:
         lost = lost_sentence(store, arguments.topic)
         raise UnknownTopicOrPartitionError(
             f"Topic '{arguments.topic}' does not exist as expected" + (f": {lost}" if lost else "")
         )
+    return names
+
+
+def _with_id(store: "Topics", arguments: argparse.Namespace) -> list[str]:
+    wanted = arguments.topic_id
+    try:
+        uuid_from_text(wanted)
+    except ValueError as error:
+        raise InvalidConfigError(str(error)) from None
+    every = matching_topics(store, None, internal=not arguments.exclude_internal)
+    names = [name for name in every if store[name].topic_id == wanted]
+    if not names and not arguments.if_exists:
+        raise UnknownTopicOrPartitionError(f"TopicId '{wanted}' does not exist as expected")
     return names
 
 
@@ -64,7 +87,7 @@ def own_properties(topic: "Topic") -> dict[str, str]:
     return {**topic.config.to_properties(), **was_set}
 
 
-def changed(store: Iterable[str], arguments: argparse.Namespace) -> list[str]:
+def changed(store: "Topics", arguments: argparse.Namespace) -> list[str]:
     """The topics to change; a pattern never matches Kafka's internal topics."""
     return [
         name

@@ -94,7 +94,14 @@ def describe(parser: ToolParser) -> None:
     parser.add_argument(
         "--topic-id",
         metavar="ID",
-        help="Kafka's id in 22 characters, for a topic that a broker will take over",
+        help="Kafka's id in 22 characters. --describe: of the topic, instead of --topic; --create, "
+        "in a directory: for a topic that a broker will take over",
+    )
+    parser.add_argument(
+        "--partition-size-limit-per-response",
+        type=whole_number(1, INT32_MAX),
+        metavar="N",
+        help="accepted as by Kafka's tool: the output does not depend on it",
     )
     parser.add_argument("--if-not-exists", action="store_true", help="no error if it exists")
     parser.add_argument("--if-exists", action="store_true", help="no error if none exists")
@@ -164,7 +171,8 @@ def check(arguments: argparse.Namespace) -> None:
             'Missing required argument "[partitions]"\n'
             "--alter changes --partitions, --config or --delete-config"
         )
-    if arguments.describe and arguments.if_exists and not arguments.topic:
+    has_name = arguments.topic or arguments.topic_id
+    if arguments.describe and arguments.if_exists and not has_name:
         raise WrongOptionsError("--topic or --topic-id is required to describe a topic")
 
 
