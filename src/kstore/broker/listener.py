@@ -12,7 +12,7 @@ from kstore.broker.closed_connection_reports import ClosedReports
 from kstore.broker.connection import Connection
 from kstore.broker.connection_limits import ConnectionLimits
 from kstore.broker.loop import READABLE, Loop
-from kstore.broker.send_queue import is_local
+from kstore.broker.send_queue import is_local, shown_address
 
 if TYPE_CHECKING:
     from kstore.broker.json_web_key_refresher import JsonWebKeyRefresher
@@ -192,7 +192,8 @@ class Listener:
                 self._pause()
                 self._loop.call_later(_PAUSE_SECONDS, self.start)
                 return
-            self._add_connection(accepted, (peer[0], peer[1]))
+            # Once for all: access rules, quotas, limits, logs, and the hosts of members.
+            self._add_connection(accepted, (shown_address(peer[0]), peer[1]))
 
     def _add_connection(self, accepted: socket.socket, peer: tuple[str, int]) -> None:
         if not self._limits.admit(peer[0]):

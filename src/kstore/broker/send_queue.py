@@ -24,7 +24,8 @@ SEND_LIMIT = 1 << 20
 _JOINED_SIZE = 2048  # a chunk up to this size is joined with the next short response
 _MOST_BUFFERS = 256  # per sendmsg
 _BYTES = (bytes, bytearray, memoryview)
-_LOOPBACK = ("127.", "::1", "::ffff:127.")
+_LOOPBACK = ("127.", "::1")
+_MAPPED = "::ffff:"  # an IPv4 address as sockets of IPv6 show it: ::ffff:192.0.2.7
 
 
 class ShortFileError(OSError):
@@ -44,7 +45,13 @@ def send_queue_for(transport: "Transport", peer: str) -> "SendQueue":
 
 def is_local(connection: socket.socket, peer: str) -> bool:
     """Whether a connection from the address ``peer`` does not leave this machine."""
-    return peer.startswith(_LOOPBACK) or peer == connection.getsockname()[0]
+    return peer.startswith(_LOOPBACK) or peer == shown_address(connection.getsockname()[0])
+
+
+def shown_address(address: str) -> str:
+    """A socket's address as access rules and quotas name it: one of IPv4 without the prefix that it
+    has at a listener on ``[::]``, as Java's InetAddress shows it."""
+    return address.removeprefix(_MAPPED) if "." in address else address
 
 
 class SendQueue:

@@ -1,5 +1,6 @@
 """Access control lists over sockets: native paths, sessions, operations, the APIs of lists."""
 
+import socket
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -107,6 +108,23 @@ def test_produce_is_checked_for_each_topic(admin: Admin) -> None:
     assert produce(admin.client, "orders") == {"orders": 0}
     assert produce(admin.client, "orders", "audit") == {"orders": 0, "audit": 29}
     assert produce(admin.root, "audit") == {"audit": 0}
+
+
+@pytest.mark.skipif(not socket.has_dualstack_ipv6(), reason="needs IPv6")
+def test_rules_of_a_host_apply_at_a_listener_of_both_protocols(tmp_path: Path) -> None:
+    settings = {
+        **SETTINGS,
+        "listeners": "INTERNAL://127.0.0.1:0,CLEAR://[::]:0",
+        "advertised.listeners": "INTERNAL://127.0.0.1:0,CLEAR://127.0.0.1:0",
+    }
+    with kstore.serve(tmp_path / "data", settings=settings) as broker:
+        broker.store.create_topic("orders")
+        admin = Admin(broker)
+        with admin.root, admin.client:
+            assert admin.create(acl("orders", WRITE)) == [0]
+            assert produce(admin.client, "orders") == {"orders": 0}
+            assert admin.create(acl("orders", WRITE, DENY)) == [0]
+            assert produce(admin.client, "orders") == {"orders": 29}
 
 
 def test_a_session_loses_what_is_denied_later(admin: Admin) -> None:

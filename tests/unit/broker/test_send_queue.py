@@ -7,7 +7,14 @@ from typing import Any
 
 import pytest
 
-from kstore.broker.send_queue import SEND_LIMIT, CopyingSendQueue, SendQueue, send_queue_for
+from kstore.broker.send_queue import (
+    SEND_LIMIT,
+    CopyingSendQueue,
+    SendQueue,
+    is_local,
+    send_queue_for,
+    shown_address,
+)
 
 
 class FileSlice:
@@ -191,6 +198,30 @@ def test_only_a_client_on_this_machine_gets_copies() -> None:
             assert type(send_queue_for(accepted, peer[0])) is CopyingSendQueue
             assert type(send_queue_for(accepted, "::1")) is CopyingSendQueue
             assert type(send_queue_for(accepted, "192.0.2.7")) is SendQueue
+
+
+def test_a_socket_of_both_protocols_knows_a_client_on_this_machine() -> None:
+    class Accepted(socket.socket):
+        def getsockname(self) -> tuple[str, int, int, int]:
+            return "::ffff:192.0.2.7", 9092, 0, 0
+
+    with Accepted() as accepted:
+        assert is_local(accepted, "192.0.2.7")
+        assert not is_local(accepted, "192.0.2.8")
+
+
+@pytest.mark.parametrize(
+    ("address", "shown"),
+    [
+        ("::ffff:192.0.2.7", "192.0.2.7"),
+        ("192.0.2.7", "192.0.2.7"),
+        ("::1", "::1"),
+        ("::ffff:0:102:304", "::ffff:0:102:304"),
+        ("64:ff9b::192.0.2.7", "64:ff9b::192.0.2.7"),
+    ],
+)
+def test_only_mapped_addresses_are_shown_as_ipv4(address: str, shown: str) -> None:
+    assert shown_address(address) == shown
 
 
 class CountingWire(Wire):
