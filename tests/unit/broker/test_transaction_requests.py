@@ -305,6 +305,25 @@ def test_partitions_that_do_not_exist_are_not_added(client: TransactionClient) -
     assert client.state().transaction_state == "Empty"
 
 
+@pytest.mark.parametrize("version", range(4))
+@pytest.mark.parametrize("topic", ["__consumer_offsets", "__transaction_state"])
+def test_clients_cannot_add_internal_topics(
+    client: TransactionClient, topic: str, version: int
+) -> None:
+    producer = client.producer()
+    assert client.add(producer, topic=topic, version=version) == [29]
+    request = AddPartitionsToTxnRequest(
+        v3_and_below_transactional_id="x",
+        v3_and_below_producer_id=producer[0],
+        v3_and_below_producer_epoch=producer[1],
+        v3_and_below_topics=[OldTopics("t", [0, 9]), OldTopics(topic, [0, 99])],
+    )
+    answer = client.raw.ask(request, version).results_by_topic_v3_and_below
+    errors = [[each.partition_error_code for each in one.results_by_partition] for one in answer]
+    assert errors == [[55, 3], [29, 29]]
+    assert client.state().transaction_state == "Empty"
+
+
 def test_verification_adds_no_partition(client: TransactionClient) -> None:
     producer = client.producer()
     client.begin(producer, (0,))

@@ -25,6 +25,7 @@ from kstore.broker.transaction_service import transaction_service
 from kstore.clock import now_ms
 from kstore.cluster.image import ClusterImage
 from kstore.coordinator.group.offsets_table import OFFSETS_TOPIC
+from kstore.coordinator.owned_topics import OWNED_TOPICS
 from kstore.coordinator.transaction.transaction_events import (
     AddPartitions,
     EndTransaction,
@@ -123,6 +124,8 @@ class TransactionHandlers:
         if added is None or self._service.check(added.transactional_id) != _NONE:
             return None
         topic, image = added.topic, self._services.metadata.image
+        if topic in OWNED_TOPICS:
+            return None
         if any(image.partition(topic, number) is None for number in added.partitions):
             return None
         reply = _FrameReply(added)
@@ -165,9 +168,12 @@ class TransactionHandlers:
     ) -> None:
         keys = [(topic.name, number) for topic in added.topics for number in topic.partitions]
         unknown = [key for key in keys if image.partition(*key) is None]
-        if unknown:
+        # No client may add internal topics, a super user neither (KafkaApis).
+        internal = [key for key in keys if version < _BATCHED_FROM and key[0] in OWNED_TOPICS]
+        if unknown or internal:
             refused = dict.fromkeys(keys, ErrorCode.OPERATION_NOT_ATTEMPTED)
-            then(refused | dict.fromkeys(unknown, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))
+            refused |= dict.fromkeys(unknown, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+            then(refused | dict.fromkeys(internal, ErrorCode.TOPIC_AUTHORIZATION_FAILED))
             return
         error = self._service.check(added.transactional_id)
         if error == _NONE and not keys:
