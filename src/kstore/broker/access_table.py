@@ -37,6 +37,7 @@ DESCRIBE_CONFIGS, ALTER_CONFIGS = AclOperation.DESCRIBE_CONFIGS, AclOperation.AL
 
 _NO_OPERATIONS = -(1 << 31)  # in responses to requests that do not ask for operations
 _OF_TOPIC, _OF_GROUP = 2, 32  # ConfigResource.Type
+_TOPICS_HIDDEN = "The group has described topic(s) that the client is not authorized to describe."
 
 
 # --- rules of one API ------------------------------------------------------------------------
@@ -384,6 +385,43 @@ def _group_item(into: str, field: str) -> Rule:
     return each(GROUP, DESCRIBE, field, into, make, lambda name: name)
 
 
+def _hide_described_topics(access: Access) -> None:
+    """Remove the topics that the client may not describe from the transactions described to it."""
+
+    def leave_out(response: Any) -> None:
+        for state in response.transaction_states:
+            state.topics = [
+                each for each in state.topics if access.may(DESCRIBE, TOPIC, each.topic)
+            ]
+
+    access.after.append(leave_out)
+
+
+def _hide_assigned_topics(access: Access) -> None:
+    """Describe no group to a client that may not describe all topics assigned in it."""
+
+    def check(response: Any) -> None:
+        kind = type(response).Groups
+        error = DENIED[TOPIC]
+        response.groups = [
+            group if all(access.may(DESCRIBE, TOPIC, name) for name in _assigned_topics(group))
+            else kind(int(error), _TOPICS_HIDDEN, group.group_id)
+            for group in response.groups
+        ]  # fmt: skip
+
+    access.after.append(check)
+
+
+def _assigned_topics(group: Any) -> set[str]:
+    """The topics in the current and target assignments of a consumer group's members."""
+    return {
+        each.topic_name
+        for member in group.members
+        for assignment in (member.assignment, member.target_assignment)
+        for each in assignment.topic_partitions
+    }
+
+
 def _producers(access: Access) -> Message | None:
     make = topic_errors("topics", "partition_indexes", "partitions", number=None)
     return each(TOPIC, READ, "topics", "topics", make)(access)
@@ -476,15 +514,20 @@ RULES: dict[int, Rule | None] = {
     ApiKey.DESCRIBE_QUORUM: cluster(DESCRIBE, only_code),
     ApiKey.DESCRIBE_CLUSTER: lambda _: None,  # its operations: Access.operations
     ApiKey.DESCRIBE_PRODUCERS: _producers,
-    ApiKey.DESCRIBE_TRANSACTIONS: each(
-        TRANSACTION, DESCRIBE, "transactional_ids", "transaction_states",
-        item_error("transaction_states", transactional_id=""), lambda name: name,
+    ApiKey.DESCRIBE_TRANSACTIONS: rules(
+        each(
+            TRANSACTION, DESCRIBE, "transactional_ids", "transaction_states",
+            item_error("transaction_states", transactional_id=""), lambda name: name,
+        ),
+        _hide_described_topics,
     ),
     ApiKey.LIST_TRANSACTIONS: shown(
         TRANSACTION, DESCRIBE, "transaction_states", lambda state: state.transactional_id
     ),
     ApiKey.CONSUMER_GROUP_HEARTBEAT: _consumer_heartbeat,
-    ApiKey.CONSUMER_GROUP_DESCRIBE: _group_item("groups", "group_ids"),
+    ApiKey.CONSUMER_GROUP_DESCRIBE: rules(
+        _group_item("groups", "group_ids"), _hide_assigned_topics
+    ),
     ApiKey.LIST_CONFIG_RESOURCES: cluster(DESCRIBE_CONFIGS, only_code),
     ApiKey.DESCRIBE_TOPIC_PARTITIONS: _describe_partitions,
 }  # fmt: skip

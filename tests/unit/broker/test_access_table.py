@@ -390,6 +390,53 @@ def test_lists_omit_what_may_not_be_described() -> None:
     assert [each.transactional_id for each in answer.transaction_states] == ["t"]
 
 
+def test_transactions_are_described_without_topics_that_may_not_be() -> None:
+    kind: Any = message_types(ApiKey.DESCRIBE_TRANSACTIONS)[1]
+    state = kind.TransactionStates
+    topics = [state.Topics("a", [0]), state.Topics("b", [1])]
+    described = kind(transaction_states=[state(transactional_id="t", topics=topics)])
+    fields = {"transactional_ids": ["t", "u"]}
+    allowed = {(X, A.DESCRIBE, "t"), (T, A.DESCRIBE, "b")}
+    answer, _, _ = ask(ApiKey.DESCRIBE_TRANSACTIONS, 0, fields, Denying(None, allowed), described)
+    assert [
+        (each.transactional_id, each.error_code, [topic.topic for topic in each.topics])
+        for each in answer.transaction_states
+    ] == [("t", 0, ["b"]), ("u", 53, [])]
+
+
+@pytest.mark.parametrize("version", [0, 1])
+@pytest.mark.parametrize("field", ["assignment", "target_assignment"])
+def test_groups_with_topics_that_may_not_be_described_are_not_described(
+    field: str, version: int
+) -> None:
+    kind: Any = message_types(ApiKey.CONSUMER_GROUP_DESCRIBE)[1]
+    member = kind.Groups.Members
+
+    def group(name: str, topic: str) -> Any:
+        made = member(member_id="m")
+        assignment = getattr(made, field)
+        assignment.topic_partitions = [type(assignment).TopicPartitions(ID, topic, [0])]
+        return kind.Groups(group_id=name, group_state="Stable", members=[made])
+
+    def answer_to(*cells: Cell) -> Any:
+        described = kind(groups=[group("g", "a"), group("h", "b")])
+        allowed = {*cells, (G, A.DESCRIBE, "g"), (G, A.DESCRIBE, "h"), (T, A.DESCRIBE, "b")}
+        authorizer = Denying(None, allowed)
+        api, fields = ApiKey.CONSUMER_GROUP_DESCRIBE, {"group_ids": ["g", "h"]}
+        return ask(api, version, fields, authorizer, described)[0]
+
+    hidden, shown = answer_to().groups
+    assert hidden == kind.Groups(
+        error_code=29,
+        error_message=(
+            "The group has described topic(s) that the client is not authorized to describe."
+        ),
+        group_id="g",
+    )
+    assert shown == group("h", "b")
+    assert answer_to((T, A.DESCRIBE, "a")).groups == [group("g", "a"), group("h", "b")]
+
+
 def cluster_only() -> set[Cell]:
     return {(C, A.DESCRIBE, CLUSTER)}
 

@@ -191,6 +191,10 @@ def test_groups_are_described_with_the_operations_that_the_client_may(
     assert group_operations(admin.root, consumer=consumer) == (0, everything)
     assert group_operations(admin.root, consumer=consumer, asked=False) == (0, NOT_ASKED)
     assert group_operations(admin.client, consumer=consumer) == (30, NOT_ASKED)
+    if consumer:  # its members' topics are checked as well
+        assert admin.create(group_acl(name, DESCRIBE)) == [0]
+        assert group_operations(admin.client, consumer=True) == (29, NOT_ASKED)
+        assert admin.create(acl("orders", DESCRIBE)) == [0]
     for operations, shown in [
         ((DESCRIBE,), 1 << DESCRIBE),
         ((READ,), 1 << READ | 1 << DESCRIBE),
