@@ -58,6 +58,7 @@ _LOGGER = logging.getLogger("kstore.broker")
 _PATTERNS = "patterns of topics"  # the disk workers' key for pattern matching
 
 OnAnswer = Callable[[HeartbeatAnswer], object]
+MayDescribe = Callable[[str], bool]  # a topic, by its name
 OnJoined = Callable[[JoinAnswer], object]
 OnLeft = Callable[[list[ErrorCode]], object]
 
@@ -277,8 +278,18 @@ class ConsumerGroupService:
         """Renew a session, where that is all; False: :meth:`heartbeat` has to answer."""
         return self.coordinator.renew(beat, image, self._groups.now)
 
-    def heartbeat(self, request: ConsumerHeartbeat, image: "ClusterImage", done: OnAnswer) -> None:
-        """``done`` with the answer when what it depends on is stored."""
+    def heartbeat(
+        self,
+        request: ConsumerHeartbeat,
+        image: "ClusterImage",
+        done: OnAnswer,
+        may_describe: MayDescribe | None,
+    ) -> None:
+        """``done`` with the answer when what it depends on is stored.
+
+        A pattern matches only topics that the client may describe; None: all. As in Kafka, the
+        member whose heartbeat comes first decides for all members with that pattern.
+        """
         patterns = self.coordinator.patterns_to_match(request, image)
         if not patterns:
             self._heartbeat(request, image, done)
@@ -297,7 +308,9 @@ class ConsumerGroupService:
                 self._heartbeat(request, image, done, found)
 
         names = tuple(image.topics)
-        self._services.workers.submit(_PATTERNS, lambda: match_topics(patterns, names), matched)
+        self._services.workers.submit(
+            _PATTERNS, lambda: _matches(patterns, names, may_describe), matched
+        )
 
     def _heartbeat(
         self,
@@ -352,6 +365,15 @@ class ConsumerGroupService:
             return None
         is_used = topic in group.topics
         return ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC if is_used else ErrorCode.NONE
+
+
+def _matches(
+    patterns: set[str], names: tuple[str, ...], may_describe: MayDescribe | None
+) -> Mapping[str, frozenset[str]]:
+    found = match_topics(patterns, names)
+    if may_describe is None:
+        return found
+    return {each: frozenset(filter(may_describe, topics)) for each, topics in found.items()}
 
 
 def _not_found(message: str) -> HeartbeatAnswer:

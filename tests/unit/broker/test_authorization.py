@@ -206,6 +206,27 @@ def test_groups_are_described_with_the_operations_that_the_client_may(
     assert group_operations(admin.client, consumer=consumer) == (0, everything & ~(1 << READ))
 
 
+def test_a_pattern_matches_only_topics_that_the_member_may_describe(admin: Admin) -> None:
+    assert admin.create(group_acl("g", READ), acl("orders", DESCRIBE)) == [0, 0]
+    admin.root.ask(FindCoordinatorRequest(key="g"), 3)
+
+    def assigned(client: RawClient, pattern: str) -> set[str]:
+        request = ConsumerGroupHeartbeatRequest(
+            "g", "m", 0,
+            rebalance_timeout_ms=60_000, subscribed_topic_regex=pattern, topic_partitions=[],
+        )  # fmt: skip
+        while (answer := client.ask(request, 1)).error_code == 14:
+            pass
+        assert answer.error_code == 0
+        names = {topic.topic_id: topic.name for topic in topics}
+        return {names[each.topic_id] for each in answer.assignment.topic_partitions}
+
+    topics = admin.root.ask(MetadataRequest(topics=None), 10).topics
+    assert assigned(admin.client, "(orders|audit)") == {"orders"}
+    assert assigned(admin.client, "aud.*") == set()
+    assert assigned(admin.root, "a.*t") == {"audit"}
+
+
 @pytest.mark.parametrize("version", [0, 1, 2, 3])
 def test_access_rules_are_created_described_and_deleted(admin: Admin, version: int) -> None:
     prefixed = (TOPIC, "or", 4, "User:a", "*", READ, ALLOW)

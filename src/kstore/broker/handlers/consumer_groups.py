@@ -1,6 +1,7 @@
 """ConsumerGroupHeartbeat, ConsumerGroupDescribe: the members of consumer groups (KIP-848)."""
 
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
 from kstore.broker.api_table import Api
@@ -28,7 +29,7 @@ from kstore.protocol.messages.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatRequest,
     ConsumerGroupHeartbeatResponse,
 )
-from kstore.security.acl import ResourceType
+from kstore.security.acl import AclOperation, ResourceType
 
 if TYPE_CHECKING:
     from kstore.broker.services import Services
@@ -42,6 +43,7 @@ _MEMBER_ID_REQUIRED_FROM = 1
 # What follows the instance id where a member says nothing new, by version: null, or -1 for the
 # rebalance timeout.
 _NO_NEWS = (b"\0\xff\xff\xff\xff\0\0\0\0", b"\0\xff\xff\xff\xff\0\0\0\0\0")
+DESCRIBE, TOPIC = AclOperation.DESCRIBE, ResourceType.TOPIC
 _PROTOCOLS = "group.coordinator.rebalance.protocols"
 _CLASSIC_MEMBER, _CONSUMER_MEMBER = 0, 1  # the type of a member, by the protocol that it uses
 
@@ -92,7 +94,11 @@ class ConsumerGroupHandlers:
                 pending.complete(_heartbeat_response(answer, interval_ms))
 
         pending.on_stop = lambda: pending.complete(_refused(ErrorCode.NOT_COORDINATOR))
-        self._consumers.heartbeat(_as_heartbeat(message, request), request.image, done)
+        access = request.access
+        may_describe = None if access is None else partial(access.may, DESCRIBE, TOPIC)
+        self._consumers.heartbeat(
+            _as_heartbeat(message, request), request.image, done, may_describe
+        )
         return pending
 
     def _renews(self, beat: PlainHeartbeat, image: "ClusterImage") -> bool:
