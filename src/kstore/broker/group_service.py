@@ -533,7 +533,25 @@ class GroupService:
             group = self.coordinator.find(group_id)
             is_unused = self.consumers.is_empty(group_id) or (group is not None and group.is_unused)
             if is_unused and self.partition_count:
-                self.delete_group(group_id, lambda _: None)
+                self._delete_bare(group_id)
+
+    def _delete_bare(self, group_id: str) -> None:
+        """Delete a group without members and offsets, but no offset that is committed meanwhile.
+
+        Such a commit may precede the deletion in the partition's queue, or be that of an embedded
+        consumer.
+        """
+        partition = self.partition_of(group_id)
+        self.coordinator.forget(group_id, self.now)
+        self.consumers.forget(group_id)
+
+        def deleted(is_bare: bool | None, error: BaseException | None) -> None:
+            if error is not None:
+                _LOGGER.warning("group %s was not deleted: %s", group_id, error)
+            elif not is_bare and self._loaded.get(partition) == ErrorCode.NONE:
+                self._ensure(group_id)
+
+        self._submit(partition, partial(self._offsets.delete_bare, partition, group_id), deleted)
 
     def _is_durable(self) -> bool:
         topic = self._services.metadata.image.topics.get(OFFSETS_TOPIC)

@@ -165,6 +165,22 @@ class OffsetsStore:
         with self._store._offsets_lock:
             self._table(partition).forget_group(group, partitions)
 
+    def delete_bare(self, partition: int, group: str) -> bool:
+        """Like ``delete`` of a group that had no offset left, but keep what was committed since,
+        also by an open transaction; False if there is any.
+
+        The group's other records are deleted in any case, because its members are forgotten: the
+        commits are then those of a new group, as if they had come after the deletion.
+        """
+        with self._store._offsets_lock:
+            table = self._table(partition)
+            is_bare = not table.readable_commits(group) and not table.pending(group)
+            if is_bare:
+                table.forget_group(group)
+            else:
+                table.forget_metadata(group)
+            return is_bare
+
     def names(self) -> dict[int, set[str]]:
         """The groups that have a record, by partition."""
         found: dict[int, set[str]] = {}
@@ -178,7 +194,10 @@ class OffsetsStore:
     ) -> set[str]:
         """Delete the expired offsets of these groups; return the groups without offsets left.
 
-        A group with an open embedded consumer keeps its offsets.
+        A group with an open embedded consumer keeps its offsets. An offset that an open
+        transaction may change does not expire yet, and its group has offsets left, as in Kafka's
+        OffsetMetadataManager.cleanupExpiredOffsets: a later tombstone would delete the offset that
+        the transaction commits.
         """
         bare: set[str] = set()
         for group, each in facts.items():
@@ -186,12 +205,16 @@ class OffsetsStore:
                 table = self._table(partition)
                 commits = table.readable_commits(group)
                 expired = retention.expired(commits, each, now_ms())
+                if commits and not expired:
+                    continue
+                pending = table.pending(group)
+                expired -= pending
                 if expired and group and StoreGroup(self._store, group).claims.are_any_taken():
                     continue  # only groups with a name have embedded consumers
                 if expired:
                     table.forget_group(group, expired)
                     _LOGGER.info("group %s: %d committed offsets expired", group, len(expired))
-                if len(expired) == len(commits):
+                if len(expired) == len(commits) and not pending:
                     bare.add(group)
         return bare
 

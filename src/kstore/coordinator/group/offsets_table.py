@@ -162,6 +162,12 @@ class OffsetsTable:
             keys |= self._metadata.get(group, {}).keys()
         return self._delete(keys)
 
+    def forget_metadata(self, group: str) -> int:
+        """Append tombstones for a group's records other than commits, and flush; returns how
+        many."""
+        self._catch_up()
+        return self._delete(self._metadata.get(group, {}))
+
     def commit_of(self, group: str, partition: PartitionKey) -> OffsetCommit | None:
         """A group's current commit of one partition; None without a commit that decodes."""
         self._catch_up()
