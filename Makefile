@@ -108,13 +108,13 @@ interop-jars: build $(VENV)/.group-test  ## fetch Kafka's jars from Maven Centra
 
 # What no registry has is given as a source tree: STRANGERS_ARGS="librdkafka --source librdkafka=PATH".
 .PHONY: strangers
-strangers: build $(VENV)/.group-test  ## the test suites of Kafka's clients against kstore, in one table (STRANGERS_ARGS="--at kstore --at 3.9.2")
+strangers: build $(VENV)/.group-test  ## the test suites of Kafka's clients against kstore and Kafka 3.9.2 and 4.3.0, in one table (STRANGERS_ARGS="--at kstore")
 	@PYTHONPATH=tests $(BIN)/python -m strangers $(STRANGERS_ARGS)
 
 .PHONY: strangers-smoke
 strangers-smoke: build $(VENV)/.group-test  ## of these, those whose tests come from registries: kafka-python, franz-go, the page of KafkaJS, Kafka's own tools (Java 17, Maven, Go 1.26, npm); the others are shown as not run
 	@PYTHONPATH=tests $(BIN)/python -m strangers --jobs $(JOBS) "franz-go kgo" "Kafka's tools 4.3.0" "Kafka's tools 3.9.2" "kafka-python base" "kafka-python asyncio" "kafka-python as 2.4" "kafka-python as 1.0" "kafka-python as 0.11" "franz-go kadm" "franz-go page" "KafkaJS page" \
-	  confluent-kafka-python librdkafka aiokafka kafkajs --missing-sources
+	  confluent-kafka-python librdkafka aiokafka kafkajs --missing-sources --at kstore
 
 # One session of two threads serves all tests of a process: its start is most of their time.
 .PHONY: spark

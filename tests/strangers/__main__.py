@@ -24,7 +24,7 @@ from strangers import (
     kafkajs_page,
     librdkafka,
 )
-from strangers.brokers import BROKERS, KSTORE, broker_for
+from strangers.brokers import BROKERS, broker_for
 from strangers.expectations import Score, judge, read_expectations, to_run_again
 from strangers.suite import CACHE, ROOT, NotRun, Suite, Target
 from strangers.table import Run, lines_of
@@ -53,7 +53,12 @@ def main(words: Sequence[str] | None = None) -> int:
     LOGS.mkdir(parents=True, exist_ok=True)
     CACHE.mkdir(parents=True, exist_ok=True)
     ready = {each.name: _prepare(each, sources.get(each.expected)) for each in chosen}
-    pairs = [(each, name) for each in chosen for name in arguments.at or [KSTORE]]
+    pairs = [
+        (each, name)
+        for each in chosen
+        for name in arguments.at or BROKERS
+        if name not in each.not_at
+    ]
     run_one = partial(_run, ready=ready, may_be_missing=arguments.missing_sources)
     # A broker ends with the thread that started it: each pair is one task.
     with ThreadPoolExecutor(arguments.jobs) as pool:
@@ -73,7 +78,12 @@ def _parser() -> argparse.ArgumentParser:
     names = ", ".join(each.name for each in SUITES)
     parser = argparse.ArgumentParser(prog="make strangers", description=__doc__)
     parser.add_argument("suite", nargs="*", help=f"or the beginning of a name; all: {names}")
-    parser.add_argument("--at", action="append", choices=BROKERS, help="default: kstore")
+    parser.add_argument(
+        "--at",
+        action="append",
+        choices=BROKERS,
+        help="a broker; default: all, kstore and the two of Kafka",
+    )
     parser.add_argument("--source", action="append", default=[], metavar="NAME=PATH",
         help="the source tree of a suite that no registry has",
     )  # fmt: skip

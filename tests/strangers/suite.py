@@ -46,7 +46,7 @@ class Suite:
 
     ``settings`` are the broker's, by Kafka's names; ``kafka_settings`` are further ones that only
     Kafka has or needs. ``listeners`` are those beside the plain one that Target has: their names
-    and protocols; all are advertised as ``host``.
+    and protocols; all are advertised as ``host``. ``not_at`` names brokers without what it tests.
     """
 
     name: str
@@ -55,6 +55,7 @@ class Suite:
     needs_source: bool = False  # a source tree that no registry has: --source NAME=PATH
     listeners: Mapping[str, str] = field(default_factory=dict)
     host: str = "127.0.0.1"
+    not_at: Collection[str] = ()
 
     @property
     def expected(self) -> str:

@@ -140,6 +140,17 @@ def test_a_missing_source_tree_is_an_error_unless_asked_for(
     assert re.search(r"kstore +0  not run", capsys.readouterr().out)
 
 
+def test_a_suite_runs_at_each_broker_that_has_what_it_tests(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    for name, brokers in (
+        ("librdkafka", ["kstore", "3.9.2", "4.3.0"]),
+        ("confluent-kafka-python KIP-848", ["kstore", "4.3.0"]),
+    ):
+        assert main([name, "--missing-sources"]) == 0
+        assert re.findall(rf"{name} at (\S+): not run", capsys.readouterr().out) == brokers
+
+
 def test_every_file_of_expectations_is_read_and_has_a_suite() -> None:
     names = {suite.expected for suite in SUITES}
     for path in expectations.FOLDER.glob("*.toml"):
