@@ -97,12 +97,9 @@ def describe(parser: ToolParser) -> None:
         help="Kafka's id in 22 characters. --describe: of the topic, instead of --topic; --create, "
         "in a directory: for a topic that a broker will take over",
     )
-    parser.add_argument(
-        "--partition-size-limit-per-response",
-        type=whole_number(1, INT32_MAX),
-        metavar="N",
-        help="accepted as by Kafka's tool: the output does not depend on it",
-    )
+    parser.add_argument("--partition-size-limit-per-response", type=whole_number(1, INT32_MAX),
+        metavar="N", help="accepted as by Kafka's tool: the output does not depend on it",
+    )  # fmt: skip
     parser.add_argument("--if-not-exists", action="store_true", help="no error if it exists")
     parser.add_argument("--if-exists", action="store_true", help="no error if none exists")
     parser.add_argument("--exclude-internal", action="store_true", help="omit Kafka's own")
