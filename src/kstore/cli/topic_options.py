@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING
 
 from kstore.cli.common import matching_topics
 from kstore.errors import InvalidConfigError, UnknownTopicOrPartitionError
-from kstore.kafka_uuid import UUID_TEXT_LENGTH, uuid_from_text
-from kstore.partition_files import filenames
+from kstore.partition_files import filenames, uuid_from_text
 
 if TYPE_CHECKING:
     from kstore.remote.store import RemoteStore
@@ -16,7 +15,7 @@ if TYPE_CHECKING:
 
     Topics = Store | RemoteStore
 
-_NO_ID = "A" * UUID_TEXT_LENGTH  # Kafka's Uuid.ZERO_UUID
+_NO_ID = "A" * 22  # Kafka's Uuid.ZERO_UUID
 
 
 def selected(store: "Topics", arguments: argparse.Namespace) -> list[str]:
