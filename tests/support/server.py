@@ -17,6 +17,7 @@ from kstore.broker.request_memory import RequestMemory
 from kstore.broker.services import Services
 from kstore.broker.settings import BrokerSettings
 from kstore.protocol.wire import Writer
+from support.waiting import on_loop
 
 PRODUCE, FETCH, METADATA = 0, 1, 3
 WAIT = 30.0
@@ -103,18 +104,7 @@ class Server:
 
     def on_loop(self, function: Callable[[], Any]) -> Any:
         """Call a function on the event loop's thread and return its result."""
-        results: list[Any] = []
-        done = threading.Event()
-
-        def call() -> None:
-            try:
-                results.append(function())
-            finally:
-                done.set()
-
-        self.loop.call_soon_threadsafe(call)
-        assert done.wait(WAIT)
-        return results[0]
+        return on_loop(self.loop, function)
 
     def wait_on_loop(self, condition: Callable[[], bool]) -> None:
         """Wait for a condition, which is checked on the event loop's thread between turns."""

@@ -1,8 +1,13 @@
 """Waiting for what another thread, task or process does."""
 
 import asyncio
+import threading
 import time
 from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from kstore.broker.loop import Loop
 
 PATIENCE = 60.0  # seconds, which no test takes
 _PAUSE = 0.005
@@ -26,3 +31,19 @@ async def until_in_loop(is_true: Callable[[], object], seconds: float = PATIENCE
     while not is_true():
         assert time.monotonic() < end, "never"
         await asyncio.sleep(_PAUSE)
+
+
+def on_loop(loop: "Loop", function: Callable[[], Any]) -> Any:
+    """Call a function on the thread of a broker's loop, and return its result."""
+    results: list[Any] = []
+    done = threading.Event()
+
+    def call() -> None:
+        try:
+            results.append(function())
+        finally:
+            done.set()
+
+    loop.call_soon_threadsafe(call)
+    assert done.wait(PATIENCE)
+    return results[0]

@@ -218,6 +218,16 @@ def test_group_is_described(client: RawClient, version: int) -> None:
     assert unknown.error_code in (ErrorCode.GROUP_ID_NOT_FOUND, 14)
 
 
+def test_a_deleted_topic_is_not_described(store: kstore.Store, client: RawClient) -> None:
+    join(client, subscribed_topic_names=["orders", "other"])
+    store.delete_topic("other")
+    (group,) = client.ask(ConsumerGroupDescribeRequest(["g"]), 1).groups
+    assert group.error_code == 0
+    (member,) = group.members
+    for assignment in (member.assignment, member.target_assignment):
+        assert [each.topic_name for each in assignment.topic_partitions] == ["orders"]
+
+
 def test_group_is_listed_and_no_classic_one(client: RawClient) -> None:
     join(client)
     (found,) = client.ask(ListGroupsRequest(types_filter=["Consumer"]), 5).groups

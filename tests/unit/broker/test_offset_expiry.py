@@ -1,7 +1,7 @@
 """Expiry of committed offsets deletes no offset that is committed meanwhile."""
 
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import pytest
@@ -14,7 +14,7 @@ from kstore.protocol.messages.list_groups import ListGroupsRequest
 from kstore.protocol.messages.offset_commit import OffsetCommitRequest
 from kstore.protocol.messages.offset_fetch import OffsetFetchRequest
 from support.raw_client import RawClient
-from support.waiting import until
+from support.waiting import on_loop, until
 from unit.broker.test_group_admin import join
 from unit.broker.test_transaction_requests import TransactionClient
 
@@ -48,22 +48,9 @@ def client(broker: kstore.Broker) -> Iterator[TransactionClient]:
         yield TransactionClient(raw)
 
 
-def on_loop(broker: kstore.Broker, function: Callable[[], object]) -> None:
-    done = threading.Event()
-
-    def run() -> None:
-        try:
-            function()
-        finally:
-            done.set()
-
-    broker._services.loop.call_soon_threadsafe(run)
-    assert done.wait(WAIT)
-
-
 def expire(broker: kstore.Broker) -> None:
     """Let offsets expire now, and wait for the end of that."""
-    on_loop(broker, group_service(broker._services)._expire)
+    on_loop(broker._services.loop, group_service(broker._services)._expire)
     until(lambda: not broker._services.workers.unfinished)
 
 
@@ -160,7 +147,7 @@ def test_a_commit_behind_the_expiry_is_kept_with_its_group(
 
     monkeypatch.setattr(OffsetsStore, "expire", expired)
     service = group_service(broker._services)
-    on_loop(broker, service._expire)
+    on_loop(broker._services.loop, service._expire)
     assert in_expiry.wait(WAIT)
     if kind == "simple":
         commit(client, LATER, STAYS)

@@ -1,7 +1,6 @@
 """The transaction service executes each effect of the coordinator."""
 
-import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -16,8 +15,7 @@ from kstore.coordinator.transaction.transaction_events import (
     TransactionAnswer,
 )
 from kstore.protocol.error_codes import ErrorCode
-
-WAIT = 60.0
+from support.waiting import on_loop
 
 
 class Coordinator:
@@ -53,19 +51,6 @@ def service(tmp_path: Path, coordinator: Any) -> Iterator[TransactionService]:
         yield service
 
 
-def on_loop(service: TransactionService, function: Callable[[], object]) -> None:
-    done = threading.Event()
-
-    def run() -> None:
-        try:
-            function()
-        finally:
-            done.set()
-
-    service._services.loop.call_soon_threadsafe(run)
-    assert done.wait(WAIT)
-
-
 def test_an_effect_that_fails_holds_up_no_other(
     service: TransactionService, coordinator: Coordinator, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -73,7 +58,7 @@ def test_an_effect_that_fails_holds_up_no_other(
         raise ValueError("injected")
 
     coordinator.effects += [TransactionAnswer(reply=fail), coordinator.answer(ErrorCode.NONE)]
-    on_loop(service, service.carry_out)
+    on_loop(service._services.loop, service.carry_out)
     assert coordinator.answered == [ErrorCode.NONE]
     assert "injected" in caplog.text
 
@@ -82,5 +67,5 @@ def test_a_state_whose_topic_is_gone_after_the_sync_is_answered(
     service: TransactionService, coordinator: Coordinator
 ) -> None:
     effect = StoreTransaction(transactional_id="x", metadata=None, ticket=None)
-    on_loop(service, partial(service._records_synced, effect, None))
+    on_loop(service._services.loop, partial(service._records_synced, effect, None))
     assert coordinator.answered == [ErrorCode.NOT_COORDINATOR]

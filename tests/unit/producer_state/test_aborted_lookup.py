@@ -91,7 +91,9 @@ def rolled_log(directory: Path, aborted_in: tuple[int, ...] = ()) -> WritableLog
     return open_log(directory)
 
 
-def test_what_is_known_grows_segment_by_segment(tmp_path: Path) -> None:
+def test_what_is_known_grows_segment_by_segment(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     log = rolled_log(tmp_path, aborted_in=(4,))
     state = log._state
     state.producers._aborted.clear()
@@ -110,8 +112,8 @@ def test_what_is_known_grows_segment_by_segment(tmp_path: Path) -> None:
         held[-1] += 1
         return search(view, finder)
 
-    state.producers.aborted = counted  # type: ignore[method-assign]
-    state.names_lock = CountedLock()  # type: ignore[assignment]
+    monkeypatch.setattr(state.producers, "aborted", counted)
+    monkeypatch.setattr(state, "names_lock", CountedLock())
     assert [each.producer_id for each in log.aborted_transactions(6, 9)] == [4]
     assert held == [1, 1]  # the entry of the fifth segment ends the walk
     assert [each.producer_id for each in log._known_aborted(6, 9) or ()] == [4]
@@ -120,7 +122,9 @@ def test_what_is_known_grows_segment_by_segment(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("stop", [0, 1, 2])
-def test_an_empty_range_behind_an_aborted_transaction(tmp_path: Path, stop: int) -> None:
+def test_an_empty_range_behind_an_aborted_transaction(
+    tmp_path: Path, stop: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """As a consumer asks at the last stable offset; the range's search must come to an end."""
     log: WritableLog = open_log(tmp_path)
     transactional = {"producer_epoch": 0, "base_sequence": 0, "transactional": True}
@@ -140,7 +144,7 @@ def test_an_empty_range_behind_an_aborted_transaction(tmp_path: Path, stop: int)
         assert len(searches) <= len(log.segments.views)
         return search(view, finder)
 
-    log._state.producers.aborted = counted  # type: ignore[method-assign]
+    monkeypatch.setattr(log._state.producers, "aborted", counted)
     assert log.aborted_transactions(2, stop) == []
     assert log._known_aborted(2, stop) == []
 
@@ -197,7 +201,9 @@ def test_a_truncation_of_a_log_that_starts_inside_a_transaction(tmp_path: Path) 
     assert log.aborted_transactions(0, 99) == before
 
 
-def test_a_lookup_skips_the_segments_without_aborted_transactions(tmp_path: Path) -> None:
+def test_a_lookup_skips_the_segments_without_aborted_transactions(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     log = rolled_log(tmp_path, aborted_in=(3, 4))
     state = log._state.producers
     log.aborted_transactions(0, 99)
@@ -208,7 +214,7 @@ def test_a_lookup_skips_the_segments_without_aborted_transactions(tmp_path: Path
         asked.append(view.base_offset)
         return known(view, offset)
 
-    state.known_aborted = noted  # type: ignore[method-assign]
+    monkeypatch.setattr(state, "known_aborted", noted)
     for start, stop, expected, bases in (
         (0, 99, [3, 4], [6, 8, 12]),
         (7, 99, [3, 4], [6, 8, 12]),

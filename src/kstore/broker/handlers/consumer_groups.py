@@ -43,7 +43,7 @@ _MEMBER_ID_REQUIRED_FROM = 1
 # What follows the instance id where a member says nothing new, by version: null, or -1 for the
 # rebalance timeout.
 _NO_NEWS = (b"\0\xff\xff\xff\xff\0\0\0\0", b"\0\xff\xff\xff\xff\0\0\0\0\0")
-DESCRIBE, TOPIC = AclOperation.DESCRIBE, ResourceType.TOPIC
+_DESCRIBE, _TOPIC = AclOperation.DESCRIBE, ResourceType.TOPIC
 _PROTOCOLS = "group.coordinator.rebalance.protocols"
 _CLASSIC_MEMBER, _CONSUMER_MEMBER = 0, 1  # the type of a member, by the protocol that it uses
 
@@ -95,7 +95,7 @@ class ConsumerGroupHandlers:
 
         pending.on_stop = lambda: pending.complete(_refused(ErrorCode.NOT_COORDINATOR))
         access = request.access
-        may_describe = None if access is None else partial(access.may, DESCRIBE, TOPIC)
+        may_describe = None if access is None else partial(access.may, _DESCRIBE, _TOPIC)
         self._consumers.heartbeat(
             _as_heartbeat(message, request), request.image, done, may_describe
         )
@@ -211,8 +211,12 @@ def _described(found: ConsumerGroupDescription, image: "ClusterImage") -> Descri
 
 
 def _described_member(each: ConsumerMemberDescription, image: "ClusterImage") -> DescribedMember:
-    def name_of(topic_id: bytes) -> str:
-        return image.names_by_id.get(topic_id, "<UNKNOWN>")
+    names = image.names_by_id
+
+    def of_topics(assignment: Assignment, make: Callable[[bytes, str, list[int]], T]) -> list[T]:
+        """Without deleted topics, as in Kafka's ModernGroupMember."""
+        left = {key: found for key, found in assignment.items() if key in names}
+        return _each_topic(left, lambda key, all_: make(key, names[key], all_))
 
     current, target = DescribedMember.Assignment, DescribedMember.TargetAssignment
     return DescribedMember(
@@ -224,15 +228,7 @@ def _described_member(each: ConsumerMemberDescription, image: "ClusterImage") ->
         each.client_host,
         list(each.subscribed_topics),
         each.subscribed_pattern,
-        current(
-            _each_topic(
-                each.assignment, lambda key, all_: current.TopicPartitions(key, name_of(key), all_)
-            )
-        ),
-        target(
-            _each_topic(
-                each.target, lambda key, all_: target.TopicPartitions(key, name_of(key), all_)
-            )
-        ),
+        current(of_topics(each.assignment, current.TopicPartitions)),
+        target(of_topics(each.target, target.TopicPartitions)),
         _CLASSIC_MEMBER if each.is_classic else _CONSUMER_MEMBER,
     )
