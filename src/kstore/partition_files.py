@@ -76,7 +76,6 @@ if TYPE_CHECKING:
     from kstore.kafka_uuid import uuid_to_text as uuid_to_text
     from kstore.log.delete_segments import checked_log_start as checked_log_start
     from kstore.log.read_committed import UNCOMMITTED as UNCOMMITTED
-    from kstore.log.read_committed import TransactionOutcomes as TransactionOutcomes
     from kstore.log.read_committed import check_isolation as check_isolation
     from kstore.log.statistics import DAY_MS as DAY_MS
     from kstore.log.statistics import HOUR_MS as HOUR_MS
@@ -94,6 +93,7 @@ if TYPE_CHECKING:
     from kstore.log.statistics import was_replaced as was_replaced
     from kstore.log.time_lookup import find_offset_for_time as find_offset_for_time
     from kstore.log.time_lookup import newest_offset as newest_offset
+    from kstore.log.transaction_outcomes import TransactionOutcomes as TransactionOutcomes
     from kstore.maintenance.reindex import IndexedSegment as IndexedSegment
     from kstore.maintenance.reindex import ReindexReport as ReindexReport
     from kstore.maintenance.reindex import ReplayedProducers as ReplayedProducers
@@ -203,7 +203,8 @@ _NAMES = {
     # What a deletion of records would do.
     "kstore.log.delete_segments": "checked_log_start",
     # Reads by isolation level and by time.
-    "kstore.log.read_committed": "TransactionOutcomes UNCOMMITTED check_isolation",
+    "kstore.log.read_committed": "UNCOMMITTED check_isolation",
+    "kstore.log.transaction_outcomes": "TransactionOutcomes",
     "kstore.log.time_lookup": "find_offset_for_time newest_offset",
     "kstore._native.read.aborted_transactions": "AbortedRanges",
     "kstore._native.read.segment_view": "SegmentView",

@@ -67,6 +67,8 @@ class Node(KafkaTools):
         self._of = of
         self._number = number if of is None else of._number + 1
         self.settings: dict[str, object] = {}  # more of the broker's, from the next start on
+        # Timestamps of any time; Kafka's default refuses those more than an hour in the future.
+        self.accepts_future = True
         self.level = "warn"
         self.jvm: Sequence[str] = JVM
         self.log_dir = root / "log-dir"
@@ -88,6 +90,7 @@ class Node(KafkaTools):
         quorum = f"controller.quorum.voters={voter._number}@127.0.0.1:{controller}"
         if self.version >= "4":
             quorum = f"controller.quorum.bootstrap.servers=127.0.0.1:{controller}"
+        future = ["log.message.timestamp.after.max.ms=9223372036854775807"]
         roles, own = "broker,controller", f",CONTROLLER://127.0.0.1:{controller}"
         if self._of is not None:
             roles, own = "broker", ""
@@ -108,11 +111,11 @@ transaction.state.log.min.isr=1
 transaction.state.log.num.partitions=1
 group.initial.rebalance.delay.ms=0
 log.retention.ms=-1
-log.message.timestamp.after.max.ms=9223372036854775807
 log.initial.task.delay.ms=1000
 broker.session.timeout.ms=2500
 broker.heartbeat.interval.ms=500
 """
+            + "".join(f"{line}\n" for line in future if self.accepts_future)
             + "".join(f"{name}={value}\n" for name, value in self.settings.items())
         )
 

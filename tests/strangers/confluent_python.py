@@ -7,7 +7,9 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
 
+from interop.kafka_jars import java_command
 from strangers.junit import read_results
+from strangers.kafka_scripts import TOOLS_VERSION, require_kafka
 from strangers.suite import (
     CACHE,
     OPEN_AUTHORIZER,
@@ -41,6 +43,12 @@ SETTINGS = {
 }
 
 
+# What the controller of Kafka 4.1 and later writes into a new cluster with eligible leader replicas
+# (KIP-966). A test expects it among the settings of each topic; the brokers of these runs get it
+# from an administrator.
+_CLUSTER_DEFAULT = "min.insync.replicas=1"
+
+
 @dataclass(frozen=True)
 class ConfluentPython(Suite):
     """``protocol`` "consumer": its consumers use groups of KIP-848."""
@@ -49,6 +57,7 @@ class ConfluentPython(Suite):
 
     def prepare(self, source: Path | None) -> None:
         assert source is not None
+        require_kafka()  # its tool sets the cluster's default
         archives = sorted((source / "tests/trivup").glob("trivup-*.tar.gz"))
         if not archives:
             raise NotRun(f"{source} is not confluent-kafka-python's source tree")
@@ -61,6 +70,11 @@ class ConfluentPython(Suite):
             build([python, "-m", "pip", "install", "--quiet", archives[-1]], CACHE)
 
     def run(self, target: Target, only: Collection[str] = ()) -> Results:
+        words = ["--bootstrap-server", target.address, "--entity-type", "brokers"]
+        words += ["--entity-default", "--alter", "--add-config", _CLUSTER_DEFAULT]
+        command = java_command(TOOLS_VERSION, "kafka.admin.ConfigCommand", *words)
+        if run_command(command, target.log, limit=60) != 0:
+            raise NotRun(f"the cluster's default, {_CLUSTER_DEFAULT}, could not be set")
         with tempfile.TemporaryDirectory() as scratch:
             report = Path(scratch) / "report.xml"
             words = [os.fspath(CACHE / "env-confluent-python/bin/python"), "-m", "pytest", "-q"]

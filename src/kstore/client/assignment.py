@@ -7,7 +7,7 @@ from kstore.errors import UnknownTopicOrPartitionError
 from kstore.topic_partition import PartitionArgument, TopicPartition, as_topic_partition
 
 if TYPE_CHECKING:
-    from kstore.log.read_committed import TransactionOutcomes
+    from kstore.log.transaction_outcomes import TransactionOutcomes
 
 
 class AssignedPartition:

@@ -14,7 +14,7 @@ from kstore.errors import (
     OffsetOutOfRangeError,
     UnstableOffsetCommitError,
 )
-from kstore.log.read_committed import TransactionOutcomes, check_isolation
+from kstore.log.read_committed import check_isolation
 from kstore.topic_partition import TopicPartition
 
 if TYPE_CHECKING:
@@ -132,7 +132,10 @@ class Fetcher:
             end = min(end, log.last_stable_offset)
         while position < end:
             stop = min(position + count, end)  # compaction leaves gaps: there may be no records
-            records = list(self._view(tp, log, position, stop))
+            try:
+                records = list(self._view(tp, log, position, stop))
+            except LogTruncationError:  # truncated meanwhile: checks the position
+                return self._read(tp, partition, count)
             if log.start_offset > position and not (records and records[0].offset == position):
                 return self._read(
                     tp, partition, count
@@ -150,6 +153,8 @@ class Fetcher:
             return LogView(log, start, stop)
         partition = self._assignment[tp]
         if partition.outcomes is None:
+            from kstore.log.transaction_outcomes import TransactionOutcomes
+
             partition.outcomes = TransactionOutcomes(log)
         return LogView(
             log, start, stop, isolation=self.isolation_level, outcomes=partition.outcomes

@@ -31,8 +31,8 @@ Modules:
 - offset_and_timestamp: The result of a lookup by time
 - parallel_scan: A scan in which threads read ahead, range by range and in order, with bounded
   memory
-- read_committed: What read_committed needs: where a reader ends, and which transactions were
-  aborted (entries of ``.txnindex``: :mod:`kstore.producer_state.collect_aborted`)
+- read_committed: What read_committed needs: where a reader ends, and walks of the log's
+  transactions
 - read_only_log: The log of another process: :class:`kstore.Log` on a reader of its files
 - read_segment_file: Reads batches from a segment's log file without mapping it, because its owner
   may truncate it
@@ -55,6 +55,8 @@ Modules:
 - skip_corrupt: Continues to read after corrupt batches: every valid batch of a log once
 - statistics: Statistics of a log: sizes, keys, codecs, offsets and times, of ranges that add up
 - time_lookup: Finds offsets by time, and collects the facts for retention
+- transaction_outcomes: Which transactions of a log were aborted, for a read_committed reader that
+  scans its records
 - truncate: Moves a log's end: truncation, or a higher end offset
 - view: A window of a log: iterated as records, scanned as columns, followed as it grows
 - watch: Calls the callbacks that watch a log after each change of it, on the thread that made the

@@ -6,9 +6,10 @@ from datetime import datetime
 from time import monotonic
 from typing import TYPE_CHECKING
 
-from kstore.errors import OffsetOutOfRangeError
+from kstore.errors import LogTruncationError, OffsetOutOfRangeError
 from kstore.integers import check_integer, check_seconds
-from kstore.log.read_committed import UNCOMMITTED, TransactionOutcomes, check_isolation, end_at
+from kstore.log.read_committed import UNCOMMITTED, check_isolation, end_at
+from kstore.log.transaction_outcomes import TransactionOutcomes
 from kstore.log.view import LogView
 from kstore.record import Record
 
@@ -76,10 +77,14 @@ class Follower:
     def __iter__(self) -> Iterator[Record]:
         last = monotonic()
         while True:
-            for record in self._next_view():
-                self._advance(record)
-                yield record
-                last = monotonic()
+            view = self._next_view()  # raises if records that were returned are gone
+            try:
+                for record in view:
+                    self._advance(record)
+                    yield record
+                    last = monotonic()
+            except LogTruncationError:  # of the window, above what was returned
+                continue
             if self._is_behind():
                 continue
             self._refresh()  # the caller may have taken long over the records
@@ -134,8 +139,6 @@ class Follower:
         if segments is not self._segments:
             self._check_last(segments)
             self._segments = segments
-            if self._outcomes is not None:  # it may know transactions that a truncation removed
-                self._outcomes = TransactionOutcomes(self.log)
 
     def _check_start(self) -> None:
         """Raise where the log starts behind the next offset: a view would begin there."""
@@ -203,10 +206,14 @@ class Follower:
             while not self.log.closed:
                 changed.clear()
                 first = self.next_offset
-                for record in self._next_view():
-                    self._advance(record)
-                    yield record
-                    last = loop.time()
+                view = self._next_view()
+                try:
+                    for record in view:
+                        self._advance(record)
+                        yield record
+                        last = loop.time()
+                except LogTruncationError:
+                    continue
                 if files is not None and self.next_offset > first:
                     files.restart()
                 if self._is_behind():

@@ -9,9 +9,8 @@ from contextlib import suppress
 from os.path import join
 from typing import TYPE_CHECKING
 
-from kstore._native.format import batch_fields
 from kstore._native.read.segment_view import SegmentView
-from kstore.errors import CorruptFileError, OffsetOutOfRangeError, StorageError
+from kstore.errors import CorruptFileError, StorageError
 from kstore.files import filenames
 from kstore.files.files import Files
 from kstore.log.read_committed import HeaderWalker
@@ -47,7 +46,8 @@ class LastStableOffset:
             if (
                 walker is None
                 or not start <= walker.state.next_offset <= end
-                or (active is not self._walked and not self._has_walked(walker))
+                # Its files were listed again: rolled, or truncated and grown beyond the walk.
+                or (active is not self._walked and not walker.is_in_log())
             ):
                 walker = self._walker = self._begin(start, end)
             self._walked = active
@@ -55,18 +55,6 @@ class LastStableOffset:
             walker.state.aborted.clear()
             earliest = min(walker.state.open.values(), default=end)
             return min(max(earliest, start), end)
-
-    def _has_walked(self, walker: HeaderWalker) -> bool:
-        """Whether the last batch walked is still in the log, now that its files were listed again:
-        they were rolled, or truncated, and may have grown beyond that batch since."""
-        beginning = walker.state.last_beginning
-        if not beginning:
-            return False
-        try:
-            found = self._log.read(batch_fields.base_offset(beginning), 1)
-        except OffsetOutOfRangeError:
-            return False
-        return found is not None and found.memory()[: len(beginning)] == beginning
 
     def _begin(self, start: int, end: int) -> HeaderWalker:
         """A walk from the newest snapshot; without one no transaction is open at the start."""

@@ -8,7 +8,7 @@ watermark, a reader beside another process :class:`kstore.log.read_only_log.Read
 """
 
 from abc import abstractmethod
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from kstore.config import LogConfig
@@ -360,11 +360,6 @@ class Log(ReadableLog, GuessedNames):
     @abstractmethod
     def _data_end(self) -> int:
         """The offset after the last batch, which a flush reaches: perhaps below the log end."""
-
-    @property
-    @abstractmethod
-    def _truncations(self) -> Sequence[int]:
-        """The offsets to which this process truncated the log, in order; the same object always."""
 
     @abstractmethod
     def _require_writer(self) -> "LogWriter":

@@ -1,10 +1,11 @@
-"""What read_committed needs: where a reader ends, and which transactions were aborted.
+"""What read_committed needs: where a reader ends, and walks of the log's transactions.
 
-A broker keeps both in memory and in ``.txnindex`` files and sends them to Kafka's consumer. Here
-both come from the markers in the log itself, so that a lost or short ``.txnindex`` cannot
-make a reader show aborted records. Only headers are walked, and only where a scan has met a
-transactional batch. The writer of a log without transactions walks none of it; a reader walks it
-from the newest producer snapshot on (:mod:`kstore.log.last_stable_offset`).
+A broker keeps the last stable offset and the aborted transactions in memory and in ``.txnindex``
+files, and sends them to Kafka's consumer. Here both come from the markers in the log itself, so
+that a lost or short ``.txnindex`` cannot make a reader show aborted records. Only headers are
+walked, and only where a scan has met a transactional batch. The writer of a log without
+transactions walks none of it; a reader walks it from the newest producer snapshot on
+(:mod:`kstore.log.last_stable_offset`).
 
 A writer's last stable offset and aborted transactions are in :mod:`kstore.producer_state.state`
 and :mod:`kstore.producer_state.collect_aborted`.
@@ -12,26 +13,24 @@ and :mod:`kstore.producer_state.collect_aborted`.
 Rules: Kafka's ProducerStateManager (first unstable offset), Fetcher (read_committed).
 """
 
-import threading
 from collections.abc import Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Never, TypedDict
 
+from kstore._native.format import batch_fields
 from kstore._native.format.batch_scan import scan
-from kstore._native.read.aborted_transactions import AbortedRanges, TransactionWalk
+from kstore._native.read.aborted_transactions import TransactionWalk
 from kstore._native.read.segment_view import SegmentList, Slice
-from kstore.errors import InvalidConfigError
+from kstore.errors import InvalidConfigError, OffsetOutOfRangeError
 
 if TYPE_CHECKING:
     from kstore.log.readable_log import ReadableLog
     from kstore.producer_state.snapshot import ProducerEntry
 
 UNCOMMITTED, COMMITTED = ISOLATION_LEVELS = ("read_uncommitted", "read_committed")
-_INT64_MAX = 2**63 - 1
 _READ = 8 << 20  # bytes of a segment to read at a time where it is not mapped
 _MAPPED = 1 << 40
 _CONTROL = 0x20
-_MAX_ABORTED = 4096  # transactions; above it, those before the current offset are dropped
 
 
 def check_isolation(level: object) -> bool:
@@ -79,6 +78,23 @@ class HeaderWalker:
         self._at = 0
         self.state = TransactionWalk(offset, open_transactions or {})
 
+    def walk_slice(self, data: Slice, stop: int) -> None:
+        """Walk to stop in a slice that was read for the walk's offset, and nowhere else."""
+        self.state.walk(data, 0, stop)
+        self.state.unproven.clear()
+        self.state.next_offset = max(self.state.next_offset, stop)
+
+    def is_in_log(self) -> bool:
+        """Whether the log still has the last batch that was walked; False if there was none."""
+        beginning = self.state.last_beginning
+        if not beginning:
+            return False
+        try:
+            found = self._log.read(batch_fields.base_offset(beginning), 1)
+        except OffsetOutOfRangeError:
+            return False
+        return found is not None and found.memory()[: len(beginning)] == beginning
+
     def advance(self, stop: int, *, to_marker: bool = False) -> bool:
         """Walk to stop, or only past the next marker; False where the log ends before."""
         state = self.state
@@ -100,46 +116,6 @@ class HeaderWalker:
             if to_marker:
                 break
         return True
-
-
-class TransactionOutcomes:
-    """Which transactions in a range of a log were aborted, found on request.
-
-    Continues where the last request ended, so that reading a log in small windows walks it
-    once. Thread safe. Memory: 24 bytes and a tuple for each transaction aborted in the range.
-    """
-
-    def __init__(self, log: "ReadableLog") -> None:
-        self._log = log
-        self._lock = threading.Lock()
-        self._walker: HeaderWalker | None = None
-        self._start = 0  # of the range walked
-
-    def aborted_within(self, first: int, stop: int) -> AbortedRanges:
-        """The aborted transactions with batches in [first, stop).
-
-        One that is still open at the log end counts as aborted: it is not committed.
-        """
-        with self._lock:
-            walker = self._walker
-            if walker is None or not self._start <= first <= walker.state.next_offset:
-                walker = self._walker = HeaderWalker(self._log, first)
-                self._start = first
-            state = walker.state
-            if len(state.aborted) > _MAX_ABORTED:
-                state.aborted = [each for each in state.aborted if each[2] > first]
-                self._start = first
-            walker.advance(stop)
-            end = self._log.end_offset
-            while min(state.open.values(), default=stop) < stop:
-                if state.next_offset >= end or not walker.advance(end, to_marker=True):
-                    break
-            unknown = [
-                (producer_id, offset, _INT64_MAX)
-                for producer_id, offset in state.open.items()
-                if offset < stop
-            ]
-            return AbortedRanges([*state.aborted, *unknown])
 
 
 def began_after(log: "ReadableLog", entry: "ProducerEntry", when_ms: int) -> bool:

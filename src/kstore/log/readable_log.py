@@ -5,7 +5,7 @@ its bytes.
 """
 
 from abc import ABCMeta, abstractmethod
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Unpack, overload
 
@@ -480,6 +480,11 @@ class ReadableLog(metaclass=ABCMeta):
     @abstractmethod
     def _read_whole(self, view: SegmentView) -> Slice:
         """All bytes of a segment, mapped where that is safe."""
+
+    @property
+    @abstractmethod
+    def _truncations(self) -> Sequence[int]:
+        """The offsets to which this process truncated the log, in order; the same object always."""
 
     def _known_aborted(self, start: int, stop: int) -> list[AbortedTransaction] | None:
         """As :meth:`aborted_transactions`; a writer's log gives None where it would have to wait

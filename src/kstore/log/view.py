@@ -23,7 +23,7 @@ from kstore.integers import INT32_MAX, check_integer
 from kstore.log.batch_headers import RecordBatchInfo, batches_of
 from kstore.log.guessed_names import GuessedNamesOfViews
 from kstore.log.parallel_scan import scan_in_parallel
-from kstore.log.read_committed import UNCOMMITTED, TransactionOutcomes, check_isolation
+from kstore.log.read_committed import UNCOMMITTED, check_isolation
 from kstore.log.skip_corrupt import check_on_damage, read_past_corruption
 from kstore.record import Record
 from kstore.record.scan import scan_records
@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from kstore.integers import Seconds
     from kstore.log.follow import Follower
     from kstore.log.readable_log import ReadableLog
+    from kstore.log.transaction_outcomes import TransactionOutcomes
     from kstore.record.columns import Columns
 
 _READ = 8 << 20  # bytes of a segment to read at a time where it is not mapped
@@ -54,7 +55,8 @@ class LogView(GuessedNamesOfViews):
     are independent.
 
     With ``isolation="read_committed"`` the window ends at the last stable offset. Batches of
-    aborted transactions are skipped before their records are read.
+    aborted transactions are skipped before their records are read. LogTruncationError is raised
+    where a truncation, while an iteration reads, removes the end of a transaction.
     """
 
     __slots__ = ("_beyond_stable", "_held", "_outcomes", "_start", "_stop", "isolation", "log")
@@ -66,19 +68,24 @@ class LogView(GuessedNamesOfViews):
         stop: int | None,
         *,
         isolation: str = UNCOMMITTED,
-        outcomes: TransactionOutcomes | None = None,
+        outcomes: "TransactionOutcomes | None" = None,
         beyond_stable: bool = False,
         held: tuple[int, int] | None = None,
     ) -> None:
         """``held``: log start and end when a slice was made; None where nothing is missed."""
-        committed = check_isolation(isolation)
+        if not check_isolation(isolation):
+            outcomes = None
+        elif outcomes is None:
+            from kstore.log.transaction_outcomes import TransactionOutcomes  # few readers need it
+
+            outcomes = TransactionOutcomes(log)
         self.log = log
         self.isolation = isolation
         self._start = None if start is None else check_integer("start", start)
         self._stop = None if stop is None else check_integer("stop", stop)
         self._beyond_stable = beyond_stable
         self._held = held
-        self._outcomes = (outcomes or TransactionOutcomes(log)) if committed else None
+        self._outcomes = outcomes
 
     def __repr__(self) -> str:
         return f"<kstore.LogView {self.log.topic}-{self.log.partition} [{self.start}, {self.stop})>"
@@ -293,7 +300,7 @@ class LogView(GuessedNamesOfViews):
         def read_valid(
             data: Slice, begin: int, end: int, offset: int
         ) -> Iterator[tuple[Record, int]]:
-            options = self._options(data, offset, stop, check_crc, on_damage)
+            options = self._options(data, offset, stop, mark, check_crc, on_damage)
             notes: list[Any] = []
             for record in scan_records(data, start=begin, end=end, skipped=notes, **options):
                 yield record, record.offset + 1
@@ -301,16 +308,24 @@ class LogView(GuessedNamesOfViews):
                 skipped.extend((data.path, *note) for note in notes)
 
         check_on_damage(on_damage)
+        mark = self._mark()
         return read_past_corruption(self.log, start, stop, read, read_valid, skipped)
 
     def _records(self, start: int, stop: int, check_crc: bool) -> Iterator[Record]:
+        mark = self._mark()
         for data, offset in self._slices(start, stop):
-            yield from scan_records(data, **self._options(data, offset, stop, check_crc))
+            yield from scan_records(data, **self._options(data, offset, stop, mark, check_crc))
 
     def _options(
-        self, data: Slice, offset: int, stop: int, check_crc: bool, on_damage: str = "raise"
+        self,
+        data: Slice,
+        offset: int,
+        stop: int,
+        mark: object,
+        check_crc: bool,
+        on_damage: str = "raise",
     ) -> dict[str, Any]:
-        """Arguments for a scan of a slice."""
+        """Arguments for a scan of a slice; ``mark`` is from before it was read."""
         return {
             "start_offset": offset,
             "stop_offset": stop,
@@ -320,16 +335,26 @@ class LogView(GuessedNamesOfViews):
             "path": data.path,
             "position_base": data.position,
             "on_tail": self._on_tail,
-            "find_aborted": self._find_aborted(data, offset, stop),
+            "find_aborted": self._find_aborted(data, offset, stop, mark),
         }
 
+    def _mark(self) -> object:
+        return None if self._outcomes is None else self._outcomes.mark()
+
     def _find_aborted(
-        self, data: Slice, offset: int, stop: int
+        self, data: Slice, offset: int, stop: int, mark: object
     ) -> Callable[[], AbortedRanges] | None:
         """A function that a scan calls at a transaction; None if all records are returned."""
         if self._outcomes is None:
             return None
-        return partial(self._outcomes.aborted_within, offset, min(stop, data.next_offset))
+        return partial(
+            self._outcomes.aborted_within,
+            offset,
+            min(stop, data.next_offset),
+            data,
+            mark,
+            beyond_stable=self._beyond_stable,
+        )
 
     @property
     def _on_tail(self) -> str:
@@ -369,6 +394,7 @@ class LogView(GuessedNamesOfViews):
 
         threads = check_integer("threads", threads, 1, INT32_MAX)
         start, stop = self._bounds()
+        mark = self._mark()
         predicate = None if where is None else compile_where(where)
 
         def run(
@@ -379,7 +405,7 @@ class LogView(GuessedNamesOfViews):
             on_progress: Callable[[int], None] = lambda size: None,
             on_damage: str = "raise",
         ) -> Iterator[tuple["Columns", int]]:
-            options = self._options(data, offset, stop, check_crc, on_damage)
+            options = self._options(data, offset, stop, mark, check_crc, on_damage)
             found = ColumnScan(data, begin, end, **options)
             for columns in found:
                 on_progress(found.size)

@@ -1,0 +1,131 @@
+"""Which transactions of a log were aborted, for a read_committed reader that scans its records.
+
+A scan reads a slice of the log and asks for the outcomes of its transactions, which are decided by
+markers in the slice or behind it. A truncation may come between: the markers are then another
+log's than the slice. What the slice itself decides remains valid; for the rest the log must still
+have the slice.
+"""
+
+import threading
+from typing import TYPE_CHECKING
+
+from kstore._native.read.aborted_transactions import AbortedRanges
+from kstore._native.read.segment_view import Slice
+from kstore.errors import LogTruncationError, OffsetOutOfRangeError
+from kstore.log.read_committed import HeaderWalker
+
+if TYPE_CHECKING:
+    from kstore.log.readable_log import ReadableLog
+
+_INT64_MAX = 2**63 - 1
+_MAX_ABORTED = 4096  # transactions; above it, those before the current offset are dropped
+
+
+class TransactionOutcomes:
+    """Which transactions in a range of a log were aborted, found on request.
+
+    Continues where the last request ended, so that reading a log in small windows walks it
+    once; after a truncation it begins again. Thread safe. Memory: 24 bytes and a tuple for each
+    transaction aborted in the range.
+    """
+
+    def __init__(self, log: "ReadableLog") -> None:
+        self._log = log
+        self._lock = threading.Lock()
+        self._walker: HeaderWalker | None = None
+        self._start = 0  # of the range walked
+        self._mark: object = None  # when its walk began
+
+    def mark(self) -> object:
+        """Differs after a truncation; of a log that another process writes, also after each new
+        list of its segments."""
+        return len(self._log._truncations) if self._log.writable else self._log.segments
+
+    def aborted_within(
+        self,
+        first: int,
+        stop: int,
+        data: Slice | None = None,
+        mark: object = None,
+        *,
+        beyond_stable: bool = False,
+    ) -> AbortedRanges:
+        """The aborted transactions with batches in [first, stop).
+
+        One that is still open at the log end counts as aborted: it is not committed. ``data`` is
+        the slice, read for ``first``, that the answer is for; ``mark`` is from before it was read.
+        ``beyond_stable``: stop may lie beyond the last stable offset.
+
+        Raises LogTruncationError where the log was truncated meanwhile, and the outcome of a
+        transaction in the slice is not known any more.
+        """
+        with self._lock:
+            walker = self._walk(first, stop, data, mark)
+            unknown = [
+                (producer_id, offset, _INT64_MAX)
+                for producer_id, offset in walker.state.open.items()
+                if offset < stop
+            ]
+            if unknown and not beyond_stable and self._log.last_stable_offset < stop:
+                raise self._truncated(first)
+            return AbortedRanges([*walker.state.aborted, *unknown])
+
+    def _walk(self, first: int, stop: int, data: Slice | None, mark: object) -> HeaderWalker:
+        now = self.mark()
+        if mark is None or mark == now:
+            walker = self._continued(first, now)
+            if self._has_finished(walker, stop, now):
+                return walker
+        self._walker = None
+        while True:  # each time, the log was changed during the walk
+            now = self.mark()
+            walker = HeaderWalker(self._log, first)
+            if data is not None:
+                walker.walk_slice(data, stop)
+                if min(walker.state.open.values(), default=stop) >= stop:
+                    return walker
+                if not walker.is_in_log():
+                    raise self._truncated(first)
+            if self._has_finished(walker, stop, now):
+                return walker
+
+    def _continued(self, first: int, now: object) -> HeaderWalker:
+        """The walk of the last request if it can continue, else a new one."""
+        walker = self._walker
+        if (
+            walker is None
+            or self._mark != now
+            or not self._start <= first <= walker.state.next_offset
+        ):
+            walker = self._walker = HeaderWalker(self._log, first)
+            self._start, self._mark = first, now
+        state = walker.state
+        if len(state.aborted) > _MAX_ABORTED:
+            state.aborted = [each for each in state.aborted if each[2] > first]
+            self._start = first
+        return walker
+
+    def _has_finished(self, walker: HeaderWalker, stop: int, mark: object) -> bool:
+        """Walk to stop, and on to the ends of the transactions that are open there.
+
+        False if the log was changed meanwhile: the walk may have mixed the old log and the new.
+        """
+        state = walker.state
+        try:
+            walker.advance(stop)
+            end = self._log.end_offset
+            while min(state.open.values(), default=stop) < stop:
+                if state.next_offset >= end or not walker.advance(end, to_marker=True):
+                    break
+        except OffsetOutOfRangeError:
+            if self.mark() == mark:
+                raise
+        return self.mark() == mark
+
+    def _truncated(self, offset: int) -> LogTruncationError:
+        return LogTruncationError(
+            "the log was truncated while it was read: which transactions were committed from this "
+            "offset on is not known any more; read it again",
+            path=self._log.path,
+            offset=offset,
+        )

@@ -1,0 +1,233 @@
+"""Outcomes of transactions while the log is truncated, by its writer and seen by a reader."""
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import kstore
+from kstore.errors import LogTruncationError
+from kstore.log.log import Log
+from kstore.log.transaction_outcomes import TransactionOutcomes
+from kstore.log.view import LogView
+from oracle.plain import PlainRecord
+from oracle.writer import batch
+
+Change = Callable[[Log], None]
+
+
+@pytest.fixture
+def writer(tmp_path: Path) -> Iterator[Log]:
+    with kstore.open(tmp_path / "data") as store:
+        yield store.create_topic("t", config={"segment.bytes": 1 << 20})[0]
+
+
+@pytest.fixture(params=["writer", "reader"])
+def log(request: pytest.FixtureRequest, tmp_path: Path, writer: Log) -> Iterator[Log]:
+    """The log that reads: the writer's own, or that of another store."""
+    if request.param == "writer":
+        yield writer
+        return
+    with kstore.open(tmp_path / "data", mode="r") as store:
+        yield store["t"][0]
+
+
+def transact(log: Log, producer_id: int, *, value: bytes = b"v") -> None:
+    rows = [PlainRecord(0, 0, b"", value, ())]
+    log.append_as_leader(
+        batch(rows, producer_id=producer_id, producer_epoch=0, base_sequence=0, transactional=True)
+    )
+
+
+def end(log: Log, producer_id: int, *, commit: bool) -> None:
+    log.append_end_marker(producer_id, 0, commit=commit)
+
+
+def append_plain(log: Log, count: int) -> None:
+    for _ in range(count):
+        log.append(b"plain")
+
+
+def once_before(
+    monkeypatch: pytest.MonkeyPatch, target: type, name: str, change: Callable[[], None]
+) -> list[str]:
+    """Make the change before the first call of a method; the list has its name afterwards."""
+    called: list[str] = []
+    original = getattr(target, name)
+
+    def changed(self: Any, *arguments: Any, **options: Any) -> Any:
+        if not called:
+            called.append(name)
+            change()
+        return original(self, *arguments, **options)
+
+    monkeypatch.setattr(target, name, changed)
+    return called
+
+
+def read(view: LogView) -> list[tuple[int, bytes | None]]:
+    return [(record.offset, record.value) for record in view]
+
+
+def scanned(view: LogView) -> list[tuple[int, bytes | None]]:
+    return [
+        row
+        for columns in view.scan()
+        for row in zip(columns.offsets.tolist(), columns.values.to_list(), strict=True)
+    ]
+
+
+def test_a_view_that_is_iterated_again_after_a_truncation(writer: Log, log: Log) -> None:
+    """What was known of the transactions that were removed does not count for those now there."""
+    for producer_id in (1, 2):
+        transact(writer, producer_id)
+        end(writer, producer_id, commit=True)
+    view = log.view(isolation="read_committed")
+    assert read(view) == [(0, b"v"), (2, b"v")]
+    writer.truncate_to(2)
+    transact(writer, 3, value=b"aborted")
+    end(writer, 3, commit=False)
+    assert read(view) == [(0, b"v")]
+
+
+@pytest.mark.parametrize("commit", [True, False])
+@pytest.mark.parametrize("take", [read, scanned])
+def test_a_slice_decides_by_its_own_markers(
+    monkeypatch: pytest.MonkeyPatch,
+    writer: Log,
+    log: Log,
+    commit: bool,
+    take: Callable[[LogView], list[tuple[int, bytes | None]]],
+) -> None:
+    """The log has other records at the same offsets when the outcome is looked up."""
+    append_plain(writer, 1)
+    transact(writer, 1)
+    end(writer, 1, commit=commit)
+    append_plain(writer, 1)
+
+    def change() -> None:
+        writer.truncate_to(1)
+        transact(writer, 2)
+        transact(writer, 1)
+        end(writer, 1, commit=not commit)
+        end(writer, 2, commit=not commit)
+
+    called = once_before(monkeypatch, TransactionOutcomes, "aborted_within", change)
+    found = take(log.view(isolation="read_committed"))
+    assert found == [(0, b"plain"), *[(1, b"v")] * commit, (3, b"plain")]
+    assert called
+
+
+def test_an_outcome_that_was_removed_is_an_error(
+    monkeypatch: pytest.MonkeyPatch, writer: Log, log: Log
+) -> None:
+    """Its marker was in the next segment: neither all records nor fewer are the answer."""
+    append_plain(writer, 1)
+    transact(writer, 1)
+    writer.roll()
+    end(writer, 1, commit=True)
+
+    def change() -> None:
+        writer.truncate_to(1)
+        append_plain(writer, 2)
+
+    called = once_before(monkeypatch, TransactionOutcomes, "aborted_within", change)
+    with pytest.raises(LogTruncationError, match="truncated while it was read") as caught:
+        read(log.view(isolation="read_committed"))
+    assert called
+    assert caught.value.offset == 0
+
+
+@pytest.mark.parametrize("commit", [True, False])
+def test_a_truncation_behind_the_slice_leaves_it_valid(
+    monkeypatch: pytest.MonkeyPatch, writer: Log, log: Log, commit: bool
+) -> None:
+    append_plain(writer, 1)
+    transact(writer, 1)
+    writer.roll()
+    end(writer, 1, commit=not commit)
+
+    def change() -> None:
+        writer.truncate_to(2)
+        end(writer, 1, commit=commit)
+
+    called = once_before(monkeypatch, TransactionOutcomes, "aborted_within", change)
+    found = read(log.view(isolation="read_committed"))
+    assert found == [(0, b"plain"), *[(1, b"v")] * commit]
+    assert called
+
+
+def test_a_transaction_that_is_open_now_is_not_left_out(
+    monkeypatch: pytest.MonkeyPatch, writer: Log, log: Log
+) -> None:
+    """The reader chose its end before; an answer without the open one's records would be short."""
+    append_plain(writer, 1)
+    transact(writer, 1)
+    end(writer, 1, commit=True)
+    append_plain(writer, 1)
+
+    def change() -> None:
+        writer.truncate_to(1)
+        transact(writer, 2)
+        append_plain(writer, 2)
+
+    called = once_before(monkeypatch, LogView, "_mark", change)
+    with pytest.raises(LogTruncationError, match="truncated while it was read"):
+        read(log.view(isolation="read_committed"))
+    assert called
+
+
+@pytest.mark.parametrize("commit", [True, False])
+def test_a_truncation_during_the_walk(
+    monkeypatch: pytest.MonkeyPatch, writer: Log, commit: bool
+) -> None:
+    """The walk has the old log's beginning and continues in the new one: it is repeated."""
+    append_plain(writer, 1)
+    transact(writer, 1)
+    end(writer, 1, commit=commit)
+
+    def change() -> None:
+        writer.truncate_to(1)
+        append_plain(writer, 5)
+        transact(writer, 1)
+        end(writer, 1, commit=not commit)
+
+    called = once_before(monkeypatch, TransactionOutcomes, "_has_finished", change)
+    found = read(writer.view(isolation="read_committed"))
+    assert found == [(0, b"plain"), *[(1, b"v")] * commit]
+    assert called
+
+
+def test_a_follower_reads_again(monkeypatch: pytest.MonkeyPatch, writer: Log, log: Log) -> None:
+    """Nothing that it returned is gone: it continues with what the log has now."""
+    transact(writer, 1)
+    writer.roll()
+    end(writer, 1, commit=True)
+
+    def change() -> None:
+        writer.truncate_to(0)
+        append_plain(writer, 2)
+
+    called = once_before(monkeypatch, TransactionOutcomes, "aborted_within", change)
+    follower = log.follow(start="earliest", isolation="read_committed", timeout=0)
+    assert [(record.offset, record.value) for record in follower] == [(0, b"plain"), (1, b"plain")]
+    assert called
+
+
+def test_a_consumer_reads_again(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    with kstore.open(tmp_path / "consumed") as store:
+        writer = store.create_topic("t")[0]
+        transact(writer, 1)
+        writer.roll()
+        end(writer, 1, commit=True)
+
+        def change() -> None:
+            writer.truncate_to(0)
+            append_plain(writer, 2)
+
+        called = once_before(monkeypatch, TransactionOutcomes, "aborted_within", change)
+        consumer = store.consumer("t", isolation_level="read_committed", timeout=0)
+        found = [(record.offset, record.value) for record in consumer.records()]
+        assert found == [(0, b"plain"), (1, b"plain")]
+        assert called
