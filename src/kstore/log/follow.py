@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 from kstore.errors import LogTruncationError, OffsetOutOfRangeError
 from kstore.integers import check_integer, check_seconds
 from kstore.log.read_committed import UNCOMMITTED, check_isolation, end_at
-from kstore.log.transaction_outcomes import TransactionOutcomes
 from kstore.log.view import LogView
 from kstore.record import Record
 
@@ -67,7 +66,11 @@ class Follower:
         self.next_offset = start
         self.timeout = check_seconds("timeout", timeout)
         self.isolation = isolation
-        self._outcomes = TransactionOutcomes(log) if check_isolation(isolation) else None
+        self._outcomes = None
+        if check_isolation(isolation):
+            from kstore.log.transaction_outcomes import TransactionOutcomes  # few readers need it
+
+            self._outcomes = TransactionOutcomes(log)
         self._seen = -1  # the log end at the last refresh
         self._window_end = start
         self._segments: SegmentList | None = None  # at the last refresh
