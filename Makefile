@@ -119,7 +119,7 @@ strangers-smoke: build $(VENV)/.group-test  ## of these, those whose tests come 
 # One session of two threads serves all tests of a process: its start is most of their time.
 .PHONY: spark
 spark: build $(VENV)/.group-test $(VENV)/.group-spark $(VENV)/.group-demo  ## Apache Spark reads and writes kstore's directories (Java 17)
-	@KSTORE_SPARK=require $(BIN)/python -m pytest -m spark tests $(PYTEST_ARGS)
+	@KSTORE_SPARK=require $(BIN)/python -m pytest -m 'spark and not connector_at_kstore' tests $(PYTEST_ARGS)
 
 # The oldest Spark that is supported, before the environment's own (the newest) on the path.
 .cache/pyspark-4.2: | $(VENV)/.pip
@@ -127,6 +127,11 @@ spark: build $(VENV)/.group-test $(VENV)/.group-spark $(VENV)/.group-demo  ## Ap
 	@rm -rf $@.part
 	@$(PIP) install --target $@.part 'pyspark==4.2.0'
 	@mv $@.part $@
+
+.PHONY: spark-connector
+spark-connector: build $(VENV)/.group-test $(VENV)/.group-spark .cache/pyspark-4.2  ## Spark 4.2's own Kafka connector at kstore's broker: batch, stream and sink
+	@PYTHONPATH=$(abspath .cache/pyspark-4.2) KSTORE_SPARK=require KSTORE_SPARK_ALL=1 KSTORE_INTEROP=require \
+	  $(BIN)/python -m pytest -m connector_at_kstore tests $(PYTEST_ARGS)
 
 .PHONY: spark-all
 spark-all: build $(VENV)/.group-test $(VENV)/.group-spark $(VENV)/.group-demo .cache/pyspark-4.2  ## the same on a cluster and with many deaths, in Spark 4.2 too, and beside its own Kafka connector at a real broker

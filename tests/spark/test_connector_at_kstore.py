@@ -12,7 +12,11 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from interop.kstore_node import KstoreNode, kstore_node
 from spark.compare_connectors import Row, rows, streamed
 
-pytestmark = [pytest.mark.connector, pytest.mark.timeout(280)]
+pytestmark = [
+    pytest.mark.connector,
+    pytest.mark.connector_at_kstore,
+    pytest.mark.timeout(280),
+]
 
 COUNT, PARTITIONS = 2000, 3
 

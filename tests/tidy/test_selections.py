@@ -83,7 +83,7 @@ def is_selected(path: str, markers: set[str], paths: list[str], expression: str)
 
 def test_every_test_runs_in_one_step(tmp_path: Path) -> None:
     chosen = steps()
-    assert {"test", "interop", "spark", "counts"} <= set(chosen)
+    assert {"test", "interop", "spark", "spark-connector", "counts"} <= set(chosen)
     wrong: Counter[str] = Counter()
     counts: Counter[str] = Counter()
     for path, markers in collected(tmp_path):
