@@ -95,16 +95,17 @@ unit: build $(VENV)/.group-test  ## the quick tests only
 
 .PHONY: interop
 interop: build $(VENV)/.group-test  ## real Apache Kafka reads what kstore wrote and the other way (Java 17, Maven)
-	@KSTORE_INTEROP=require $(BIN)/python tests/interop/once_more.py -m pytest -n $(TEST_JOBS) tests/interop $(PYTEST_ARGS)
+	@KSTORE_INTEROP=require KSTORE_CLASS_ARCHIVES=use $(BIN)/python tests/interop/once_more.py -m pytest -n $(TEST_JOBS) tests/interop $(PYTEST_ARGS)
 
 .PHONY: interop-all
 interop-all: build $(VENV)/.group-test  ## the same with every version of Kafka, 0.8.2 and 0.10.2 to 2.8 included (ten minutes)
-	@KSTORE_INTEROP=require KSTORE_INTEROP_ALL=1 $(BIN)/python -m pytest -n $(TEST_JOBS) tests/interop $(PYTEST_ARGS)
+	@KSTORE_INTEROP=require KSTORE_INTEROP_ALL=1 KSTORE_CLASS_ARCHIVES=use $(BIN)/python -m pytest -n $(TEST_JOBS) tests/interop $(PYTEST_ARGS)
 
 .PHONY: interop-jars
-interop-jars: build $(VENV)/.group-test  ## fetch Kafka's jars from Maven Central, once
+interop-jars: build $(VENV)/.group-test  ## fetch Kafka's jars from Maven Central, once, and archive their classes, with which Kafka starts sooner
 	@PYTHONPATH=tests $(BIN)/python -c 'from interop.kafka_jars import VERSIONS, prepare; import sys; \
 	  sys.exit("\n".join(filter(None, (prepare(version)[1] for version in VERSIONS))) or None)'
+	@PYTHONPATH=tests $(BIN)/python -m interop.class_archive
 
 # What no registry has is given as a source tree: STRANGERS_ARGS="librdkafka --source librdkafka=PATH".
 .PHONY: strangers
@@ -113,7 +114,7 @@ strangers: build $(VENV)/.group-test  ## the test suites of Kafka's clients agai
 
 .PHONY: strangers-smoke
 strangers-smoke: build $(VENV)/.group-test  ## of these, those whose tests come from registries: kafka-python, franz-go, the page of KafkaJS, Kafka's own tools (Java 17, Maven, Go 1.26, npm); the others are shown as not run
-	@PYTHONPATH=tests $(BIN)/python -m strangers --jobs $(JOBS) "franz-go kgo" "Kafka's tools 4.3.0" "Kafka's tools 3.9.2" "kafka-python base" "kafka-python asyncio" "kafka-python as 2.4" "kafka-python as 1.0" "kafka-python as 0.11" "franz-go kadm" "franz-go page" "KafkaJS page" \
+	@PYTHONPATH=tests KSTORE_CLASS_ARCHIVES=use $(BIN)/python -m strangers --jobs $(JOBS) "franz-go kgo" "Kafka's tools 4.3.0" "Kafka's tools 3.9.2" "kafka-python base" "kafka-python asyncio" "kafka-python as 2.4" "kafka-python as 1.0" "kafka-python as 0.11" "franz-go kadm" "franz-go page" "KafkaJS page" \
 	  confluent-kafka-python librdkafka aiokafka kafkajs --missing-sources --at kstore
 
 # One session of two threads serves all tests of a process: its start is most of their time.

@@ -3,10 +3,12 @@
 The jars of a version live in ``$KSTORE_KAFKA_LIBS/<version>`` (default
 ``~/.cache/kstore/kafka-<version>``). Where Java or Maven is missing the tests fail by name in CI
 (``CI=true``) and with ``KSTORE_INTEROP=require``; elsewhere they are skipped with that sentence.
+With ``KSTORE_CLASS_ARCHIVES=use`` Kafka starts with the archives of :mod:`interop.class_archive`.
 """
 
 import atexit
 import fcntl
+import hashlib
 import os
 import shutil
 import subprocess
@@ -129,6 +131,23 @@ def libs(version: str) -> Path:
     return directory
 
 
+def archive_path(version: str) -> Path:
+    """Where the archive of a version's classes is kept, by the Java that made it."""
+    java = Path(shutil.which("java") or "java").resolve()
+    made = java.stat().st_mtime_ns if java.exists() else 0
+    of_java = hashlib.sha256(f"{java} {made}".encode()).hexdigest()[:12]
+    directory = _directory(version)
+    return directory.with_name(f"{directory.name}.{of_java}.jsa")
+
+
+@cache
+def _archive(version: str) -> Path | None:
+    """The archive to use, if it was made; none for measurements: Kafka's own scripts have none."""
+    path = archive_path(version)
+    is_wanted = os.environ.get("KSTORE_CLASS_ARCHIVES") == "use"
+    return path if is_wanted and path.exists() else None
+
+
 def java_command(
     version: str,
     main: str,
@@ -144,7 +163,12 @@ def java_command(
     default, *single = level.split(",")
     logging = [f"-Dorg.slf4j.simpleLogger.defaultLogLevel={default}"]
     logging += [f"-Dorg.slf4j.simpleLogger.log.{each}" for each in single]
-    class_path = f"{libs(version)}/*" if classes is None else f"{classes}:{libs(version)}/*"
+    class_path = f"{libs(version)}/*"  # first: an archive is for a path that begins so
+    if classes is not None:
+        class_path += f":{classes}"
+    archive = _archive(version)
+    if archive is not None:
+        jvm = [*jvm, f"-XX:SharedArchiveFile={archive}", "-Xlog:disable"]
     return ["java", *jvm, *UTF_8, *logging, "-cp", class_path, main, *map(str, arguments)]
 
 
