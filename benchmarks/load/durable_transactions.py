@@ -81,7 +81,7 @@ class _Producer:
             self.builder.append(_VALUE % (self.commits * MANY + self.number), timestamp=now)
             batch = self.builder.build(attributes=_TRANSACTIONAL)
             data = ProduceRequest.TopicData.PartitionData(self.partition, batch)
-            topics = [ProduceRequest.TopicData(TOPIC, [data])]
+            topics = [ProduceRequest.TopicData(TOPIC, partition_data=[data])]
             return ProduceRequest(name, -1, 30_000, topics), _PRODUCE
         return EndTxnRequest(name, *who, True), _END
 

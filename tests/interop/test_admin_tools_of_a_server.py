@@ -239,7 +239,8 @@ def send_without_coordinator(address: str, partition: int) -> None:
             transactional_id="another",
             acks=-1,
             timeout_ms=30_000,
-            topic_data=[ProduceRequest.TopicData("orders", [data])],
+            topic_data=[ProduceRequest.TopicData("orders", partition_data=[data])],
         )
-        response = cluster.ask(request, ProduceResponse, node=cluster.leader("orders", partition))
+        leader = cluster.leader("orders", partition)
+        response = cluster.ask(request, ProduceResponse, node=leader, highest=11)
         assert response.responses[0].partition_responses[0].error_code == 0

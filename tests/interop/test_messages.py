@@ -22,6 +22,8 @@ pytestmark = pytest.mark.interop
 CONTENTS = 6
 # Versions that Kafka 3.9.2 does not have. Those that Kafka 4.3.0 dropped are old ones.
 NEW_IN_4 = {
+    ("Produce", 12),
+    ("Produce", 13),
     ("ListOffsets", 10),
     ("Metadata", 13),
     ("DescribeGroups", 6),

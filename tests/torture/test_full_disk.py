@@ -69,7 +69,7 @@ def batch(size):
 def produce(client, topic, size):
     Topic = ProduceRequest.TopicData
     data = [Topic.PartitionData(index=0, records=memoryview(batch(size)))]
-    asked = ProduceRequest(acks=1, timeout_ms=9000, topic_data=[Topic(topic, data)])
+    asked = ProduceRequest(acks=1, timeout_ms=9000, topic_data=[Topic(topic, partition_data=data)])
     answer = client.ask(asked, ProduceResponse, highest=8)
     return answer.responses[0].partition_responses[0].error_code
 

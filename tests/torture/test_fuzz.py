@@ -253,7 +253,9 @@ def _produce_turn(data: bytes) -> None:
     def find_target(topic: str, partition: int, image: object) -> None:
         asked.append((topic, partition))
 
-    turn = ProduceTurn({}, {}, SimpleNamespace(image=None), find_target, 1 << 16, 1 << 16)
+    names = SimpleNamespace(get=lambda topic_id: topic_id.hex() if topic_id[0] else None)
+    metadata = SimpleNamespace(image=SimpleNamespace(names_by_id=names))
+    turn = ProduceTurn({}, {}, metadata, find_target, 1 << 16, 1 << 16)
     client, served = socket.socketpair()
     with client, served:
         client.setblocking(False)
@@ -275,9 +277,10 @@ def frame_seeds() -> list[bytes]:
         for version in range(message.versions.low, message.versions.high + 1):
             body = encoded(random_message(message, version, 1), version)
             found.append(frame(int(key), version, 7, body))
-    for version in range(3, 9):
+    for version in range(3, 14):
         partitions = [{"index": 0, "records": oracle.batch(ROWS)}]
-        fields = {"acks": 1, "topic_data": [{"name": "t", "partition_data": partitions}]}
+        topic = {"name": "t", "topic_id": bytes(range(1, 17)), "partition_data": partitions}
+        fields = {"acks": 1, "topic_data": [topic]}
         found.append(frame(0, version, 7, encode(0, version, fields)))
     for version in range(7, 12):
         wanted = {"partition": 0, "fetch_offset": 3, "partition_max_bytes": 1000}

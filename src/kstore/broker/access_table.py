@@ -36,6 +36,7 @@ ALTER, DESCRIBE, ACTION = AclOperation.ALTER, AclOperation.DESCRIBE, AclOperatio
 DESCRIBE_CONFIGS, ALTER_CONFIGS = AclOperation.DESCRIBE_CONFIGS, AclOperation.ALTER_CONFIGS
 
 _NO_OPERATIONS = -(1 << 31)  # in responses to requests that do not ask for operations
+_TOPIC_ID_SINCE = 13  # version of Produce
 _OF_TOPIC, _OF_GROUP = 2, 32  # ConfigResource.Type
 _TOPICS_HIDDEN = "The group has described topic(s) that the client is not authorized to describe."
 
@@ -51,7 +52,7 @@ def _transaction(message: Any) -> str | None:
     return None if message.transactional_id is None else str(message.transactional_id)
 
 
-_PRODUCED = topic_errors(
+_PRODUCED_BY_NAME = topic_errors(
     "responses", "partition_data", "partition_responses", number="index", index="index",
     base_offset=-1,
 )  # fmt: skip
@@ -59,10 +60,27 @@ _PARTITIONS = topic_errors("topics", "partitions", "partitions")
 _CLUSTER_DENIED = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
 
 
+def _produced(access: Access, topic: Any, error: ErrorCode) -> Any:
+    made = _PRODUCED_BY_NAME(access, topic, error)
+    made.topic_id = topic.topic_id
+    return made
+
+
+def _produce(access: Access) -> Message | None:
+    """An unknown topic id is left to the handler."""
+    names = access.image.names_by_id
+
+    def name_of(topic: Any) -> str | None:
+        has_id = access.version >= _TOPIC_ID_SINCE
+        return names.get(topic.topic_id) if has_id else str(topic.name)
+
+    return each(TOPIC, WRITE, "topic_data", "responses", _produced, name_of)(access)
+
+
 def _refuse_produce(access: Access, error: ErrorCode) -> Message:
     if access.message.acks == 0:
         raise CloseConnection("acks=0, and the client is not authorized for its transactional id")
-    return all_items("topic_data", "responses", _PRODUCED)(access, error)
+    return all_items("topic_data", "responses", _produced)(access, error)
 
 
 def _produce_without_answer(access: Access) -> Message | None:
@@ -433,7 +451,7 @@ _TOPIC_ERRORS = all_items("topics", "topics", _PARTITIONS)
 RULES: dict[int, Rule | None] = {
     ApiKey.PRODUCE: rules(
         required(TRANSACTION, WRITE, _transaction, _refuse_produce),
-        each(TOPIC, WRITE, "topic_data", "responses", _PRODUCED),
+        _produce,
         _produce_without_answer,
     ),
     ApiKey.FETCH: lambda _: None,  # each read checks READ on its topic: Access.may_fetch

@@ -51,7 +51,13 @@ class DurableProduces:
         if request is None or request.acks not in (-1, 1):
             return None
         batch = request.batch
-        hosted = self._services.partitions.get(request.topic, request.partition)
+        topic = request.topic
+        if topic is None:
+            names = self._services.metadata.image.names_by_id
+            topic = names.get(request.topic_id)  # type: ignore[arg-type]  # one is set
+            if topic is None:
+                return None
+        hosted = self._services.partitions.get(topic, request.partition)
         log = hosted.log
         if log is None or len(batch) > INLINE_SIZE or not self._may_append(hosted, request):
             return None
@@ -112,7 +118,9 @@ class DurableProduces:
 
         def respond() -> ProduceResponse | bytes:
             if answer.error_code:
-                topic = ProduceResponse.Responses(request.topic, [answer])
+                topic = ProduceResponse.Responses(
+                    appended.hosted.topic, appended.hosted.topic_id, [answer]
+                )
                 return for_version(ProduceResponse([topic]), request.version)
             return request.answer(
                 answer.base_offset, answer.log_append_time_ms, answer.log_start_offset

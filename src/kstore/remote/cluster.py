@@ -274,10 +274,10 @@ class Cluster:
         if connection is not None:
             connection.close()
 
-    def send(self, request: Request, *, node: int) -> None:
+    def send(self, request: Request, *, node: int, highest: int | None = None) -> None:
         """Send a request that gets no response. The next request replaces a failed connection."""
         try:
-            self._node(node).send(request)
+            self._node(node).send(request, highest)
         except (SourceError, AuthenticationFailedError):
             self._drop(node)
             raise

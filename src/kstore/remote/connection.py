@@ -284,10 +284,10 @@ class Connection:
             self.close()  # later responses are not to be trusted either
             raise
 
-    def send(self, request: Request) -> None:
+    def send(self, request: Request, highest: int | None = None) -> None:
         """Send a request that gets no response: Produce with acks=0."""
         self._renew_session()
-        version = self.version_of(request)
+        version = self.version_of(request, highest)
         with self._reporting(self._timeout):
             self._send(request, version)
 

@@ -26,6 +26,8 @@ Entry = TypeVar("Entry")
 _NO_EPOCH = -1
 _DELETE_TIMEOUT_MS = 30_000
 _PRODUCE_TIMEOUT_MS = 30_000
+# Version 12 adds partitions to a transaction of version 2, and 13 names topics by their ids.
+_HIGHEST_PRODUCE = 11
 
 
 class RemoteLog:
@@ -121,7 +123,7 @@ class RemoteLog:
         )
         counts = ProduceCounts(self._cluster.metrics, self.topic, batch)
         if self.acks == 0:
-            self._cluster.send(request, node=self._leader())
+            self._cluster.send(request, node=self._leader(), highest=_HIGHEST_PRODUCE)
             return AppendInfo(-1, -1, -1, len(batch))
 
         def attempt() -> AppendInfo:
@@ -136,7 +138,9 @@ class RemoteLog:
 
     def _produce(self, request: ProduceRequest, size: int) -> AppendInfo:
         began = monotonic()
-        answer = self._cluster.ask(request, ProduceResponse, node=self._leader())
+        answer = self._cluster.ask(
+            request, ProduceResponse, node=self._leader(), highest=_HIGHEST_PRODUCE
+        )
         self._cluster.metrics.measure("request-latency", (monotonic() - began) * 1000)
         found = only(only(answer.responses, self.path).partition_responses, self.path)
         self._check_partition(found.index)

@@ -9,6 +9,7 @@ _DIRS = r"^DESCRIBE_LOG_DIRS \d+ .*"
 _FOLLOWER = r"^\w+ \d+ 2\.8\.2 follower of .*"
 
 _REASONS: tuple[tuple[str, str], ...] = (
+    (_APIS + r".*api_keys\[0\]\.max_version: ", "two more versions, of Kafka 4"),
     (_APIS + r".*api_keys\[(2|3|15|60|68|69|74)\]\.max_version: ", "one more version, of Kafka 4"),
     (_APIS + r".*api_keys\[(38|39|40|41)\]: Kafka has it", "there are no delegation tokens"),
     (_APIS + r".*api_keys\[(57|64|80|81)\]: Kafka has it", "there is one node, without features"),

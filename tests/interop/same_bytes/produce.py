@@ -1,14 +1,19 @@
 """Produce in every version: good batches, each fault, acks, idempotence, settings of the topic."""
 
+import hashlib
+from collections.abc import Iterable
+from functools import partial
 from typing import Any
 
 from interop.same_bytes import bodies
 from interop.same_bytes.asker import Asker
 from interop.same_bytes.topics_used import create, new_producer_id, specification, versions
+from kstore.integers import INT64_MAX
 from kstore.protocol.api_keys import ApiKey
 from support.wire_client import encode
 
 PRODUCE = ApiKey.PRODUCE
+_TOPIC_ID_SINCE = 13  # version
 ALONE = 2  # a partition for what one broker may append and another may refuse
 KINDS = {
     "compact": {"cleanup_policy": "compact"},
@@ -28,6 +33,49 @@ def data(topic: str, *batches: bytes | None, first: int = 0) -> list[dict[str, A
     return [{"name": topic, "partition_data": partitions}]
 
 
+def by_id(asker: Asker, topics: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The same topics with their ids, of which an unknown topic has any, and with no names."""
+    return [
+        {
+            "topic_id": asker.topic_ids.get(each["name"], _any_id(each["name"])),
+            "partition_data": each["partition_data"],
+        }
+        for each in topics
+    ]
+
+
+def _data(
+    asker: Asker, version: int, topic: str, *batches: bytes | None, first: int = 0
+) -> list[dict[str, Any]]:
+    """`data`, as the version names topics."""
+    topics = data(topic, *batches, first=first)
+    return by_id(asker, topics) if version >= _TOPIC_ID_SINCE else topics
+
+
+def _any_id(topic: str) -> bytes:
+    return hashlib.md5(topic.encode()).digest()
+
+
+def ask_kafka_4(asker: Asker) -> None:
+    """The versions that Kafka 3.9 has not: 12, and 13, which names topics by their ids."""
+    every = (12, 13)
+    later = {"message_timestamp_after_max_ms": str(INT64_MAX)}  # as in Kafka 3.9
+    create(asker, *(specification(f"produce-{version}", 3, **later) for version in every))
+    kinds = {kind: config for kind, config in KINDS.items() if "segment_bytes" not in config}
+    create(asker, *(specification(f"produce-{k}", 1, **c, **later) for k, c in kinds.items()))
+    for version in every:
+        _versions(asker, version)
+    _kinds(asker, 13, kinds)
+    good, usual = bodies.good(), {"acks": 1, "timeout_ms": 5000}
+    for title, topics in (
+        ("the zero id", [{"topic_id": bytes(16), "partition_data": [{"index": 0}]}]),
+        ("known and unknown", by_id(asker, data("produce-13", good) + data("none", good, b"x"))),
+        ("an unknown id, no partition", by_id(asker, data("none"))),
+        ("the same unknown partition twice", by_id(asker, data("none", good) * 2)),
+    ):
+        asker.ask(title, PRODUCE, 13, **usual, topic_data=topics)
+
+
 def ask(asker: Asker) -> None:
     every = versions(PRODUCE)
     create(asker, *(specification(f"produce-{version}", 3) for version in every))
@@ -43,6 +91,7 @@ def ask(asker: Asker) -> None:
 
 def _versions(asker: Asker, version: int) -> None:
     topic, usual = f"produce-{version}", {"acks": 1, "timeout_ms": 5000}
+    data = partial(_data, asker, version)
     sets = bodies.MESSAGE_SETS if version < 3 else bodies.FAULTY
     good = bodies.message_set(1) if version < 3 else bodies.good()
     for title, records in sets:
@@ -90,17 +139,19 @@ def _versions(asker: Asker, version: int) -> None:
 
 
 def _without_answer(asker: Asker, version: int, topic: str, good: bytes) -> None:
+    data = partial(_data, asker, version)
     for title, records in (("good", data(topic, good)), ("bad", data("none", good)), ("empty", [])):
         body = encode(PRODUCE, version, {"acks": 0, "timeout_ms": 5000, "topic_data": records})
         asker.ask_body(f"acks 0, {title}", PRODUCE, version, body, is_silent=True)
 
 
-def _kinds(asker: Asker, version: int) -> None:
+def _kinds(asker: Asker, version: int, kinds: Iterable[str] = KINDS) -> None:
+    data = partial(_data, asker, version)
     usual = {"acks": 1, "timeout_ms": 5000}
     chosen = ("null keys", "a null and a good key", "1001 bytes of value", "gzip", "zstd")
     chosen += ("a timestamp in the year 3000", "a wrong largest timestamp", "no timestamp")
     sets = [each for each in bodies.FAULTY if each[0] in chosen] + [("good", bodies.good())]
-    for kind in KINDS:
+    for kind in kinds:
         for title, records in sets:
             fields = {**usual, "topic_data": data(f"produce-{kind}", records)}
             asker.ask(f"{title} to {kind}", PRODUCE, version, **fields)

@@ -12,6 +12,7 @@ NEWEST = {ApiKey.LIST_OFFSETS: 9, ApiKey.METADATA: 12, ApiKey.DESCRIBE_CLUSTER: 
 NEWEST |= {
     ApiKey.LIST_CONFIG_RESOURCES: 0,
     ApiKey.DESCRIBE_GROUPS: 5,
+    ApiKey.PRODUCE: 11,
 }  # in Kafka 3.9, of which all others are the newest
 PATIENCE = 30.0  # seconds until a topic has its leaders
 

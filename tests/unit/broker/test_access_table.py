@@ -67,10 +67,14 @@ def cluster(operation: AclOperation) -> dict[Cell, int]:
 
 SAMPLES: dict[ApiKey, list[Sample]] = {
     ApiKey.PRODUCE: [
-        Sample(3, 11, {"transactional_id": "t", "acks": 1, "topic_data": [
+        Sample(3, 12, {"transactional_id": "t", "acks": 1, "topic_data": [
             {"name": "a", "partition_data": [{"index": 0}]},
             {"name": "b", "partition_data": [{"index": 0}]}]},
             {(X, A.WRITE, "t"): 53, (T, A.WRITE, "a"): 29, (T, A.WRITE, "b"): 29}),
+        Sample(13, 13, {"transactional_id": "t", "acks": 1, "topic_data": [
+            {"topic_id": ID, "partition_data": [{"index": 0}]},
+            {"topic_id": b"?" * 16, "partition_data": [{"index": 0}]}]},
+            {(X, A.WRITE, "t"): 53, (T, A.WRITE, "a"): 29}),
         Sample(0, 2, {"acks": -1, "topic_data": [{"name": "a", "partition_data": [{"index": 0}]}]},
                {(T, A.WRITE, "a"): 29}),
     ],

@@ -81,10 +81,10 @@ def produce(client: RawClient, *topics: str) -> dict[str, int]:
     builder = BatchBuilder()
     builder.append(b"x", timestamp=1)
     batch = builder.build()
-    data = ProduceRequest.TopicData.PartitionData
+    Topic = ProduceRequest.TopicData  # noqa: N806
     asked = ProduceRequest(
         acks=1, timeout_ms=1000,
-        topic_data=[ProduceRequest.TopicData(name, [data(0, batch)]) for name in topics],
+        topic_data=[Topic(name, partition_data=[Topic.PartitionData(0, batch)]) for name in topics],
     )  # fmt: skip
     answer = client.ask(asked, 9)
     return {each.name: each.partition_responses[0].error_code for each in answer.responses}

@@ -18,10 +18,10 @@ from kstore.protocol.messages.produce import ProduceRequest
 from kstore.protocol.wire import Reader
 from oracle.writer import batch
 from support.client_batches import rows
-from support.frame_pair import FramePair, damaged, request_frame
+from support.frame_pair import FramePair, damaged, request_frame, topic_id, topic_id_bytes
 from support.raw_client import RawClient
 
-VERSIONS = range(3, 12)
+VERSIONS = range(3, 14)
 PartitionData = ProduceRequest.TopicData.PartitionData
 ONE_BATCH = batch(rows(3))
 
@@ -34,7 +34,9 @@ def brokers(tmp_path):
 
 
 def produce(records, topic="t", partition=0, acks=-1, transactional_id=None, timeout_ms=5000):
-    topics = [ProduceRequest.TopicData(topic, [PartitionData(partition, records)])]
+    topics = [
+        ProduceRequest.TopicData(topic, topic_id_bytes(topic), [PartitionData(partition, records)])
+    ]
     return ProduceRequest(transactional_id, acks, timeout_ms, topics)
 
 
@@ -54,7 +56,7 @@ def test_a_batch_is_on_disk_before_its_answer(brokers, version, acks):
     brokers.log_bytes("t")
 
 
-@pytest.mark.parametrize("version", [3, 8, 9, 11])
+@pytest.mark.parametrize("version", [3, 8, 9, 11, 13])
 @pytest.mark.parametrize(
     "message",
     [
@@ -139,12 +141,17 @@ def parsed(request):
     [data] = topic.partition_data
     assert (found.version, found.transactional_id) == (header.api_version, message.transactional_id)
     assert (found.acks, found.timeout_ms) == (message.acks, message.timeout_ms)
-    assert (found.topic, found.partition) == (topic.name, data.index)
+    if header.api_version >= 13:
+        assert (found.topic, found.topic_id) == (None, topic.topic_id)
+    else:
+        assert (found.topic, found.topic_id) == (topic.name, None)
+    assert found.partition == data.index
     assert found.batch == data.records
     return True
 
 
-def test_transactional_batches_take_the_fast_path(tmp_path, monkeypatch):
+@pytest.mark.parametrize("version", [8, 12, 13])
+def test_transactional_batches_take_the_fast_path(tmp_path, monkeypatch, version):
     handled = []
     handle = DurableProduces.handle_frame
     monkeypatch.setattr(
@@ -154,7 +161,7 @@ def test_transactional_batches_take_the_fast_path(tmp_path, monkeypatch):
     )
     settings = {"transaction.state.log.num.partitions": 1, "kstore.acks.durable": True}
     with kstore.open(tmp_path / "data") as store:
-        [log] = store.create_topic("t")
+        [log] = store.create_topic("t", topic_id=topic_id("t"))
         with (
             kstore.Broker(store, port=0, settings=settings) as broker,
             RawClient(broker.port) as client,
@@ -169,11 +176,11 @@ def test_transactional_batches_take_the_fast_path(tmp_path, monkeypatch):
                 base_sequence=0,
             )
             message = produce(records, transactional_id="x")
-            client.ask(message, 8)
+            client.ask(message, version)
             assert handled == [None]  # its transaction is not ongoing
             topics = [AddPartitionsToTxnRequest.V3AndBelowTopics("t", [0])]
             client.ask(AddPartitionsToTxnRequest([], "x", producer_id, epoch, topics), 3)
-            answer = client.ask(message, 8)
+            answer = client.ask(message, version)
             assert answer.responses[0].partition_responses[0].error_code == 0
             assert handled[-1] is not None
             assert log.recovery_point == log.end_offset == 1

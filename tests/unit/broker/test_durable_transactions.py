@@ -44,7 +44,9 @@ class Producer:
             base_sequence=self._sequence,
         )
         self._sequence += 1
-        request = ProduceRequest("x", -1, 10_000, [Data("t", [Data.PartitionData(0, records)])])
+        request = ProduceRequest(
+            "x", -1, 10_000, [Data("t", partition_data=[Data.PartitionData(0, records)])]
+        )
         answer = self._client.ask(request, 8)
         assert answer.responses[0].partition_responses[0].error_code == 0
 

@@ -19,9 +19,16 @@ from kstore.protocol.messages.produce import ProduceRequest
 from oracle.plain import PlainRecord
 from oracle.writer import batch
 from support.client_batches import NOW, rows, sent
-from support.frame_pair import FramePair, damaged, request_frame, with_size
+from support.frame_pair import (
+    FramePair,
+    damaged,
+    request_frame,
+    topic_id,
+    topic_id_bytes,
+    with_size,
+)
 
-VERSIONS = range(3, 12)
+VERSIONS = range(3, 14)
 GZIP, SNAPPY = 1, 2
 PartitionData = ProduceRequest.TopicData.PartitionData
 
@@ -35,7 +42,7 @@ def brokers(tmp_path):
 
 def produce(*records, topic="t", partition=0, acks=1, transactional_id=None):
     data = [PartitionData(partition, each) for each in records]
-    topics = [ProduceRequest.TopicData(topic, data)]
+    topics = [ProduceRequest.TopicData(topic, topic_id_bytes(topic), data)]
     return ProduceRequest(transactional_id, acks, 5000, topics)
 
 
@@ -57,7 +64,7 @@ def test_plain_requests_are_handled_by_the_fast_path(brokers, version, acks):
     brokers.log_bytes("t")
 
 
-@pytest.mark.parametrize("version", [3, 8, 9, 11])
+@pytest.mark.parametrize("version", [3, 8, 9, 11, 13])
 @pytest.mark.parametrize(
     "message",
     [
@@ -124,13 +131,14 @@ def test_damaged_produces_are_answered_as_by_the_handler(brokers, version):
     assert brokers.quick.by_frame > 30
 
 
-@pytest.mark.parametrize("version", [8, 11])
+@pytest.mark.parametrize("version", [8, 11, 13])
 def test_a_produce_frame_that_ends_anywhere_is_answered_alike(brokers, version):
     request = request_frame(produce(ONE_BATCH), version)[4:]
     for end in range(len(request)):
         brokers.ask(with_size(request[:end]))
         assert produce_frame.parse(request[:end]) is None
-    assert produce_frame.parse(request) == ("t", 0, 1, len(request) - len(ONE_BATCH) - (
+    topic = "t" if version < 13 else topic_id_bytes("t")
+    assert produce_frame.parse(request) == (topic, 0, 1, len(request) - len(ONE_BATCH) - (
         3 if version > 8 else 0), len(request) - (3 if version > 8 else 0))  # fmt: skip
     for end in (b"\0", b"\1", bytes(9)):
         brokers.ask(with_size(request + end))
@@ -149,7 +157,7 @@ def test_pipelined_requests_of_all_kinds_are_answered_in_order(brokers):
     chance = random.Random(5)
     kinds = [produce(ONE_BATCH), produce(sent(2, GZIP, rows(2))), produce(ONE_BATCH, topic="x")]
     frames = [
-        request_frame(chance.choice(kinds), chance.choice([8, 11]), number=number)
+        request_frame(chance.choice(kinds), chance.choice([8, 11, 13]), number=number)
         for number in range(200)
     ]
     for first in range(0, len(frames), 5):
@@ -197,15 +205,42 @@ def test_acks_all_waits_for_the_high_watermark(brokers):
     brokers.log_bytes("t")
 
 
-def test_internal_and_deleted_topics_are_answered_alike(brokers):
+@pytest.mark.parametrize("version", [8, 13])
+def test_internal_and_deleted_topics_are_answered_alike(brokers, version):
     brokers.create("__internal")
-    brokers.ask(request_frame(produce(ONE_BATCH, topic="__internal"), 8))
+    brokers.ask(request_frame(produce(ONE_BATCH, topic="__internal"), version))
     for each in brokers.both:
-        each.ask(request_frame(produce(ONE_BATCH), 8))
+        each.ask(request_frame(produce(ONE_BATCH), version))
         each.store.delete_topic("t")
         each.tester.metadata.follow(each.store)
-    brokers.ask(request_frame(produce(ONE_BATCH), 8))
+    brokers.ask(request_frame(produce(ONE_BATCH), version))
     assert brokers.quick.by_frame == 1
+
+
+def test_the_id_of_a_topic_is_not_taken_for_a_name_of_as_many_bytes(brokers):
+    """Not even within requests that arrive together."""
+    name = "n" * 16
+    brokers.create(name)
+    by_name, by_id = produce(ONE_BATCH, topic=name), produce(ONE_BATCH)
+    by_id.topic_data[0].topic_id = name.encode()  # of no topic
+    frames = [request_frame(each, v) for each, v in ((by_name, 12), (by_id, 13), (by_name, 12))]
+    brokers.ask(*frames)
+    assert brokers.quick.by_frame == 2
+    assert brokers.quick.store[name][0].end_offset == 6
+    brokers.log_bytes(name)
+
+
+def test_a_topic_that_is_created_again_is_not_found_by_its_old_id(brokers):
+    frames = numbered([ONE_BATCH] * 2, (13,))
+    brokers.ask(*frames)
+    for each in brokers.both:
+        each.store.delete_topic("t")
+        each.store.create_topic("t", topic_id=topic_id("new"))
+        each.tester.metadata.follow(each.store)
+    brokers.ask(request_frame(produce(ONE_BATCH), 12))  # opens its log
+    brokers.ask(*frames)
+    assert brokers.quick.by_frame == 2
+    assert brokers.quick.store["t"][0].end_offset == 3
 
 
 def test_closed_log_is_refused(brokers):
@@ -226,7 +261,7 @@ def test_a_topic_name_of_any_length_is_answered_alike(brokers, name, version):
 # --- several requests that arrive together ----------------------------------------------------
 
 
-def numbered(batches, versions=(8, 11), **changed):
+def numbered(batches, versions=(8, 11, 13), **changed):
     return [
         request_frame(produce(each, **changed), versions[number % len(versions)], number=number)
         for number, each in enumerate(batches)
@@ -410,11 +445,12 @@ def test_a_log_whose_lock_is_held_is_left_to_a_worker(brokers):
     assert answers == brokers.plain.ask(*numbered([ONE_BATCH] * 3))[0]
 
 
-def test_readers_are_woken_once_for_batches_that_arrive_together(brokers):
+@pytest.mark.parametrize("versions", [(8, 11), (13,)])
+def test_readers_are_woken_once_for_batches_that_arrive_together(brokers, versions):
     calls = []
     log = brokers.quick.store["t"][0]
     watch = log.watch(lambda log, events: calls.append(log.end_offset))
-    brokers.quick.ask(*numbered([ONE_BATCH] * 5))
+    brokers.quick.ask(*numbered([ONE_BATCH] * 5, versions))
     watch.close()
     assert calls == [15]
 
@@ -431,7 +467,7 @@ def counting(tmp_path):
 def test_the_fast_path_counts_requests_as_the_general_handler_does(counting):
     refused = batch(rows(2), last_offset=7)
     batches = [ONE_BATCH, of_producer(0), of_producer(0), refused, ONE_BATCH]
-    counting.ask(*numbered(batches, versions=(8, 8, 11)))
+    counting.ask(*numbered(batches, versions=(8, 8, 11, 13, 13)))
     counting.ask(*numbered(batches[:2], partition=1))
     counting.ask(*numbered(batches[:2], acks=0))
     found = [each.tester.services.counters for each in counting.both]

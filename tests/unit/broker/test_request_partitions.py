@@ -30,7 +30,7 @@ def broker(tmp_path: Path) -> Iterator[kstore.Broker]:
 def produce(count: int) -> Any:
     data = [ProduceRequest.TopicData.PartitionData(n, batch(rows(1))) for n in range(count)]
     return ProduceRequest(
-        acks=1, timeout_ms=10_000, topic_data=[ProduceRequest.TopicData("t", data)]
+        acks=1, timeout_ms=10_000, topic_data=[ProduceRequest.TopicData("t", partition_data=data)]
     )
 
 

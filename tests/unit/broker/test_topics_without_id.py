@@ -80,9 +80,17 @@ def test_a_fetch_by_the_zero_id_finds_no_topic(client: RawClient, version: int) 
     assert not partition.records
 
 
+def test_a_produce_by_the_zero_id_finds_no_topic(client: RawClient) -> None:
+    records = ProduceRequest.TopicData.PartitionData(0, batch(rows(1)))
+    topics = [ProduceRequest.TopicData(topic_id=ZERO_UUID, partition_data=[records])]
+    [answer] = client.ask(ProduceRequest(acks=1, topic_data=topics), 13).responses
+    [partition] = answer.partition_responses
+    assert (answer.topic_id, partition.error_code) == (ZERO_UUID, 100)
+
+
 def test_changing_it_gives_it_no_id(log_dir: Path, client: RawClient) -> None:
     data = ProduceRequest.TopicData(
-        "t", [ProduceRequest.TopicData.PartitionData(0, batch(rows(1)))]
+        "t", partition_data=[ProduceRequest.TopicData.PartitionData(0, batch(rows(1)))]
     )
     request = ProduceRequest(acks=1, timeout_ms=10_000, topic_data=[data])
     assert client.ask(request, 9).responses[0].partition_responses[0].error_code == 0

@@ -75,7 +75,9 @@ class Producer:
             base_sequence=self.sequence,
         )
         self.sequence += 1
-        request = ProduceRequest("x", -1, 10_000, [Data("t", [Data.PartitionData(0, records)])])
+        request = ProduceRequest(
+            "x", -1, 10_000, [Data("t", partition_data=[Data.PartitionData(0, records)])]
+        )
         return int(self.client.ask(request, 8).responses[0].partition_responses[0].error_code)
 
     def commit(self) -> int:

@@ -142,7 +142,7 @@ class TransactionClient:
             transactional_id=name,
             acks=-1,
             timeout_ms=10_000,
-            topic_data=[Data("t", [Data.PartitionData(partition, records)])],
+            topic_data=[Data("t", partition_data=[Data.PartitionData(partition, records)])],
         )
         [topic] = self.raw.ask(request, version).responses
         [answer] = topic.partition_responses

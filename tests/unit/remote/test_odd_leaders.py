@@ -19,6 +19,7 @@ from kstore.remote.consumer import RemoteConsumer
 from kstore.remote.remote_log import EARLIEST, RemoteLog
 from support.fake_broker import FETCH, LIST_OFFSETS, FakeBroker, fake_brokers
 from support.stores import QUIET
+from support.waiting import until
 
 PRODUCE, DELETE_RECORDS = 0, 21
 ID, OTHER = b"i" * 16, b"o" * 16
@@ -84,6 +85,21 @@ def test_answers_about_another_partition_are_refused(broker: FakeBroker, log: Re
     ):
         with pytest.raises(SourceError, match="the response about t-0 is about partition 7"):
             ask()
+
+
+@pytest.mark.parametrize("acks", [0, 1])
+def test_batches_are_sent_in_a_version_that_adds_no_partition_to_a_transaction(
+    broker: FakeBroker, log: RemoteLog, acks: int
+) -> None:
+    broker.highest[PRODUCE] = 13
+    log.acks = acks
+    Produced = ProduceResponse.Responses  # noqa: N806
+    produced = Produced("t", partition_responses=[Produced.PartitionResponses(0)])
+    broker.answers[PRODUCE] = lambda _: ProduceResponse(responses=[produced])
+    log.append_as_leader(bytes(V2_HEADER_SIZE))
+    until(lambda: broker.of(PRODUCE))
+    [(version, request)] = broker.of(PRODUCE)
+    assert (version, request.topic_data[0].name) == (11, "t")
 
 
 def test_a_leader_that_repeats_its_batches_ends_the_reading(

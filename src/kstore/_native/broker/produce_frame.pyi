@@ -4,7 +4,8 @@ from typing import Any, final
 class ProduceFrame:
     """A parsed request, transactional or not. Made by :func:`parse_request`.
 
-    ``batch`` is a slice of the frame; ``producer_id`` and ``producer_epoch`` are the batch's.
+    Either ``topic`` or ``topic_id`` is None. ``batch`` is a slice of the frame; ``producer_id`` and
+    ``producer_epoch`` are the batch's.
     """
 
     @property
@@ -16,7 +17,9 @@ class ProduceFrame:
     @property
     def timeout_ms(self) -> int: ...
     @property
-    def topic(self) -> str: ...
+    def topic(self) -> str | None: ...
+    @property
+    def topic_id(self) -> bytes | None: ...
     @property
     def partition(self) -> int: ...
     @property
@@ -30,7 +33,7 @@ class ProduceFrame:
     def answer(self, base_offset: int, append_time: int, log_start: int) -> bytes:
         """The frame of the answer without an error."""
 
-def parse(frame: Any) -> tuple[str, int, int, int, int] | None: ...
+def parse(frame: Any) -> tuple[str | bytes, int, int, int, int] | None: ...
 def parse_request(frame: Any) -> ProduceFrame | None:
     """The request in a frame without its size; None for a request of another form.
 

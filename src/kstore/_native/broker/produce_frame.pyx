@@ -25,6 +25,7 @@ cdef enum:
     HEADER_SIZE = 8             # API key, version, correlation id
     FIRST_VERSION = 3           # of batches v2
     FLEXIBLE_FROM = 9
+    TOPIC_ID_SIZE = 16
 
 
 cdef inline bint take_id(
@@ -72,8 +73,8 @@ cdef bint parse_old(
 cdef bint parse_flexible(
     const uint8_t* at, const uint8_t* start, const uint8_t* end, PlainProduce* out
 ) noexcept nogil:
-    """The body of versions 9 to 11, behind the client id: no tagged field."""
-    cdef Py_ssize_t size
+    """The body of versions 9 to 13, behind the client id: no tagged field."""
+    cdef Py_ssize_t size = TOPIC_ID_SIZE
     if at == end or at[0] != 0:                 # tags of the header
         return False
     at += 1
@@ -86,7 +87,8 @@ cdef bint parse_flexible(
         return False
     out.acks, out.timeout_ms = get_i16(at), get_i32(at + 2)
     at += 7
-    size = short_varint(&at, end) - 1
+    if out.version < TOPIC_ID_SINCE:
+        size = short_varint(&at, end) - 1
     # Number of partitions, index.
     if size <= 0 or size > LONGEST_NAME or end - at < size + 5:
         return False
@@ -122,7 +124,7 @@ cdef bint parse_any(
             return False
     elif not parse_flexible(at, start, end, out):
         return False
-    if not is_ascii(out.name, out.name_size):
+    if out.version < TOPIC_ID_SINCE and not is_ascii(out.name, out.name_size):
         return False
     batch = start + out.position
     attributes = get_i16(batch + V2_ATTRIBUTES_POSITION)
@@ -138,9 +140,16 @@ cdef bint parse_frame(const uint8_t* start, Py_ssize_t size, PlainProduce* out) 
     return parse_any(start, size, other, out) and out.id_size < 0
 
 
+cdef object topic_of(const PlainProduce* request):
+    cdef const char* name = <const char*>request.name
+    if request.version < TOPIC_ID_SINCE:
+        return PyUnicode_DecodeASCII(name, request.name_size, NULL)
+    return PyBytes_FromStringAndSize(name, request.name_size)
+
+
 def parse(frame):
     """(topic, partition, acks, start, end) of a request's batch in its frame; None for a request
-    of another form."""
+    of another form. The topic is a str, or an id in bytes."""
     cdef Py_buffer view
     cdef PlainProduce found
     PyObject_GetBuffer(frame, &view, PyBUF_SIMPLE)
@@ -148,8 +157,8 @@ def parse(frame):
         if not parse_frame(<const uint8_t*>view.buf, view.len, &found):
             return None
         return (
-            PyUnicode_DecodeASCII(<const char*>found.name, found.name_size, NULL),
-            found.partition, found.acks, found.position, found.position + found.size,
+            topic_of(&found), found.partition, found.acks,
+            found.position, found.position + found.size,
         )
     finally:
         PyBuffer_Release(&view)
@@ -162,6 +171,7 @@ cdef class ProduceFrame:
     cdef PlainProduce fields
     cdef readonly str transactional_id
     cdef readonly str topic
+    cdef readonly bytes topic_id
     cdef readonly object batch
     cdef readonly bint is_transactional
     cdef readonly int64_t producer_id
@@ -212,8 +222,11 @@ def parse_request(frame):
                 <const char*>found.fields.id, found.fields.id_size, NULL)
         found.name = PyBytes_FromStringAndSize(
             <const char*>found.fields.name, found.fields.name_size)
-        found.topic = PyUnicode_DecodeASCII(
-            <const char*>found.fields.name, found.fields.name_size, NULL)
+        if found.fields.version < TOPIC_ID_SINCE:
+            found.topic = PyUnicode_DecodeASCII(
+                <const char*>found.fields.name, found.fields.name_size, NULL)
+        else:
+            found.topic_id = found.name
         found.fields.name = found.fields.id = NULL      # of the frame
         batch = <const uint8_t*>view.buf + found.fields.position
         found.is_transactional = get_i16(batch + V2_ATTRIBUTES_POSITION) & TRANSACTIONAL_BIT != 0
@@ -237,7 +250,9 @@ cdef Py_ssize_t put_answer(
     at += 4
     if flexible:
         at[0], at[1] = 0, 2                     # tags of the header, number of topics
-        at = put_compact_size(at + 2, size)
+        at += 2
+        if version < TOPIC_ID_SINCE:
+            at = put_compact_size(at, size)
     else:
         put_i32(at, 1)
         put_i16(at + 4, <int16_t>size)

@@ -18,13 +18,13 @@ from libc.string cimport memcmp, memcpy, memset
 from kstore._native.append.batch_appender cimport BatchAppender
 from kstore._native.append.batch_run cimport BatchRun, RunBatch
 from kstore._native.broker.produce_frame cimport (
-    LAST_VERSION, LONGEST_ANSWER, LONGEST_NAME, PlainProduce, parse_frame, put_answer,
+    LAST_VERSION, LONGEST_ANSWER, LONGEST_NAME, TOPIC_ID_SINCE, PlainProduce, parse_frame,
+    put_answer, topic_of,
 )
 from kstore._native.format.cursor cimport get_i32
 from kstore._native.read.segment_view cimport SegmentList
 
 cdef extern from "Python.h":
-    object PyUnicode_DecodeASCII(const char* data, Py_ssize_t size, const char* errors)
     PyObject* PyDict_GetItemWithError(object dictionary, object key) except? NULL
 
 cdef extern from "<sys/socket.h>" nogil:
@@ -71,8 +71,9 @@ cdef class ProduceTurn:
     # The run, if begun: its partition, and what its requests have in common.
     cdef bint is_running
     cdef ProduceTarget target
-    cdef uint8_t[LONGEST_NAME] name
+    cdef uint8_t[LONGEST_NAME] name     # of the topic, or its id
     cdef Py_ssize_t name_size
+    cdef bint has_id
     cdef int32_t partition
     cdef bint acknowledges_all
     cdef int64_t log_start
@@ -216,6 +217,7 @@ cdef class ProduceTurn:
             self.is_running
             and request.partition == self.partition
             and request.name_size == self.name_size
+            and (request.version >= TOPIC_ID_SINCE) == self.has_id
             and memcmp(request.name, self.name, self.name_size) == 0
         )
 
@@ -224,11 +226,16 @@ cdef class ProduceTurn:
         cdef PyObject* found
         cdef object topic, key, image, hosted, target = None
         cdef SegmentList segments
-        topic = PyUnicode_DecodeASCII(<const char*>request.name, request.name_size, NULL)
+        cdef bint has_id = request.version >= TOPIC_ID_SINCE
+        topic = topic_of(request)
+        image = self.metadata.image
+        if has_id:
+            topic = image.names_by_id.get(topic)
+            if topic is None:
+                return False
         key = topic, request.partition
         if self.busy and key in self.busy:
             return False
-        image = self.metadata.image
         found = PyDict_GetItemWithError(self.hosted, key)
         if found != NULL:
             hosted = <object>found
@@ -250,6 +257,7 @@ cdef class ProduceTurn:
             return False
         self.is_running = True
         self.name_size, self.partition = request.name_size, request.partition
+        self.has_id = has_id
         memcpy(self.name, request.name, request.name_size)
         # The lock is held: neither changes before the end of the run.
         segments = <SegmentList?>self.target.state.segments

@@ -1,8 +1,8 @@
 """Produce: appends client batches to logs (Kafka's ReplicaManager.appendRecords).
 
-The checks and their order are those of Kafka 3.9. The log validates a batch itself
-(``Log.append_as_leader``); this module checks what depends on the request, the topic and the
-replicas.
+The checks and their order are those of Kafka 3.9, those of topic ids Kafka 4's. The log validates
+a batch itself (``Log.append_as_leader``); this module checks what depends on the request, the topic
+and the replicas.
 """
 
 from functools import partial
@@ -30,6 +30,7 @@ from kstore.broker.produce_turns import INLINE_SIZE, ProduceTurns, is_durable
 from kstore.broker.request import Answer, CloseConnection, Pending, Request
 from kstore.broker.transaction_service import transaction_service
 from kstore.errors import CorruptRecordError, KStoreError
+from kstore.kafka_uuid import uuid_to_text
 from kstore.log.append_info import AppendInfo
 from kstore.protocol.api_keys import ApiKey
 from kstore.protocol.error_codes import ErrorCode
@@ -42,7 +43,8 @@ if TYPE_CHECKING:
 PartitionData = ProduceRequest.TopicData.PartitionData
 PartitionAnswer = ProduceResponse.Responses.PartitionResponses
 
-_V2_SINCE, _HINTS_SINCE, _ABORTABLE_SINCE = 3, 10, 11  # versions of Produce
+# Versions of Produce.
+_V2_SINCE, _HINTS_SINCE, _ABORTABLE_SINCE, _TOPIC_ID_SINCE = 3, 10, 11, 13
 # Kafka returns these errors without the log start offset (ReplicaManager.appendToLocalLog).
 _WITHOUT_LOG_START = frozenset(
     (
@@ -90,7 +92,7 @@ class ProduceHandlers:
             answer = turns.handle_frame(frame)
             return durable.handle_frame(frame) if answer is None else answer
 
-        return [Api(ApiKey.PRODUCE, 0, 11, self.produce, None if is_limited else handle_frame)]
+        return [Api(ApiKey.PRODUCE, 0, 13, self.produce, None if is_limited else handle_frame)]
 
     def produce(self, request: Request) -> Answer:
         """Append a request's batches; respond once ``acks`` is satisfied, immediately for 0."""
@@ -131,15 +133,20 @@ class ProduceCall:
         self._pending: Pending | None = None
 
     def start(self) -> Answer:
-        for topic, partitions in last_of_each_partition(self._message).items():
+        has_ids = self._version >= _TOPIC_ID_SINCE
+        for (name, topic_id), partitions in last_of_each_partition(self._message).items():
+            topic = self._request.image.names_by_id.get(topic_id) if has_ids else name
             answers: list[PartitionAnswer] = []
             self._response.responses.append(
-                ProduceResponse.Responses(name=topic, partition_responses=answers)
+                ProduceResponse.Responses(topic or name, topic_id, answers)
             )
             for data in partitions.values():
                 answer = PartitionAnswer(index=data.index, base_offset=-1)
                 answers.append(answer)
-                self._append(topic, data, answer)
+                if topic is None:
+                    answer.error_code = int(ErrorCode.UNKNOWN_TOPIC_ID)
+                else:
+                    self._append(topic, topic_id if has_ids else None, data, answer)
         if not self._open:
             return self._all_appended()
         self._pending = Pending()
@@ -148,7 +155,10 @@ class ProduceCall:
 
     # --- one partition ----------------------------------------------------------------------
 
-    def _append(self, topic: str, data: PartitionData, answer: PartitionAnswer) -> None:
+    def _append(
+        self, topic: str, topic_id: bytes | None, data: PartitionData, answer: PartitionAnswer
+    ) -> None:
+        """``topic_id``: that of the request, None if it has the topic's name."""
         services = self._handlers.services
         hosted = services.partitions.get(topic, data.index, self._request.image)
         records = data.records
@@ -156,6 +166,8 @@ class ProduceCall:
         error, size, attributes = find_batch(records, self._version)
         if hosted.image is None:
             error = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        elif topic_id is not None and hosted.topic_id != topic_id:  # created again since the image
+            error = ErrorCode.UNKNOWN_TOPIC_ID
         elif error == ErrorCode.NONE:
             error = self._refusal(hosted, attributes, records)
         if error != ErrorCode.NONE:
@@ -383,18 +395,22 @@ class ProduceCall:
         for topic in self._response.responses:
             for answer in topic.partition_responses:
                 if answer.error_code:
+                    name = topic.name or uuid_to_text(topic.topic_id)
                     raise CloseConnection(
-                        f"acks=0 and {topic.name}-{answer.index} has error {answer.error_code}"
+                        f"acks=0 and {name}-{answer.index} has error {answer.error_code}"
                     )
 
 
-def last_of_each_partition(message: ProduceRequest) -> dict[str, dict[int, PartitionData]]:
-    """The batches to append, by topic and partition. For a repeated partition the last batch
-    applies; a topic without partitions is omitted (Kafka's KafkaApis.handleProduceRequest)."""
-    wanted: dict[str, dict[int, PartitionData]] = {}
+def last_of_each_partition(
+    message: ProduceRequest,
+) -> dict[tuple[str, bytes], dict[int, PartitionData]]:
+    """The batches to append, by the topic's name and id, of which the request has one, and by
+    partition. For a repeated partition the last batch applies; a topic without partitions is
+    omitted (Kafka's KafkaApis.handleProduceRequest)."""
+    wanted: dict[tuple[str, bytes], dict[int, PartitionData]] = {}
     for topic in message.topic_data:
         for data in topic.partition_data:
-            wanted.setdefault(topic.name, {})[data.index] = data
+            wanted.setdefault((topic.name, topic.topic_id), {})[data.index] = data
     return wanted
 
 

@@ -7,7 +7,7 @@ from struct import Struct
 from typing import ClassVar, Self
 
 from kstore.protocol.message_class import message_class
-from kstore.protocol.wire import Reader, Records, Writer
+from kstore.protocol.wire import ZERO_UUID, Reader, Records, Writer
 
 _I16_I32 = Struct(">hi")
 _I32_I16_I64 = Struct(">ihq")
@@ -16,11 +16,11 @@ _I32_I32 = Struct(">ii")
 
 @message_class
 class ProduceRequest:
-    """Produce request, versions 0 to 11."""
+    """Produce request, versions 0 to 13."""
 
     API_KEY: ClassVar[int] = 0
     MIN_VERSION: ClassVar[int] = 0
-    MAX_VERSION: ClassVar[int] = 11
+    MAX_VERSION: ClassVar[int] = 13
     FLEXIBLE_FROM: ClassVar[int] = 9
 
     @message_class
@@ -48,13 +48,17 @@ class ProduceRequest:
                     writer.no_tags()
 
         name: str = ""
+        topic_id: bytes = ZERO_UUID
         partition_data: list[PartitionData] = field(default_factory=list)
 
         @classmethod
         def decode(cls, reader: Reader, version: int) -> Self:
             flexible = version >= 9
             message = cls()
-            message.name = reader.string(flexible)
+            if version <= 12:
+                message.name = reader.string(flexible)
+            if version >= 13:
+                message.topic_id = reader.uuid()
             message.partition_data = reader.structs(cls.PartitionData.decode, version, flexible)
             if flexible:
                 reader.skip_tags()
@@ -62,7 +66,10 @@ class ProduceRequest:
 
         def encode(self, writer: Writer, version: int) -> None:
             flexible = version >= 9
-            writer.string(self.name, flexible)
+            if version <= 12:
+                writer.string(self.name, flexible)
+            if version >= 13:
+                writer.uuid(self.topic_id)
             writer.structs(self.partition_data, version, flexible)
             if flexible:
                 writer.no_tags()
@@ -96,11 +103,11 @@ class ProduceRequest:
 
 @message_class
 class ProduceResponse:
-    """Produce response, versions 0 to 11."""
+    """Produce response, versions 0 to 13."""
 
     API_KEY: ClassVar[int] = 0
     MIN_VERSION: ClassVar[int] = 0
-    MAX_VERSION: ClassVar[int] = 11
+    MAX_VERSION: ClassVar[int] = 13
     FLEXIBLE_FROM: ClassVar[int] = 9
 
     @message_class
@@ -197,13 +204,17 @@ class ProduceResponse:
                     writer.tags(tags)
 
         name: str = ""
+        topic_id: bytes = ZERO_UUID
         partition_responses: list[PartitionResponses] = field(default_factory=list)
 
         @classmethod
         def decode(cls, reader: Reader, version: int) -> Self:
             flexible = version >= 9
             message = cls()
-            message.name = reader.string(flexible)
+            if version <= 12:
+                message.name = reader.string(flexible)
+            if version >= 13:
+                message.topic_id = reader.uuid()
             message.partition_responses = reader.structs(
                 cls.PartitionResponses.decode, version, flexible
             )
@@ -213,7 +224,10 @@ class ProduceResponse:
 
         def encode(self, writer: Writer, version: int) -> None:
             flexible = version >= 9
-            writer.string(self.name, flexible)
+            if version <= 12:
+                writer.string(self.name, flexible)
+            if version >= 13:
+                writer.uuid(self.topic_id)
             writer.structs(self.partition_responses, version, flexible)
             if flexible:
                 writer.no_tags()

@@ -15,18 +15,24 @@ from kstore.store.store import Store
 from oracle.plain import PlainRecord
 from oracle.writer import batch
 from support.client_batches import NOW, ODD, ONE, WRONG, flipped, rows, sent
+from support.frame_pair import topic_id, topic_id_bytes
 from support.handler_tester import HandlerTester
 
-VERSIONS = (0, 1, 2, 3, 5, 8, 11)
-V2 = (3, 6, 7, 8, 9, 11)
+VERSIONS = (0, 1, 2, 3, 5, 8, 11, 12, 13)
+V2 = (3, 6, 7, 8, 9, 11, 12, 13)
 GZIP, ZSTD = 1, 4
 
 
 @pytest.fixture
 def broker(tmp_path):
     with Store(tmp_path) as store, HandlerTester(store, ProduceHandlers) as tester:
-        tester.create("t", 2)
+        tester.create("t", 2, topic_id("t"))
         yield tester
+
+
+def create(broker, topic, **config):
+    """Create a topic with the id that ``produce`` names."""
+    return broker.create(topic, topic_id=topic_id(topic), **config)
 
 
 def produce(records, *, topic="t", partition=0, acks=1, timeout_ms=5000, transactional_id=None):
@@ -35,7 +41,7 @@ def produce(records, *, topic="t", partition=0, acks=1, timeout_ms=5000, transac
         transactional_id=transactional_id,
         acks=acks,
         timeout_ms=timeout_ms,
-        topic_data=[ProduceRequest.TopicData(topic, [data])],
+        topic_data=[ProduceRequest.TopicData(topic, topic_id_bytes(topic), [data])],
     )
 
 
@@ -91,7 +97,45 @@ def test_an_unknown_partition_is_refused(broker, version, topic, partition):
     answer = only(
         broker.ask(produce(records_for(version), topic=topic, partition=partition), version)
     )
-    assert (answer.error_code, answer.base_offset, answer.log_start_offset) == (3, -1, -1)
+    error = 100 if version >= 13 and topic == "missing" else 3
+    assert (answer.error_code, answer.base_offset, answer.log_start_offset) == (error, -1, -1)
+
+
+def test_a_topic_id_that_names_no_topic_is_refused(broker):
+    """The zero id, too, which is that of a topic without an id."""
+    wanted = produce(records_for(13))
+    for unknown in (bytes(16), topic_id_bytes("other")):
+        wanted.topic_data[0].topic_id = unknown
+        [topic] = broker.ask(wanted, 13).responses
+        [answer] = topic.partition_responses
+        assert (topic.name, topic.topic_id, answer.index) == ("", unknown, 0)
+        assert (answer.error_code, answer.base_offset, answer.error_message) == (100, -1, None)
+    assert broker.store["t"][0].end_offset == 0
+
+
+def test_the_topic_id_of_a_deleted_topic_is_unknown_though_its_name_is_used_again(broker):
+    image, wanted = broker.metadata.image, produce(records_for(13))
+    broker.store.delete_topic("t")
+    broker.create("t")
+    assert only(broker.ask(wanted, 13)).error_code == 100
+    broker.ask(produce(records_for(8)), 8)  # the new topic is in use
+    broker.metadata.image = image  # that of a request that was parked since
+    assert only(broker.ask(wanted, 13)).error_code == 100
+    assert broker.store["t"][0].end_offset == 3
+
+
+def test_errors_other_than_that_of_the_topic_id_are_those_of_its_topic(broker):
+    wanted = produce(records_for(13))
+    wanted.topic_data.append(produce(records_for(13), topic="missing").topic_data[0])
+    wanted.topic_data[0].partition_data.append(produce(None, partition=1).topic_data[0]
+                                               .partition_data[0])  # fmt: skip
+    found = {
+        (topic.topic_id, each.index): each.error_code
+        for topic in broker.ask(wanted, 13).responses
+        for each in topic.partition_responses
+    }
+    ids = [topic_id_bytes(name) for name in ("t", "missing")]
+    assert found == {(ids[0], 0): 0, (ids[0], 1): 87, (ids[1], 0): 100}
 
 
 @pytest.mark.parametrize("version", VERSIONS)
@@ -171,7 +215,7 @@ def test_batches_of_no_transaction_are_refused(broker, version):
 
 @pytest.mark.parametrize("version", VERSIONS)
 def test_internal_topics_are_refused(broker, version):
-    broker.create("__consumer_offsets")
+    create(broker, "__consumer_offsets")
     answer = only(broker.ask(produce(records_for(version), topic="__consumer_offsets"), version))
     assert answer.error_code == 17
 
@@ -191,8 +235,8 @@ def test_repeated_batch_is_answered_with_the_offset_of_the_first(broker, version
 
 @pytest.mark.parametrize("version", VERSIONS)
 def test_a_batch_above_the_limits_of_its_topic_is_refused(broker, version):
-    broker.create("small", max_message_bytes=100)
-    broker.create("tiny", segment_bytes=100)
+    create(broker, "small", max_message_bytes=100)
+    create(broker, "tiny", segment_bytes=100)
     magic = 2 if version >= 3 else 1
     large = sent(magic, 0, [PlainRecord(0, NOW, b"k", bytes(200))])
     answer = only(broker.ask(produce(large, topic="small"), version))
@@ -202,8 +246,8 @@ def test_a_batch_above_the_limits_of_its_topic_is_refused(broker, version):
 
 @pytest.mark.parametrize("version", V2)
 def test_invalid_records_are_named(broker, version):
-    broker.create("compacted", cleanup_policy="compact")
-    broker.create("recent", message_timestamp_after_max_ms=1000)
+    create(broker, "compacted", cleanup_policy="compact")
+    create(broker, "recent", message_timestamp_after_max_ms=1000)
     answer = only(broker.ask(produce(batch(rows(2, key=None)), topic="compacted"), version))
     assert answer.error_code == 87
     assert answer.log_start_offset == (0 if version >= 5 else -1)
@@ -361,7 +405,7 @@ def test_several_partitions_of_several_topics_are_answered_in_order(broker):
         topic_data=[
             ProduceRequest.TopicData(
                 name,
-                [
+                partition_data=[
                     ProduceRequest.TopicData.PartitionData(n, sent(2, codec, rows(n + 1)))
                     for n, codec in ((1, GZIP), (0, 0), (5, 0))
                 ],
@@ -511,7 +555,7 @@ def test_of_a_partition_named_twice_the_last_batch_is_appended(broker, version, 
         ProduceRequest.TopicData.PartitionData(0, records_for(version, count)) for count in (3, 2)
     )
     groups = [[first], [last]] if is_topic_repeated else [[first, last]]
-    topics = [ProduceRequest.TopicData("t", each) for each in groups]
+    topics = [ProduceRequest.TopicData("t", topic_id_bytes("t"), each) for each in groups]
     answer = only(broker.ask(ProduceRequest(acks=1, timeout_ms=5000, topic_data=topics), version))
     assert (answer.index, answer.error_code, answer.base_offset) == (0, 0, 0)
     assert broker.store["t"][0].end_offset == 2
@@ -520,7 +564,7 @@ def test_of_a_partition_named_twice_the_last_batch_is_appended(broker, version, 
 @pytest.mark.parametrize("version", VERSIONS)
 def test_a_topic_without_partitions_is_omitted(broker, version):
     request = produce(records_for(version))
-    request.topic_data.append(ProduceRequest.TopicData("empty", []))
+    request.topic_data.append(ProduceRequest.TopicData("empty", topic_id_bytes("empty"), []))
     assert only(broker.ask(request, version)).error_code == 0
 
 

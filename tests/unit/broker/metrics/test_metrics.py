@@ -83,7 +83,9 @@ def batch_of(*values: bytes) -> bytes:
 def produce(client: RawClient, topic: str, batch: bytes, *, acks: int = 1, version: int = 8) -> Any:
     partition = ProduceRequest.TopicData.PartitionData(index=0, records=batch)
     asked = ProduceRequest(
-        acks=acks, timeout_ms=10_000, topic_data=[ProduceRequest.TopicData(topic, [partition])]
+        acks=acks,
+        timeout_ms=10_000,
+        topic_data=[ProduceRequest.TopicData(topic, partition_data=[partition])],
     )
     return client.ask(asked, version).responses[0].partition_responses[0]
 
