@@ -26,6 +26,8 @@ from kstore.protocol.messages.end_txn import EndTxnRequest
 from kstore.protocol.messages.fetch import FetchRequest
 from kstore.protocol.messages.find_coordinator import FindCoordinatorRequest
 from kstore.protocol.messages.init_producer_id import InitProducerIdRequest
+from kstore.protocol.messages.metadata import MetadataRequest
+from kstore.protocol.messages.produce import ProduceRequest
 from load.frame_connections import decode, encode
 from load.frames import fetch, produce
 
@@ -106,6 +108,17 @@ def produce_pipelined(workspace: Workspace) -> Prepared:
     requests = produce(TOPIC, 0, one_batch(1)).data * 10
     size = exchange(requests)
     return lambda: exchange(requests) == size and log.end_offset > 10, True
+
+
+@operation("produce one record by topic id to a broker", rounds=50)
+def produce_by_id(workspace: Workspace) -> Prepared:
+    log, exchange, ask = connected(workspace)
+    find, data = MetadataRequest([MetadataRequest.Topics(name=TOPIC)]), ProduceRequest.TopicData
+    [topic] = decode(find.API_KEY, 12, ask(encode(find, 12))[4:]).topics
+    topics = [data("", topic.topic_id, [data.PartitionData(0, one_batch(1))])]
+    request = encode(ProduceRequest(None, 1, 30_000, topics), 13)
+    size = exchange(request)
+    return lambda: exchange(request) == size and log.end_offset > 1, True
 
 
 @operation("fetch 4 KiB from a broker", rounds=50)
