@@ -58,7 +58,7 @@ SETTINGS = {
     "group.min.session.timeout.ms": "1000",  # test_group has sessions of 3 s
     "group.initial.rebalance.delay.ms": "0",
 }
-_ASSUMED = {"kstore": "4.0.0", "3.9.2": "3.9.0"}  # what its own client takes kstore for
+_ASSUMED = {"kstore": "4.1.0", "3.9.2": "3.9.0"}  # what its own client takes kstore for
 
 
 @dataclass(frozen=True)
