@@ -47,6 +47,7 @@ Modules:
 - logger_levels: Log levels as configs of the BROKER_LOGGER resource
 - loop: The event loop: epoll, timers and callbacks, on one thread that owns all state
 - member_requests: Requests of classic members, by the protocol that their group uses now
+- offsets_appends: Appends to ``__consumer_offsets``, acknowledged within a time limit
 - outstanding_request: A request of a connection until its answer is sent
 - partitions: The hosted partitions: the log of each, or the error to return instead
 - produce_turns: The fast path for Produce requests of one small batch

@@ -338,7 +338,9 @@ class ConsumerGroupService:
 
     def _store(self, group_id: str, records: Records, done: Callable[[ErrorCode], object]) -> None:
         def stored(error: ErrorCode) -> None:
-            if error != ErrorCode.NONE:
+            if error == ErrorCode.REQUEST_TIMED_OUT:  # the log may yet have the records
+                error = ErrorCode.COORDINATOR_NOT_AVAILABLE
+            elif error != ErrorCode.NONE:
                 _LOGGER.warning("records of group %s were not stored: %s", group_id, error.name)
                 if self._groups.partition_count:
                     self._groups.reload(self._groups.partition_of(group_id))

@@ -10,9 +10,9 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from kstore.broker.consumer_group_service import ConsumerGroupService
-from kstore.broker.durable_commits import durable_commits
 from kstore.broker.embedded_groups import EmbeddedGroups
 from kstore.broker.handlers.controller_work import METADATA_KEY
+from kstore.broker.offsets_appends import OffsetsAppends
 from kstore.broker.partitions import error_code_of
 from kstore.clock import now_ms
 from kstore.coordinator.group.classic_coordinator import ClassicCoordinator, GroupLimits
@@ -88,7 +88,7 @@ class GroupService:
         )
         self._offsets = OffsetsStore(services.store)
         self.consumers = ConsumerGroupService(services, self)
-        self._commits = durable_commits(services)
+        self._appends = OffsetsAppends(services)
         self._loaded: dict[int, ErrorCode] = {}  # by partition: NONE if loaded, otherwise the error
         self._topic_id: bytes | None = None
         self._timer: Timer | None = None
@@ -323,7 +323,8 @@ class GroupService:
             self.coordinator.stored(effect.ticket, code, self.now)
             self.carry_out()
 
-        self._append(partition, partial(self._offsets.append_group, partition, snapshot), stored)
+        work = partial(self._offsets.append_group, partition, snapshot)
+        self._appends.append(partition, work, stored)
 
     # --- offsets ----------------------------------------------------------------------------
 
@@ -344,7 +345,7 @@ class GroupService:
             refused = frozenset() if appended is None else appended.refused
             done(_code(error, _COMMIT_ERRORS), refused)
 
-        self._append(
+        self._appends.append(
             partition,
             partial(self._offsets.commit, partition, group_id, commits, topic_ids),
             committed,
@@ -366,7 +367,7 @@ class GroupService:
             refused = frozenset() if appended is None else appended.refused
             done(_code(error, _COMMIT_ERRORS), refused)
 
-        self._append(
+        self._appends.append(
             partition,
             partial(
                 self._offsets.commit_in_transaction,
@@ -414,16 +415,24 @@ class GroupService:
     def store_records(
         self, group_id: str, records: Records, done: Callable[[ErrorCode], object]
     ) -> None:
-        """Append a group's records; call ``done`` once they are acknowledged."""
+        """Append a group's records; call ``done`` once they are acknowledged, or with an error,
+        REQUEST_TIMED_OUT if they are not acknowledged in time. If they fail after that, the
+        partition is loaded again."""
         if not self.partition_count:
             done(ErrorCode.NOT_COORDINATOR)
             return
         partition = self.partition_of(group_id)
-        self._append(
+        self._appends.append(
             partition,
             partial(self._offsets.append_records, partition, records),
             lambda error, _: done(_code(error, _COMMIT_ERRORS)),
+            partial(self._failed_later, group_id, self._topic_id),
         )
+
+    def _failed_later(self, group_id: str, topic_id: bytes | None) -> None:
+        _LOGGER.warning("records of group %s were not stored", group_id)
+        if self.partition_count and self._topic_id == topic_id:
+            self.reload(self.partition_of(group_id))
 
     # --- checks for either group protocol ---------------------------------------------------
 
@@ -480,25 +489,6 @@ class GroupService:
 
         self._services.workers.submit(OFFSETS_TOPIC, self._offsets.names, named)
 
-    def _append(
-        self,
-        partition: int,
-        work: Callable[[], Appended],
-        done: Callable[[BaseException | None, Appended | None], object],
-    ) -> None:
-        """Append on a disk worker; call ``done`` once acknowledged, which means on disk if
-        acknowledgements are durable."""
-
-        def appended(result: Appended | None, error: BaseException | None) -> None:
-            if result is None or not self._is_durable():
-                done(error, result)
-            else:
-                self._commits.wait(
-                    result.log, result.end_offset, lambda failed: done(failed, result)
-                )
-
-        self._submit(partition, work, appended)
-
     # --- expiry -----------------------------------------------------------------------------
 
     def _expire_later(self) -> None:
@@ -552,13 +542,6 @@ class GroupService:
                 self._ensure(group_id)
 
         self._submit(partition, partial(self._offsets.delete_bare, partition, group_id), deleted)
-
-    def _is_durable(self) -> bool:
-        topic = self._services.metadata.image.topics.get(OFFSETS_TOPIC)
-        of_topic = None if topic is None else topic.config.get("kstore.acks.durable")
-        if of_topic is not None:
-            return of_topic == "true"
-        return self._services.settings.kstore_acks_durable
 
     def _submit(self, partition: int, work: Callable[[], Any], done: Callable[..., object]) -> None:
         self._services.workers.submit((OFFSETS_TOPIC, partition), work, done)

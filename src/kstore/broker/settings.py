@@ -102,6 +102,7 @@ class BrokerSettings:
         "bidirectional", "disabled", "upgrade", "downgrade"
     )
     offset_metadata_max_bytes: int = _kafka("offset.metadata.max.bytes", low=0, high=4096)
+    offsets_commit_timeout_ms: int = _kafka("offsets.commit.timeout.ms")
     offsets_topic_num_partitions: int = _kafka("offsets.topic.num.partitions")
     offsets_retention_minutes: int = _kafka("offsets.retention.minutes")
     offsets_retention_check_interval_ms: int = _kafka("offsets.retention.check.interval.ms")
