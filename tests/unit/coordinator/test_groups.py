@@ -56,6 +56,8 @@ class FakeLog:
         self.start_offset = 0
         self.partition = 0
         self.flushes = 0
+        self.writable = True
+        self._truncations: list[int] = []
 
     @property
     def end_offset(self) -> int:

@@ -81,11 +81,11 @@ def test_columns_and_records_give_the_same(
             read(by_columns, 0)
             read(by_records, 1_000_000)
         check_all(log, by_columns, by_records)
-        assert by_columns._stable.keys_of_topic("t") == by_records._stable.keys_of_topic("t")
-        assert by_columns._stable.keys_of_group(group) == by_records._stable.keys_of_group(group)
+        assert by_columns._commits.keys_of_topic("t") == by_records._commits.keys_of_topic("t")
+        assert by_columns._commits.keys_of_group(group) == by_records._commits.keys_of_group(group)
         chosen = {("t", 0), ("tt", 1)}
-        keys = by_records._stable.keys_of_group(group, chosen)
-        assert by_columns._stable.keys_of_group(group, chosen) == keys
+        keys = by_records._commits.keys_of_group(group, chosen)
+        assert by_columns._commits.keys_of_group(group, chosen) == keys
         end = log.end_offset
         assert by_columns.forget_topic("t") == log.end_offset - end
         check_all(log, by_columns, OffsetsTable(log))
@@ -143,7 +143,7 @@ def test_a_group_is_forgotten_without_the_keys_of_others(
         monkeypatch.setattr(offsets_table, "_BY_COLUMNS", 1)
         table = OffsetsTable(log)
         assert table.forget_group("g", [("t", 0), ("t", 1), ("u", 0)]) == 2
-        assert "h" in table._stable._encoded
+        assert "h" in table._commits._encoded
         assert deleted(log, 6) == [key(), key("g", "t", 1)]
         assert table.forget_group("g") == 1
         assert table.groups() == {"h"}

@@ -38,6 +38,7 @@ Modules:
 - offsets_store: Reads and appends to ``__consumer_offsets`` for a broker
 - offsets_table: The commits in a partition of ``__consumer_offsets``, as Kafka's own records
 - partition_claims: Claims that keep two consumers of one group from reading the same partition
+- pending_commits: The commits of open transactions in a partition of ``__consumer_offsets``
 - range_assignor: Kafka's range assignor for classic members: each gets consecutive partitions of
   each topic
 - reader_offsets_file: ``kstore.offsets.<group>``: the commits of a process that may not write the
