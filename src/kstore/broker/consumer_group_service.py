@@ -81,6 +81,7 @@ class ConsumerGroupService:
         )
         self._classic = ClassicRequests(self.coordinator)
         self._policy = MigrationPolicy(settings.group_consumer_migration_policy.lower())
+        self._acls = None if services.acls is None else services.acls.acls
 
     # --- settings of a group ----------------------------------------------------------------
 
@@ -276,6 +277,7 @@ class ConsumerGroupService:
 
     def renew(self, beat: PlainHeartbeat, image: "ClusterImage") -> bool:
         """Renew a session, where that is all; False: :meth:`heartbeat` has to answer."""
+        self._notice_acls()
         return self.coordinator.renew(beat, image, self._groups.now)
 
     def heartbeat(
@@ -288,8 +290,11 @@ class ConsumerGroupService:
         """``done`` with the answer when what it depends on is stored.
 
         A pattern matches only topics that the client may describe; None: all. As in Kafka, the
-        member whose heartbeat comes first decides for all members with that pattern.
+        member whose heartbeat comes first decides for all members with that pattern. The first
+        heartbeat after a change of ACLs matches again; Kafka 4.1 does so within
+        ``group.consumer.regex.refresh.interval.ms``, 10 minutes.
         """
+        self._notice_acls()
         patterns = self.coordinator.patterns_to_match(request, image)
         if not patterns:
             self._heartbeat(request, image, done)
@@ -311,6 +316,13 @@ class ConsumerGroupService:
         self._services.workers.submit(
             _PATTERNS, lambda: _matches(patterns, names, may_describe), matched
         )
+
+    def _notice_acls(self) -> None:
+        """Let patterns be matched again if ACLs have changed: a change makes another set."""
+        acls = self._services.acls
+        if acls is not None and acls.acls is not self._acls:
+            self._acls = acls.acls
+            self.coordinator.forget_matches()
 
     def _heartbeat(
         self,

@@ -227,6 +227,38 @@ def test_a_pattern_matches_only_topics_that_the_member_may_describe(admin: Admin
     assert assigned(admin.root, "a.*t") == {"audit"}
 
 
+def test_a_change_of_acls_is_a_change_of_what_a_pattern_matches(admin: Admin) -> None:
+    """At the next heartbeat, without news in it, of each group."""
+    assert admin.create(group_acl("g", READ), acl("orders", DESCRIBE)) == [0, 0]
+    admin.root.ask(FindCoordinatorRequest(key="g"), 3)
+    names = {each.topic_id: each.name for each in admin.root.ask(MetadataRequest(None), 10).topics}
+    joining = ConsumerGroupHeartbeatRequest(
+        "g", "m", 0,
+        rebalance_timeout_ms=60_000, subscribed_topic_regex="orders|audit", topic_partitions=[],
+    )  # fmt: skip
+    while (answer := admin.client.ask(joining, 1)).error_code == 14:
+        pass
+    assert [names[each.topic_id] for each in answer.assignment.topic_partitions] == ["orders"]
+
+    def beat() -> set[str] | None:
+        nonlocal answer
+        request = ConsumerGroupHeartbeatRequest("g", "m", answer.member_epoch)
+        answer = admin.client.ask(request, 1)
+        assert answer.error_code == 0
+        if answer.assignment is None:
+            return None
+        return {names[each.topic_id] for each in answer.assignment.topic_partitions}
+
+    assert beat() is None
+    assert admin.create(acl("audit", DESCRIBE)) == [0]
+    assert beat() == {"orders", "audit"}
+    assert beat() is None
+    delete = DeleteAclsRequest.Filters(TOPIC, "audit", LITERAL, None, None, 1, 1)
+    [result] = admin.root.ask(DeleteAclsRequest([delete]), 3).filter_results
+    assert (result.error_code, len(result.matching_acls)) == (0, 1)
+    assert beat() == {"orders"}
+
+
 @pytest.mark.parametrize("version", [0, 1, 2, 3])
 def test_access_rules_are_created_described_and_deleted(admin: Admin, version: int) -> None:
     prefixed = (TOPIC, "or", 4, "User:a", "*", READ, ALLOW)

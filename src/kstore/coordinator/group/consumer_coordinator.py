@@ -191,6 +191,11 @@ class ConsumerCoordinator:
             group.patterns_seen = topics
         return wanted | used
 
+    def forget_matches(self) -> None:
+        """Match the patterns of each group again at its next heartbeat."""
+        for group in self._groups.values():
+            group.patterns_seen = None
+
     def take_matches(
         self, group_id: str, matches: Mapping[str, frozenset[str]], topics: SeenTopics
     ) -> None:
