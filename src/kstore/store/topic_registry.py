@@ -157,9 +157,16 @@ class TopicRegistry:
             if isinstance(partition, int) and 0 <= partition < count:
                 for log_dir in self.offline:
                     raise log_dir.refusal()
+            hint = self._hint(topic, partition)
+            if not hint:
+                hint = f"; it has {list_numbers(sorted(log_dirs))}"
+                entry = self.settings.get(topic)
+                if entry is not None and entry.held is not None:
+                    from kstore.coordinator.owned_topics import advice_for_missing
+
+                    hint += advice_for_missing(topic, partition)
             raise UnknownPartitionError(
-                f"topic {topic!r} has no partition {partition!r} here"
-                + (self._hint(topic, partition) or f"; it has {list_numbers(sorted(log_dirs))}"),
+                f"topic {topic!r} has no partition {partition!r} here{hint}",
                 path=self._dirs[0].path,
             )
         return log_dir

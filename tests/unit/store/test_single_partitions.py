@@ -12,6 +12,7 @@ import pytest
 
 import kstore
 from kstore import Store
+from kstore.coordinator.group.offsets_store import OffsetsStore
 from kstore.errors import (
     InconsistentTopicIdError,
     InvalidConfigError,
@@ -479,6 +480,32 @@ def test_a_transaction_without_the_deleted_partition_commits(tmp_path: Path) -> 
             producer.send("t", b"new", partition=4)
         assert committed(store, "t", 4) == [b"new"]
         producer.close()
+
+
+def test_a_missing_partition_of_an_internal_topic_says_what_to_do(tmp_path: Path) -> None:
+    offsets, states = "__consumer_offsets", "__transaction_state"
+    with open_store(tmp_path) as store:
+        store.create_topic("t")
+        for name in (offsets, states):
+            store.create_partition(name, 3)
+        with pytest.raises(UnknownPartitionError, match="it has 3; groups and trans") as refused:
+            store.transactional_producer("p")
+        advice = refused.value.reason
+        assert f"create_partition({states!r}, 0)" in advice
+        assert f"delete_topic({states!r})" in advice
+        store.create_partition(states, 0)  # as it says
+        with store.transactional_producer("p") as producer:
+            with pytest.raises(UnknownPartitionError) as refused, producer.transaction():
+                producer.send_offsets_to_transaction({("t", 0): 3}, "a")
+            assert f"create_partition({offsets!r}, 1)" in refused.value.reason
+            store.delete_topic(offsets)
+            with producer.transaction():
+                producer.send_offsets_to_transaction({("t", 0): 3}, "a")
+        assert len(store[offsets]) == 50
+        store.delete_topic(offsets)
+        store.create_partition(offsets, 3)
+        with pytest.raises(UnknownPartitionError, match="create_partition"):
+            OffsetsStore(store).fetch(1, "a")
 
 
 def test_another_thread_deletes_a_partition_that_is_being_opened(

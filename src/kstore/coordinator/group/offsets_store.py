@@ -221,6 +221,7 @@ class OffsetsStore:
     def _table(self, partition: int) -> OffsetsTable:
         table = find_table(self._store, partition)
         if table is None:
+            self._store._log(OFFSETS_TOPIC, partition)  # its error says what to do
             raise UnknownTopicOrPartitionError(f"the store has no {OFFSETS_TOPIC}-{partition}")
         return table
 
