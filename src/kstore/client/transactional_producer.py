@@ -88,6 +88,7 @@ class TransactionalProducer:
         self._joined: set[TopicPartition] = set()  # partitions of the transaction
         self._written: dict[TopicPartition, int] = {}  # number of its records written so far
         self._sequences: dict[TopicPartition, int] = {}  # of the next batch
+        self._truncations: dict[TopicPartition, int] = {}  # of the log before the last batch
         # partitions where a failed append may have succeeded
         self._unsure: set[TopicPartition] = set()
         self._topics = TransactionTopics(store)
@@ -136,8 +137,9 @@ class TransactionalProducer:
         With ``acks="all"`` the commit survives a power failure once this returns. After a
         StorageError it may be called again; if the outcome had been written, it is final, and
         the next transaction, ``close`` or the next opening of the store finishes it.
-        Raises ProducerFencedError, and InvalidTxnStateError without a transaction or if an
-        earlier ``send`` failed: then it can only be aborted.
+        Raises ProducerFencedError, and InvalidTxnStateError without a transaction, or if it can
+        only be aborted: an earlier ``send`` failed, a topic or partition was deleted, or this
+        process has truncated records of the transaction.
         """
         with self._lock:
             self._check_open()
@@ -148,6 +150,7 @@ class TransactionalProducer:
             self._topics.check()
             for tp in list(self._builders):
                 self._write(tp)
+            self._topics.check_records()
             self._end(commit=True)
 
     def abort_transaction(self) -> None:
@@ -350,15 +353,16 @@ class TransactionalProducer:
         if not count:
             return
         log = self._store._log(*tp)
-        sequence = self._sequences.get(tp, 0)
-        if tp in self._unsure:
+        sequence, truncations = self._sequences.get(tp, 0), len(log._truncations)
+        if tp in self._unsure or self._truncations.get(tp, truncations) != truncations:
             sequence = next_sequence(log.producers(), self.producer_id, self.producer_epoch)
         producer = (self.producer_id, self.producer_epoch, sequence)
         builder.set_producer(*producer)
         try:
             batch = builder.build(attributes=_TRANSACTIONAL)
             self._unsure.add(tp)
-            append_all(log, batch, producer, self._written.get(tp, 0))
+            written = self._written.get(tp, 0)
+            self._topics.append(tp, log, lambda: append_all(log, batch, producer, written))
         except InvalidProducerEpochError as error:
             self._failed = error
             raise ProducerFencedError(
@@ -368,6 +372,7 @@ class TransactionalProducer:
         except BaseException as error:
             self._failed = error
             raise
+        self._truncations[tp] = truncations
         self._sequences[tp] = (sequence + count) % SEQUENCES
         self._written[tp] = self._written.get(tp, 0) + count
         self._unsure.discard(tp)

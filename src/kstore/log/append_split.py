@@ -68,18 +68,22 @@ def is_split_after(error: BaseException, count: int) -> bool:
     return count > 1 and isinstance(error, (MessageTooLargeError, RecordListTooLargeError))
 
 
-def append_all(log: "Log", batch: bytes, producer: tuple[int, int, int], first: int) -> None:
-    """As :func:`append_split`; raises the error of the first record that was refused.
+def append_all(log: "Log", batch: bytes, producer: tuple[int, int, int], first: int) -> int:
+    """As :func:`append_split`; returns the offset after the last record, and raises the error of
+    the first record that was refused.
 
     ``first`` is the index of the batch's first record in its transaction, in this partition.
     """
-    for appended in append_split(log, batch, producer):
+    batches = append_split(log, batch, producer)
+    for appended in batches:
         if appended.error is not None:
             raise type(appended.error)(
                 f"record {first + appended.start} of the transaction in "
                 f"{log.topic}-{log.partition} does not fit: {appended.error.reason}",
                 path=appended.error.path,
             )
+    last = batches[-1]
+    return last.base_offset + batch_fields.record_count(batch) - last.start
 
 
 def _refusal(

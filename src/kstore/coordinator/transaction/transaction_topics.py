@@ -1,10 +1,12 @@
-"""Checks that no topic or partition of a transaction is deleted before its commit."""
+"""Checks that no topic, partition or record of a transaction is deleted before its commit."""
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from kstore.errors import InvalidTxnStateError
 
 if TYPE_CHECKING:
+    from kstore.log.log import Log
     from kstore.store.store import Store
 
 
@@ -14,7 +16,7 @@ class TransactionTopics:
 
     A transaction must not write records, offsets or markers of a deleted topic or partition to
     one that was recreated under its name, and its commit must not leave out records that were
-    deleted. Kafka only compares names. Not thread-safe.
+    deleted, or removed by a truncation. Kafka only compares names. Not thread-safe.
     """
 
     def __init__(self, store: "Store") -> None:
@@ -23,6 +25,9 @@ class TransactionTopics:
         self._version = -1
         self._identities: dict[str, str | None] = {}
         self._partitions: dict[tuple[str, int], int] = {}  # how often each was deleted before
+        # The logs with records of the transaction, how often each was truncated before the last
+        # append, and the offset after that.
+        self._appended: dict[tuple[str, int], tuple[Log, int, int]] = {}
 
     def has(self, topic: str, partition: int | None = None) -> bool:
         """Whether the transaction uses a topic, or a partition of it."""
@@ -52,7 +57,30 @@ class TransactionTopics:
                 raise deleted(f"partition {key[0]}-{key[1]}")
         self._version = version
 
+    def append(self, key: tuple[str, int], log: "Log", append: Callable[[], int]) -> None:
+        """Append records of the transaction to a partition; ``append`` returns the offset after
+        them. Raises as :meth:`check_records`, before the append."""
+        self._check_records(key)
+        count = len(log._truncations)
+        self._appended[key] = log, count, append()
+
+    def check_records(self) -> None:
+        """Raise InvalidTxnStateError if this process has truncated records of the transaction."""
+        for key in self._appended:
+            self._check_records(key)
+
+    def _check_records(self, key: tuple[str, int]) -> None:
+        if key in self._appended:
+            log, count, end = self._appended[key]
+            lowest = min(log._truncations[count:], default=end)
+            if lowest < end:
+                raise InvalidTxnStateError(
+                    f"partition {key[0]}-{key[1]} was truncated to offset {lowest}, and records of "
+                    "the transaction are gone: it can only be aborted"
+                )
+
     def clear(self) -> None:
+        self._appended.clear()
         self._identities.clear()
         self._partitions.clear()
 

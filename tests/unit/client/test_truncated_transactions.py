@@ -1,0 +1,118 @@
+"""A transaction whose records this process has truncated can only be aborted."""
+
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, nullcontext
+from pathlib import Path
+
+import pytest
+
+import kstore
+from kstore.errors import InvalidTxnStateError
+from support.stores import QUIET
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[kstore.Store]:
+    with kstore.open(tmp_path / "data", config=QUIET) as store:
+        store.create_topic("t", 2)
+        yield store
+
+
+def committed(store: kstore.Store) -> list[list[bytes | None]]:
+    return [
+        [each.value for each in log.view(isolation="read_committed")] for log in store.topic("t")
+    ]
+
+
+def are_closed(store: kstore.Store) -> bool:
+    """Whether no transaction is open in the logs."""
+    return all(log.last_stable_offset == log.end_offset for log in store.topic("t"))
+
+
+@pytest.mark.parametrize("is_served", [False, True])
+@pytest.mark.parametrize("follows", ["nothing", "records", "other records"])
+def test_the_commit_is_refused(store: kstore.Store, follows: str, is_served: bool) -> None:
+    """Also if the log has grown beyond the old end since."""
+    owner: AbstractContextManager[object] = nullcontext()
+    if is_served:
+        owner = kstore.Broker(store, port=0)
+    with owner, store.transactional_producer("p") as producer:
+        with producer.transaction():
+            producer.send("t", b"before", partition=0)
+        producer.begin_transaction()
+        for partition in (0, 1):
+            producer.send("t", b"lost", partition=partition)
+        producer.flush()
+        log = store["t"][0]
+        log.truncate_to(log.end_offset - 1)
+        if follows == "records":
+            producer.send("t", b"more", partition=0)
+        elif follows == "other records":
+            log.extend([b"other"] * 3)
+        for _ in range(2):
+            with pytest.raises(InvalidTxnStateError, match=r"t-0 was truncated to offset 2.*abort"):
+                producer.commit_transaction()
+        producer.abort_transaction()
+        others: list[bytes | None] = [b"other"] * 3 if follows == "other records" else []
+        assert committed(store) == [[b"before", *others], []]
+        with producer.transaction():
+            for partition in (0, 1):
+                producer.send("t", b"after", partition=partition)
+        assert committed(store) == [[b"before", *others, b"after"], [b"after"]]
+        assert are_closed(store)
+
+
+def test_records_that_follow_a_truncation_are_committed(store: kstore.Store) -> None:
+    """What another has written behind the transaction's records is not theirs."""
+    log = store["t"][0]
+    with store.transactional_producer("p") as producer:
+        log.append(b"0")
+        log.append(b"1")
+        log.truncate_to(1)
+        with producer.transaction():
+            producer.send("t", b"first", partition=0)
+            producer.flush()
+            log.append(b"2")
+            log.append(b"3")
+            log.truncate_to(3)
+            producer.send("t", b"second", partition=0)
+            producer.flush()
+            log.append(b"4")
+            log.append(b"5")
+            log.truncate_to(log.end_offset - 1)
+        assert committed(store)[0] == [b"0", b"first", b"2", b"second", b"4"]
+        assert are_closed(store)
+
+
+def test_a_truncation_between_transactions_does_not_disturb_the_next(store: kstore.Store) -> None:
+    log = store["t"][0]
+    with store.transactional_producer("p") as producer:
+        for value in (b"first", b"second"):
+            with producer.transaction():
+                producer.send("t", value, partition=0)
+        log.truncate_to(2)
+        with producer.transaction():
+            producer.send("t", b"third", partition=0)
+        assert committed(store)[0] == [b"first", b"third"]
+
+
+@pytest.mark.parametrize("is_cut", [False, True])
+def test_a_batch_that_is_split_for_the_topic_has_an_end(store: kstore.Store, is_cut: bool) -> None:
+    """A truncation behind its records removes none of them, one within the last of them does."""
+    log = store["t"][0]
+    with store.transactional_producer("p") as producer:
+        producer.begin_transaction()
+        for _ in range(4):
+            producer.send("t", b"x" * 1000, partition=0)
+        store.alter_topic("t", config={"max.message.bytes": 2500})
+        producer.flush()
+        assert [each.count for each in log.view().batches()] == [2, 2]
+        log.append(b"other")
+        log.truncate_to(log.end_offset - 1)
+        if is_cut:
+            log.truncate_to(log.end_offset - 1)
+            with pytest.raises(InvalidTxnStateError, match="truncated to offset 3"):
+                producer.commit_transaction()
+        else:
+            producer.commit_transaction()
+            assert committed(store)[0] == [b"x" * 1000] * 4
