@@ -66,8 +66,8 @@ SLOWDOWNS: dict[str, Slowdown] = {
     "an object more for each record": Slowdown(
         "log/view.py",
         "            yield from scan_records(data, **self._options("
-        "data, offset, stop, check_crc))",
-        "            options = self._options(data, offset, stop, check_crc)\n"
+        "data, offset, stop, mark, check_crc))",
+        "            options = self._options(data, offset, stop, mark, check_crc)\n"
         "            for each in scan_records(data, **options):\n"
         "                yield (each, object())[0]",
         "iterate a view", "allocations",

@@ -312,7 +312,7 @@ class LogView(GuessedNamesOfViews):
         return read_past_corruption(self.log, start, stop, read, read_valid, skipped)
 
     def _records(self, start: int, stop: int, check_crc: bool) -> Iterator[Record]:
-        mark = self._mark()
+        mark = None if self._outcomes is None else self._outcomes.mark()
         for data, offset in self._slices(start, stop):
             yield from scan_records(data, **self._options(data, offset, stop, mark, check_crc))
 

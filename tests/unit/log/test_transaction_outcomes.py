@@ -172,7 +172,7 @@ def test_a_transaction_that_is_open_now_is_not_left_out(
         transact(writer, 2)
         append_plain(writer, 2)
 
-    called = once_before(monkeypatch, LogView, "_mark", change)
+    called = once_before(monkeypatch, TransactionOutcomes, "mark", change)
     with pytest.raises(LogTruncationError, match="truncated while it was read"):
         read(log.view(isolation="read_committed"))
     assert called
