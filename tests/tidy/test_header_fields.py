@@ -32,6 +32,7 @@ OTHER_FORMATS = {
     "broker/connection.py": "headers of requests",
     "kafka_uuid.py": "a topic id",
     "cli/deserializers.py": "numbers in keys and values",
+    "cli/dump_decoders.py": "numbers in keys and values",
     "cli/dump_records.py": "keys and values of internal topics",
     "coordinator/group/partition_claims.py": "a digest",
     "files/file_lock.py": "struct flock",

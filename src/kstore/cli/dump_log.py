@@ -3,11 +3,10 @@
 import argparse
 import os
 import re
-from collections.abc import Callable
 from pathlib import PurePath
 
 from kstore.arguments import whole_number
-from kstore.cli import dump_index
+from kstore.cli import dump_decoders, dump_index
 from kstore.cli.common import Output, ToolParser, complain
 from kstore.cli.dump_errors import DumpErrors, base_offset
 from kstore.errors import CorruptFileError, KStoreError
@@ -20,9 +19,10 @@ _DECODERS = (
     ("offsets-decoder", "offsets", "records of __consumer_offsets as JSON"),
     ("transaction-log-decoder", "transactions", "records of __transaction_state as JSON"),
     ("cluster-metadata-decoder", "cluster_metadata", "records of __cluster_metadata as JSON"),
+    ("remote-log-metadata-decoder", "remote_log_metadata", "records of __remote_log_metadata"),
     ("share-group-state-decoder", "share_group_state", "records of __share_group_state as JSON"),
 )
-_JAVA_OPTIONS = ("key-decoder-class", "value-decoder-class", "remote-log-metadata-decoder")
+_DECODER_CLASSES = (("key", "keys"), ("value", "payloads"))
 
 EPILOG = """\
 examples:
@@ -35,23 +35,6 @@ At the end, stderr reports inconsistencies, as Kafka does, and where an unfinish
 the Spark sink begins: readers return nothing from there on. The exit status is 1 if bytes are
 corrupt, or a file is of no known kind.
 """
-
-
-class Refuse(argparse.Action):
-    """An option of Kafka's tool that names Java classes."""
-
-    def __call__(
-        self,
-        parser: argparse.ArgumentParser,
-        namespace: argparse.Namespace,
-        values: object,
-        option_string: str | None = None,
-    ) -> None:
-        del namespace, values
-        parser.error(
-            f"{option_string} runs Java classes and is not supported; keys and values are shown "
-            "as text, or decoded by one of: " + ", ".join(f"--{name}" for name, _, _ in _DECODERS)
-        )
 
 
 def describe(parser: ToolParser) -> None:
@@ -108,12 +91,20 @@ def describe(parser: ToolParser) -> None:
         metavar="BYTES",
         help="read only so much of each log (default: 2147483647)",
     )
-    for name in _JAVA_OPTIONS:
-        parser.add_argument(f"--{name}", action=Refuse, nargs="?", help=argparse.SUPPRESS)
+    for name, shown in _DECODER_CLASSES:
+        parser.add_argument(
+            f"--{name}-decoder-class",
+            nargs="?",
+            const=dump_decoders.STRING,
+            metavar="CLASS",
+            help=f"how {shown} are shown (implies --print-data-log): {dump_decoders.PACKAGE}."
+            "StringDecoder, IntegerDecoder, LongDecoder or DefaultDecoder, which is hexadecimal",
+        )
 
 
 def run(arguments: argparse.Namespace) -> int:
-
+    for each in (arguments.key_decoder_class, arguments.value_decoder_class):
+        dump_decoders.chosen_decoder(each or dump_decoders.STRING)  # an error before any output
     errors = DumpErrors()
     files = [name for group in arguments.files for text in group for name in text.split(",")]
     with Output() as output:
@@ -146,8 +137,8 @@ def run(arguments: argparse.Namespace) -> int:
 
 def dump_log(name: str, arguments: argparse.Namespace, output: Output, errors: DumpErrors) -> None:
     """Dump the batches of a log or KRaft snapshot, and optionally their records."""
+    dumper = make_dumper(arguments, output)
     output.line(first_line(name))
-    dumper = make_dumper(arguments)
     fd = DISK.open(name)
     try:
         file_size = DISK.size(fd)
@@ -209,16 +200,26 @@ def first_line(name: str) -> str:
     return f"Log starting offset: {base_offset(name)}"
 
 
-def make_dumper(arguments: argparse.Namespace) -> LineDumper:
-    from kstore.cli import dump_records
+def make_dumper(arguments: argparse.Namespace, output: Output) -> LineDumper:
+    from kstore.cli import dump_records, dump_remote_metadata
     from kstore.record.codec import decompress
 
     chosen = [name for name, _, _ in _DECODERS if getattr(arguments, name.replace("-", "_"))]
-    render: Callable[[int, bytes | None, bytes | None], str] | None = None
+    classes = (arguments.key_decoder_class, arguments.value_decoder_class)
+    contents = arguments.print_data_log or bool(chosen) or any(each is not None for each in classes)
+    render: dump_decoders.Render | None
     if chosen:
         function = next(function for name, function, _ in _DECODERS if name == chosen[0])
-        render = getattr(dump_records, function)
-    contents = arguments.print_data_log or render is not None
+        is_remote = function == "remote_log_metadata"
+        render = getattr(dump_remote_metadata if is_remote else dump_records, function)
+    else:
+        value, key = (
+            dump_decoders.chosen_decoder(name or dump_decoders.STRING) for name in classes[::-1]
+        )
+        for _, deprecation in (value, key):  # Kafka loads the classes in this order
+            if deprecation:
+                output.line(deprecation)
+        render = dump_decoders.renderer(key[0], value[0])
     return LineDumper(
         deep=arguments.deep_iteration or contents,
         contents=contents,

@@ -33,7 +33,7 @@ def definitions() -> dict[str, table.Message]:
 
 @cache
 def names_by_key(kind: str, prefix: str = "") -> dict[int, str]:
-    """Message names of a kind by their key: ``METADATA`` or ``KEY``."""
+    """Message names of a kind by their key: ``METADATA``, ``REMOTE`` or ``KEY``."""
     return {
         message.api_key: name
         for name, message in definitions().items()
@@ -63,19 +63,20 @@ def decode_prefixed(name: str, data: bytes) -> tuple[int, dict[str, Any]]:
     return version, decode(name, version, data[2:])
 
 
-def metadata_record(data: bytes) -> tuple[str, int, bytes]:
-    """The message name, version and bytes of a record value in ``__cluster_metadata``.
+def metadata_record(data: bytes, kind: str = "METADATA") -> tuple[str, int, bytes]:
+    """The message name, version and bytes of a record value in ``__cluster_metadata``, or, with
+    the kind ``REMOTE``, in ``__remote_log_metadata``.
 
     Raises CorruptRecordError for a frame version or record type that is unknown to Kafka 4.3.
     """
     reader = Reader(data)
     try:
-        frame, kind, version = (reader.unsigned_varint() for _ in range(3))
+        frame, key, version = (reader.unsigned_varint() for _ in range(3))
     except InvalidMessageError as error:
         raise CorruptRecordError(error.reason) from None
-    name = names_by_key("METADATA").get(kind)
+    name = names_by_key(kind).get(key)
     if frame != _METADATA_FRAME or name is None:
-        raise CorruptRecordError(f"unknown metadata record {kind} in frame {frame}")
+        raise CorruptRecordError(f"unknown metadata record {key} in frame {frame}")
     return name, version, data[reader.position :]
 
 

@@ -217,13 +217,6 @@ def test_unknown_files_are_ignored_by_name(tmp_path, capfdbinary):
     assert complaint.endswith("; it is a directory: name the files in it")
 
 
-@pytest.mark.parametrize("option", ["--value-decoder-class", "--key-decoder-class"])
-def test_java_classes_are_refused_by_name(segment, option, capfdbinary):
-    status, _, errors = dumped(capfdbinary, option, "a.B", "--files", segment)
-    assert status == 1
-    assert errors[0].startswith(f"{option} runs Java classes and is not supported")
-
-
 def test_records_that_do_not_decode_say_so(segment, capfdbinary):
     for flag in ("--offsets-decoder", "--transaction-log-decoder", "--cluster-metadata-decoder"):
         status, lines, _ = dumped(capfdbinary, flag, "--files", segment)

@@ -268,6 +268,7 @@ cdef class LineDumper:
         cdef int32_t value_size = block.rows.value_lengths[row]
         cdef const uint8_t* key = data + block.rows.key_positions[row]
         cdef const uint8_t* value = data + block.rows.value_positions[row]
+        cdef bint is_empty = key_size < 0 and value_size < 0
         self.put("|")
         if self.metadata:
             self.put_numbers(data, block, row, batch)
@@ -283,6 +284,7 @@ cdef class LineDumper:
                 None if value_size < 0
                 else PyBytes_FromStringAndSize(<const char*>value, value_size),
             )
+            is_empty = not text
             self.put_bytes(text.encode("utf-8", "replace"))
         else:
             if key_size >= 0:
@@ -291,8 +293,8 @@ cdef class LineDumper:
             if value_size >= 0:
                 self.put(" payload: ")
                 self.put_string(value, value_size)
-            elif key_size < 0 and not self.metadata:
-                self.size -= 1      # neither key nor value: Kafka prints an empty line
+        if is_empty and not self.metadata:
+            self.size -= 1      # neither key nor value: Kafka prints an empty line
         self.put("\n")
         return inner
 

@@ -8,7 +8,7 @@ EVERY_VERSION = 1 << 15
 NEVER = 32767
 
 _HEAD = re.compile(
-    r"(?P<key>\d+|-) (?P<name>\w+) (?P<kind>REQ|RES|KEY|VALUE|METADATA|DATA)"
+    r"(?P<key>\d+|-) (?P<name>\w+) (?P<kind>REQ|RES|KEY|VALUE|METADATA|REMOTE|DATA)"
     r" v(?P<low>\d+)(?:-(?P<high>\d+))?"
     r" flex (?P<flexible>\d+\+|never):(?: (?P<fields>.+))?"
 )
@@ -57,7 +57,7 @@ class Field:
 class Message:
     """A request, a response, or a key or value of a record.
 
-    ``kind`` is REQ, RES, KEY, VALUE, METADATA or DATA; ``api`` is the name in the table.
+    ``kind`` is REQ, RES, KEY, VALUE, METADATA, REMOTE or DATA; ``api`` is the name in the table.
     ``api_key`` is -1 if the line has no number.
     """
 
