@@ -7,6 +7,7 @@ the topic's name in an assignment.
 import contextlib
 import re
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -50,8 +51,9 @@ def served(
 
 def ours(served: Served, tool: str, *words: object, text: str = "") -> str:
     """What kstore's tool prints on standard output; its status must be 0."""
+    patience = ("--timeout", 60_000) if tool == "consumer-groups" else ()  # as in theirs()
     done = subprocess.run(
-        [sys.executable, "-m", "kstore", tool, *map(str, words), *_server(served)],
+        [sys.executable, "-m", "kstore", tool, *map(str, (*words, *patience)), *_server(served)],
         input=text.encode(),
         capture_output=True,
         timeout=120,
@@ -218,3 +220,27 @@ def test_deletions(served: Served) -> None:
     assert "exist." in assert_same(served, *never)
     assert "exist." in assert_same(served, "--describe", "--group", "never")
     assert "exist." in assert_same(served, "--describe", "--group", "never", "--members")
+
+
+def test_a_server_that_does_not_answer() -> None:
+    """Kafka's tool ends with 0, and kstore's with 1 and the reason."""
+    libs(VERSION)
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        at = ("--bootstrap-server", f"127.0.0.1:{silent.getsockname()[1]}", "--timeout", "1500")
+        for words in (
+            ("--list",),
+            ("--describe", "--group", "g"),
+            ("--describe", "--members", "--all-groups"),
+            ("--delete", "--group", "g", "--group", "h"),
+            ("--reset-offsets", "--group", "g", "--topic", "t", "--to-latest", "--dry-run"),
+        ):
+            printed = run(VERSION, COMMAND, *words, *at).stdout.decode().splitlines()
+            expected = [line for line in printed if not line.startswith(("\t", "java.", "Caused"))]
+            done = subprocess.run(
+                [sys.executable, "-m", "kstore", "consumer-groups", *words, *at],
+                capture_output=True,
+                timeout=60,
+            )
+            assert done.stdout.decode().splitlines() == expected, words
+            assert done.returncode == 1
+            assert b"no response from 127.0.0.1" in done.stderr

@@ -119,7 +119,7 @@ def describe(parser: ToolParser) -> None:
         "--timeout",
         type=whole_number(1, INT32_MAX),
         metavar="MS",
-        help="how long to wait for a server's answers (default: 30000)",
+        help="how long to wait for a server's answers (default: 5000)",
     )
     describe_reset(parser)
 

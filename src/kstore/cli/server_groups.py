@@ -10,6 +10,7 @@ from kstore.errors import (
     GroupIdNotFoundError,
     KStoreError,
     NonEmptyGroupError,
+    SourceError,
     UnknownTopicOrPartitionError,
 )
 from kstore.topic_partition import TopicPartition
@@ -29,6 +30,12 @@ _TYPES = {"classic": "Classic", "consumer": "Consumer"}
 _REBALANCING = ("PreparingRebalance", "CompletingRebalance", "Assigning", "Reconciling")
 _RESETTABLE = ("Empty", "Dead")
 _LATEST = -1
+_TIMEOUT_MS = 5000
+_WRAPPED = "java.util.concurrent.ExecutionException: "
+_TIMED_OUT = (
+    "org.apache.kafka.common.errors.TimeoutException: Timed out waiting for a node assignment. "
+    "Call: "
+)
 _SENTENCES = {
     3: "This server does not host this topic-partition.",
     68: "The group is not empty.",
@@ -52,10 +59,35 @@ def run(action: str, arguments: argparse.Namespace) -> int:
     """
     wanted = words_of(arguments.state, _STATES, "state") if action == "list" else []
     types = words_of(arguments.type, _TYPES, "type") if action == "list" else []
-    with open_server(arguments, timeout_ms=arguments.timeout) as store:
+    timeout_ms = _TIMEOUT_MS if arguments.timeout is None else arguments.timeout
+    try:
+        store = open_server(arguments, timeout_ms=timeout_ms)
+    except SourceError:
+        print("\n".join(unanswered(action, arguments)))
+        raise
+    with store:
         if action == "list":
             return list_groups(store, arguments, wanted, types)
         return _RUN[action](store, arguments)
+
+
+def unanswered(action: str, arguments: argparse.Namespace) -> list[str]:
+    """The lines that Kafka's tool prints if no server answers within the timeout."""
+    failed = "\nError: Executing consumer group command failed due to "
+    if action == "list" or arguments.all_groups:
+        no_brokers = "KafkaException: Failed to find brokers to send ListGroups"
+        return [f"{failed}{_WRAPPED}org.apache.kafka.common.{no_brokers}"]
+    call = "deleteConsumerGroups" if action == "delete" else "describeConsumerGroups"
+    problem = f"{_TIMED_OUT}{call}(api=FIND_COORDINATOR)"
+    if action == "delete":
+        each = (
+            f"* Group '{name}' could not be deleted due to: {_WRAPPED}{problem}"
+            for name in dict.fromkeys(arguments.group)
+        )
+        return ["\nError: Deletion of some consumer groups failed:", *each]
+    if action == "delete_offsets":
+        return ["\nError: Encounter some unknown error: REQUEST_TIMED_OUT"]
+    return [f"{failed}{_WRAPPED if action == 'reset_offsets' else ''}{problem}"]
 
 
 def words_of(text: str | None, known: dict[str, str], what: str) -> list[str]:

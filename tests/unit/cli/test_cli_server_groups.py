@@ -1,5 +1,6 @@
 """consumer-groups and console-consumer --group on a server: tables, texts and rules as in Kafka."""
 
+import socket
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -10,7 +11,7 @@ from typing import Any
 import pytest
 
 from kstore.broker.broker import Broker, serve
-from kstore.cli import main
+from kstore.cli import main, server_groups
 from kstore.remote import groups
 from kstore.remote.group_consumer import GroupConsumer
 from kstore.remote.store import RemoteStore
@@ -74,6 +75,68 @@ def committed(store: RemoteStore, group: str) -> dict[tuple[str, int], int]:
 
 def member(store: RemoteStore, group: str, *topics: str) -> GroupConsumer:
     return store.group_consumer(group, lambda: topics, auto_offset_reset="earliest")
+
+
+# --- timeouts ---------------------------------------------------------------------------------
+
+
+def test_the_timeout_is_kafkas(tool: Tool, monkeypatch: pytest.MonkeyPatch) -> None:
+    seen = []
+    original = server_groups.open_server
+
+    def note(*words: Any, **options: Any) -> RemoteStore:
+        seen.append(options["timeout_ms"])
+        return original(*words, **options)
+
+    monkeypatch.setattr(server_groups, "open_server", note)
+    assert tool("consumer-groups", "--list")[0] == 0
+    assert tool("consumer-groups", "--list", "--timeout", 9000)[0] == 0
+    assert seen == [5000, 9000]
+
+
+WRAPPED = "java.util.concurrent.ExecutionException: "
+FAILED = "Error: Executing consumer group command failed due to "
+TIMED_OUT = (
+    "org.apache.kafka.common.errors.TimeoutException: Timed out waiting for a node assignment."
+)
+NO_BROKERS = "org.apache.kafka.common.KafkaException: Failed to find brokers to send ListGroups"
+DESCRIBE = f"{TIMED_OUT} Call: describeConsumerGroups(api=FIND_COORDINATOR)"
+DELETE = f"{TIMED_OUT} Call: deleteConsumerGroups(api=FIND_COORDINATOR)"
+
+
+@pytest.mark.parametrize(
+    ("words", "lines"),
+    [
+        ("--list", [f"{FAILED}{WRAPPED}{NO_BROKERS}"]),
+        ("--describe --group g --state", [f"{FAILED}{DESCRIBE}"]),
+        ("--delete --all-groups", [f"{FAILED}{WRAPPED}{NO_BROKERS}"]),
+        (
+            "--delete --group g",
+            [
+                "Error: Deletion of some consumer groups failed:",
+                f"* Group 'g' could not be deleted due to: {WRAPPED}{DELETE}",
+            ],
+        ),
+        (
+            "--delete-offsets --group g --topic t",
+            ["Error: Encounter some unknown error: REQUEST_TIMED_OUT"],
+        ),
+        (
+            "--reset-offsets --group g --topic t --to-latest --execute",
+            [f"{FAILED}{WRAPPED}{DESCRIBE}"],
+        ),
+    ],
+)
+def test_a_server_that_does_not_answer(
+    words: str, lines: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        server = f"127.0.0.1:{silent.getsockname()[1]}"
+        at = ("--bootstrap-server", server, "--timeout", "100")
+        assert main(["consumer-groups", *words.split(), *at]) == 1
+    out, err = capsys.readouterr()
+    assert out.splitlines() == ["", *lines]
+    assert err == f"kstore consumer-groups: no response from {server} within 0.1 s\n"
 
 
 # --- list, describe ---------------------------------------------------------------------------
