@@ -105,6 +105,32 @@ def test_the_last_line_for_system_tests(served: Node | KstoreNode) -> None:
         assert process.returncode == 128 + signal.SIGTERM
 
 
+def test_the_formatter_that_logs(served: Node | KstoreNode) -> None:
+    served.create_topic("logged")
+    served.produce("logged", [("k", "v"), ("", "é")])
+    formatter = f"{TOOLS}.consumer.LoggingMessageFormatter"
+    read = ("--topic", "logged", "--partition", "0", "--offset", "earliest", "--max-messages", "2",
+            "--formatter", formatter, "--bootstrap-server", served.address)  # fmt: skip
+    theirs = subprocess.run(
+        java_command(VERSION, CONSUMER, *read, level=f"off,{formatter}=info"),
+        capture_output=True, timeout=90,
+    )  # fmt: skip
+    program = "import logging, sys; from kstore.cli import main; "
+    program += "logging.basicConfig(level='INFO', format='[main] %(levelname)s CLASS - %(message)s'"
+    program += "); main(sys.argv[1:])"
+    ours = subprocess.run(
+        [sys.executable, "-c", program, "console-consumer", *read], capture_output=True, timeout=60,
+        env={**os.environ, "PYTHONPATH": os.fspath(SOURCES)},
+    )  # fmt: skip
+    assert ours.stdout == theirs.stdout == "v\né\n".encode()
+    logged = [
+        [line for line in text.decode().splitlines() if line.startswith("[main] INFO")]
+        for text in (ours.stderr, theirs.stderr.replace(formatter.encode(), b"CLASS"))
+    ]
+    assert logged[0] == logged[1]
+    assert len(logged[0]) == 2
+
+
 def metrics(lines: list[str]) -> dict[str, str]:
     """The metrics that a tool printed, by name; their table follows an empty line."""
     table = lines[lines.index("") + 1 :]

@@ -64,10 +64,11 @@ Properties of the formatter, with their defaults:
   line.separator=\\n  headers.separator=,  null.literal=null  key.deserializer=
   value.deserializer=  headers.deserializer= (none: the bytes as they are)
 Deserializers are Kafka's, without Java: Short-, Integer-, Long-, Float-, Double-, Boolean-, UUID-,
-String- and ByteArrayDeserializer. Formatters: DefaultMessageFormatter, NoOpMessageFormatter, and
-for internal topics, as JSON lines, OffsetsMessageFormatter, GroupMetadataMessageFormatter and
-TransactionLogMessageFormatter. Properties of the consumer (--command-property): group.id,
-auto.offset.reset, enable.auto.commit, isolation.level; those of connections have no effect.
+String- and ByteArrayDeserializer. Formatters: DefaultMessageFormatter, NoOpMessageFormatter,
+LoggingMessageFormatter, and for internal topics, as JSON lines, OffsetsMessageFormatter,
+GroupMetadataMessageFormatter and TransactionLogMessageFormatter. Properties of the consumer
+(--command-property): group.id, auto.offset.reset, enable.auto.commit, isolation.level; those of
+connections have no effect.
 Of a directory, works beside a running broker or writer, and changes nothing but the offsets of
 --group. Of a server, --group joins the group (assignor: range), and commits every five seconds, at
 a rebalance and at the end what was printed.

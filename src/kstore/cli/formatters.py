@@ -1,9 +1,10 @@
 """The formatters of ``kstore console-consumer``, which are Kafka's."""
 
+import logging
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Protocol
 
-from kstore.cli.common import WrongOptionsError, flag, unescape
+from kstore.cli.common import WrongOptionsError, complain, flag, unescape
 from kstore.cli.deserializers import (
     Deserializer,
     UnprintableRecordError,
@@ -37,6 +38,15 @@ _INTERNAL = {
     "GroupMetadataMessageFormatter": ("Group",),
     "TransactionLogMessageFormatter": ("TransactionLog",),
 }
+_LOGGER = logging.getLogger("kstore.LoggingMessageFormatter")
+_DEPRECATED = (
+    "kafka.tools.DefaultMessageFormatter",
+    "kafka.tools.LoggingMessageFormatter",
+    "kafka.tools.NoOpMessageFormatter",
+    "kafka.coordinator.transaction.TransactionLog$TransactionLogMessageFormatter",
+    "kafka.coordinator.group.GroupMetadataManager$OffsetsMessageFormatter",
+    "kafka.coordinator.group.GroupMetadataManager$GroupMetadataMessageFormatter",
+)
 
 
 class RecordFormatter(Protocol):
@@ -48,13 +58,21 @@ class RecordFormatter(Protocol):
 def make_formatter(name: str, values: Mapping[str, str]) -> RecordFormatter:
     """Kafka's formatter by name, with or without its package. Raises WrongOptionsError."""
     simple = simple_name(name)
+    if name in _DEPRECATED:
+        complain(
+            f"WARNING: {name} is deprecated and will be removed in the next major release. Please "
+            f"use org.apache.kafka.tools.consumer.{simple} instead"
+        )
     if simple == "DefaultMessageFormatter":
         return Formatter(values)
+    if simple == "LoggingMessageFormatter":
+        return LoggingFormatter(values)
     if simple == "NoOpMessageFormatter":
         return NoOpFormatter()
     if simple in _INTERNAL:
         return InternalTopicFormatter(_INTERNAL[simple])
-    known = ", ".join(("DefaultMessageFormatter", "NoOpMessageFormatter", *_INTERNAL))
+    plain = ("DefaultMessageFormatter", "LoggingMessageFormatter", "NoOpMessageFormatter")
+    known = ", ".join((*plain, *_INTERNAL))
     raise WrongOptionsError(
         f"--formatter {name[:80]}: kstore runs no Java classes; it has its own {known}"
     )
@@ -109,6 +127,27 @@ class Formatter:
             name.encode() + b":" + self.nullable(value, self.header_value)
             for name, value in record.headers
         )
+
+
+class LoggingFormatter(Formatter):
+    """Kafka's LoggingMessageFormatter: formats like the default one, and logs each record.
+
+    As Kafka's tools, kstore's show no messages of level INFO unless logging is configured.
+    """
+
+    def render(self, record: "Record", partition: int) -> bytes:
+        line = super().render(record, partition)
+        when = ""
+        if record.timestamp_type != "NoTimestampType":
+            when = f"{record.timestamp_type}:{record.timestamp}, "
+        key = "null " if record.key is None else f"{_text(record.key)}, "
+        value = "null" if record.value is None else _text(record.value)
+        _LOGGER.info("%skey:%svalue:%s", when, key, value)
+        return line
+
+
+def _text(data: bytes) -> str:
+    return data.decode("utf-8", "replace")
 
 
 class NoOpFormatter:

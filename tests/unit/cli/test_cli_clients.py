@@ -197,6 +197,31 @@ def test_a_formatter_has_its_names_of_kafka_3_and_4() -> None:
     assert {type(make_formatter(name, {})) for name in names} == {InternalTopicFormatter}
 
 
+def test_the_formatter_that_logs(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level("INFO", logger="kstore")
+    shown = make_formatter("LoggingMessageFormatter", {"print.key": "true"})
+    for key, value in ((b"k", b"v\xff"), (None, b""), (b"", None), (None, None)):
+        record = Record(value=value, key=key, timestamp=1000)
+        assert shown.render(record, 0) == Formatter({"print.key": "true"}).render(record, 0)
+    old = Record(value=b"v", key=b"k", timestamp_type="NoTimestampType")
+    shown.render(old, 0)
+    at = "CreateTime:1000, "
+    assert caplog.messages == [
+        f"{at}key:k, value:v\ufffd", f"{at}key:null value:", f"{at}key:, value:null",
+        f"{at}key:null value:null", "key:k, value:v",
+    ]  # fmt: skip
+
+
+def test_older_names_of_formatters_are_deprecated(capsys: pytest.CaptureFixture[str]) -> None:
+    make_formatter("org.apache.kafka.tools.consumer.NoOpMessageFormatter", {})
+    assert capsys.readouterr().err == ""
+    make_formatter("kafka.tools.NoOpMessageFormatter", {})
+    assert capsys.readouterr().err == (
+        "WARNING: kafka.tools.NoOpMessageFormatter is deprecated and will be removed in the next "
+        "major release. Please use org.apache.kafka.tools.consumer.NoOpMessageFormatter instead\n"
+    )
+
+
 @pytest.mark.parametrize(
     ("words", "text"),
     [
