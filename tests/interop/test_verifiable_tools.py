@@ -34,7 +34,12 @@ def served(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Node | KstoreNode]:
     libs(VERSION)
-    settings: dict[str, object] = {"group_initial_rebalance_delay_ms": 0}
+    settings: dict[str, object] = {
+        "group_initial_rebalance_delay_ms": 0,
+        "group_coordinator_rebalance_protocols": "classic,consumer",
+        "group_consumer_heartbeat_interval_ms": 1000,
+        "group_consumer_min_heartbeat_interval_ms": 1000,
+    }
     root = tmp_path_factory.mktemp("served")
     with either_node(request.param, root, **settings) as broker:
         yield broker
@@ -113,6 +118,78 @@ def test_events_of_a_consumer(served: Node | KstoreNode) -> None:
     assert read[2]["partitions"][0]["minOffset"] == 3
 
 
+STRATEGY, PACKAGE = "--assignment-strategy", "org.apache.kafka.clients.consumer."
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        ("--group-protocol", "consumer"),
+        ("--group-protocol", "CONSUMER", "--group-remote-assignor", "range",
+         "--group-instance-id", "i"),
+        (STRATEGY, f"{PACKAGE}RoundRobinAssignor"),
+        (STRATEGY, f"{PACKAGE}CooperativeStickyAssignor,{PACKAGE}StickyAssignor"),
+    ],
+    ids=["consumer", "static", "roundrobin", "several"],
+)  # fmt: skip
+def test_protocols_and_assignors(served: Node | KstoreNode, options: tuple[str, ...]) -> None:
+    tag = f"{len(options)}-{options[-1][-20:]}"
+    for who in WHO:
+        served.create_topic(f"{who}-{tag}", partitions=2)
+        served.produce(f"{who}-{tag}", [("k", f"v{number}") for number in range(4)])
+    at = ("--bootstrap-server", served.address, "--topic", f"WHO-{tag}", "--group-id", f"WHO-{tag}")
+    read = both("VerifiableConsumer", *at, "--max-messages", 3, *options)
+    assert [each["name"] for each in read] == [
+        "startup_complete", "partitions_assigned", "records_consumed", "offsets_committed",
+        "partitions_revoked", "shutdown_complete",
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("name", "options"),
+    [
+        ("consumer", ("--group-protocol", "consumer")),
+        ("cooperative", (STRATEGY, f"{PACKAGE}CooperativeStickyAssignor")),
+        ("sticky", (STRATEGY, f"{PACKAGE}StickyAssignor")),
+    ],
+)
+@pytest.mark.parametrize("first", WHO)
+def test_members_of_both_in_a_group(
+    served: Node | KstoreNode, first: str, name: str, options: tuple[str, ...]
+) -> None:
+    """The second one gets the last two of four partitions, and leaves them to the first again."""
+    topic = f"mixed-{name}-{first}"
+    served.create_topic(topic, partitions=4)
+    at = ("--bootstrap-server", served.address, "--topic", topic, "--group-id", topic, *options)
+    one = Running(command(first, "VerifiableConsumer", *at))
+    one.read_until("partitions_assigned")
+    two = Running(command(WHO[first == "theirs"], "VerifiableConsumer", *at))
+    two.read_until('partitions_assigned","partitions":[{')
+    two_ended = two.end(signal.SIGTERM)
+    if name != "sticky":
+        one.read_until(f'partitions_assigned","partitions":[{{"topic":"{topic}","partition":2}}')
+    one_ended = one.end(signal.SIGTERM)
+    every, last = ([{"topic": topic, "partition": n} for n in range(n, 4)] for n in (0, 2))
+    shown = [
+        [
+            (each["name"], each["partitions"])
+            for each in events(lines)
+            if "partitions_" in each["name"]
+        ]
+        for _, lines in (one_ended, two_ended)
+    ]
+    given = [each for each in shown[1] if each[1]]
+    assert given == [("partitions_assigned", last), ("partitions_revoked", last)]
+    given = [each for each in shown[0] if each[1]]
+    if name == "sticky":
+        assert [numbers for _, numbers in given[:2]] == [every, every]
+    else:
+        assert given == [
+            ("partitions_assigned", every), ("partitions_revoked", last),
+            ("partitions_assigned", last), ("partitions_revoked", every),
+        ]  # fmt: skip
+
+
 def test_a_topic_of_an_invalid_name(served: Node | KstoreNode) -> None:
     """Kafka's tool reports each record; ours ends with the reason."""
     words = ("--bootstrap-server", served.address, "--topic", "no topic", "--max-messages", 1)
@@ -133,10 +210,10 @@ class Running:
         self._text = b""
 
     def read_until(self, name: str, patience: float = 150) -> None:
-        """Read its output up to an event of this name."""
+        """Read its output up to an event of this name, or with this text from its name on."""
         assert self.process.stdout is not None
         until = time.monotonic() + patience
-        while f'"name":"{name}"'.encode() not in self._text:
+        while f'"name":"{name}'.encode() not in self._text:
             assert time.monotonic() < until, self._text[-2000:]
             if select.select([self.process.stdout], [], [], 1)[0]:
                 self._text += os.read(self.process.stdout.fileno(), 65536)

@@ -552,7 +552,7 @@ VERIFIABLE_CONSUMER = Tool(
         "": "Kafka names another one of the missing options",
         "--topic orders --group-id g -": _BROKEN,
         "--topic orders --group-id g --reset-policy nope": "an error of the options",
-        "--topic orders --group-id g --assignment-strategy nope.Nope": "kstore has one assignor",
+        "--topic orders --group-id g --assignment-strategy nope.Nope": "kstore runs no Java",
     },
 )
 LATENCY = Tool(

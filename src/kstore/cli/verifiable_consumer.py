@@ -26,13 +26,19 @@ examples:
 
 Reads a topic as a member of a group and prints a JSON object for each event, as Kafka's tool does:
 startup_complete, partitions_assigned, records_consumed, offsets_committed after each of these,
-partitions_revoked, shutdown_complete, and with --verbose record_data for each record. The member
-uses Kafka's classic protocol and the range assignor. Ctrl-C and SIGTERM leave the group.
+partitions_revoked, shutdown_complete, and with --verbose record_data for each record. Ctrl-C and
+SIGTERM leave the group. Assignors are Kafka's Range-, RoundRobin-, Sticky- and
+CooperativeStickyAssignor, with or without the package.
 """
 _IDLE = 0.2  # seconds to wait for records before the next check that the output has a reader
 _POLLED = 500  # records in an event and a commit, Kafka's max.poll.records
-_RANGE = ("org.apache.kafka.clients.consumer.RangeAssignor", "range")
-_CLASSIC_ONLY = "kstore's consumer for servers has only the classic protocol; leave it out"
+_PACKAGE = "org.apache.kafka.clients.consumer."
+_ASSIGNORS = {
+    "RangeAssignor": "range",
+    "RoundRobinAssignor": "roundrobin",
+    "StickyAssignor": "sticky",
+    "CooperativeStickyAssignor": "cooperative-sticky",
+}
 
 
 def describe(parser: ToolParser) -> None:
@@ -42,8 +48,12 @@ def describe(parser: ToolParser) -> None:
     parser.add_argument("--topic", required=True, metavar="NAME", help="REQUIRED: the topic")
     parser.add_argument("--group-id", required=True, metavar="ID", help="REQUIRED: the group")
     parser.add_argument("--group-instance-id", metavar="ID", help="makes it a static member")
-    parser.add_argument("--group-protocol", type=str.lower, choices=("classic",),
-        default="classic", help="the group's protocol (default: classic)")  # fmt: skip
+    parser.add_argument("--group-protocol", type=str.lower, choices=("classic", "consumer"),
+        default="classic", help="the group's protocol; consumer is that of KIP-848, without "
+        "effect of --session-timeout and --assignment-strategy (default: classic)")  # fmt: skip
+    parser.add_argument("--group-remote-assignor", metavar="NAME",
+        help="the server's assignor, such as uniform or range, in the protocol consumer "
+        "(default: the server decides)")  # fmt: skip
     parser.add_argument("--max-messages", type=whole_number(-1, INT32_MAX), default=-1,
         metavar="N", help="how many records (default: -1, until a signal)")  # fmt: skip
     parser.add_argument("--session-timeout", type=whole_number(1, INT32_MAX), default=30_000,
@@ -54,9 +64,22 @@ def describe(parser: ToolParser) -> None:
     parser.add_argument("--reset-policy", choices=("earliest", "latest", "none"),
         default="earliest",
         help="where to begin where the group has no offset (default: earliest)")  # fmt: skip
-    parser.add_argument("--assignment-strategy", default=_RANGE[0], metavar="CLASS",
-        help="the assignor; only RangeAssignor")  # fmt: skip
-    parser.hints["--group-remote-assignor"] = _CLASSIC_ONLY
+    parser.add_argument("--assignment-strategy", default="RangeAssignor", type=assignors,
+        metavar="CLASS[,CLASS...]",
+        help="the assignors, of which the group uses one that all members have "
+        "(default: RangeAssignor)")  # fmt: skip
+
+
+def assignors(text: str) -> list[str]:
+    """Kafka's names of the assignors in an option. Raises ArgumentTypeError."""
+    names = [name.strip().removeprefix(_PACKAGE) for name in text.split(",")]
+    for name in names:
+        if name not in _ASSIGNORS and name not in _ASSIGNORS.values():
+            known = ", ".join(_ASSIGNORS)
+            raise argparse.ArgumentTypeError(
+                f"kstore runs no Java classes; it has its own {known}, not {name[:80]!r}"
+            )
+    return list(dict.fromkeys(_ASSIGNORS.get(name, name) for name in names))
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -69,11 +92,6 @@ def run(arguments: argparse.Namespace) -> int:
         raise WrongOptionsError(
             f"isolation.level is one of {', '.join(ISOLATION_LEVELS)}, not {isolation[:40]!r}"
         )
-    if arguments.assignment_strategy not in _RANGE:
-        raise WrongOptionsError(
-            f"--assignment-strategy: kstore's consumer has only {_RANGE[0]}, not "
-            f"{arguments.assignment_strategy[:80]}"
-        )
     with open_server(arguments) as store, EventLines() as lines:
         lines.event("startup_complete")
         lines.flush()
@@ -85,6 +103,9 @@ def run(arguments: argparse.Namespace) -> int:
                     lambda: [arguments.topic],
                     auto_offset_reset=arguments.reset_policy,
                     isolation_level=isolation,
+                    group_protocol=arguments.group_protocol,
+                    assignors=arguments.assignment_strategy,
+                    remote_assignor=arguments.group_remote_assignor,
                     session_timeout_ms=arguments.session_timeout,
                     group_instance_id=arguments.group_instance_id,
                     on_assigned=events.assigned,

@@ -6,10 +6,12 @@ Modules:
 - admin: Elections, log directories, reassignments, features and versions
 - answer_errors: Converts Kafka's error codes in responses to kstore's exceptions
 - authentication: The client's side of SASL on a connection
+- client_assignors: The assignors of classic members, what they send and how a leader assigns
 - client_metrics: What a client counts and measures, under the names of Kafka's clients
 - cluster: Finds brokers and leaders, and retries requests
 - connection: One connection to a broker, with version negotiation
 - consumer: Reads assigned partitions of a cluster
+- consumer_membership: A member of a consumer group, by the protocol of KIP-848
 - coordinators: Sends requests to the coordinator of a group or transactional id
 - fetch_counts: Counts the records that a consumer fetches, in total and by topic
 - fetches: Batches of many partitions, with one request to each leader

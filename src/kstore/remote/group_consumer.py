@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING, Self
 
 from kstore.errors import KStoreError, OffsetOutOfRangeError
 from kstore.integers import count_of
+from kstore.remote.client_assignors import RANGE
 from kstore.remote.consumer import RemoteBatch, RemoteConsumer
+from kstore.remote.consumer_membership import ConsumerMembership
 from kstore.remote.groups import committed_offsets
 from kstore.remote.membership import Membership
 from kstore.remote.offsets import list_offsets
@@ -38,11 +40,12 @@ class GroupConsumer:
         Returns the topics to subscribe to; called at every rebalance, and every five minutes.
     auto_offset_reset
         ``"earliest"``, ``"latest"``, or ``"none"``, which raises a KStoreError.
-    session_timeout_ms, group_instance_id
-        Those of the :class:`Membership`.
+    group_protocol
+        ``"classic"``, with a :class:`Membership` of ``session_timeout_ms`` and ``assignors``, or
+        ``"consumer"`` (KIP-848), with a :class:`ConsumerMembership` of ``remote_assignor``.
     on_assigned, on_revoked
         Called with the partitions that a rebalance assigned, and with those that the member gives
-        up before the next one and in :meth:`close`; as in Kafka, not if there are none.
+        up in one and in :meth:`close`; as in Kafka, ``on_revoked`` not if there are none.
     """
 
     def __init__(
@@ -53,8 +56,11 @@ class GroupConsumer:
         auto_offset_reset: str,
         isolation_level: str,
         *,
+        group_protocol: str = "classic",
         session_timeout_ms: int = 45_000,
         group_instance_id: str | None = None,
+        assignors: Sequence[str] = (RANGE,),
+        remote_assignor: str | None = None,
         on_assigned: OnPartitions | None = None,
         on_revoked: OnPartitions | None = None,
     ) -> None:
@@ -63,12 +69,22 @@ class GroupConsumer:
         self._reset = auto_offset_reset
         self._isolation_level = isolation_level
         self._on_assigned, self._on_revoked = on_assigned, on_revoked
-        self._membership = Membership(
-            store.cluster,
-            group,
-            session_timeout_ms=session_timeout_ms,
-            group_instance_id=group_instance_id,
-        )
+        self._membership: Membership | ConsumerMembership
+        if group_protocol == "consumer":
+            self._membership = ConsumerMembership(
+                store.cluster,
+                group,
+                group_instance_id=group_instance_id,
+                assignor=remote_assignor,
+            )
+        else:
+            self._membership = Membership(
+                store.cluster,
+                group,
+                session_timeout_ms=session_timeout_ms,
+                group_instance_id=group_instance_id,
+                assignors=assignors,
+            )
         self._reader: RemoteConsumer | None = None
         self._pending: dict[TopicPartition, int] = {}
         self._committed_at = time.monotonic()
@@ -89,7 +105,7 @@ class GroupConsumer:
             return
         try:
             self._commit_pending()
-            self._revoke()
+            self._revoke(self.assignment)
         finally:
             self._membership.leave()
 
@@ -122,43 +138,61 @@ class GroupConsumer:
             self._seen_at = now
         if not self._membership.is_current():
             self._commit_pending()
-            self._revoke()
+            if not self._membership.keeps_partitions:
+                self._revoke(self.assignment)
             self._seen, self._seen_at = self._partition_counts(), now
-            self.assignment = self._membership.join(self._seen)
+            assigned = self._membership.join(self._seen, self.assignment)
+            if self._membership.has_lost:
+                self._membership.has_lost = False
+                self._revoke(self.assignment)
             joining = time.monotonic() - now
             self.joining_time += joining
             metrics = self._store.cluster.metrics
             metrics.add("rebalance", 1, group=_METRICS)
             metrics.add("rebalance-latency", joining * 1000, group=_METRICS)
             metrics.measure("rebalance-latency", joining * 1000, group=_METRICS)
-            self._reader = self._read(self.assignment)
-            if self._on_assigned is not None:
-                self._on_assigned(self.assignment)
+            self._take(assigned)
 
-    def _revoke(self) -> None:
-        if self.assignment and self._on_revoked is not None:
-            self._on_revoked(self.assignment)
-        self.assignment = ()
+    def _take(self, assigned: tuple[TopicPartition, ...]) -> None:
+        """Give up what is not assigned any more, and read the rest with what is new."""
+        revoked = [tp for tp in self.assignment if tp not in assigned]
+        added = tuple(tp for tp in assigned if tp not in self.assignment)
+        self._revoke(revoked)
+        self._reader = self._read(assigned, added)
+        self.assignment = assigned
+        if self._on_assigned is not None:
+            self._on_assigned(added)
+        self._membership.take(assigned, revoked)
+
+    def _revoke(self, partitions: Sequence[TopicPartition]) -> None:
+        if partitions and self._on_revoked is not None:
+            self._on_revoked(partitions)
+        self.assignment = tuple(tp for tp in self.assignment if tp not in partitions)
 
     def _partition_counts(self) -> dict[str, int]:
         found = self._store.cluster.metadata(self._topics())
         return {name: len(entry.partitions) for name, entry in found.items()}
 
-    def _read(self, assignment: Sequence[TopicPartition]) -> RemoteConsumer:
+    def _read(
+        self, assignment: Sequence[TopicPartition], added: Sequence[TopicPartition]
+    ) -> RemoteConsumer:
+        """A reader of all partitions, which continues with those that were not added."""
         reader = self._store.consumer(
             assignment=assignment,
             auto_offset_reset=self._reset,
             isolation_level=self._isolation_level,
         )
-        if not assignment:
+        kept = [tp for tp in assignment if tp not in added]
+        for tp in kept:
+            if self._reader is not None:
+                reader.seek(tp, self._reader.position(tp))
+        if not added:
             return reader
         cluster = self._store.cluster
-        committed = committed_offsets(
-            cluster, self._membership.group, assignment, require_stable=True
-        )
+        committed = committed_offsets(cluster, self._membership.group, added, require_stable=True)
         starts = list_offsets(cluster, committed, _EARLIEST)
         ends = list_offsets(cluster, committed, _LATEST)
-        if self._reset == "none" and (missing := [tp for tp in assignment if tp not in committed]):
+        if self._reset == "none" and (missing := [tp for tp in added if tp not in committed]):
             raise KStoreError(
                 f"group {self._membership.group} has no committed offset of "
                 f"{missing[0].topic}-{missing[0].partition}, and no offset reset policy"

@@ -1,22 +1,17 @@
 """A member of a consumer group of a cluster, by Kafka's classic protocol."""
 
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 
-from kstore.coordinator.group import range_assignor
-from kstore.coordinator.group.subscription import (
-    CONSUMER,
-    assignment_of,
-    decode_subscription,
-    encode_subscription,
-)
+from kstore.coordinator.group.subscription import CONSUMER, assignment_of
 from kstore.errors import KStoreError, SourceError
 from kstore.protocol.error_codes import ErrorCode
 from kstore.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from kstore.protocol.messages.join_group import JoinGroupRequest, JoinGroupResponse
 from kstore.protocol.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse
 from kstore.protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
+from kstore.remote import client_assignors
 from kstore.remote.answer_errors import raise_for
 from kstore.remote.cluster import Cluster
 from kstore.remote.coordinators import GROUP, ask_coordinator
@@ -32,9 +27,11 @@ _FORGOTTEN = ErrorCode.UNKNOWN_MEMBER_ID
 
 
 class Membership:
-    """Joins a group, stays in it and leaves it, with the range assignor. For one thread.
+    """Joins a group, stays in it and leaves it. For one thread.
 
-    :meth:`is_current` sends the heartbeats; a reader must call it every few seconds.
+    :meth:`is_current` sends the heartbeats; a reader must call it every few seconds. If it returns
+    False, the reader calls :meth:`join` again; before that it gives up its partitions unless the
+    member ``keeps_partitions``, and afterwards calls :meth:`take`.
 
     Parameters
     ----------
@@ -45,6 +42,8 @@ class Membership:
     group_instance_id
         Makes it a static member (KIP-345), which keeps its partitions while it restarts: ``leave``
         sends nothing.
+    assignors
+        Names of :mod:`~kstore.remote.client_assignors`; the group uses one that all members have.
     """
 
     def __init__(
@@ -56,11 +55,18 @@ class Membership:
         rebalance_timeout_ms: int = 300_000,
         heartbeat_interval_ms: int = 3_000,
         group_instance_id: str | None = None,
+        assignors: Sequence[str] = (client_assignors.RANGE,),
     ) -> None:
         self.group = group
         self.group_instance_id = group_instance_id
         self.member_id = ""
         self.generation = -1
+        self.has_lost = (
+            False  # its partitions, while it tried to keep them; for the reader to reset
+        )
+        self._assignors = tuple(assignors)
+        self._is_cooperative = set(assignors) == {client_assignors.COOPERATIVE}
+        self._had: tuple[TopicPartition, ...] = ()  # for sticky assignors
         self._cluster = cluster
         self._session_timeout_ms = session_timeout_ms
         self._rebalance_timeout_ms = rebalance_timeout_ms
@@ -69,16 +75,26 @@ class Membership:
         self._is_current = False
         cluster.metrics.count("heartbeat", 0, group=_METRICS)  # a short membership sends none
 
+    @property
+    def keeps_partitions(self) -> bool:
+        """Whether the partitions stay this member's while it rejoins."""
+        return self._is_cooperative and bool(self.member_id) and self.generation >= 0
+
     # --- joining ----------------------------------------------------------------------------
 
-    def join(self, topics: Iterable[str]) -> tuple[TopicPartition, ...]:
+    def join(
+        self, topics: Iterable[str], owned: Iterable[TopicPartition] = ()
+    ) -> tuple[TopicPartition, ...]:
         """Join the group, or rejoin after a rebalance, and return the assigned partitions.
 
-        Waits for the other members. Raises KStoreError with Kafka's code if the coordinator rejects
-        the member, such as INCONSISTENT_GROUP_PROTOCOL if the members have no common assignor, and
+        ``owned`` are those that a member that keeps partitions reads. Waits for the other members.
+        Raises KStoreError with Kafka's code if the coordinator rejects the member, such as
+        INCONSISTENT_GROUP_PROTOCOL if the members have no common assignor, and
         REBALANCE_IN_PROGRESS if the group does not end its rebalances within twice their timeout.
         """
         subscribed = list(topics)
+        if self._is_cooperative:
+            self._had = tuple(owned)
         deadline = time.monotonic() + _PATIENCE * self._rebalance_timeout_ms / 1000
         while True:
             joined = self._join(subscribed)
@@ -86,14 +102,19 @@ class Membership:
             if assignment is not None:
                 self._is_current = True
                 self._next_heartbeat = time.monotonic() + self._interval
-                return assigned_partitions(assignment)
+                self._had = assigned_partitions(assignment)
+                return self._had
             if time.monotonic() > deadline:
                 about = f"group {self.group} has no assignment for this member"
                 raise_for(ErrorCode.REBALANCE_IN_PROGRESS, None, about)
 
     def _join(self, topics: list[str]) -> JoinGroupResponse | None:
         """Attempt to join once; None: retry."""
-        metadata = encode_subscription(topics)
+        subscription = client_assignors.subscription_of
+        protocols = [
+            JoinGroupRequest.Protocols(name, subscription(name, topics, self._had, self.generation))
+            for name in self._assignors
+        ]
         request = JoinGroupRequest(
             group_id=self.group,
             session_timeout_ms=self._session_timeout_ms,
@@ -101,7 +122,7 @@ class Membership:
             member_id=self.member_id,
             group_instance_id=self.group_instance_id,
             protocol_type=CONSUMER,
-            protocols=[JoinGroupRequest.Protocols(range_assignor.NAME, metadata)],
+            protocols=protocols,
         )
         began = time.monotonic()
         answer = ask_coordinator(
@@ -154,21 +175,14 @@ class Membership:
         return answer.assignment
 
     def _assign(self, joined: JoinGroupResponse) -> list[SyncGroupRequest.Assignments]:
-        subscribers = [
-            range_assignor.Subscriber(
-                each.member_id,
-                each.group_instance_id,
-                tuple(decode_subscription(each.metadata).topics),
-            )
-            for each in joined.members
-        ]
-        topics = {topic for each in subscribers for topic in each.topics}
+        topics = client_assignors.topics_of(joined.members)
         numbers = {
             name: range(len(entry.partitions))
-            for name, entry in self._cluster.metadata(sorted(topics)).items()
+            for name, entry in self._cluster.metadata(topics).items()
             if not entry.error_code
         }
-        found = range_assignor.assign(subscribers, numbers)
+        assignor = joined.protocol_name or self._assignors[0]
+        found = client_assignors.assign(assignor, joined.members, numbers)
         return [
             SyncGroupRequest.Assignments(member, assignment_of(partitions))
             for member, partitions in found.items()
@@ -178,6 +192,10 @@ class Membership:
         """Whether this error ends the membership in this generation."""
         if code == _FORGOTTEN:
             self.member_id = ""
+        if code in (_FORGOTTEN, ErrorCode.ILLEGAL_GENERATION):
+            self.generation, self.has_lost = -1, True
+            if self._is_cooperative:
+                self._had = ()
         if code == _FORGOTTEN or code in _REJOIN:
             self._is_current = False
             return True
@@ -209,6 +227,12 @@ class Membership:
                 raise_for(answer.error_code, None, f"group {self.group}")
             self._next_heartbeat = time.monotonic() + self._interval
         return self._is_current
+
+    def take(self, owned: Iterable[TopicPartition], revoked: Iterable[TopicPartition]) -> None:
+        """Rejoin if this member has given up partitions, so that others get them."""
+        del owned
+        if self._is_cooperative and any(True for _ in revoked):
+            self._is_current = False
 
     def rejoin_soon(self) -> None:
         """Rejoin at the next opportunity, because the subscription changed."""

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from kstore.broker.broker import Broker, serve
-from kstore.cli import main
+from kstore.cli import main, verifiable_consumer
 from kstore.remote import groups
 from kstore.remote.store import RemoteStore
 from kstore.topic_partition import TopicPartition
@@ -137,13 +137,49 @@ def test_a_closed_pipe_ends_it_quietly(broker: Broker, name: str) -> None:
 
 
 @pytest.mark.parametrize(
+    ("words", "assignor"),
+    [
+        (["--group-protocol", "CONSUMER"], "uniform"),
+        (["--group-protocol", "consumer", "--group-remote-assignor", "range"], "range"),
+        (["--group-remote-assignor", "range", "--assignment-strategy",
+          "org.apache.kafka.clients.consumer.RoundRobinAssignor"], "roundrobin"),
+        (["--assignment-strategy", "StickyAssignor,cooperative-sticky"], "sticky"),
+    ],
+)  # fmt: skip
+def test_protocols_and_assignors(
+    tool: Tool, broker: Broker, words: list[str], assignor: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    name = f"of-{'-'.join(words)}".replace(".", "")
+    topic = f"topic-{len(broker.store)}"
+    broker.store.create_topic(topic, partitions=2)[1].append(b"v")
+    described = []
+    original = verifiable_consumer.consume
+
+    def consume(*arguments: Any) -> None:
+        original(*arguments)
+        with RemoteStore(broker.bootstrap_servers) as store:
+            described.append(groups.describe_group(store.cluster, name).assignor)
+
+    monkeypatch.setattr(verifiable_consumer, "consume", consume)
+    at = ("--topic", topic, "--group-id", name, "--max-messages", 1)
+    status, events, _ = tool("verifiable-consumer", *at, *words)
+    assert status == 0
+    assert [each["name"] for each in events] == [
+        "startup_complete", "partitions_assigned", "records_consumed", "offsets_committed",
+        "partitions_revoked", "shutdown_complete",
+    ]  # fmt: skip
+    assert len(events[1]["partitions"]) == len(events[4]["partitions"]) == 2
+    assert described == [assignor]
+
+
+@pytest.mark.parametrize(
     ("name", "words", "text"),
     [
         ("verifiable-producer", ["--topic", "t", "--acks", "2"], "invalid choice: '2'"),
-        ("verifiable-consumer", ["--topic", "t", "--group-id", "g", "--group-remote-assignor",
-            "uniform"], "only the classic protocol"),
+        ("verifiable-consumer", ["--topic", "t", "--group-id", "g", "--group-protocol", "x"],
+            "invalid choice: 'x'"),
         ("verifiable-consumer", ["--topic", "t", "--group-id", "g", "--assignment-strategy",
-            "RoundRobinAssignor"], "has only org.apache.kafka.clients.consumer.RangeAssignor"),
+            "com.example.RangeAssignor"], "own RangeAssignor, RoundRobinAssignor, StickyAssignor,"),
         ("end-to-end-latency", ["--topic", "t"], "[num-records]"),
     ],
 )  # fmt: skip

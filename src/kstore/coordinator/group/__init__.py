@@ -46,6 +46,7 @@ Modules:
 - roundrobin_assignor: Kafka's round-robin assignor for classic members: partitions of all topics
   are dealt in turn
 - server_assignors: The assignors of consumer groups, ``uniform`` and ``range``
+- sticky_assignor: Kafka's sticky assignors for classic members: members keep what they have
 - store_group: What embedded consumers of a group commit: carries out ``embedded_offsets``
 - subscription: Encodes and decodes subscriptions and assignments of classic members
 - verify_keys: Extends the audit of ``__consumer_offsets``: decodes the keys of its records

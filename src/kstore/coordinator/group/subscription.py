@@ -12,11 +12,26 @@ CONSUMER = "consumer"  # the type of the protocol that consumers use
 _VERSION = 1  # of the bytes that kstore writes; every client since 0.9 reads them
 
 
-def encode_subscription(topics: Iterable[str], user_data: bytes | None = None) -> bytes:
-    """Encode a member's subscription for JoinGroup."""
+def encode_subscription(
+    topics: Iterable[str],
+    user_data: bytes | None = None,
+    *,
+    owned: Iterable[tuple[str, int]] = (),
+) -> bytes:
+    """Encode a member's subscription for JoinGroup, with the partitions that it keeps."""
+    by_topic: dict[str, list[int]] = {}
+    for topic, partition in owned:
+        by_topic.setdefault(topic, []).append(partition)
     writer = Writer()
     writer.int16(_VERSION)
-    subscription = ConsumerProtocolSubscription(topics=sorted(topics), user_data=user_data)
+    subscription = ConsumerProtocolSubscription(
+        topics=sorted(topics),
+        user_data=user_data,
+        owned_partitions=[
+            ConsumerProtocolSubscription.OwnedPartitions(topic, numbers)
+            for topic, numbers in by_topic.items()
+        ],
+    )
     subscription.encode(writer, _VERSION)
     return writer.to_bytes()
 
