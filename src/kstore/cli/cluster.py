@@ -26,7 +26,7 @@ def describe(parser: ToolParser) -> None:
         ("list-endpoints", "List the brokers and their addresses."),
     ):
         found = actions.add_parser(name, help=text, description=text)
-        add_server(found, "--config")
+        add_server(found, "--config", "-c", short=("-b",))
         if name == "unregister":
             found.add_argument("--id", metavar="ID", help="the broker")
     for name in ("--log-dir", "--path"):

@@ -9,6 +9,7 @@ from kstore.cli.common import ToolParser, WrongOptionsError, add_broker_list, ad
 def add_server(
     parser: ToolParser,
     *config_aliases: str,
+    short: tuple[str, ...] = (),
     before_action: bool = False,
     after_action: bool = False,
     has_broker_list: bool = False,
@@ -17,11 +18,12 @@ def add_server(
 
     Of a tool with actions they stand before or after the action. There, and with --broker-list,
     an older name, :func:`check_server` misses the server. ``config_aliases`` are older names of
-    --command-config.
+    --command-config, ``short`` of --bootstrap-server.
     """
     default = argparse.SUPPRESS if after_action else None
     parser.add_argument(
         "--bootstrap-server",
+        *short,
         required=not before_action and not after_action and not has_broker_list,
         default=default,
         metavar="HOST:PORT[,HOST:PORT...]",

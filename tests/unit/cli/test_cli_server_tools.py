@@ -112,6 +112,7 @@ def test_cluster_prints_id_and_endpoints(broker: Broker, tool: Tool) -> None:
     assert status == 0
     assert lines[0].startswith("Cluster ID: ")
     assert len(lines[0]) == len("Cluster ID: ") + 22
+    assert main(["cluster", "cluster-id", "-b", broker.bootstrap_servers, "-c", "/dev/null"]) == 0
     status, lines, _ = tool("cluster", "list-endpoints")
     assert lines[1].split() == ["0", "127.0.0.1", str(broker.port), "null"]
     status, _, errors = tool("cluster", "unregister", "--id", 0)
