@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 _LOGGER = logging.getLogger("kstore")
 
 RESETS = ("earliest", "latest", "none")
+_ATTEMPTS = 8  # to read where others delete or truncate at the same time
 
 
 class Fetched(NamedTuple):
@@ -118,7 +119,13 @@ class Fetcher:
         """Whether a position waits for the end of another member's transaction."""
         return any(each.position is None for _, each in self._assignment.active())
 
-    def _read(self, tp: TopicPartition, partition: AssignedPartition, count: int) -> Fetched | None:
+    def _read(
+        self,
+        tp: TopicPartition,
+        partition: AssignedPartition,
+        count: int,
+        attempts: int = _ATTEMPTS,
+    ) -> Fetched | None:
         log = self.log(tp)
         position = partition.position
         if position is None:  # another member's transaction may commit it
@@ -134,8 +141,10 @@ class Fetcher:
             stop = min(position + count, end)  # compaction leaves gaps: there may be no records
             try:
                 records = list(self._view(tp, log, position, stop))
-            except LogTruncationError:  # truncated meanwhile: checks the position
-                return self._read(tp, partition, count)
+            except OffsetOutOfRangeError:  # deleted or truncated meanwhile: checks the position
+                if attempts == 1:
+                    raise
+                return self._read(tp, partition, count, attempts - 1)
             if log.start_offset > position and not (records and records[0].offset == position):
                 return self._read(
                     tp, partition, count

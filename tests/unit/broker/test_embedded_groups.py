@@ -278,3 +278,36 @@ def test_confluent_and_embedded_consumers_share_a_group(
             assert [read.count((p, RECORDS)) for p in range(PARTITIONS)] == [1] * PARTITIONS
     finally:
         client.close()
+
+
+def test_an_embedded_consumer_stays_a_member_when_the_last_client_of_kip_848_leaves(
+    store: kstore.Store, broker: kstore.Broker, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The group is a classic one then, of another generation, and knows the member by its id."""
+    client = confluent_kafka.Consumer(
+        {
+            "bootstrap.servers": broker.bootstrap_servers,
+            "group.id": "g",
+            "group.protocol": "consumer",
+            "enable.auto.commit": False,
+        }
+    )
+    with store.consumer("t", group="g") as embedded:
+        try:
+            client.subscribe(["t"])
+            end = time.monotonic() + WAIT
+            while len(embedded.assignment) != 2 or len(client.assignment()) != 2:
+                assert time.monotonic() < end, (embedded, client.assignment())
+                embedded.poll(timeout=0)
+                client.consume(100, 0.1)
+        finally:
+            client.close()
+        while embedded.assignment != TPS:
+            assert time.monotonic() < end, embedded
+            embedded.poll(timeout=0)
+            with embedded._lock:
+                embedded._partitions.follow(embedded._metadata)
+            group = ["--bootstrap-server", broker.bootstrap_servers, "--group", "g"]
+            assert main(["consumer-groups", "--describe", "--members", *group]) == 0
+            rows = [line for line in capsys.readouterr().out.splitlines() if "kstore-emb" in line]
+            assert len(rows) == 1

@@ -298,15 +298,17 @@ class EmbeddedMember:
             return
         error = self.owner.heartbeat(self.group_id, self._member_id, self._generation)
         if error in _LOST:
-            self.lose()
+            # After ILLEGAL_GENERATION the group still has the member, which joins again by its id
+            # (Kafka's AbstractCoordinator): as a new member it would wait for itself.
+            self.lose(self._member_id if error == ErrorCode.ILLEGAL_GENERATION else NO_MEMBER)
         elif error == ErrorCode.REBALANCE_IN_PROGRESS:
             self.status = MemberStatus.OUT
             self._on_change()
 
-    def lose(self) -> None:
-        """Record that it is no longer a member; it joins as a new one."""
+    def lose(self, member_id: str = NO_MEMBER) -> None:
+        """Record that others may have its partitions; it joins as ``member_id``, or as a new one."""
         self.is_lost = True
-        self._member_id = NO_MEMBER
+        self._member_id = member_id
         self.status = MemberStatus.OUT
         self._on_change()
 
