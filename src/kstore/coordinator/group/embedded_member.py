@@ -306,7 +306,7 @@ class EmbeddedMember:
             self._on_change()
 
     def lose(self, member_id: str = NO_MEMBER) -> None:
-        """Record that others may have its partitions; it joins as ``member_id``, or as a new one."""
+        """Record that others may have its partitions; it joins again as ``member_id``."""
         self.is_lost = True
         self._member_id = member_id
         self.status = MemberStatus.OUT
