@@ -41,6 +41,7 @@ Modules:
 - record_errors: Which records of a client batch a leader refuses, with the messages of Kafka's
   LogValidator
 - relocate: Moves an open log to another directory: the writer's side of a move
+- removed_ends: How the transactions ended whose end markers a truncation removes
 - replace_segments: Replaces segments by compacted ones, as Kafka's replaceSegments
 - retention: Kafka's retention rules: which segments are to be deleted
 - retention_report: The result of applying retention: how many segments it deleted, and which

@@ -11,6 +11,7 @@ from kstore.checkpoint.known_gaps import note_gaps, truncate_gaps
 from kstore.errors import OffsetOutOfRangeError
 from kstore.log.active_segment import ActiveSegment
 from kstore.log.flush import Flusher
+from kstore.log.removed_ends import removed_ends
 from kstore.log.segment_access import SegmentAccess
 from kstore.log.watch import LogEvents
 from kstore.log.writer_state import WriterState
@@ -22,7 +23,8 @@ from kstore.segment import segment as segments_on_disk
 class Truncator:
     """Lowers the log end by truncation; raises it where a leader has no records up to there.
 
-    Thread safe. ``on_truncated`` is called without a lock when the recovery point was lowered.
+    Thread safe. ``on_truncated`` is called without a lock when the recovery point was lowered, with
+    the ends of transactions that were removed (:func:`kstore.log.removed_ends.removed_ends`).
     """
 
     def __init__(
@@ -33,7 +35,7 @@ class Truncator:
         self._active = active
         self._flusher = flusher
         self._unreported = 0  # truncations that the checkpoint does not contain yet
-        self.on_truncated: Callable[[], None] | None = None
+        self.on_truncated: Callable[[dict[int, bool]], None] | None = None
 
     def truncate_to(self, offset: int) -> int:
         """Make offset the log end, and return it; removes complete batches, also the one that
@@ -62,6 +64,8 @@ class Truncator:
             if offset >= state.segments.end_offset:
                 self._truncate_epochs(state.segments.end_offset, start_offset)
                 return state.segments.end_offset
+            known = [entry[0] for entry in state.producers.table.entries()]
+            ends = removed_ends(state.segments, known, offset)
             active.close_files()
             # Zeros below the checkpoint's recovery point would count as corruption.
             self._unreported += 1
@@ -80,7 +84,7 @@ class Truncator:
             state.files.sync_directory(state.directory)
             state.wake(LogEvents.END | LogEvents.TRUNCATED)
         if self.on_truncated is not None:
-            self.on_truncated()
+            self.on_truncated(ends)
         with state.lock:
             self._unreported -= 1
             if self._unreported == 0:

@@ -99,6 +99,8 @@ class LogManager:
         self._store_ref = store_ref
         self._maps = MapBudget(max(config.max_mapped_segments, 1))
         self.loaded: Callable[[Log], None] | None = None  # called with each loaded log
+        # And after each truncation, with the ends of transactions that it removed.
+        self.truncated: Callable[[Log, dict[int, bool]], None] | None = None
         self.on_epoch_begun: Callable[[str, int], None] | None = None  # with the partition
         self.on_offline: Callable[[], object] | None = None  # a directory failed; must not block
         self.last_failure: StorageError | None = None  # of a directory
@@ -251,14 +253,17 @@ class LogManager:
             self.catalog.follow()
             self.identities.close_deleted()
 
-    def _after_truncation(self, _store_ref: object, log: Log) -> None:
+    def _after_truncation(self, _store_ref: object, log: Log, ends: dict[int, bool]) -> None:
         """A truncation lowered a recovery point: write a checkpoint that is not above it (Kafka).
 
-        Also drops the unfinished copy of a move, which has truncated records.
+        Also drops the unfinished copy of a move, which has truncated records, and lets the owner of
+        transactions end those whose markers are gone.
         """
         if not self.closed:
             self.checkpoints.write()
             self._moves.drop_unfinished((log.topic, log.partition))
+            if self.truncated is not None:
+                self.truncated(log, ends)
 
     def end_offsets(self, topic: str | None) -> dict[PartitionKey, int]:
         """End offsets of one topic, or of all but internal ones; of offline logs only if open."""

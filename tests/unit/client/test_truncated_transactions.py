@@ -9,6 +9,7 @@ import pytest
 import kstore
 from kstore.errors import InvalidTxnStateError
 from support.stores import QUIET
+from support.waiting import until
 
 
 @pytest.fixture
@@ -116,3 +117,39 @@ def test_a_batch_that_is_split_for_the_topic_has_an_end(store: kstore.Store, is_
         else:
             producer.commit_transaction()
             assert committed(store)[0] == [b"x" * 1000] * 4
+
+
+@pytest.mark.parametrize("is_served", [False, True])
+@pytest.mark.parametrize("is_committed", [False, True])
+def test_an_end_that_is_truncated_is_written_again(
+    store: kstore.Store, is_committed: bool, is_served: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    """As it was, whatever followed: the next transaction does not decide for its records."""
+    owner: AbstractContextManager[object] = nullcontext()
+    if is_served:
+        owner = kstore.Broker(store, port=0)
+    with owner, store.transactional_producer("p") as producer:
+        for value, ends_in in (
+            (b"first", is_committed),
+            (b"second", not is_committed),
+            (b"third", is_committed),
+        ):
+            producer.begin_transaction()
+            for partition in (0, 1):
+                producer.send("t", value, partition=partition)
+            producer.flush()
+            if ends_in:
+                producer.commit_transaction()
+            else:
+                producer.abort_transaction()
+        log = store["t"][0]
+        until(lambda: are_closed(store))
+        log.truncate_to(1)
+        until(lambda: log.end_offset == 2)
+        kind = "commit" if is_committed else "abort"
+        assert f"t-0: the truncation removed the {kind} marker" in caplog.text
+        assert are_closed(store)
+        with producer.transaction():
+            producer.send("t", b"next", partition=0)
+        assert committed(store)[0] == [*[b"first"] * is_committed, b"next"]
+        until(lambda: are_closed(store))

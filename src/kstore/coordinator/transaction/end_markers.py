@@ -3,6 +3,7 @@
 For embedded producers, and for a broker (:mod:`kstore.broker.transaction_markers`).
 """
 
+import logging
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from kstore.log.log import Log
     from kstore.producer_state.snapshot import ProducerEntry
 
+_LOGGER = logging.getLogger("kstore")
 END_MARKER_SIZE = 78  # of its batch
 
 
@@ -60,6 +62,30 @@ def open_transactions(log: "Log") -> "list[ProducerEntry]":
     if log.last_stable_offset == log.end_offset:
         return []
     return [each for each in log.producers() if each.current_transaction_first_offset >= 0]
+
+
+def with_removed_ends(log: "Log", ends: dict[int, bool]) -> "list[ProducerEntry]":
+    """The transactions that a truncation has opened again, of all ends that it removed."""
+    return [each for each in open_transactions(log) if each.producer_id in ends] if ends else []
+
+
+def restore_end(log: "Log", entry: "ProducerEntry", is_commit: bool) -> None:
+    """Write the marker again that a truncation removed, unless the transaction has ended."""
+    if entry not in open_transactions(log):
+        return
+    _LOGGER.warning(
+        "%s-%d: the truncation removed the %s marker of a transaction; writing it again (producer "
+        "id %d, from offset %d)", log.topic, log.partition, "commit" if is_commit else "abort",
+        entry.producer_id, entry.current_transaction_first_offset,
+    )  # fmt: skip
+    append_marker(
+        log,
+        entry.producer_id,
+        entry.producer_epoch,
+        is_commit=is_commit,
+        coordinator_epoch=0,
+        timestamp=now_ms(),
+    )
 
 
 def end_unknown_transaction(

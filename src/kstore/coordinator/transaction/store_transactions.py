@@ -16,6 +16,7 @@ from kstore.clock import now_ms
 from kstore.config import LogConfig
 from kstore.coordinator.internal_topics import filled_partitions
 from kstore.coordinator.transaction.embedded_coordinator import EmbeddedCoordinator
+from kstore.coordinator.transaction.end_markers import restore_end, with_removed_ends
 from kstore.coordinator.transaction.transaction_state_records import (
     PartitionKey,
     TransactionMetadata,
@@ -77,6 +78,7 @@ class StoreTransactions:
             str, TransactionMetadata
         ] = {}  # the last PrepareCommit of each id, as loaded
         manager.loaded = self.end_unknown_transactions
+        manager.truncated = self.restore_ends
         if STATE_TOPIC in store:
             self._load()
         for log in manager.logs:
@@ -87,7 +89,7 @@ class StoreTransactions:
     def retire(self) -> None:
         """Hand over the transactions to a broker that starts serving the store."""
         self.is_retired = True
-        self._manager.loaded = None
+        self._manager.loaded = self._manager.truncated = None
         self._manager.more_tasks.remove(self._task)
         self.coordinator.retire()
 
@@ -167,6 +169,17 @@ class StoreTransactions:
             )  # fmt: skip
             now = self.now_ms()
             self._end(log, entry.producer_id, entry.producer_epoch, now, commit=False)
+
+    def restore_ends(self, log: "Log", ends: "dict[int, bool]") -> None:
+        """End the transactions that a truncation has opened again, as they had ended.
+
+        Otherwise the producer's next transaction would decide for their records, too: those of an
+        aborted transaction could be committed.
+        """
+        tp = (log.topic, log.partition)
+        for entry in with_removed_ends(log, ends):
+            if not self.coordinator.is_open(entry.producer_id, tp):
+                restore_end(log, entry, ends[entry.producer_id])
 
     # --- effects of the coordinator ---------------------------------------------------------
 
