@@ -173,6 +173,16 @@ def test_of_two_transactions_the_later_record_counts(log: Log) -> None:
     assert offsets(table) == {("t", 0): 6}
 
 
+def test_an_aborted_transaction_replaces_nothing(log: Log) -> None:
+    table = table_of(log)
+    commit_in_transaction(table, 5, 1)
+    commit_in_transaction(table, 6, 2)
+    end(log, 2, is_commit=False)
+    assert offsets(table) == {}
+    end(log, 1)
+    assert offsets(table) == offsets(OffsetsTable(log)) == {("t", 0): 5}
+
+
 def test_columns_begin_with_what_is_pending(log: Log, monkeypatch: pytest.MonkeyPatch) -> None:
     table = table_of(log)
     commit_in_transaction(table, 5)

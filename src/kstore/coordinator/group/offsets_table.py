@@ -367,9 +367,8 @@ class OffsetsTable:
         if data is not None:
             walk.walk(data.memory(), 0, offset + 1)
         if producer_id not in walk.open:
-            for each in self._pending.end(producer_id):
-                if not walk.aborted:
-                    self._commits.note(each.key, each.data, each.value)
+            for each in self._pending.end(producer_id, is_commit=not walk.aborted):
+                self._commits.note(each.key, each.data, each.value)
 
     def _load(self, blocks: Iterable[Any]) -> bool:
         """Apply many stable records; of other keys than those of commits only the last record.

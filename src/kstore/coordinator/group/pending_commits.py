@@ -52,12 +52,13 @@ class PendingCommits:
             for producer_id in list(self._by_producer):
                 self._drop(producer_id, key)
 
-    def end(self, producer_id: int) -> list[PendingCommit]:
-        """Remove a producer's commits; returns those that no later record has replaced."""
+    def end(self, producer_id: int, *, is_commit: bool) -> list[PendingCommit]:
+        """Remove a producer's commits; returns those that take effect: of a committed transaction
+        those that no later record has replaced."""
         found: list[PendingCommit] = []
         for commits in self._by_producer.pop(producer_id, {}).values():
             for each in commits.values():
-                if each.offset > self._final.get(each.key, -1):
+                if is_commit and each.offset > self._final.get(each.key, -1):
                     self._final[each.key] = each.offset
                     found.append(each)
         self._forget_final()
