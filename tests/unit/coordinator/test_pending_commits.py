@@ -193,6 +193,46 @@ def test_columns_begin_with_what_is_pending(log: Log, monkeypatch: pytest.Monkey
     assert offsets(table) == {("t", 0): 5}
 
 
+def test_a_compaction_may_remove_the_end_of_a_transaction(tmp_path: Path) -> None:
+    """A later transaction of its producer does not commit what it aborted."""
+    with kstore.open(tmp_path / "data", config=QUIET) as store:
+        compacted = {"cleanup.policy": "compact", "delete.retention.ms": "0"}
+        log = store.create_topic("log", 1, config=compacted)[0]
+        table, other = table_of(log), OffsetsTable(log)
+        commit_in_transaction(table, 5)
+        assert table.pending("g") == {("t", 0)}
+        end(log, is_commit=False)
+        commit_in_transaction(other, 6, number=1)
+        end(log)
+        while any(batch.base_offset == 1 for batch in log.view().batches()):
+            log.compact(roll=True)  # the first sets the time from which the marker is removed
+            commit(other, 7, "h")
+        assert offsets(table) == offsets(OffsetsTable(log)) == {("t", 1): 6}
+
+
+def test_a_read_that_failed_begins_again(log: Log, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What was read of it must not end the transaction that its producer began afterwards."""
+    table, other = table_of(log), OffsetsTable(log)
+    commit_in_transaction(other, 5, number=0)
+    end(log)
+    commit_in_transaction(other, 6, number=1)
+    commit_in_transaction(other, 7, 2, number=2)
+    commit(other, 8, number=3)
+
+    def decode(data: bytes) -> OffsetKey | None:
+        key = decode_offset_key(data)
+        if key is not None and key.partition == 2:
+            raise OSError
+        return key
+
+    with monkeypatch.context() as failing:
+        failing.setattr(offsets_table, "decode_offset_key", decode)
+        with pytest.raises(OSError):
+            table.group("g")
+    assert offsets(table) == {("t", 0): 5, ("t", 3): 8}
+    assert table.pending("g") == {("t", 1), ("t", 2)}
+
+
 def test_a_group_with_nothing_but_a_pending_commit_exists(log: Log) -> None:
     table = table_of(log)
     commit_in_transaction(table, 5)

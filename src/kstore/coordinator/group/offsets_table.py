@@ -32,7 +32,7 @@ from kstore.record import Record
 from kstore.record.builder import BatchBuilder
 
 if TYPE_CHECKING:
-    from kstore._native.read.segment_view import Slice
+    from kstore._native.read.segment_view import SegmentList, Slice
     from kstore.log.append_info import AppendInfo
     from kstore.log.batch_headers import RecordBatchInfo
 
@@ -75,6 +75,8 @@ class OffsetsLog(Protocol):
     def extend(self, values: Iterable[Record]) -> range: ...
     def append_as_coordinator(self, batch: bytes) -> "AppendInfo": ...
     def flush(self) -> None: ...
+    @property
+    def segments(self) -> "SegmentList": ...
     @property
     def last_stable_offset(self) -> int: ...
     @property
@@ -326,14 +328,21 @@ class OffsetsTable:
             pending.clear()
         elif self._next == end:
             return
-        if stable - self._next > _BY_COLUMNS:
-            # From the first pending commit on: all transactions below ``stable`` have ended.
+        is_long = stable - self._next > _BY_COLUMNS
+        # From the first pending commit on, again: by columns all transactions below ``stable`` have
+        # ended, and a compaction, of all segments but the last, may have removed an end, after all
+        # records of its transaction.
+        if is_long or (pending and log.segments.views[-1].base_offset > self._next):
             self._next = min((each.offset for each in pending), default=self._next)
             pending.clear()
-            if self._load(log._settled_columns(self._next, stable)):
+            if is_long and self._load(log._settled_columns(self._next, stable)):
                 self._next = stable
         if pending or stable < end:
-            self._read_batches(self._next, end)
+            try:
+                self._read_batches(self._next, end)
+            except BaseException:  # an end that was applied must not be applied to what follows it
+                self._next = -1
+                raise
         else:
             for record in log.settled(self._next):
                 if record.offset >= end:
