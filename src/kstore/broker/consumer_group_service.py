@@ -299,6 +299,7 @@ class ConsumerGroupService:
         if not patterns:
             self._heartbeat(request, image, done)
             return
+        acls = self._acls
 
         def matched(
             found: Mapping[str, frozenset[str]] | None, error: BaseException | None
@@ -311,6 +312,8 @@ class ConsumerGroupService:
                 done(HeartbeatAnswer(error=ErrorCode.COORDINATOR_NOT_AVAILABLE, records=[]))
             else:
                 self._heartbeat(request, image, done, found)
+                if self._acls is not acls:  # another heartbeat has noticed the change meanwhile
+                    self.coordinator.forget_matches()
 
         names = tuple(image.topics)
         self._services.workers.submit(

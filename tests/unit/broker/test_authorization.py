@@ -3,11 +3,13 @@
 import socket
 from collections.abc import Iterator
 from pathlib import Path
+from threading import Event
 from typing import Any
 
 import pytest
 
 import kstore
+from kstore.broker import consumer_group_service
 from kstore.protocol.messages.consumer_group_describe import ConsumerGroupDescribeRequest
 from kstore.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from kstore.protocol.messages.create_acls import CreateAclsRequest
@@ -257,6 +259,42 @@ def test_a_change_of_acls_is_a_change_of_what_a_pattern_matches(admin: Admin) ->
     [result] = admin.root.ask(DeleteAclsRequest([delete]), 3).filter_results
     assert (result.error_code, len(result.matching_acls)) == (0, 1)
     assert beat() == {"orders"}
+
+
+def test_a_change_of_acls_while_a_pattern_is_matched(
+    admin: Admin, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another group's heartbeat is the first after it: this group's next one matches again."""
+    assert admin.create(group_acl("g", READ), acl("orders", DESCRIBE)) == [0, 0]
+    admin.root.find_coordinators("g")
+    joining = ConsumerGroupHeartbeatRequest(
+        "g", "m", 0,
+        rebalance_timeout_ms=60_000, subscribed_topic_regex="orders|audit", topic_partitions=[],
+    )  # fmt: skip
+    other = ConsumerGroupHeartbeatRequest(
+        "h", "m", 0,
+        rebalance_timeout_ms=60_000, subscribed_topic_names=["orders"], topic_partitions=[],
+    )  # fmt: skip
+    is_matched, release = Event(), Event()
+    match = consumer_group_service._matches
+
+    def slow(*arguments: Any) -> Any:
+        found = match(*arguments)
+        is_matched.set()
+        assert release.wait(60)
+        return found
+
+    monkeypatch.setattr(consumer_group_service, "_matches", slow)
+    admin.client.send(joining, 1)
+    assert is_matched.wait(60)
+    assert admin.create(acl("audit", DESCRIBE)) == [0]
+    assert admin.root.ask(other, 1).error_code == 0
+    release.set()
+    answer = admin.client.receive(joining.API_KEY, 1)
+    assert len(answer.assignment.topic_partitions) == 1
+    answer = admin.client.ask(ConsumerGroupHeartbeatRequest("g", "m", answer.member_epoch), 1)
+    assert answer.assignment is not None
+    assert len(answer.assignment.topic_partitions) == 2
 
 
 @pytest.mark.parametrize("version", [0, 1, 2, 3])
