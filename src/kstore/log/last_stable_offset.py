@@ -40,21 +40,30 @@ class LastStableOffset:
     def offset(self) -> int:
         """First offset of the earliest open transaction; the log end where none is open."""
         with self._lock:
-            segments = self._log.segments
-            start, end, active = segments.start_offset, segments.end_offset, segments.views[-1]
-            walker = self._walker
-            if (
-                walker is None
-                or not start <= walker.state.next_offset <= end
-                # Its files were listed again: rolled, or truncated and grown beyond the walk.
-                or (active is not self._walked and not walker.is_in_log())
-            ):
-                walker = self._walker = self._begin(start, end)
-            self._walked = active
-            walker.advance(end)
-            walker.state.aborted.clear()
-            earliest = min(walker.state.open.values(), default=end)
-            return min(max(earliest, start), end)
+            while True:
+                segments = self._log.segments
+                start, end, active = segments.start_offset, segments.end_offset, segments.views[-1]
+                walker = self._walker
+                if (
+                    walker is None
+                    or not start <= walker.state.next_offset <= end
+                    # Its files were listed again: rolled, or truncated and grown beyond the walk.
+                    or (active is not self._walked and not walker.is_in_log())
+                ):
+                    walker = self._walker = self._begin(start, end)
+                self._walked, state = active, walker.state
+                begin, last = state.next_offset, state.last_beginning
+                walker.advance(end)
+                state.aborted.clear()
+                if (
+                    not last
+                    or state.next_offset == begin
+                    or self._log.segments.views[-1] is active
+                    or walker.is_in_log(last)
+                ):
+                    earliest = min(state.open.values(), default=end)
+                    return min(max(earliest, start), end)
+                self._walker = None  # the log no longer has what it had walked before
 
     def _begin(self, start: int, end: int) -> HeaderWalker:
         """A walk from the newest snapshot; without one no transaction is open at the start."""

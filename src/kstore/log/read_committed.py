@@ -84,9 +84,11 @@ class HeaderWalker:
         self.state.unproven.clear()
         self.state.next_offset = max(self.state.next_offset, stop)
 
-    def is_in_log(self) -> bool:
-        """Whether the log still has the last batch that was walked; False if there was none."""
-        beginning = self.state.last_beginning
+    def is_in_log(self, beginning: bytes | None = None) -> bool:
+        """Whether the log still has a batch that was walked, with this beginning, or (None) the
+        last one; False if there was none."""
+        if beginning is None:
+            beginning = self.state.last_beginning
         if not beginning:
             return False
         try:

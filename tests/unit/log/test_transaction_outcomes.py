@@ -9,6 +9,7 @@ import pytest
 import kstore
 from kstore.errors import LogTruncationError
 from kstore.log.log import Log
+from kstore.log.read_committed import HeaderWalker
 from kstore.log.transaction_outcomes import TransactionOutcomes
 from kstore.log.view import LogView
 from oracle.plain import PlainRecord
@@ -231,3 +232,21 @@ def test_a_consumer_reads_again(monkeypatch: pytest.MonkeyPatch, tmp_path: Path)
         found = [(record.offset, record.value) for record in consumer.records()]
         assert found == [(0, b"plain"), (1, b"plain")]
         assert called
+
+
+@pytest.mark.parametrize("log", ["reader"], indirect=True)  # a writer knows it without a walk
+def test_the_last_stable_offset_is_that_of_one_log(
+    log: Log, writer: Log, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A walk that a truncation overtakes begins again: it has met transactions that are gone."""
+    transact(writer, 1)
+    assert log.last_stable_offset == 0
+    append_plain(writer, 1)
+
+    def cut() -> None:
+        writer.truncate_to(0)
+        append_plain(writer, 2)
+        writer.roll()
+
+    once_before(monkeypatch, HeaderWalker, "advance", cut)
+    assert log.last_stable_offset == log.end_offset == 2
