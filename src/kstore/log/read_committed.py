@@ -79,10 +79,10 @@ class HeaderWalker:
         self.state = TransactionWalk(offset, open_transactions or {})
 
     def walk_slice(self, data: Slice, stop: int) -> None:
-        """Walk to stop in a slice that was read for the walk's offset, and nowhere else."""
+        """Walk to stop, or to the end of a slice that was read for the walk's offset: a part of a
+        segment ends before the offset after it."""
         self.state.walk(data, 0, stop)
         self.state.unproven.clear()
-        self.state.next_offset = max(self.state.next_offset, stop)
 
     def is_in_log(self, beginning: bytes | None = None) -> bool:
         """Whether the log still has a batch that was walked, with this beginning, or (None) the

@@ -7,7 +7,9 @@ from typing import Any
 import pytest
 
 import kstore
+from kstore.clock import now_ms
 from kstore.errors import LogTruncationError
+from kstore.log import view
 from kstore.log.log import Log
 from kstore.log.read_committed import HeaderWalker
 from kstore.log.transaction_outcomes import TransactionOutcomes
@@ -34,10 +36,16 @@ def log(request: pytest.FixtureRequest, tmp_path: Path, writer: Log) -> Iterator
         yield store["t"][0]
 
 
-def transact(log: Log, producer_id: int, *, value: bytes = b"v") -> None:
-    rows = [PlainRecord(0, 0, b"", value, ())]
+def transact(log: Log, producer_id: int, *, value: bytes = b"v", sequence: int = 0) -> None:
+    rows = [PlainRecord(0, now_ms(), b"", value, ())]
     log.append_as_leader(
-        batch(rows, producer_id=producer_id, producer_epoch=0, base_sequence=0, transactional=True)
+        batch(
+            rows,
+            producer_id=producer_id,
+            producer_epoch=0,
+            base_sequence=sequence,
+            transactional=True,
+        )
     )
 
 
@@ -250,3 +258,22 @@ def test_the_last_stable_offset_is_that_of_one_log(
 
     once_before(monkeypatch, HeaderWalker, "advance", cut)
     assert log.last_stable_offset == log.end_offset == 2
+
+
+@pytest.mark.parametrize("read", [read, scanned])
+def test_a_transaction_ends_in_a_later_slice_of_a_segment(
+    log: Log,
+    writer: Log,
+    read: Callable[[LogView], list[tuple[int, bytes | None]]],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A roll, which is no truncation, hides none of its records from a reader."""
+    monkeypatch.setattr(view, "_READ", 200)
+    values = [b"0", b"1", b"2", b"3"]
+    for sequence, value in enumerate(values):
+        transact(writer, 1, value=value, sequence=sequence)
+    end(writer, 1, commit=True)
+    append_plain(writer, 4)
+    once_before(monkeypatch, TransactionOutcomes, "aborted_within", writer.roll)
+    found = [value for _, value in read(log.view(isolation="read_committed"))]
+    assert found == [*values, *[b"plain"] * 4]
