@@ -76,18 +76,20 @@ class TransactionOutcomes:
             walker = self._continued(first, now)
             if self._has_finished(walker, stop, now):
                 return walker
-        self._walker = None
-        while True:  # each time, the log was changed during the walk
+            self._walker = None
+        while True:
             now = self.mark()
-            walker = HeaderWalker(self._log, first)
             if data is not None:
+                walker = HeaderWalker(self._log, first)
                 walker.walk_slice(data, stop)
                 if min(walker.state.open.values(), default=stop) >= stop:
                     return walker
                 if not walker.is_in_log():
                     raise self._truncated(first)
+            walker = self._continued(first, now)
             if self._has_finished(walker, stop, now):
                 return walker
+            self._walker = None  # the log was changed during the walk
 
     def _continued(self, first: int, now: object) -> HeaderWalker:
         """The walk of the last request if it can continue, else a new one."""

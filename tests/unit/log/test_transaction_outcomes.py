@@ -9,7 +9,7 @@ import pytest
 import kstore
 from kstore.clock import now_ms
 from kstore.errors import LogTruncationError
-from kstore.log import view
+from kstore.log import read_committed, view
 from kstore.log.log import Log
 from kstore.log.read_committed import HeaderWalker
 from kstore.log.transaction_outcomes import TransactionOutcomes
@@ -277,3 +277,25 @@ def test_a_transaction_ends_in_a_later_slice_of_a_segment(
     once_before(monkeypatch, TransactionOutcomes, "aborted_within", writer.roll)
     found = [value for _, value in read(log.view(isolation="read_committed"))]
     assert found == [*values, *[b"plain"] * 4]
+
+
+def test_after_a_roll_too_a_transaction_is_walked_once(
+    log: Log, writer: Log, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Counted in reads, which are small here."""
+    monkeypatch.setattr(view, "_READ", 200)
+    monkeypatch.setattr(read_committed, "_READ", 200)
+    for sequence in range(100):
+        transact(writer, 1, sequence=sequence)
+    end(writer, 1, commit=True)
+    once_before(monkeypatch, TransactionOutcomes, "aborted_within", writer.roll)
+    reads: list[int] = []
+    original = type(log).read
+
+    def counted(log: Log, offset: int, *arguments: Any, **options: Any) -> Any:
+        reads.append(offset)
+        return original(log, offset, *arguments, **options)
+
+    monkeypatch.setattr(type(log), "read", counted)
+    assert len(read(log.view(isolation="read_committed"))) == 100
+    assert len(reads) < 300
