@@ -84,12 +84,17 @@ class TransactionOutcomes:
                 walker.walk_slice(data, stop)
                 if min(walker.state.open.values(), default=stop) >= stop:
                     return walker
-                if not walker.is_in_log():
+                if not walker.is_in_log() and not self._may_be_compacted:
                     raise self._truncated(first)
             walker = self._continued(first, now)
             if self._has_finished(walker, stop, now):
                 return walker
             self._walker = None  # the log was changed during the walk
+
+    @property
+    def _may_be_compacted(self) -> bool:
+        """Whether another process may have compacted the slice's batches: none looks the same."""
+        return not self._log.writable and "compact" in self._log.config.cleanup_policy
 
     def _continued(self, first: int, now: object) -> HeaderWalker:
         """The walk of the last request if it can continue, else a new one."""

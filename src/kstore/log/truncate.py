@@ -11,7 +11,6 @@ from kstore.checkpoint.known_gaps import note_gaps, truncate_gaps
 from kstore.errors import OffsetOutOfRangeError
 from kstore.log.active_segment import ActiveSegment
 from kstore.log.flush import Flusher
-from kstore.log.removed_ends import removed_ends
 from kstore.log.segment_access import SegmentAccess
 from kstore.log.watch import LogEvents
 from kstore.log.writer_state import WriterState
@@ -64,8 +63,7 @@ class Truncator:
             if offset >= state.segments.end_offset:
                 self._truncate_epochs(state.segments.end_offset, start_offset)
                 return state.segments.end_offset
-            known = [entry[0] for entry in state.producers.table.entries()]
-            ends = removed_ends(state.segments, known, offset)
+            ends = self._removed_ends(offset)
             active.close_files()
             # Zeros below the checkpoint's recovery point would count as corruption.
             self._unreported += 1
@@ -93,6 +91,15 @@ class Truncator:
             if state.segments.end_offset == offset and state.data_end < offset:
                 self._begin_segment_at(offset)
         return offset
+
+    def _removed_ends(self, offset: int) -> dict[int, bool]:
+        state = self._state
+        known = [entry[0] for entry in state.producers.table.entries()]
+        if not known:
+            return {}
+        from kstore.log.removed_ends import removed_ends  # few truncations need it
+
+        return removed_ends(state.segments, known, offset)
 
     def truncate_to_epoch(self, epoch: int) -> int:
         """Remove the batches of later epochs, and those epochs; returns the log end.

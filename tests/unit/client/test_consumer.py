@@ -24,7 +24,6 @@ from kstore.errors import (
     OffsetOutOfRangeError,
     UnknownTopicOrPartitionError,
 )
-from kstore.log.read_only_log import ReadOnlyLog
 from kstore.protocol.fields import partition_for_name
 
 QUIET = StoreConfig(background=False)
@@ -448,33 +447,6 @@ def test_records_deleted_between_check_and_read_are_not_skipped_silently(
         else:
             assert [record.offset for record in consumer.poll()[T0]] == list(range(5, 10))
             assert "offset 0 is out of range" in caplog.text
-        consumer.close()
-
-
-@pytest.mark.parametrize("reset", ["none", "earliest"])
-def test_records_deleted_by_another_process_reset_the_position(
-    path: Path, reset: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Its reader finds the log start higher than it was when the position was checked."""
-    with kstore.open(path, config=QUIET) as store, kstore.open(path, mode="r") as reader:
-        log = store["t"][0]
-        log.roll()
-        log.extend([b"later"] * 5)
-        consumer = reader.consumer(assignment=[T0], timeout=0, auto_offset_reset=reset)
-        consumer.seek(T0, 0)
-        read = ReadOnlyLog.read
-
-        def delete_and_read(self: ReadOnlyLog, offset: int, *arguments: int) -> object:
-            log.delete_records(10)
-            log.apply_retention()
-            return read(self, offset, *arguments)
-
-        monkeypatch.setattr(ReadOnlyLog, "read", delete_and_read)
-        if reset == "none":
-            with pytest.raises(OffsetOutOfRangeError, match="holds offsets from 10 to 15"):
-                consumer.poll()
-        else:
-            assert [record.offset for record in consumer.poll()[T0]] == list(range(10, 15))
         consumer.close()
 
 
