@@ -3,8 +3,10 @@
 import logging
 import threading
 from collections import deque
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from kstore.compaction.throttler import NO_LIMIT, Throttler
 from kstore.errors import KStoreError
 
 if TYPE_CHECKING:
@@ -19,7 +21,8 @@ class AlterReplicaLogDirs:
     ReplicaAlterLogDirsManager). At most one move per log directory runs at a time.
 
     A new target for a partition that is being moved replaces that move; the partition's current
-    directory as target cancels it. Thread safe. Closing the store ends running moves.
+    directory as target cancels it. All moves together copy at most the bytes a second of
+    ``set_rate``. Thread safe. Closing the store ends running moves.
     """
 
     def __init__(self, store: "Store") -> None:
@@ -28,6 +31,11 @@ class AlterReplicaLogDirs:
         self._targets: dict[PartitionKey, str] = {}  # of queued and running moves
         self._queue: deque[PartitionKey] = deque()
         self._threads = 0
+        self._throttle = Throttler(NO_LIMIT)
+
+    def set_rate(self, bytes_per_second: int) -> None:
+        """Limit moves, those that are running too. At 0 they copy next to nothing: a byte."""
+        self._throttle.set_rate(max(1, bytes_per_second))
 
     def request(self, topic: str, partition: int, path: str) -> None:
         """Queue the move of a partition to a log directory of the store.
@@ -75,12 +83,13 @@ class AlterReplicaLogDirs:
         while True:
             path = self.targets()[key]
 
-            def stop_if_changed(done: int, size: int, path: str = path) -> None:
+            def stop_if_changed(*_: int, path: str = path) -> None:
                 if self._targets.get(key) != path:
                     raise _TargetChangedError(f"{key[0]}-{key[1]} has a new target")
 
             try:
-                moved = self._store.move(*key, path, progress=stop_if_changed)
+                pace = _PaceOfMove(self._throttle, stop_if_changed)
+                moved = self._store._manager.move(*key, path, pace, stop_if_changed)
                 _LOGGER.info("moved %s-%d from %s to %s", *key, moved.source, moved.target)
             except _TargetChangedError:
                 pass
@@ -92,6 +101,21 @@ class AlterReplicaLogDirs:
                 if self._targets[key] == path:
                     del self._targets[key]
                     return
+
+
+class _PaceOfMove:
+    """The limit of all moves, for one of them: a new target ends its sleep, which may be long."""
+
+    def __init__(self, throttle: Throttler, stop_if_changed: Callable[[], None]) -> None:
+        self._throttle = throttle
+        self._stop_if_changed = stop_if_changed
+
+    def passed(self, size: int, check: Callable[[], None]) -> None:
+        def check_both() -> None:
+            check()
+            self._stop_if_changed()
+
+        self._throttle.passed(size, check_both)
 
 
 class _TargetChangedError(Exception):

@@ -7,20 +7,13 @@ message (ConfigurationControlManager, ConfigAdminManager, LogConfig.validate of 
 from collections.abc import Callable, Mapping, Sequence
 
 from kstore.cluster.metadata import AlterOp, ConfigChange, ConfigType
-from kstore.cluster.settings.broker_settings import BROKER_SETTINGS
+from kstore.cluster.settings.broker_settings import BROKER_SETTINGS, find_broker_setting
 from kstore.cluster.settings.definition import Setting
 from kstore.cluster.settings.group_settings import GROUP_SETTINGS, check_group_config
 from kstore.cluster.settings.topic_settings import TOPIC_SETTINGS
 from kstore.errors import InvalidConfigError, InvalidRequestError
 
 _RETENTIONS = ("log.retention.ms", "log.retention.minutes", "log.retention.hours")
-# Kafka's throttles of replication and of moves between directories, of which kstore has none:
-# kafka-reassign-partitions removes them after each move, whether it had set them or not.
-_THROTTLES = (
-    "leader.replication.throttled.rate",
-    "follower.replication.throttled.rate",
-    "replica.alter.log.dirs.io.max.bytes.per.second",
-)
 _DUPLICATES = "Error due to duplicate config keys"
 
 
@@ -51,13 +44,8 @@ def altered_broker_config(
         is_of_listener,
     )
 
-    changes = [
-        change
-        for change in changes
-        if not (change[0] == AlterOp.DELETE and change[1] in _THROTTLES)
-    ]
     for _, name, _ in changes:
-        if name not in BROKER_SETTINGS and not is_of_listener(name):
+        if find_broker_setting(name) is None and not is_of_listener(name):
             raise InvalidConfigError(f"Unknown broker config name: {name}")
     check_dynamic([name for operation, name, _ in changes if operation != AlterOp.DELETE])
     altered = _altered(own, changes, BROKER_SETTINGS, default)
@@ -178,7 +166,7 @@ def check_broker_config(config: Mapping[str, object]) -> dict[str, str]:
     """Validate a broker's settings by Kafka's names. Raises InvalidConfigError."""
     checked = {}
     for name, value in config.items():
-        setting = BROKER_SETTINGS.get(name)
+        setting = find_broker_setting(name)
         if setting is None:
             raise InvalidConfigError(f"Unknown broker config name: {name}")
         checked[name] = setting.normal(str(value))

@@ -16,7 +16,7 @@ from kstore.files import marker_file
 from kstore.files.filenames import FUTURE, MOVED, partition_directory
 from kstore.log.writer import LogWriter
 from kstore.recovery.loader import load
-from kstore.store.future_replica import FutureReplica
+from kstore.store.future_replica import FutureReplica, Pace
 from kstore.store.log_dir_checkpoints import state_of
 from kstore.store.parallel_recovery import Progress
 
@@ -96,7 +96,7 @@ class ReplicaMoves:
         log: "Log",
         writer: LogWriter,
         path: str | os.PathLike[str],
-        pace: int | None = None,
+        pace: Pace | None = None,
         progress: Progress | None = None,
     ) -> MoveInfo:
         """Move an open log to another directory; see :meth:`kstore.Store.move`."""

@@ -7,7 +7,8 @@ files of an earlier attempt (Kafka's too) are compared and kept up to the first 
 """
 
 import os
-import time
+from collections.abc import Callable
+from typing import Protocol
 
 from kstore._native.read.segment_view import SegmentView
 from kstore.errors import ClosedError, StorageError
@@ -23,7 +24,13 @@ from kstore.store.parallel_recovery import Progress
 
 COPY_CHUNK = 1 << 20  # bytes copied at a time
 MAX_BLOCKING_BYTES = 1 << 20  # at most so many bytes are copied while appends wait
-_STEP = 0.2  # seconds per sleep
+
+
+class Pace(Protocol):
+    """Limits how fast a copy grows (:class:`kstore.compaction.throttler.Throttler`)."""
+
+    def passed(self, size: int, check: Callable[[], None]) -> None:
+        """Account for copied bytes and sleep to keep a rate; ``check`` may raise meanwhile."""
 
 
 @lazy_dataclass()
@@ -38,8 +45,8 @@ class _Copied:
 class FutureReplica:
     """The copy of one log in ``folder``; used by one thread.
 
-    ``pace`` is in bytes a second, None for no limit. ``progress`` is called with the bytes
-    copied so far and the size of the log.
+    ``pace`` limits what is copied while appends continue; None: no limit. ``progress`` is called
+    with the bytes copied so far and the size of the log.
     """
 
     def __init__(
@@ -47,7 +54,7 @@ class FutureReplica:
         writer: LogWriter,
         files: Files,
         folder: str,
-        pace: int | None = None,
+        pace: Pace | None = None,
         progress: Progress | None = None,
     ) -> None:
         self._writer = writer
@@ -56,7 +63,6 @@ class FutureReplica:
         self._pace = pace
         self._progress = progress
         self._segments: dict[int, _Copied] = {}
-        self._started = time.monotonic()
         self.written = 0  # bytes of logs, without those of an earlier attempt
 
     # --- while appends continue ------------------------------------------------------------
@@ -70,7 +76,7 @@ class FutureReplica:
             if not copied.is_finished:
                 self._sync(copied.view)
 
-    def _pass(self, pace: int | None) -> int:
+    def _pass(self, pace: Pace | None) -> int:
         """Copy the missing bytes; returns how many there were."""
         views = self._writer.state.segments.views
         for base in self._segments.keys() - {view.base_offset for view in views}:
@@ -86,7 +92,7 @@ class FutureReplica:
                 return MAX_BLOCKING_BYTES + 1  # retired or rewritten meanwhile: repeat
         return count
 
-    def _copy(self, view: SegmentView, pace: int | None) -> int:
+    def _copy(self, view: SegmentView, pace: Pace | None) -> int:
         """Extend a segment's copy to the published size; returns the bytes copied."""
         copied = self._segments.get(view.base_offset)
         if copied is None or copied.view is not view:
@@ -112,7 +118,9 @@ class FutureReplica:
                 copied.size += len(data)
                 self.written += len(data)
                 self._report()
-                self._wait(pace)
+                self._check()
+                if pace is not None:
+                    pace.passed(len(data), self._check)
         if view.sealed:
             self._finish(copied)
         return copied.size - begun
@@ -133,15 +141,6 @@ class FutureReplica:
                 position += len(data)
                 self._check()
             return position
-
-    def _wait(self, pace: int | None) -> None:
-        self._check()
-        while pace is not None:
-            ahead = self.written / pace - (time.monotonic() - self._started)
-            if ahead <= 0:
-                return
-            time.sleep(min(ahead, _STEP))
-            self._check()
 
     def _check(self) -> None:
         if self._writer.state.is_closed:

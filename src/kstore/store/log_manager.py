@@ -43,6 +43,7 @@ from kstore.segment.scan import OnProgress
 from kstore.store.alter_log_dir import MoveInfo, ReplicaMoves
 from kstore.store.apply_topic_settings import TopicSettings
 from kstore.store.background_tasks import background_tasks
+from kstore.store.future_replica import Pace
 from kstore.store.log_dir_checkpoints import LogDirCheckpoints
 from kstore.store.log_dir_info import LogDirInfo, describe_log_dir
 from kstore.store.missing_settings import check_settings
@@ -293,13 +294,13 @@ class LogManager:
         topic: str,
         partition: int,
         path: str | os.PathLike[str],
-        max_bytes_per_second: int | None,
+        pace: Pace | None,
         progress: Progress | None,
     ) -> MoveInfo:
         """Move a partition to another directory of the store."""
         log = self.log(topic, partition)
         writer = self._writers[topic, partition]
-        return self._moves.move(log, writer, path, max_bytes_per_second, progress)
+        return self._moves.move(log, writer, path, pace, progress)
 
     def is_moving(self, topic: str, partition: int) -> bool:
         """Whether a partition is being moved to another directory."""

@@ -12,6 +12,7 @@ from kstore.background.failures import attempt
 from kstore.checkpoint.log_dir import absolute_paths
 from kstore.client import group_methods, open_clients
 from kstore.client.block_errors import close_block, close_block_in_thread
+from kstore.compaction.throttler import Throttler
 from kstore.config import (
     LogConfig,
     StoreConfig,
@@ -385,11 +386,11 @@ class Store(Mapping[str, Topic], GuessedNamesOfStores):
             Called with (bytes copied, bytes of the log) after each chunk.
         """
         self._check_writable()
+        pace = None
         if max_bytes_per_second is not None:
             rate = check_integer("max_bytes_per_second", max_bytes_per_second, 1, INT64_MAX)
-        else:
-            rate = None
-        return self._manager.move(topic, as_partition(partition), path, rate, progress)
+            pace = Throttler(rate)
+        return self._manager.move(topic, as_partition(partition), path, pace, progress)
 
     # --- producers and consumers ----------------------------------------------------------
 

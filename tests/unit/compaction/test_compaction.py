@@ -365,6 +365,23 @@ def test_the_throttle_limits_bytes_per_second():
     assert now[0] == pytest.approx(5.0)
 
 
+def test_another_rate_ends_the_sleeps_that_the_old_one_asks():
+    now, slept = [0.0], []
+
+    def sleep(seconds):
+        slept.append(seconds)
+        now[0] += seconds
+        assert len(slept) < 20
+        if len(slept) in (3, 5):
+            throttle.set_rate(1e-6 if len(slept) == 3 else 1000)  # at first no other rate
+
+    throttle = Throttler(1e-6, clock=lambda: now[0], sleep=sleep)
+    throttle.passed(500)
+    assert slept == [0.1] * 5
+    throttle.passed(500)
+    assert now[0] == pytest.approx(1.0)
+
+
 def test_a_slow_compaction_ends_when_it_is_stopped(tmp_path):
     log = fill(tmp_path / "t-0")
     before = log_bytes(tmp_path / "t-0")

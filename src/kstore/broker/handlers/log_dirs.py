@@ -14,6 +14,7 @@ from kstore.cluster.image import ClusterImage
 from kstore.errors import KStoreError, StorageError
 from kstore.files.filenames import LOG, parse_partition_directory, partition_directory
 from kstore.files.files import Files
+from kstore.integers import INT64_MAX
 from kstore.protocol.api_keys import ApiKey
 from kstore.protocol.error_codes import ErrorCode
 from kstore.protocol.messages.alter_replica_log_dirs import (
@@ -29,6 +30,7 @@ from kstore.store.partition_factory import peek_end_offset
 
 _LOGGER = logging.getLogger("kstore.broker")
 _WORK_KEY = "log-dirs"  # of the disk workers
+_RATE = "replica.alter.log.dirs.io.max.bytes.per.second"
 _Result = DescribeLogDirsResponse.Results
 _Partition = DescribeLogDirsResponse.Results.Topics.Partitions
 
@@ -39,12 +41,18 @@ class LogDirHandlers:
     def __init__(self, services: Services) -> None:
         self._services = services
         self._moves = AlterReplicaLogDirs(services.store)
+        services.metadata.on_change(self._follow_settings)
+        self._follow_settings(None, services.metadata.image)
 
     def apis(self) -> list[Api]:
         return [
             Api(ApiKey.DESCRIBE_LOG_DIRS, 0, 4, self.describe_log_dirs),
             Api(ApiKey.ALTER_REPLICA_LOG_DIRS, 0, 2, self.alter_replica_log_dirs),
         ]
+
+    def _follow_settings(self, _old: ClusterImage | None, new: ClusterImage) -> None:
+        """On the thread that changed the settings, if any did."""
+        self._moves.set_rate(int(new.broker_config.get(_RATE, INT64_MAX)))
 
     # --- describe -------------------------------------------------------------------------
 

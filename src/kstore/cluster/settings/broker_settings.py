@@ -61,7 +61,30 @@ def _settings() -> tuple[Mapping[str, Setting], frozenset[str]]:
     return MappingProxyType(dict(sorted(found.items()))), frozenset(dynamic)
 
 
-BROKER_SETTINGS, DYNAMIC_BROKER_SETTINGS = _settings()
+# Set while a broker runs, and no other way (Kafka's QuotaConfig.brokerQuotaConfigs): descriptions
+# of a broker list them only where they are set.
+REPLICATION_QUOTAS = MappingProxyType(
+    parse_settings(
+        """
+follower.replication.throttled.rate LONG 9223372036854775807 [0,...]
+ Bytes a second between brokers, of the replicas in follower.replication.throttled.replicas. \
+Without effect: this broker has no other to replicate from.
+leader.replication.throttled.rate LONG 9223372036854775807 [0,...]
+ Bytes a second between brokers, of the replicas in leader.replication.throttled.replicas. \
+Without effect: this broker has no other to replicate to.
+replica.alter.log.dirs.io.max.bytes.per.second LONG 9223372036854775807 [0,...]
+ Bytes a second that all moves of replicas between log directories copy.
+"""
+    )
+)
+BROKER_SETTINGS, _LISTED_DYNAMIC = _settings()
+DYNAMIC_BROKER_SETTINGS = _LISTED_DYNAMIC | REPLICATION_QUOTAS.keys()
+
+
+def find_broker_setting(name: str) -> Setting | None:
+    """A setting of a broker that is in its file, or that is set while it runs."""
+    return BROKER_SETTINGS.get(name) or REPLICATION_QUOTAS.get(name)
+
 
 _CHAINS = {
     name: tuple(each for each, _ in chain)

@@ -12,7 +12,9 @@ from kstore.cluster.metadata import ConfigEntry, ConfigSource, ConfigSynonym, Co
 from kstore.cluster.settings.broker_settings import (
     BROKER_SETTINGS,
     DYNAMIC_BROKER_SETTINGS,
+    REPLICATION_QUOTAS,
     broker_synonyms,
+    find_broker_setting,
 )
 from kstore.cluster.settings.definition import Setting
 from kstore.cluster.settings.topic_settings import BROKER_SYNONYMS, TOPIC_SETTINGS
@@ -32,7 +34,8 @@ class BrokerConfig:
         for layer in (self.dynamic, self.dynamic_default, self.static):
             if name in layer:
                 return layer[name]
-        return BROKER_SETTINGS[name].default
+        setting = find_broker_setting(name)
+        return None if setting is None else setting.default
 
     def set_values(self) -> dict[str, str]:
         """The effective values of all layers, by name."""
@@ -70,7 +73,11 @@ class BrokerConfig:
 
     def describe(self) -> list[ConfigEntry]:
         """All settings of the broker, sorted by name."""
-        return [self._entry(setting) for setting in BROKER_SETTINGS.values()]
+        listed = dict(BROKER_SETTINGS)
+        for name, setting in REPLICATION_QUOTAS.items():  # as in Kafka, where they are set
+            if name in self.dynamic or name in self.dynamic_default:
+                listed[name] = setting
+        return [self._entry(setting) for _, setting in sorted(listed.items())]
 
     def describe_default(self) -> list[ConfigEntry]:
         """The dynamic settings of all brokers."""
@@ -81,7 +88,9 @@ class BrokerConfig:
                 for each in self.synonyms(name)
                 if each.source == ConfigSource.DYNAMIC_DEFAULT_BROKER
             )
-            entries.append(_entry(BROKER_SETTINGS[name], value, synonyms))
+            setting = find_broker_setting(name)
+            if setting is not None:
+                entries.append(_entry(setting, value, synonyms))
         return entries
 
     def _entry(self, setting: Setting) -> ConfigEntry:

@@ -56,6 +56,14 @@ def one(client: Client, kind: int, name: str, key: str, version: int = 4, **fiel
     return config
 
 
+def described(client: Client, kind: int, name: str) -> list[Any]:
+    """All settings of one resource."""
+    (result,) = describe(client, 4, (kind, name, None))
+    assert result.error_code == 0
+    configs: list[Any] = result.configs
+    return configs
+
+
 def alter(client: Client, *wanted: tuple[int, str, Sequence[Setting]], **fields: Any) -> list[Any]:
     version = fields.pop("version", 2)
     resource = AlterConfigsRequest.Resources
@@ -240,15 +248,37 @@ def test_what_kafka_says_to_single_changes(client: Client) -> None:
     assert change(client) == alter(client) == []
 
 
-def test_throttles_that_kstore_does_not_have_can_be_removed(client: Client) -> None:
-    """kafka-reassign-partitions does so after each move; setting one is refused."""
-    names = [f"{who}.replication.throttled.rate" for who in ("leader", "follower")]
+def test_the_throttles_of_moves_are_described_where_they_are_set(client: Client) -> None:
+    """kafka-reassign-partitions sets them, and removes all three after each move."""
+    names = [f"{who}.replication.throttled.rate" for who in ("follower", "leader")]
     names.append("replica.alter.log.dirs.io.max.bytes.per.second")
-    assert change(client, (BROKER, "1", [(name, DELETE, None) for name in names])) == DONE
-    for name in names:
-        ((code, message),) = change(client, (BROKER, "1", [(name, SET, "1")]))
-        assert code != 0
-        assert name in (message or "")
+    removed = [(name, DELETE, None) for name in names]
+    assert change(client, (BROKER, "1", removed)) == DONE
+    listed = {each.name for each in described(client, BROKER, "1")}
+    assert listed.isdisjoint(names)
+    assert change(client, (BROKER, "1", [(name, SET, "7") for name in names])) == DONE
+    assert change(client, (BROKER, "", [(names[2], SET, "8")])) == DONE
+    found = described(client, BROKER, "1")
+    assert [each.name for each in found] == sorted(listed.union(names))
+    for each in found:
+        if each.name in names:
+            assert (each.value, each.config_source, each.config_type) == ("7", 2, 5)
+            assert not each.read_only
+    assert [(each.name, each.value) for each in described(client, BROKER, "")] == [(names[2], "8")]
+    assert change(client, (BROKER, "1", removed)) == DONE
+    assert one(client, BROKER, "1", names[2]).value == "8"
+    assert {each.name for each in described(client, BROKER, "1")} == listed | {names[2]}
+
+
+@pytest.mark.parametrize(
+    ("value", "reason"),
+    [("-1", "Value must be at least 0"), ("x", "Not a number of type LONG"),
+     ("9223372036854775808", "Not a number of type LONG")],
+)  # fmt: skip
+def test_a_throttle_out_of_range(client: Client, value: str, reason: str) -> None:
+    name = "replica.alter.log.dirs.io.max.bytes.per.second"
+    text = f"Invalid value {value} for configuration {name}: {reason}"
+    assert change(client, (BROKER, "1", [(name, SET, value)])) == [(42, text)]
 
 
 def test_a_resource_that_appears_twice_is_refused(client: Client) -> None:

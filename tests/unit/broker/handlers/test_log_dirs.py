@@ -8,6 +8,7 @@ that its directory's would not fit (Kafka: 17).
 import os
 import shutil
 import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,7 @@ import pytest
 
 import kstore
 from kstore.broker.handlers.log_dirs import LogDirHandlers
+from kstore.cluster.metadata import AlterOp
 from kstore.protocol.messages.alter_replica_log_dirs import AlterReplicaLogDirsRequest
 from kstore.protocol.messages.describe_log_dirs import DescribeLogDirsRequest
 from support.broker_requests import Client, local_metadata
@@ -152,17 +154,17 @@ def test_a_running_move_is_shown_and_can_be_cancelled(
     source = os.path.dirname(store["a"][0].path)
     (target,) = set(dirs) - {source}
     is_copying, may_continue = threading.Event(), threading.Event()
-    engine = store.move
+    engine = store._manager.move
 
-    def held_move(*where: Any, progress: Any) -> Any:
+    def held_move(topic: str, partition: int, path: str, pace: Any, progress: Any) -> Any:
         def held(done: int, size: int) -> None:
             is_copying.set()
             assert may_continue.wait(_WAIT)
             progress(done, size)
 
-        return engine(*where, progress=held)
+        return engine(topic, partition, path, pace, held)
 
-    monkeypatch.setattr(store, "move", held_move)
+    monkeypatch.setattr(store._manager, "move", held_move)
     assert move(client, (target, "a", [0])) == {("a", 0): 0}
     assert is_copying.wait(_WAIT)
     response = client.ask(DescribeLogDirsRequest([Topics("a", [0])]), 4)
@@ -179,3 +181,92 @@ def test_a_running_move_is_shown_and_can_be_cancelled(
     assert os.path.dirname(store["a"][0].path) == source
     assert describe(client)["a", 0][0] == source
     assert not any(name.endswith("-future") for name in os.listdir(target))
+
+
+# --- throttles ------------------------------------------------------------------------------
+
+RATE = "replica.alter.log.dirs.io.max.bytes.per.second"
+
+
+def set_rate(client: Client, rate: int | None, *, for_all: bool = False) -> None:
+    change = (AlterOp.DELETE, RATE, None) if rate is None else (AlterOp.SET, RATE, str(rate))
+    client.metadata.alter_broker_config([change], for_all=for_all)
+
+
+def other_dir(store: kstore.Store, dirs: list[str], topic: str, number: int = 0) -> str:
+    (other,) = set(dirs) - {os.path.dirname(store[topic][number].path)}
+    return other
+
+
+def wait_for_first_bytes(client: Client) -> None:
+    """Until a throttled move has copied something, and sleeps."""
+    until = time.monotonic() + _WAIT
+    while not any(is_future and size for _, size, is_future in copies(client)):
+        assert time.monotonic() < until
+        time.sleep(0.01)
+    time.sleep(0.2)
+
+
+def copies(client: Client) -> list[tuple[str, int, bool]]:
+    """The copies of a-0."""
+    response = client.ask(DescribeLogDirsRequest([Topics("a", [0])]), 4)
+    return [
+        (result.log_dir, each.partition_size, each.is_future_key)
+        for result in response.results
+        for topic in result.topics
+        for each in topic.partitions
+    ]
+
+
+@pytest.mark.parametrize("rate", [0, 1])
+@pytest.mark.parametrize("for_all", [False, True])
+def test_a_running_move_follows_the_throttle(
+    client: Client, store: kstore.Store, dirs: list[str], rate: int, *, for_all: bool
+) -> None:
+    target = other_dir(store, dirs, "a")
+    set_rate(client, rate, for_all=for_all)
+    assert move(client, (target, "a", [0])) == {("a", 0): 0}
+    wait_for_first_bytes(client)
+    assert len(copies(client)) == 2
+    set_rate(client, None, for_all=for_all)
+    finish_moves()
+    assert [(log_dir, is_future) for log_dir, _, is_future in copies(client)] == [(target, False)]
+
+
+def test_a_throttled_move_can_be_cancelled(
+    client: Client, store: kstore.Store, dirs: list[str]
+) -> None:
+    target = other_dir(store, dirs, "a")
+    source = os.path.dirname(store["a"][0].path)
+    set_rate(client, 1)
+    client = Client(LogDirHandlers, metadata=client.metadata, store=store)  # after a restart
+    assert move(client, (target, "a", [0])) == {("a", 0): 0}
+    wait_for_first_bytes(client)
+    assert move(client, (source, "a", [0])) == {("a", 0): 0}
+    finish_moves()
+    assert [(log_dir, is_future) for log_dir, _, is_future in copies(client)] == [(source, False)]
+
+
+def test_the_close_of_the_store_ends_a_throttled_move(
+    client: Client, store: kstore.Store, dirs: list[str]
+) -> None:
+    set_rate(client, 1)
+    assert move(client, (other_dir(store, dirs, "a"), "a", [0])) == {("a", 0): 0}
+    wait_for_first_bytes(client)
+    client.metadata.close()
+    store.close()
+    finish_moves()
+
+
+def test_all_moves_together_have_one_rate(
+    client: Client, store: kstore.Store, dirs: list[str]
+) -> None:
+    for number in range(100):
+        store["a"][1].append(value=b"%d" % number)
+    size = sum(store["a"][number].size for number in range(2))
+    set_rate(client, size * 2)
+    begun = time.monotonic()
+    for number in range(2):
+        assert move(client, (other_dir(store, dirs, "a", number), "a", [number])).popitem()[1] == 0
+    finish_moves()
+    assert time.monotonic() - begun > 0.45  # half a second
